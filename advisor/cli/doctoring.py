@@ -19,7 +19,7 @@ from advisor.errors import AdvisorError
 FULL = 0.9  # of a bound: from here on it is told
 
 
-class Finding(NamedTuple):
+class Examined(NamedTuple):
     """One thing that was looked at: `verdict` is ok, note or wrong, `do` what to do about it."""
 
     of: str
@@ -55,21 +55,21 @@ def doctor_command(state: Path | None, as_json: bool, **source: Any) -> None:
     click.get_current_context().exit(options.EXIT_FAILED if wrong else 0)
 
 
-def _looked(state: Path | None, source: Mapping[str, Any]) -> Generator[Finding]:
+def _looked(state: Path | None, source: Mapping[str, Any]) -> Generator[Examined]:
     service: Mapping[str, Any] | None = None
     try:
         with connected(source) as client:
             status = client.status()
         service = status["service"]
-        yield Finding("service", "ok", f"advisor {status['service']['version']} answers")
+        yield Examined("service", "ok", f"advisor {status['service']['version']} answers")
         yield from _service(status["service"], status)
     except click.UsageError:
         from advisor.client.address import default_socket
 
         do = "start one with `advisor serve`, or say where it is: --socket PATH, --tcp HOST:PORT, ADVISOR_SOCKET"
-        yield Finding("service", "wrong", f"none listens on {default_socket()}", do)
+        yield Examined("service", "wrong", f"none listens on {default_socket()}", do)
     except AdvisorError as error:
-        yield Finding("service", "wrong", str(error), "is it running, and may you open its socket? see its log")
+        yield Examined("service", "wrong", str(error), "is it running, and may you open its socket? see its log")
     yield from _socket(source)
     told = service["state"] if service is not None else None
     path = state or (Path(told) if told else None)
@@ -78,34 +78,34 @@ def _looked(state: Path | None, source: Mapping[str, Any]) -> Generator[Finding]
     yield from _here()
 
 
-def _service(service: Mapping[str, Any], status: Mapping[str, Any]) -> Generator[Finding]:
+def _service(service: Mapping[str, Any], status: Mapping[str, Any]) -> Generator[Examined]:
     storage = service["storage"]
     if storage == "ok":
-        yield Finding("storage", "ok", f"{service['commits']:,} commits, {1e3 * service['commit_mean_s']:.3g} ms each")
+        yield Examined("storage", "ok", f"{service['commits']:,} commits, {1e3 * service['commit_mean_s']:.3g} ms each")
     elif storage == "none":
-        yield Finding("storage", "note", "no state file: nothing survives the service", "advisor serve --state FILE")
+        yield Examined("storage", "note", "no state file: nothing survives the service", "advisor serve --state FILE")
     else:
         do = "make room or mend the disk: the service goes on by itself, clients send again what is not acknowledged"
-        yield Finding("storage", "wrong", f"commits fail: {service['storage_failure']}", do)
+        yield Examined("storage", "wrong", f"commits fail: {service['storage_failure']}", do)
     if service["short_of_memory"]:
         do = "raise memory_max, or `advisor forget` what nobody needs"
-        yield Finding("memory", "wrong", "short: nothing new is taken", do)
+        yield Examined("memory", "wrong", "short: nothing new is taken", do)
     slow = [name for name, state in service["kernels"].items() if state != "compiled"]
     why = next((service["kernels"][name] for name in slow), "")
     if slow:
         do = "answers are the same, loops 10 to 100 times slower; `python -m advisor.kernels` makes what is missing"
-        yield Finding("kernels", "note", f"{len(slow)} of {len(service['kernels'])} {why}", do)
+        yield Examined("kernels", "note", f"{len(slow)} of {len(service['kernels'])} {why}", do)
     else:
-        yield Finding("kernels", "ok", "all compiled")
+        yield Examined("kernels", "ok", "all compiled")
     for of, used, most, key in (
         ("components", status["components_known"], status["components_max"], "components_max"),
         ("peers' memory", service["peer_memory"]["bytes"], service["peer_memory"]["bytes_max"], "peer_memory"),
     ):
         if used >= FULL * most:
-            yield Finding(of, "note", f"{used:,} of {most:,}: further ones are refused", f"raise {key}")
+            yield Examined(of, "note", f"{used:,} of {most:,}: further ones are refused", f"raise {key}")
 
 
-def _socket(source: Mapping[str, Any]) -> Generator[Finding]:
+def _socket(source: Mapping[str, Any]) -> Generator[Examined]:
     """Look at the socket as a file."""
     try:
         key, value = whom(source)
@@ -115,10 +115,10 @@ def _socket(source: Mapping[str, Any]) -> Generator[Finding]:
     if mode is None:
         return
     open_to = " (others may connect: an access file grants who may do what)" if mode.st_mode & 0o077 else ""
-    yield Finding("socket", "ok", f"{value}, mode {stat.S_IMODE(mode.st_mode):04o}{open_to}")
+    yield Examined("socket", "ok", f"{value}, mode {stat.S_IMODE(mode.st_mode):04o}{open_to}")
 
 
-def _state(path: Path) -> Generator[Finding]:
+def _state(path: Path) -> Generator[Examined]:
     """Look at a state file: every bit of it, its witness, and who else may write there."""
     from advisor.storage import Store
     from advisor.storage.witness import beside
@@ -127,7 +127,7 @@ def _state(path: Path) -> Generator[Finding]:
         with Store.open(path, read_only=True) as store:
             snapshot = store.load()
     except AdvisorError as error:
-        yield Finding(
+        yield Examined(
             "state", "wrong", str(error), "docs/operations.md says what to do about each: nothing was changed"
         )
         return
@@ -135,20 +135,20 @@ def _state(path: Path) -> Generator[Finding]:
     known = "nothing was committed yet"
     if snapshot is not None:  # what the journal holds is not among the names yet
         known = f"{len(snapshot.names):,} names in pages, {len(snapshot.journal):,} commits in the journal, all checksums right"
-    yield Finding("state", "ok", f"{path}: {size:,} bytes, {known}")
+    yield Examined("state", "ok", f"{path}: {size:,} bytes, {known}")
     if not beside(path).exists():
         do = "it is a copy: what was committed after it was made is not in it; the next service gives it a witness"
-        yield Finding("witness", "note", f"{beside(path)} is not there", do)
+        yield Examined("witness", "note", f"{beside(path)} is not there", do)
     else:
-        yield Finding("witness", "ok", "it has seen no more than the state has")
+        yield Examined("witness", "ok", "it has seen no more than the state has")
     folder = path.absolute().parent
     if folder.stat().st_mode & 0o022:
-        yield Finding(
+        yield Examined(
             "folder", "note", f"others may write in {folder}, and so replace the state", f"chmod go-w {folder}"
         )
 
 
-def _here() -> Generator[Finding]:
+def _here() -> Generator[Examined]:
     """Look at this machine, as whoever asks sees it."""
     from advisor.kernels.cache import roots
     from advisor.service.config import Config
@@ -162,7 +162,7 @@ def _here() -> Generator[Finding]:
         if few
         else ""
     )
-    yield Finding("descriptors", "note" if few else "ok", f"at most {'no bound' if hard < 0 else f'{hard:,}'}", do)
+    yield Examined("descriptors", "note" if few else "ok", f"at most {'no bound' if hard < 0 else f'{hard:,}'}", do)
     checks: tuple[tuple[str, Callable[[], bool], str, str], ...] = (
         ("numba", lambda: find_spec("numba") is not None, "kernels can be compiled", "install numba, or be content"),
         (
@@ -171,7 +171,7 @@ def _here() -> Generator[Finding]:
         ),
     )  # fmt: skip
     for of, good, text, do in checks:
-        yield Finding(of, "ok", text) if good() else Finding(of, "note", f"not so: {text}", do)
+        yield Examined(of, "ok", text) if good() else Examined(of, "note", f"not so: {text}", do)
 
 
 def _there(path: Path) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.markup import escape
 
 from advisor.cli import show
-from advisor.cli.tables import Rows, put, say, table
+from advisor.cli.tables import FittedTable, put, say, table
 from advisor.domain.wording import seconds
 
 # Totals that are told in a sentence, and what the first lines say already.
@@ -119,7 +119,7 @@ def _service(service: Mapping[str, Any]) -> Iterator[str]:
         yield f"kernels: {kernels - len(slow)} of {kernels} compiled, the others {', '.join(sorted(set(slow)))}"
 
 
-def components(page: Sequence[Mapping[str, Any]], rates: Mapping[str, float] | None = None) -> Rows:
+def components(page: Sequence[Mapping[str, Any]], rates: Mapping[str, float] | None = None) -> FittedTable:
     """Return the table of components; `rates`, rows a second by name, is a column where it is given."""
     rows = table(
         "component", "model", "tier", "runs", *(["rows/s"] if rates is not None else []), "error", "bias", "in 90%",

@@ -17,7 +17,7 @@ PIPE_COLUMNS = 160  # of a file or a pipe, which has no width
 BETWEEN = 2  # spaces between columns
 
 
-class Rows(Table):
+class FittedTable(Table):
     """A table that fits: headings are broken at words, then columns are left out, then names are folded.
 
     Parameters
@@ -80,9 +80,9 @@ def _width(column: Column, *, whole: bool, wraps: bool = False) -> int:
     return max(map(cell_len, parts), default=0)
 
 
-def table(*headings: str, text_columns: int = 1, least: Sequence[str] = (), words: Sequence[str] = ()) -> Rows:
+def table(*headings: str, text_columns: int = 1, least: Sequence[str] = (), words: Sequence[str] = ()) -> FittedTable:
     """Return an empty table whose first columns are text and whose others are numbers."""
-    return Rows(headings, text_columns, least, words)
+    return FittedTable(headings, text_columns, least, words)
 
 
 def screen() -> Console:
@@ -91,7 +91,7 @@ def screen() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=PIPE_COLUMNS)
 
 
-def put(rows: Rows) -> None:
+def put(rows: FittedTable) -> None:
     """Print a table."""
     screen().print(rows)
 

@@ -18,12 +18,12 @@ import anyio.abc
 from advisor.client import requests
 from advisor.client.address import parse_address, usual_address
 from advisor.client.link import Link
-from advisor.client.outcomes import Answered, Stats, Told
+from advisor.client.outcomes import Answered, Pushed, Stats
 from advisor.client.policy import WhenFull, check_policy
 from advisor.client.session import BATCH_ROWS, PAUSED, READY, WINDOW_BATCHES, Session
 from advisor.client.taking import LEFT, TAKEN, Taken
 from advisor.client.verbs import Awaits
-from advisor.client.watching import Subscriptions
+from advisor.client.watching import Followed
 from advisor.domain.limits import ROWS_BATCH_MAX
 from advisor.domain.rows import ColumnsGiven, Point, RowFields, row_of
 from advisor.errors import AdvisorError, ConnectionFailed, NotAnswered, Unavailable
@@ -98,7 +98,7 @@ class AsyncClient(Awaits):
         self._outbox = self._session.outbox
         self.counts = self._session.stats  # as they stand, without a copy
         self._answers: dict[int, tuple[anyio.Event, list[Answered]]] = {}
-        self.subscriptions = Subscriptions(self._session, self.ask)
+        self.subscriptions = Followed(self._session, self.ask)
         self._group: anyio.abc.TaskGroup | None = None
         self._link = Link(
             self._address, context, self._session, linger_s=linger_s, tell=self._tell, told=self._told,
@@ -382,7 +382,7 @@ class AsyncClient(Awaits):
             waiting[1].append(answer)
             waiting[0].set()
 
-    def _told(self, told: Told) -> None:
+    def _told(self, told: Pushed) -> None:
         if told.params:
             self.subscriptions.told(told.method, told.params[0])
 

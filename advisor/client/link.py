@@ -14,7 +14,7 @@ import anyio
 import anyio.abc
 
 from advisor.client.address import TcpAddress, UnixAddress
-from advisor.client.outcomes import Answered, GiveUp, Pause, Refused, Told
+from advisor.client.outcomes import Answered, GiveUp, Pause, Pushed, Refused
 from advisor.client.session import Session
 from advisor.errors import AdvisorError, ConnectionFailed, RowsRefused
 
@@ -45,7 +45,7 @@ class Link:
     tell : callable
         Takes each `Answered`.
     told : callable
-        Takes each `Told`.
+        Takes each `Pushed`.
     failed : callable
         Takes an error with which no connection can be had until somebody mends it.
     """
@@ -58,7 +58,7 @@ class Link:
         *,
         linger_s: float,
         tell: Callable[[Answered], None],
-        told: Callable[[Told], None],
+        told: Callable[[Pushed], None],
         failed: Callable[[AdvisorError], None],
     ) -> None:
         self._address = address
@@ -201,7 +201,7 @@ class Link:
                 case Answered():
                     self._answered = True
                     self._tell(outcome)
-                case Told():
+                case Pushed():
                     self._told(outcome)
                 case Refused(why):
                     warn(f"{self._address}: {why}; stats() counts the others")

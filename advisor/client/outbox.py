@@ -22,7 +22,7 @@ HISTORY_BATCHES = 4096  # acknowledged batches whose rows are remembered, to tel
 
 
 @dataclass(slots=True, eq=False)
-class Batch:
+class NumberedRequest:
     """A request with a number. `call` is who waits for its answer."""
 
     body: Body
@@ -48,8 +48,8 @@ class Outbox:
         self._rows: list[Sequence[Any]] = []  # of the batch that is being filled
         self._taken = 0  # batches, ever
         self._told_refused = False
-        self._waiting: deque[Batch] = deque()
-        self._numbered: deque[Batch] = deque()
+        self._waiting: deque[NumberedRequest] = deque()
+        self._numbered: deque[NumberedRequest] = deque()
         self._next = 0
         self._last_sequence = 0
         self._history: deque[tuple[int, int]] = deque([(0, 0)], HISTORY_BATCHES)  # (sequence, rows up to it)
@@ -110,7 +110,7 @@ class Outbox:
     def _queue(self, *bodies: Body, call: int | None = None) -> None:
         for body in bodies:
             self._taken += 1
-            self._waiting.append(Batch(body, call, self._taken))
+            self._waiting.append(NumberedRequest(body, call, self._taken))
 
     def mark(self) -> int:
         """Make the rows taken so far sendable, and return the place of the last of them, for `sent`."""
@@ -144,7 +144,7 @@ class Outbox:
 
     # -- out -------------------------------------------------------------------------------------------------------
 
-    def next_batch(self) -> Batch | None:
+    def next_batch(self) -> NumberedRequest | None:
         """Return the next batch to send on this connection, numbered; None when there is none."""
         if self._next == len(self._numbered):
             if not self._waiting:
@@ -193,7 +193,7 @@ class Outbox:
         )
         return f"{refused['count']} of {refused['count'] + answer.get('accepted', 0)} rows were refused ({told})"
 
-    def refuse_for_ever(self, batch: Batch, error: AdvisorError) -> None:
+    def refuse_for_ever(self, batch: NumberedRequest, error: AdvisorError) -> None:
         """Drop what the service will never take, and put an empty batch in its place: its number must be used."""
         self._reject(batch.body.rows, error)
         batch.body = EMPTY

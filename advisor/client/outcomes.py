@@ -61,7 +61,7 @@ class Answered(NamedTuple):
     result: Any
 
 
-class Told(NamedTuple):
+class Pushed(NamedTuple):
     """The service tells something by itself."""
 
     method: str
@@ -86,4 +86,4 @@ class Refused(NamedTuple):
     why: str
 
 
-Outcome = Answered | Told | Pause | GiveUp | Refused
+Outcome = Answered | Pushed | Pause | GiveUp | Refused

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
-from advisor.client.outbox import Batch, Outbox
-from advisor.client.outcomes import Answered, GiveUp, Outcome, Pause, Refused, Told
+from advisor.client.outbox import NumberedRequest, Outbox
+from advisor.client.outcomes import Answered, GiveUp, Outcome, Pause, Pushed, Refused
 from advisor.domain.limits import NAME_IDS_MAX, STRUCTURE_BYTES_MAX
 from advisor.errors import (
     AdvisorError,
@@ -85,8 +85,8 @@ class Session:
         self._greeting: int | None = None
         self._asked: dict[int, int] = {}
         self._naming: set[int] = set()
-        self._in_flight: dict[int, Batch] = {}
-        self._unanswered: dict[Batch, int] = {}  # numbered calls that were sent, on any connection
+        self._in_flight: dict[int, NumberedRequest] = {}
+        self._unanswered: dict[NumberedRequest, int] = {}  # numbered calls that were sent, on any connection
         # What is asked anew on each connection, by topic, and under which msgid it was asked on this one.
         self._subscribed: dict[str, tuple[str, Callable[[], Sequence[Any]]]] = {}
         self._subscribing: dict[int, str] = {}
@@ -145,7 +145,7 @@ class Session:
         self._calls.pop(call, None)
 
     def stand(self, topic: str, params: Callable[[], Sequence[Any]], method: str | None = None) -> None:
-        """Ask this from now on at the begin of each connection; its answers come as `Told` of the topic."""
+        """Ask this from now on at the begin of each connection; its answers come as `Pushed` of the topic."""
         self._subscribed[topic] = method or topic, params
 
     def unstand(self, topic: str) -> None:
@@ -220,7 +220,7 @@ class Session:
             return [GiveUp(error.detached())]
         outcomes: list[Outcome] = []
         for reply in replies:
-            outcomes += [Told(*reply)] if isinstance(reply, Notice) else self._take(reply)
+            outcomes += [Pushed(*reply)] if isinstance(reply, Notice) else self._take(reply)
             if outcomes and isinstance(outcomes[-1], GiveUp):
                 break
         return outcomes
@@ -278,7 +278,7 @@ class Session:
             method = self._subscribing.pop(msgid)
             if reply.error is not None:
                 self.stats.last_error = str(reply.error)
-            return [Told(method, [reply.result])] if reply.error is None else []
+            return [Pushed(method, [reply.result])] if reply.error is None else []
         if msgid in self._naming:
             self._naming.discard(msgid)
             return [] if reply.error is None else [GiveUp(reply.error)]
@@ -310,7 +310,7 @@ class Session:
         late = [batch for batch in self._unanswered if batch.durable]
         return [Answered(self._unanswered.pop(batch), None, None) for batch in late]
 
-    def _settled(self, batch: Batch, reply: Reply) -> list[Outcome]:
+    def _settled(self, batch: NumberedRequest, reply: Reply) -> list[Outcome]:
         """A batch has its answer."""
         outcomes: list[Outcome] = []
         error = reply.error

@@ -27,7 +27,7 @@ from typing import (
 )  # fmt: skip
 
 from advisor.client import requests
-from advisor.client.watching import Subscriptions, watched
+from advisor.client.watching import Followed, watched
 from advisor.domain.told import RunTold
 from advisor.protocol import verbs as v
 from advisor.protocol.declaring import Question, called
@@ -216,7 +216,7 @@ class Verbs:
 class Awaits(Verbs, ABC):
     """A client whose verbs are awaited."""
 
-    subscriptions: Subscriptions
+    subscriptions: Followed
 
     @abstractmethod
     def ask(self, asked: Question, read: Callable[[Any], Answer]) -> Coroutine[Any, Any, Answer]:

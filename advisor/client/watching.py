@@ -33,7 +33,7 @@ class AsyncWatch:
         How often it was begun anew after a cut.
     """
 
-    def __init__(self, subscriptions: Subscriptions, topic: str, asked: v.Watch) -> None:
+    def __init__(self, subscriptions: Followed, topic: str, asked: v.Watch) -> None:
         self._subscriptions = subscriptions
         self._topic = topic
         self._params = sent(asked)
@@ -215,7 +215,7 @@ def read_advice(item: Mapping[str, Any]) -> Advice:
     )
 
 
-class Subscriptions:
+class Followed:
     """What one client has asked to be told, and what was told of a watch whose beginning is not answered yet.
 
     Parameters

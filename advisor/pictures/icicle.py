@@ -29,7 +29,7 @@ LEAST_WIDTH: Final = 0.5  # of a box; narrower ones are left out, and those belo
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class Rectangle:
     """A node's place: left and width in pixels, and its depth."""
 
     node: int
@@ -103,7 +103,7 @@ def _legend() -> str:
     return "".join(parts)
 
 
-def _band(profile: Profile, roles: tuple[int, ...], scale: float) -> Iterator[Box]:
+def _band(profile: Profile, roles: tuple[int, ...], scale: float) -> Iterator[Rectangle]:
     """Yield the boxes of all trees of some roles, side by side."""
     left = 0.0
     for role in roles:
@@ -112,9 +112,9 @@ def _band(profile: Profile, roles: tuple[int, ...], scale: float) -> Iterator[Bo
             left += int(profile.inclusive_ns[root]) * scale
 
 
-def layout(profile: Profile, root: int, left: float, scale: float) -> Iterator[Box]:
+def layout(profile: Profile, root: int, left: float, scale: float) -> Iterator[Rectangle]:
     """Yield the boxes of a tree from `left` on, each as wide as its inclusive time by a scale of pixels a nanosecond."""
-    stack = [Box(root, left, int(profile.inclusive_ns[root]) * scale, 0)]
+    stack = [Rectangle(root, left, int(profile.inclusive_ns[root]) * scale, 0)]
     while stack:
         box = stack.pop()
         if box.width < LEAST_WIDTH:
@@ -123,11 +123,11 @@ def layout(profile: Profile, root: int, left: float, scale: float) -> Iterator[B
         left = box.left
         for below in profile.children[box.node]:
             width = int(profile.inclusive_ns[below]) * scale
-            stack.append(Box(below, left, width, box.depth + 1))
+            stack.append(Rectangle(below, left, width, box.depth + 1))
             left += width
 
 
-def _drawn(profile: Profile, box: Box, top: float) -> str:
+def _drawn(profile: Profile, box: Rectangle, top: float) -> str:
     label = profile.label(box.node)
     role = at.ROLE_NAMES[int(profile.role[box.node])]
     inclusive, exclusive = (seconds(int(ns[box.node]) * 1e-9) for ns in (profile.inclusive_ns, profile.exclusive_ns))

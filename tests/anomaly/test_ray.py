@@ -135,6 +135,12 @@ class Stream:
         assert {each["component"]: each["rows"] for each in status["components"]} == dict.fromkeys(
             BOXES, self.sent // 6
         )
+        found, page = Advisor(), self.client.export()
+        found.merge(Advisor.from_bytes(page["state"]))
+        while page["next"] is not None:
+            page = self.client.export(page["next"])
+            found.merge(Advisor.from_bytes(page["state"]))
+        assert found.extract(BOXES, ()) == self.one.extract(BOXES, ()), "to the byte"
         for name in BOXES:
             assert self.client.predict(name, 5.0, 2, fresh=True) == self.one.predict(name, predictor=5.0, cores=2)
         return Counter({str(each["shard"]): each["recoveries"] for each in status["service"]["shards"]})

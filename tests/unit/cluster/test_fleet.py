@@ -14,13 +14,15 @@ import numpy as np
 import pytest
 from shards_here import Processes
 
+from advisor.cluster import keeping
 from advisor.cluster.fleet import Fleet
 from advisor.cluster.layout import Layout, moves
 from advisor.domain.buckets import BUCKETS
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.engine.events import Forget
-from advisor.errors import StateDamaged
+from advisor.errors import StateDamaged, StorageFailed
+from advisor.storage import Store
 
 LIMITS = {"components_max": 1000, "model_memory_bytes": 2**22, "producers_max": 100}
 PRODUCERS = [(f"p{i}", bytes([i]) * 16) for i in range(3)]
@@ -179,6 +181,35 @@ async def test_without_numbers_kills_lose_rows_or_count_them_twice(tmp_path: Pat
     assert processes.killed == 10
     assert front.fleet.totals()["rows_accepted"] != sum(len(batch(0, number)) for number in range(1, 60))
     await front.fleet.stop()
+
+
+async def test_a_full_disk_under_one_folder_stops_acknowledgements_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front = Front([tmp_path / "near", tmp_path / "far"], Processes())
+    await front.start()
+    await front.send_to(0, 5)
+    write, full = keeping._write, [True]
+
+    def no_room(store: Store, *given: Any) -> None:
+        if full[0] and tmp_path / "far" in store.path.parents:
+            raise StorageFailed("no space left on device", field="state")
+        write(store, *given)
+
+    monkeypatch.setattr(keeping, "_write", no_room)
+    sending = asyncio.create_task(front.send_to(0, 9))
+    while not all(lane.failure for lane in front.fleet.lanes):  # it is told
+        await asyncio.sleep(0)
+    assert front.fleet.durable[PRODUCERS[0]] == front.acknowledged[0] == 5
+    full[0] = False
+    await sending
+    same(await together(front.fleet), alone(front.acknowledged))
+    await front.fleet.stop()
+    for lost in (0, 1):
+        other = Front([front.folders[1 - lost]], Processes())
+        await other.start()
+        same(await together(other.fleet), alone(front.acknowledged))
+        await other.fleet.stop()
 
 
 async def test_an_event_of_one_shard_takes_its_number_everywhere_and_an_error_nowhere(tmp_path: Path) -> None:

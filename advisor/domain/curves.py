@@ -175,7 +175,7 @@ class TabulatedCurves:
             new["pieces"] = tuple(changed[-len(pieces) :])
         seen = Seen(*columns[len(VALUES) :])
         for price, tables in known.get("known", {}).items():
-            new.setdefault("known", {})[price] = copies = tuple(some.copy() for some in tables)
+            new.setdefault("known", {})[price] = copies = tuple(map(np.copy, tables))
             for some, values in zip(copies, self._above(price, columns[0], columns[1], seen), strict=True):
                 some[rows] = values
         return found

@@ -162,7 +162,7 @@ class CurveTables:
     def _rows(self, slot: int) -> tuple[int, int]:
         """Return the rows of a component and of its `peak_bytes`: those that its table stands for."""
         rows = self._components.table.integers("rows")
-        peak = self._components.measure_slot(slot, PEAK)
+        peak = self._components.measure_slot(slot, PEAK) if self._components.measures else None
         return int(rows[slot]), 0 if peak is None else int(rows[peak])
 
     def _table(self, slot: int, x: float | None, box: str, counts: Ints, level: float) -> _Table:
@@ -186,7 +186,9 @@ class CurveTables:
             given = Load(np.array([[value]]), np.ones(1))
         at = counts.astype(np.float64)
         base = self._components.table
-        kappa, peak = self._components.contention(slot).kappa, self._peak(slot, given, level)
+        kappa, peak = self._components.contention(slot).kappa, 0.0
+        if self._components.measures:
+            peak = self._peak(slot, given, level)
         if isinstance(found, Solved):
             elapsed, upper, variation = self._of_learner(found, given, at, level)
             model, count = LEARNER, found.runs

@@ -93,7 +93,7 @@ class NetworkFace:
 
         structure = self.network(network)
         given: dict[str, Any] = {"cores": cores, "objective": objective, **options}
-        if self.keeps(network):
+        if self.components.flows.keeps(network):
             given = filled(given, self.components.flows.flow(cast("NetworkId", network), None))
         asked = self._asked(structure, given)
         request = asked.terms.request
@@ -188,10 +188,6 @@ class NetworkFace:
             read = parsed(network) if isinstance(network, str) else self.network(network)
         return self.components.flows.define(id, network if isinstance(network, str) else read.as_nodes(), read)
 
-    def keeps(self, network: object) -> bool:
-        """Return whether a network is meant by the id of a definition: any number is, and a text that is one."""
-        return self.components.flows.keeps(network)
-
     @alone
     def flow(self, network: NetworkId, structure: str | Network | Sequence[Mapping[str, Any]] | None = None) -> Flow:
         """Return what rows have told of the flow of a network, by the id that they name.
@@ -214,7 +210,7 @@ class NetworkFace:
         ------
         NetworkSyntax, Unsupported, InvalidValue, TooLarge, UnknownNetwork
         """
-        if self.keeps(text):
+        if self.components.flows.keeps(text):
             return self.components.flows.defined(cast("NetworkId", text))
         if isinstance(text, Network):
             return text

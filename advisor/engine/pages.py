@@ -16,12 +16,13 @@ from advisor.engine.components import Components
 from advisor.engine.snapshot import PAGE_SLOTS, TablePages
 from advisor.errors import InvalidValue, StateDamaged, StateTooNew
 from advisor.models import domains
+from advisor.models.contention import FORMER as FORMER_CONTENTION
 from advisor.models.contention import NAME as CONTENTION
 from advisor.models.layout import FIELDS, LAYOUT, WORDS
 from advisor.models.learner_layout import AXES_MAX, LearnerTable
 from advisor.models.records import RecordTable
 from advisor.models.table import Table
-from advisor.models.upgrade import READABLE, SUPPORT_POINTS, cells_of_points, upgraded
+from advisor.models.upgrade import READABLE, SUPPORT_POINTS, cells_of_points, contentions, upgraded
 
 BASE = "base"
 RECORDS = re.compile(r"(?:learner|support)-([2-5])(?:-([a-z_]+))?")
@@ -113,20 +114,21 @@ def put_records(components: Components, pages: TablePages) -> None:
 def put_rows(components: Components, name: str, layout: str, first: int, words: Words, there: Bools) -> None:
     """Put rows (n, w) of words into the table of records of a name, from place `first` on, where they are `there` (n,).
 
-    Support points of an older version become cells of a learner at the same places, and count as changed: a table has one
-    layout.
+    Support points of an older version become cells of a learner at the same places, contentions of one begin epochs anew;
+    they count as changed: a table has one layout.
 
     Raises StateTooNew.
     """
-    old = layout in SUPPORT_POINTS
     table = record_table(components, name, layout)
     last = int(np.flatnonzero(there).max(initial=-1))
     if last < 0:
         return
     table.grow(first + 1 + last)
     rows = table.words.view(np.uint64)[first : first + 1 + last]
-    if old:
-        words = cells_of_points(words[: 1 + last], there[: 1 + last], SUPPORT_POINTS[layout])
+    if layout != table.layout:
+        axes = SUPPORT_POINTS.get(layout)
+        used = words[: 1 + last]
+        words = cells_of_points(used, there[: 1 + last], axes) if axes else contentions(used)
         table.changed[first : first + 1 + last] |= there[: 1 + last]
     elif words.shape[1] != table.words_a_record:
         raise ValueError(f"{words.shape[1]} words a record of {name}")
@@ -152,7 +154,8 @@ def record_table(components: Components, name: str, layout: str) -> RecordTable:
         table: RecordTable = components.contentions.named(CONTENTION)
     else:
         table = components.learners.table(axes, known[2] or "")
-    if table.layout != layout and SUPPORT_POINTS.get(layout) != axes:
+    former = SUPPORT_POINTS.get(layout) == axes if known else layout == FORMER_CONTENTION
+    if table.layout != layout and not former:
         raise StateTooNew(
             f"table {name!r} of layout {layout!r}; this version reads {table.layout!r}",
             field="layout", value=layout, bound=table.layout, hint="use the version that wrote it",

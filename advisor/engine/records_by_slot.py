@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.domain.vectors import Bools, Ints
 from advisor.models.fold import ABSENT
@@ -33,8 +34,8 @@ class RecordsBySlot(Generic[T]):
         self.tables: dict[str, T] = {}
         self._ordered: list[T] = []
         # By slot: the table of its record, as a number in the order above, and its place there.
-        self._home: Ints = np.full(0, ABSENT, np.int64)
-        self._place: Ints = np.full(0, ABSENT, np.int64)
+        self._home: NDArray[Any] = np.full(0, ABSENT, np.int16)
+        self._place: NDArray[Any] = np.full(0, ABSENT, np.int32)
         self._freed = False  # whether some table may have free places before its last
 
     @property
@@ -58,10 +59,10 @@ class RecordsBySlot(Generic[T]):
 
     def places(self, slots: Ints) -> Ints:
         """Return the places (n,) of components' records, ABSENT where they have none."""
-        if not len(slots):
-            return slots
-        self._reserve(int(slots.max()) + 1)
-        return self._place[slots]
+        found = np.full(len(slots), ABSENT, np.int64)
+        known = slots < len(self._place)
+        found[known] = self._place[slots[known]]
+        return found
 
     def free_places(self, table: T) -> list[int]:
         """Return the places of a table that are nobody's. Cost O(records) once one was freed."""
@@ -132,5 +133,5 @@ class RecordsBySlot(Generic[T]):
     def _reserve(self, slots: int) -> None:
         more = slots - len(self._place)
         if more > 0:
-            none = np.full(max(more, len(self._place) // 8), ABSENT, np.int64)
-            self._home, self._place = np.append(self._home, none), np.append(self._place, none)
+            none = np.full(max(more, len(self._place) // 8), ABSENT, np.int32)
+            self._home, self._place = np.append(self._home, none.astype(np.int16)), np.append(self._place, none)

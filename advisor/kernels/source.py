@@ -114,7 +114,10 @@ class Source:
         self._left -= calls
         if self._left < 0:
             self._left = sys.maxsize
-            _LOADER.want([self])
+            if "numba" in sys.modules and self.filled() is not None:
+                self.load_once()  # some milliseconds
+            else:
+                _LOADER.want([self])
 
     def expect(self, rows: int) -> None:
         """Count the rows that one call will work on; for many, load at once where the compiled code is there."""

@@ -230,6 +230,16 @@ def let_wait(r, n, axes, z, t, count, machine):
     place_cell(r, n, axes, CELLS - 1, key_of(n, axes, z, machine), z, t, count, machine)
 
 
+def wait_with(r, axes, cell, z, t, count):
+    """Add a run to a cell that waits."""
+    r[RUNS + cell] += count
+    share, step = count / r[RUNS + cell], t - r[MEAN + cell]
+    r[MEAN + cell] += step * share
+    r[SCATTER + cell] += count * step * (t - r[MEAN + cell])
+    for axis in range(axes):
+        r[CENTRE + axis * CELLS + cell] += (z[axis] - r[CENTRE + axis * CELLS + cell]) * share
+
+
 def trust(r, n, axes, cell):
     """Take a cell that waits among those in use: in the place of none, or merged where its place is taken."""
     into = n[COUNT]

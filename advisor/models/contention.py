@@ -31,7 +31,7 @@ import numpy as np
 from advisor.models.layout import FIRST_SOLVE
 from advisor.models.logarithm import log2_of
 from advisor.models.records import Field, RecordTable
-from advisor.models.weighting import AT_FLOOR, FEATURES, knows, weigh
+from advisor.models.weighting import AT_CORES, AT_FLOOR, AT_LOW, knows, weigh
 
 TERMS = 4  # 1, log2 p, log2(p)**2, d
 D, R = TERMS - 1, TERMS  # places of d and r among the terms
@@ -59,19 +59,18 @@ FIELDS: tuple[Field, ...] = (
     ("gram", PAIRS, "f", 0),
     ("right", TERMS, "f", 0),
     ("square", 1, "f", 0),
-    (
-        "model",
-        FEATURES.stop - FEATURES.start,
-        "f",
-        0,
-    ),  # the copy of the weighting model; its floor is 0 where there is none
+    # The copy of the weighting model: coefficients, low, high, floor, which is 0 where there is none, and cores.
+    ("model", AT_LOW, "i", 0),
+    ("range", AT_CORES - AT_LOW, "f", 0),
+    ("cores", 1, "i", 0),
 )
-NAME, LAYOUT = "contention", "contention-1"
+NAME, LAYOUT, FORMER = "contention", "contention-2", "contention-1"
+FORMER_WORDS = 37  # of a record whose model had other words
 AT = RecordTable(FIELDS, LAYOUT).at
 ROWS, CONTENDED, KAPPA, PRECISION, START, SOLVE_AT, SUM_ROWS, GRAM, RIGHT, SQUARE, MODEL = (
-    at.start for name, at in AT.items() if name != "component"
+    at.start for name, at in AT.items() if name not in ("component", "range", "cores")
 )
-END = AT["model"].stop
+END = AT["cores"].stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ def gather(c, k, x, p, t, others, count):
     ):
         return
     within = 1.0 + c[KAPPA] * others
-    r = min(t / within / weigh(c, MODEL, x, p), RATIO_MOST)
+    r = min(t / within / weigh(c, k, MODEL, x, p), RATIO_MOST)
     ell = log2_of(p)
     terms = (1.0, ell, ell * ell, others / within)
     number = GRAM

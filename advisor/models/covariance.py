@@ -58,8 +58,8 @@ def point_rows(axes):
     return 3 * axes + 2 + FURTHER_ROWS
 
 
-def place_point(frame, points, j, axes):
-    """Fill in the features and bent axes of column j from its centre."""
+def place_point(frame, points, j, axes, alike):
+    """Fill in the features and bent axes of column j from its centre; the first `alike` columns have theirs."""
     first, bent = features_at(axes), bent_at(axes)
     for axis in range(axes):
         z = points[axis, j]
@@ -68,16 +68,21 @@ def place_point(frame, points, j, axes):
         points[bent + axis, j] = (
             min(max(z, frame[LOWS + axis] - span), frame[HIGHS + axis] + span) - frame[MIDDLES + axis]
         )
-    share = exp(-points[axes - 1, j])
-    points[first + axes, j] = SERIAL_SD * ln(SERIAL_FEW + (1.0 - SERIAL_FEW) * share)
-    points[first + axes + 1, j] = SERIAL_SD * ln(SERIAL_MANY + (1.0 - SERIAL_MANY) * share)
+    few, many, cores = first + axes, first + axes + 1, axes - 1
+    for before in range(alike):
+        if points[cores, before] == points[cores, j]:  # most cells are of few counts: three logarithms less
+            points[few, j], points[many, j] = points[few, before], points[many, before]
+            return
+    share = exp(-points[cores, j])
+    points[few, j] = SERIAL_SD * ln(SERIAL_FEW + (1.0 - SERIAL_FEW) * share)
+    points[many, j] = SERIAL_SD * ln(SERIAL_MANY + (1.0 - SERIAL_MANY) * share)
 
 
 def stand_at(frame, points, z, axes, column):
     """Put a point into a column of `points`."""
     for axis in range(axes):
         points[axis, column] = z[axis] if z[axis] > ZERO else frame[ZEROS + axis]
-    place_point(frame, points, column, axes)
+    place_point(frame, points, column, axes, 0)
 
 
 def rough(q):

@@ -28,6 +28,7 @@ SLOPES = (STEEPEST / SLOPE_UNIT + 1.0) * 2.0**CURVATURE_BITS
 # Field: (least, largest, further legal values; NaN is told as such).
 Domain = tuple[float, float, tuple[float, ...]]
 ANY: Domain = (-(2.0**63), 2.0**63, ())  # of packed words
+PACKED: Domain = (0.0, 2.0**63, ())
 COUNT: Domain = (0.0, ROWS, ())
 POSITIVE: Domain = (0.0, SUM, ())
 SIGNED: Domain = (-SUM, SUM, ())
@@ -49,17 +50,17 @@ BASE: Mapping[str, Domain] = {
     "explored_s": POSITIVE,
     **dict.fromkeys(("least_gram", "least_right", "least_square"), (0.0, 1e150, ())),
     **dict.fromkeys(("least_gram_more", "least_right_more"), (0.0, 1e150, (float("nan"),))),
+    "w_coefficients": PACKED,
     **dict.fromkeys(("drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square", "w_cores"), ANY),
-    **dict.fromkeys(("w_origin", "w_low", "w_high"), PREDICTOR),
+    **dict.fromkeys(("w_low", "w_high"), PREDICTOR),
     **dict.fromkeys(("running_high", "w_floor"), SECONDS),
-    **dict.fromkeys(("scale", "w_scale"), SCALE),
+    "scale": SCALE,
     **dict.fromkeys(("x_low", "origin"), LOW_PREDICTOR),
     **dict.fromkeys(("x_high", "top_predictor"), HIGH_PREDICTOR),
     "dimensions": (0.0, 2.0**63, ()),  # and what `widths_outside` says
     "p_low": (CORES_MIN, CORES_MAX, (INF,)),
     "p_high": (CORES_MIN, CORES_MAX, (-INF,)),
     "t_low": (1e-20, ELAPSED_MAX_S, (INF,)),
-    "w_coefficients": SIGNED,
     "drift_centre": (-LOG, LOG, ()),
     "drift_rate": RATE,
     "changed_by": (-LOG, LOG, ()),
@@ -93,7 +94,9 @@ CONTENTION: Mapping[str, Domain] = {
     **dict.fromkeys(("rows", "contended", "start", "solve_at", "sum_rows"), COUNT),
     **dict.fromkeys(("kappa", "gram", "right", "square"), SIGNED),
     "precision": POSITIVE,
-    "model": SIGNED,  # its last word is packed cores, and reads as some float
+    "model": PACKED,
+    "range": SIGNED,
+    "cores": ANY,
 }
 
 

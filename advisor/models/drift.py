@@ -24,7 +24,7 @@ from math import sqrt
 import numpy as np
 
 from advisor.models.layout import AT, CELLS, COEFFICIENTS, FIRST_SOLVE, LEAST_COEFFICIENTS, LEAST_MOMENTS, MOMENTS
-from advisor.models.logarithm import exp2_of
+from advisor.models.logarithm import SHORT_ABOVE, SHORT_MASK, exp2_of, long_of, short
 
 UNIT = 256  # of z: an error of 1/512 scale a row is far below the error of the scale
 # Chosen by simulation of log-normal and Student noise, see docs/decisions/0011-drift.md.
@@ -202,7 +202,9 @@ def carry(w, n, r, f):
     scaled(w, LEAST_GRAM, LEAST_MOMENTS, keep)
     scaled(w, LEAST_RIGHT, LEAST_COEFFICIENTS, keep * f)
     scaled(w, CELL_RUNS, 3 * CELLS, keep)  # and the sums and squares beside them
-    scaled(w, W_COEFFICIENTS, 2 * COEFFICIENTS, r)
+    for word in range(W_COEFFICIENTS, W_COEFFICIENTS + COEFFICIENTS):
+        above, below = long_of(n[word] >> SHORT_ABOVE & SHORT_MASK), long_of(n[word] & SHORT_MASK)
+        n[word] = short(above * r) << SHORT_ABOVE | short(below * r)
     w[SQUARE] *= keep
     w[TOP_RUNS] *= keep
     w[TOP_SUM] *= keep * f

@@ -73,6 +73,7 @@ ROWS, EXTRA_RUNS, START, SOLVE_AT, UNSCORED, ERROR, ORIGIN, SCALE = (
 X_LOW, X_HIGH, T_LOW, RATE, CENTRE = (
     AT[name].start for name in ("x_low", "x_high", "t_low", "drift_rate", "drift_centre")
 )
+LINE_WORDS = 8  # of 64 bytes
 ABSENT = -1  # place of a component without a learner's record
 
 
@@ -121,7 +122,7 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
     if n[ROWS] - n[START] < FIRST_SOLVE:
         n[UNSCORED] += 1
     else:
-        weighed = weigh(w, W_COEFFICIENTS, x, p)
+        weighed = weigh(w, n, W_COEFFICIENTS, x, p)
         w[ERROR] += min(abs(t - weighed) / max(t, weighed), 1.0)  # bounded, as the score of learner.score
         residual, known = 0.0, False
         if has:
@@ -179,6 +180,8 @@ def fold_rows(
     """
     changes = 0
     for i in range(len(slots)):
+        if i + 1 < len(slots):
+            touch(base, slots[i + 1], learners, places[i + 1], out)
         place_row(point, axes, predictors, cores, i)
         ratio = fold_one(
             base, slots[i], learners, places[i], axes, point, times[i], counts[i], machines[i], solution, scratch,
@@ -226,6 +229,19 @@ def fold_beside(
                 carry_one(base, slots[i], learners, places[i], factor)
             begin_epoch(c, k, base[slots[i]], W_COEFFICIENTS)
     return changes
+
+
+def touch(base, slot, learners, place, out):
+    """Read a word of each line of memory that the next row needs, so that it is there when its turn comes."""
+    w = base[slot].view(np.int64)
+    bits = 0
+    for word in range(0, len(w), LINE_WORDS):
+        bits ^= w[word]
+    if place != ABSENT:
+        n = learners[place].view(np.int64)
+        for word in range(0, len(n), LINE_WORDS):
+            bits ^= n[word]
+    out[0] = float(bits)
 
 
 def place_row(point, axes, predictors, cores, i):

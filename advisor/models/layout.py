@@ -1,4 +1,4 @@
-"""The base tier's state: 147 words of 8 bytes a component, one line a field.
+"""The base tier's state: 141 words of 8 bytes a component, one line a field.
 
 The same words serve the fold, the solver, storage, merge and the flat state bytes. A change of meaning changes `LAYOUT`.
 """
@@ -50,10 +50,8 @@ FIELDS: tuple[tuple[str, int, str, float], ...] = (
     ("gram", 3 * MOMENTS, "f", 0),  # sum w u**m p**-q at [7 q + m], m <= 6, q <= 2
     ("right", 2 * COEFFICIENTS, "f", 0),  # sum w t u**m p**-q at [4 q + m], m <= 3, q <= 1
     ("square", 1, "f", 0),  # sum w t**2
-    # The weighting model m(x, p) = A(v) + B(v) / p, v = (x - w_origin) / w_scale, for w_low <= x <= w_high.
-    ("w_coefficients", 2 * COEFFICIENTS, "f", 0),  # A_0 .. A_3, B_0 .. B_3
-    ("w_origin", 1, "f", 0),
-    ("w_scale", 1, "f", 1),
+    # The weighting model m(x, p) = A(v) + B(v) / p, v = (x - w_low) / (w_high - w_low), for w_low <= x <= w_high.
+    ("w_coefficients", COEFFICIENTS, "i", 0),  # of the cubic Bernstein polynomials A and B, see `weighting.short`
     ("w_low", 1, "f", 0),
     ("w_high", 1, "f", 0),
     ("w_floor", 1, "f", 0),  # half the smallest elapsed time seen when it was solved
@@ -89,7 +87,7 @@ FIELDS: tuple[tuple[str, int, str, float], ...] = (
     ("top_sum", 1, "f", 0),
 )
 
-LAYOUT = "base-4"
+LAYOUT = "base-5"
 WORDS = sum(words for _, words, _, _ in FIELDS)
 
 

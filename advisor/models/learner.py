@@ -21,6 +21,10 @@ from advisor.models.process import DOUBT, SHARE, predict, refresh, settle
 
 SCORES, COVERED, ERROR, BIAS, WIDTH = (AT[name] for name in ("scores", "covered", "error", "bias", "width"))
 LN_ELAPSED_MIN, LN_ELAPSED_MAX = ln(ELAPSED_MIN_S), ln(ELAPSED_MAX_S)
+# What a score moves widths by from `WIDTH_SHARE_LEAST` on, beyond an interval and within.
+STEP_LEAST = WIDTH_RATE * WIDTH_SHARE_LEAST
+WIDER = tuple(float(exp(STEP_LEAST * level)) for level in LEVELS.tolist())
+NARROWER = tuple(float(exp(STEP_LEAST * (0.0 - (1.0 - level)))) for level in LEVELS.tolist())
 LEVEL_TOLD = 2  # of LEVELS: the one whose coverage is counted
 
 
@@ -33,13 +37,13 @@ def settles_at(row):
 
 
 def scores_at(row):
-    """Return True where a row is predicted before it is learned: all up to 16, then every fourth.
+    """Return True where a row is predicted before it is learned: all up to 16, every fourth to 32, every eighth to 64.
 
     From `SETTLED_EVERY` rows on every row is scored by what its cell says: a solution a row would be dear.
     """
     if row < FIRST_SCORED or row > SETTLED_EVERY:
         return False
-    return row <= 16 or row % 4 == 0
+    return row <= 16 or row % (4 if row <= 32 else 8) == 0
 
 
 def learn(r, n, axes, z, t, count, machine, cell, wild, model, solution, scratch, out):
@@ -76,22 +80,27 @@ def learn(r, n, axes, z, t, count, machine, cell, wild, model, solution, scratch
 
 
 def believed(r, n, axes, z, t, count, machine, solution, scratch, out):
-    """Return whether a run far from all that is known may be learned: else it waits for another one that agrees with it.
+    """Return whether a run far from all that is known may be learned: else it waits for others that agree with it.
 
-    It may where it lies within what the model holds likely there, two sd (`BELIEVED`): it then moves what is known well by no
-    more than as many sd of that, for |cov(f, g)| <= sd(f) sd(g). What two runs agree on is learned whatever it says.
+    It may where it lies within what the model holds likely there, one sd (`BELIEVED`) and a factor of ten: it then moves what
+    is known well by no more than as many sd of that, for |cov(f, g)| <= sd(f) sd(g). Else it waits for `AGREEING` runs, and
+    where it is off by a factor of ten for `AGREEING_WILD`.
     """
     if n[COUNT] < WILD_CELLS:
         return True
     frame, points, root, alpha = solution
     refresh(r, n, axes, solution, scratch)
     predict(frame, points, root, alpha, r[SHARE : SHARE + LANES], scratch, z, machine, True, out)
-    off = ln(t) - out[0]
-    if off * off <= BELIEVED * (out[1] + r[RELATIVE] + r[ABSOLUTE] / (t * t)):
+    off, variance = ln(t) - out[0], out[1] + r[RELATIVE] + r[ABSOLUTE] / (t * t)
+    likely = abs(off) <= TENFOLD
+    if likely and off * off <= BELIEVED * variance:
         return True
     beside = waiting(r, n, axes, z, t, machine)
     if beside == NOWHERE:
         let_wait(r, n, axes, z, t, count, machine)
+        return False
+    if freedom_of(r, n, beside) + 2.0 < (AGREEING if likely else AGREEING_WILD):
+        wait_with(r, axes, beside, z, t, count)
         return False
     trust(r, n, axes, beside)
     return True
@@ -134,7 +143,10 @@ def score(r, n, mean, variance, t, wild):
         if level == LEVEL_TOLD and not beyond:
             n[COVERED] += 1
         if not wild:
-            r[WIDTH + level] *= exp(step * ((1.0 if beyond else 0.0) - (1.0 - LEVELS[level])))
+            if step > STEP_LEAST:
+                r[WIDTH + level] *= exp(step * ((1.0 if beyond else 0.0) - (1.0 - LEVELS[level])))
+            else:
+                r[WIDTH + level] *= WIDER[level] if beyond else NARROWER[level]
     off = (time - t) / max(time, t)  # from -1 to 1: the ratio to a time near the timer's tick would drown all others
     r[ERROR] += abs(off)
     r[BIAS] += off

@@ -63,9 +63,10 @@ WILD_RUNS = 2.0  # what so many runs agree on is no wild measurement, whatever t
 AGREED = 16.0  # squared deviations up to which, in variances of a run, runs of a cell agree
 WILD_CELLS = 5  # fewer cannot tell which of them is wild
 WILD_ROUNDS = 3
-BELIEVED = (
-    4.0  # squared errors, in variances, up to which a run far from all others is learned at once: one in 20 waits
-)
+# A run far from all others is learned at once where its squared error is below `BELIEVED` variances of what is known there.
+# Else when so many runs agree: two, or, where it is off by a factor of ten, `TENFOLD`, more than a burst of wild ones has.
+BELIEVED, TENFOLD = 1.0, 2.3
+AGREEING, AGREEING_WILD = 2.0, 24.0
 WAITING = 4  # cells that wait at most, of rows far from all others: the latest stay
 DOUBT_CELLS = 1.0  # cells that the prior's own variance counts as, when leave-one-out errors correct it; it never grows
 DOUBT_LEAST = 0.02

@@ -22,6 +22,13 @@ LN2 = 0.6931471805599453
 LOG_TERMS = tuple(1.0 / (2 * k + 1) for k in reversed(range(11)))
 ROUGH_TERMS = LOG_TERMS[-4:]
 EXP_TERMS = tuple(1.0 / factorial(n) for n in reversed(range(14)))
+# 2**e at [e + POWER_ZERO]: a multiplication by it is exact, and costs a tenth of a call of ldexp.
+POWER_ZERO = 1000
+POWERS = np.ldexp(1.0, np.arange(-POWER_ZERO, POWER_ZERO + 1))
+# A positive number in 31 bits: 8 of its exponent, 23 of its mantissa. Two are one word, one above, one in the low bits.
+SHORT_BITS, SHORT_ZERO, SHORT_UNIT = 23, 127, 8388608.0
+SHORT_LEAST, SHORT_MOST = 2.0**-120, 2.0**120
+SHORT_ABOVE, SHORT_MASK = 32, (1 << 31) - 1
 
 
 def log2_of(value: float) -> float:
@@ -64,3 +71,15 @@ def exp2_of(value: float) -> float:
         total = total * f
         total = total + term
     return ldexp(total, int(whole))
+
+
+def short(value: float) -> int:
+    """Return a number from 0 in 31 bits, to 2**-24 of it; one below `SHORT_LEAST` counts as that."""
+    mantissa, exponent = frexp(min(max(value, SHORT_LEAST), SHORT_MOST))
+    return ((exponent + SHORT_ZERO) << SHORT_BITS) + int(np.rint((2.0 * mantissa - 1.0) * SHORT_UNIT))
+
+
+def long_of(bits: int) -> float:
+    """Return the number of `short` bits."""
+    mantissa = 1.0 + (bits & ((1 << SHORT_BITS) - 1)) * (1.0 / SHORT_UNIT)
+    return mantissa * POWERS[(bits >> SHORT_BITS) - SHORT_ZERO - 1 + POWER_ZERO]

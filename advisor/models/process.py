@@ -47,7 +47,7 @@ def lay_out(r, n, axes, frame, points):
         told += freedom_of(r, n, cell)
     level, low, high = 0.0, np.inf, -np.inf
     for cell in range(count):
-        place_point(frame, points, cell, axes)
+        place_point(frame, points, cell, axes, cell)
         mean, runs = r[MEAN + cell], r[RUNS + cell]
         time = max(mean, sqrt(r[ABSOLUTE] / runs))
         y = ln(mean)
@@ -262,28 +262,28 @@ def settle(r, n, axes, solution, scratch):
         if not judge_cells(r, n, frame, points, root, planes[INVERSE], alpha, best, errors):
             break
     summarise(frame, points, alpha, share)
-    tell_cells(r, n, frame, points, alpha, share, rows)
+    tell_cells(r, n, frame, points, alpha, share, rows, planes[0], planes[1])
 
 
-def tell_cells(r, n, frame, points, alpha, share, rows):
-    """Write the model's ln t and its slopes at each cell's centre into the record; `rows` is scratch.
+def tell_cells(r, n, frame, points, alpha, share, rows, slopes, bends):
+    """Write the model's ln t and its slopes at each cell's centre into the record; the last three are scratch.
 
     The model at a cell is y - noise * alpha, since K alpha = r; slopes are the derivative of the mean.
     """
     axes, count = int(frame[AXES]), int(frame[CELLS_USED])
     further, bent = further_at(axes), bent_at(axes)
+    sum_pulls(points, count, axes, rows, slopes, bends)
     for cell in range(count):
         beside = 0.0
         for lane in range(LANES):
             noise = points[further + NOISE, cell] + NOISY[lane] * points[further + UNTOLD, cell]
             beside += share[lane] * alpha[cell, lane] * noise
         r[MODEL + cell] = points[further + LOG_TIME, cell] - beside
-        alike = pulls(points, cell, count, axes, rows)
         for axis in range(axes):
             slope = (SLOPE if axis < axes - 1 else -SLOPE) + SLOPE_SD * frame[STRAIGHT + 1 + axis]
             for other in range(axes):
                 slope += 2.0 * frame[BENT_PAIRS + axis * AXES_MAX + other] * points[bent + other, cell]
-            curvature = alike + 2.0 * frame[BENT_PAIRS + axis * AXES_MAX + axis]
+            curvature = 2.0 * frame[BENT_PAIRS + axis * AXES_MAX + axis]
             if axis == axes - 1:
                 inverse = exp(-points[axis, cell])
                 few = (1.0 - SERIAL_FEW) * inverse / (SERIAL_FEW + (1.0 - SERIAL_FEW) * inverse)
@@ -291,41 +291,46 @@ def tell_cells(r, n, frame, points, alpha, share, rows):
                 one, two = SERIAL_SD * frame[STRAIGHT + 1 + axes], SERIAL_SD * frame[STRAIGHT + 2 + axes]
                 slope -= one * few + two * many
                 curvature += one * few * (1.0 - few) + two * many * (1.0 - many)
-            for other in range(count):
-                step = points[axis, cell] - points[axis, other]
-                slope += rows[0, other] * step
-                curvature -= rows[1, other] * (step * step)
+            slope, curvature = slope + slopes[axis, cell], curvature + bends[axis, cell]
             n[CENTRE + (axes + axis) * CELLS + cell] = packed(slope, curvature)
     for cell in range(count, CELLS):
         r[MODEL + cell] = UNKNOWN
 
 
-def pulls(points, cell, count, axes, rows):
-    """Fill in how all cells' near, middle and far parts act at one: a = rows[0], b = rows[1]; return the sum of a.
+def sum_pulls(points, count, axes, rows, slopes, bends):
+    """Fill slopes and bends (axes, cells) with those of the near, middle and far parts at each cell; `rows` is scratch.
 
-    Their slope along an axis is sum a step, their curvature sum a - b step**2: w' / d = -30 / R**2 (1 - q)**4, and along an
-    axis w'' = -30 / R**2 (1 - q)**3 (1 - q - 4 step**2 / (R d)); v' / d = -24 / R**2 (1 - q)**6 (1 + 6 q), and along an axis
-    v'' = -24 / R**2 (1 - q)**5 ((1 - q) (1 + 6 q) - 42 step**2 / R**2).
+    A cell pulls at another by a = w' / d and b: its slope along an axis is a step, its curvature a - b step**2. Here w' / d =
+    -30 / R**2 (1 - q)**4, and along an axis w'' = -30 / R**2 (1 - q)**3 (1 - q - 4 step**2 / (R d)); v' / d = -24 / R**2
+    (1 - q)**6 (1 + 6 q), and along an axis v'' = -24 / R**2 (1 - q)**5 ((1 - q) (1 + 6 q) - 42 step**2 / R**2). Sums run over
+    the cells one beside the other, as the processor's vectors want it.
     """
     further = further_at(axes)
     first, second, apart = rows[0], rows[1], rows[2]
-    distances(points, cell, 0, count, axes, apart)
-    for j in range(count):
-        distance = apart[j]
-        p = max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0)
-        q = max(1.0 - distance * (1.0 / MIDDLE_RADIUS), 0.0)
-        u = max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0)
-        near = points[further + NEAR_PULL, j] * (p * p * p) * (-30.0 / NEAR_RADIUS / NEAR_RADIUS)
-        middle = points[further + MIDDLE_PULL, j] * (q * q * q) * (-30.0 / MIDDLE_RADIUS / MIDDLE_RADIUS)
-        far = points[further + FAR_PULL, j] * (u * u * u * u * u) * (-24.0 / FAR_RADIUS / FAR_RADIUS)
-        first[j] = near * p + middle * q + far * (u * (7.0 - 6.0 * u))
-        # Where two points are one their step is 0, and the distance may be anything.
-        bent = 4.0 * (near * (1.0 / NEAR_RADIUS) + middle * (1.0 / MIDDLE_RADIUS)) / max(distance, 1e-150)
-        second[j] = bent + far * (42.0 / FAR_RADIUS / FAR_RADIUS)
-    total = 0.0
-    for j in range(count):
-        total += first[j]
-    return total
+    for axis in range(axes):
+        for cell in range(count):
+            slopes[axis, cell], bends[axis, cell] = 0.0, 0.0
+    for other in range(count):
+        distances(points, other, 0, count, axes, apart)
+        near = points[further + NEAR_PULL, other] * (-30.0 / NEAR_RADIUS / NEAR_RADIUS)
+        middle = points[further + MIDDLE_PULL, other] * (-30.0 / MIDDLE_RADIUS / MIDDLE_RADIUS)
+        far = points[further + FAR_PULL, other] * (-24.0 / FAR_RADIUS / FAR_RADIUS)
+        for j in range(count):
+            distance = apart[j]
+            p = max(1.0 - distance * (1.0 / NEAR_RADIUS), 0.0)
+            q = max(1.0 - distance * (1.0 / MIDDLE_RADIUS), 0.0)
+            u = max(1.0 - distance * (1.0 / FAR_RADIUS), 0.0)
+            one, two, three = near * (p * p * p), middle * (q * q * q), far * (u * u * u * u * u)
+            first[j] = one * p + two * q + three * (u * (7.0 - 6.0 * u))
+            # Where two points are one their step is 0, and the distance may be anything.
+            bent = 4.0 * (one * (1.0 / NEAR_RADIUS) + two * (1.0 / MIDDLE_RADIUS)) / max(distance, 1e-150)
+            second[j] = bent + three * (42.0 / FAR_RADIUS / FAR_RADIUS)
+        for axis in range(axes):
+            z = points[axis, other]
+            for j in range(count):
+                step = points[axis, j] - z
+                slopes[axis, j] += first[j] * step
+                bends[axis, j] += first[j] - second[j] * (step * step)
 
 
 def whiten(frame, points, root, rows, out):
@@ -446,7 +451,7 @@ def predict(frame, points, root, alpha, share, scratch, z, machine, want_varianc
     more = points[last, CELLS] - min(max(points[last, CELLS], frame[LOWS + last]), frame[HIGHS + last])
     if more != 0.0:  # first at the nearest cores seen
         points[last, CELLS] -= more
-        place_point(frame, points, CELLS, axes)
+        place_point(frame, points, CELLS, axes, 0)
         bound = mean_at(frame, points, rows, machine)
     allowed, outside = 0.0, False
     for axis in range(last):
@@ -455,7 +460,7 @@ def predict(frame, points, root, alpha, share, scratch, z, machine, want_varianc
         outside = outside or step != 0.0
         allowed += max(RISE_IN_PREDICTOR * step, 0.0)
     if outside:  # then at the nearest predictors
-        place_point(frame, points, CELLS, axes)
+        place_point(frame, points, CELLS, axes, 0)
         edge = mean_at(frame, points, rows, machine)
         bound = min(bound, min(edge, high) + allowed)
     else:

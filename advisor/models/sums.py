@@ -16,6 +16,7 @@ from math import comb, frexp, ldexp
 import numpy as np
 
 from advisor.models.layout import AT, CELLS, COEFFICIENTS, LEAST_COEFFICIENTS, LEAST_MOMENTS, MOMENTS
+from advisor.models.logarithm import POWER_ZERO, POWERS
 
 X_LOW, X_HIGH, P_LOW, P_HIGH, T_LOW = (AT[name].start for name in ("x_low", "x_high", "p_low", "p_high", "t_low"))
 ORIGIN, SCALE, GRAM, RIGHT, SQUARE = (AT[name].start for name in ("origin", "scale", "gram", "right", "square"))
@@ -40,9 +41,6 @@ SMALLEST = -60  # of a scale: predictors below 2**-60 count as 0
 MARGIN = 0.125
 CELLS_EXPONENT = 4  # 2**4 = CELLS
 CELL_SMALLEST = -64.0  # with it the cells reach 2**-60, below which predictors count as 0
-# 2**e at [e + POWER_ZERO]: a multiplication by it is exact, and costs a tenth of a call of ldexp.
-POWER_ZERO = 1000
-POWERS = np.ldexp(1.0, np.arange(-POWER_ZERO, POWER_ZERO + 1))
 
 
 def hold(w, x):

@@ -7,18 +7,20 @@ v; v is bounded, for the mean of wild times is a guess. Settings are chosen anew
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.models import weighting
+from advisor.models import contention, weighting
 from advisor.models.fold import KERNELS, room_of
-from advisor.models.layout import AT, FIELDS, LAYOUT, WORDS, empty_record
+from advisor.models.layout import AT, COEFFICIENTS, FIELDS, FIRST_SOLVE, LAYOUT, WORDS, empty_record
 from advisor.models.learner_layout import AXES_MAX, CELLS, MACHINES_MAX, ZERO, LearnerTable, key_bits
-from advisor.models.logarithm import LN2
+from advisor.models.logarithm import LN2, SHORT_ABOVE, short
 
+# The weighting model before "base-5": coefficients of powers of v = (x - w_origin) / w_scale, in whole words.
+_WHOLE_MODEL = (("w_coefficients", 2 * COEFFICIENTS), ("w_origin", 1), ("w_scale", 1))
 # Fields that a layout had not, of those in `FIELDS`; all others stood in the same order.
 _IN_4 = frozenset(("least_gram_more", "least_right_more"))
 _IN_3 = _IN_4 | {"explored_s"}
@@ -29,6 +31,7 @@ LACKING: Mapping[str, frozenset[str]] = {
     },
     "base-2": _IN_3,
     "base-3": _IN_4,
+    "base-4": frozenset[str](),
     LAYOUT: frozenset(),
 }  # fmt: skip
 READABLE = frozenset(LACKING)
@@ -36,7 +39,16 @@ READABLE = frozenset(LACKING)
 
 def words_of(layout: str) -> int:
     """Return the words a component has in a readable layout."""
-    return sum(words for name, words, _, _ in FIELDS if name not in LACKING[layout])
+    return sum(words for _, words in _fields_of(layout))
+
+
+def _fields_of(layout: str) -> Iterator[tuple[str, int]]:
+    """Yield (field, words) of a readable layout in their order."""
+    for name, words, _, _ in FIELDS:
+        if name == "w_coefficients" and layout != LAYOUT:
+            yield from _WHOLE_MODEL
+        elif name not in LACKING[layout]:
+            yield name, words
 
 
 def upgraded(words: NDArray[Any], layout: str) -> NDArray[Any]:
@@ -51,16 +63,38 @@ def upgraded(words: NDArray[Any], layout: str) -> NDArray[Any]:
     new = np.empty((*old.shape[:-2], WORDS, old.shape[-1]), np.uint64)
     new[:] = empty_record().view(np.uint64)[:, None]
     start = 0
-    for name, count, _, _ in FIELDS:
-        if name not in LACKING[layout]:
-            new[..., AT[name], :] = old[..., start : start + count, :]
-            start += count
+    model: dict[str, Any] = {}
+    for name, count in _fields_of(layout):
+        part = old[..., start : start + count, :]
+        if name in dict(_WHOLE_MODEL):
+            model[name] = part.view(np.float64)
+        else:
+            new[..., AT[name], :] = part
+        start += count
+    _keep_model(new, **model)
     if "w_cores" in LACKING[layout]:
         _know_cores(new)
+    if not LACKING[layout]:
+        return new.view(words.dtype)
     floats = new.view(np.float64)
     for name in _IN_4:  # what rows at the fewest cores would have added there
         floats[..., AT[name], :] = np.where(floats[..., AT["least_gram"].start, None, :] > 0.0, np.nan, 0.0)
     return new.view(words.dtype)
+
+
+def _keep_model(words: NDArray[np.uint64], w_coefficients: Any, w_origin: Any, w_scale: Any) -> None:
+    """Pack weighting models, of their values over the predictors seen."""
+    floats = words.view(np.float64)
+    scale = np.maximum(w_scale[..., 0, :], 1e-30)
+    low, high = ((floats[..., AT[name].start, :] - w_origin[..., 0, :]) / scale for name in ("w_low", "w_high"))
+    packed = np.vectorize(short, otypes=[np.uint64])
+    powers = np.moveaxis(w_coefficients, -2, 0)
+    for j in range(COEFFICIENTS):
+        above, below = (
+            packed(weighting.bernstein(c[0], c[1], c[2], c[3], low, high, j))
+            for c in (powers[:COEFFICIENTS], powers[COEFFICIENTS:])
+        )
+        words[..., AT["w_coefficients"].start + j, :] = above << np.uint64(SHORT_ABOVE) | below
 
 
 def _know_cores(words: NDArray[np.uint64]) -> None:
@@ -71,6 +105,17 @@ def _know_cores(words: NDArray[np.uint64]) -> None:
     some = np.floor(np.where(solved, low, 0.0) * unit).astype(np.int64) << bits
     some |= np.ceil(np.where(solved, high, 0.0) * unit).astype(np.int64)
     words[..., AT["w_cores"].start, :] = some.view(np.uint64)
+
+
+def contentions(words: NDArray[Any]) -> NDArray[Any]:
+    """Return records (n, w) of contention with the former model as records of now: what is known stays, epochs begin anew."""
+    if words.shape[1] != contention.FORMER_WORDS:
+        raise ValueError(f"{words.shape[1]} words a record of contention")
+    new = np.zeros((len(words), contention.END), np.uint64)
+    new[:, : contention.START] = words[:, : contention.START]
+    rows = new[:, contention.ROWS].astype(np.uint64)
+    new[:, contention.START], new[:, contention.SOLVE_AT] = rows, rows + np.uint64(FIRST_SOLVE)
+    return new
 
 
 # Support points, as the version before learners kept them: layout to number of axes, and (field, words) of a record.

@@ -10,7 +10,8 @@ The model is part of the state, solved at the component's ages 16, 32, 64, ... o
 A(u) + B(u) / p, both in the cone of the cubic Bernstein polynomials u^i (1-u)^(3-i): it is positive whatever the rows were,
 where an unconstrained polynomial dips to zero and gives the rows there all the weight. It only weighs, it never answers. At
 each solve the sums are scaled, by a power of two, so that sum w (m**2 + t0**2) is the number of runs: what younger, wronger
-models weighed counts as many runs as it was, and no more.
+models weighed counts as many runs as it was, and no more. It is kept by its values over the predictors seen, which are not
+negative, in 31 bits each.
 
 No transcendental function and no matrix product stands here: the fold must give the same bytes however rows are batched.
 """
@@ -27,6 +28,7 @@ import numpy as np
 
 from advisor.models.drift import settle
 from advisor.models.layout import AT, CELLS, COEFFICIENTS, DEGREE_MAX, FIRST_SOLVE, MOMENTS, NOISE
+from advisor.models.logarithm import SHORT_ABOVE, SHORT_MASK, long_of, short
 
 FLOOR_SHARE = 0.5  # of the smallest elapsed time seen: no row may weigh as if it took less
 TRUST = 30.0  # of log-normal noise of sd 1 one row in 3000 lies beyond: no measurable bias; see test_weighting.py
@@ -37,7 +39,8 @@ FEATURES = slice(AT["w_coefficients"].start, AT["w_cores"].stop)  # the words of
 CORES_UNIT = 1024.0  # of w_cores: cores are 2**-10 .. 2**20, so each bound takes at most 30 bits
 CORES_BITS = 32
 CORES_MASK = (1 << CORES_BITS) - 1
-COLUMNS = 2 * COEFFICIENTS  # u**j p**-q, in the order of w_coefficients and right
+COLUMNS = 2 * COEFFICIENTS  # u**j p**-q, in the order of right
+SPAN_LEAST = 1e-30  # of predictors: what is divided by, where they are all one
 
 ROWS, START, SOLVE_AT, X_LOW, X_HIGH, P_LOW, P_HIGH, T_LOW = (
     AT[name].start for name in ("rows", "start", "solve_at", "x_low", "x_high", "p_low", "p_high", "t_low")
@@ -45,35 +48,43 @@ ROWS, START, SOLVE_AT, X_LOW, X_HIGH, P_LOW, P_HIGH, T_LOW = (
 ORIGIN, SCALE, GRAM, RIGHT, SQUARE, CELL_RUNS = (
     AT[name].start for name in ("origin", "scale", "gram", "right", "square", "cell_runs")
 )
-W_COEFFICIENTS, W_ORIGIN, W_SCALE, W_LOW, W_HIGH, W_FLOOR, W_CORES = (
-    AT[name].start for name in ("w_coefficients", "w_origin", "w_scale", "w_low", "w_high", "w_floor", "w_cores")
+W_COEFFICIENTS, W_LOW, W_HIGH, W_FLOOR, W_CORES = (
+    AT[name].start for name in ("w_coefficients", "w_low", "w_high", "w_floor", "w_cores")
 )
 # Of a model's words, from its first coefficient on.
-AT_ORIGIN, AT_SCALE, AT_LOW, AT_HIGH, AT_FLOOR, AT_CORES = (
-    word - W_COEFFICIENTS for word in (W_ORIGIN, W_SCALE, W_LOW, W_HIGH, W_FLOOR, W_CORES)
-)
+AT_LOW, AT_HIGH, AT_FLOOR, AT_CORES = (word - W_COEFFICIENTS for word in (W_LOW, W_HIGH, W_FLOOR, W_CORES))
 
 
-def weigh(w, at, x, p):
+def coefficient(n, word, q):
+    """Return A_j + B_j q of a word of coefficients."""
+    return long_of(n[word] >> SHORT_ABOVE & SHORT_MASK) + long_of(n[word] & SHORT_MASK) * q
+
+
+def bernstein(c0, c1, c2, c3, low, high, j):
+    """Return the j-th coefficient, from low to high, of the cubic c0 + c1 u + c2 u**2 + c3 u**3: its polar form there."""
+    r, s, t = low if j < 3 else high, low if j < 2 else high, low if j < 1 else high
+    return c0 + c1 * ((r + s + t) / 3.0) + c2 * ((r * s + s * t + t * r) / 3.0) + c3 * (r * s * t)
+
+
+def weigh(w, n, at, x, p):
     """Return m(x, p) of the model whose words begin at `at`.
 
     Outside the predictors that the model was solved on it continues as a power x**s, s being its log-slope at the edge,
     rounded to a whole number from 0 to 3.
     """
-    inside = min(max(x, w[at + AT_LOW]), w[at + AT_HIGH])
-    u = (inside - w[at + AT_ORIGIN]) / w[at + AT_SCALE]
-    q = 1.0 / p
-    b = at + COEFFICIENTS
-    m = w[at + DEGREE_MAX] + w[b + DEGREE_MAX] * q
-    for back in range(DEGREE_MAX):
-        j = DEGREE_MAX - 1 - back
-        m = m * u + (w[at + j] + w[b + j] * q)
-    if inside != x:
-        c1 = w[at + 1] + w[b + 1] * q
-        c2 = w[at + 2] + w[b + 2] * q
-        c3 = w[at + 3] + w[b + 3] * q
-        slope = c1 + u * (2.0 * c2 + u * (3.0 * c3))
-        power = np.rint(inside / w[at + AT_SCALE] * slope / m) if m > 0.0 else 0.0
+    low, high = w[at + AT_LOW], w[at + AT_HIGH]
+    inside, span = min(max(x, low), high), max(high - low, SPAN_LEAST)
+    v, q = (inside - low) / span, 1.0 / p
+    c0, c1, c2, c3 = (
+        coefficient(n, at, q),
+        coefficient(n, at + 1, q),
+        coefficient(n, at + 2, q),
+        coefficient(n, at + 3, q),
+    )
+    rest = 1.0 - v
+    m = rest * rest * (c0 * rest + 3.0 * c1 * v) + v * v * (3.0 * c2 * rest + c3 * v)
+    if inside != x and high > low:
+        power = np.rint(inside / span * 3.0 * (c1 - c0 if x < low else c3 - c2) / m)
         ratio = x / inside if inside > 0.0 else 1.0
         for whole in range(1, DEGREE_MAX + 1):
             if power >= whole:
@@ -97,16 +108,20 @@ def solve_weighting(w, n, averaged):
     """Solve the weighting model of a component that is old enough, and set when next. `averaged`: see `drift.settle`."""
     age = n[ROWS] - n[START]
     if age >= FIRST_SOLVE:
-        fit_cone(w)
-        w[W_ORIGIN] = w[ORIGIN]
-        w[W_SCALE] = w[SCALE]
+        model = np.empty(COLUMNS)
+        fit_cone(w, model)
+        low, high = (w[X_LOW] - w[ORIGIN]) / w[SCALE], (w[X_HIGH] - w[ORIGIN]) / w[SCALE]
+        for j in range(COEFFICIENTS):
+            above = bernstein(model[0], model[1], model[2], model[3], low, high, j)
+            below = bernstein(model[4], model[5], model[6], model[7], low, high, j)
+            n[W_COEFFICIENTS + j] = short(above) << SHORT_ABOVE | short(below)
         w[W_LOW] = w[X_LOW]
         w[W_HIGH] = w[X_HIGH]
         w[W_FLOOR] = FLOOR_SHARE * w[T_LOW]
         cores = packed_cores(w[P_LOW], w[P_HIGH])
         grown = n[W_CORES] != cores
         n[W_CORES] = cores
-        normalise(w, age)
+        normalise(w, age, model)
         settle(w, n, grown, averaged)
     n[SOLVE_AT] = n[START] + max(FIRST_SOLVE, int(ldexp(1.0, frexp(float(age))[1])))
 
@@ -117,8 +132,8 @@ def to_bernstein(v):
     v[0], v[1], v[2] = (d0 - d1) - (d1 - d2), d1 - d2, d2
 
 
-def fit_cone(w):
-    """Fill the weighting model's coefficients, see `weighting._not_negative`."""
+def fit_cone(w, model):
+    """Fill `model` with the coefficients A_0 .. A_3, B_0 .. B_3 over powers of u that are best in the cone."""
     blocks = np.empty((3, COEFFICIENTS, COEFFICIENTS))
     for q in range(3):
         for i in range(COEFFICIENTS):
@@ -153,21 +168,21 @@ def fit_cone(w):
                 gradient[row] -= matrix[row, column] * step
     for q in range(2):
         c = found[COEFFICIENTS * q : COEFFICIENTS * (q + 1)] / roots[COEFFICIENTS * q : COEFFICIENTS * (q + 1)]
-        at = W_COEFFICIENTS + COEFFICIENTS * q
-        w[at] = c[0]
-        w[at + 1] = c[1] - 3.0 * c[0]
-        w[at + 2] = c[2] - 2.0 * c[1] + 3.0 * c[0]
-        w[at + 3] = c[3] - c[2] + c[1] - c[0]
+        at = COEFFICIENTS * q
+        model[at] = c[0]
+        model[at + 1] = c[1] - 3.0 * c[0]
+        model[at + 2] = c[2] - 2.0 * c[1] + 3.0 * c[0]
+        model[at + 3] = c[3] - c[2] + c[1] - c[0]
 
 
-def normalise(w, age):
-    """Scale the weighted sums, see `weighting._normalise`."""
+def normalise(w, age, model):
+    """Scale the weighted sums by a power of two, so that they count as many runs as there are."""
     runs = 0.0
     for c in range(CELLS):
         runs += w[CELL_RUNS + c]
     explained = 0.0
     for column in range(COLUMNS):
-        explained = explained + w[W_COEFFICIENTS + column] * w[RIGHT + column]
+        explained = explained + model[column] * w[RIGHT + column]
     total = explained + NOISE * w[GRAM]
     square = w[SQUARE]
     share = explained / (square if square > 0.0 else 1.0)

@@ -150,7 +150,7 @@ def allocation_asked(advisor: Advisor, params: m.Allocate) -> tuple[Spec, dict[s
     UnknownNetwork
     """
     request = {key: value for key in ALLOCATE_OPTIONS if (value := getattr(params, key)) is not None}
-    if advisor.keeps(params.network):
+    if advisor.components.flows.keeps(params.network):
         return of_kept(advisor, cast("int | str", params.network), request)
     return _spec_of(advisor, cast("Spec | int", params.network)), request
 
@@ -181,7 +181,7 @@ def of_all_asked(params: m.AllocateTogether | m.Watch) -> dict[str, Any]:
 
 def _spec_of(advisor: Advisor, network: Spec | int) -> Spec:
     """Return what a network was defined by where it is meant by its id."""
-    if advisor.keeps(network):
+    if advisor.components.flows.keeps(network):
         return advisor.components.flows.definition(cast("int | str", network))
     if isinstance(network, int):  # for the checker: every number is an id
         raise UnknownNetwork(network)

@@ -129,7 +129,7 @@ def test_weighted_sums_merge_to_rounding_where_the_weights_are_frozen(monkeypatc
     for module in (fold, combine):
         monkeypatch.setattr(module, "solve_weighting", lambda w, n, averaged: None)
     monkeypatch.setattr(fold, "FIRST_SOLVE", 0)  # no row is weighed by its own time
-    monkeypatch.setattr(fold, "weigh", lambda w, at, x, p: 1e-3 + 1e-6 * x)
+    monkeypatch.setattr(fold, "weigh", lambda w, n, at, x, p: 1e-3 + 1e-6 * x)
     monkeypatch.setattr(fold, "knows", lambda w, n, at, x, p: False)
     with used("interpreted", fold.KERNELS):  # what is replaced here is compiled else
         for spread in ("wide", "grid"):

@@ -158,37 +158,47 @@ FAR: dict[str, Callable[[np.random.Generator, np.ndarray, np.ndarray], tuple[np.
 }
 
 
+@pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize("where", sorted(FAR))
-def test_wild_rows_far_from_all_others_wait_for_one_that_agrees(where: str) -> None:
-    """20 rows wild in place and time after 300 good ones, and 100 good ones later; a median of 0.6 and 17 at worst before."""
-    moved, later = [], []
+def test_20_wild_rows_far_from_all_others_move_no_prediction_by_more_than_15_percent(where: str, alike: bool) -> None:
+    """Wild in place and time, after 300 good ones, also where they agree; a median of 0.6, 17 at worst before."""
+    lasting = []
     for seed in range(8):
         rng = np.random.default_rng(seed)
         x, p, t = (column[:, 0] for column in rows(rng, "random", (420, 1)))
         t = t * rng.lognormal(0, 0.1, 420)
         burst = slice(300, 320)
-        advisor = Advisor()
+        advisor, calm = Advisor(), Advisor()
         before = taught(advisor, x[:300], p[:300], t[:300])
+        taught(calm, x[:300], p[:300], t[:300])
         far_x, far_p = FAR[where](rng, x[burst], p[burst])
-        times = np.clip(t[burst] * 10.0 ** (rng.uniform(2, 6, 20) * rng.choice([-1, 1], 20)), 1e-9, 1e9)
-        after = taught(advisor, far_x, far_p, times)
-        moved.append(np.abs(after / before - 1.0).max())
-        later.append(np.abs(taught(advisor, x[320:], p[320:], t[320:]) / before - 1.0).max())
-    assert np.median(moved) <= 0.15, moved
-    assert np.median(later) <= 0.15, later
-    assert max(moved + later) <= 1.0, (moved, later)
+        factor = 10.0 ** (rng.uniform(2, 6, 20) * rng.choice([-1, 1], 20))
+        times = t[burst] * factor
+        if alike:
+            far_x, far_p, times = (np.full(20, column[0]) for column in (far_x, far_p, times))
+            times = times * rng.lognormal(0, 0.1, 20)
+        after = taught(advisor, far_x, far_p, np.clip(times, 1e-9, 1e9))
+        assert np.abs(after / before - 1.0).max() <= 0.15, seed
+        later, expected = (taught(each, x[320:], p[320:], t[320:]) for each in (advisor, calm))
+        lasting.append(np.abs(later / expected - 1.0).max())
+    # 100 good rows later. Of 24 seeds at most a quarter are beyond 5 %, of rows that their places made likely.
+    assert np.median(lasting) <= 0.05, lasting
+    assert max(lasting) <= 0.15, lasting
 
 
-def test_what_two_runs_far_from_all_others_agree_on_is_learned() -> None:
+@pytest.mark.parametrize(("cliff", "runs"), [(8.0, 2), (300.0, 24)])
+def test_what_runs_far_from_all_others_agree_on_is_learned(cliff: float, runs: int) -> None:
+    """Two say what is unexpected; what contradicts all else is learned when more say so than a burst of wild rows has."""
     rng = np.random.default_rng(1)
     x, p, t = (column[:, 0] for column in rows(rng, "random", (300, 1)))
     advisor = Advisor()
     taught(advisor, x, p, t * rng.lognormal(0, 0.05, 300))
-    cliff, at = 300.0, {"predictor": 1e5, "cores": 4.0}
+    at = {"predictor": 1e5, "cores": 4.0}
     expected = advisor.predict("c", **at).elapsed_s
-    advisor.observe("c", elapsed_s=cliff * expected, **at)
+    for _ in range(runs - 1):
+        advisor.observe("c", elapsed_s=cliff * expected * rng.lognormal(0, 0.02), **at)
     assert advisor.predict("c", **at).elapsed_s < 2 * expected
-    advisor.observe("c", elapsed_s=1.02 * cliff * expected, **at)
+    advisor.observe("c", elapsed_s=cliff * expected, **at)
     assert advisor.predict("c", **at).elapsed_s == pytest.approx(cliff * expected, rel=0.5)
 
 

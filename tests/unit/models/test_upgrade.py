@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 
 from advisor.engine import Advisor, Engine
 from advisor.engine.snapshot import Snapshot, TablePages
+from advisor.engine.state_bytes import MAGIC
 from advisor.errors import StateTooNew
-from advisor.models.layout import AT, LAYOUT, WORDS
-from advisor.models.upgrade import LACKING, upgraded, words_of
+from advisor.models.layout import LAYOUT, WORDS
+from advisor.models.upgrade import upgraded, words_of
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 OLD = (GOLDEN / "base-1.state").read_bytes()  # written by the code of base-1
@@ -55,6 +57,22 @@ def test_a_recorded_state_of_base_3_answers_as_it_did_and_says_which_degrees_it_
     assert Advisor.from_bytes(advisor.to_bytes()).to_bytes() == advisor.to_bytes()
 
 
+def test_a_recorded_state_of_base_4_answers_as_it_did_and_keeps_what_it_knows_of_contention() -> None:
+    advisor = Advisor.from_bytes((GOLDEN / "base-4.state").read_bytes())  # written by the code of base-4
+    recorded = json.loads((GOLDEN / "base-4.answers.json").read_text(encoding="utf-8"))
+    assert advisor.contention("contended").kappa == pytest.approx(recorded["contended"].pop("kappa"))
+    x = np.array([2.0, 50.0, 300.0])
+    for name, models in recorded.items():
+        for model, expected in models.items():
+            asked = None if model == "none" else model
+            found = [advisor.predict(name, predictor=x, cores=c, model=asked).elapsed_s.tolist() for c in (1, 4)]
+            np.testing.assert_allclose(found, expected, rtol=1e-9, err_msg=f"{name} {model}")
+    for row in range(1, 40):
+        advisor.observe("contended", predictor=row * 2.5, cores=2, elapsed_s=1e-3 * row, active_cores=2 + row % 4)
+    assert advisor.contention("contended").rows == 239
+    assert Advisor.from_bytes(advisor.to_bytes()).to_bytes() == advisor.to_bytes()
+
+
 def test_an_upgraded_component_is_tested_for_change_after_its_next_solve() -> None:
     advisor = Advisor.from_bytes(OLD)
     rng = np.random.default_rng(1)
@@ -67,12 +85,13 @@ def test_an_upgraded_component_is_tested_for_change_after_its_next_solve() -> No
 
 
 def old_words() -> np.ndarray:
-    advisor = Advisor.from_bytes(OLD)
-    keep = np.ones(WORDS, np.bool_)
-    for name in AT:
-        if name in LACKING["base-1"]:
-            keep[AT[name]] = False
-    return advisor.components.table.words[keep, :64].view(np.uint64)
+    """Return the words (w, 64) of the recorded state as a page has them."""
+    (length,) = struct.unpack_from("<I", OLD, len(MAGIC))
+    start, slots = len(MAGIC) + 4, 4
+    header = json.loads(OLD[start : start + length])
+    words = np.frombuffer(OLD, "<u8", words_of("base-1") * slots, start + length).reshape(-1, slots)
+    assert (header["layout"], header["slots"]) == ("base-1", slots)
+    return np.pad(words, ((0, 0), (0, 64 - slots)))
 
 
 def test_pages_of_base_1_are_upgraded_and_all_written_at_the_next_commit() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -19,13 +19,16 @@ from advisor.engine.choice import choose, counts_to
 from advisor.engine.components import MEASURE_SCALES, TIME, Components, Event
 from advisor.engine.exploring import explored
 from advisor.engine.learners import ANY_MACHINE, OTHER_MACHINE, Learners, Solved
-from advisor.engine.load import Load, load_of, over_load
+from advisor.engine.load import over_load
 from advisor.engine.prior import prior_of
 from advisor.engine.solved import SolvedModels
 from advisor.errors import InvalidValue, TooLarge
-from advisor.models import prediction, shapes
+from advisor.models import prediction, process, shapes
+from advisor.models.cells import PITCHES
 from advisor.models.fold import KERNELS
 from advisor.models.forms import FORM_OF, TWO_STEP, TWO_STEPS
+from advisor.models.learner_layout import CELLS, ZERO
+from advisor.models.load_table import points_of
 from advisor.models.prediction import Model
 
 LEARNER = "learner"
@@ -36,6 +39,38 @@ PINS = (
     *TWO_STEPS,
 )  # fmt: skip
 LEARNED = frozenset((LEARNER, *ALIASES))
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Predictors (n, d), their shares (n,), and the sd (d,) of their logs about each of them, where they stand for cells."""
+
+    predictors: Floats
+    share: Floats
+    inside: Floats | None = None
+
+
+def load_of(components: Components, slot: int, found: object) -> Load:
+    """Return the observed load: of the sketch, or where predictors have several values, of the cells of `found`."""
+    if isinstance(found, Solved) and components.dimensions(slot) > 1:
+        frame, points, _, _ = found.solution
+        d, count = int(frame[process.AXES]) - 1, int(frame[process.CELLS_USED])
+        weights = found.table.floats("runs")[found.place][:count]
+        # Cells of x = 0 stand below the least positive one.
+        centres = found.table.floats("centre")[found.place].reshape(-1, CELLS)[:d, :count]
+        where = np.where(centres <= ZERO, 0.0, np.exp(points[:d, :count]))
+        places, inverse = np.unique(where.T, axis=0, return_inverse=True)
+        share = np.bincount(inverse.reshape(-1), weights, len(places))
+        return Load(places, share / float(share.sum()), _inside(found, d))
+    x, share = points_of(components.table, slot)
+    return Load(x[:, None], share)
+
+
+def _inside(found: Solved, dimensions: int) -> Floats:
+    """Return the sd (d,) of the logs of predictors inside cells, spread evenly over their width; 0 where cells are points."""
+    coarseness = found.table.integers("coarseness")[found.place][:dimensions]
+    begun = found.table.empty_record().view(np.int64)[found.table.at["coarseness"]][:dimensions]
+    return np.where(coarseness > begun, 1.0 / PITCHES[coarseness] / 12.0**0.5, 0.0)
 
 
 class Asking:

@@ -12,12 +12,11 @@ import numpy as np
 from advisor.domain.curves import Seen, TabulatedCurves
 from advisor.domain.rows import is_number
 from advisor.domain.vectors import Floats, Ints
-from advisor.engine.asking import LEARNER, Asking
+from advisor.engine.asking import LEARNER, Asking, Load, load_of
 from advisor.engine.checks import checked
 from advisor.engine.components import Components
 from advisor.engine.kept import Kept
 from advisor.engine.learners import Solved
-from advisor.engine.load import Load, load_of
 from advisor.engine.shaped import Shaped
 from advisor.engine.solved import SolvedModels
 from advisor.errors import InvalidValue, NotEnoughData

@@ -1,54 +1,15 @@
-"""The observed load of a component: which predictors it meets, and what runs over all of them take."""
+"""What runs over all of a component's observed load take."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 
 from advisor.domain.vectors import Floats
-from advisor.engine.components import Components
-from advisor.engine.learners import Solved
-from advisor.models import process
-from advisor.models.cells import PITCHES
-from advisor.models.learner_layout import CELLS, ZERO
-from advisor.models.load_table import points_of
 
 HALVINGS = 40  # of the span in which a quantile lies: to 1e-9 of a factor of a thousand
 SPREAD_LEAST = 1e-9  # of log time
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Predictors (n, d), their shares (n,), and the sd (d,) of their logs about each of them, where they stand for cells."""
-
-    predictors: Floats
-    share: Floats
-    inside: Floats | None = None
-
-
-def load_of(components: Components, slot: int, found: object) -> Load:
-    """Return the observed load: of the sketch, or where predictors have several values, of the cells of `found`."""
-    if isinstance(found, Solved) and components.dimensions(slot) > 1:
-        frame, points, _, _ = found.solution
-        d, count = int(frame[process.AXES]) - 1, int(frame[process.CELLS_USED])
-        weights = found.table.floats("runs")[found.place][:count]
-        # Cells of x = 0 stand below the least positive one.
-        centres = found.table.floats("centre")[found.place].reshape(-1, CELLS)[:d, :count]
-        where = np.where(centres <= ZERO, 0.0, np.exp(points[:d, :count]))
-        places, inverse = np.unique(where.T, axis=0, return_inverse=True)
-        share = np.bincount(inverse.reshape(-1), weights, len(places))
-        return Load(places, share / float(share.sum()), _inside(found, d))
-    x, share = points_of(components.table, slot)
-    return Load(x[:, None], share)
-
-
-def _inside(found: Solved, dimensions: int) -> Floats:
-    """Return the sd (d,) of the logs of predictors inside cells, spread evenly over their width; 0 where cells are points."""
-    coarseness = found.table.integers("coarseness")[found.place][:dimensions]
-    begun = found.table.empty_record().view(np.int64)[found.table.at["coarseness"]][:dimensions]
-    return np.where(coarseness > begun, 1.0 / PITCHES[coarseness] / 12.0**0.5, 0.0)
 
 
 def over_load(share: Floats, elapsed: Floats, low: Floats, high: Floats, level: float) -> tuple[Floats, Floats, Floats]:

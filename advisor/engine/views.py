@@ -13,8 +13,8 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.advisor import Advisor
+from advisor.engine.asking import load_of
 from advisor.engine.components import SEPARATOR
-from advisor.engine.load import load_of
 from advisor.errors import NotEnoughData, UnknownComponent
 from advisor.models import counts
 from advisor.models.learner_layout import CELLS, ZERO

@@ -13,7 +13,7 @@ from pathlib import Path
 os.environ.setdefault("ADVISOR_KERNELS", "compiled" if find_spec("numba") else "interpreted")
 
 # Requests run in other processes as long as a busy machine takes; tests of the deadline name their own.
-os.environ.setdefault("ADVISOR_HEAVY_DEADLINE_S", "120")
+os.environ.setdefault("ADVISOR_HEAVY_DEADLINE_S", "300")
 
 import pytest
 from hypothesis import settings
@@ -24,7 +24,7 @@ from advisor.client import AsyncClient, SyncClient
 for client in (AsyncClient, SyncClient):
     defaults = client.__init__.__kwdefaults__
     assert defaults is not None
-    defaults |= {"timeout_s": 120.0}
+    defaults |= {"timeout_s": 300.0}
 
 # What a commit's tests say depends on the commit alone, not on how busy the machine is. `pytest --hypothesis-profile=search`
 # draws new examples at each run.
@@ -35,7 +35,8 @@ settings.load_profile("repeatable")
 
 # Tests with real processes, sockets, terminals and browsers. What the machine does to those is not the commit's: one that fails
 # is run again, at most twice, and the summary names it as RERUN: a test to mend. All others say the same each time.
-REAL = ("adapters", "anomaly", "browser", "integration", "unit/cli", "unit/client", "unit/cluster", "unit/service")
+ROOMS = ("cli", "client", "cluster", "kernels", "service")
+REAL = ("adapters", "anomaly", "browser", "integration", *(f"unit/{room}" for room in ROOMS))
 REAL_ROOMS = tuple(Path(__file__).parent / room for room in REAL)
 
 

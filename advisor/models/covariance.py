@@ -30,7 +30,8 @@ MIDDLES, LOWS, HIGHS, ZEROS = 8, 8 + AXES_MAX, 8 + 2 * AXES_MAX, 8 + 3 * AXES_MA
 STRAIGHT = 8 + 4 * AXES_MAX  # of the mean alone: coefficients of the features, then of the products of bent axes
 BENT_PAIRS = STRAIGHT + 1 + AXES_MAX + 2
 EFFECTS = BENT_PAIRS + AXES_MAX * AXES_MAX  # of machines: posterior mean factors, then shares of runs
-FRAME_WORDS = EFFECTS + 2 * MACHINES_MAX
+ENDS = EFFECTS + 2 * MACHINES_MAX  # where the outermost cells end: runs of them may have come up to there
+FRAME_WORDS = ENDS + AXES_MAX
 # Rows of a solution's points: centres, features (axes + 2), bent axes, then these.
 NOISE, RESIDUAL, LOG_TIME, OWN_MACHINE, UNTOLD, NEAR_PULL, MIDDLE_PULL, FAR_PULL = 0, 1, 2, 3, 4, 5, 6, 7
 FURTHER_ROWS = 8

@@ -75,8 +75,11 @@ WINSOR_RUNS = 4.0
 STEEPEST = 4.0  # slope, and curvature, of ln t along which runs are carried inside a cell
 CARRY_MAX = 5.0  # of ln t, by one carry
 
-# Beyond what was seen, an answer is at most that at the nearest seen point, changed by these log-slopes.
+# Beyond what was seen, an answer is at most that at the nearest seen point, changed by these log-slopes. In a predictor it
+# grows as over the last `RISE_SEEN` of ln x that was seen, in proportion at least.
 RISE_IN_PREDICTOR = 3.0
+RISE_SEEN = 1.0
+RISE_LEAST = 1.0
 RISE_IN_CORES = 0.5  # above the counts seen; below them time falls as 1/p at most
 BEYOND_SD = 0.3  # of ln t, a unit of z outside: curves bend, or jump, where nobody has looked
 BEYOND = 0.7  # of ln t, above the longest cell

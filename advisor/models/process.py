@@ -12,7 +12,7 @@ Gaussian Processes, algorithm 2.1, eq. 5.12 (leave one out).
 
 from __future__ import annotations
 
-from math import sqrt
+from math import floor, sqrt
 
 import numpy as np
 
@@ -42,6 +42,8 @@ def lay_out(r, n, axes, frame, points):
             low, high = min(low, z), max(high, z)
         frame[ZEROS + axis] = zero
         frame[MIDDLES + axis], frame[LOWS + axis], frame[HIGHS + axis] = total / count, low, high
+        pitch = PITCHES[n[COARSENESS + axis]]
+        frame[ENDS + axis] = (floor(high * pitch + 0.5) + 0.5) / pitch
     told = 0.0
     for cell in range(count):
         told += freedom_of(r, n, cell)
@@ -184,7 +186,7 @@ def summarise(frame, points, alpha, share):
     """Fill in what the mean alone needs: one coefficient a feature, a pair of bent axes, a cell and a machine."""
     axes, count = int(frame[AXES]), int(frame[CELLS_USED])
     first, bent, further = features_at(axes), bent_at(axes), further_at(axes)
-    for word in range(STRAIGHT, FRAME_WORDS):
+    for word in range(STRAIGHT, ENDS):
         frame[word] = 0.0
     for cell in range(count):
         straight, squares, near, middle, far = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -434,11 +436,35 @@ def spread_of_machines(frame):
     return MACHINE_VARIANCE * shares + max(square - mean * mean, 0.0)
 
 
-def predict(frame, points, root, alpha, share, scratch, z, machine, want_variance, out):
+def grown(frame, points, rows, machine, z):
+    """Return the mean ln t at z, beyond where the cells end: what it is there, growing as it did over what was seen below.
+
+    A curve that bends upwards where it was seen is not taken to bend on. The point in column CELLS stands at the cores.
+    """
+    axes = int(frame[AXES])
+    for axis in range(axes - 1):
+        points[axis, CELLS] = min(max(z[axis], frame[LOWS + axis]), frame[ENDS + axis])
+    place_point(frame, points, CELLS, axes, 0)
+    edge = mean_at(frame, points, rows, machine)
+    found = edge
+    for axis in range(axes - 1):
+        above = z[axis] - frame[ENDS + axis]
+        if above > 0.0:
+            back = min(frame[ENDS + axis] - frame[LOWS + axis], RISE_SEEN)  # half a cell at least
+            points[axis, CELLS] -= back
+            place_point(frame, points, CELLS, axes, 0)
+            slope = (edge - mean_at(frame, points, rows, machine)) / back
+            points[axis, CELLS] += back
+            found += min(max(slope, RISE_LEAST), RISE_IN_PREDICTOR) * above
+    return found
+
+
+def predict(frame, points, root, alpha, share, scratch, z, machine, asked, want_variance, out):
     """Fill `out` with the mean of ln t at z and its variance (0 where it is not wanted).
 
     Inside what was seen the mean is at most `BEYOND` above the longest cell's; outside at most that at the nearest point seen,
-    changed by `RISE_IN_PREDICTOR` and `RISE_IN_CORES`. It is never raised: so it has no step where the seen ends.
+    changed by `RISE_IN_PREDICTOR` and `RISE_IN_CORES`, and where it is `asked` what has `grown` from there: rows are held
+    against a curve that bends on, for they tell whether it does. It is never raised: so it has no step where the seen ends.
     """
     axes = int(frame[AXES])
     rows, lanes = scratch[0], scratch[2]
@@ -453,16 +479,19 @@ def predict(frame, points, root, alpha, share, scratch, z, machine, want_varianc
         points[last, CELLS] -= more
         place_point(frame, points, CELLS, axes, 0)
         bound = mean_at(frame, points, rows, machine)
-    allowed, outside = 0.0, False
+    allowed, outside, beyond = 0.0, False, False
     for axis in range(last):
         step = points[axis, CELLS] - min(max(points[axis, CELLS], frame[LOWS + axis]), frame[HIGHS + axis])
         points[axis, CELLS] -= step
         outside = outside or step != 0.0
+        beyond = beyond or z[axis] > frame[ENDS + axis]
         allowed += max(RISE_IN_PREDICTOR * step, 0.0)
     if outside:  # then at the nearest predictors
         place_point(frame, points, CELLS, axes, 0)
         edge = mean_at(frame, points, rows, machine)
         bound = min(bound, min(edge, high) + allowed)
+        if asked and beyond:
+            bound = min(bound, grown(frame, points, rows, machine, z))
     else:
         bound = min(bound, high)
     out[0] = bound if more == 0.0 else min(mean, bound + max(RISE_IN_CORES * more, -more))

@@ -512,7 +512,7 @@ def test_a_forked_child_never_writes_its_parents_state(tmp_path: Path) -> None:
     path = tmp_path / "t.state"
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING, str(path)],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     # The fork took no time of its block, on the clock of the parent, which had three, four and one runs beside.

@@ -84,7 +84,7 @@ def test_the_profile_passes_snakemakes_dry_run(table: Path, tmp_path: Path) -> N
     )
     done = subprocess.run(
         [command, "--profile", str(profile), "--cores", "8", "--dry-run", "out.txt"],
-        cwd=tmp_path, env=os.environ | {"HOME": str(tmp_path)}, capture_output=True, text=True, timeout=120, check=False,
+        cwd=tmp_path, env=os.environ | {"HOME": str(tmp_path)}, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     told = done.stdout + done.stderr
     assert done.returncode == 0, told

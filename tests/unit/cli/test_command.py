@@ -21,7 +21,7 @@ from advisor.files import write_table
 
 def run(*arguments: str | Path, given: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "advisor.cli", *map(str, arguments)]
-    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=300, check=False)
 
 
 def invoke(*arguments: str | Path, given: str | None = None) -> Result:

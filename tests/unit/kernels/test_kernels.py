@@ -39,7 +39,7 @@ def python(folder: Path, program: str, **environment: str) -> str:
     env = {**os.environ, "ADVISOR_KERNELS_DIR": str(folder), "PYTHONPATH": os.pathsep.join([str(SUPPORT), *sys.path])}
     env.pop("ADVISOR_KERNELS", None)
     ran = subprocess.run(
-        [sys.executable, "-c", program], env=env | environment, capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", program], env=env | environment, capture_output=True, text=True, check=True, timeout=300
     )
     assert ran.stderr == ""
     return ran.stdout.strip()

@@ -354,7 +354,7 @@ def predict_points(learners, place, axes, predictors, cores, machine, want_varia
     for i in range(len(cores)):
         place_row(point, axes, predictors, cores, i)
         place_logs(point, axes)
-        predict(frame, points, root, alpha, share, scratch, point[AXES_MAX:], machine, True, want_variance, out[i])
+        predict(frame, points, root, alpha, share, scratch, point[AXES_MAX:], machine, want_variance, out[i])
         out[i, 1] *= learners[place, DOUBT]
 
 

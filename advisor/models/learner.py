@@ -56,7 +56,7 @@ def learn(r, n, axes, z, t, count, machine, cell, wild, model, solution, scratch
     if scores_at(row):
         refresh(r, n, axes, solution, scratch)
         frame, points, root, alpha = solution
-        predict(frame, points, root, alpha, r[SHARE : SHARE + LANES], scratch, z, machine, False, True, out)
+        predict(frame, points, root, alpha, r[SHARE : SHARE + LANES], scratch, z, machine, True, out)
         score(r, n, out[0], out[1] * r[DOUBT], t, wild)
     elif row > SETTLED_EVERY and model == model:
         # The mean of the cell is known as well as its own runs tell it.
@@ -90,7 +90,7 @@ def believed(r, n, axes, z, t, count, machine, solution, scratch, out):
         return True
     frame, points, root, alpha = solution
     refresh(r, n, axes, solution, scratch)
-    predict(frame, points, root, alpha, r[SHARE : SHARE + LANES], scratch, z, machine, False, True, out)
+    predict(frame, points, root, alpha, r[SHARE : SHARE + LANES], scratch, z, machine, True, out)
     off, variance = ln(t) - out[0], out[1] + r[RELATIVE] + r[ABSOLUTE] / (t * t)
     likely = abs(off) <= TENFOLD
     if likely and off * off <= BELIEVED * variance:
@@ -159,7 +159,7 @@ def answer(r, frame, points, root, alpha, scratch, z, machine, reach, beyond, lo
     E[t] = e**mean, for the mean is of the arithmetic means; the interval is of `down` and `up`, of the mean's variance and one
     run's noise. `beyond`: the least reach outside. `longest`: a run was still running after so many seconds; 0 where none was.
     """
-    predict(frame, points, root, alpha, r[SHARE : SHARE + LANES], scratch, z, machine, True, True, out)
+    predict(frame, points, root, alpha, r[SHARE : SHARE + LANES], scratch, z, machine, True, out)
     mean = min(max(out[0], LN_ELAPSED_MIN), LN_ELAPSED_MAX)
     outside = 0.0
     axes = int(frame[AXES])

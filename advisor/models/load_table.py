@@ -87,7 +87,7 @@ def log_time(learners, place, axes, cores, want_variance, solution, scratch, poi
     point[axes - 1] = cores
     place_logs(point, axes)
     share = learners[place, SHARE : SHARE + LANES]
-    predict(frame, points, root, alpha, share, scratch, point[AXES_MAX:], ANY_MACHINE, True, want_variance, out)
+    predict(frame, points, root, alpha, share, scratch, point[AXES_MAX:], ANY_MACHINE, want_variance, out)
     spread = sqrt(max(out[1] * learners[place, DOUBT], 0.0)) if want_variance else 0.0
     return min(max(out[0], LOG_LEAST_S), LOG_MOST_S), spread
 

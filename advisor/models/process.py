@@ -459,12 +459,12 @@ def grown(frame, points, rows, machine, z):
     return found
 
 
-def predict(frame, points, root, alpha, share, scratch, z, machine, asked, want_variance, out):
+def predict(frame, points, root, alpha, share, scratch, z, machine, want_variance, out):
     """Fill `out` with the mean of ln t at z and its variance (0 where it is not wanted).
 
     Inside what was seen the mean is at most `BEYOND` above the longest cell's; outside at most that at the nearest point seen,
-    changed by `RISE_IN_PREDICTOR` and `RISE_IN_CORES`, and where it is `asked` what has `grown` from there: rows are held
-    against a curve that bends on, for they tell whether it does. It is never raised: so it has no step where the seen ends.
+    changed by `RISE_IN_PREDICTOR` and `RISE_IN_CORES`, and what has `grown` from there. It is never raised: so it has no step
+    where the seen ends.
     """
     axes = int(frame[AXES])
     rows, lanes = scratch[0], scratch[2]
@@ -490,7 +490,7 @@ def predict(frame, points, root, alpha, share, scratch, z, machine, asked, want_
         place_point(frame, points, CELLS, axes, 0)
         edge = mean_at(frame, points, rows, machine)
         bound = min(bound, min(edge, high) + allowed)
-        if asked and beyond:
+        if beyond:
             bound = min(bound, grown(frame, points, rows, machine, z))
     else:
         bound = min(bound, high)

@@ -67,6 +67,7 @@ WRONG: tuple[tuple[str, Any], ...] = (
     ("flow", {"network": "never"}),
     ("unwatch", {"watch": 99}),
     ("shards", {"shards": 2}),
+    ("export", {"after": "never"}),
 )
 
 

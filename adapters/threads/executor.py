@@ -111,13 +111,12 @@ class AdvisedExecutor(Executor):
     def _start(self) -> None:
         """Start tasks, as many as may run at once; the lock is held."""
         while self._waiting:
-            if self._grant is not None and self._running >= self._grant.cores:
+            grant = self._grant if self._grant is not None else self._begin(self._waiting[0].predictor)
+            if self._running >= grant.cores:  # of the stretch before more may still run
                 return
             task = self._waiting.popleft()
             if not task.future.set_running_or_notify_cancel():
                 continue
-            if self._grant is None:
-                self._begin(task.predictor)
             self._running += 1
             try:
                 inner = self._inner.submit(timed, os.getpid(), task.call, task.args, task.kwargs)
@@ -132,7 +131,7 @@ class AdvisedExecutor(Executor):
             if self._closed:
                 self._inner.shutdown(wait=False)
 
-    def _begin(self, predictor: Any) -> None:
+    def _begin(self, predictor: Any) -> Grant:
         deciding = self._deciding
         self._point = predictor
         available = GRANTS.available(deciding.cores_max)
@@ -140,6 +139,7 @@ class AdvisedExecutor(Executor):
         self._grant = GRANTS.enter(cores, deciding.cores_max, workers=True)
         self._ended = 0
         self._begun = self._advised.clock()
+        return self._grant
 
     def _done(self, inner: Future[Any], task: _Task) -> None:
         """Hand on what a task gave, and start the next ones."""

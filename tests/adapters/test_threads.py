@@ -22,7 +22,7 @@ from live import running
 
 from advisor import Advisor, SyncClient
 from advisor.adapters.threads import Advised
-from advisor.adapters.threads.deciding import FLOOR_S, LOSS_SHARE, UNSEEN_S, powers
+from advisor.adapters.threads.deciding import FLOOR_S, LOSS_SHARE, UNSEEN_S, Deciding, powers
 from advisor.adapters.threads.grants import Grant, Grants
 from advisor.adapters.threads.memory import Memory
 from advisor.errors import InvalidValue
@@ -573,7 +573,13 @@ class ByHand(Executor):
         future.set_result(call())
 
 
-def test_an_executor_runs_no_more_at_once_than_advised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("numbers", [(4, 1, 3, 2), (1, 4), (2,)])
+def test_an_executor_runs_no_more_at_once_than_advised(
+    numbers: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the number falls from one stretch to the next, while tasks of the one before still run."""
+    advice = itertools.cycle(numbers)
+    monkeypatch.setattr(Deciding, "cores", lambda *_: next(advice))
     inner = ByHand(use(monkeypatch, Found(Pool("blas", 7))))
     executor = Advised(path=tmp_path / "t.state", load=lambda: 0.0).executor("task", cores_max=4, executor=inner)
     futures = [executor.submit(pow, n, 2) for n in range(200)]

@@ -280,12 +280,7 @@ def _ways(field: str, text: str) -> str:
 
 
 def network_text(path: Path) -> str:
-    """Return the text of a network's file.
-
-    Raises
-    ------
-    InvalidValue, TooLarge
-    """
+    """Return the text of a network's file; raises InvalidValue, TooLarge."""
     try:
         with click.open_file(str(path), "rb") as file:
             data = file.read(NETWORK_TEXT_BYTES_MAX + 1)

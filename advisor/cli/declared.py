@@ -95,12 +95,7 @@ def _by_name(value: Any) -> bool:
 
 
 def by_name(option: str, pairs: Pairs) -> dict[str, Any] | None:
-    """Return the one number of each name, or its text.
-
-    Raises
-    ------
-    InvalidValue
-    """
+    """Return the one number of each name, or its text; raises InvalidValue."""
     for name, numbers in pairs:
         if isinstance(numbers, list) and len(numbers) != 1:
             raise InvalidValue(option, f"{name}={','.join(map(str, numbers))}", "BOX=N with one number")

@@ -40,9 +40,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON inste
 def numbers_of(text: str, kind: Callable[[Any], Any] = float) -> list[Any]:
     """Return the numbers of ``1,2,4``, of ranges like ``1..64``, and of ranges in steps like ``2..64:2``.
 
-    Raises
-    ------
-    ValueError
+    Raises ValueError.
     """
     found: list[Any] = []
     for part in text.split(","):

@@ -51,20 +51,16 @@ def program_of(ctx: click.Context) -> Sequence[str]:
 def watched(program: Sequence[str], socket: Path | None, mode: str | None, *, quiet: bool) -> tuple[Profile, int]:
     """Run a program under the tool, its events to a service, and return its profile and its exit status.
 
+    Raises AdvisorError where the tool cannot be built, the program not be started, or nothing came of it.
+
     Parameters
     ----------
-    program : sequence of str
     socket : Path, optional
         Of a service; without it ADVISOR_SOCKET says which, and without that one is started for the run.
     mode : str, optional
         One of `MODES`; auto without.
     quiet : bool
         Keep standard output free: what the program prints goes to standard error.
-
-    Raises
-    ------
-    AdvisorError
-        Where the tool cannot be built, the program not be started, or nothing came of it.
     """
     from advisor.client import SyncClient
     from advisor.demo.service_process import serving
@@ -92,10 +88,7 @@ def watched(program: Sequence[str], socket: Path | None, mode: str | None, *, qu
 def recorded(program: Sequence[str], path: Path, mode: str | None, *, quiet: bool) -> int:
     """Run a program under the tool, its events into a file, without any service; return its exit status.
 
-    Raises
-    ------
-    AdvisorError
-        As `watched`.
+    Raises as `watched`.
     """
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
         environment = _tool(mode or "full", Path(folder)) | {"ADVISOR_OPENMP_FILE": str(path.absolute())}

@@ -29,12 +29,7 @@ LISTED = {"shares": "choices", "depths": "replications", "fan_outs": "splits", "
 
 
 def names_of(files: Sequence[Path]) -> list[str]:
-    """Return what each network is called: as its file, without folder and ending.
-
-    Raises
-    ------
-    InvalidValue, TooLarge
-    """
+    """Return what each network is called: as its file, without folder and ending; raises InvalidValue, TooLarge."""
     from advisor.domain.limits import NETWORKS_TOGETHER_MAX
 
     if len(files) > NETWORKS_TOGETHER_MAX:
@@ -49,14 +44,9 @@ def names_of(files: Sequence[Path]) -> list[str]:
 def spread(names: Sequence[str], texts: Sequence[str], given: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the options of each network alone, as if it were asked about alone; its name, weight and priority too.
 
-    Options by box go to every network with such a box, or as NETWORK:BOX=N to one. Options with a value a node are
-    taken in the order of the files.
-
-    Raises
-    ------
-    InvalidValue
-        When an option names nothing of any network, or there are too few or too many of one with a value a node.
-    NetworkSyntax
+    Options by box go to every network with such a box, or as NETWORK:BOX=N to one. Options with a value a node are taken in
+    the order of the files. Raises InvalidValue when an option names nothing of any network, or there are too few or too many
+    of one with a value a node; NetworkSyntax.
     """
     if given["objective"] not in OBJECTIVES:
         raise InvalidValue("objective", given["objective"], " or ".join(OBJECTIVES), "of several networks")

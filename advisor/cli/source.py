@@ -40,10 +40,7 @@ def whom(options: Mapping[str, Any], *others: str) -> tuple[str, Any]:
     """Return which option names whom to ask, and its value: --socket, --tcp or one of `others`.
 
     Without one ADVISOR_SOCKET or ADVISOR_TCP says it, else a service is asked that listens where `serve` does by default.
-
-    Raises
-    ------
-    UsageError
+    Raises UsageError.
     """
     from advisor.client.address import default_socket
 

@@ -44,12 +44,7 @@ def usual_address() -> str:
 
 
 def parse_address(text: str) -> UnixAddress | TcpAddress:
-    """Return the address that `text` means.
-
-    Raises
-    ------
-    InvalidValue
-    """
+    """Return the address that `text` means; raises InvalidValue."""
     if text.startswith("unix:"):
         path = text.removeprefix("unix:").removeprefix("//")
         if path:

@@ -39,7 +39,6 @@ class Link:
     ----------
     address, tls :
         Where the service is; encryption of TCP.
-    session : Session
     linger_s : float
         How long a row waits for others to fill its batch.
     tell : callable

@@ -11,13 +11,7 @@ POLICIES = get_args(WhenFull)
 
 
 def check_policy(when_full: WhenFull) -> WhenFull:
-    """Return the policy.
-
-    Raises
-    ------
-    InvalidValue
-        When there is no such policy.
-    """
+    """Return the policy; raises InvalidValue when there is no such policy."""
     if when_full not in POLICIES:
         raise InvalidValue("when_full", when_full, ", ".join(POLICIES))
     return when_full

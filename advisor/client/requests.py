@@ -150,10 +150,7 @@ def read_flow(result: Any) -> Flow:
 def _known(shape: type[Any], result: Any) -> dict[str, Any]:
     """Return the keys that this version knows; a later service may say more.
 
-    Raises
-    ------
-    MalformedMessage
-        When one is missing that must be there.
+    Raises MalformedMessage when one is missing that must be there.
     """
     answer = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
     names = [field.name for field in fields(shape)]

@@ -97,13 +97,7 @@ class Session:
     # -- what the program gives ------------------------------------------------------------------------------------
 
     def declare(self, names: Sequence[str]) -> int:
-        """Number names for `index` columns; return the number of the first.
-
-        Raises
-        ------
-        TooLarge
-            Beyond NAME_IDS_MAX.
-        """
+        """Number names for `index` columns; return the number of the first; raises TooLarge beyond NAME_IDS_MAX."""
         first = len(self._names)
         if first + len(names) > NAME_IDS_MAX:
             raise TooLarge("names of a connection", first + len(names), NAME_IDS_MAX)
@@ -115,13 +109,7 @@ class Session:
 
         It is asked behind the rows that were taken before it: a service folds what comes first, and so answers from them. It
         waits for no commit. Where the service takes no rows now (its storage fails), the question does not wait for them.
-
-        Raises
-        ------
-        TooLarge
-            When the question exceeds a message.
-        InvalidValue
-            When it holds what the wire has no form for.
+        Raises TooLarge when the question exceeds a message; InvalidValue when it holds what the wire has no form for.
         """
         call = self._new_id()
         try:

@@ -50,23 +50,14 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """What part (b) measured.
+    """What part (b) measured."""
 
-    Attributes
-    ----------
-    row : int64 array (n,)
-        Number of each row within its component, from 1.
-    predictor : float64 array (n,)
-    error : mapping of model to float64 array (n,)
-        |predicted - truth| / truth of each row, predicted before it was learned; NaN where there was no prediction.
-    shares : tuple of Shares
-        The allocations compared; the last is the best there is, found by trying all.
-    """
-
-    row: NDArray[np.int64]
-    predictor: Floats
+    row: NDArray[np.int64]  # int64 array (n,): number of each row within its component, from 1
+    predictor: Floats  # float64 array (n,)
+    # mapping of model to float64 array (n,): |predicted - truth| / truth of each row, predicted before it was learned;
+    # NaN where there was no prediction
     error: dict[str | None, Floats]
-    shares: tuple[Shares, ...]
+    shares: tuple[Shares, ...]  # the allocations compared; the last is the best there is, found by trying all
 
     def quantile(self, model: str | None, share: float, window: int, above: float = 0.0) -> float:
         """Return a quantile of the error over the rows of a window, for predictors above a value."""

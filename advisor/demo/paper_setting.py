@@ -26,19 +26,11 @@ NOISE_S = 5e-3  # mean of the exponential
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A component whose true times are known.
-
-    Attributes
-    ----------
-    coefficients : tuple of float
-        Of S(x) = Σ c_j x^j in seconds, lowest first.
-    parallel_fraction : float
-        The paper's alpha.
-    """
+    """A component whose true times are known."""
 
     name: str
-    coefficients: tuple[float, ...]
-    parallel_fraction: float
+    coefficients: tuple[float, ...]  # of S(x) = Σ c_j x^j in seconds, lowest first
+    parallel_fraction: float  # the paper's alpha
 
     def elapsed_s(self, predictor: ArrayLike, cores: ArrayLike) -> Floats:
         """Return the expected time of a run, T_p(x) + 5 ms."""

@@ -23,14 +23,8 @@ def run_demo(
 ) -> dict[str, Any]:
     """Run the parts ``a`` and ``b``, print what was measured, draw a PNG each; return all of it as a plain mapping.
 
-    Each part has a service process of its own.
-
-    Raises
-    ------
-    Unsupported
-        When the extra ``plot`` is not installed.
-    ConnectionFailed
-        When the service does not start.
+    Each part has a service process of its own. Raises Unsupported when the extra ``plot`` is not installed; ConnectionFailed
+    when the service does not start.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

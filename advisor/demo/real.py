@@ -60,25 +60,13 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What part (a) measured.
+    """What part (a) measured."""
 
-    Attributes
-    ----------
-    cores : int
-        All cores: those this process may use, at most CORES_MAX.
-    learned : int
-        Runs of the learning phase.
-    ask_s : float64 array
-        Seconds each question took, from asking to the answer.
-    load : float
-        What else wanted to run when part (a) began: the machine's load average of a minute.
-    """
-
-    cores: int
-    learned: int
+    cores: int  # all cores: those this process may use, at most CORES_MAX
+    learned: int  # runs of the learning phase
     invocations: tuple[Invocation, ...]
-    ask_s: Floats
-    load: float = 0.0
+    ask_s: Floats  # float64 array: seconds each question took, from asking to the answer
+    load: float = 0.0  # what else wanted to run when part (a) began: the machine's load average of a minute
 
     @property
     def components(self) -> tuple[str, ...]:
@@ -141,10 +129,7 @@ def run_real(
 ) -> Judged:
     """Run part (a) against a service and return what was measured; `tick` is called once a record.
 
-    Raises
-    ------
-    Unsupported
-        When threadpoolctl is not installed: with several threads inside each kernel nothing would be measured.
+    Raises Unsupported when threadpoolctl is not installed: with several threads inside each kernel nothing would be measured.
     """
     try:
         from threadpoolctl import threadpool_limits  # noqa: PLC0415 - an extra, loaded where it is used

@@ -25,12 +25,8 @@ LOG_BYTES = 2000  # of what a service said before it died, repeated in the error
 def serving(folder: Path, *options: str | Path) -> Generator[tuple[Path, subprocess.Popen[bytes]]]:
     """Run `advisor serve` with the options, its socket and its log in `folder`; yield socket and process once it answers.
 
-    At the end the process is stopped by SIGTERM.
-
-    Raises
-    ------
-    ConnectionFailed
-        When the service does not answer within START_S, with what it said.
+    At the end the process is stopped by SIGTERM. Raises ConnectionFailed when the service does not answer within START_S,
+    with what it said.
     """
     socket, log = folder / "socket", folder / "log"
     command = [sys.executable, "-m", "advisor.cli", "serve", "--socket", str(socket), *map(str, options)]

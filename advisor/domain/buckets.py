@@ -13,10 +13,7 @@ BUCKETS: Final = 4096  # enough for hundreds of shards to differ by a few per ce
 def bucket_of(name: str) -> int:
     """Return the bucket, 0 to 4095, of a name: the first 12 bits of the BLAKE2b-64 of its normal form in UTF-8.
 
-    Raises
-    ------
-    InvalidValue
-        When it is no name.
+    Raises InvalidValue when it is no name.
     """
     digest = blake2b(checked_name("name", name).encode(), digest_size=8).digest()
     return int.from_bytes(digest[:2], "big") >> 4

@@ -103,22 +103,14 @@ def pack(records: Sequence[Record], version: int, level: float) -> bytes:
 class Directory:
     """The components of a bundle, checked once, so that whoever evaluates it needs no further check.
 
+    Raises MalformedMessage when the bytes are no bundle, or break a rule of the format. Cost O(bytes).
+
     Attributes
     ----------
     version : int
         Of the service's curves: what `since` takes.
     level : float
         Share of runs that the intervals hold.
-    names : tuple of str
-    words : float64 array
-        The whole bundle.
-    starts : tuple of int
-        Of each component, in order of its name: where its record begins in `words`.
-
-    Raises
-    ------
-    MalformedMessage
-        When the bytes are no bundle, or break a rule of the format. Cost O(bytes).
     """
 
     def __init__(self, data: bytes) -> None:
@@ -135,7 +127,7 @@ class Directory:
             raise _malformed("components", count)
         if not 0.0 < self.level < 1.0:
             raise _malformed("level", self.level)
-        self.words: Floats = np.frombuffer(data, "<f8").astype(np.float64)
+        self.words: Floats = np.frombuffer(data, "<f8").astype(np.float64)  # float64 array: the whole bundle
         names: list[bytes] = []
         starts: list[int] = []
         for i in range(count):
@@ -152,7 +144,7 @@ class Directory:
             self.names = tuple(name.decode() for name in names)
         except UnicodeDecodeError as error:
             raise _malformed("name", str(error)) from error
-        self.starts = tuple(starts)
+        self.starts = tuple(starts)  # of each component, in order of its name: where its record begins in `words`
         self._places = {name: i for i, name in enumerate(self.names)}
 
     def __len__(self) -> int:
@@ -165,12 +157,7 @@ class Directory:
             yield Record(name, self.words[start : start + length_of(self.words[start : start + HEAD_WORDS])])
 
     def start(self, name: str) -> int:
-        """Return where a component's record begins in `words`.
-
-        Raises
-        ------
-        UnknownComponent
-        """
+        """Return where a component's record begins in `words`; raises UnknownComponent."""
         place = self._places.get(name)
         if place is None:
             raise UnknownComponent(name)

@@ -18,14 +18,10 @@ UPPER_SLACK = 1e-9  # an upper bound may lie this share below its curve: the rou
 
 @dataclass(frozen=True, slots=True)
 class AmdahlCurves:
-    """Curves T_c(p) = serial_s + parallel_s / p of n components, in seconds per run, at their observed load.
+    """Curves T_c(p) = serial_s + parallel_s / p of n components, in seconds per run, at their observed load."""
 
-    Attributes
-    ----------
-    serial_s, parallel_s : float64 arrays (n,)
-        Finite, not negative, their sum positive: every curve is positive, convex and falls with p.
-    """
-
+    # serial_s, parallel_s: float64 arrays (n,): finite, not negative, their sum positive: every curve is positive,
+    # convex and falls with p
     serial_s: NDArray[np.float64]
     parallel_s: NDArray[np.float64]
 
@@ -60,33 +56,23 @@ def _are_legal(values: NDArray[np.float64]) -> bool:
 
 @dataclass(frozen=True)
 class TabulatedCurves:
-    """Curves T_c(p) of n components at whole core counts, between them linear in 1/p, as Amdahl's is. They may rise.
+    """Curves T_c(p) of n components at whole core counts, between them linear in 1/p, as Amdahl's is. They may rise."""
 
-    Attributes
-    ----------
-    cores : int64 array (m,)
-        The counts, rising strictly from 1.
-    elapsed_s : float64 array (n, m)
-        Expected time of a run at the component's observed load, seconds.
-    upper_s : float64 array (n, m)
-        Upper bound of that expectation at the level asked for, at least `elapsed_s`: what a cautious plan uses.
-    variation : float64 array (n,)
-        Squared coefficient of variation of a run's time under the load, Var[T] / E[T]^2: from the inputs and the noise.
-    contention : float64 array (n,)
-        kappa_c >= 0: with a active cores on the machine, T_c(p, a) = T_c(p) (1 + kappa_c max(a - p, 0)).
-    peak_bytes : float64 array (n,)
-        Upper bound of one instance's memory; 0 where it is not learned.
-    seen : Seen, optional
-        What they rest on, told beside an answer: beyond what was seen they are extrapolated.
-    """
-
-    cores: NDArray[np.int64]
+    cores: NDArray[np.int64]  # int64 array (m,): the counts, rising strictly from 1
+    # float64 array (n, m): expected time of a run at the component's observed load, seconds
     elapsed_s: NDArray[np.float64]
+    # float64 array (n, m): upper bound of that expectation at the level asked for, at least `elapsed_s`: what a
+    # cautious plan uses
     upper_s: NDArray[np.float64]
+    # float64 array (n,): squared coefficient of variation of a run's time under the load, Var[T] / E[T]^2: from the
+    # inputs and the noise
     variation: NDArray[np.float64]
+    # float64 array (n,): kappa_c >= 0: with a active cores on the machine, T_c(p, a) = T_c(p) (1 + kappa_c max(a - p,
+    # 0))
     contention: NDArray[np.float64]
+    # float64 array (n,): upper bound of one instance's memory; 0 where it is not learned
     peak_bytes: NDArray[np.float64]
-    seen: Seen | None = None
+    seen: Seen | None = None  # what they rest on, told beside an answer: beyond what was seen they are extrapolated
 
     def __post_init__(self) -> None:
         n, m = len(self.elapsed_s), len(self.cores)
@@ -223,29 +209,17 @@ class TabulatedCurves:
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What components ask of the cores, by name: their curves. A plan over components of several states needs no more.
-
-    Attributes
-    ----------
-    names : tuple of str
-    curves : TabulatedCurves
-        (n,), one for each name.
-    """
+    """What components ask of the cores, by name: their curves. A plan over components of several states needs no more."""
 
     names: tuple[str, ...]
-    curves: TabulatedCurves
+    curves: TabulatedCurves  # (n,), one for each name
 
     def __post_init__(self) -> None:
         if len(self.names) != len(self.curves) or len(set(self.names)) != len(self.names):
             raise InvalidValue("demands", len(self.names), f"{len(self.curves)} different names, one for each curve")
 
     def and_also(self, other: Demands) -> Demands:
-        """Return both; they must have been asked for up to the same count of cores. Cost O(n).
-
-        Raises
-        ------
-        InvalidValue
-        """
+        """Return both; they must have been asked for up to the same count of cores. Cost O(n); raises InvalidValue."""
         mine, theirs = self.curves, other.curves
         if not np.array_equal(mine.cores, theirs.cores):
             raise InvalidValue("demands.cores", theirs.cores.tolist()[-1], f"counts up to {mine.cores.tolist()[-1]}")
@@ -257,12 +231,7 @@ class Demands:
         return Demands(self.names + other.names, TabulatedCurves(mine.cores, *values, seen=seen))
 
     def of(self, names: Sequence[str]) -> TabulatedCurves:
-        """Return the curves of names, in their order; a name may come again.
-
-        Raises
-        ------
-        UnknownComponent
-        """
+        """Return the curves of names, in their order; a name may come again; raises UnknownComponent."""
         place = {name: at for at, name in enumerate(self.names)}
         for name in names:
             if name not in place:

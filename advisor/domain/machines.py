@@ -11,20 +11,12 @@ Node = tuple[Cache, ...]  # the caches of one node
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Processors by core, cache and node.
+    """Processors by core, cache and node."""
 
-    Attributes
-    ----------
-    name : str
-        Of letters, digits, dots and dashes.
-    nodes : tuple
-        Nodes of caches of cores of processors, each processor by the number that the system has for it.
-    processors : tuple of int
-        Those numbers in that order: what stands at k is what others call logical processor k.
-    """
-
-    name: str
+    name: str  # of letters, digits, dots and dashes
+    # nodes of caches of cores of processors, each processor by the number that the system has for it
     nodes: tuple[Node, ...]
+    # those numbers in that order: what stands at k is what others call logical processor k
     processors: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -28,10 +28,7 @@ def normalised_name(value: object) -> str | None:
 def checked_name(field: str, value: object) -> str:
     """Return the name in its normal form.
 
-    Raises
-    ------
-    InvalidValue
-        When it is no string, empty, longer than 200 bytes of UTF-8 or not printable.
+    Raises InvalidValue when it is no string, empty, longer than 200 bytes of UTF-8 or not printable.
     """
     name = normalised_name(value)
     if name is None:

@@ -51,13 +51,7 @@ class ComponentNames:
         return self.slots
 
     def extend(self, names: Sequence[object]) -> None:
-        """Append names. Cost O(n).
-
-        Raises
-        ------
-        InvalidValue
-            When they are no list of names at all.
-        """
+        """Append names. Cost O(n); raises InvalidValue when they are no list of names at all."""
         if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
             raise InvalidValue("components", names, "a list of names")
         names = list(names)
@@ -92,68 +86,49 @@ class Misread:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A batch of n observations.
-
-    Attributes
-    ----------
-    components : ComponentNames
-    index : int64 array (n,)
-        The component of each row, as its number in `components`.
-    predictor, cores, elapsed_s : float64 arrays (n,)
-        x (no unit, 0 to 2**60; the first value where it has several), p (cores, fractions allowed) and t (seconds).
-    further : float64 array (n, 3) or None
-        The second to the fourth value of each predictor, NaN behind its last. None means that no row has them.
-    machine : int64 array (n,) or None
-        Where each row ran, as its number in `machines`; -1 where none was named. None means that no row names one.
-    machines : tuple of str
-        Machines' names, normalised, each once, in the order of the rows that first name them.
-    measures : mapping of str to float64 array (n,)
-        What else was measured, by name (of `limits.MEASURES`); NaN where it was not. Without columns that are NaN throughout.
-    count : int64 array (n,) or None
-        Equal runs that each row stands for; t is then their mean. None means 1.
-    ok : bool array (n,) or None
-        False marks a failed run: counted, not learned.
-    running : bool array (n,) or None
-        True marks a run not yet ended, t being a lower bound: counted, not learned.
-    network : int64 array (n,) or None
-        The network that each row ran in, as its number in `networks`; -1 where none was named. None: no row names one.
-    networks : tuple of str
-        As `machines`.
-    record, replica : uint64 arrays (n,) or None
-        The record that entered the network and on whose behalf the row ran; the replica, of the innermost split, that ran it.
-        `vectors.ABSENT_U64` where there is none.
-    entered : bool array (n,) or None
-        True: with this row its record entered the network.
-    active_cores : float64 array (n,) or None
-        Cores busy on the machine while the row ran, its own among them, on average; NaN where nobody knows.
-    at_risk_s : float64 array (n,) or None
-        What the answer put at risk that proposed an explored count, seconds; NaN or 0 for all other rows.
-    carried : mapping
-        Per optional field that is not learned yet, how many rows had it.
-    misread : Misread or None
-        Rows refused before their values were looked at; they keep their place, with any values.
-    """
+    """A batch of n observations."""
 
     components: ComponentNames
-    index: Ints
+    index: Ints  # int64 array (n,): the component of each row, as its number in `components`
+    # predictor, cores, elapsed_s: float64 arrays (n,): x (no unit, 0 to 2**60; the first value where it has several), p
+    # (cores, fractions allowed) and t (seconds)
     predictor: Floats
     cores: Floats
     elapsed_s: Floats
+    # int64 array (n,) or None: equal runs that each row stands for; t is then their mean. None means 1.
     count: Ints | None = None
-    ok: Bools | None = None
+    ok: Bools | None = None  # bool array (n,) or None: False marks a failed run: counted, not learned
+    # bool array (n,) or None: True marks a run not yet ended, t being a lower bound: counted, not learned
     running: Bools | None = None
+    # per optional field that is not learned yet, how many rows had it
     carried: Mapping[str, int] = field(default_factory=dict[str, int])
+    # rows refused before their values were looked at; they keep their place, with any values
     misread: Misread | None = None
+    # float64 array (n, 3) or None: the second to the fourth value of each predictor, NaN behind its last. None means
+    # that no row has them.
     further: Floats | None = None
+    # int64 array (n,) or None: where each row ran, as its number in `machines`; -1 where none was named. None means
+    # that no row names one.
     machine: Ints | None = None
+    # machines' names, normalised, each once, in the order of the rows that first name them
     machines: tuple[str, ...] = ()
+    # mapping of str to float64 array (n,): what else was measured, by name (of `limits.MEASURES`); NaN where it was
+    # not. Without columns that are NaN throughout.
     measures: Mapping[str, Floats] = field(default_factory=dict[str, Floats])
+    # int64 array (n,) or None: the network that each row ran in, as its number in `networks`; -1 where none was named.
+    # None: no row names one.
     network: Ints | None = None
-    networks: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()  # as `machines`
+    # record, replica: uint64 arrays (n,) or None: the record that entered the network and on whose behalf the row ran;
+    # the replica, of the innermost split, that ran it. `vectors.ABSENT_U64` where there is none.
     record: Words | None = None
-    entered: Bools | None = None
+    entered: Bools | None = None  # bool array (n,) or None: True: with this row its record entered the network
     replica: Words | None = None
+    # float64 array (n,) or None: cores busy on the machine while the row ran, its own among them, on average; NaN where
+    # nobody knows
     active_cores: Floats | None = None
+    # float64 array (n,) or None: what the answer put at risk that proposed an explored count, seconds; NaN or 0 for all
+    # other rows
     at_risk_s: Floats | None = None
 
     def __len__(self) -> int:
@@ -269,21 +244,17 @@ def columns_of(
 ) -> Columns:
     """Return a batch from arrays of one length; `predictor` None means 1 everywhere.
 
+    Raises InvalidValue when a column is no numeric vector of the length of `index`, or an index lies outside `components`;
+    TooLarge beyond ROWS_BATCH_MAX rows.
+
     Parameters
     ----------
     predictor : array (n,) or (n, d), or (n * d,) with `dimensions` d
         Up to four values a row.
     **optional
-        `count`, `ok`, `running`: vectors. `dimensions`: an integer. `machine`: names or None, or numbers of `labels` with
-        -1 (or 2**32 - 1, as on the wire) for none. `measures`: a map of vectors, NaN where nothing was measured. What is
-        carried only is counted.
-
-    Raises
-    ------
-    InvalidValue
-        When a column is no numeric vector of the length of `index`, or an index lies outside `components`.
-    TooLarge
-        Beyond ROWS_BATCH_MAX rows.
+        `count`, `ok`, `running`: vectors. `dimensions`: an integer. `machine`: names or None, or numbers of
+        `labels` with -1 (or 2**32 - 1, as on the wire) for none. `measures`: a map of vectors, NaN where nothing
+        was measured. What is carried only is counted.
     """
     rows = vectors.vector("index", index, np.int64, None)
     n = len(rows)
@@ -328,10 +299,7 @@ def columns_of(
 def named_columns(machines: Any, networks: Any, labels: Any, n: int) -> dict[str, Any]:
     """Return `machine`, `machines`, `network`, `networks` and `misread` of n rows: names, or numbers of `labels`, or None.
 
-    Raises
-    ------
-    InvalidValue
-        When a column is neither, of another length, or a number has no label.
+    Raises InvalidValue when a column is neither, of another length, or a number has no label.
     """
     found: dict[str, Any] = {}
     misread: Misread | None = None

@@ -144,12 +144,7 @@ def is_truth(value: object) -> bool:
 
 
 def whole(field: str, value: Any, low: int, high: int | None = None, hint: str = "") -> int:
-    """Return a whole number from `low` to `high` as Python's own.
-
-    Raises
-    ------
-    InvalidValue
-    """
+    """Return a whole number from `low` to `high` as Python's own; raises InvalidValue."""
     if not is_whole(value) or value < low or (high is not None and value > high):
         bound = f"a whole number from {low}" + ("" if high is None else f" to {high}")
         raise InvalidValue(field, value, bound, hint)
@@ -157,12 +152,7 @@ def whole(field: str, value: Any, low: int, high: int | None = None, hint: str =
 
 
 def check_numbers(predictor: Any, cores: Any, elapsed_s: Any, count: Any = 1) -> None:
-    """Refuse numbers of a row that lie outside their domain.
-
-    Raises
-    ------
-    InvalidValue
-    """
+    """Refuse numbers of a row that lie outside their domain; raises InvalidValue."""
     for (code, (field, low, high)), value in zip(BOUNDS.items(), (predictor, cores, elapsed_s, count), strict=True):
         if not is_number(value) or not low <= value <= high:
             raise InvalidValue(field, value, bound_text(code))
@@ -180,10 +170,8 @@ def check_kinds(count: object, **flags: object) -> None:
 def point_of(predictor: Any, dimensions: Any = None) -> tuple[float, ...]:
     """Return the 1 to 4 values of a predictor that is not None.
 
-    Raises
-    ------
-    InvalidValue
-        When it is neither a number nor a vector of 1 to 4, a value lies outside its domain, or `dimensions` disagrees.
+    Raises InvalidValue when it is neither a number nor a vector of 1 to 4, a value lies outside its domain, or `dimensions`
+    disagrees.
     """
     values = cast("Sequence[Any]", (predictor,) if is_number(predictor) else _values(predictor))
     if not 1 <= len(values) <= limits.DIMENSIONS_MAX:
@@ -214,10 +202,7 @@ def _values(predictor: Any) -> Sequence[Any]:
 def measures_of(measures: Any) -> dict[str, float]:
     """Return the measures of a row by name, without those that are None or NaN: they were not measured.
 
-    Raises
-    ------
-    InvalidValue
-        Naming the measure, its value and its bound.
+    Raises InvalidValue naming the measure, its value and its bound.
     """
     if not isinstance(measures, Mapping):
         raise InvalidValue("measures", measures, f"a map with the keys {', '.join(limits.MEASURES)}")
@@ -238,12 +223,7 @@ def measures_of(measures: Any) -> dict[str, float]:
 def travel_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a row that say where it ran among others, checked, without those that are None.
 
-    Raises
-    ------
-    UnknownKey
-        For a field that no row has.
-    InvalidValue
-        Naming the field, its value and its bound.
+    Raises UnknownKey for a field that no row has; InvalidValue naming the field, its value and its bound.
     """
     found: dict[str, Any] = {}
     for name, value in given.items():
@@ -275,11 +255,8 @@ _name = lru_cache(NAMES_REMEMBERED)(checked_name)
 def row_of(component: Any, predictor: Any, cores: Any, elapsed_s: Any, optional: Mapping[str, Any]) -> list[Any]:
     """Return an observation as a row of the wire; its numbers become floats, a predictor of several values a list.
 
-    Raises
-    ------
-    InvalidValue, UnknownKey
-        What `Advisor.observe` would refuse, in the same words. Whether the component has that many predictors, or there is
-        room for it, only who learns it can tell.
+    Raises InvalidValue, UnknownKey: what `Advisor.observe` would refuse, in the same words. Whether the component has that
+    many predictors, or there is room for it, only who learns it can tell.
     """
     name = _name("component", component) if type(component) is str else checked_name("component", component)
     if (

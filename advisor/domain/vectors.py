@@ -29,10 +29,7 @@ _KINDS = {np.float64: ("fiu", "numbers"), np.int64: ("iu", "integers"), np.bool_
 def array_of(name: str, values: ArrayLike, dtype: Any, shape: str) -> NDArray[Any]:
     """Return an array of any shape, its values of the kind of `dtype`, not yet converted; `shape` is for the error.
 
-    Raises
-    ------
-    InvalidValue
-        When it is masked, ragged, or of another kind.
+    Raises InvalidValue when it is masked, ragged, or of another kind.
     """
     kinds, wanted = _KINDS[dtype]
     if isinstance(values, np.ma.MaskedArray):
@@ -51,10 +48,7 @@ def array_of(name: str, values: ArrayLike, dtype: Any, shape: str) -> NDArray[An
 def vector(name: str, values: ArrayLike, dtype: Any, length: int | None) -> NDArray[Any]:
     """Return a vector (n,) of `dtype` (float64, int64 or bool). Cost O(n); none where it is one already.
 
-    Raises
-    ------
-    InvalidValue
-        When it is no vector of such values, or not of the length.
+    Raises InvalidValue when it is no vector of such values, or not of the length.
     """
     array = array_of(name, values, dtype, "a vector")
     if array.ndim != 1:
@@ -73,16 +67,14 @@ def vector(name: str, values: ArrayLike, dtype: Any, length: int | None) -> NDAr
 def points(name: str, values: ArrayLike | None, n: int, dimensions: Any = None) -> tuple[Floats, Floats | None]:
     """Return the first value of n predictors (n,), and the further ones (n, 3) or None.
 
+    Raises InvalidValue.
+
     Parameters
     ----------
     values : array (n,), (n, d), or flat (n * d,), row-major, with `dimensions`
         None means 1 everywhere.
     dimensions : int, optional
         d, 1 to 4; absent: what the shape says.
-
-    Raises
-    ------
-    InvalidValue
     """
     d = 1 if dimensions is None else checked_dimensions(dimensions)
     if values is None:
@@ -146,12 +138,7 @@ def bad_further(further: Floats) -> Bools:
 
 
 def checked_dimensions(value: Any) -> int:
-    """Return the number of values of a predictor.
-
-    Raises
-    ------
-    InvalidValue
-    """
+    """Return the number of values of a predictor; raises InvalidValue."""
     if not _is_integer(value) or not 1 <= value <= DIMENSIONS_MAX:
         raise InvalidValue("dimensions", value, f"an integer from 1 to {DIMENSIONS_MAX}")
     return int(value)
@@ -171,14 +158,12 @@ def _shape(array: NDArray[Any]) -> str:
 def labelled(name: str, values: Any, labels: Any, n: int) -> tuple[Sequence[object], Ints]:
     """Return labels, and the number of each row's (n,), -1 where it has none.
 
+    Raises InvalidValue.
+
     Parameters
     ----------
     values : list of str or None, or vector of integers
         Texts, which are then the labels; or numbers of `labels`.
-
-    Raises
-    ------
-    InvalidValue
     """
     known = [] if labels is None else _texts("labels", labels)
     if not isinstance(values, np.ma.MaskedArray) and getattr(values, "ndim", 0) == 1 and values.dtype.kind in "UO":
@@ -246,12 +231,7 @@ def named(labels: Sequence[object], numbers: Ints) -> tuple[Ints | None, tuple[s
 
 
 def identities(name: str, values: Any, n: int) -> Words:
-    """Return identities (n,): integers from 0 to 2**64 - 2, ABSENT_U64 for None or -1.
-
-    Raises
-    ------
-    InvalidValue
-    """
+    """Return identities (n,): integers from 0 to 2**64 - 2, ABSENT_U64 for None or -1; raises InvalidValue."""
     bound = f"integers from 0 to {ABSENT_U64 - 1}, None or -1 for none"
     if isinstance(values, (list, tuple)):
         plain = [ABSENT_U64 if v is None or v == -1 else v for v in cast("Sequence[Any]", values)]
@@ -275,10 +255,7 @@ def identities(name: str, values: Any, n: int) -> Words:
 def measures(given: Any, n: int) -> dict[str, Floats]:
     """Return the measures of n rows from a map of vectors, without those that are NaN throughout.
 
-    Raises
-    ------
-    InvalidValue
-        When it is no map, has an unknown measure, or a vector of another length.
+    Raises InvalidValue when it is no map, has an unknown measure, or a vector of another length.
     """
     if given is None:
         return {}

@@ -16,11 +16,14 @@ __all__ = ["Routes", "as_plain", "from_plain", "parse", "parse_any", "parse_json
 def parse(text: str, *, net: str | None = None) -> Network:
     """Return the network that an S-Net text describes.
 
+    Raises NetworkSyntax with line, column and what was expected there; TooLarge beyond NETWORK_TEXT_BYTES_MAX,
+    NETWORK_DEPTH_MAX or NETWORK_COMPONENTS_MAX; InvalidValue when `text` is no string, or `net` names no net of it.
+
     Parameters
     ----------
     text : str
-        S-Net definitions, or a bare expression such as ``decode .. (small | large) .. encode``. Names that are not
-        defined are external components.
+        S-Net definitions, or a bare expression such as ``decode .. (small | large) .. encode``. Names that are
+        not defined are external components.
     net : str, optional
         Which top-level net is meant; by default the last one that has an expression.
 
@@ -28,15 +31,6 @@ def parse(text: str, *, net: str | None = None) -> Network:
     -------
     Network
         Nets are expanded where they are used, each use anew; nodes carry their line and column.
-
-    Raises
-    ------
-    NetworkSyntax
-        With line, column and what was expected there.
-    TooLarge
-        Beyond NETWORK_TEXT_BYTES_MAX, NETWORK_DEPTH_MAX or NETWORK_COMPONENTS_MAX.
-    InvalidValue
-        When `text` is no string, or `net` names no net of it.
 
     Notes
     -----
@@ -48,10 +42,7 @@ def parse(text: str, *, net: str | None = None) -> Network:
 def parse_any(text: str, *, net: str | None = None) -> Network:
     """Return the network of a text in either form: S-Net (`parse`), or JSON (`parse_json`), told by its first signs.
 
-    Raises
-    ------
-    NetworkSyntax, InvalidValue, UnknownKey, TooLarge
-        As `parse` and `parse_json`; `net` with JSON is an InvalidValue.
+    Raises NetworkSyntax, InvalidValue, UnknownKey, TooLarge as `parse` and `parse_json`; `net` with JSON is an InvalidValue.
     """
     if not isinstance(text, str) or not is_json(text[:JSON_SIGNS]):
         return parse(text, net=net)

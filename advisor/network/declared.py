@@ -36,12 +36,8 @@ class Scope(Protocol):
 def declared_type(net: Net, scope: Scope) -> Mappings:
     """Return the type that a net's signature declares; empty where there is none, or a name in it is not defined.
 
-    A mapping without input adds nothing. `scope` is where the net's own names are looked up.
-
-    Raises
-    ------
-    TooLarge
-        Beyond VARIANTS_MAX. Cost O(variants + definitions of types).
+    A mapping without input adds nothing. `scope` is where the net's own names are looked up. Raises TooLarge beyond
+    VARIANTS_MAX. Cost O(variants + definitions of types).
     """
     found: list[tuple[tuple[str, ...], ...]] = []
     size = 0

@@ -50,14 +50,8 @@ _EXPANDED = "nets are expanded where they are used"
 def main_network(program: Program, net: str | None) -> Network:
     """Return the network of the program's main net: the one named, else the last top-level one with an expression.
 
-    Raises
-    ------
-    InvalidValue
-        When `net` names no net with an expression.
-    NetworkSyntax
-        When there is no such net, or a net contains itself.
-    TooLarge
-        Beyond the limits on components or depth. Cost O(components of the expanded network).
+    Raises InvalidValue when `net` names no net with an expression; NetworkSyntax when there is no such net, or a net contains
+    itself; TooLarge beyond the limits on components or depth. Cost O(components of the expanded network).
     """
     top = _Scope(program.scope, program.types, None)
     if program.expression is not None:

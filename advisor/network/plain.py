@@ -55,12 +55,8 @@ def is_json(text: str) -> bool:
 def parse_json(text: str) -> Network:
     """Return the network of a JSON text: nested, or a flat list of nodes.
 
-    Raises
-    ------
-    NetworkSyntax
-        Where it is no JSON, with line and column.
-    InvalidValue, UnknownKey, TooLarge
-        As `from_plain`; also for a key given twice.
+    Raises NetworkSyntax where it is no JSON, with line and column; InvalidValue, UnknownKey, TooLarge as `from_plain`; also
+    for a key given twice.
     """
     size = len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
     if size > limits.NETWORK_TEXT_BYTES_MAX:
@@ -103,14 +99,9 @@ class _Task(NamedTuple):
 def from_plain(value: object) -> Network:
     """Return the network of a plain value, as JSON gives it: nested, or a flat list of nodes.
 
-    Raises
-    ------
-    UnknownKey
-        For a key that the operator does not have.
-    InvalidValue
-        For what is no part, with its place such as ``network.series[1].split``; for a pattern that does not read.
-    TooLarge
-        Beyond the limits on depth, nodes or components. Cost O(nodes); nothing recurses.
+    Raises UnknownKey for a key that the operator does not have; InvalidValue for what is no part, with its place such as
+    ``network.series[1].split``; for a pattern that does not read; TooLarge beyond the limits on depth, nodes or components.
+    Cost O(nodes); nothing recurses.
     """
     if isinstance(value, (list, tuple)):
         return checked(network_from_nodes(cast("object", value)))
@@ -216,10 +207,7 @@ def _box(where: str, name: object, boxes: Mapping[str, Node]) -> Node:
 def checked(network: Network) -> Network:
     """Return the network with its patterns and filters as S-Net writes them.
 
-    Raises
-    ------
-    InvalidValue
-        For one that does not read, or too few patterns of a synchrocell.
+    Raises InvalidValue for one that does not read, or too few patterns of a synchrocell.
     """
     nodes = tuple(_written(index, node) for index, node in enumerate(network.nodes))
     return Network(nodes)

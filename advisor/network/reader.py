@@ -42,10 +42,7 @@ OPENING, CLOSING = frozenset(("LPAR", "LBRACE", "FILTER_OPEN")), frozenset(("RPA
 def read(text: object) -> Program:
     """Return the definitions of a text, or its bare expression. Cost O(tokens).
 
-    Raises
-    ------
-    NetworkSyntax, TooLarge, InvalidValue
-        As `advisor.network.parse` says.
+    Raises NetworkSyntax, TooLarge, InvalidValue as `advisor.network.parse` says.
     """
     return _read(text, "network", "program")
 

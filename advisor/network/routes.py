@@ -58,27 +58,15 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """How types send records through a network.
+    """How types send records through a network."""
 
-    Attributes
-    ----------
-    records : tuple of Record
-        The record types that enter.
-    choices : tuple of tuple of Route
-        For each choice, in text order, where each record type that can reach it can go.
-    shares : tuple
-        For each choice the share of each branch where types decide it entirely, else None; as `Flow.shares`.
-    problems : tuple of Problem
-        Records that no branch, box or filter there takes; branches that no record takes.
-    complete : bool
-        False when STEPS_MAX stopped the work: then nothing is decided.
-    """
-
-    records: tuple[Record, ...]
+    records: tuple[Record, ...]  # the record types that enter
+    # for each choice, in text order, where each record type that can reach it can go
     choices: tuple[tuple[Route, ...], ...]
+    # for each choice the share of each branch where types decide it entirely, else None; as `Flow.shares`
     shares: tuple[tuple[float, ...] | None, ...]
-    problems: tuple[Problem, ...]
-    complete: bool = True
+    problems: tuple[Problem, ...]  # records that no branch, box or filter there takes; branches that no record takes
+    complete: bool = True  # False when STEPS_MAX stopped the work: then nothing is decided
 
     def flow(self) -> Flow:
         """Return the shares that types decide, as a flow; None elsewhere."""

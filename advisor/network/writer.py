@@ -37,15 +37,9 @@ _CHOICE, _ORDERED, _SERIES, _POSTFIX, _PRIMARY = range(5)
 def write(what: Program | Network) -> str:
     """Return S-Net text that reads back equal: `read` gives the program again, `parse` the network.
 
-    A network is written as its boxes, nets for what has a declared type of its own, and a net ``main``; as a bare
-    expression where nothing is declared.
-
-    Raises
-    ------
-    Unsupported
-        For a join, which S-Net does not have.
-    InvalidValue
-        For a name, label or pattern that S-Net cannot write. Networks that were read from S-Net text never raise.
+    A network is written as its boxes, nets for what has a declared type of its own, and a net ``main``; as a bare expression
+    where nothing is declared. Raises Unsupported for a join, which S-Net does not have; InvalidValue for a name, label or
+    pattern that S-Net cannot write. Networks that were read from S-Net text never raise.
 
     Notes
     -----

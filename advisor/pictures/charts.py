@@ -97,12 +97,8 @@ class Panel:
 def draw(path: str | Path, title: str, panels: Sequence[Panel]) -> Path:
     """Draw the panels side by side, two a line, into a PNG file, or an SVG where its name says so, and return its path.
 
-    Raises
-    ------
-    Unsupported
-        When matplotlib is not installed.
-    InvalidValue
-        When the name ends in something else, or the file cannot be written.
+    Raises Unsupported when matplotlib is not installed; InvalidValue when the name ends in something else, or the file cannot
+    be written.
     """
     target, form = Path(path), form_of(path)
     try:

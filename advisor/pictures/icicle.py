@@ -41,10 +41,7 @@ class Rectangle:
 def draw_profile(path: Path, title: str, profile: Profile, *, flame: bool = False) -> Path:
     """Draw the trees of a profile into an SVG file, tasks above threads, or into an HTML page that zooms; return its path.
 
-    Raises
-    ------
-    InvalidValue
-        When the file is no .svg or .html, or cannot be written.
+    Raises InvalidValue when the file is no .svg or .html, or cannot be written.
     """
     if path.suffix.lower() not in (".svg", ".html", ".htm"):
         raise InvalidValue("picture", str(path), "a file that ends in .svg or .html")

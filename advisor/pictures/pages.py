@@ -31,7 +31,6 @@ def page(title: str, chart: str, data: Mapping[str, Any], help_text: str) -> str
 
     Parameters
     ----------
-    title : str
     chart : str
         Which program draws: ``gantt`` or ``profile``.
     data : mapping

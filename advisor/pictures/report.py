@@ -19,7 +19,6 @@ def report(advisor: Advisor, source: str, foot: str, *, trend: Trend | None = No
 
     Parameters
     ----------
-    advisor : Advisor
     source : str
         Where it learned from: stands in the title.
     foot : str

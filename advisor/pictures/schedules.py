@@ -43,12 +43,7 @@ LIGHT = 0.1791  # luminance from which black stands out more than white does
 def draw_speedups(path: str | Path, title: str, result: Mapping[str, Any]) -> Path:
     """Draw speedup and makespan over cores, a line a policy, from an answer of `advisor.simulation.answer`.
 
-    Raises
-    ------
-    Unsupported
-        When matplotlib is not installed.
-    InvalidValue
-        When the file cannot be written.
+    Raises Unsupported when matplotlib is not installed; InvalidValue when the file cannot be written.
     """
     rows = result["results"]
     names = list(dict.fromkeys(row["policy"] for row in rows))
@@ -114,12 +109,8 @@ def _one_count(path: str | Path, title: str, result: Mapping[str, Any]) -> Path:
 def draw_gantt(path: str | Path, title: str, execution: Execution) -> Path:
     """Draw who runs what when: a PNG, or for a name that ends in .html one file without dependencies that zooms and pans.
 
-    Raises
-    ------
-    Unsupported
-        When matplotlib is not installed (PNG only).
-    InvalidValue
-        When the suffix is another one, the file cannot be written, or no trace was kept.
+    Raises Unsupported when matplotlib is not installed (PNG only); InvalidValue when the suffix is another one, the file
+    cannot be written, or no trace was kept.
     """
     target = Path(path)
     time = told_time(execution.makespan, execution.program.graph.unit)

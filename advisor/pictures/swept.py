@@ -36,10 +36,7 @@ def draw_sweep(path: Path, title: str, found: Sequence[tuple[int, Allocation]], 
 def draw_front(path: Path, title: str, points: Sequence[FrontPoint]) -> Path:
     """Draw a front against cores: with at most so many, the fastest plan and the one of least latency.
 
-    Raises
-    ------
-    InvalidValue
-        Where there are no points; and as `advisor.pictures.charts.draw`.
+    Raises InvalidValue where there are no points; and as `advisor.pictures.charts.draw`.
     """
     if not points:
         raise InvalidValue("plot", str(path), "of a front that could be worked out", "ask for fewer --cores")

@@ -62,12 +62,7 @@ def to_bytes(profiler: Profiler) -> bytes:
 def from_bytes(data: bytes, profiler: Profiler) -> Profiler:
     """Put into a fresh profiler what `to_bytes` gave, and return it; bytes after the end are ignored.
 
-    Raises
-    ------
-    StateTooNew
-        When a later version wrote it.
-    InvalidValue
-        When it is damaged.
+    Raises StateTooNew when a later version wrote it; InvalidValue when it is damaged.
     """
     if len(data) < HEAD.size:
         raise InvalidValue("profile", len(data), "whole: it was cut short")

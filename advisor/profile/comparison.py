@@ -25,48 +25,26 @@ SUBJECTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Exclusive time of one kind of node in each run.
+    """Exclusive time of one kind of node in each run."""
 
-    Attributes
-    ----------
-    subject : str
-        creation, synchronisation, management, idleness or work.
-    role, name, inside : str
-        The node; the task construct whose tree it is in, empty for the threads' own trees.
-    seconds : tuple of float
-        Of each run, over all threads.
-    grows : bool
-    """
-
-    subject: str
+    subject: str  # creation, synchronisation, management, idleness or work
+    # role, name, inside: the node; the task construct whose tree it is in, empty for the threads' own trees
     role: str
     name: str
     inside: str
-    seconds: tuple[float, ...]
+    seconds: tuple[float, ...]  # of each run, over all threads
     grows: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Runs side by side.
-
-    Attributes
-    ----------
-    names : tuple of str
-    threads : tuple of int
-    lines : tuple of Line
-        Most time first.
-    growing : tuple of str
-        Subjects that grow with the threads, in the order above.
-    text : str
-        What grows, in words.
-    """
+    """Runs side by side."""
 
     names: tuple[str, ...]
     threads: tuple[int, ...]
-    lines: tuple[Line, ...]
-    growing: tuple[str, ...]
-    text: str
+    lines: tuple[Line, ...]  # most time first
+    growing: tuple[str, ...]  # subjects that grow with the threads, in the order above
+    text: str  # what grows, in words
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -76,15 +54,12 @@ class Comparison:
 def compare(runs: Sequence[tuple[str, Profile]]) -> Comparison:
     """Return runs side by side, ordered by their threads.
 
+    Raises InvalidValue for less than two runs.
+
     Parameters
     ----------
     runs : sequence of (name, profile)
         At least two; a run's threads are the most workers that it had.
-
-    Raises
-    ------
-    InvalidValue
-        For less than two runs.
     """
     if len(runs) < 2:
         raise InvalidValue("runs", len(runs), "at least 2")

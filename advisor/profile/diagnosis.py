@@ -30,30 +30,17 @@ TRUSTED: Final = 3.0  # a gain that so much depends on whether creations are slo
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that costs time.
+    """One thing that costs time."""
 
-    Attributes
-    ----------
-    code : str
-        tasks_too_small, tasks_too_large, creation_bottleneck, idle_workers or several_behaviours.
-    subject : str
-        Task type or worker that it is about.
-    loss_s : float
-        Worker seconds that it costs.
-    gain, gain_least : float
-        Elapsed time over that after the remedy, at most and at least; 1 where none is worked out, or it is not known.
-    advice, text : str
-    evidence : mapping
-        The numbers behind it.
-    """
-
-    code: str
-    subject: str
-    loss_s: float
+    code: str  # tasks_too_small, tasks_too_large, creation_bottleneck, idle_workers or several_behaviours
+    subject: str  # task type or worker that it is about
+    loss_s: float  # worker seconds that it costs
+    # gain, gain_least: elapsed time over that after the remedy, at most and at least; 1 where none is worked out, or it
+    # is not known
     gain: float
     advice: str
     text: str
-    evidence: dict[str, Any] = field(default_factory=dict[str, Any])
+    evidence: dict[str, Any] = field(default_factory=dict[str, Any])  # the numbers behind it
     gain_least: float = 1.0
 
     def as_dict(self) -> dict[str, Any]:
@@ -63,21 +50,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Tasks of one type with one value of their parameter.
-
-    Attributes
-    ----------
-    value, count : int
-    inclusive_s, exclusive_s : float
-        Of all of them; exclusive: work without creation, waiting and management.
-    creation_s, waiting_s : float
-        Inside them.
-    """
+    """Tasks of one type with one value of their parameter."""
 
     value: int
     count: int
+    # inclusive_s, exclusive_s: of all of them; exclusive: work without creation, waiting and management
     inclusive_s: float
     exclusive_s: float
+    # creation_s, waiting_s: inside them
     creation_s: float
     waiting_s: float
 
@@ -89,33 +69,18 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Construct:
-    """What a task construct's tree says.
+    """What a task construct's tree says."""
 
-    Attributes
-    ----------
-    root : int
-        Its node.
-    name : str
-    count : int
-    work_s, creation_s, waiting_s : float
-        Of its tree.
-    made : int
-        Tasks that it made: visits of creation regions.
-    parameter : str
-        Name of the parameter that splits it most; empty without.
-    levels : tuple of Level
-        In order of the parameter's value.
-    """
-
-    root: int
+    root: int  # its node
     name: str
     count: int
+    # work_s, creation_s, waiting_s: of its tree
     work_s: float
     creation_s: float
     waiting_s: float
-    made: int
-    parameter: str
-    levels: tuple[Level, ...]
+    made: int  # tasks that it made: visits of creation regions
+    parameter: str  # name of the parameter that splits it most; empty without
+    levels: tuple[Level, ...]  # in order of the parameter's value
 
 
 def construct_of(profile: Profile, root: int) -> Construct:

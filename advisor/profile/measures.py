@@ -17,22 +17,12 @@ LARGEST: Final = ("elapsed_s", "workers_max", "span_s", "burdened_span_s", "acti
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a run on so many cores can take.
-
-    Attributes
-    ----------
-    cores : int
-    least_s : float
-        max(T1/p, span): no prediction may beat it.
-    most_s : float
-        T1/p + 1.7 · burdened span.
-    speedup_low, speedup_high : float
-        T1 over these.
-    """
+    """What a run on so many cores can take."""
 
     cores: int
-    least_s: float
-    most_s: float
+    least_s: float  # max(T1/p, span): no prediction may beat it
+    most_s: float  # T1/p + 1.7 · burdened span
+    # speedup_low, speedup_high: T1 over these
     speedup_low: float
     speedup_high: float
 
@@ -44,57 +34,28 @@ class Measures:
     T1 + overhead + delay + no_work + unaccounted = p · time. Work comes from exclusive times, overhead from the regions that
     create and manage, delay and no_work from the integrals of waiting workers and ready tasks, p · time from the workers'
     coming and going; what remains is unaccounted: time outside every region, and what lost events would have told.
-
-    Attributes
-    ----------
-    elapsed_s : float
-        From the first event to the last.
-    workers_s : float
-        p · time: the time that workers were there.
-    workers, workers_max : int
-        Now, and at most.
-    work_s : float
-        T1: time inside tasks, regions and parallel regions that neither creates, manages nor waits.
-    creation_s, management_s : float
-        Overhead.
-    waiting_s : float
-        In synchronisations and idle, by exclusive times: delay_s + no_work_s, but for lost events.
-    delay_s, no_work_s : float
-        ∫ min(ready, waiting) dt: workers wait though tasks are ready; ∫ waiting - min(ready, waiting) dt.
-    unaccounted_s : float
-    span_s, burdened_span_s : float
-        The longest path through the tasks; with the burden of handing each over.
-    ready : int
-        Tasks that could run now.
-    active, active_max : int
-        Task instances begun and not ended, now and at most.
-    creates, begins, ends, cancels, fragments, dependences : int
-    at_once : int
-        Tasks that ran within their creation only because their team had one thread: the spans take them as deferred.
-    in_order : int
-        Tasks with dependences that were not told: the spans take them as run in the order of their creation. With any, the
-        spans are at most what they say, the parallelism is at least.
-    summed : int
-        Tasks told as sums. No path through them is known: with any, the spans are at least what they say, the parallelism is
-        at most.
-    cpu_s : float
-        Processor time that the program took, where its tool or whoever started it tells; 0 else.
     """
 
-    elapsed_s: float = 0.0
-    workers_s: float = 0.0
+    elapsed_s: float = 0.0  # from the first event to the last
+    workers_s: float = 0.0  # p · time: the time that workers were there
+    # workers, workers_max: now, and at most
     workers: int = 0
     workers_max: int = 0
-    work_s: float = 0.0
+    work_s: float = 0.0  # T1: time inside tasks, regions and parallel regions that neither creates, manages nor waits
+    # creation_s, management_s: overhead
     creation_s: float = 0.0
     management_s: float = 0.0
-    waiting_s: float = 0.0
+    waiting_s: float = 0.0  # in synchronisations and idle, by exclusive times: delay_s + no_work_s, but for lost events
+    # delay_s, no_work_s: ∫ min(ready, waiting) dt: workers wait though tasks are ready; ∫ waiting - min(ready, waiting)
+    # dt
     delay_s: float = 0.0
     no_work_s: float = 0.0
     unaccounted_s: float = 0.0
+    # span_s, burdened_span_s: the longest path through the tasks; with the burden of handing each over
     span_s: float = 0.0
     burdened_span_s: float = 0.0
-    ready: int = 0
+    ready: int = 0  # tasks that could run now
+    # active, active_max: task instances begun and not ended, now and at most
     active: int = 0
     active_max: int = 0
     creates: int = 0
@@ -103,10 +64,15 @@ class Measures:
     cancels: int = 0
     fragments: int = 0
     dependences: int = 0
+    # tasks that ran within their creation only because their team had one thread: the spans take them as deferred
     at_once: int = 0
+    # tasks with dependences that were not told: the spans take them as run in the order of their creation. With any,
+    # the spans are at most what they say, the parallelism is at least.
     in_order: int = 0
+    # tasks told as sums. No path through them is known: with any, the spans are at least what they say, the parallelism
+    # is at most.
     summed: int = 0
-    cpu_s: float = 0.0
+    cpu_s: float = 0.0  # processor time that the program took, where its tool or whoever started it tells; 0 else
 
     @property
     def parallelism(self) -> float:
@@ -124,13 +90,7 @@ class Measures:
         return self.creation_s + self.management_s
 
     def bounds(self, cores: Sequence[int] = (1, 2, 4, 8, 16, 32, 64)) -> tuple[Bound, ...]:
-        """Return Cilkview's bounds for numbers of cores.
-
-        Raises
-        ------
-        InvalidValue
-            For less than one core.
-        """
+        """Return Cilkview's bounds for numbers of cores; raises InvalidValue for less than one core."""
         found: list[Bound] = []
         for p in cores:
             if p < 1:

@@ -43,39 +43,20 @@ NO_ENDED: Final[Ints] = np.zeros((0, at.ENDED_FIELDS), np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What became of a batch, and the instances that ended with it.
+    """What became of a batch, and the instances that ended with it."""
 
-    Attributes
-    ----------
-    accepted : int
-        Events folded, and sums; those that wait in the window count when they leave it.
-    refused : mapping of str to int
-        How many, by code.
-    first : tuple of (time_ns, code, text)
-        The first refusals: the time of the event, why.
-    ended : int64 array (k, ENDED_FIELDS)
-        Rows of instances that ended, see `layout`; times in ns, running time without suspensions.
-    sizes : float64 array (k,)
-        Their sizes; 0: none was given.
-    waiting : int
-        Events that wait in the window now.
-    summed : int
-        Instances that ended and were told as sums.
-    late : int
-        Events left out, because what came after them had left the window.
-    dropped : int
-        Events that the producer has lost since its last batch.
-    """
-
-    accepted: int
-    refused: Mapping[str, int]
+    accepted: int  # events folded, and sums; those that wait in the window count when they leave it
+    refused: Mapping[str, int]  # how many, by code
+    # tuple of (time_ns, code, text): the first refusals: the time of the event, why
     first: tuple[tuple[int, str, str], ...]
+    # int64 array (k, ENDED_FIELDS): rows of instances that ended, see `layout`; times in ns, running time without
+    # suspensions
     ended: NDArray[np.int64]
-    sizes: NDArray[np.float64]
-    waiting: int = 0
-    summed: int = 0
-    late: int = 0
-    dropped: int = 0
+    sizes: NDArray[np.float64]  # float64 array (k,): their sizes; 0: none was given
+    waiting: int = 0  # events that wait in the window now
+    summed: int = 0  # instances that ended and were told as sums
+    late: int = 0  # events left out, because what came after them had left the window
+    dropped: int = 0  # events that the producer has lost since its last batch
 
 
 class Profiler:
@@ -85,12 +66,11 @@ class Profiler:
     ----------
     window_ns : int
         How far threads' streams may lie apart; 0: they come in order.
-    caps : Caps
     burden_ns : int
         For the burdened span.
     compiled : bool, optional
-        True: from the first event on, compiled in this process where the cache lacks it; False: never; by default from when
-        `advisor.profile.kernels` is compiled. The numbers are the same.
+        True: from the first event on, compiled in this process where the cache lacks it; False: never; by default
+        from when `advisor.profile.kernels` is compiled. The numbers are the same.
     """
 
     def __init__(
@@ -128,10 +108,7 @@ class Profiler:
     def fold(self, events: TaskEvents) -> Folded:
         """Take a batch in, and fold what has left the window.
 
-        Raises
-        ------
-        InvalidValue, TooLarge
-            Where the header does not go with the earlier ones; nothing is changed then.
+        Raises InvalidValue, TooLarge where the header does not go with the earlier ones; nothing is changed then.
         """
         self._check(events)
         self.strings.extend(events.strings)

@@ -25,6 +25,9 @@ BARRIER_TYPE: Final = "barrier"
 def graph_of_events(batches: Iterable[TaskEvents]) -> TaskGraph:
     """Return the task graph of a recorded run, in nanoseconds.
 
+    Raises InvalidValue where events are missing (the producer dropped some, an instance ends that never began), or as
+    `task_graph`.
+
     Parameters
     ----------
     batches : iterable of TaskEvents
@@ -36,11 +39,6 @@ def graph_of_events(batches: Iterable[TaskEvents]) -> TaskGraph:
         Columns: ``tied`` (strands of equal numbers stay on one worker, -1: on any), ``creates`` and ``waits`` (what the
         strand ends with), ``queue`` (the thread that ran it), ``part`` (its share of its instance's time), ``type`` and
         ``size`` of its instance; what threads do themselves has no type.
-
-    Raises
-    ------
-    InvalidValue
-        Where events are missing (the producer dropped some, an instance ends that never began), or as `task_graph`.
 
     Notes
     -----

@@ -26,17 +26,9 @@ class Reorder:
     Parameters
     ----------
     window_ns : int
-        How much later than a newer one an event may come; 0: they come in order,
-        and pass as they are.
+        How much later than a newer one an event may come; 0: they come in order, and pass as they are.
     held_max : int
         Events held back at most.
-
-    Attributes
-    ----------
-    late : int
-        Events that came too late and were left out.
-    squeezed : int
-        Events that left early, for want of room.
     """
 
     __slots__ = ("_held", "_released", "_times", "held_max", "late", "squeezed", "window_ns")
@@ -44,8 +36,8 @@ class Reorder:
     def __init__(self, window_ns: int = WINDOW_NS, held_max: int = HELD_EVENTS_MAX) -> None:
         self.window_ns = window_ns
         self.held_max = held_max
-        self.late = 0
-        self.squeezed = 0
+        self.late = 0  # events that came too late and were left out
+        self.squeezed = 0  # events that left early, for want of room
         self._held: NDArray[Any] | None = None
         self._times: Ints = np.zeros(0, np.int64)
         self._released = -1  # no event before this time may leave any more

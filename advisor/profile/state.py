@@ -26,28 +26,15 @@ NAMES: Final = ("g", "threads", "contexts", "frames", "nodes", "node_index", "ta
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """The most that one profiler holds; what is beyond is counted, and the profile says so.
+    """The most that one profiler holds; what is beyond is counted, and the profile says so."""
 
-    Attributes
-    ----------
-    nodes : int
-        Call paths. What comes beyond is booked under one node, ``overflow``. About 130 bytes each.
-    instances : int
-        Task instances made and not ended, threads and teams. Beyond (an eighth is kept for begins), a create is not
-        tracked and a begin is refused. 280 bytes.
-    frames : int
-        Open regions of all instances. Beyond, events that enter are refused. 48 bytes.
-    threads : int
-        Threads numbered.
-    edges : int
-        Dependences not met yet. Beyond, they count as met. 24 bytes.
-    """
-
-    nodes: int = 65_536
+    nodes: int = 65_536  # call paths. What comes beyond is booked under one node, `overflow`. About 130 bytes each.
+    # task instances made and not ended, threads and teams. Beyond (an eighth is kept for begins), a create is not
+    # tracked and a begin is refused. 280 bytes.
     instances: int = 262_144
-    frames: int = 1_048_576
-    threads: int = 4_096
-    edges: int = 1_048_576
+    frames: int = 1_048_576  # open regions of all instances. Beyond, events that enter are refused. 48 bytes.
+    threads: int = 4_096  # threads numbered
+    edges: int = 1_048_576  # dependences not met yet. Beyond, they count as met. 24 bytes.
 
 
 class Tables:
@@ -55,7 +42,6 @@ class Tables:
 
     Parameters
     ----------
-    caps : Caps
     burden_ns : int
         Cost of handing a task to another worker, for the burdened span.
     plain : bool

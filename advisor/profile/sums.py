@@ -28,7 +28,6 @@ def fold_sums(tables: Tables, sums: NDArray[np.void], ns_a_tick: float, strings:
 
     Parameters
     ----------
-    tables : Tables
     sums : structured array (k,)
         Of `SUM`.
     ns_a_tick : float

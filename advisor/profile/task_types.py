@@ -25,25 +25,14 @@ LEARNED_ALL: Final = 1_024  # instances of a type that are handed on each; then 
 
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """Instances that ended, as rows to learn from.
+    """Instances that ended, as rows to learn from."""
 
-    Attributes
-    ----------
-    types : int64 array (n,)
-        Numbers of the strings that name their types.
-    sizes, times : float64 arrays (n,)
-        Size, 0 where none was given; seconds.
-    running : int64 array (n,)
-        Workers that ran a task when the instance ended, its own among them.
-    counts : int64 array (n,)
-        Instances that each stands for.
-    """
-
-    types: Ints
+    types: Ints  # int64 array (n,): numbers of the strings that name their types
+    # sizes, times: float64 arrays (n,): size, 0 where none was given; seconds
     sizes: Floats
     times: Floats
-    running: Ints
-    counts: Ints
+    running: Ints  # int64 array (n,): workers that ran a task when the instance ended, its own among them
+    counts: Ints  # int64 array (n,): instances that each stands for
 
     def __len__(self) -> int:
         """Return how many rows there are."""

@@ -36,55 +36,36 @@ MOMENTS: Final = ("mean_ns", "variance_ns2")
 
 @dataclass(frozen=True)
 class Profile:
-    """A call-path profile: a tree for each thread's implicit task, one for each task construct (paper 5).
+    """A call-path profile: a tree for each thread's implicit task, one for each task construct (paper 5)."""
 
-    Attributes
-    ----------
-    parent : int64 array (n,)
-        Number of the node above, -1 for a root; always smaller than the node's own.
-    role : int64 array (n,)
-        What the node stands for, see `layout.ROLE_NAMES`.
-    names : tuple of str, n
-        Task type, region, parameter; of a thread its number.
-    value : int64 array (n,)
-        Of a parameter.
-    count, open : int64 arrays (n,)
-        Visits completed (of a stub: fragments), and visits that last.
-    inclusive_ns, exclusive_ns : int64 arrays (n,)
-        Time of all visits, up to now; suspended time is in neither.
-    least_ns, most_ns, mean_ns, variance_ns2 : arrays (n,)
-        Of completed visits, inclusive; 0 where there are none. The variance is of the sample (n - 1).
-    active_max : int64 array (n,)
-        Of a thread or parallel region: most task instances begun and not ended on one thread (paper 5, Table II).
-    worked_most_ns : int64 array (n,)
-        Of a task construct: the most that one instance worked, without creating, managing and waiting; of sums at most that.
-    metrics : mapping of str to float64 array (n,)
-        Sums of what events brought.
-    measures : Measures
-        Of the whole run.
-    types : mapping of str to mapping
-        What is known of each task type, as `advisor.models.type_verdict.TypeReport.as_dict` gives it.
-    notes : mapping of str to int
-        What is missing or was put right: refused events by code, lost instances, nodes beyond the cap and so on.
-    """
-
-    parent: Ints
-    role: Ints
-    names: tuple[str, ...]
-    value: Ints
+    parent: Ints  # int64 array (n,): number of the node above, -1 for a root; always smaller than the node's own
+    role: Ints  # int64 array (n,): what the node stands for, see `layout.ROLE_NAMES`
+    names: tuple[str, ...]  # task type, region, parameter; of a thread its number
+    value: Ints  # int64 array (n,): of a parameter
+    # count, open: int64 arrays (n,): visits completed (of a stub: fragments), and visits that last
     count: Ints
     open: Ints
+    # inclusive_ns, exclusive_ns: int64 arrays (n,): time of all visits, up to now; suspended time is in neither
     inclusive_ns: Ints
     exclusive_ns: Ints
+    # least_ns, most_ns, mean_ns, variance_ns2: arrays (n,): of completed visits, inclusive; 0 where there are none. The
+    # variance is of the sample (n - 1).
     least_ns: Ints
     most_ns: Ints
     mean_ns: Floats
     variance_ns2: Floats
+    # int64 array (n,): of a thread or parallel region: most task instances begun and not ended on one thread (paper 5,
+    # Table II)
     active_max: Ints
+    # int64 array (n,): of a task construct: the most that one instance worked, without creating, managing and waiting;
+    # of sums at most that
     worked_most_ns: Ints
-    measures: Measures
+    measures: Measures  # of the whole run
+    # mapping of str to float64 array (n,): sums of what events brought
     metrics: Mapping[str, Floats] = field(default_factory=dict[str, Floats])
+    # what is missing or was put right: refused events by code, lost instances, nodes beyond the cap and so on
     notes: Mapping[str, int] = field(default_factory=dict[str, int])
+    # what is known of each task type, as `advisor.models.type_verdict.TypeReport.as_dict` gives it
     types: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
     def __len__(self) -> int:
@@ -174,12 +155,7 @@ class Profile:
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Profile:
-        """Return the profile whose `as_dict` gave this.
-
-        Raises
-        ------
-        InvalidValue
-        """
+        """Return the profile whose `as_dict` gave this; raises InvalidValue."""
         if given.get("format") != FORMAT:
             raise InvalidValue("format", given.get("format"), f"{FORMAT!r}: a profile that advisor wrote")
         try:
@@ -219,12 +195,7 @@ def merged(profiles: Sequence[Profile]) -> Profile:
     """Return several profiles as one, node by call path: of the processes of a run, or of runs of one program.
 
     Counts and times are exact; means and variances to rounding (Chan, Golub, LeVeque 1979). Measures add up, but for elapsed
-    time, spans and most numbers at a time, of which the largest stands. Cost O(nodes).
-
-    Raises
-    ------
-    InvalidValue
-        For none.
+    time, spans and most numbers at a time, of which the largest stands. Cost O(nodes). Raises InvalidValue for none.
     """
     if not profiles:
         raise InvalidValue("profiles", 0, "at least 1")

@@ -27,12 +27,7 @@ class ConnectionNames:
     def learn(self, params: verbs.Names) -> int:
         """Number names; return how many are numbered now. Numbers follow on; what is known may be said again.
 
-        Raises
-        ------
-        InvalidValue
-            When a number would be left out, or given to another name.
-        TooLarge
-            Beyond NAME_IDS_MAX.
+        Raises InvalidValue when a number would be left out, or given to another name; TooLarge beyond NAME_IDS_MAX.
         """
         known = len(self.numbered)
         end = params.first_id + len(params.names)
@@ -64,14 +59,8 @@ class ConnectionNames:
 def columns_of_bins(params: verbs.ObserveColumns, names: ComponentNames | ConnectionNames) -> Columns:
     """Return the batch of `observe_columns`. Cost O(n); numbers are read in place.
 
-    Raises
-    ------
-    InvalidValue
-        When a column is no vector of the length of `index`, or a label's number has no label.
-    TooLarge
-        Beyond ROWS_BATCH_MAX rows.
-    UnknownNameId
-        When `index` counts beyond the names; after `names` the same batch may be sent again.
+    Raises InvalidValue when a column is no vector of the length of `index`, or a label's number has no label; TooLarge beyond
+    ROWS_BATCH_MAX rows; UnknownNameId when `index` counts beyond the names; after `names` the same batch may be sent again.
     """
     if isinstance(names, ConnectionNames):
         names = names.of(params.components)

@@ -116,10 +116,7 @@ class ClientConnection:
     def receive(self, data: bytes | bytearray | memoryview) -> list[Reply | Notice]:
         """Return the replies and notices that `data` completes.
 
-        Raises
-        ------
-        MalformedMessage, TooLarge
-            When the bytes are no replies; the connection is of no use any more.
+        Raises MalformedMessage, TooLarge when the bytes are no replies; the connection is of no use any more.
         """
         messages, fault, _ = self._framing.take(data)
         replies = [_reply(message) for message in messages]
@@ -168,12 +165,7 @@ def _only_singles(messages: list[Any]) -> list[Any]:
 
 
 def _request(message: Any) -> Request:
-    """Return the request that a message is.
-
-    Raises
-    ------
-    MalformedMessage, TooLarge
-    """
+    """Return the request that a message is; raises MalformedMessage, TooLarge."""
     parts = _parts(message)
     msgid = None
     if len(parts) == 4 and _is_kind(parts[0], REQUEST) and is_msgid(parts[1]):
@@ -198,12 +190,7 @@ def _request(message: Any) -> Request:
 
 
 def _reply(message: Any) -> Reply | Notice:
-    """Return the reply, or the notice, that a message is.
-
-    Raises
-    ------
-    MalformedMessage
-    """
+    """Return the reply, or the notice, that a message is; raises MalformedMessage."""
     parts = _parts(message)
     if (
         len(parts) == 3

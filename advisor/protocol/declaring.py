@@ -38,21 +38,11 @@ def plain(value: Any) -> Any:
 
 
 class Key(NamedTuple):
-    """What `Annotated` says of a key of a verb.
+    """What `Annotated` says of a key of a verb."""
 
-    Attributes
-    ----------
-    check : Check
-        What the wire takes.
-    meaning : str
-        For a reader of the protocol page and of the command's help.
-    sent : callable
-        A caller's value to the wire's.
-    """
-
-    check: Check
-    meaning: str = ""
-    sent: Callable[[Any], Any] = plain
+    check: Check  # what the wire takes
+    meaning: str = ""  # for a reader of the protocol page and of the command's help
+    sent: Callable[[Any], Any] = plain  # a caller's value to the wire's
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,40 +72,19 @@ class Question(Params):
 
 
 class Verb(NamedTuple):
-    """One line of the table of verbs.
-
-    Attributes
-    ----------
-    name : str
-    scope : Scope
-        Who may call it.
-    into : type
-        The class of its parameters; a field without default is required, in the order of a positional call.
-    keys : mapping of str to Key
-    required : tuple of str
-        The keys that must be given; another may be nil, which is the same as absent.
-    positional : int
-        Parameters may be an array of values, the first so many keys in order; 0: they are one map.
-    named : bool
-        Parameters may be one map.
-    notification : bool
-        It may come without msgid.
-    grows : bool
-        It makes the service keep something, or take much for a while: refused where memory is short.
-    rule : callable, optional
-        What must hold between parameters.
-    """
+    """One line of the table of verbs."""
 
     name: str
-    scope: Scope
+    scope: Scope  # who may call it
+    # the class of its parameters; a field without default is required, in the order of a positional call
     into: type[Any]
     keys: Mapping[str, Key]
-    required: tuple[str, ...]
-    positional: int
-    named: bool
-    notification: bool
-    grows: bool
-    rule: Callable[[Any], None] | None
+    required: tuple[str, ...]  # the keys that must be given; another may be nil, which is the same as absent
+    positional: int  # parameters may be an array of values, the first so many keys in order; 0: they are one map
+    named: bool  # parameters may be one map
+    notification: bool  # it may come without msgid
+    grows: bool  # it makes the service keep something, or take much for a while: refused where memory is short
+    rule: Callable[[Any], None] | None  # what must hold between parameters
 
 
 METHODS: dict[str, Verb] = {}
@@ -155,12 +124,8 @@ def _key(annotation: Any) -> Key | None:
 def check_params(method: str, params: Sequence[Any], *, notification: bool = False) -> Any:
     """Return the parameters of a call in their typed form. Cost O(size of `params`), rows left out.
 
-    Raises
-    ------
-    UnknownMethod, Unsupported
-        No such method; a method reserved for a later version.
-    UnknownKey, InvalidValue, TooLarge
-        Naming the key, its value and its bound. A notification of any method but `observe` is an InvalidValue.
+    Raises UnknownMethod, Unsupported: no such method; a method reserved for a later version; UnknownKey, InvalidValue,
+    TooLarge naming the key, its value and its bound. A notification of any method but `observe` is an InvalidValue.
     """
     spec = METHODS.get(method)
     if spec is None:
@@ -212,12 +177,8 @@ def _by_key(spec: Verb, params: Sequence[Any]) -> Mapping[Any, Any]:
 def called(into: Callable[..., Declared], args: Sequence[Any], given: Mapping[str, Any]) -> Declared:
     """Return what a caller of a client has asked, by place and by name.
 
-    Raises
-    ------
-    UnknownKey
-        For a name that the verb does not have, with the nearest that it has.
-    InvalidValue
-        When a value is missing, or given twice.
+    Raises UnknownKey for a name that the verb does not have, with the nearest that it has; InvalidValue when a value is
+    missing, or given twice.
     """
     try:
         return into(*args, **given)
@@ -237,10 +198,7 @@ def called(into: Callable[..., Declared], args: Sequence[Any], given: Mapping[st
 def sent(asked: Params) -> dict[str, Any]:
     """Return what a caller has asked as the wire has it: the keys that are not as their default, checked.
 
-    Raises
-    ------
-    InvalidValue, TooLarge, UnknownKey
-        As the service would.
+    Raises InvalidValue, TooLarge, UnknownKey as the service would.
     """
     spec, defaults, asked = asked.verb, _defaults(type(asked)), asked.wire()
     found: dict[str, Any] = {}

@@ -56,12 +56,7 @@ def body_of(method: str, params: Mapping[str, Any], rows: int = 0) -> Body:
 def body_of_events(records: Any, **header: Any) -> Body:
     """Return task events as a body: records as bytes or a numpy array, the rest of the header as `task_events` has it.
 
-    Raises
-    ------
-    InvalidValue
-        When a value has no form on the wire.
-    TooLarge
-        When it exceeds a message.
+    Raises InvalidValue when a value has no form on the wire; TooLarge when it exceeds a message.
     """
     data = records if isinstance(records, bytes) else bytes(records.tobytes())
     given = {key: value for key, value in header.items() if value is not None}
@@ -78,12 +73,7 @@ def body_of_events(records: Any, **header: Any) -> Body:
 def bodies_of_rows(rows: Sequence[Sequence[Any]], rows_max: int) -> list[Body]:
     """Return `rows` as bodies of at most `rows_max` rows, each within the limits of a message. Cost O(bytes).
 
-    Raises
-    ------
-    InvalidValue
-        When a row holds what the wire has no form for.
-    TooLarge
-        When a single row exceeds a message.
+    Raises InvalidValue when a row holds what the wire has no form for; TooLarge when a single row exceeds a message.
     """
     bodies: list[Body] = []
     parts = [rows[start : start + rows_max] for start in range(0, len(rows), rows_max)]
@@ -105,17 +95,15 @@ def bodies_of_rows(rows: Sequence[Sequence[Any]], rows_max: int) -> list[Body]:
 def bodies_of_columns(columns: Mapping[str, Any], rows_max: int) -> list[Body]:
     """Return a batch of columns as bodies of at most `rows_max` rows. Cost O(bytes).
 
+    Raises InvalidValue, TooLarge.
+
     Parameters
     ----------
     columns : mapping
         Keys as `observe_columns` has them; None is absent. A column is a numpy array, an array.array, a list, or
-        little-endian bytes; `predictor` may have rows of up to four values, or be flat with `dimensions`. `components`
-        and `labels` are lists of text; `network` and `machine` are numbers of labels (2**32 - 1 for none), or lists of text or
-        None, which then make the labels; `measures` is a map of columns.
-
-    Raises
-    ------
-    InvalidValue, TooLarge
+        little-endian bytes; `predictor` may have rows of up to four values, or be flat with `dimensions`.
+        `components` and `labels` are lists of text; `network` and `machine` are numbers of labels (2**32 - 1 for
+        none), or lists of text or None, which then make the labels; `measures` is a map of columns.
     """
     given = _checked_keys(columns)
     dimensions = given.get("dimensions", 1)
@@ -153,10 +141,7 @@ def bodies_of_columns(columns: Mapping[str, Any], rows_max: int) -> list[Body]:
 def _checked_keys(columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns that are given, texts as numbers of labels, and a predictor of several values flat.
 
-    Raises
-    ------
-    InvalidValue
-        When a key is unknown, or missing.
+    Raises InvalidValue when a key is unknown, or missing.
     """
     given = _labelled({key: value for key, value in columns.items() if value is not None})
     for key in given:
@@ -180,10 +165,7 @@ def _checked_keys(columns: Mapping[str, Any]) -> dict[str, Any]:
 def column_bytes(field: str, values: Any, code: str) -> bytes:
     """Return a column's little-endian bytes; `code` is its type as array.array names it.
 
-    Raises
-    ------
-    InvalidValue
-        When a value does not fit the type.
+    Raises InvalidValue when a value does not fit the type.
     """
     if isinstance(values, bytes):
         return values

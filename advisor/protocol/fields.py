@@ -16,18 +16,10 @@ NUMBER_TYPES = frozenset((int, float))
 
 
 class Check(NamedTuple):
-    """Looks at a parameter.
+    """Looks at a parameter."""
 
-    Attributes
-    ----------
-    words : str
-        What it takes, as the protocol page says it.
-    take : callable
-        (field, value) to the typed value; raises InvalidValue, TooLarge or UnknownKey.
-    """
-
-    words: str
-    take: Callable[[str, Any], Any]
+    words: str  # what it takes, as the protocol page says it
+    take: Callable[[str, Any], Any]  # (field, value) to the typed value; raises InvalidValue, TooLarge or UnknownKey
 
     def __call__(self, field: str, value: Any) -> Any:
         """Return the typed value of a field."""

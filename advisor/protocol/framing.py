@@ -180,9 +180,7 @@ class Framing:
 def check_size(message: bytes, structure_bytes_max: int) -> None:
     """Check a whole message against MESSAGE_BYTES_MAX, and what is not column payload against its own bound.
 
-    Raises
-    ------
-    TooLarge
+    Raises TooLarge.
     """
     if len(message) > limits.MESSAGE_BYTES_MAX:
         raise TooLarge("bytes of a message", len(message), limits.MESSAGE_BYTES_MAX, "cut the batch")

@@ -12,17 +12,15 @@ from advisor.errors import InvalidValue
 def flattened(values: Any, dimensions: Any = None) -> tuple[Any, int]:
     """Return predictors row-major, and how many values each has; those of one value are returned as they came.
 
+    Raises InvalidValue when `dimensions` is none, or the rows have another, or several, lengths. The values are not looked
+    at.
+
     Parameters
     ----------
     values : array (n,) or (n, d), list of numbers, or list of lists of d numbers
         Flat (n * d,) with `dimensions` d.
     dimensions : int, optional
         d, 1 to 4; absent: what the shape says.
-
-    Raises
-    ------
-    InvalidValue
-        When `dimensions` is none, or the rows have another, or several, lengths. The values are not looked at.
     """
     if dimensions is not None and (type(dimensions) is not int or not 1 <= dimensions <= DIMENSIONS_MAX):
         raise InvalidValue("dimensions", dimensions, f"an integer from 1 to {DIMENSIONS_MAX}")

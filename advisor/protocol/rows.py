@@ -60,10 +60,7 @@ class NameBook:
     def index_of(self, names: Sequence[str]) -> NDArray[np.int64]:
         """Return the numbers of `names` in `self.names`, which grows by the new ones. Cost O(n).
 
-        Raises
-        ------
-        ValueError
-            When a new name is longer than any name may be: it is not worth remembering.
+        Raises ValueError when a new name is longer than any name may be: it is not worth remembering.
         """
         try:
             return np.fromiter(map(self._ids.__getitem__, names), np.int64, len(names))
@@ -192,12 +189,7 @@ def _rows_one_by_one(rows: Sequence[Any], book: NameBook, misread: dict[int, Cal
 
 
 def _plain_row(row: Any) -> tuple[str, list[float], float, float]:
-    """Return the values of a row that every row has; those of the predictor as a list.
-
-    Raises
-    ------
-    InvalidValue
-    """
+    """Return the values of a row that every row has; those of the predictor as a list; raises InvalidValue."""
     parts = cast("list[Any]", row if isinstance(row, list) else [])
     if not 4 <= len(parts) <= 5:
         raise InvalidValue("row", cast("Any", row), _ROW_BOUND)

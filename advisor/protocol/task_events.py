@@ -10,12 +10,7 @@ from advisor.protocol import verbs
 
 
 def events_of_params(params: verbs.TaskEvents) -> TaskEvents:
-    """Return the batch of `task_events`. Cost O(strings): records are read in place.
-
-    Raises
-    ------
-    InvalidValue, TooLarge
-    """
+    """Return the batch of `task_events`. Cost O(strings): records are read in place; raises InvalidValue, TooLarge."""
     given = params.clock or {}
     anchors = [_anchor(pair) for pair in given.get("anchors", ())]
     clock = Clock(float(given.get("ticks_per_s", 1e9)), tuple(anchors))

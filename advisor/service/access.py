@@ -40,23 +40,14 @@ Identity = tuple[str, Any]  # what a peer has shown: a kind, and the digest of a
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What somebody may do.
+    """What somebody may do."""
 
-    Attributes
-    ----------
-    name : str
-        For logs and errors.
-    read, admin : bool
-    write : tuple of str
-        Producers, or their first characters with a * behind: "*" is every one, and rows without a producer.
-    rows_per_second : float, optional
-        What all who have this grant may send together; None is as many as there is time for.
-    """
-
-    name: str
+    name: str  # for logs and errors
     read: bool = False
+    # producers, or their first characters with a * behind: "*" is every one, and rows without a producer
     write: tuple[str, ...] = ()
     admin: bool = False
+    # what all who have this grant may send together; None is as many as there is time for
     rows_per_second: float | None = None
 
     def may_write(self, producer: str | None) -> bool:
@@ -70,9 +61,7 @@ class Grant:
     def check(self, method: str, params: Any = None) -> None:
         """Check that a request is allowed; without its parameters, that there is one of its kind that is.
 
-        Raises
-        ------
-        Unauthorized
+        Raises Unauthorized.
         """
         verb = METHODS.get(method)
         scope: Scope = verb.scope if verb else "open" if params is None else "admin"
@@ -106,19 +95,7 @@ def _joined(grants: list[Grant]) -> Grant | None:
 
 
 class Access:
-    """The grants of a service.
-
-    Parameters
-    ----------
-    config : Config
-
-    Attributes
-    ----------
-    asks_token : bool
-        True where TCP peers must show a token, or a certificate that is granted something.
-    shares_socket : bool
-        True where other users than the service's own may open its Unix socket.
-    """
+    """The grants of a service."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -166,10 +143,7 @@ class Access:
     def changed(self) -> bool:
         """Read the files again where they have changed; return whether anything else is allowed now.
 
-        Raises
-        ------
-        InvalidValue
-            When they do not read; what was allowed before is allowed still.
+        Raises InvalidValue when they do not read; what was allowed before is allowed still.
         """
         stamps = self._stamps()
         if stamps == self._seen:
@@ -235,12 +209,7 @@ def _unix_peer(link: socket.socket) -> tuple[int, tuple[int, ...]]:
 
 
 def check_private(field: str, file: Path, bits: int = 0o077) -> None:
-    """Refuse a file of secrets that others may read.
-
-    Raises
-    ------
-    InvalidValue
-    """
+    """Refuse a file of secrets that others may read; raises InvalidValue."""
     try:
         open_to_others = file.stat().st_mode & bits
     except OSError as error:
@@ -328,10 +297,7 @@ def _entry(where: str, given: Any) -> tuple[tuple[str, Any], Grant]:
 def tls_context(config: Config) -> ssl.SSLContext | None:
     """Return what TLS needs, None where it is not asked for.
 
-    Raises
-    ------
-    InvalidValue
-        When a file does not load, or others may read the key.
+    Raises InvalidValue when a file does not load, or others may read the key.
     """
     if config.tls_certificate is None or config.tls_key is None:
         return None

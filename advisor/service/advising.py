@@ -55,26 +55,14 @@ STATE_OF: tuple[tuple[tuple[type[AdvisorError], ...], str], ...] = (
 
 @dataclass(slots=True)
 class Advice:
-    """What is advised of one network.
+    """What is advised of one network."""
 
-    Attributes
-    ----------
-    network : Network
-        The definition that was looked at.
-    allocation : Allocation or None
-        What was told last; None where nothing can be.
-    text : str
-        All of the answer that does not age, as JSON without its last bracket.
-    looked : (monotonic, wall) or None
-        When it was looked at.
-    """
-
-    network: Network
+    network: Network  # the definition that was looked at
     schedule: Schedule = field(default_factory=Schedule)
     state: str = WAITING
-    allocation: Allocation | None = None
-    text: str = ""
-    looked: tuple[float, float] | None = None
+    allocation: Allocation | None = None  # what was told last; None where nothing can be
+    text: str = ""  # all of the answer that does not age, as JSON without its last bracket
+    looked: tuple[float, float] | None = None  # (monotonic, wall) or None: when it was looked at
 
 
 class Advising:

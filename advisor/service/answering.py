@@ -20,13 +20,7 @@ from advisor.service.watching import Watching
 
 @dataclass(eq=False)
 class Answering:
-    """Answers questions.
-
-    Attributes
-    ----------
-    verbs : mapping
-        The handler of each verb; those of `questions.ANSWERS`, which answer at once, among them.
-    """
+    """Answers questions."""
 
     engine: Engine
     planner: Planner
@@ -36,6 +30,7 @@ class Answering:
     background: Background
 
     def __post_init__(self) -> None:
+        # the handler of each verb; those of `questions.ANSWERS`, which answer at once, among them
         self.verbs: dict[str, Handler] = {
             **{verb: self._at_once(answer) for verb, answer in questions.ANSWERS.items()},
             "predict": self._predict,

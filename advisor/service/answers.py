@@ -21,29 +21,14 @@ KEY_BYTES = (
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One answer.
-
-    Attributes
-    ----------
-    id : str
-    at : float
-        When it was given, seconds since the epoch.
-    network : str or list of maps
-        As it was asked about.
-    request : mapping
-        What was asked, as the planner takes it.
-    curves : Curves
-        What was known of the components, one curve a key: flat arrays, and all that a replay needs.
-    allocation : mapping
-        The answer.
-    """
+    """One answer."""
 
     id: str
-    at: float
-    network: Spec
-    request: Mapping[str, Any]
-    curves: Curves
-    allocation: Mapping[str, Any]
+    at: float  # when it was given, seconds since the epoch
+    network: Spec  # as it was asked about
+    request: Mapping[str, Any]  # what was asked, as the planner takes it
+    curves: Curves  # what was known of the components, one curve a key: flat arrays, and all that a replay needs
+    allocation: Mapping[str, Any]  # the answer
 
     @property
     def bytes(self) -> int:
@@ -120,12 +105,7 @@ class Answers:
         return reversed(self._kept.values())
 
     def find(self, number: str) -> Kept | KeptTogether:
-        """Return a kept answer.
-
-        Raises
-        ------
-        InvalidValue
-        """
+        """Return a kept answer; raises InvalidValue."""
         found = self._kept.get(number)
         if found is None:
             raise InvalidValue(

@@ -28,23 +28,15 @@ class Background:
 
     Parameters
     ----------
-    measures : Measures
     connections : container of int
         The numbers of those that are there: nobody waits for the answers of others.
-
-    Attributes
-    ----------
-    spawn : callable
-        Starts a coroutine; set by whoever runs the service.
-    stopping : bool
-        True from when the service takes nothing new.
     """
 
     def __init__(self, measures: Measures, connections: Container[int]) -> None:
         self._measures = measures
         self._connections = connections
-        self.spawn: Callable[..., object] = _nothing_runs
-        self.stopping = False
+        self.spawn: Callable[..., object] = _nothing_runs  # starts a coroutine; set by whoever runs the service
+        self.stopping = False  # True from when the service takes nothing new
 
     def start(self, *work: Any) -> None:
         """Start a callable with its arguments, by whatever `spawn` is then."""
@@ -55,10 +47,7 @@ class Background:
     ) -> None:
         """Answer by `work` that lets others have their turn.
 
-        Raises
-        ------
-        Unavailable
-            When the connection has too much of that under way.
+        Raises Unavailable when the connection has too much of that under way.
         """
         if connection.heavy_jobs >= HEAVY_JOBS_CONNECTION_MAX:
             raise Unavailable(

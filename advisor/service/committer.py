@@ -59,13 +59,6 @@ class Committer:
     """Keeps the engine's state on disk, and answers until it is there.
 
     Without a store everything is durable as soon as it is applied.
-
-    Attributes
-    ----------
-    failure : StorageFailed or None
-        Why the last commit failed; None while the storage is well.
-    age_s : float
-        Seconds since the last commit that succeeded, while something waits for one; otherwise 0.
     """
 
     def __init__(
@@ -98,7 +91,7 @@ class Committer:
         self._order: Order | None = None
         self._pages_wanted = False
         self._retry_s = RETRY_FIRST_S
-        self.failure: StorageFailed | None = None
+        self.failure: StorageFailed | None = None  # why the last commit failed; None while the storage is well
         if store is not None:
             engine.keep_journal()
 

@@ -56,23 +56,12 @@ class Address(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What a key takes.
+    """What a key takes."""
 
-    Attributes
-    ----------
-    check : callable
-        A value to its checked form; raises InvalidValue.
-    form : str
-        Of its text, in a help text.
-    type : type
-        Of the value that a text stands for, before its check.
-    many : bool
-        It is a list: an option that may come several times, words with spaces between them in the environment.
-    """
-
-    check: Callable[[str, Any], Any]
-    form: str
-    type: type[Any] = str
+    check: Callable[[str, Any], Any]  # a value to its checked form; raises InvalidValue
+    form: str  # of its text, in a help text
+    type: type[Any] = str  # of the value that a text stands for, before its check
+    # it is a list: an option that may come several times, words with spaces between them in the environment
     many: bool = False
 
 
@@ -83,12 +72,7 @@ def _path(key: str, value: Any) -> Path:
 
 
 def parse_address(key: str, value: Any) -> Address:
-    """Return HOST:PORT (or [HOST]:PORT for IPv6) as an address.
-
-    Raises
-    ------
-    InvalidValue
-    """
+    """Return HOST:PORT (or [HOST]:PORT for IPv6) as an address; raises InvalidValue."""
     if isinstance(value, Address):
         return value
     host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
@@ -112,12 +96,7 @@ class SnetPort(NamedTuple):
 
 
 def parse_snet_port(key: str, value: Any) -> SnetPort:
-    """Return what [HOST:]PORT[=NETWORK[*WORTH]] says; without a host it is loopback.
-
-    Raises
-    ------
-    InvalidValue
-    """
+    """Return what [HOST:]PORT[=NETWORK[*WORTH]] says; without a host it is loopback; raises InvalidValue."""
     where, named, network = str(value).partition("=")
     address = parse_address(key, where if ":" in where else f"{LOOPBACK}:{where}")
     name, weighed, worth = network.rpartition("*")
@@ -145,10 +124,7 @@ class Advise(NamedTuple):
 def parse_advise(key: str, value: Any) -> Advise:
     """Return what NETWORK=NAME:VALUE,… says; NETWORK is an id of `define_network`, or * for all others.
 
-    Raises
-    ------
-    InvalidValue
-        Naming the option, as `advisor.planning.requests.Request`.
+    Raises InvalidValue naming the option, as `advisor.planning.requests.Request`.
     """
     from advisor.planning.requests import Request  # noqa: PLC0415 - a command that advises nothing needs no planner
 
@@ -402,10 +378,7 @@ class Config:
     def token(self) -> bytes | None:
         """Return the secret of TCP clients, None where there is none.
 
-        Raises
-        ------
-        InvalidValue
-            When the file cannot be read, others may read it, or its secret is too short.
+        Raises InvalidValue when the file cannot be read, others may read it, or its secret is too short.
         """
         if self.token_file is None:
             return None
@@ -429,14 +402,8 @@ KEYS: Mapping[str, str] = {each.name: str(each.metadata["about"]) for each in fi
 def load_config(file: Path | str | None = None, *, socket_else: Path | None = None, **options: Any) -> Config:
     """Return the configuration of a TOML file, overruled by `options`; an option of None is not given.
 
-    `socket_else` is listened on where neither names a place to listen.
-
-    Raises
-    ------
-    UnknownKey
-        Naming a key that there is not.
-    InvalidValue
-        Naming the key, its value and its bound; or the file, where it cannot be read.
+    `socket_else` is listened on where neither names a place to listen. Raises UnknownKey naming a key that there is not;
+    InvalidValue naming the key, its value and its bound; or the file, where it cannot be read.
     """
     given = _from_file(Path(file)) if file is not None else {}
     given |= {key: value for key, value in options.items() if value is not None}

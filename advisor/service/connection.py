@@ -64,24 +64,12 @@ class Service(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """A client. Made by a listener, known to the hub from `connection_made` to `connection_lost`.
-
-    Attributes
-    ----------
-    number : int
-        Connections are numbered as they come: of two, the newer has the higher number.
-    ended : bool
-        True once the peer sends no more: it may still read what is owed to it, but subscribes to nothing.
-    identity : tuple, optional
-        What the peer has shown of itself.
-    grant : Grant, optional
-        What it may do; None while it is a stranger.
-    """
+    """A client. Made by a listener, known to the hub from `connection_made` to `connection_lost`."""
 
     def __init__(self, hub: Service) -> None:
-        self.number = 0
-        self.identity: Identity | None = None
-        self.grant: Grant | None = None
+        self.number = 0  # connections are numbered as they come: of two, the newer has the higher number
+        self.identity: Identity | None = None  # what the peer has shown of itself
+        self.grant: Grant | None = None  # what it may do; None while it is a stranger
         self.allowance: Allowance | None = None
         self._strange_bytes = 0  # taken in before we knew who it is
         self.names = ConnectionNames()
@@ -101,6 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         self.producer: Hashable = None  # that it last began to speak for
         self._arrived = 0.0
         self._draining = False  # takes no new requests
+        # True once the peer sends no more: it may still read what is owed to it, but subscribes to nothing
         self.ended = False
         self._waits = 0  # large batches that have to be folded before anything else of ours is worked on
         self.pending_bytes = 0

@@ -26,10 +26,7 @@ class Watcher(Subscriber, Protocol):
 def asked(advisor: Advisor, params: Curves) -> Follower:
     """Return a follower of what a request names.
 
-    Raises
-    ------
-    UnknownComponent
-        When it names a component that nobody knows, and does not watch: who watches may be early.
+    Raises UnknownComponent when it names a component that nobody knows, and does not watch: who watches may be early.
     """
     if not params.watch:
         for name in params.components or ():

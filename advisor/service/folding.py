@@ -79,16 +79,10 @@ class Folding:
 
     Parameters
     ----------
-    engine : Engine
     rota : Rota
         Whose turn a slice is.
     told : callable
         Called after each slice.
-
-    Attributes
-    ----------
-    copying : bool
-        True while pages are copied: nothing may change the state.
     """
 
     def __init__(self, engine: Engine, rota: Rota, told: Callable[[], None]) -> None:
@@ -99,7 +93,7 @@ class Folding:
         self._keys: Counter[Key] = Counter()
         self._rows = 0
         self._deferred: list[Connection] = []
-        self.copying = False
+        self.copying = False  # True while pages are copied: nothing may change the state
 
     @property
     def busy(self) -> bool:
@@ -118,15 +112,12 @@ class Folding:
     def at_once(self, columns: Columns, key: Key | None, sequence: int | None) -> Answer | Batch | None:
         """Fold what a turn of the loop allows.
 
+        Raises SequenceGap, TooLarge as `Engine.apply`.
+
         Returns
         -------
         dict, Batch or None
             The answer for the whole batch; or what is left of it, for `takes` and `fold`; None where it is not its turn.
-
-        Raises
-        ------
-        SequenceGap, TooLarge
-            As `Engine.apply`.
         """
         if len(columns) <= SLICE_ROWS or self._rows + len(columns) > WAITING_ROWS_MAX:
             return self._engine.apply(key, sequence, columns)

@@ -126,14 +126,8 @@ class Heavy:
     async def shape_of(self, network: Spec) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the keys of a network, in text order, and the component name of each.
 
-        Raises
-        ------
-        NetworkSyntax, Unsupported, TooLarge, InvalidValue
-            When it does not read.
-        Unavailable
-            When too many requests wait already.
-        WorkFailed
-            At the deadline, or when the process died.
+        Raises NetworkSyntax, Unsupported, TooLarge, InvalidValue when it does not read; Unavailable when too many requests
+        wait already; WorkFailed at the deadline, or when the process died.
         """
         return await self._run(Read(_frozen(network)))
 

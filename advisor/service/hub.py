@@ -66,24 +66,9 @@ class Held(NamedTuple):
 
 
 class Hub:
-    """The state of a running service, and its verbs. One event loop, no locks.
+    """The state of a running service, and its verbs. One event loop, no locks."""
 
-    Parameters
-    ----------
-    config : Config
-    engine : Engine
-    committer : Committer
-    producers : Producers
-    heavy : Heavy
-    measures : Measures
-
-    Attributes
-    ----------
-    learns : type of Learning
-        How rows are taken.
-    """
-
-    learns: type[Learning] = Learning
+    learns: type[Learning] = Learning  # how rows are taken
 
     def __init__(
         self,

@@ -40,15 +40,7 @@ CHANGING = frozenset(name for name, verb in m.METHODS.items() if verb.scope in (
 
 @dataclass(eq=False)
 class Learning:
-    """What changes what is known: numbered, folded once, and answered when it is durable.
-
-    Attributes
-    ----------
-    sampled : Sampled
-        How far answers were off.
-    verbs : mapping
-        The handler of each verb.
-    """
+    """What changes what is known: numbered, folded once, and answered when it is durable."""
 
     engine: Engine
     committer: Committer
@@ -62,11 +54,12 @@ class Learning:
     happened: Callable[[], None]  # called when rows were folded
 
     def __post_init__(self) -> None:
-        self.sampled = Sampled(self.engine.advisor)
+        self.sampled = Sampled(self.engine.advisor)  # how far answers were off
         self.folding = Folding(self.engine, self.rota, self.happened)
         self.committer.commits_when(self.folding)
         self._book = NameBook()
         self.engine.told = self._folded
+        # the handler of each verb
         self.verbs: dict[str, Handler] = {
             "observe": self._observe,
             "observe_rows": self._observe_rows,

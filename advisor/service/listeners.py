@@ -32,12 +32,8 @@ TLS_HANDSHAKE_S = 10.0
 def unix_socket(path: Path) -> socket.socket:
     """Return a listening Unix socket at `path`, in place of one that nobody answers on.
 
-    Raises
-    ------
-    Unavailable
-        When a live service listens there.
-    InvalidValue
-        When something else stands there, or the path cannot be used.
+    Raises Unavailable when a live service listens there; InvalidValue when something else stands there, or the path cannot be
+    used.
     """
     if len(os.fsencode(path)) > 107:  # sun_path
         raise InvalidValue("socket", str(path), "a path of at most 107 bytes, as Unix sockets have")
@@ -84,12 +80,7 @@ def _remove_stale(path: Path) -> None:
 
 
 def tcp_sockets(field: str, address: Address) -> list[socket.socket]:
-    """Return listening sockets for all that the host name stands for.
-
-    Raises
-    ------
-    InvalidValue
-    """
+    """Return listening sockets for all that the host name stands for; raises InvalidValue."""
     made: list[socket.socket] = []
     port = address.port
     try:

@@ -73,13 +73,12 @@ class Measures:
 
     Attributes
     ----------
-    requests : histograms by verb
-        Seconds from a request's decoding to its answer, or to its folding where the answer waits for a commit.
     events : Counter
         Everything that is counted by name: errors by code, connections by end, commits by outcome.
     """
 
     def __init__(self) -> None:
+        # seconds from a request's decoding to its answer, or to its folding where the answer waits for a commit
         self.requests: dict[str, Histogram] = {}
         self.errors: Counter[str] = Counter()
         self.ends: Counter[str] = Counter()

@@ -42,10 +42,6 @@ class Memory:
     ----------
     bytes_max : int, optional
         The budget; without one it is never short.
-
-    Attributes
-    ----------
-    short : bool
     """
 
     def __init__(self, bytes_max: int | None, resident: Callable[[], int | None] = resident_bytes) -> None:
@@ -72,12 +68,7 @@ class Memory:
         return False
 
     def refuse_while_short(self) -> None:
-        """Refuse what would make the service grow.
-
-        Raises
-        ------
-        Unavailable
-        """
+        """Refuse what would make the service grow; raises Unavailable."""
         if self.short:
             raise Unavailable(
                 "the service is short of memory", field="memory_max", value=self._resident(), bound=self.bytes_max,

@@ -20,18 +20,13 @@ NOBODY = -1
 
 
 class Tally:
-    """Run times of a network's components on the cores that they were to have, since a change.
-
-    Attributes
-    ----------
-    runs : int64 array (keys,)
-    mean, square : float64 arrays (keys,)
-        Of the elapsed times: their mean, and the sum of squared deviations from it.
-    """
+    """Run times of a network's components on the cores that they were to have, since a change."""
 
     def __init__(self, places: Ints, cores: Floats) -> None:
         self._cores = cores
-        self.runs = np.zeros(len(places), np.int64)
+        self.runs = np.zeros(len(places), np.int64)  # int64 array (keys,)
+        # mean, square: float64 arrays (keys,): of the elapsed times: their mean, and the sum of squared deviations
+        # from it
         self.mean = np.zeros(len(places))
         self.square = np.zeros(len(places))
         # Keys of one component are told apart by their cores: one table a recurrence, from place to key.

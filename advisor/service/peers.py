@@ -21,18 +21,12 @@ class Peers:
     ----------
     bytes_max : int
         Of all connections together.
-
-    Attributes
-    ----------
-    bytes : int
-    kept : Counter
-        Bytes by what they are for.
     """
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.bytes = 0
-        self.kept: Counter[str] = Counter()
+        self.kept: Counter[str] = Counter()  # bytes by what they are for
         self._of: defaultdict[Hashable, Counter[str]] = defaultdict(Counter[str])
 
     def add(self, peer: Hashable, what: str, by: int) -> bool:
@@ -45,10 +39,7 @@ class Peers:
     def keep(self, peer: Hashable, what: str, more: int) -> None:
         """Count bytes that are to be kept until the peer leaves.
 
-        Raises
-        ------
-        Unavailable
-            When all peers together, or this one, would have more than there may be.
+        Raises Unavailable when all peers together, or this one, would have more than there may be.
         """
         own = self._of[peer].total() + more
         if self.bytes + more > self.bytes_max or own > self.bytes_max // SHARE:

@@ -41,17 +41,13 @@ class Planner:
         The worker processes.
     answers : Answers
         Where answers are kept.
-
-    Attributes
-    ----------
-    tables_of : callable
-        Where curves come from, see `advisor.service.tables`.
     """
 
     def __init__(self, advisor: Advisor, heavy: Heavy, answers: Answers) -> None:
         self._advisor = advisor
         self._heavy = heavy
         self.answers = answers
+        # where curves come from, see `advisor.service.tables`
         self.tables_of: Callable[..., Awaitable[TabulatedCurves]] = partial(tables_of, advisor)
 
     async def read(self, network: Spec) -> Shape:
@@ -66,12 +62,8 @@ class Planner:
     ) -> dict[str, Any]:
         """Return the allocation for a network, its id with it; the answer is kept.
 
-        Raises
-        ------
-        NetworkSyntax, MissingShares, ImpossibleTarget, UnknownComponent, NotEnoughData, InvalidValue, TooLarge, Unsupported
-            As `Advisor.allocate`.
-        Unavailable, WorkFailed
-            As `Heavy`.
+        Raises NetworkSyntax, MissingShares, ImpossibleTarget, UnknownComponent, NotEnoughData, InvalidValue, TooLarge,
+        Unsupported as `Advisor.allocate`; Unavailable, WorkFailed as `Heavy`.
         """
         began = time.monotonic()
         shape = await self.read(network)
@@ -113,17 +105,14 @@ class Planner:
     ) -> dict[str, Any]:
         """Return the allocation of one machine to several networks, with its id; the answer is kept.
 
+        Raises as `Advisor.allocate_together` and `Heavy`.
+
         Parameters
         ----------
         asked : sequence of Asked
             Each with the text or the nodes of its network.
         of_all : mapping
             What the requests of all have alike, their cores among it.
-
-        Raises
-        ------
-        AdvisorError
-            As `Advisor.allocate_together` and `Heavy`.
         """
         began = time.monotonic()
         wanted = await self._wanted(asked, of_all)
@@ -170,10 +159,7 @@ class Planner:
     async def explain(self, number: str, *, replay: bool) -> dict[str, Any]:
         """Return why a kept answer was as it was, as structure and as sentences.
 
-        Raises
-        ------
-        InvalidValue
-            When it is not kept.
+        Raises InvalidValue when it is not kept.
         """
         kept = self.answers.find(number)
         found = explained_together(kept) if isinstance(kept, KeptTogether) else explained(kept)

@@ -39,12 +39,7 @@ class Producers:
     def speak(self, key: Key, connection: Speaker) -> None:
         """Take `connection` as the one that speaks for `key`.
 
-        Raises
-        ------
-        Unavailable
-            When a newer connection does.
-        TooLarge
-            When it speaks for too many.
+        Raises Unavailable when a newer connection does; TooLarge when it speaks for too many.
         """
         current = self._speaker.get(key)
         if current is connection:
@@ -68,10 +63,7 @@ class Producers:
     def refuse_another(self, key: Key, connection: Speaker) -> None:
         """Refuse what only the live connection of a producer may ask for.
 
-        Raises
-        ------
-        Unavailable
-            When another one speaks for it.
+        Raises Unavailable when another one speaks for it.
         """
         if self._speaker.get(key, connection) is not connection:
             raise Unavailable(

@@ -143,11 +143,8 @@ def profile(engine: Engine, params: m.Profile) -> dict[str, Any]:
 def allocation_asked(advisor: Advisor, params: m.Allocate) -> tuple[Spec, dict[str, Any]]:
     """Return what network an `allocate` is about, and the request of the planner.
 
-    Of a network that is kept by id, what was learned of its flow stands where the request does not say.
-
-    Raises
-    ------
-    UnknownNetwork
+    Of a network that is kept by id, what was learned of its flow stands where the request does not say. Raises
+    UnknownNetwork.
     """
     request = {key: value for key in ALLOCATE_OPTIONS if (value := getattr(params, key)) is not None}
     if advisor.components.flows.keeps(params.network):
@@ -158,9 +155,7 @@ def allocation_asked(advisor: Advisor, params: m.Allocate) -> tuple[Spec, dict[s
 def of_kept(advisor: Advisor, network_id: int | str, options: Mapping[str, Any]) -> tuple[Spec, dict[str, Any]]:
     """Return the definition of a network that is kept by id, and a request filled with what was learned of its flow.
 
-    Raises
-    ------
-    UnknownNetwork
+    Raises UnknownNetwork.
     """
     return advisor.components.flows.definition(network_id), filled(options, advisor.flow(network_id))
 

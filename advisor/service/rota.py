@@ -51,17 +51,11 @@ class Rounds(Generic[T]):
 
 
 class Rota:
-    """The turns of a service: one at a time, and what has come over the sockets goes between.
-
-    Attributes
-    ----------
-    free : bool
-        True when nobody waits for a turn, and none was taken since the loop last read.
-    """
+    """The turns of a service: one at a time, and what has come over the sockets goes between."""
 
     def __init__(self) -> None:
         self._waiting: Rounds[Callable[[], None]] = Rounds()
-        self.free = True
+        self.free = True  # True when nobody waits for a turn, and none was taken since the loop last read
 
     def worked(self) -> None:
         """Say that somebody has worked for about a slice: the loop reads before anybody works on rows again."""
@@ -101,7 +95,6 @@ class Allowance:
 
     Parameters
     ----------
-    rate : float, rows a second
     clock : callable
         Seconds, of any beginning.
     """

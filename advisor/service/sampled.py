@@ -26,19 +26,12 @@ Row = tuple[str, Any, Any, float]
 
 
 class Sampled:
-    """The histogram, and when the next row is looked at.
-
-    Attributes
-    ----------
-    errors : Histogram
-        Of |t - predicted| / t, counted as `ERROR_BOUNDS[-1]` where it is more, so that the sum is bounded too.
-    covered : int
-        Rows within their interval at 0.9.
-    """
+    """The histogram, and when the next row is looked at."""
 
     def __init__(self, advisor: Advisor, clock: Callable[[], float] = time.perf_counter) -> None:
+        # of |t - predicted| / t, counted as `ERROR_BOUNDS[-1]` where it is more, so that the sum is bounded too
         self.errors = Histogram(ERROR_BOUNDS)
-        self.covered = 0
+        self.covered = 0  # rows within their interval at 0.9
         self._advisor = advisor
         self._clock = clock
         self._random = random.Random(0)  # noqa: S311 - which rows are looked at is no secret

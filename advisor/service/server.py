@@ -63,14 +63,8 @@ async def serve(
     """Run a service until `stop` is set, then stop it in order; cancelling it stops it the same way.
 
     `hub_of` makes the hub where the state is not in this process. `task_status` is told, with a `Bound`, once clients are
-    served: ``await task_group.start(serve, config)``.
-
-    Raises
-    ------
-    StateError
-        When the state file is locked, damaged or too new.
-    StorageFailed, InvalidValue, Unavailable, Mismatch
-        When it cannot be opened, or an address cannot be listened on.
+    served: ``await task_group.start(serve, config)``. Raises StateError when the state file is locked, damaged or too new;
+    StorageFailed, InvalidValue, Unavailable, Mismatch when it cannot be opened, or an address cannot be listened on.
     """
     stop = stop or anyio.Event()
     room = listeners.descriptors_for(config.connections_max)

@@ -22,12 +22,8 @@ OPTIONS = (
 async def simulated_apart(advisor: Advisor, heavy: Heavy, params: m.Simulate) -> dict[str, Any]:
     """Answer `simulate`.
 
-    Raises
-    ------
-    InvalidValue, UnknownKey, TooLarge, UnknownComponent, NotEnoughData
-        As `Advisor.simulate`.
-    Unavailable, WorkFailed
-        As `Heavy`.
+    Raises InvalidValue, UnknownKey, TooLarge, UnknownComponent, NotEnoughData as `Advisor.simulate`; Unavailable, WorkFailed
+    as `Heavy`.
     """
     request = {name: getattr(params, name) for name in OPTIONS if getattr(params, name) is not None}
     graph = dict(params.graph)

@@ -20,12 +20,8 @@ HOSTNAME_MAX = 64
 def this_machine(chosen: Sequence[int] | None = None, cpus: Path = CPUS) -> Machine:
     """Return the shape of this machine, of the processors `chosen`; absent: of the first that this process may run on.
 
-    What the system does not tell is taken as one: one node, one cache.
-
-    Raises
-    ------
-    InvalidValue
-        When a processor is chosen that this process may not use, or more than clients can number.
+    What the system does not tell is taken as one: one node, one cache. Raises InvalidValue when a processor is chosen that
+    this process may not use, or more than clients can number.
     """
     usable = usable_processors()
     most = text.LOGICAL_MAX + 1
@@ -79,12 +75,7 @@ def _number(file: Path, default: int = 0) -> int:
 
 
 def parse_cores(key: str, value: object) -> tuple[int, ...]:
-    """Return the processors of a text like ``0-3,6``.
-
-    Raises
-    ------
-    InvalidValue
-    """
+    """Return the processors of a text like ``0-3,6``; raises InvalidValue."""
     found: list[int] = []
     for part in str(value).split(","):
         ends = re.fullmatch(r"\s*([0-9]{1,6})(?:-([0-9]{1,6}))?\s*", part)

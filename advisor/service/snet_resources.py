@@ -43,7 +43,6 @@ class SnetResources:
 
     Parameters
     ----------
-    config : Config
     engine : Engine
         Whose networks and curves are asked for.
     planner : Planner
@@ -70,9 +69,7 @@ class SnetResources:
     async def listen(self, sockets: list[socket.socket]) -> tuple[list[asyncio.Server], tuple[Address, ...]]:
         """Accept applications; sockets made are added to `sockets`. Return the servers, and where they listen.
 
-        Raises
-        ------
-        InvalidValue
+        Raises InvalidValue.
         """
         servers: list[asyncio.Server] = []
         bound: list[Address] = []

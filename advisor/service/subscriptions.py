@@ -64,10 +64,7 @@ class Subscriptions:
     def add(self, subscriber: Subscriber, key: Hashable, news: News, every_s: float) -> None:
         """Tell a connection of something from now on; a subscription of the same key is replaced.
 
-        Raises
-        ------
-        Unavailable
-            When the connection has too many, or has ended: what it asked for may come to its turn later.
+        Raises Unavailable when the connection has too many, or has ended: what it asked for may come to its turn later.
         """
         if subscriber.ended:
             raise Unavailable("the connection has ended", field="watch")

@@ -23,9 +23,7 @@ async def tables_of(
 ) -> TabulatedCurves:
     """Return `Advisor.tables_of` of all boxes; rows that come meanwhile are in the later ones.
 
-    Raises
-    ------
-    UnknownComponent, NotEnoughData, InvalidValue
+    Raises UnknownComponent, NotEnoughData, InvalidValue.
     """
     if advisor.tables_missing(boxes, names, load, cores_max=cores_max, level=level) > AT_ONCE_MAX:
         for start in range(0, len(boxes), SLICE):

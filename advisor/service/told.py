@@ -165,9 +165,7 @@ class Told:
     def network(self, name: str | None, answer: str | None) -> tuple[Any, Kept | None]:
         """Return the text or nodes of a network, by its name or by an answer about it, and the newest answer about it.
 
-        Raises
-        ------
-        InvalidValue, UnknownNetwork
+        Raises InvalidValue, UnknownNetwork.
         """
         if answer is not None:
             kept = self._hub.planner.answers.find(answer)

@@ -23,24 +23,7 @@ REGRET_GAP_S = 3600.0  # no longer span between looks counts towards regret: not
 
 @dataclass(slots=True, eq=False)
 class Watch:
-    """One network that somebody watches.
-
-    Attributes
-    ----------
-    present : Setting or None
-        What the runtime was told to have, or said that it has; None: what its rows show.
-    advised : Allocation or None
-        The last advice that is neither applied nor withdrawn.
-    promise : (ratio, Setting, Setting) or None
-        Of a change that was applied and is not judged yet: the seconds promised as a share of those before, what it is,
-        what was before.
-    best : Allocation or None
-        Of the last look.
-    slice : tuple
-        Network, request and curves of the last look: what its answer is kept with.
-    told : list of maps
-        What is to be told with the next push.
-    """
+    """One network that somebody watches."""
 
     number: int
     owner: Any
@@ -51,15 +34,15 @@ class Watch:
     policy: Policy
     cost: CostOfChange
     shadow: bool
-    present: Setting | None
+    present: Setting | None  # what the runtime was told to have, or said that it has; None: what its rows show
     schedule: Schedule = field(default_factory=Schedule)
     rows: int = 0
     looking: bool = False
     rest_until: float = 0.0
     again_at: float = 0.0
-    advised: Allocation | None = None
+    advised: Allocation | None = None  # the last advice that is neither applied nor withdrawn
     figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
-    best: Allocation | None = None
+    best: Allocation | None = None  # of the last look
     verdict: Verdict | None = None
     waiting: str = "no look yet"
     queued: anyio.CancelScope | None = None
@@ -69,10 +52,13 @@ class Watch:
     changes: int = 0
     changes_seen: int = -1
     advised_values: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
+    # (ratio, Setting, Setting) or None: of a change that was applied and is not judged yet: the seconds promised as a
+    # share of those before, what it is, what was before
     promise: tuple[float, Setting, Setting | None] | None = None
     tally: Tally | None = None
+    # network, request and curves of the last look: what its answer is kept with
     slice: tuple[Any, Any, Any] = (None, None, None)
-    told: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    told: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])  # what is to be told with the next push
     regret: float = 0.0
     rate_lost: float = 0.0
     regret_s: float = 0.0

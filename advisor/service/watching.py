@@ -93,9 +93,7 @@ class Watching:
     async def open(self, owner: Any, params: Any) -> dict[str, Any]:
         """Begin to watch a network; return the first allocation, as far as enough is known for one.
 
-        Raises
-        ------
-        NetworkSyntax, InvalidValue, TooLarge, Unsupported, ImpossibleTarget, MissingShares, Unavailable, WorkFailed
+        Raises NetworkSyntax, InvalidValue, TooLarge, Unsupported, ImpossibleTarget, MissingShares, Unavailable, WorkFailed.
         """
         keys, components = await self._read(params)
         self._refuse_too_many(owner)
@@ -144,10 +142,7 @@ class Watching:
     def tell(self, owner: Any, params: Any) -> dict[str, Any]:
         """Take in what the runtime did about an advice; return where the watch stands.
 
-        Raises
-        ------
-        InvalidValue
-            When the connection has no such watch, or nothing was advised that could be applied.
+        Raises InvalidValue when the connection has no such watch, or nothing was advised that could be applied.
         """
         watch = self._find(owner, params.watch)
         if params.applied is True:
@@ -164,12 +159,7 @@ class Watching:
         return self._state(watch)
 
     def close(self, owner: Any, number: int) -> dict[str, Any]:
-        """Watch no more.
-
-        Raises
-        ------
-        InvalidValue
-        """
+        """Watch no more; raises InvalidValue."""
         self._end(self._find(owner, number))
         return {"watch": number}
 

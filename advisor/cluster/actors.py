@@ -112,13 +112,7 @@ class Actors:
         self._class: Any = None
 
     async def start(self) -> None:
-        """Join Ray, or start one.
-
-        Raises
-        ------
-        Unavailable
-            When there is no Ray, here or there.
-        """
+        """Join Ray, or start one; raises Unavailable when there is no Ray, here or there."""
         self._ray = await asyncio.to_thread(begun, self._address, self._namespace)
         self._class = self._ray.remote(Process)
         if threading.current_thread() is threading.main_thread():
@@ -167,15 +161,12 @@ class Actors:
 class RayTasks:
     """Functions that Ray runs; as `offline.Tasks`.
 
+    Raises Unavailable when there is no Ray, here or there.
+
     Parameters
     ----------
     engine : str
         As of `Actors`.
-
-    Raises
-    ------
-    Unavailable
-        When there is no Ray, here or there.
     """
 
     def __init__(self, engine: str) -> None:

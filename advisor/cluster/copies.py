@@ -29,21 +29,11 @@ class Behind(NamedTuple):
 
 @dataclass(slots=True)
 class Copy:
-    """When a component was asked for.
+    """When a component was asked for."""
 
-    Attributes
-    ----------
-    taken : float
-        When its shard was asked.
-    acknowledged : int
-        Rows that were acknowledged then, as its lane counts them.
-    wanted : float
-        When somebody last had a question about it.
-    """
-
-    taken: float
-    acknowledged: int
-    wanted: float
+    taken: float  # when its shard was asked
+    acknowledged: int  # rows that were acknowledged then, as its lane counts them
+    wanted: float  # when somebody last had a question about it
 
 
 class Copies:
@@ -53,7 +43,6 @@ class Copies:
     ----------
     engine : Engine
         Which holds them, and answers.
-    fleet : Fleet
     rows_max, age_s : int, float
         A copy that lacks more rows, or that lacks rows and is older, is asked for again before it answers.
     copies_max : int

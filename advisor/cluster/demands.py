@@ -23,18 +23,12 @@ class _Known(NamedTuple):
 
 
 class Gathered:
-    """Curves from the shards, as `advisor.service.tables.tables_of` makes them of one advisor; kept as long as copies are.
-
-    Attributes
-    ----------
-    asked : int
-        Boxes that shards were asked for.
-    """
+    """Curves from the shards, as `advisor.service.tables.tables_of` makes them of one advisor; kept as long as copies are."""
 
     def __init__(self, fleet: Fleet, copies: Copies, clock: Callable[[], float] = time.monotonic) -> None:
         self._fleet, self._copies, self._clock = fleet, copies, clock
         self._kept = Kept[_Known](PLANS_KEPT)
-        self.asked = 0
+        self.asked = 0  # boxes that shards were asked for
 
     def drop(self) -> None:
         """Ask again for whatever is wanted next."""

@@ -30,7 +30,6 @@ class Fleet:
 
     Parameters
     ----------
-    runtime : Runtime
     folders : sequence of Path
         Where shards are kept, each in a folder of its own in each of these.
     shards : int
@@ -39,13 +38,6 @@ class Fleet:
         As `Engine` takes them, of each shard.
     spares : int
         Processes that are kept ready.
-
-    Attributes
-    ----------
-    durable : dict of producer to int
-        The number that every shard has committed.
-    uneven : set of producers
-        Whose last batch some shards have, and others lack: until it comes again, buckets do not move.
     """
 
     def __init__(
@@ -64,7 +56,8 @@ class Fleet:
         self.layout = Layout.load(self._folders) or Layout.even(shards)
         self.router = Router(self.layout)
         self.lanes: list[Lane] = []
-        self.durable: dict[Producer, int] = {}
+        self.durable: dict[Producer, int] = {}  # the number that every shard has committed
+        # whose last batch some shards have, and others lack: until it comes again, buckets do not move
         self.uneven: set[Producer] = set()
         self.moves_done, self.moves_left = 0, 0
         self.moved_bytes = 0
@@ -76,10 +69,7 @@ class Fleet:
     async def start(self) -> None:
         """Open all shards, finish what a front was killed in, and learn what was acknowledged.
 
-        Raises
-        ------
-        AdvisorError
-            When a shard cannot be opened.
+        Raises AdvisorError when a shard cannot be opened.
         """
         left = dict[int, Handle]()
         for handle, number in await self._runtime.found():
@@ -284,12 +274,7 @@ class Fleet:
     # -- moves ------------------------------------------------------------------------------------------------------------
 
     async def scale(self, shards: int) -> Answer:
-        """Have so many shards, rows coming and going meanwhile; return what has moved.
-
-        Raises
-        ------
-        InvalidValue
-        """
+        """Have so many shards, rows coming and going meanwhile; return what has moved; raises InvalidValue."""
         if not 1 <= shards <= SHARDS_MAX:
             raise InvalidValue("shards", shards, f"from 1 to {SHARDS_MAX}")
         async with self._moving:

@@ -61,18 +61,12 @@ class Keeping:
         Of this shard; the first is the nearest. None: nothing is kept.
     limits : mapping
         As `Engine` takes them.
-
-    Attributes
-    ----------
-    engine : Engine
-    mended : sequence of str
-        What was done to bring the folders to one state.
     """
 
     def __init__(
         self, folders: Sequence[Path], limits: dict[str, Any], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.mended: list[str] = []
+        self.mended: list[str] = []  # what was done to bring the folders to one state
         opened = [self._open(folder, clock) for folder in folders]
         levels = [level_of(snapshot) for _, snapshot in opened]
         best = max(range(len(opened)), key=lambda at: levels[at], default=None)
@@ -131,10 +125,7 @@ class Keeping:
     def commit(self) -> int:
         """Make all that was applied durable in every folder; return the commit's number.
 
-        Raises
-        ------
-        StorageFailed
-            When a folder cannot be written. The engine is then ahead of its folders: whoever drives it ends.
+        Raises StorageFailed when a folder cannot be written. The engine is then ahead of its folders: whoever drives it ends.
         """
         self.engine.advance(COMMITS, self.level + 1)
         entry = self.engine.take_entry()

@@ -56,50 +56,29 @@ class Hands(Protocol):
 
 @dataclass(slots=True)
 class Item:
-    """What a shard is to apply.
-
-    Attributes
-    ----------
-    rows : int
-    lost : int
-        How often its call was cut off.
-    done : callable
-        Called with the shard's answer, once it is durable; with an error where it was not numbered and may be lost.
-    """
+    """What a shard is to apply."""
 
     key: Producer | None
     sequence: int | None
     events: Sequence[Any]
     rows: int
+    # called with the shard's answer, once it is durable; with an error where it was not numbered and may be lost
     done: Callable[[Answer], object]
-    lost: int = 0
+    lost: int = 0  # how often its call was cut off
 
 
 class Lane:
-    """One shard, as the front sees it.
-
-    Attributes
-    ----------
-    told : dict
-        How the shard stood when it last answered.
-    level : int
-        Commits that were acknowledged.
-    acknowledged : int64 array
-        Rows of each of its names that were acknowledged under this layout.
-    rows : int
-        Rows that wait.
-    recoveries : list of float
-        Seconds that each change of process has taken.
-    """
+    """One shard, as the front sees it."""
 
     def __init__(self, number: int, hands: Hands, clock: Callable[[], float] = time.monotonic) -> None:
         self.number = number
         self.handle: Handle | None = None
-        self.told: Answer = {}
-        self.level = 0
-        self.rows = 0
-        self.recoveries: list[float] = []
+        self.told: Answer = {}  # how the shard stood when it last answered
+        self.level = 0  # commits that were acknowledged
+        self.rows = 0  # rows that wait
+        self.recoveries: list[float] = []  # seconds that each change of process has taken
         self.failure: AdvisorError | None = None
+        # int64 array: rows of each of its names that were acknowledged under this layout
         self.acknowledged = np.zeros(0, np.int64)
         self._hands = hands
         self._clock = clock

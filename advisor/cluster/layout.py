@@ -28,33 +28,15 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Buckets by shard.
+    """Buckets by shard."""
 
-    Attributes
-    ----------
-    version : int
-        Grows with each change.
-    shards : int
-        There are shards 0 to `shards` - 1.
-    owner : tuple of int
-        The shard of each bucket.
-    begun : bool
-        The shards have states: one without is one that was lost.
-    moving : Move or None
-        The target may have taken these buckets in, but their source still has them.
-    leaving : Move or None
-        The target has these buckets; their source may have them, too.
-    retired : mapping of str to int
-        What shards that are no more have counted.
-    """
-
-    version: int
-    shards: int
-    owner: tuple[int, ...]
-    begun: bool = False
-    moving: Move | None = None
-    leaving: Move | None = None
-    retired: Mapping[str, int] = field(default_factory=dict[str, int])
+    version: int  # grows with each change
+    shards: int  # there are shards 0 to `shards` - 1
+    owner: tuple[int, ...]  # the shard of each bucket
+    begun: bool = False  # the shards have states: one without is one that was lost
+    moving: Move | None = None  # the target may have taken these buckets in, but their source still has them
+    leaving: Move | None = None  # the target has these buckets; their source may have them, too
+    retired: Mapping[str, int] = field(default_factory=dict[str, int])  # what shards that are no more have counted
 
     @classmethod
     def even(cls, shards: int) -> Layout:
@@ -94,12 +76,7 @@ class Layout:
 
     @classmethod
     def load(cls, folders: Iterable[Path]) -> Layout | None:
-        """Return the latest that some folder has; None where there is none.
-
-        Raises
-        ------
-        StateDamaged
-        """
+        """Return the latest that some folder has; None where there is none; raises StateDamaged."""
         found = [cls._read(folder / FILE) for folder in folders if (folder / FILE).exists()]
         return max(found, key=lambda each: each.version, default=None)
 

@@ -78,10 +78,7 @@ class Replayed:
     def state(self) -> bytes:
         """Return all that was learned, as `Advisor.extract` of one that has learned it all does, to the byte.
 
-        Raises
-        ------
-        TooLarge
-            For more components than one advisor takes.
+        Raises TooLarge for more components than one advisor takes.
         """
         states = list(self.states)
         while len(states) > 1:
@@ -94,15 +91,12 @@ class Replayed:
 def replay(files: Sequence[str], headings: Mapping[str, str] | None, tasks: Tasks, shares: int) -> Replayed:
     """Replay tables one after the other, as `advisor.files.replay` does in one process.
 
+    Raises as the reader of tables.
+
     Parameters
     ----------
     shares : int
         Tasks that learn, each the components of as many buckets.
-
-    Raises
-    ------
-    AdvisorError
-        As the reader of tables.
     """
     read = [Read(str(file), "") for file in files]
     spans = _spans(files, headings, tasks)

@@ -42,32 +42,18 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one shard gets of a batch.
+    """What one shard gets of a batch."""
 
-    Attributes
-    ----------
-    events : tuple
-        Columns whose index counts the shard's names, and perhaps `Travels`.
-    rows : int64 array (n,) or None
-        Which rows of the batch the first are; None: all of them.
-    """
-
-    events: tuple[Columns | Travels, ...]
-    rows: Ints | None = None
+    events: tuple[Columns | Travels, ...]  # columns whose index counts the shard's names, and perhaps `Travels`
+    rows: Ints | None = None  # int64 array (n,) or None: which rows of the batch the first are; None: all of them
 
 
 class Router:
-    """Cuts batches under one layout.
-
-    Attributes
-    ----------
-    numbered : list of Numbered
-        By shard.
-    """
+    """Cuts batches under one layout."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        self.numbered = [Numbered() for _ in range(layout.shards)]
+        self.numbered = [Numbered() for _ in range(layout.shards)]  # by shard
 
     def number_of(self, name: str) -> int | None:
         """Return the number that a name has at its shard; None where its rows have not come under this layout."""

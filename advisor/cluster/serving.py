@@ -33,10 +33,7 @@ async def serve(
 ) -> None:
     """Run a service whose state is in shards; as `advisor.service.server.serve`, and raises as that.
 
-    Raises
-    ------
-    Unavailable
-        When Ray is not there.
+    Raises Unavailable when Ray is not there.
     """
     runtime = runtime_of(config)
     await runtime.start()

@@ -28,9 +28,10 @@ Named = tuple[str, bool]  # a name as it was sent, and whether it is one
 class Shard:
     """A part of the state.
 
+    Raises StateDamaged when the folders have not all that was acknowledged.
+
     Parameters
     ----------
-    number : int
     folders : sequence of str
         Where it is kept, see `Keeping`.
     limits : mapping
@@ -39,11 +40,6 @@ class Shard:
         Commits that were acknowledged: a state that has seen fewer is an older one.
     anew : bool
         Remove what the folders hold.
-
-    Raises
-    ------
-    StateDamaged
-        When the folders have not all that was acknowledged.
     """
 
     def __init__(
@@ -100,19 +96,16 @@ class Shard:
     ) -> tuple[list[Answer], Answer]:
         """Let items happen in their order and commit them together; return the answer of each, and how the shard stands.
 
+        Raises Unavailable when another front has taken over, or the layout is another one; StorageFailed when it could not be
+        committed: the shard must end, and be opened anew.
+
         Parameters
         ----------
         first, names
             The names that rows go by, numbered from `first` on.
         items : sequence of (producer, sequence, events)
-            Rows with the numbers of `names` in the place of names. An item whose number was applied is not applied again.
-
-        Raises
-        ------
-        Unavailable
-            When another front has taken over, or the layout is another one.
-        StorageFailed
-            When it could not be committed: the shard must end, and be opened anew.
+            Rows with the numbers of `names` in the place of names. An item whose number was applied is not
+            applied again.
         """
         if session != self._session or version != self._version:
             raise Unavailable(

@@ -34,7 +34,6 @@ class Spares:
 
     Parameters
     ----------
-    runtime : Runtime
     wanted : int
         How many there are, as soon as they have started.
     """

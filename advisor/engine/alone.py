@@ -17,12 +17,8 @@ def alone(method: Callable[Concatenate[Self, P], Answer]) -> Callable[Concatenat
     """Return a method that holds its object's `turn` while it runs: a list of one item, taken out in one atomic step.
 
     Kernels run without the interpreter's lock, so that two calls at once would mix their sums. No lock is waited for: who
-    shares an advisor between threads puts one around each call.
-
-    Raises
-    ------
-    ConcurrentUse
-        Where the turn is taken. Cost: some tenths of a microsecond a call.
+    shares an advisor between threads puts one around each call. Raises ConcurrentUse where the turn is taken. Cost: some
+    tenths of a microsecond a call.
     """
 
     @wraps(method)

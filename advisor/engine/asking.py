@@ -88,12 +88,8 @@ class Asking:
     def answering(self, slot: int, form: str | None) -> Solved | Model | shaped.Shaped | None:
         """Return what answers for a slot: the form asked for, else the pinned one, else the learner; None: nothing learned.
 
-        Raises
-        ------
-        InvalidValue
-            When the form is none, or needs cells that the component has not.
-        NotEnoughData
-            When a form is asked for and nothing is learned.
+        Raises InvalidValue when the form is none, or needs cells that the component has not; NotEnoughData when a form is
+        asked for and nothing is learned.
         """
         solved = self.solved(slot)
         if solved is not None and not solved.pin and form is None:

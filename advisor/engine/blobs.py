@@ -107,12 +107,8 @@ class Paged:
     def put(self, pages: TablePages) -> None:
         """Take a thing back from the pages of its whole table, by `take`; one that is damaged is left out.
 
-        Raises
-        ------
-        StateTooNew
-            When a later version wrote it.
-        StateDamaged
-            When no slot is missing, and it says what nothing leads to.
+        Raises StateTooNew when a later version wrote it; StateDamaged when no slot is missing, and it says what nothing leads
+        to.
         """
         number, slots = self._number_of(pages), slots_in(pages)
         if not len(slots) or int(slots[0, 0]) == GONE:

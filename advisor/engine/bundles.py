@@ -42,17 +42,13 @@ def core_counts(cores_max: int, per_doubling: int) -> Ints:
 
 @dataclass(slots=True)
 class _Lattice:
-    """A model's answers at the finest knots, as far as they were asked for.
+    """A model's answers at the finest knots, as far as they were asked for."""
 
-    Attributes
-    ----------
-    x, p : float64 arrays (nx,), (np,)
-    values : float64 array (3, nx, np)
-        log2 of the time, and of how far its interval reaches down and up; NaN where it was not asked.
-    """
-
+    # x, p: float64 arrays (nx,), (np,)
     x: Floats
     p: Floats
+    # float64 array (3, nx, np): log2 of the time, and of how far its interval reaches down and up; NaN where it was not
+    # asked
     values: Floats
     evaluate: Evaluate
 
@@ -98,7 +94,6 @@ def tabulated(
 
     Parameters
     ----------
-    evaluate : callable
     log_low, log_high : float
         Seen range of log2 of the predictor.
     cores_max : int

@@ -23,23 +23,15 @@ _HEAD: Final = struct.Struct("<II")
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What changes begin with.
+    """What changes begin with."""
 
-    Attributes
-    ----------
-    whole : bool
-        They are the whole state: whatever else the reader has is no more.
-    components, networks, programs, task_types : sequences of str
-        Names of those that are no more.
-    producers, profiles : sequences of (name, incarnation)
-        Those that are no more.
-    """
-
-    whole: bool
+    whole: bool  # they are the whole state: whatever else the reader has is no more
+    # components, networks, programs, task_types: names of those that are no more
     components: Sequence[str] = ()
     networks: Sequence[str] = ()
     programs: Sequence[str] = ()
     task_types: Sequence[str] = ()
+    # producers, profiles: sequences of (name, incarnation): those that are no more
     producers: Sequence[Producer] = ()
     profiles: Sequence[Producer] = field(default=())
 
@@ -102,10 +94,7 @@ def framed(payloads: Iterable[bytes]) -> bytes:
 def frames(data: bytes) -> Iterator[bytes]:
     """Yield the payloads of whole frames; where the bytes are cut, no more.
 
-    Raises
-    ------
-    StateDamaged
-        When a frame was changed on its way.
+    Raises StateDamaged when a frame was changed on its way.
     """
     at = 0
     while at + _HEAD.size <= len(data):

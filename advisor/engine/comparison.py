@@ -24,43 +24,27 @@ FAR_APART = "no setting was seen in both: the difference rests on extrapolation"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How a component's times changed from one state to another.
-
-    Attributes
-    ----------
-    component : str
-    ratio : float or None
-        Times in the second state over those in the first, the geometric mean over what either has seen; None where it
-        cannot be told.
-    low, high : float or None
-        Interval of the ratio.
-    significant : bool
-        Whether the interval leaves out 1.
-    points : int
-        Settings compared.
-    note : str
-    """
+    """How a component's times changed from one state to another."""
 
     component: str
+    # times in the second state over those in the first, the geometric mean over what either has seen; None where it
+    # cannot be told
     ratio: float | None
+    # low, high: interval of the ratio
     low: float | None
     high: float | None
-    significant: bool
-    points: int
+    significant: bool  # whether the interval leaves out 1
+    points: int  # settings compared
     note: str = ""
 
 
 def compare(first: Advisor, second: Advisor, level: float = 0.99) -> list[Difference]:
     """Return the differences of all components of either state: the significant ones first, the greatest first.
 
-    The log ratio of both curves is averaged over the settings in either's cells that lie within the seen range of
-    the other, weighted by runs. Its variance is that of both curves' averages: with covariances, for a curve's errors at
-    neighbouring settings are one error. At the level 0.99 one of a hundred components that did not change is called changed;
-    cost O(components).
-
-    Raises
-    ------
-    InvalidValue
+    The log ratio of both curves is averaged over the settings in either's cells that lie within the seen range of the other,
+    weighted by runs. Its variance is that of both curves' averages: with covariances, for a curve's errors at neighbouring
+    settings are one error. At the level 0.99 one of a hundred components that did not change is called changed; cost
+    O(components). Raises InvalidValue.
     """
     level = checked_level(level)
     names = [

@@ -62,15 +62,7 @@ class Event:
 
 
 class Components:
-    """Names to slots, and the base table. Slots are given once, in the order of first accepted rows.
-
-    Attributes
-    ----------
-    totals : Counter
-        Exact counts over all components: ``rows_accepted``, ``rows_refused``, ``refused.CODE``, ``rows_failed``,
-        ``rows_unfinished``, ``carried.FIELD``, ``forgets``; and what the engine counts of its producers: ``batches_replayed``,
-        ``gaps``, ``producers_resumed``. They never go back.
-    """
+    """Names to slots, and the base table. Slots are given once, in the order of first accepted rows."""
 
     def __init__(self, components_max: int, model_memory_bytes: int = MODEL_MEMORY_BYTES) -> None:
         self.components_max = components_max
@@ -85,6 +77,9 @@ class Components:
         self.vectors = False  # whether some component has more than one predictor
         self.forgotten = False  # whether some was wholly forgotten: its next row sets its number of predictors
         self.table = Table()
+        # exact counts over all components: `rows_accepted`, `rows_refused`, `refused.CODE`, `rows_failed`,
+        # `rows_unfinished`, `carried.FIELD`, `forgets`; and what the engine counts of its producers:
+        # `batches_replayed`, `gaps`, `producers_resumed`. They never go back.
         self.totals: Counter[str] = Counter()
         self.learners = Learners(model_memory_bytes, self.totals)
         self.contentions = RecordsBySlot(lambda _: RecordTable(contention.FIELDS, contention.LAYOUT))
@@ -566,10 +561,7 @@ class Components:
     def add_names(self, names: Sequence[str]) -> Ints:
         """Return the slots of names, giving new ones where needed.
 
-        Raises
-        ------
-        TooLarge
-            When there is no room for all of them; nothing is changed then.
+        Raises TooLarge when there is no room for all of them; nothing is changed then.
         """
         new = {name for name in names if name not in self.slot_of}
         if len(self.names) - len(self.free) + len(new) > self.components_max:
@@ -603,13 +595,7 @@ class Components:
         return slot
 
     def merge(self, other: Components) -> None:
-        """Add another's learned state to this one's.
-
-        Raises
-        ------
-        TooLarge
-            When the components do not fit together.
-        """
+        """Add another's learned state to this one's; raises TooLarge when the components do not fit together."""
         other = other.compact()
         known = np.array([name in self.slot_of for name in other.names], np.bool_)
         slots = self.add_names(other.names)
@@ -628,10 +614,7 @@ class Components:
     def put(self, other: Components) -> None:
         """Let another's components stand in the place of ours of the same names, in our slots; flows and totals stay ours.
 
-        Raises
-        ------
-        TooLarge
-            When there is no room for the new ones.
+        Raises TooLarge when there is no room for the new ones.
         """
         other = other.compact()
         known = set(other.names)
@@ -675,10 +658,7 @@ class Components:
     def restore(self, names: Mapping[int, str], totals: Mapping[str, int]) -> None:
         """Set names and totals of an empty instance from a stored state whose slots are 0 .. n - 1 without gaps.
 
-        Raises
-        ------
-        InvalidValue
-            When slots are missing or doubled.
+        Raises InvalidValue when slots are missing or doubled.
         """
         if sorted(names) != list(range(len(names))) or len(set(names.values())) != len(names):
             raise InvalidValue("names", len(names), "slots from 0 without gaps, each with a name of its own")

@@ -26,7 +26,6 @@ def composed(
 
     Parameters
     ----------
-    network : Network
     allocation : mapping, optional
         An answer about it, as `Allocation.as_dict` has it.
     request : mapping, optional

@@ -44,19 +44,12 @@ RUN_NEEDS = ("size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "
 
 
 class Kind(NamedTuple):
-    """What there is to know of a type of event.
+    """What there is to know of a type of event."""
 
-    Attributes
-    ----------
-    fold : callable
-        Takes the engine, the producer and the event; changes the state; returns the answer, and the event as the journal notes
-        it, None where only pages hold what it changed.
-    again : callable
-        What is answered, beside the number, to an event whose number was applied before.
-    """
-
+    # takes the engine, the producer and the event; changes the state; returns the answer, and the event as the journal
+    # notes it, None where only pages hold what it changed
     fold: Callable[[Engine, Producer | None, Any], tuple[Answer, e.Event | None]]
-    again: Callable[[Any], Answer]
+    again: Callable[[Any], Answer]  # what is answered, beside the number, to an event whose number was applied before
 
 
 class Engine:
@@ -68,17 +61,6 @@ class Engine:
         As for `Advisor`.
     producers_max : int
         Producers remembered; further ones are refused until some are evicted.
-
-    Attributes
-    ----------
-    producers : mapping of (name, incarnation) to int
-        Their applied numbers.
-    underway : Batch or None
-        The batch that is folded piece by piece, and is not whole yet.
-    plain : PlainRows
-        Rows taken, and not folded yet.
-    told : callable or None
-        Called with plain rows when they are folded, see `take_rows`.
     """
 
     def __init__(
@@ -91,14 +73,16 @@ class Engine:
         self.advisor = Advisor(components_max, model_memory_bytes)
         self.profiles = Profiles()
         self.ledger = ProducerLedger(producers_max, self.totals_add)
+        # mapping of (name, incarnation) to int: their applied numbers
         self.producers: Mapping[Producer, int] = self.ledger.applied
-        self.underway: slices.Batch | None = None
+        self.underway: slices.Batch | None = None  # the batch that is folded piece by piece, and is not whole yet
         self._versions = Versions()
         self._taken = 0  # the version of the last snapshot
         self._names_taken = 0  # names 0 .. are in an earlier snapshot
         self._journal: Journal | None = None
-        self.plain = PlainRows(self.advisor.components)
+        self.plain = PlainRows(self.advisor.components)  # rows taken, and not folded yet
         self._defect: Exception | None = None
+        # called with plain rows when they are folded, see `take_rows`
         self.told: Callable[[Columns], None] | None = None
 
     @property
@@ -122,6 +106,10 @@ class Engine:
     def apply(self, producer: Producer | None, sequence: int | None, event: e.Event) -> Answer:
         """Let an event happen: exactly once where a producer numbers it, else at most once.
 
+        Raises SequenceGap when the number is beyond the next; nothing is changed; TooLarge when the producer, or what the
+        event is about, is new and there is no room for it; AdvisorError: whatever else is wrong with the event; its number is
+        then not taken.
+
         Parameters
         ----------
         producer, sequence
@@ -133,15 +121,6 @@ class Engine:
         -------
         dict
             As on the wire; with ``sequence`` where there is one, and ``replayed`` where it was applied before.
-
-        Raises
-        ------
-        SequenceGap
-            When the number is beyond the next; nothing is changed.
-        TooLarge
-            When the producer, or what the event is about, is new and there is no room for it.
-        AdvisorError
-            Whatever else is wrong with the event; its number is then not taken.
         """
         if producer is None or sequence is None:
             return self._happen(None, event)
@@ -155,12 +134,8 @@ class Engine:
         """Begin to fold a batch piece by piece, numbered where a producer is given; the answer, where it was applied before.
 
         Until its last piece is folded the engine answers questions and takes other events, one batch at a time may be folded
-        so, and there is no snapshot and no entry: it would hold rows without their number.
-
-        Raises
-        ------
-        SequenceGap, TooLarge
-            As `apply`.
+        so, and there is no snapshot and no entry: it would hold rows without their number. Raises SequenceGap, TooLarge as
+        `apply`.
         """
         assert self.underway is None
         if producer is not None and sequence is not None and self.ledger.replays(producer, sequence):
@@ -356,11 +331,7 @@ class Engine:
         """Take in what another engine's `changes` gave; return the version that this one has come to, None where it was cut.
 
         What comes stands in the place of what is here of the same names, so that the same may come twice; after a cut the
-        changes since the same version are asked for again.
-
-        Raises
-        ------
-        StateDamaged, StateTooNew, TooLarge
+        changes since the same version are asked for again. Raises StateDamaged, StateTooNew, TooLarge.
         """
         self._settle()
         self._beyond_journal()
@@ -536,14 +507,8 @@ class Engine:
     ) -> Engine:
         """Return the engine whose snapshots, put together, gave `snapshot`, and to which its journal then happened.
 
-        Raises
-        ------
-        StateTooNew
-            When a table has a layout, or the journal a format, that this version does not read.
-        StateDamaged
-            When a table has words that no rows lead to.
-        InvalidValue
-            When names or pages do not fit together.
+        Raises StateTooNew when a table has a layout, or the journal a format, that this version does not read; StateDamaged
+        when a table has words that no rows lead to; InvalidValue when names or pages do not fit together.
         """
         engine = cls(
             components_max=components_max, producers_max=producers_max,

@@ -79,19 +79,11 @@ class ObserveRun:
 
 @dataclass(frozen=True, slots=True)
 class DefineNetwork:
-    """Keep a network by id, see `Advisor.define_network`.
+    """Keep a network by id, see `Advisor.define_network`."""
 
-    Attributes
-    ----------
-    network : str or list of maps
-        Its text, or its nodes.
-    read : Network or None
-        What it reads as, where somebody has read it.
-    """
-
-    network: Any
+    network: Any  # its text, or its nodes
     id: int | str | None = None
-    read: Network | None = field(default=None, compare=False)
+    read: Network | None = field(default=None, compare=False)  # what it reads as, where somebody has read it
 
 
 Event = (

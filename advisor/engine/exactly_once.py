@@ -22,16 +22,12 @@ class ProducerLedger:
         Producers remembered; further ones are refused until some are evicted.
     count : callable
         Counts what happens, by name: ``batches_replayed``, ``gaps``, ``producers_resumed``.
-
-    Attributes
-    ----------
-    applied : dict of (name, incarnation) to int
     """
 
     def __init__(self, producers_max: int, count: Callable[[str], None]) -> None:
         self.producers_max = producers_max
         self._count = count
-        self.applied: dict[Producer, int] = {}
+        self.applied: dict[Producer, int] = {}  # dict of (name, incarnation) to int
         self._changed: dict[Producer, None] = {}
         self._gone: dict[Producer, None] = {}
         self._seen: dict[Producer, int] = {}
@@ -39,12 +35,8 @@ class ProducerLedger:
     def replays(self, key: Producer, sequence: int) -> bool:
         """Return whether a number was applied before; False: it is the next.
 
-        Raises
-        ------
-        SequenceGap
-            When the number is beyond the next; nothing is changed.
-        TooLarge
-            When the producer is new and there is no room for it.
+        Raises SequenceGap when the number is beyond the next; nothing is changed; TooLarge when the producer is new and there
+        is no room for it.
         """
         self._make_room(key)
         applied = self.applied.get(key, 0)
@@ -65,12 +57,7 @@ class ProducerLedger:
     def resume(self, key: Producer, applied: int) -> None:
         """Take `applied` as the last number: the producer says so, and our state of it is older or lost.
 
-        Raises
-        ------
-        InvalidValue
-            When it would go back.
-        TooLarge
-            When the producer is new and there is no room for it.
+        Raises InvalidValue when it would go back; TooLarge when the producer is new and there is no room for it.
         """
         known = self.applied.get(key, 0)
         if applied < known:

@@ -17,13 +17,8 @@ KINDS: Final = tuple(A_PAGE)
 def page(engine: Engine, after: str | None) -> tuple[bytes, str | None]:
     """Return a part of the state, and the `after` of the next one; None behind the last.
 
-    The parts merge to what was learned: all that was there throughout, each component as it stood when its page was made. What
-    comes meanwhile may be in it or not. Cost O(page).
-
-    Raises
-    ------
-    InvalidValue
-        When no page ends with `after`.
+    The parts merge to what was learned: all that was there throughout, each component as it stood when its page was made.
+    What comes meanwhile may be in it or not. Cost O(page). Raises InvalidValue when no page ends with `after`.
     """
     kind, sign, at = (after or f"{KINDS[0]}:").partition(":")
     if kind not in KINDS or not sign:

@@ -36,19 +36,11 @@ NetworkId = int | str
 
 @dataclass(slots=True)
 class Kept:
-    """One network: its counts, and its definition where it has one.
-
-    Attributes
-    ----------
-    definition : str, list of maps or None
-        Its text, or its nodes.
-    changed : bool
-        Since the last snapshot.
-    """
+    """One network: its counts, and its definition where it has one."""
 
     counts: FlowCounts
-    definition: Definition | None = None
-    changed: bool = True
+    definition: Definition | None = None  # its text, or its nodes
+    changed: bool = True  # since the last snapshot
     read: Network | None = None
     structure: Structure | None = None
     answer: tuple[int, Flow] | None = None  # at so many rows
@@ -296,12 +288,7 @@ class Flows:
 
 
 def name_of(network_id: object) -> str:
-    """Return an id as text: 7 and "7" are the same.
-
-    Raises
-    ------
-    InvalidValue
-    """
+    """Return an id as text: 7 and "7" are the same; raises InvalidValue."""
     if isinstance(network_id, (int, np.integer)) and not isinstance(network_id, bool):
         number = operator.index(cast("int", network_id))
         if not 0 <= number <= NETWORK_ID_MAX:

@@ -28,15 +28,10 @@ ROWS, CHANGES = AT["rows"].start, AT["changes"].start
 
 
 class Bundles:
-    """The records of one engine's components.
-
-    Attributes
-    ----------
-    origin : int
-        Below 2**31; tells versions of one run of a service from those of another, whose state may have been older.
-    """
+    """The records of one engine's components."""
 
     def __init__(self, components: Components, asking: Asking) -> None:
+        # below 2**31; tells versions of one run of a service from those of another, whose state may have been older
         self.origin = 0
         self.touches = 0  # times that something changed otherwise than by rows
         self._components = components
@@ -121,7 +116,6 @@ class Follower:
 
     Parameters
     ----------
-    bundles : Bundles
     names : sequence of str, optional
         Followed, whether known yet or not; None: all.
     level : float
@@ -197,8 +191,6 @@ class LiveCurves(CurveAnswers):
 
     Parameters
     ----------
-    bundles : Bundles
-    components : Components
     names : sequence of str, optional
         Whose curves are made at once; the others' with their first question.
     level : float

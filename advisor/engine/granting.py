@@ -70,17 +70,13 @@ class Granting:
     ----------
     cores : iterable of int
         The cores to lend, and no others.
-
-    Attributes
-    ----------
-    counts : Counter
-        Cores granted, revoked, accepted and returned, and what clients did that they must not, by name.
     """
 
     def __init__(self, cores: Iterable[int]) -> None:
         self.cores = tuple(sorted(set(cores)))
         if not self.cores:
             raise InvalidValue("cores", (), "at least one core to lend")
+        # cores granted, revoked, accepted and returned, and what clients did that they must not, by name
         self.counts: Counter[str] = Counter()
         self._apps: dict[Hashable, _App] = {}
         self._free = set(self.cores)

@@ -45,25 +45,16 @@ OPTIONAL = (
 
 @dataclass(frozen=True, slots=True)
 class RowsEvent:
-    """A batch, or a piece of one, that was folded.
-
-    Attributes
-    ----------
-    slots : int64 array (n,)
-        The slot of each row's component; UNRESOLVED where it has none: such a row was refused.
-    names : tuple of str
-        What was given the next slots since the event before.
-    renamed : tuple of (slot, name)
-        Former slots that serve other names: all since the pages were written, where there are new ones.
-    travels : bool
-        Of these rows only the flow of networks was learned.
-    """
+    """A batch, or a piece of one, that was folded."""
 
     columns: Columns
+    # int64 array (n,): the slot of each row's component; UNRESOLVED where it has none: such a row was refused
     slots: Ints
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # what was given the next slots since the event before
+    # tuple of (slot, name): former slots that serve other names: all since the pages were written, where there are new
+    # ones
     renamed: tuple[tuple[int, str], ...] = ()
-    travels: bool = False
+    travels: bool = False  # of these rows only the flow of networks was learned
 
     @property
     def event(self) -> Columns | Travels:
@@ -122,23 +113,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one commit adds to the journal.
-
-    Attributes
-    ----------
-    events : tuple
-    producers : mapping of (name, incarnation) to sequence
-        Producers whose applied number changed.
-    producers_gone : tuple of (name, incarnation)
-    counts : mapping of str to int
-        What the totals count beside the events.
-    """
+    """What one commit adds to the journal."""
 
     limits: Limits
     events: tuple[JournalEvent, ...] = ()
+    # mapping of (name, incarnation) to sequence: producers whose applied number changed
     producers: Mapping[Producer, int] = field(default_factory=dict[Producer, int])
-    producers_gone: tuple[Producer, ...] = ()
-    counts: Mapping[str, int] = field(default_factory=dict[str, int])
+    producers_gone: tuple[Producer, ...] = ()  # tuple of (name, incarnation)
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])  # what the totals count beside the events
 
     @property
     def empty(self) -> bool:
@@ -180,12 +162,7 @@ class Entry:
 def decode(data: bytes, book: Book) -> Entry:
     """Return an entry, its rows by the names of `book`, which learns the new ones.
 
-    Raises
-    ------
-    StateTooNew
-        When a later version wrote it.
-    StateDamaged
-        When it is no entry.
+    Raises StateTooNew when a later version wrote it; StateDamaged when it is no entry.
     """
     try:
         return _decode(data, book)
@@ -316,16 +293,10 @@ def _event(told: Mapping[str, Any], reader: _Reader, book: Book) -> JournalEvent
 
 
 class Journal:
-    """Events on their way into the next entry.
-
-    Attributes
-    ----------
-    beyond : bool
-        Something changed that only pages hold: the next commit must write them.
-    """
+    """Events on their way into the next entry."""
 
     def __init__(self) -> None:
-        self.beyond = False
+        self.beyond = False  # something changed that only pages hold: the next commit must write them
         self._names_noted = self._renames = 0
         self._waiting: Entry | None = None  # whose commit failed
         self._clear()

@@ -61,38 +61,19 @@ def reach_at(widths: Sequence[float], level: float) -> float:
 
 
 class Solved(NamedTuple):
-    """A record's solution, for questions.
+    """A record's solution, for questions."""
 
-    Attributes
-    ----------
-    rows : int
-        Rows of the component when it was solved, unfinished ones with them.
-    table, place
-        Where the record is.
-    solution : tuple of arrays
-        See `advisor.models.process`.
-    pin : int
-        0, or 1 + the place of the model that it is held to.
-    runs : int
-        Learned runs, exactly.
-    longest : float
-        Seconds that a run was seen running, where no run that ended took so long; else 0.
-    room : Room
-        To ask in.
-    reach : dict of float to float
-        Half-widths of intervals, by level, as far as they were asked for.
-    """
-
-    rows: int
+    rows: int  # rows of the component when it was solved, unfinished ones with them
+    # table, place: where the record is
     table: LearnerTable
     place: int
-    solution: tuple[Floats, Floats, Floats, Floats]
+    solution: tuple[Floats, Floats, Floats, Floats]  # tuple of arrays: see `advisor.models.process`
     notes: tuple[str, ...]
-    pin: int
-    runs: int
-    longest: float
-    room: Room
-    reach: dict[float, tuple[float, float]]
+    pin: int  # 0, or 1 + the place of the model that it is held to
+    runs: int  # learned runs, exactly
+    longest: float  # seconds that a run was seen running, where no run that ended took so long; else 0
+    room: Room  # to ask in
+    reach: dict[float, tuple[float, float]]  # half-widths of intervals, by level, as far as they were asked for
 
     def reach_at(self, level: float) -> tuple[float, float]:
         """Return the half-width of an interval inside what was seen, and the least outside: that before any score."""
@@ -115,16 +96,11 @@ class Learners(RecordsBySlot[LearnerTable]):
     """Records of components, by number of axes and kind, under a budget.
 
     Tables are ``learner-2`` for one predictor and the cores, ``learner-2-peak_bytes`` for what is measured beside time.
-
-    Attributes
-    ----------
-    memory_bytes : int
-        Budget of all records together.
     """
 
     def __init__(self, memory_bytes: int, totals: Counter[str]) -> None:
         super().__init__(lambda name: LearnerTable(int(name.split("-")[1])))
-        self.memory_bytes = memory_bytes
+        self.memory_bytes = memory_bytes  # budget of all records together
         self.totals = totals
         self._rooms: dict[int, Room] = {}
         self._solved: OrderedDict[int, Solved] = OrderedDict()

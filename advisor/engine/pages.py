@@ -138,10 +138,7 @@ def put_rows(components: Components, name: str, layout: str, first: int, words: 
 def record_table(components: Components, name: str, layout: str) -> RecordTable:
     """Return the table of records that a name and layout stand for, made where there is none.
 
-    Raises
-    ------
-    StateTooNew
-        When this version knows no such table.
+    Raises StateTooNew when this version knows no such table.
     """
     known = RECORDS.fullmatch(name)
     axes = int(known[1]) if known else 0
@@ -166,10 +163,7 @@ def record_table(components: Components, name: str, layout: str) -> RecordTable:
 def check_words(components: Components) -> None:
     """See that all words are such as rows can lead to, before they are used.
 
-    Raises
-    ------
-    StateDamaged
-        When one is not: a checksum does not tell who wrote it.
+    Raises StateDamaged when one is not: a checksum does not tell who wrote it.
     """
     n = len(components)
     owners = np.arange(n)

@@ -25,18 +25,11 @@ _NUMBERS = frozenset((int, float))
 
 
 class PlainRows:
-    """Rows taken and not folded yet.
-
-    Attributes
-    ----------
-    rows : list of (slot, predictor, cores, elapsed_s)
-    components : Components
-        Whose slots they are.
-    """
+    """Rows taken and not folded yet."""
 
     def __init__(self, components: Components) -> None:
-        self.rows: list[tuple[int, float, float, float]] = []
-        self.components = components
+        self.rows: list[tuple[int, float, float, float]] = []  # list of (slot, predictor, cores, elapsed_s)
+        self.components = components  # whose slots they are
         self.forget()
 
     def take(self, rows: Sequence[Any]) -> bool:

@@ -27,19 +27,12 @@ ANONYMOUS: Final[Key] = ("", bytes(16))
 
 
 class Run:
-    """One producer's run.
-
-    Attributes
-    ----------
-    profiler : Profiler
-    number : int
-        Of its table; a run that gave way leaves it to another.
-    """
+    """One producer's run."""
 
     __slots__ = ("number", "profiler")
 
     def __init__(self, number: int, profiler: Profiler) -> None:
-        self.number = number
+        self.number = number  # of its table; a run that gave way leaves it to another
         self.profiler = profiler
 
     @property
@@ -82,17 +75,13 @@ class Profiles:
     def forget(self, producer: str, incarnation: bytes | None = None) -> dict[str, Any]:
         """Forget the profiles of a producer's runs, or of the one named, their task types with them.
 
-        A run that has not ended goes on: its profile begins anew with its next events, and is not told before.
+        A run that has not ended goes on: its profile begins anew with its next events, and is not told before. Raises
+        InvalidValue when there is none.
 
         Returns
         -------
         dict
             producer; runs and events: how many are forgotten.
-
-        Raises
-        ------
-        InvalidValue
-            When there is none.
         """
         self._key(producer, incarnation)
         keys = [key for key in self._told_keys() if key[0] == producer and incarnation in (None, key[1])]
@@ -113,12 +102,7 @@ class Profiles:
         """Return the profile of a producer's newest run, or of the one named; without producer, which runs there are.
 
         With `ended`, what waits for other threads' events is in it, up to `EVENTS_BATCH_MAX` of them: a producer that was
-        killed could not say that its run is over. Nothing is changed by it.
-
-        Raises
-        ------
-        InvalidValue
-            When there is none.
+        killed could not say that its run is over. Nothing is changed by it. Raises InvalidValue when there is none.
         """
         if producer is None:
             return {"runs": [self._told(key, self.runs[key]) for key in reversed(self._told_keys())]}
@@ -136,10 +120,7 @@ class Profiles:
     def run(self, producer: str, incarnation: bytes | None = None) -> tuple[dict[str, Any], Profiler]:
         """Return what is told of a producer's newest run, or of the one named, and its profiler, to be read.
 
-        Raises
-        ------
-        InvalidValue
-            When there is none.
+        Raises InvalidValue when there is none.
         """
         key = self._key(producer, incarnation)
         return self._told(key, self.runs[key]), self.runs[key].profiler
@@ -155,10 +136,7 @@ class Profiles:
     def run_of(self, producer: str, incarnation: bytes | None = None) -> dict[str, Any]:
         """Return what the profile of a producer's newest run, or of the one named, says of it as a whole.
 
-        Raises
-        ------
-        InvalidValue
-            When there is none.
+        Raises InvalidValue when there is none.
         """
         return run_of(profile_of(self.runs[self._key(producer, incarnation)].profiler))
 

@@ -29,25 +29,15 @@ UNACCOUNTED: Final = 0.05
 
 
 class Program:
-    """One program's record.
-
-    Attributes
-    ----------
-    number : int
-        Of its table.
-    transform : str
-    model : ProgramModel
-    fits : dict
-        Solved intermediate models by variant; empty after a run.
-    """
+    """One program's record."""
 
     __slots__ = ("fits", "model", "number", "transform")
 
     def __init__(self, number: int, transform: str, model: ProgramModel) -> None:
-        self.number = number
+        self.number = number  # of its table
         self.transform = transform
         self.model = model
-        self.fits: dict[str, dict[str, Fit]] = {}
+        self.fits: dict[str, dict[str, Fit]] = {}  # solved intermediate models by variant; empty after a run
 
 
 class Programs:
@@ -164,13 +154,7 @@ class Programs:
             raise TooLarge("programs", together, self.programs_max)
 
     def merge(self, other: Programs) -> None:
-        """Add what another one has learned: exact to rounding.
-
-        Raises
-        ------
-        Mismatch, TooLarge
-            Nothing is changed then.
-        """
+        """Add what another one has learned: exact to rounding; raises Mismatch, TooLarge: nothing is changed then."""
         self.check_merge(other)
         for name, theirs in sorted(other.programs.items()):
             mine = self.programs.get(name)

@@ -22,16 +22,11 @@ class RecordsBySlot(Generic[T]):
     ----------
     made : callable
         Makes the empty table of a name.
-
-    Attributes
-    ----------
-    tables : dict of str to RecordTable
-        By name, in the order in which they were made.
     """
 
     def __init__(self, made: Callable[[str], T]) -> None:
         self._made = made
-        self.tables: dict[str, T] = {}
+        self.tables: dict[str, T] = {}  # by name, in the order in which they were made
         self._ordered: list[T] = []
         # By slot: the table of its record, as a number in the order above, and its place there.
         self._home: NDArray[Any] = np.full(0, ABSENT, np.int16)

@@ -14,10 +14,7 @@ from advisor.engine.snapshot import Snapshot, TablePages
 def put(advisor: Advisor, profiles: Profiles, snapshot: Snapshot) -> None:
     """Put names, totals, pages and documents into a new advisor, and profiles.
 
-    Raises
-    ------
-    StateTooNew, StateDamaged, InvalidValue
-        As `Engine.restore`.
+    Raises StateTooNew, StateDamaged, InvalidValue as `Engine.restore`.
     """
     components = advisor.components
     components.restore(dict(snapshot.names), snapshot.totals)

@@ -14,15 +14,9 @@ from advisor.domain.observations import Bools, Columns, Floats, Ints
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of one kind, as columns of one length.
+    """Rows of one kind, as columns of one length."""
 
-    Attributes
-    ----------
-    at : int64 array (n,)
-        Their places in the batch.
-    """
-
-    at: Ints
+    at: Ints  # int64 array (n,): their places in the batch
     slots: Ints
     predictor: Floats
     further: Floats | None

@@ -28,26 +28,15 @@ EVEN = {"weight": 1.0, "priority": 0}
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked about one of several networks.
-
-    Attributes
-    ----------
-    name : str
-    network : str, int, Network or list of maps
-        As `Advisor.allocate` takes it.
-    options : mapping
-        Of `OPTIONS`, with what was learned of the flow of a network that is kept by id.
-    components, load : mapping
-        As `Advisor.allocate` takes them.
-    weight, priority
-        Unchecked, as `Share` takes them.
-    """
+    """What is asked about one of several networks."""
 
     name: str
-    network: Any
-    options: Mapping[str, Any]
+    network: Any  # as `Advisor.allocate` takes it
+    options: Mapping[str, Any]  # of `OPTIONS`, with what was learned of the flow of a network that is kept by id
+    # components, load: as `Advisor.allocate` takes them
     components: Mapping[str, str]
     load: Mapping[str, float]
+    # weight, priority: unchecked, as `Share` takes them
     weight: float
     priority: int
 
@@ -62,10 +51,7 @@ class Asked:
 def asked_of(flows: Flows, networks: object) -> list[Asked]:
     """Return what is asked about each network, by a list of maps with some of `KEYS`.
 
-    Raises
-    ------
-    InvalidValue, TooLarge, UnknownKey, UnknownNetwork
-        `field` begins with ``networks[i]``.
+    Raises InvalidValue, TooLarge, UnknownKey, UnknownNetwork: `field` begins with ``networks[i]``.
     """
     if not isinstance(networks, (list, tuple)) or not networks:
         raise InvalidValue("networks", cast("object", networks), "a list of at least one map with a network")

@@ -31,7 +31,6 @@ class Batch:
         Takes a piece in, and answers for it.
     young : callable
         Tells which of the batch's rows, by a slice of them, are of young components.
-    columns : Columns
     done : callable
         Called with the last slice.
     sequence : int or None

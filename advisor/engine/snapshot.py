@@ -13,62 +13,35 @@ PAGE_SLOTS = 64  # slots a page: one bit each in a mask of changed slots; a page
 
 @dataclass(frozen=True, slots=True)
 class TablePages:
-    """Changed pages of one table.
+    """Changed pages of one table."""
 
-    Attributes
-    ----------
-    table : str
-        The table's name, e.g. ``base``.
-    layout : str
-        Fingerprint of the meaning of the words; a state with another layout is upgraded or refused, never misread.
-    pages : int64 array (k,)
-        Page numbers, ascending; page i holds slots 64 i .. 64 i + 63.
-    words : uint64 array (k, w, 64)
-        The pages' contents: word j of slot 64 i + s is ``words[i, j, s]``. Bits, whatever the type of the word.
-    changed : uint64 array (k,)
-        Bit s says that slot s of the page changed since the last snapshot.
-    """
-
-    table: str
+    table: str  # the table's name, e.g. `base`.
+    # fingerprint of the meaning of the words; a state with another layout is upgraded or refused, never misread
     layout: str
-    pages: NDArray[np.int64]
+    pages: NDArray[np.int64]  # int64 array (k,): page numbers, ascending; page i holds slots 64 i .. 64 i + 63.
+    # uint64 array (k, w, 64): the pages' contents: word j of slot 64 i + s is `words[i, j, s]`. Bits, whatever the type
+    # of the word.
     words: NDArray[np.uint64]
-    changed: NDArray[np.uint64]
+    changed: NDArray[np.uint64]  # uint64 array (k,): bit s says that slot s of the page changed since the last snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """State that changed since the last snapshot, or all of it.
-
-    Attributes
-    ----------
-    names : tuple of (slot, name)
-        Names given a slot; slots are never given twice.
-    producers : mapping of (name, incarnation) to sequence
-        Producers whose applied number changed.
-    producers_gone : tuple of (name, incarnation)
-        Producers evicted.
-    documents : mapping of str to bytes
-        What is no table, by name: whole wherever it changed. Networks, see `advisor.engine.flows`.
-    documents_gone : tuple of str
-        Names of those that are no more.
-    totals : mapping of str to int
-        All exact counters of the engine (small; always complete).
-    version : int
-        Of the state that it starts from, see `advisor.engine.versions`.
-    journal : tuple of bytes
-        Entries of the journal, in their order: what has happened since. Only of what was stored; see `engine.journal`.
-    """
+    """State that changed since the last snapshot, or all of it."""
 
     tables: tuple[TablePages, ...] = ()
-    names: tuple[tuple[int, str], ...] = ()
+    names: tuple[tuple[int, str], ...] = ()  # tuple of (slot, name): names given a slot; slots are never given twice
+    # mapping of (name, incarnation) to sequence: producers whose applied number changed
     producers: Mapping[tuple[str, bytes], int] = field(default_factory=dict[tuple[str, bytes], int])
-    producers_gone: tuple[tuple[str, bytes], ...] = ()
+    producers_gone: tuple[tuple[str, bytes], ...] = ()  # tuple of (name, incarnation): producers evicted
+    # all exact counters of the engine (small; always complete)
     totals: Mapping[str, int] = field(default_factory=dict[str, int])
+    # what is no table, by name: whole wherever it changed. Networks, see `advisor.engine.flows`.
     documents: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    documents_gone: tuple[str, ...] = ()
+    documents_gone: tuple[str, ...] = ()  # names of those that are no more
+    # entries of the journal, in their order: what has happened since. Only of what was stored; see `engine.journal`.
     journal: tuple[bytes, ...] = ()
-    version: int = 0
+    version: int = 0  # of the state that it starts from, see `advisor.engine.versions`
 
     @property
     def empty(self) -> bool:

@@ -28,10 +28,7 @@ class SolvedModels:
     def at(self, slot: int, form: str | None = None) -> Model:
         """Return the model of a slot that has learned something; solved again only when rows came since.
 
-        Raises
-        ------
-        InvalidValue
-            When the form is none.
+        Raises InvalidValue when the form is none.
         """
         if form is not None and form not in NAMES:
             raise InvalidValue("model", form, f"one of {', '.join(NAMES)}")

@@ -39,27 +39,16 @@ FORMAT = 4  # 1 had the base table only, 2 neither documents nor programs, 3 nei
 
 @dataclass(frozen=True)
 class Parts:
-    """What a state has beside the components, or a part of it; see `Engine.extract` for the law of each.
-
-    Attributes
-    ----------
-    totals : mapping of str to int
-    documents : mapping of str to bytes
-        Networks, with what was learned of their flow.
-    programs, task_types : sequences of bytes
-        Records, each kind of one length.
-    producers : mapping of (name, incarnation) to int, or None
-        The ledger; None in the state of an advisor, which has none.
-    profiles : sequence of bytes
-        Runs of any length.
-    """
+    """What a state has beside the components, or a part of it; see `Engine.extract` for the law of each."""
 
     totals: Mapping[str, int]
-    documents: Mapping[str, bytes]
+    documents: Mapping[str, bytes]  # networks, with what was learned of their flow
+    # programs, task_types: records, each kind of one length
     programs: Sequence[bytes] = ()
     task_types: Sequence[bytes] = ()
+    # mapping of (name, incarnation) to int, or None: the ledger; None in the state of an advisor, which has none
     producers: Mapping[Producer, int] | None = None
-    profiles: Sequence[bytes] = ()
+    profiles: Sequence[bytes] = ()  # runs of any length
 
 
 def dump(components: Components, parts: Parts) -> bytes:
@@ -99,12 +88,7 @@ def dump(components: Components, parts: Parts) -> bytes:
 def load(data: bytes) -> tuple[Components, Parts]:
     """Return the components of a state, with its networks and totals; and what it has beside.
 
-    Raises
-    ------
-    StateDamaged
-        When the bytes are cut, changed, or no state at all.
-    StateTooNew
-        When a later version wrote them.
+    Raises StateDamaged when the bytes are cut, changed, or no state at all; StateTooNew when a later version wrote them.
     """
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise InvalidValue("data", data, "bytes that to_bytes gave")

@@ -41,6 +41,9 @@ def predicting(
 ) -> Iterator[None]:
     """Fill in the times of all tasks of a type, in slices; yields between them. Each different (type, size) is predicted once.
 
+    Raises InvalidValue where the graph has no types, or its unit of time has no name; UnknownComponent, NotEnoughData as
+    `Advisor.predict`.
+
     Parameters
     ----------
     predict : callable
@@ -49,13 +52,6 @@ def predicting(
         The component that stands for a type, where it is not of the same name.
     parts : (n,), optional
         The share of its instance that a task is, where a graph's tasks are strands of what was learned as one.
-
-    Raises
-    ------
-    InvalidValue
-        Where the graph has no types, or its unit of time has no name.
-    UnknownComponent, NotEnoughData
-        As `Advisor.predict`.
     """
     if not types:
         raise InvalidValue("graph.types", None, "given", "task times are predicted by task type and size")

@@ -159,6 +159,9 @@ class TaskTypeModels:
     def predict(self, name: str, sizes: Any, cores: Any, workers: float | None, level: float, model: str) -> Prediction:
         """Predict instances of a type by a model of `MODELS`; see `predicted` for their formulas.
 
+        Raises InvalidValue for a value outside of its domain; NotEnoughData when no instance was learned, or none with a size
+        and the model needs sizes.
+
         Parameters
         ----------
         sizes : float or array
@@ -169,13 +172,6 @@ class TaskTypeModels:
             Workers that run a task meanwhile, its own among them.
         level : float
             Share of instances that the interval holds: predicted times exp(m ± z s), m and s of `spread`.
-
-        Raises
-        ------
-        InvalidValue
-            For a value outside of its domain.
-        NotEnoughData
-            When no instance was learned, or none with a size and the model needs sizes.
         """
         if name not in self.numbers:
             raise NotEnoughData(

@@ -23,21 +23,15 @@ RECORDS_SLICE = 2_048  # looked at in a turn: a cache miss each, about a millise
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What happened up to a place `at` of the axis, since the point before.
-
-    Attributes
-    ----------
-    rows, scores, covered : int
-        Rows accepted, predictions scored, and of these those whose 90 % interval held the run.
-    error : float or None
-        Median over the components that were scored of each one's mean |t - predicted| / t: a few components with times near
-        the timer's step do not move it, as they would a mean.
-    """
+    """What happened up to a place `at` of the axis, since the point before."""
 
     at: float
+    # rows, scores, covered: rows accepted, predictions scored, and of these those whose 90 % interval held the run
     rows: int
     scores: int
     covered: int
+    # median over the components that were scored of each one's mean |t - predicted| / t: a few components with times
+    # near the timer's step do not move it, as they would a mean
     error: float | None
 
     def joined(self, later: Point) -> Point:
@@ -58,9 +52,6 @@ class Trend:
 
     Attributes
     ----------
-    points : list of Point
-    under_way : list of Point
-        Samples that do not make a whole point yet.
     scores, covered : int
         Over the whole life, at the last sample.
     """
@@ -70,7 +61,7 @@ class Trend:
         self.points: list[Point] = []
         self.scores = self.covered = 0
         self.joined = 1  # samples that a point stands for
-        self.under_way: list[Point] = []
+        self.under_way: list[Point] = []  # samples that do not make a whole point yet
         self._before: dict[str, Floats] = {}
         self._rows = int(advisor.components.totals["rows_accepted"])
         for _ in self._ledgers():

@@ -17,18 +17,12 @@ KEYS_KEPT = 65_536
 
 
 class Versions:
-    """The version of each slot of each table, and of each keyed thing, with those that are no more.
-
-    Attributes
-    ----------
-    now : int
-        The version of the state as it was swept last.
-    floor : int
-        What went before this version is not known any more: a reader that stands below it must read the whole state.
-    """
+    """The version of each slot of each table, and of each keyed thing, with those that are no more."""
 
     def __init__(self) -> None:
-        self.now: int = 0
+        self.now: int = 0  # the version of the state as it was swept last
+        # what went before this version is not known any more: a reader that stands below it must read the whole
+        # state
         self.floor: int = 0
         self._slots: dict[str, Ints] = {}
         self._keyed: dict[str, dict[Hashable, int]] = {}

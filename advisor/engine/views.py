@@ -53,12 +53,7 @@ def found(advisor: Advisor, text: str, order: str, known: int) -> Ints:
 
 
 def card(advisor: Advisor, component: str) -> dict[str, Any]:
-    """Return a small picture of a component: name, runs, error, one curve and its points.
-
-    Raises
-    ------
-    UnknownComponent
-    """
+    """Return a small picture of a component: name, runs, error, one curve and its points; raises UnknownComponent."""
     slot = _slot(advisor, component)
     told: dict[str, Any] = {
         "component": component,
@@ -77,6 +72,8 @@ def card(advisor: Advisor, component: str) -> dict[str, Any]:
 def view(advisor: Advisor, component: str) -> dict[str, Any]:
     """Return all that is shown of a component: what `status` tells of it, curves at typical predictors, its cells, advice.
 
+    Raises UnknownComponent.
+
     Returns
     -------
     dict
@@ -85,10 +82,6 @@ def view(advisor: Advisor, component: str) -> dict[str, Any]:
         `cores`, `runs`, `mean_s`, `deviation_s`, and of what is predicted there now, `elapsed_s`, `low_s`, `high_s`, and
         `fewest_s` on the fewest cores drawn; growth: a curve over
         predictors on the `cores` of most runs, or None; advice: what `choose_cores` says of the typical predictor.
-
-    Raises
-    ------
-    UnknownComponent
     """
     slot = _slot(advisor, component)
     told: dict[str, Any] = {

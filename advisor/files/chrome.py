@@ -22,11 +22,7 @@ def chrome_events(execution: Execution) -> list[dict[str, Any]]:
     """Return the events of a traced execution: one a task on the track of its processor, and the ready list as a counter.
 
     Times are microseconds with three digits behind the point, so that no viewer's rounding lays one task over the next.
-
-    Raises
-    ------
-    InvalidValue
-        When no trace was kept.
+    Raises InvalidValue when no trace was kept.
     """
     trace, graph = traced(execution), execution.program.graph
     per_ns = TICKS_PER_NS[graph.unit]

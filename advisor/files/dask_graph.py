@@ -19,19 +19,17 @@ Times = float | Mapping[Any, float] | Callable[[Any], float]
 def graph_from_dask(collection: Any, times: Times, *, unit: str = "s") -> TaskGraph:
     """Return the graph of a Dask collection.
 
+    Raises InvalidValue when there is no graph, or a task has no time.
+
     Parameters
     ----------
     collection : object
         With ``__dask_graph__``, or the graph itself.
     times : float, mapping or function
-        Each task's time in `unit`, by its key; one number for all. A key whose value is data, not a task, takes none.
+        Each task's time in `unit`, by its key; one number for all. A key whose value is data, not a task, takes
+        none.
     unit : str
         Of the times.
-
-    Raises
-    ------
-    InvalidValue
-        When there is no graph, or a task has no time.
     """
     graph: Any = collection.__dask_graph__() if hasattr(collection, "__dask_graph__") else collection
     if not isinstance(graph, Mapping):

@@ -92,13 +92,7 @@ def write_events(path: Path, batches: Iterable[TaskEvents]) -> int:
 
 
 def is_event_file(path: Path) -> bool:
-    """Return whether a file begins as one of task events.
-
-    Raises
-    ------
-    InvalidValue
-        When it cannot be read.
-    """
+    """Return whether a file begins as one of task events; raises InvalidValue when it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -109,12 +103,8 @@ def is_event_file(path: Path) -> bool:
 def read_events(path: Path) -> Iterator[TaskEvents]:
     """Yield the batches of a file.
 
-    Raises
-    ------
-    InvalidValue
-        When it is no file of task events, or a block is damaged.
-    CutShort
-        When the last block is not whole; those before it have come.
+    Raises InvalidValue when it is no file of task events, or a block is damaged; CutShort when the last block is not whole;
+    those before it have come.
     """
     if not is_event_file(path):
         raise InvalidValue("file", str(path), f"a file of task events, which begins with {MAGIC.decode()}")

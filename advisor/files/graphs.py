@@ -43,36 +43,20 @@ ENDS = (("from", "to"), ("source", "target"), ("parent", "child"))
 
 @dataclass(frozen=True, slots=True)
 class GraphFile:
-    """A graph as a file has it.
-
-    Attributes
-    ----------
-    graph : TaskGraph
-    name : str
-        The file's name, or the workflow's.
-    measured : float, optional
-        The makespan that was measured when the graph was recorded, in the graph's unit.
-    cores : tuple of int
-        Cores of each machine that it ran on, where the file tells.
-    """
+    """A graph as a file has it."""
 
     graph: TaskGraph
-    name: str
-    measured: float | None = None
-    cores: tuple[int, ...] = ()
+    name: str  # the file's name, or the workflow's
+    measured: float | None = None  # the makespan that was measured when the graph was recorded, in the graph's unit
+    cores: tuple[int, ...] = ()  # cores of each machine that it ran on, where the file tells
 
 
 def read_graph(path: str | Path, *, timed: bool = True) -> GraphFile:
     """Return the graph of a file, read by its suffix.
 
-    Without `timed` a task that has a type needs no time: it is to be predicted, and is 0 until then.
-
-    Raises
-    ------
-    InvalidValue
-        When the file cannot be read, is not of its form, or its graph is none (see `advisor.domain.task_graphs.task_graph`).
-    TooLarge
-        For a file or a graph beyond the limits.
+    Without `timed` a task that has a type needs no time: it is to be predicted, and is 0 until then. Raises InvalidValue when
+    the file cannot be read, is not of its form, or its graph is none (see `advisor.domain.task_graphs.task_graph`); TooLarge
+    for a file or a graph beyond the limits.
     """
     source = Path(path)
     suffix = source.suffix.lower()

@@ -23,13 +23,7 @@ MILLISECOND = 1e-3
 
 
 def runs(lines: Lines) -> Iterator[Told]:
-    """Yield what a trace tells.
-
-    Raises
-    ------
-    InvalidValue
-        Where it is no trace.
-    """
+    """Yield what a trace tells; raises InvalidValue where it is no trace."""
     columns, rows = lines.header("\t", NEEDED)
     if "name" not in columns and "process" not in columns:
         lines.header("\t", {"name": HINT})

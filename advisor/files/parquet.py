@@ -32,14 +32,8 @@ def is_parquet(path: str | Path) -> bool:
 class ParquetReader(TableReader):
     """Reads Parquet as `TableReader` does CSV; lines are rows, `bytes_read` and `bytes_total` count rows, too.
 
-    Chunks end where groups of rows do. Its spans are groups of rows.
-
-    Raises
-    ------
-    Unavailable
-        Without pyarrow.
-    InvalidValue
-        As `TableReader`, and when the file is damaged.
+    Chunks end where groups of rows do. Its spans are groups of rows. Raises Unavailable without pyarrow; InvalidValue as
+    `TableReader`, and when the file is damaged.
     """
 
     def _open(self, path: str | Path) -> tuple[Any, int | None]:

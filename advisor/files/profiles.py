@@ -25,20 +25,17 @@ def read_profile(
 ) -> Profile:
     """Return the profile of a file: of task events, through a fresh profiler, or of a profile in JSON.
 
+    Raises InvalidValue when it is neither, or damaged.
+
     Parameters
     ----------
-    path : Path
     make : callable
         Makes the profiler.
     each : callable, optional
         Told of each batch.
     cut : callable, optional
-        Told where the end of the file is missing; the profile is then of what comes before. Otherwise it is an error.
-
-    Raises
-    ------
-    InvalidValue
-        When it is neither, or damaged.
+        Told where the end of the file is missing; the profile is then of what comes before. Otherwise it is an
+        error.
     """
     if not is_event_file(path):
         return _from_json(path)

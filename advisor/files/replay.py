@@ -52,20 +52,14 @@ class Learner(Protocol):
 
 @dataclass(slots=True)
 class ComponentScore:
-    """Prequential error of one component; constant space.
+    """Prequential error of one component; constant space."""
 
-    Attributes
-    ----------
-    rows, scored : int
-        Rows seen, and rows that a prediction was compared with.
-    windows : dict of int to [rows, sum of errors]
-        Absolute relative error by row number n, in windows floor(2 log2 n).
-    """
-
+    # rows, scored: rows seen, and rows that a prediction was compared with
     rows: int = 0
     scored: int = 0
     error_sum: float = 0.0
     bias_sum: float = 0.0
+    # absolute relative error by row number n, in windows floor(2 log2 n)
     windows: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
     counts: Floats = field(default_factory=lambda: np.zeros(len(ERROR_BOUNDS) + 1), compare=False)
 
@@ -239,11 +233,6 @@ class Sample:
     """Rows kept for a picture, evenly over the stream: when full, half of them go, and half as many are kept from then on.
 
     Row n is kept while the fraction of n·φ lies below a share: evenly spread, and in step with no period of the table.
-
-    Attributes
-    ----------
-    rows : list of (component, predictor, cores, elapsed_s, predicted_s)
-        At most SAMPLE_ROWS, in order; `predicted_s` is NaN where there was no prediction.
     """
 
     def __init__(self, rows_max: int = SAMPLE_ROWS) -> None:

@@ -96,12 +96,7 @@ class Lines:
             raise InvalidValue("file", str(self.path), "a file that can be read", error.strerror or "") from error
 
     def whole(self) -> bytes:
-        """Return the whole file.
-
-        Raises
-        ------
-        InvalidValue, TooLarge
-        """
+        """Return the whole file; raises InvalidValue, TooLarge."""
         try:
             size = self.path.stat().st_size
             if size > WHOLE_BYTES_MAX:
@@ -117,14 +112,12 @@ class Lines:
     ) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
         """Return the columns that the first line names, and the further lines by column.
 
+        Raises InvalidValue.
+
         Parameters
         ----------
         needed : mapping
             Columns that must be there, with what to do where they are not.
-
-        Raises
-        ------
-        InvalidValue
         """
         lines = iter(self)
         columns = next(lines, (1, ""))[1].split(delimiter)
@@ -145,26 +138,18 @@ class Lines:
 
 @dataclass(slots=True)
 class RunFile:
-    """A file of runs of one format.
-
-    Attributes
-    ----------
-    rows, refused : int
-        Legal runs, failed ones among them; lines that were no legal run; `first_refused` are the first of them.
-    passed : Counter
-        Lines that were no run at all, by why.
-    failed : int
-        Runs that failed: counted, not learned.
-    """
+    """A file of runs of one format."""
 
     path: Path
     kind: str
     reader: Reader
+    # rows, refused: legal runs, failed ones among them; lines that were no legal run; `first_refused` are the first of
+    # them
     rows: int = 0
     refused: int = 0
-    failed: int = 0
+    failed: int = 0  # runs that failed: counted, not learned
     first_refused: list[BadCell] = field(default_factory=list[BadCell])
-    passed: Counter[str] = field(default_factory=Counter[str])
+    passed: Counter[str] = field(default_factory=Counter[str])  # lines that were no run at all, by why
     lines: Lines = field(init=False)
 
     def __post_init__(self) -> None:
@@ -186,10 +171,7 @@ class RunFile:
     def read(self) -> Iterator[Row]:
         """Yield the file's runs, each with its number.
 
-        Raises
-        ------
-        InvalidValue, TooLarge
-            When the file cannot be read, or is of another format.
+        Raises InvalidValue, TooLarge when the file cannot be read, or is of another format.
         """
         producer = f"{self.kind}:{self._identity()}"
         for told in self.reader(self.lines):

@@ -22,20 +22,16 @@ def read_runs(
 ) -> Iterator[dict[str, Any]]:
     """Yield the runs of a table as `observe_run` takes them; an empty cell says nothing, other columns are ignored.
 
+    Raises InvalidValue when the file cannot be read, a column is missing or a cell is no number; names the line; UnknownKey
+    for a heading of a column that no run has.
+
     Parameters
     ----------
     program : str, optional
         Only runs of this program; where the table has no column of that name, of all of whose runs it is.
     headings : mapping, optional
-        What columns of the file are called, by the names used here: ``{"size": "elements"}``. Separators and decimal commas
-        are those of `TableReader`.
-
-    Raises
-    ------
-    InvalidValue
-        When the file cannot be read, a column is missing or a cell is no number; names the line.
-    UnknownKey
-        For a heading of a column that no run has.
+        What columns of the file are called, by the names used here: ``{"size": "elements"}``. Separators and
+        decimal commas are those of `TableReader`.
     """
     given = {heading: _checked(name) for name, heading in (headings or {}).items()}
     try:

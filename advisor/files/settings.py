@@ -17,23 +17,13 @@ JOB = re.compile(r"[^\s/]+")  # a step of a job, JOB/STEP, is begun by the job's
 
 
 class Setting(NamedTuple):
-    """What is advised for one component.
-
-    Attributes
-    ----------
-    limit_s : float
-        Seconds that a run will hardly exceed.
-    peak_bytes : float or None
-        Memory that it will hardly exceed; None where nothing was measured.
-    why : str
-        One line.
-    """
+    """What is advised for one component."""
 
     component: str
     cores: int
-    limit_s: float
-    peak_bytes: float | None
-    why: str
+    limit_s: float  # seconds that a run will hardly exceed
+    peak_bytes: float | None  # memory that it will hardly exceed; None where nothing was measured
+    why: str  # one line
 
     @property
     def megabytes(self) -> int | None:

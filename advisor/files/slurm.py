@@ -25,13 +25,7 @@ INNER = ("batch", "extern", "interactive")  # steps that Slurm makes: their time
 
 
 def runs(lines: Lines) -> Iterator[Told]:
-    """Yield what accounts tell.
-
-    Raises
-    ------
-    InvalidValue
-        Where they are none, or have no cores or times.
-    """
+    """Yield what accounts tell; raises InvalidValue where they are none, or have no cores or times."""
     columns, rows = lines.header("|", NEEDED)
     cores, elapsed = (next((name for name in names if name in columns), None) for names in (CORES, ELAPSED))
     if cores is None or elapsed is None:

@@ -20,13 +20,7 @@ MIB = KIB * KIB
 
 
 def runs(lines: Lines) -> Iterator[Told]:
-    """Yield what a benchmark file tells.
-
-    Raises
-    ------
-    InvalidValue
-        Where it is none, or has no rules.
-    """
+    """Yield what a benchmark file tells; raises InvalidValue where it is none, or has no rules."""
     first = next(iter(lines), (1, ""))[1]
     lines.read = 0
     if first.startswith("{"):

@@ -81,25 +81,14 @@ class Place(NamedTuple):
 
 
 class Entries:
-    """Cuts a file into whole entries.
-
-    Attributes
-    ----------
-    rest : bytearray
-        The beginning of an entry that is not whole yet.
-    """
+    """Cuts a file into whole entries."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.rest = bytearray()
+        self.rest = bytearray()  # bytearray: the beginning of an entry that is not whole yet
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the entries that are whole now, without their ends. Cost O(bytes).
-
-        Raises
-        ------
-        TooLarge
-        """
+        """Return the entries that are whole now, without their ends. Cost O(bytes); raises TooLarge."""
         seen = len(self.rest)
         self.rest += data
         if self.rest.find(b"#", seen) < 0:
@@ -119,10 +108,7 @@ class Entries:
 def stop_of(entry: bytes, name: str) -> Stop | str:
     """Return the stop that an entry tells, or of its worker ``start``, ``end``, or an empty text.
 
-    Raises
-    ------
-    InvalidValue
-        When it reads as neither, or has no times.
+    Raises InvalidValue when it reads as neither, or has no times.
     """
     entry = entry.strip()
     worker = _WORKER.fullmatch(entry)
@@ -145,12 +131,7 @@ def stop_of(entry: bytes, name: str) -> Stop | str:
 
 
 def place_of(entry: bytes, name: str) -> tuple[int, Place] | None:
-    """Return the task of a map's entry and what it is; None for the header.
-
-    Raises
-    ------
-    InvalidValue
-    """
+    """Return the task of a map's entry and what it is; None for the header; raises InvalidValue."""
     text = entry.decode("utf-8", "replace").lstrip()
     if not text or text.startswith("Log format version"):
         return None

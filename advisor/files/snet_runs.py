@@ -87,11 +87,6 @@ class SnetRun:
     ----------
     network : str
         The network that its rows name.
-
-    Attributes
-    ----------
-    unmapped : int
-        Runs left out because no map tells which box they are of.
     """
 
     def __init__(self, network: str) -> None:
@@ -102,14 +97,12 @@ class SnetRun:
         self._open: dict[tuple[int, int], _Run] = {}
         self._made: dict[str, _Run] = {}  # records given out and not yet taken in, by whom
         self._source = _Run("", (-1, -1), "", 0, 0, None)
-        self.unmapped = 0
+        self.unmapped = 0  # runs left out because no map tells which box they are of
 
     def feed(self, name: str, data: bytes, *, more: bool = False) -> bool:
         """Take in the next bytes of a file, by its name; `more`: there is more of it. Return whether it is one of a run's.
 
-        Raises
-        ------
-        InvalidValue, TooLarge
+        Raises InvalidValue, TooLarge.
         """
         found = _MAP.fullmatch(name)
         if found is not None:
@@ -271,15 +264,7 @@ class SnetRun:
 class SnetFiles:
     """The files of one run in a directory, read whole or as they grow.
 
-    Parameters
-    ----------
-    directory : Path
-    network : str
-
-    Raises
-    ------
-    InvalidValue
-        When the directory cannot be read, or holds no log of a run.
+    Raises InvalidValue when the directory cannot be read, or holds no log of a run.
     """
 
     def __init__(self, directory: Path, network: str) -> None:
@@ -298,9 +283,7 @@ class SnetFiles:
     def rows(self, *, final: bool = False) -> Iterator[Row]:
         """Give the rows of what the files hold beyond what was read of them; see `SnetRun.rows`.
 
-        Raises
-        ------
-        InvalidValue, TooLarge
+        Raises InvalidValue, TooLarge.
         """
         while self._read():
             yield from self.run.rows(final=False)

@@ -66,26 +66,19 @@ class BadCell:
 
 
 class Span(NamedTuple):
-    """A part of a table: whole rows.
+    """A part of a table: whole rows."""
 
-    Attributes
-    ----------
-    start : int
-        Where it begins, as a place of its file: a byte, or a row of Parquet.
-    lines, rows : int
-        Lines of the file before it, the header among them; and those of them that are rows, good or bad.
-    own : int
-        Its rows.
-    """
-
-    start: int
+    start: int  # where it begins, as a place of its file: a byte, or a row of Parquet
+    # lines, rows: lines of the file before it, the header among them; and those of them that are rows, good or bad
     lines: int
     rows: int
-    own: int
+    own: int  # its rows
 
 
 class TableReader:
     """Reads a table in chunks of bounded size; bad rows are refused and counted, with the first of them kept.
+
+    Raises InvalidValue when the file cannot be opened, or its header lacks a column or has one twice.
 
     Parameters
     ----------
@@ -96,30 +89,20 @@ class TableReader:
 
     Attributes
     ----------
-    separator : str
-        Between fields, as the header has it: a comma, a semicolon, a tab or a bar.
     bytes_total : int or None
         Size of the file; None where it has none (a pipe).
-    bytes_read, rows, refused : int
-        What was read so far: bytes, good rows, refused rows.
-    first_refused : list of BadCell
-        The first eight refused rows.
-
-    Raises
-    ------
-    InvalidValue
-        When the file cannot be opened, or its header lacks a column or has one twice.
     """
 
     def __init__(self, path: str | Path, headings: Mapping[str, str] | None = None) -> None:
         self._headings = checked_headings(headings or {})
-        self.separator = ","
+        self.separator = ","  # between fields, as the header has it: a comma, a semicolon, a tab or a bar
         self.name = "standard input" if str(path) == "-" else str(path)
         self._file, self.bytes_total = self._open(path)
+        # bytes_read, rows, refused: what was read so far: bytes, good rows, refused rows
         self.bytes_read = 0
         self.rows = 0
         self.refused = 0
-        self.first_refused: list[BadCell] = []
+        self.first_refused: list[BadCell] = []  # the first eight refused rows
         self._line = 0
         self._ids: dict[str, int] = {}
         self._names = ComponentNames()
@@ -145,12 +128,8 @@ class TableReader:
     def chunks(self, rows: int = ROWS_CHUNK, within: Span | None = None) -> Iterator[Columns]:
         """Yield the table's good rows in order, at most `rows` at a time; or only the chunks that begin in a span.
 
-        Chunks are cut at every so many rows of the file, good and bad, so those of all spans are those of the whole.
-
-        Raises
-        ------
-        TooLarge
-            When a line is longer than LINE_BYTES_MAX: such a file is no table.
+        Chunks are cut at every so many rows of the file, good and bad, so those of all spans are those of the whole. Raises
+        TooLarge when a line is longer than LINE_BYTES_MAX: such a file is no table.
         """
         left: float = inf
         if within is not None:
@@ -325,12 +304,7 @@ class TableReader:
 def checked_headings(given: Mapping[str, str]) -> dict[str, str]:
     """Return what columns are called by the paper's letters: ``predictor`` and ``x`` are one.
 
-    Raises
-    ------
-    UnknownKey
-        For what no table has, with the nearest.
-    InvalidValue
-        For a column that is named twice.
+    Raises UnknownKey for what no table has, with the nearest; InvalidValue for a column that is named twice.
     """
     fields = {name: headings[0] for headings in HEADINGS.values() for name in headings} | {
         name: name for name in OPTIONAL

@@ -36,10 +36,7 @@ class Workflow:
 def workflow_of(top: Entry, name: str, *, timed: bool = True) -> Workflow:
     """Return the workflow of decoded JSON. Without `timed` a task needs no run time: it is to be predicted.
 
-    Raises
-    ------
-    InvalidValue
-        For what WfFormat does not have, and a task that has no run time.
+    Raises InvalidValue for what WfFormat does not have, and a task that has no run time.
     """
     flow = _object(top["workflow"], "workflow")
     specification = _object(flow.get("specification", flow), "workflow.specification")
@@ -161,10 +158,7 @@ def _objects(entry: Entry, *names: str) -> list[Entry]:
 def runs(lines: Lines) -> Iterator[Told]:
     """Yield the tasks of an execution as runs; a task without a time is told by its place among the tasks.
 
-    Raises
-    ------
-    InvalidValue
-        Where the file is no workflow in WfFormat.
+    Raises InvalidValue where the file is no workflow in WfFormat.
     """
     try:
         top: Any = json.loads(lines.whole())

@@ -34,10 +34,7 @@ def is_kernel(value: Any) -> bool:
 def in_order(entries: Iterable[FunctionType]) -> list[FunctionType]:
     """Return the entries and all plain functions that they call, those that call after those that are called.
 
-    Raises
-    ------
-    TypeError
-        For functions that call each other in a circle.
+    Raises TypeError for functions that call each other in a circle.
     """
     found: list[FunctionType] = []
     within: list[FunctionType] = []

@@ -48,16 +48,13 @@ class Source:
     examples : function
         Returns pairs (name of an entry, arguments), at least one for each combination of types.
     inline : bool
-        Make one function of an entry and all that it calls: for kernels of many small functions called for each row.
+        Make one function of an entry and all that it calls: for kernels of many small functions called for each
+        row.
     patience : int
         Interpreted calls before the compiled kernels are looked for.
 
     Attributes
     ----------
-    plain : dict of str to function
-        The entries as they are written, always interpreted and not counted.
-    entries : dict of str to function
-        The entries as they are bound now; each is an attribute as well.
     ready : bool
         The entries are compiled.
     reason : str
@@ -76,7 +73,9 @@ class Source:
         patience: int = PATIENCE,
     ) -> None:
         self.module, self.examples = module, examples
+        # the entries as they are written, always interpreted and not counted
         self.plain: dict[str, FunctionType] = {each.__name__: each for each in entries}
+        # the entries as they are bound now; each is an attribute as well
         self.entries: dict[str, Callable[..., Any]] = {}
         self.ready, self.reason, self.strangers = False, "", 0
         self._inline, self._patience = inline, patience

@@ -74,10 +74,7 @@ class Terms(NamedTuple):
 def terms_of(network: Network, request: Request, visits: Visits) -> Terms:
     """Return what a request asks of each component. Cost O(n).
 
-    Raises
-    ------
-    InvalidValue, TooLarge
-        When limits name no key of the network, are no whole numbers, or exclude each other.
+    Raises InvalidValue, TooLarge when limits name no key of the network, are no whole numbers, or exclude each other.
     """
     low, high, most = limits_of(network, request)
     fewest, pins = np.ones(len(low), np.int64), pins_of(network, request)
@@ -273,12 +270,8 @@ def heaviest_share(replicas: Sequence[float], instances: int) -> tuple[float, li
 def demand_of(terms: Terms, curves: AnyCurves, price: float = 0.0) -> Demand:
     """Return the demand that a request makes on the curves, one curve a key. Cost O(n), with tables O(n m) once.
 
-    With a level it lies on the curves' upper bound, else at `price`.
-
-    Raises
-    ------
-    InvalidValue
-        When there are more or fewer curves than keys, or a pin lies beyond its curve.
+    With a level it lies on the curves' upper bound, else at `price`. Raises InvalidValue when there are more or fewer curves
+    than keys, or a pin lies beyond its curve.
     """
     n, low, high = len(terms.keys), terms.low, terms.high
     if len(curves) != n:

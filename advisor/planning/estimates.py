@@ -68,10 +68,7 @@ class Setting:
     def given(cls, field: str, value: Mapping[str, Any], keys: Sequence[str]) -> Setting:
         """Return the setting that a caller names: key -> cores, or ``{"cores": p, "instances": k}``.
 
-        Raises
-        ------
-        InvalidValue
-            When a key is missing or unknown, or its value is none of these.
+        Raises InvalidValue when a key is missing or unknown, or its value is none of these.
         """
         unknown = next((key for key in value if key not in set(keys)), None)
         if unknown is not None:

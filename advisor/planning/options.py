@@ -43,15 +43,12 @@ class Options:
 def options_of(request: Request, demand: Demand, most: int) -> Options:
     """Return the shapes that limits, rules and pins leave, without those that another beats in every respect.
 
+    Raises InvalidValue when the least of all is more than `most`.
+
     Parameters
     ----------
     most : int
         Cores of the machine: no component gets more than what the least of the others leaves.
-
-    Raises
-    ------
-    InvalidValue
-        When the least of all is more than `most`.
     """
     widest = min(most, request.nodes or most, int(demand.high.max()))
     counts = sizes_of(widest, len(demand), (demand.knots, demand.low, demand.high))

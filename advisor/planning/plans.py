@@ -33,12 +33,15 @@ def plan(
 ) -> Allocation:
     """Return the best allocation of cores to the components of a network.
 
+    Raises MissingShares when visits below a choice are needed and neither shares nor visits give them; ImpossibleTarget when
+    no allocation reaches the target: proved, the component in ``field`` and the best reachable in ``bound``; TargetNotReached
+    when none was found that does, and none is proved impossible; InvalidValue, TooLarge, Unsupported when the request does
+    not fit the network.
+
     Parameters
     ----------
-    network : Network
     curves : AmdahlCurves or TabulatedCurves
         T_c(p), one a key, in the order of ``network.keys``.
-    request : Request
     flow : Flow, optional
         The way of records as it was learned; the request's own numbers go first.
 
@@ -49,17 +52,6 @@ def plan(
         better, unless the request forbids it; of equals each has cores of its own. Exact for throughput (with turns up to
         10 components) and for the latency of a lone record where nothing joins, else where all allocations are few enough
         to be judged; `gap` is 0 there. A component without visits gets its minimum.
-
-    Raises
-    ------
-    MissingShares
-        When visits below a choice are needed and neither shares nor visits give them.
-    ImpossibleTarget
-        When no allocation reaches the target: proved, the component in ``field`` and the best reachable in ``bound``.
-    TargetNotReached
-        When none was found that does, and none is proved impossible.
-    InvalidValue, TooLarge, Unsupported
-        When the request does not fit the network.
 
     Notes
     -----
@@ -154,12 +146,8 @@ def _most_shared(question: Question) -> int:
 def _one_at_a_time(question: Question) -> tuple[Demand | None, bool]:
     """Return the demand of turns: one instance where visits queue, as many as fit into memory; and whether memory caps them.
 
-    None where cores of one's own must do.
-
-    Raises
-    ------
-    Unsupported, ImpossibleTarget
-        When there are fewer cores than components, and instances are pinned where visits queue, or too large together.
+    None where cores of one's own must do. Raises Unsupported, ImpossibleTarget when there are fewer cores than components,
+    and instances are pinned where visits queue, or too large together.
     """
     demand, request, scarce = question.demand, question.request, question.cores < len(question.demand)
     if request.arrival_per_s is not None:

@@ -40,10 +40,7 @@ class Asked(NamedTuple):
 def asked_of(network: Network, request: Request, flow: Flow | None = None) -> Asked:
     """Return what a request asks of a network, its records' way as it was learned where the request is silent. Cost O(n).
 
-    Raises
-    ------
-    InvalidValue, TooLarge, MissingShares
-        When the request does not fit the network.
+    Raises InvalidValue, TooLarge, MissingShares when the request does not fit the network.
     """
     visits = visits_of(network, request, flow)
     machine = machine_of(request.cores or limits.ALLOCATE_CORES_MAX, request.nodes, request.memory_bytes)
@@ -102,10 +99,8 @@ class Question:
 def question_of(asked: Asked, curves: AnyCurves, price: float = 0.0) -> Question:
     """Return what is to be solved, of curves at a price for what is not known.
 
-    Raises
-    ------
-    InvalidValue, TooLarge, ImpossibleTarget
-        When limits leave a component nothing, or one instance needs more memory than there is.
+    Raises InvalidValue, TooLarge, ImpossibleTarget when limits leave a component nothing, or one instance needs more memory
+    than there is.
     """
     request, keys, machine = asked.terms.request, asked.terms.keys, asked.machine
     demand = demand_of(asked.terms, curves, price)

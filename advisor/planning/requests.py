@@ -74,93 +74,57 @@ BOOLEANS = (bool, np.bool_)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to plan for.
+    """What to plan for; raises InvalidValue, TooLarge when a value is outside its domain, whatever the network."""
 
-    Attributes
-    ----------
-    cores : int or None
-        Whole cores to hand out, 1 to 2**20. None is allowed where the cores are what is sought: as many as it takes.
-    objective : str
-        A key of `OBJECTIVES`.
-    target : mapping, optional
-        ``{"throughput_per_s": x}`` or ``{"latency_s": y}`` where the fewest cores are sought; with the lowest latency the
-        throughput that must remain: a lone record's is often lowest where all take turns, and few records a second then
-        get through.
-    visits : mapping, optional
-        Key -> visits per record that enters the network; overrides what structure and shares give.
-    shares : sequence of sequences, optional
-        One list a choice, in text order: the share of each branch. They are normalised to the sum 1.
-    depths : sequence, optional
-        One entry a replication, in text order: the mean number of replicas that a record passes, or the shares of
-        records that pass 0, 1, 2, … (normalised to the sum 1).
-    fan_outs : sequence, optional
-        One entry a split: the number of its replicas, or their shares of the records. Needed only where a box inside
-        may have several instances: records of one replica all go to one instance.
-    returns : sequence, optional
-        One entry a feedback: the probability that a record which leaves returns, below 1.
-    minimum, maximum : mapping, optional
-        Key -> cores of one instance, at least and at most; 1 and 2**20 by default.
-    instances_max : int or mapping
-        Instances of every component, or by key; 1 by default.
-    allowed : mapping, sequence or str, optional
-        Counts that one instance may have, by key or for all: a list, ``"powers_of_two"`` or ``{"multiples_of": k}``.
-    pinned : mapping, optional
-        Key -> cores, or ``{"cores": p, "instances": n}``: decided already.
-    nodes : int, optional
-        Cores of one node of the machine: an instance does not straddle nodes. The last node has what is left of `cores`.
-    memory_bytes : float, optional
-        Memory of a node, or of the machine where no `nodes` are given; instances need their curve's ``peak_bytes``.
-    arrival_per_s : float, optional
-        Records that enter per second: latencies then include queueing, and the throughput is judged against it.
-    arrival_variation : float
-        Squared coefficient of variation of the time between arrivals: 1 for a Poisson stream.
-    quantile : float, optional
-        Of the latency, e.g. 0.95: what ``latency`` then minimises and a ``latency_s`` target bounds, for the mean.
-    weights : mapping, optional
-        For ``cost``: any of ``core_s``, ``latency_s`` (of one record), and the worth of a ``record``, per unit.
-    scale : mapping, optional
-        What if: key -> factor on its time; 0.5 is a component twice as fast.
-    level : float, optional
-        Plan for the upper bound of each curve, which its maker chose at this level (0.5: for the expectation); absent: a
-        throughput is what each component keeps up with a probability of 0.975, whether it is sought or a target; all else
-        is expected.
-    work_max : int, optional
-        Steps that the search may take: the best so far is then answered with its gap to the bound.
-    turns : str
-        Whether components may take turns on shared cores: ``better``, wherever that does better than cores of one's own,
-        so that more cores are never worse; ``scarce``, only where there are fewer cores than components; ``never``.
-    load : optional
-        Carried for whoever makes the curves; it means nothing to the planner.
-
-    Raises
-    ------
-    InvalidValue, TooLarge
-        When a value is outside its domain, whatever the network.
-    """
-
+    # whole cores to hand out, 1 to 2**20. None is allowed where the cores are what is sought: as many as it takes.
     cores: int | None = None
-    objective: str = "throughput"
+    objective: str = "throughput"  # a key of `OBJECTIVES`
+    # `{"throughput_per_s": x}` or `{"latency_s": y}` where the fewest cores are sought; with the lowest latency the
+    # throughput that must remain: a lone record's is often lowest where all take turns, and few records a second then
+    # get through
     target: Mapping[str, float] | None = None
+    # key -> visits per record that enters the network; overrides what structure and shares give
     visits: Mapping[str, float] | None = None
+    # one list a choice, in text order: the share of each branch. They are normalised to the sum 1.
     shares: Sequence[Sequence[float]] | None = None
+    # minimum, maximum: key -> cores of one instance, at least and at most; 1 and 2**20 by default
     minimum: Mapping[str, int] | None = None
     maximum: Mapping[str, int] | None = None
-    instances_max: int | Mapping[str, int] = 1
-    load: Any = None
+    instances_max: int | Mapping[str, int] = 1  # instances of every component, or by key; 1 by default
+    load: Any = None  # carried for whoever makes the curves; it means nothing to the planner
+    # plan for the upper bound of each curve, which its maker chose at this level (0.5: for the expectation); absent: a
+    # throughput is what each component keeps up with a probability of 0.975, whether it is sought or a target; all else
+    # is expected
     level: float | None = None
+    # one entry a replication, in text order: the mean number of replicas that a record passes, or the shares of records
+    # that pass 0, 1, 2, … (normalised to the sum 1)
     depths: Sequence[float | Sequence[float] | None] | None = None
+    # one entry a split: the number of its replicas, or their shares of the records. Needed only where a box inside may
+    # have several instances: records of one replica all go to one instance.
     fan_outs: Sequence[int | Sequence[float] | None] | None = None
+    # one entry a feedback: the probability that a record which leaves returns, below 1
     returns: Sequence[float | None] | None = None
+    # counts that one instance may have, by key or for all: a list, `"powers_of_two"` or `{"multiples_of": k}`
     allowed: Mapping[str, Any] | Sequence[int] | str | None = None
+    # key -> cores, or `{"cores": p, "instances": n}`: decided already
     pinned: Mapping[str, int | Mapping[str, int]] | None = None
+    # cores of one node of the machine: an instance does not straddle nodes. The last node has what is left of `cores`.
     nodes: int | None = None
+    # memory of a node, or of the machine where no `nodes` are given; instances need their curve's `peak_bytes`
     memory_bytes: float | None = None
+    # records that enter per second: latencies then include queueing, and the throughput is judged against it
     arrival_per_s: float | None = None
+    # squared coefficient of variation of the time between arrivals: 1 for a Poisson stream
     arrival_variation: float = 1.0
+    # of the latency, e.g. 0.95: what `latency` then minimises and a `latency_s` target bounds, for the mean.
     quantile: float | None = None
+    # for `cost`: any of `core_s`, `latency_s` (of one record), and the worth of a `record`, per unit
     weights: Mapping[str, float] | None = None
-    scale: Mapping[str, float] | None = None
+    scale: Mapping[str, float] | None = None  # what if: key -> factor on its time; 0.5 is a component twice as fast
+    # steps that the search may take: the best so far is then answered with its gap to the bound
     work_max: int | None = None
+    # whether components may take turns on shared cores: `better`, wherever that does better than cores of one's own, so
+    # that more cores are never worse; `scarce`, only where there are fewer cores than components; `never`
     turns: str = "better"
 
     def __post_init__(self) -> None:
@@ -244,11 +208,7 @@ class Request:
 def request_of(options: Mapping[str, Any]) -> Request:
     """Return the request of options by name.
 
-    Raises
-    ------
-    UnknownKey
-        For a name that no request has, with the nearest.
-    InvalidValue, TooLarge
+    Raises UnknownKey for a name that no request has, with the nearest; InvalidValue, TooLarge.
     """
     known = tuple(each.name for each in fields(Request))
     for name in options:

@@ -46,13 +46,9 @@ class Routing:
 def routing_of(network: Network, request: Request, flow: Flow | None = None) -> Routing:
     """Return what is known of the way of records: the request first, `flow` where it is silent. Cost O(nodes).
 
-    Learned visits count only where the request gives no shares, depths or returns of its own: a question "what if the
-    shares were others" must not be answered by the visits of the old ones.
-
-    Raises
-    ------
-    InvalidValue
-        When numbers do not fit the network, or are no numbers.
+    Learned visits count only where the request gives no shares, depths or returns of its own: a question "what if the shares
+    were others" must not be answered by the visits of the old ones. Raises InvalidValue when numbers do not fit the network,
+    or are no numbers.
     """
     learned = flow or Flow()
     found: dict[str, dict[int, Any]] = {}

@@ -30,10 +30,8 @@ def sweep(
 ) -> list[Allocation]:
     """Return the allocation for each number of cores, as `plan` gives it.
 
-    Raises
-    ------
-    InvalidValue, TooLarge, MissingShares, ImpossibleTarget, TargetNotReached
-        As `plan`, for the first number that it holds for.
+    Raises InvalidValue, TooLarge, MissingShares, ImpossibleTarget, TargetNotReached as `plan`, for the first number that it
+    holds for.
     """
     counts = [whole(f"cores[{order}]", count, limits.ALLOCATE_CORES_MAX) for order, count in enumerate(cores)]
     if len(counts) > SWEEP_MAX:
@@ -51,15 +49,12 @@ def evaluate(
 ) -> Allocation:
     """Return what a given allocation with cores of one's own does: figures and reasons, with nothing left to choose.
 
+    Raises InvalidValue when a key is missing or unknown, or the allocation does not fit the request's machine.
+
     Parameters
     ----------
     cores, instances : mapping
         Key to cores per instance, every key of the network, and to instances, 1 where absent.
-
-    Raises
-    ------
-    InvalidValue
-        When a key is missing or unknown, or the allocation does not fit the request's machine.
     """
     given, many = by_key("cores", cores, network), by_key("instances", instances or {}, network)
     shape = np.ones((2, len(network.keys)), np.int64)

@@ -50,13 +50,17 @@ class _Group(NamedTuple):
 def plan_together(shares: Sequence[Share], cores: int, objective: str = "throughput") -> Together:
     """Return allocations of one machine's cores to several networks.
 
+    Raises InvalidValue, TooLarge when there are no networks or too many, values are out of bounds, or the minima do not fit.
+    `field` begins with ``networks[i]``; MissingShares, ImpossibleTarget as `plan`; Unsupported for nodes or memory with
+    several priorities: what one has of them is not told to the next.
+
     Parameters
     ----------
-    shares : sequence of Share
     cores : int
         Of the machine: at least the minima of all networks in sum.
     objective : str
-        ``throughput``, ``latency``, or ``fewest_cores``: then each request has that objective, too, and a target of its own.
+        ``throughput``, ``latency``, or ``fewest_cores``: then each request has that objective, too, and a target
+        of its own.
 
     Returns
     -------
@@ -66,16 +70,6 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
         priority (with `nodes` or `memory_bytes` it stays spare). For ``latency`` the least mean by weight. Where rates of
         arrivals are given they are the weights. For ``fewest_cores`` each network gets the fewest cores that reach its own
         target, those of higher priorities first; weights count for nothing, and contention between networks is not planned.
-
-    Raises
-    ------
-    InvalidValue, TooLarge
-        When there are no networks or too many, values are out of bounds, or the minima do not fit. `field` begins with
-        ``networks[i]``.
-    MissingShares, ImpossibleTarget
-        As `plan`.
-    Unsupported
-        For nodes or memory with several priorities: what one has of them is not told to the next.
 
     Notes
     -----
@@ -122,12 +116,8 @@ def _apart(objective: str) -> bool:
 def reconsider_together(shares: Sequence[Share], cores: int, objective: str, question: Question) -> Look:
     """Return what a watch of several networks finds, by keys ``name:key``: as `reconsider`, of all as one network.
 
-    Raises
-    ------
-    InvalidValue, TooLarge, MissingShares, ImpossibleTarget
-        As `plan_together`.
-    Unsupported
-        For several priorities, and for the fewest cores of several networks.
+    Raises InvalidValue, TooLarge, MissingShares, ImpossibleTarget as `plan_together`; Unsupported for several priorities, and
+    for the fewest cores of several networks.
     """
     shares, _ = _checked(shares, objective)
     if _apart(objective):

@@ -32,18 +32,13 @@ class Visits:
 def visits_of(network: Network, request: Request, flow: Flow | None = None) -> Visits:
     """Return the visits per record that enters the network.
 
-    A series passes each record to all its parts, a choice to one of them by its shares, a join to every one, a
-    replication to as many replicas as its mean depth, a feedback with return probability r 1/(1-r) times to its part, a
-    split to one replica: all replicas of a box share its cores. Filters and synchrocells cost nothing. A box without
-    input runs once, not once a record: 0. `visits` of the request (or learned) override what structure gives, and need
-    no numbers above the key. Cost O(nodes).
-
-    Raises
-    ------
-    MissingShares
-        When numbers of a choice, replication, feedback or split are needed and nobody gave them: node, place and fix.
-    InvalidValue
-        When numbers do not fit the network, visits name no key, are no numbers, or are all 0.
+    A series passes each record to all its parts, a choice to one of them by its shares, a join to every one, a replication to
+    as many replicas as its mean depth, a feedback with return probability r 1/(1-r) times to its part, a split to one
+    replica: all replicas of a box share its cores. Filters and synchrocells cost nothing. A box without input runs once, not
+    once a record: 0. `visits` of the request (or learned) override what structure gives, and need no numbers above the key.
+    Cost O(nodes). Raises MissingShares when numbers of a choice, replication, feedback or split are needed and nobody gave
+    them: node, place and fix; InvalidValue when numbers do not fit the network, visits name no key, are no numbers, or are
+    all 0.
     """
     routing = routing_of(network, request, flow)
     entries = _entries(network, routing)

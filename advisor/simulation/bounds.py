@@ -31,32 +31,17 @@ class Bounds:
 
     They know of no contention: with it `work` and `span` still hold, and the others may be exceeded. Where processors differ in
     speed, `work` is T1 over the sum of the speeds, `span` that of the fastest, and the others are absent.
-
-    Attributes
-    ----------
-    work : float
-        T1 / P: below it nothing can go.
-    span : float
-        The longest path: below it nothing can go either.
-    graham : float
-        T1 / P + (1 - 1/P) span: above it no schedule goes that never lets a processor idle while a task is ready.
-    burdened : float
-        T1 / P + 1.7 times the burdened span: Cilkview's estimate from above for work stealing.
-    kruskal_weiss : float
-        Kruskal and Weiss with the tasks' own variance.
-    kruskal_weiss_exponential : float
-        The same, as if task times were exponential.
-    exponential_processes : float
-        As a heuristic after Mak and Lundstrom (1990) has it, with one exponential a process and phase: where tasks are divided
-        beforehand, and phases times processors are few.
     """
 
-    work: float
-    span: float
+    work: float  # T1 / P: below it nothing can go
+    span: float  # the longest path: below it nothing can go either
+    # T1 / P + (1 - 1/P) span: above it no schedule goes that never lets a processor idle while a task is ready
     graham: float | None
-    burdened: float | None
-    kruskal_weiss: float | None
-    kruskal_weiss_exponential: float | None
+    burdened: float | None  # T1 / P + 1.7 times the burdened span: Cilkview's estimate from above for work stealing
+    kruskal_weiss: float | None  # Kruskal and Weiss with the tasks' own variance
+    kruskal_weiss_exponential: float | None  # the same, as if task times were exponential
+    # as a heuristic after Mak and Lundstrom (1990) has it, with one exponential a process and phase: where tasks are
+    # divided beforehand, and phases times processors are few
     exponential_processes: float | None = None
 
     @property

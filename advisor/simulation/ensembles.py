@@ -21,20 +21,13 @@ FLOOR = 1e-9  # of a bound relative to the other, so that its logarithm exists
 
 @dataclass(frozen=True, slots=True)
 class Uncertain:
-    """Task times with the interval that each has at `level`.
+    """Task times with the interval that each has at `level`."""
 
-    Attributes
-    ----------
-    times, low, high : float64 arrays (n,)
-        In the graph's unit, low <= high.
-    level : float
-        Share of runs that each interval should hold.
-    """
-
+    # times, low, high: float64 arrays (n,): in the graph's unit, low <= high
     times: Floats
     low: Floats
     high: Floats
-    level: float = 0.9
+    level: float = 0.9  # share of runs that each interval should hold
 
 
 def drawn(graph: TaskGraph, given: Uncertain, number: int, *, seed: int = 0, shared: float = 1.0) -> Floats:

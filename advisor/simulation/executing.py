@@ -34,10 +34,8 @@ def executed(
 ) -> Trace:
     """Return who runs what and when; parameters as `advisor.simulation.simulate`, `queue` being the policy's, empty.
 
-    Raises
-    ------
-    InvalidValue
-        When all processors are idle and the policy gives none of them a task though tasks are left, or times leave all bounds.
+    Raises InvalidValue when all processors are idle and the policy gives none of them a task though tasks are left, or times
+    leave all bounds.
     """
     bound = contention.bind(program.graph) if contention is not None else None
     run = _Run(program, cores, queue, lock, speeds)

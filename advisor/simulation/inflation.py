@@ -16,25 +16,14 @@ ACTIVE_MIN = 2  # different numbers of active cores, without which there is noth
 
 @dataclass(frozen=True, slots=True)
 class Inflation:
-    """A fitted bandwidth model.
+    """A fitted bandwidth model."""
 
-    Attributes
-    ----------
-    demand : float
-        Share of the machine's bandwidth that one running task uses, 0 to 1: from 1 / demand active cores on they slow each
-        other.
-    alone : float
-        Time of a run that nobody slows, in the unit of the observations.
-    error : float
-        Root mean square of the relative residuals: what the model misses.
-    flat_error : float
-        The same without any inflation: what the model is worth.
-    """
-
+    # share of the machine's bandwidth that one running task uses, 0 to 1: from 1 / demand active cores on they slow
+    # each other
     demand: float
-    alone: float
-    error: float
-    flat_error: float
+    alone: float  # time of a run that nobody slows, in the unit of the observations
+    error: float  # root mean square of the relative residuals: what the model misses
+    flat_error: float  # the same without any inflation: what the model is worth
 
     @property
     def system(self) -> Bandwidth:
@@ -49,6 +38,8 @@ class Inflation:
 def fit_bandwidth(active: ArrayLike, elapsed: ArrayLike, counts: ArrayLike | None = None) -> Inflation:
     """Return the demand that explains run times best, by least squares of their logarithms.
 
+    Raises InvalidValue for values outside of that; NotEnoughData for fewer than two different numbers of active cores.
+
     Parameters
     ----------
     active : array (n,)
@@ -57,13 +48,6 @@ def fit_bandwidth(active: ArrayLike, elapsed: ArrayLike, counts: ArrayLike | Non
         Times of like runs, positive.
     counts : array (n,), optional
         Runs that each stands for.
-
-    Raises
-    ------
-    InvalidValue
-        For values outside of that.
-    NotEnoughData
-        For fewer than two different numbers of active cores.
 
     Notes
     -----

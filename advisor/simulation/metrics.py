@@ -122,12 +122,8 @@ def running(execution: Execution) -> Steps:
 def processes_per_queue(execution: Execution, policy: object = None) -> Steps:
     """Return the mean number of active processes per active queue over time (paper 4, 5.3); 0 while nobody runs.
 
-    A task's queue is what the policy's division says (regions of `semi_static` and its kin), else the graph's column ``queue``.
-
-    Raises
-    ------
-    InvalidValue
-        Where neither says it.
+    A task's queue is what the policy's division says (regions of `semi_static` and its kin), else the graph's column
+    ``queue``. Raises InvalidValue where neither says it.
     """
     trace = traced(execution)
     chosen = policy_of(execution.policy) if policy is None else policy

@@ -77,12 +77,11 @@ class Ready:
     ----------
     key : callable
         Of a task, by the task and the number of those that came before it.
-    cores : int
     of : sequence of int, optional
         The list of each task. A process takes from its own.
     move : bool
-        Where a process's list is empty, it goes back to the one that it began with, else to the one with the fewest
-        processes (paper 4, 5.3).
+        Where a process's list is empty, it goes back to the one that it began with, else to the one with the
+        fewest processes (paper 4, 5.3).
     """
 
     def __init__(

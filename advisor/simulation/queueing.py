@@ -24,22 +24,14 @@ ITERATIONS_MAX = 10_000  # it needs tens to hundreds; near saturation its steps 
 
 @dataclass(frozen=True, slots=True)
 class Centre:
-    """One resource that requests visit.
+    """One resource that requests visit."""
 
-    Attributes
-    ----------
-    demand : float or str
-        Time of service that one request needs there, in the graph's unit; a string names the graph's column that has it.
-    kind : str
-        ``queue``: one server, requests wait for each other. ``delay``: no waiting. ``flow``: a flow-equivalent centre, whose
-        service is `rates[j - 1]` times as fast with j requests there as with one.
-    rates : tuple of float
-        Of a ``flow`` centre: rates[0] = 1; beyond the last one the rate stays.
-    """
-
+    # time of service that one request needs there, in the graph's unit; a string names the graph's column that has it
     demand: float | str
+    # `queue`: one server, requests wait for each other. `delay`: no waiting. `flow`: a flow-equivalent centre, whose
+    # service is `rates[j - 1]` times as fast with j requests there as with one.
     kind: Literal["queue", "delay", "flow"] = "queue"
-    rates: tuple[float, ...] = ()
+    rates: tuple[float, ...] = ()  # of a `flow` centre: rates[0] = 1; beyond the last one the rate stays
 
     def __post_init__(self) -> None:
         if self.kind not in ("queue", "delay", "flow"):
@@ -112,6 +104,8 @@ def bard_schweitzer(
 ) -> Floats:
     """Return the residence times (c, k) of several classes at each centre, approximately.
 
+    Raises NotEnoughData when the fixed point is not found within `ITERATIONS_MAX` steps.
+
     Parameters
     ----------
     demands : array (c, k)
@@ -122,11 +116,6 @@ def bard_schweitzer(
         N_c; a class may have none.
     delays : bool array (k,)
         Centres without waiting.
-
-    Raises
-    ------
-    NotEnoughData
-        When the fixed point is not found within `ITERATIONS_MAX` steps.
 
     Notes
     -----

@@ -28,42 +28,20 @@ PLAIN = ("makespan", "speedup", "efficiency", "bounds")  # metrics that need no 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An analysis to make.
+    """An analysis to make."""
 
-    Attributes
-    ----------
-    cores : sequence of int
-        Processors, one analysis each.
-    policies : sequence of str, Policy or function
-        One analysis for each, on each number of cores.
-    contention : mapping, optional
-        ``{"model": name, …}`` with the model's parameters, see `systems_of`; or a list of them, one of which may be a lock.
-    measured_alone : bool
-        As `advisor.simulation.simulate`.
-    speeds : sequence of float, optional
-        Of the processors; `cores` is then their number.
-    metrics : sequence of str
-        What to tell of each analysis: keys of `METRICS`.
-    seed : int
-        Of `work_stealing`.
-    burden_ns : float
-        Of `bounds`.
-    advise : bool
-        Say what would help, in words.
-    uncertain : Uncertain, optional
-        Intervals of the task times: each result then has ``makespan_low`` and ``makespan_high``, at their level, from `draws`
-        analyses with times drawn from them; `shared` as `advisor.simulation.ensembles.drawn` has it.
-    """
-
-    cores: Sequence[int] = (1,)
-    policies: Sequence[Any] = ("fifo",)
+    cores: Sequence[int] = (1,)  # processors, one analysis each
+    policies: Sequence[Any] = ("fifo",)  # one analysis for each, on each number of cores
+    # `{"model": name, …}` with the model's parameters, see `systems_of`; or a list of them, one of which may be a lock
     contention: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
-    measured_alone: bool = False
-    speeds: Sequence[float] | None = None
-    metrics: Sequence[str] = PLAIN
-    seed: int = 0
-    burden_ns: float = 0.0
-    advise: bool = False
+    measured_alone: bool = False  # as `advisor.simulation.simulate`
+    speeds: Sequence[float] | None = None  # of the processors; `cores` is then their number
+    metrics: Sequence[str] = PLAIN  # what to tell of each analysis: keys of `METRICS`
+    seed: int = 0  # of `work_stealing`
+    burden_ns: float = 0.0  # of `bounds`
+    advise: bool = False  # say what would help, in words
+    # intervals of the task times: each result then has `makespan_low` and `makespan_high`, at their level, from `draws`
+    # analyses with times drawn from them; `shared` as `advisor.simulation.ensembles.drawn` has it
     uncertain: Uncertain | None = None
     draws: int = DRAWS
     shared: float = 1.0

@@ -26,12 +26,8 @@ def systems_of(given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) ->
 
     ``{"model": "none"}``; ``{"model": "bandwidth", "demand"}``; ``{"model": "bus", "rate", "inv", "rwb", "cache", "cycle",
     …}``; ``{"model": "queueing", "rate", "method", "centres": [{"demand", "kind", "rates"}, …]}``; ``{"model": "lock",
-    "hold"}``; or a list with one model and one lock. A string for a number names a column of the graph.
-
-    Raises
-    ------
-    InvalidValue, UnknownKey
-        For a model or a key that is not one of these, and a key that is missing.
+    "hold"}``; or a list with one model and one lock. A string for a number names a column of the graph. Raises InvalidValue,
+    UnknownKey for a model or a key that is not one of these, and a key that is missing.
     """
     models = [given] if isinstance(given, Mapping) else list(given or ())
     system: System | None = None

@@ -43,21 +43,12 @@ class Queueing:
     """A closed queueing network: each running task sends `rate` requests per unit of its own time through the centres.
 
     One request resides R in the network of all running tasks, so D_i = r_i rate_i R, with think time 1 / rate.
-
-    Attributes
-    ----------
-    centres : sequence of Centre
-        What requests visit, one after the other.
-    rate : float or str
-        Requests of a running task per unit of its computing; a string names a column.
-    method : str
-        ``exact``: one class with the averages of the running tasks, weighted by their rates (paper 4, 3.3).
-        ``bard_schweitzer``:
-        a class for each kind of task, approximate.
     """
 
-    centres: Sequence[Centre]
-    rate: Number = 1.0
+    centres: Sequence[Centre]  # what requests visit, one after the other
+    rate: Number = 1.0  # requests of a running task per unit of its computing; a string names a column
+    # `exact`: one class with the averages of the running tasks, weighted by their rates (paper 4, 3.3).
+    # `bard_schweitzer`: a class for each kind of task, approximate.
     method: str = "exact"
     name: str = "queueing"
 
@@ -147,20 +138,15 @@ class Bus:
     M/M/outstanding//n queue (a flow-equivalent delay), whose service is the residence of a read after its request at population
     n - 1, and whose think time is the rest of the cycle. Solved exactly, population by population. Read and write times are the
     8 cycles of the paper's round trip, 3 of them on the bus.
-
-    Attributes
-    ----------
-    rate, inv, rwb, cache : float or str
-        The four inputs: requests per unit of a task's computing, and the shares above; a string names a column.
-    cycle : float
-        Of the bus, in the graph's unit.
     """
 
+    # rate, inv, rwb, cache: the four inputs: requests per unit of a task's computing, and the shares above; a string
+    # names a column
     rate: Number
     inv: Number = 0.0
     rwb: Number = 0.0
     cache: Number = 0.0
-    cycle: float = 1e-7
+    cycle: float = 1e-7  # of the bus, in the graph's unit
     t_inv: float = 1.0
     t_request: float = 1.0
     t_response: float = 2.0

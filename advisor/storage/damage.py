@@ -11,21 +11,11 @@ NAMED_MAX = 8  # components named in the message itself; the error carries them 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What cannot be trusted any more.
+    """What cannot be trusted any more."""
 
-    Attributes
-    ----------
-    components : tuple of str
-        Components whose learned state is lost; they keep their slots and start anew.
-    producers : int
-        Producers whose number is lost; they meet a service that is behind them.
-    parts : tuple of str
-        Each damaged part, in words, e.g. ``page 3 of table base``.
-    """
-
-    components: tuple[str, ...] = ()
-    producers: int = 0
-    parts: tuple[str, ...] = ()
+    components: tuple[str, ...] = ()  # components whose learned state is lost; they keep their slots and start anew
+    producers: int = 0  # producers whose number is lost; they meet a service that is behind them
+    parts: tuple[str, ...] = ()  # each damaged part, in words, e.g. `page 3 of table base`.
 
     def __bool__(self) -> bool:
         return bool(self.parts)

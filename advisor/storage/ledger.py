@@ -68,32 +68,21 @@ class JournalBooks:
 
 @dataclass(slots=True)
 class Ledger:
-    """Checksums of one table's rows.
+    """Checksums of one table's rows."""
 
-    Attributes
-    ----------
-    number, layout, words
-        The table's id in the file, the fingerprint of its words, and words a slot.
-    page_sums : int64 array (k,)
-        Stamp and checksum of each whole page, ABSENT where there is none.
-    slot_sums : uint64 array (k, 64)
-        Stamps and checksums of the single slots that override a page, 0 where none does.
-    overridden : bool array (k, 64)
-    page_second, slot_second : bool arrays (k,), (k, 64)
-        Which of its two places each stands in: found when it is read, not written.
-    sum : int
-        Checksum of the ledger itself, as it was last written.
-    """
-
+    # number, layout, words: the table's id in the file, the fingerprint of its words, and words a slot
     number: int
     layout: str
     words: int
-    page_sums: NDArray[np.int64]
+    page_sums: NDArray[np.int64]  # int64 array (k,): stamp and checksum of each whole page, ABSENT where there is none
+    # uint64 array (k, 64): stamps and checksums of the single slots that override a page, 0 where none does
     slot_sums: NDArray[np.uint64]
-    overridden: NDArray[np.bool_]
+    overridden: NDArray[np.bool_]  # bool array (k, 64)
+    # page_second, slot_second: bool arrays (k,), (k, 64): which of its two places each stands in: found when it is
+    # read, not written
     page_second: NDArray[np.bool_]
     slot_second: NDArray[np.bool_]
-    sum: int = ABSENT
+    sum: int = ABSENT  # checksum of the ledger itself, as it was last written
 
     @classmethod
     def new(cls, number: int, layout: str, words: int) -> Ledger:

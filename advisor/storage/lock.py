@@ -23,23 +23,15 @@ class StateLock:
 
     It is taken on a descriptor that is opened before SQLite's and closed after them. While a process has a file open by
     SQLite it must close no other descriptor of it: POSIX then drops all locks that the process has on it.
-
-    Attributes
-    ----------
-    path : Path
-        The file's own name, behind all symbolic links: what lies beside the state lies beside this.
     """
 
     def __init__(self, path: Path) -> None:
         """Take the lock; make an empty file where there is none.
 
-        Raises
-        ------
-        StateLocked
-            When a service has the file open, by whatever name.
-        StorageFailed
-            When the file cannot be opened or locked, or what lies beside it is not a plain file of its owner.
+        Raises StateLocked when a service has the file open, by whatever name; StorageFailed when the file cannot be opened or
+        locked, or what lies beside it is not a plain file of its owner.
         """
+        # the file's own name, behind all symbolic links: what lies beside the state lies beside this
         self.path = path.resolve()
         self._given = path
         self._descriptors: list[int] = []
@@ -84,12 +76,7 @@ class StateLock:
         _held[found.st_dev, found.st_ino] = descriptor
 
     def replaced_by(self, fresh: Path) -> None:
-        """Lock a new file, too, that takes the state's name now.
-
-        Raises
-        ------
-        StorageFailed
-        """
+        """Lock a new file, too, that takes the state's name now; raises StorageFailed."""
         self._lock(fresh)
         os.replace(fresh, self.path)
         self.watch(self._given)
@@ -101,10 +88,7 @@ class StateLock:
     def look(self) -> None:
         """See that all watched files are still what their names stand for. Cost: some microseconds.
 
-        Raises
-        ------
-        StorageFailed
-            When one was deleted, renamed or replaced: what is written now would not be found by a restart.
+        Raises StorageFailed when one was deleted, renamed or replaced: what is written now would not be found by a restart.
         """
         for path, known in self._watched.items():
             try:
@@ -132,10 +116,7 @@ class StateLock:
 def file_of(path: Path) -> str:
     """Return what tells this file from a copy of it: its inode, and its generation where the file system gives one.
 
-    Raises
-    ------
-    StorageFailed
-        When it cannot be opened.
+    Raises StorageFailed when it cannot be opened.
     """
     generation = array.array("l", [0])
     try:

@@ -24,13 +24,7 @@ class Opened:
 
 
 def read(path: Path) -> Opened:
-    """Open a state only to read it.
-
-    Raises
-    ------
-    StateDamaged, StateTooNew, StorageFailed
-        As `Store.open`.
-    """
+    """Open a state only to read it; raises StateDamaged, StateTooNew, StorageFailed as `Store.open`."""
     said = testimony(path)  # before the state: a service that commits meanwhile is ahead of what was read
     if not path.exists() or not path.stat().st_size:
         _refuse_unless(mend=False, damage=_unseen(said))
@@ -61,12 +55,8 @@ def _readable(path: Path, said: Testimony | None, found: int, contents: Contents
 def read_to_write(lock: StateLock, *, mend: bool) -> Opened:
     """Open a state that is locked; an older one is upgraded, a new one made, both without a witness still.
 
-    Raises
-    ------
-    StateDamaged
-        When something is damaged or missing, and it is not to be mended: nothing is changed then, the log stays.
-    StateTooNew, StorageFailed
-        As `Store.open`.
+    Raises StateDamaged when something is damaged or missing, and it is not to be mended: nothing is changed then, the log
+    stays; StateTooNew, StorageFailed as `Store.open`.
     """
     path, said = lock.path, testimony(lock.path)
     rescued: tuple[str, ...] = ()

@@ -77,12 +77,8 @@ def producer_checksum(name: bytes, incarnation: bytes, sequence: int) -> int:
 def read(connection: sqlite3.Connection, *, check_structure: bool) -> Contents:
     """Return all that the file holds, in one read transaction.
 
-    Raises
-    ------
-    StateDamaged
-        When the structure itself or the root row is damaged: the rescue is `salvage`'s.
-    sqlite3.Error
-        When SQLite cannot read it.
+    Raises StateDamaged when the structure itself or the root row is damaged: the rescue is `salvage`'s; sqlite3.Error when
+    SQLite cannot read it.
     """
     connection.execute("BEGIN")
     try:

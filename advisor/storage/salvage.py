@@ -49,19 +49,14 @@ def set_aside(connection: sqlite3.Connection, rows: tuple[Quarantined, ...]) -> 
 def rebuild(lock: StateLock) -> tuple[str, ...]:
     """Make a new state file of the rows that can still be read; the damaged one is kept beside it, whole.
 
-    Rows move as they are, with their checksums: whether they are good, and what is missing, is for `reading` to say.
+    Rows move as they are, with their checksums: whether they are good, and what is missing, is for `reading` to say. Raises
+    StateDamaged when the root row cannot be read: then nothing is known of what the file should hold, and it stays as it is;
+    StorageFailed when the copy or the new file cannot be written.
 
     Returns
     -------
     tuple of str
         What was done, in words.
-
-    Raises
-    ------
-    StateDamaged
-        When the root row cannot be read: then nothing is known of what the file should hold, and it stays as it is.
-    StorageFailed
-        When the copy or the new file cannot be written.
     """
     path = lock.path
     try:

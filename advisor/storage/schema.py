@@ -118,14 +118,7 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     """Open a file that is there; calls from one thread at a time.
 
     A connection that only reads changes nothing: it leaves a log as it is, which the last one that may write copies into the
-    file and removes.
-
-    Raises
-    ------
-    StorageFailed
-        When it cannot be opened or read.
-    StateDamaged
-        When it is no database.
+    file and removes. Raises StorageFailed when it cannot be opened or read; StateDamaged when it is no database.
     """
     mode = "ro" if read_only else "rw"
     try:
@@ -169,12 +162,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 def format_of(connection: sqlite3.Connection, path: Path) -> int:
     """Return the format of a state file, 0 where it is empty.
 
-    Raises
-    ------
-    StateDamaged
-        When it is no state file.
-    StateTooNew
-        When a later version wrote it.
+    Raises StateDamaged when it is no state file; StateTooNew when a later version wrote it.
     """
     if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
         return 0

@@ -39,19 +39,12 @@ _Written = tuple[dict[str, Ledger], NDArray[np.int64]]  # what the books say of 
 
 @dataclass(slots=True)
 class _Checkpoint:
-    """Pages on their way into the file, commit by commit, beside those that the state stands on.
-
-    Attributes
-    ----------
-    before : JournalBooks
-        The entries that the pages have in them.
-    steps : generator of int
-        Writes the next of them, and says how many bytes; at the end the books' tables and names.
-    """
+    """Pages on their way into the file, commit by commit, beside those that the state stands on."""
 
     snapshot: Snapshot
-    before: JournalBooks
+    before: JournalBooks  # the entries that the pages have in them
     stamp: int
+    # writes the next of them, and says how many bytes; at the end the books' tables and names
     steps: Generator[int, None, _Written]
 
 
@@ -59,18 +52,12 @@ class Store:
     """The state file of one service, or a reader of it.
 
     Calls come from one thread at a time, whichever. Opened by `Store.open`, closed by `close` or a ``with`` block.
-
-    Attributes
-    ----------
-    damage : Damage
-        What was lost, where a start was told to do without it.
-    copied : bool
-        The file is a copy without a witness: what was committed after the copy was made is not in it.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, contents: Contents) -> None:
         self.path = path
-        self.damage = contents.damage
+        self.damage = contents.damage  # what was lost, where a start was told to do without it
+        # the file is a copy without a witness: what was committed after the copy was made is not in it
         self.copied = contents.copied
         self._connection = connection
         self._lock: StateLock | None = None
@@ -104,6 +91,10 @@ class Store:
     ) -> Store:
         """Open the file, made with its folder where there is none, and check every bit ever committed. Cost O(bytes).
 
+        Raises StateLocked when another service has the file open, by whatever name; StateDamaged when a checksum does not
+        match: it names the components; when commits are missing: it says how many; StateTooNew when a later version wrote it;
+        StorageFailed when it cannot be opened, made or read.
+
         Parameters
         ----------
         path
@@ -111,19 +102,8 @@ class Store:
         read_only
             Read a consistent state, also beside a running service; nothing is locked, upgraded or mended.
         accept_damage
-            Put what is damaged aside, in the file's table ``quarantine``, and go on without it, and without what the
-            witness has seen and the file lacks; `damage` says what was lost.
-
-        Raises
-        ------
-        StateLocked
-            When another service has the file open, by whatever name.
-        StateDamaged
-            When a checksum does not match: it names the components; when commits are missing: it says how many.
-        StateTooNew
-            When a later version wrote it.
-        StorageFailed
-            When it cannot be opened, made or read.
+            Put what is damaged aside, in the file's table ``quarantine``, and go on without it, and without what
+            the witness has seen and the file lacks; `damage` says what was lost.
         """
         path = Path(path)
         if read_only:
@@ -220,15 +200,9 @@ class Store:
     def commit(self, snapshot: Snapshot) -> None:
         """Write what changed, durably, in one transaction; the journal begins anew. Cost O(changed).
 
-        Not while a checkpoint is under way, see `give_up`.
-
-        Raises
-        ------
-        StorageFailed
-            When it cannot be written; the file then holds what it held, and the same snapshot may be tried again. Or,
-            `commits` having grown, when it was written and must not be acknowledged, see `seal`.
-        Mismatch
-            When the snapshot has another layout of a table without all its pages.
+        Not while a checkpoint is under way, see `give_up`. Raises StorageFailed when it cannot be written; the file then
+        holds what it held, and the same snapshot may be tried again. Or, `commits` having grown, when it was written and must
+        not be acknowledged, see `seal`; Mismatch when the snapshot has another layout of a table without all its pages.
         """
         assert self._checkpoint is None
         self._transaction(lambda: self._write(snapshot))
@@ -236,19 +210,16 @@ class Store:
     def append(self, entry: Entry, checkpoint: Snapshot | None = None) -> None:
         """Write what has happened, durably, in one transaction. Cost O(rows of the entry), and a step of a checkpoint.
 
+        Raises StorageFailed as `commit`; the checkpoint is given up then.
+
         Parameters
         ----------
         entry
             What has happened.
         checkpoint
-            All that changed since the last snapshot, taken right behind the entry: its pages are written from now on, a
-            step with each entry, beside those that the state stands on. With the last of them the state stands on the new
-            ones, and the journal begins behind them.
-
-        Raises
-        ------
-        StorageFailed
-            As `commit`; the checkpoint is given up then.
+            All that changed since the last snapshot, taken right behind the entry: its pages are written from now
+            on, a step with each entry, beside those that the state stands on. With the last of them the state
+            stands on the new ones, and the journal begins behind them.
         """
         data = b"" if entry.empty else entry.encode()
         self._transaction(lambda: self._append(data, checkpoint))
@@ -293,10 +264,7 @@ class Store:
     def seal(self) -> None:
         """Let the witness see the last commit, and see that its files are what a restart would find; see `witness`, `lock`.
 
-        Raises
-        ------
-        StorageFailed
-            When one of them fails: nothing may be acknowledged until this succeeds.
+        Raises StorageFailed when one of them fails: nothing may be acknowledged until this succeeds.
         """
         cast("Witness", self._witness).put(self._books.commit)
         self.look()

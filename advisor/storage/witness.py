@@ -30,24 +30,12 @@ NO_DIGEST = bytes(DIGEST_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit, as the state's root row and the witness both tell it.
+    """One commit, as the state's root row and the witness both tell it."""
 
-    Attributes
-    ----------
-    identity : bytes
-        16 random bytes of this state; a copy that goes on by itself takes others.
-    number : int
-        Commits since the state has a witness; 0 before the first.
-    digest : bytes
-        Of its root row.
-    length : int
-        Bytes of the journal's entries.
-    """
-
-    identity: bytes
-    number: int = 0
-    digest: bytes = NO_DIGEST
-    length: int = 0
+    identity: bytes  # 16 random bytes of this state; a copy that goes on by itself takes others
+    number: int = 0  # commits since the state has a witness; 0 before the first
+    digest: bytes = NO_DIGEST  # of its root row
+    length: int = 0  # bytes of the journal's entries
 
     def encode(self) -> bytes:
         data = RECORD.pack(MAGIC, self.identity, self.number, self.digest, self.length)
@@ -81,12 +69,7 @@ class Witness:
 
     @classmethod
     def make(cls, state: Path, commit: Commit) -> Witness:
-        """Make it anew, whatever was there; it has seen this commit.
-
-        Raises
-        ------
-        StorageFailed
-        """
+        """Make it anew, whatever was there; it has seen this commit; raises StorageFailed."""
         path = beside(state)
         fresh = path.with_name(path.name + ".new")
         found: Witness | None = None
@@ -105,12 +88,7 @@ class Witness:
 
     @classmethod
     def open(cls, state: Path) -> Witness:
-        """Open the one that is there.
-
-        Raises
-        ------
-        StorageFailed
-        """
+        """Open the one that is there; raises StorageFailed."""
         path = beside(state)
         try:
             return cls(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW))
@@ -123,12 +101,7 @@ class Witness:
         self.put(commit, other=1)
 
     def put(self, commit: Commit, *, other: int = 0) -> None:
-        """Write and sync one record: some 90 microseconds, 30 of them of the processor.
-
-        Raises
-        ------
-        StorageFailed
-        """
+        """Write and sync one record: some 90 microseconds, 30 of them of the processor; raises StorageFailed."""
         try:
             os.pwrite(self._descriptor, commit.encode(), (commit.number + other) % RECORDS * SECTOR)
             os.fdatasync(self._descriptor)
@@ -150,10 +123,7 @@ def beside(state: Path) -> Path:
 def testimony(state: Path) -> Testimony | None:
     """Return what the witness beside a state says; None where there is none.
 
-    Raises
-    ------
-    StorageFailed
-        When it cannot be read.
+    Raises StorageFailed when it cannot be read.
     """
     path = beside(state)
     try:

@@ -10,18 +10,23 @@ import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from advisor.cluster.lanes import Answer, Gone, Handle, Item, Lane
-from advisor.cluster.layout import Layout, Move, moves
+from advisor.cluster.layout import Layout, Move, bucket_of_producer, moves
 from advisor.cluster.routing import Piece, Router, joined
 from advisor.cluster.spares import Runtime, Spares
 from advisor.domain.limits import SHARDS_MAX
+from advisor.domain.task_events import TaskEvents
+from advisor.engine.events import Profiled
 from advisor.engine.exactly_once import Producer
-from advisor.errors import InvalidValue
+from advisor.errors import InvalidValue, from_dict
 from advisor.service.logs import event
 
+Work = dict[int, tuple[Any, ...]]  # events by shard
+Works = Sequence[Work]  # one after the other
 CLOSE_S = 5.0  # that shards are waited for at the end: a process that is gone half may never answer
 
 
@@ -53,6 +58,7 @@ class Fleet:
         self._clock = clock
         self._held: deque[Callable[[], None]] | None = None  # while buckets move: what is to be sent then
         self._moving = asyncio.Lock()
+        self._unnumbered = asyncio.Lock()  # task events without a number: what ends in them depends on those before
         self.layout = Layout.load(self._folders) or Layout.even(shards)
         self.router = Router(self.layout)
         self.lanes: list[Lane] = []
@@ -181,39 +187,71 @@ class Fleet:
                 Item(key, sequence, piece.events, rows, lambda answer, piece=piece: one(piece, answer))
             )
 
-    def apply(
-        self, name: str, key: Producer | None, sequence: int | None, what: Any, done: Callable[[Answer], object]
-    ) -> None:  # fmt: skip
-        """Have an event happen at the shard of a name, and then its number taken by the others; as `send`.
+    async def apply(self, bucket: int, key: Producer | None, sequence: int | None, what: Any) -> Answer:
+        """Have an event happen at the shard of a bucket, and then its number taken by the others; raises what is wrong with it.
 
-        An error takes no number anywhere. Nothing else of the producer may be sent until `done`.
+        An error takes no number anywhere. Nothing else of the producer may be sent meanwhile.
+        """
+        return await self._in_turn(key, sequence, bucket, lambda home: ({home: (what,)}, self._others(key, home)))
+
+    def _others(self, key: Producer | None, home: int) -> Work:
+        return {} if key is None else {lane.number: () for lane in self.lanes if lane.number != home}
+
+    async def fold_events(self, key: Producer | None, sequence: int | None, events: TaskEvents) -> Answer:
+        """Have task events folded into the profile of their producer's run, and what ended learned where its types are.
+
+        The shards of the types are told first: what ended follows from the profile and the batch alone, so a batch that was
+        cut off gives the same again, and the profile's shard takes the number last. Otherwise as `apply`.
         """
 
-        def begin() -> None:
-            home = self.layout.shard_of(name)
+        def works(home: int) -> Works:
+            of = dict[int, set[str]]()
+            for name in () if ended is None else ended.types:
+                of.setdefault(self.layout.shard_of(name), set()).add(name)
+            learned: Work = {} if ended is None else {number: (ended.of(types),) for number, types in of.items()}
+            own = Profiled(events), *learned.pop(home, ())
+            return self._others(key, home) | learned, {home: own}
 
-            def at_home(answer: Answer) -> None:
-                others = [lane for lane in self.lanes if lane.number != home]
-                if "error" in answer or key is None or not others:
-                    if "error" not in answer:
-                        self._acknowledge(key, sequence)
-                    done(answer)
-                    return
-                left = len(others)
+        async with self._unnumbered if key is None else contextlib.nullcontext():
+            bucket = bucket_of_producer("" if key is None else key[0])
+            ended = await self.lanes[self.layout.owner[bucket]].ask("foretold", key, sequence, events)
+            return await self._in_turn(key, sequence, bucket, works)
 
-                def one(_: Answer) -> None:
-                    nonlocal left
-                    left -= 1
-                    if not left:
-                        self._acknowledge(key, sequence)
-                        done(answer)
+    async def _in_turn(
+        self, key: Producer | None, sequence: int | None, bucket: int, works: Callable[[int], Works]
+    ) -> Answer:  # fmt: skip
+        """Have events happen at some shards, then at others; return the answer of that of a bucket; raises what is wrong."""
+        told: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
-                for lane in others:
-                    lane.put(Item(key, sequence, (), 0, one))
+        def end(answer: Answer) -> None:
+            if "error" not in answer:
+                self._acknowledge(key, sequence)
+            if not told.done():  # nobody waits any more
+                told.set_result(answer)
 
-            self.lanes[home].put(Item(key, sequence, (what,), 1, at_home))
+        def begin(answer: Answer, left: Works) -> None:
+            if not left:
+                end(answer)
+                return
+            now, *later = left
+            answers: dict[int, Answer] = {}
 
-        self._whenever(begin)
+            def one(number: int, found: Answer) -> None:
+                answers[number] = found
+                if len(answers) == len(now):
+                    wrong = next((each for each in answers.values() if "error" in each), None)
+                    end(wrong) if wrong else begin(answers.get(self.layout.owner[bucket], answer), later)
+
+            for number, events in now.items():
+                self.lanes[number].put(Item(key, sequence, events, len(events), partial(one, number)))
+            if not now:
+                begin(answer, later)
+
+        self._whenever(lambda: begin({}, works(self.layout.owner[bucket])))
+        answer = await told
+        if "error" in answer:
+            raise from_dict(answer["error"])
+        return answer
 
     def tell(self, what: str, key: Producer, number: int | None = None) -> None:
         """Have every shard forget a producer (``evict``), or go on from a number (``resume``)."""
@@ -259,6 +297,10 @@ class Fleet:
     def lane_of(self, name: str) -> Lane:
         """Return the lane to the shard of a name; raises InvalidValue."""
         return self.lanes[self.layout.shard_of(name)]
+
+    def lane_of_producer(self, name: str) -> Lane:
+        """Return the lane to the shard that has the profiles of a producer's runs; raises InvalidValue."""
+        return self.lanes[self.layout.owner[bucket_of_producer(name)]]
 
     def totals(self) -> Counter[str]:
         """Return the exact counters of all shards together, those that are no more among them, as they last told them."""

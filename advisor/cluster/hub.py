@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
+from operator import itemgetter
 from typing import Any, cast
 
 import anyio
@@ -15,7 +16,8 @@ from advisor.cluster.fleet import Fleet
 from advisor.cluster.learning import ClusterLearning
 from advisor.engine import Engine
 from advisor.engine.exactly_once import Producer, ProducerLedger
-from advisor.errors import AdvisorError, InvalidValue, Unavailable, Unsupported
+from advisor.engine.report import fate
+from advisor.errors import AdvisorError, InvalidValue, TooLarge, Unavailable
 from advisor.protocol import verbs as m
 from advisor.protocol.connection import Request
 from advisor.service import questions
@@ -26,6 +28,8 @@ from advisor.service.heavy import Heavy
 from advisor.service.hub import Held, Hub
 from advisor.service.measures import Measures
 from advisor.service.producers import Producers
+
+GATHERED_AT_ONCE = 1_000  # components, some 5 MB
 
 
 class Acknowledging:
@@ -118,9 +122,11 @@ class ClusterHub(Hub):
         self.gathered = Gathered(fleet, self.copies)
         self.planner.tables_of = self.gathered.tables_of
         self.learning.begin(fleet, self.copies)
+        self._runs: list[dict[str, Any]] = []
+        self._follow_all: set[int] = set()  # connections that watch the curves of all components
         committer.work = self._refresh
         self._verbs |= {
-            "profile": self.learning.no_profile,
+            "profile": lambda c, params, msgid: self.background.later("profile", c, msgid, self._profiled, params),
             "curves": self._curves_of(self._verbs["curves"]),
             "export": self._export,
         }
@@ -158,6 +164,9 @@ class ClusterHub(Hub):
     async def _ask(self, connection: Connection, request: Request, wait: Callable[[], Any]) -> None:
         try:
             await wait()
+        except TooLarge as error:
+            connection.answer(request.msgid, error)
+            return
         except AdvisorError:
             pass  # the question itself says what is missing
         except Exception as error:
@@ -172,7 +181,7 @@ class ClusterHub(Hub):
         """Return what a question about components waits for; None: nothing."""
         given = getattr(params, "component", None) or getattr(params, "components", None)
         if given is None:
-            raise Unsupported("all curves at once are told by no front", field="components", hint="name the components")
+            return self._gather_all
         names = self.copies.due([given] if isinstance(given, str) else given, fresh=getattr(params, "fresh", False))
         return partial(self.copies.gather, names) if names else None
 
@@ -204,21 +213,65 @@ class ClusterHub(Hub):
         if due:
             await self.copies.gather(due)
 
-    @staticmethod
-    def _curves_of(answer: Handler) -> Handler:
+    async def _profiled(self, params: m.Profile) -> dict[str, Any]:
+        asked, producer = params.given(), params.producer
+        if producer is not None:
+            try:
+                return await self.fleet.lane_of_producer(producer).ask("profile", asked)
+            except InvalidValue:
+                if params.incarnation is not None:
+                    raise
+        runs = [run for told in await self.fleet.each("profile", asked | {"producer": None}) for run in told["runs"]]
+        if producer is not None:
+            known = ", ".join(sorted({run["producer"] for run in runs}))
+            raise InvalidValue("producer", producer, f"one that sent task events: {known or 'none did yet'}")
+        return {"runs": runs}
+
+    def profiles_held(self) -> Mapping[str, int]:
+        """As `Hub.profiles_held`, of all shards together."""
+        found = Counter(super().profiles_held())
+        for lane in self.fleet.lanes:
+            found.update(lane.told.get("profiles", {}))
+        return found
+
+    def profiles_told(self) -> list[dict[str, Any]]:
+        """As `Hub.profiles_told`, shard by shard; as of the last time that copies were brought up to date."""
+        return self._runs
+
+    async def profile(self, producer: str, incarnation: bytes | None) -> tuple[dict[str, Any], bytes]:
+        """As `Hub.profile`, of the shard of its producer."""
+        return await self.fleet.lane_of_producer(producer).ask("profiler", producer, incarnation)
+
+    async def _gather_all(self) -> None:
+        """Have a copy of every component; raises TooLarge where these are more than a front holds."""
+        names = [name for told in await self.fleet.each("names") for name in told]
+        if len(names) > self.config.components_max:
+            raise TooLarge("components", len(names), self.config.components_max, "name them, or raise components_max")
+        due = self.copies.due(names)
+        for start in range(0, len(due), GATHERED_AT_ONCE):
+            await self.copies.gather(due[start : start + GATHERED_AT_ONCE])
+
+    def _curves_of(self, answer: Handler) -> Handler:
         def curves(connection: Connection, params: m.Curves, msgid: int | None) -> Any:
-            if params.components is None:
-                raise Unsupported(
-                    "the curves of all components are in no one place", field="components", hint="name them"
-                )
+            if params.watch is not None:  # instead of what was watched before
+                self._follow_all.discard(connection.number)
+            if params.watch and params.components is None:
+                self._follow_all.add(connection.number)
             return answer(connection, params, msgid)
 
         return curves
 
     async def _refresh(self) -> None:
         """Bring copies up to date, and those who follow them."""
-        if await self.copies.refresh():
+        self._follow_all &= self.connections.keys()
+        if self._follow_all:
+            await self._gather_all()
+        if await self.copies.refresh() or self._follow_all:
             self.subscriptions.stir()
+        if self.learning.profiled:
+            self.learning.profiled = False
+            asked = {"producer": None, "incarnation": None, "nodes": False, "diagnosis": False}
+            self._runs = [run for told in await self.fleet.each("profile", asked) for run in told["runs"]]
         self.learning.count()
 
     def _export(self, connection: Connection, params: m.Export, msgid: int | None) -> dict[str, Any] | None:
@@ -245,33 +298,41 @@ class ClusterHub(Hub):
 
     async def _status_of_all(self, params: m.Status) -> dict[str, Any]:
         """Return the status of all shards together; components in the order of their shards, and there as `status` has them."""
-        offset, limit = params.offset, params.limit
-        told: list[Any] = []
-        answer: dict[str, Any] = {}
-        known = 0
+        offset, limit, known = params.offset, params.limit, 0
+        told: list[dict[str, Any]] = []
         named = None if isinstance(params.components, bool) else list(params.components)
         for lane in list(self.fleet.lanes):
             if named is not None:
                 own = [name for name in named if self.fleet.lane_of(name) is lane]
-                answer = await lane.ask("status", own, 0, limit)
-                told += answer["components"]
-                known += answer["components_known"]
-                continue
-            answer = await lane.ask("status", bool(params.components), max(offset - known, 0), limit - len(told))
-            known += answer["components_known"]
-            told += answer["components"]
-        if named is not None:
-            told = told[offset : offset + limit]
+                told.append(await lane.ask("status", own, 0, limit))
+            else:
+                there = sum(len(each["components"]) for each in told)
+                told.append(await lane.ask("status", bool(params.components), max(offset - known, 0), limit - there))
+            known += told[-1]["components_known"]
+        every = [entry for each in told for entry in each["components"]]
         self.learning.count()
-        totals = dict(self.engine.totals)
-        return answer | {
-            "components_known": known, "components": told, "offset": offset, "totals": totals, "service": self.health(),
+        held = self.held()
+        scored = sum(each["predictions_scored"] for each in told)
+        error = sum(each["predictions_scored"] * (each["prediction_error"] or 0.0) for each in told)
+        kinds = {"programs": "program", "task_types": "task_type"}
+        return {
+            **told[0], "totals": dict(self.engine.totals), "components_known": known,
+            "components_max": held.components_max, "state_bytes": held.state_bytes,
+            "model_memory_bytes": held.model_bytes_max, "model_memory_used_bytes": held.model_bytes,
+            **fate(**cast("Any", held.ledger)),
+            "prediction_error": error / scored if scored else None, "predictions_scored": scored,
+            **{
+                kind: sorted((entry for each in told for entry in each[kind]), key=itemgetter(key))
+                for kind, key in kinds.items()
+            },
+            "offset": offset, "components": every if named is None else every[offset : offset + limit],
+            "service": self.health(),
         }  # fmt: skip
 
     def held(self) -> Held:
         """As `Hub.held`, of all shards together: what the front has are copies."""
         fleet = self.fleet
-        ledger = dict.fromkeys(super().held().ledger, 0.0)
+        ledger: dict[str, float] = dict.fromkeys(super().held().ledger, 0)
         for lane in fleet.lanes:
             for name, value in lane.told.get("ledger", {}).items():
                 ledger[name] += value

@@ -17,6 +17,7 @@ import numpy as np
 
 from advisor.cluster.routing import Numbered
 from advisor.domain.observations import Columns
+from advisor.engine.events import Ended
 from advisor.engine.exactly_once import Producer
 from advisor.errors import AdvisorError, StorageFailed, Unavailable
 from advisor.service.logs import event
@@ -172,8 +173,11 @@ class Lane:
 
     def _count(self, item: Item) -> None:
         for each in item.events:
-            if isinstance(each, Columns) and len(each):
-                found = np.bincount(each.index, minlength=len(self.acknowledged))
+            if isinstance(each, (Columns, Ended)) and len(each):
+                numbers = each.index
+                if isinstance(each, Ended):
+                    numbers = np.array([self._numbered.number(name, True) for name in each.types])[numbers]
+                found = np.bincount(numbers, minlength=len(self.acknowledged))
                 found[: len(self.acknowledged)] += self.acknowledged
                 self.acknowledged = found
 

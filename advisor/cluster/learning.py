@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from typing import Any, cast
 
 import anyio
@@ -13,13 +12,16 @@ import anyio
 from advisor.cluster.copies import Copies
 from advisor.cluster.fleet import Fleet
 from advisor.cluster.lanes import Answer
+from advisor.cluster.layout import bucket_of_producer
 from advisor.domain import limits
+from advisor.domain.buckets import bucket_of
 from advisor.domain.observations import Columns
+from advisor.domain.task_events import TaskEvents
 from advisor.engine.engine import KINDS, NOTHING
 from advisor.engine.events import DefineNetwork, Event, ForgetProfile, ForgetProgram, ObserveRun
 from advisor.engine.exactly_once import Producer
 from advisor.engine.flows import name_of
-from advisor.errors import Unsupported, from_dict
+from advisor.errors import AdvisorError, from_dict
 from advisor.protocol import verbs as m
 from advisor.protocol.rows import columns_of_rows
 from advisor.service import questions
@@ -29,7 +31,6 @@ from advisor.service.learning import Learning
 
 WAITING_ROWS_MAX = 2_000_000  # that are not acknowledged, at some 60 bytes: beyond, who sends waits
 OWN_COUNTS = ("batches_replayed", "gaps", "producers_resumed")  # each shard sees all batches, the front once
-ALONE = "a service of one process does it: advisor serve without --engine"
 
 
 class ClusterLearning(Learning):
@@ -39,6 +40,7 @@ class ClusterLearning(Learning):
         """Send it to these."""
         self.fleet, self.copies = fleet, copies
         self.counted: Counter[str] = Counter()
+        self.profiled = True  # profiles have changed since somebody looked
         self._defining = anyio.Lock()
         self._slow: deque[Connection] = deque()  # who waits until less is unacknowledged
         # Batches that came again while they were on their way.
@@ -147,9 +149,6 @@ class ClusterLearning(Learning):
 
     # -- runs, and what is changed by hand --------------------------------------------------------------------------------
 
-    def no_profile(self, *_: Any) -> None:
-        raise Unsupported("a service on Ray has no profiles", field="method", value="profile", hint=ALONE)
-
     def _apply(
         self,
         connection: Connection,
@@ -158,33 +157,56 @@ class ClusterLearning(Learning):
         read: Callable[[], Event],
         applied: Event | None = None,
     ) -> dict[str, Any] | None:
-        if isinstance(params, m.TaskEvents):
-            raise Unsupported("a service on Ray learns no task events", field="method", value="task_events", hint=ALONE)
         key: Producer | None = None if params.sequence is None else (params.producer, params.incarnation)
-        sequence = cast("int", params.sequence)
-        event = read()
-        if isinstance(event, ForgetProfile) or (isinstance(event, ObserveRun) and event.run.get("profile")):
-            self.no_profile()
-        if key is None:
+        sequence = cast("int | None", params.sequence)
+        known = False
+        if key is None or sequence is None:
             self._refuse_while_storage_fails()
-        elif self._known(connection, key, sequence):
-            return self._replayed(connection, msgid, key, sequence, KINDS[type(event)].again(event))
         else:
-            self.engine.ledger.replays(key, sequence)
-        program = isinstance(event, (ObserveRun, ForgetProgram))
-        name = cast("Any", event).program if program else cast("Any", event).component
-        self.folding.takes(connection, key, 0)
-
-        def done(answer: Answer) -> None:
-            if "error" not in answer:
-                if key is not None:
-                    self.engine.advance(key, sequence)
-                self.copies.forget(name)
-            self.folding.ended(connection, key, 0)
-            self._done(connection, msgid, key, answer)
-
-        self.fleet.apply(name, key, None if key is None else sequence, event, done)
+            known = self._known(connection, key, sequence)
+        event = applied if known and applied is not None else read()
+        size = len(event) if isinstance(event, Sized) else 0
+        connection.spend(size)
+        if known and key is not None and sequence is not None:
+            return self._replayed(connection, msgid, key, sequence, KINDS[type(event)].again(event))
+        if key is not None and sequence is not None:
+            self.engine.ledger.replays(key, sequence)  # raises where one before it is missing
+        self.folding.takes(connection, key, size)
+        self.background.start(self._applied, connection, msgid, key, sequence, event, size)
         return LATER
+
+    async def _applied(
+        self, connection: Connection, msgid: int | None, key: Producer | None, sequence: int | None, event: Any, size: int
+    ) -> None:  # fmt: skip
+        """Have an event happen at the shards that it is for, and answer it."""
+        answer: Answer
+        try:
+            answer = await self._happens(key, sequence, event)
+            if key is not None and sequence is not None:
+                self.engine.advance(key, sequence)
+        except AdvisorError as error:
+            answer = {"error": error.as_dict()}
+        self.folding.ended(connection, key, size)
+        self._done(connection, msgid, key, answer)
+
+    async def _happens(self, key: Producer | None, sequence: int | None, event: Any) -> Answer:
+        """Have it happen where what it is about is; raises what is wrong with it."""
+        if isinstance(event, TaskEvents):
+            self.profiled = True
+            return await self.fleet.fold_events(key, sequence, event)
+        if isinstance(event, ForgetProfile):
+            self.profiled = True
+            return await self.fleet.apply(bucket_of_producer(event.producer), key, sequence, event)
+        if isinstance(event, ObserveRun):
+            run = {name: value for name, value in event.run.items() if value is not None}
+            named = run.pop("profile", None)
+            if named:
+                run = await self.fleet.lane_of_producer(named["producer"]).ask("run_of", named) | run
+            event = ObserveRun(run)
+        name = event.program if isinstance(event, (ObserveRun, ForgetProgram)) else event.component
+        answer = await self.fleet.apply(bucket_of(name), key, sequence, event)
+        self.copies.forget(name)
+        return answer
 
     def _define_network(
         self, connection: Connection, params: m.DefineNetwork, msgid: int | None
@@ -199,12 +221,8 @@ class ClusterLearning(Learning):
         async with self._defining:
             answer = self.engine.apply(None, None, DefineNetwork(given, network_id, network))
             definition = self.engine.advisor.components.flows.definition(answer["id"])
-            told: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-            what = DefineNetwork(definition, answer["id"])
-            self.fleet.apply(name_of(answer["id"]), None, None, what, told.set_result)
-            found = await told
-        if "error" in found:
-            raise from_dict(found["error"])
+            home = bucket_of(name_of(answer["id"]))
+            await self.fleet.apply(home, None, None, DefineNetwork(definition, answer["id"]))
         self.follow()
         return answer
 

@@ -11,14 +11,18 @@ from typing import Any
 import numpy as np
 
 from advisor.cluster.keeping import COMMITS, Keeping
+from advisor.cluster.layout import bucket_of_producer
 from advisor.domain.buckets import bucket_of
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.domain.task_events import TaskEvents
 from advisor.engine import Engine
 from advisor.engine import events as e
 from advisor.engine.exactly_once import Producer
 from advisor.engine.exporting import page
+from advisor.engine.profiles import ANONYMOUS
 from advisor.errors import AdvisorError, StateDamaged, StorageFailed, Unavailable
+from advisor.profile.checkpoint import to_bytes
 
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
 Answer = dict[str, Any]
@@ -87,6 +91,7 @@ class Shard:
             "components": len(components) - components.measures, "bytes": self._engine.tables_bytes,
             "model_bytes": learners.used_bytes, "model_bytes_max": learners.memory_bytes,
             "ledger": self._engine.advisor.ledger(), "totals": dict(self._engine.totals),
+            "profiles": self._engine.profiles.held(),
         }  # fmt: skip
 
     # -- rows -------------------------------------------------------------------------------------------------------------
@@ -157,6 +162,10 @@ class Shard:
         """Return a page of what was learned, see `exporting.page`."""
         return page(self._engine, after)
 
+    def names(self) -> list[str]:
+        """Return the names of all components."""
+        return list(self._engine.advisor.components.components)
+
     def networks(self) -> bytes:
         """Return all networks of this shard."""
         return self._engine.part((), self._engine.advisor.components.flows.kept)
@@ -172,14 +181,35 @@ class Shard:
         """Return what a plan must know of components, see `Advisor.tables_of`."""
         return self._engine.advisor.tables_of(boxes, names, load, cores_max=cores_max, level=level)
 
+    # -- profiles ---------------------------------------------------------------------------------------------------------
+
+    def foretold(self, key: Producer | None, sequence: int | None, events: TaskEvents) -> e.Ended | None:
+        """Return what a batch of task events will say has ended, see `Profiles.foretold`; None where its number was taken."""
+        if key is not None and sequence is not None and sequence <= self._engine.applied(*key):
+            return None
+        return self._engine.profiles.foretold(key or ANONYMOUS, events)
+
+    def profile(self, asked: Mapping[str, Any]) -> Answer:
+        """Return a profile, or which there are, see `Profiles.answer`."""
+        return self._engine.profiles.answer(**asked)
+
+    def profiler(self, producer: str, incarnation: bytes | None) -> tuple[Answer, bytes]:
+        """Return what is told of a run, and the bytes of its profile."""
+        told, profiler = self._engine.profiles.run(producer, incarnation)
+        return told, to_bytes(profiler)
+
+    def run_of(self, named: Mapping[str, Any]) -> Answer:
+        """Return what a profile says of its run as a whole, see `Profiles.run_of`."""
+        return self._engine.profiles.run_of(**named)
+
     # -- moves ------------------------------------------------------------------------------------------------------------
 
-    def _of_buckets(self, buckets: Collection[int]) -> tuple[list[str], list[str], list[str]]:
+    def _of_buckets(self, buckets: Collection[int]) -> tuple[list[str], list[str], list[str], list[Producer]]:
         wanted, advisor = frozenset(buckets), self._engine.advisor
         names = dict.fromkeys([*advisor.components.components, *advisor.task_types.numbers])
         found = names, advisor.components.flows.kept, advisor.programs.programs
         of: list[list[str]] = [[name for name in kind if bucket_of(name) in wanted] for kind in found]
-        return of[0], of[1], of[2]
+        return of[0], of[1], of[2], [key for key in self._engine.profiles.runs if bucket_of_producer(key[0]) in wanted]
 
     def give(self, buckets: Collection[int]) -> bytes:
         """Return all that buckets hold."""

@@ -35,7 +35,6 @@ from advisor.engine.profiles import ANONYMOUS, Profiles, refusals
 from advisor.engine.snapshot import Snapshot
 from advisor.engine.versions import Versions
 from advisor.errors import AdvisorError, InvalidValue, StateDamaged, TooLarge
-from advisor.profile.profiler import Folded
 
 Answer = dict[str, Any]
 
@@ -346,20 +345,28 @@ class Engine:
             self.put(Engine.from_bytes(payload))
         return None
 
-    def part(self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = ()) -> bytes:
-        """Return components with their task types, networks and programs, those that are known, for `put` of another engine."""
+    def part(
+        self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = (),
+        profiles: Collection[Producer] = (),
+    ) -> bytes:  # fmt: skip
+        """Return components with their task types, networks, programs, profiles, those known, for `put` of another engine."""
         self._settle()
         components = self.advisor.components
         return state_bytes.dump(components.part(names), replace(
             self.advisor.parts(names, ()), producers={}, documents=components.flows.documents(networks),
-            programs=self.advisor.programs.records(set(programs)),
+            programs=self.advisor.programs.records(set(programs)), profiles=self.profiles.records(profiles),
         ))  # fmt: skip
 
-    def leave(self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = ()) -> None:
+    def leave(
+        self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = (),
+        profiles: Collection[Producer] = (),
+    ) -> None:  # fmt: skip
         """Let what `part` told go: another engine has it now. Totals stay."""
         self._settle()
         self._beyond_journal()
-        self._forget_gone(Head(False, tuple(names), tuple(networks), tuple(programs), tuple(names)))
+        self._forget_gone(
+            Head(False, tuple(names), tuple(networks), tuple(programs), tuple(names), profiles=tuple(profiles))
+        )
 
     def _forget_gone(self, head: Head) -> None:
         advisor, flows = self.advisor, self.advisor.components.flows
@@ -551,8 +558,17 @@ def _fold_travels(engine: Engine, _: Producer | None, event: e.Travels) -> tuple
 
 
 def _fold_events(engine: Engine, key: Producer | None, events: TaskEvents) -> tuple[Answer, None]:
+    answer, ended = _profiled(engine, key or ANONYMOUS, events)
+    _fold_ended(engine, None, ended)
+    return answer, None
+
+
+def _fold_profile(engine: Engine, key: Producer | None, event: e.Profiled) -> tuple[Answer, None]:
+    return _profiled(engine, key or ANONYMOUS, event.events)[0], None
+
+
+def _profiled(engine: Engine, key: Producer, events: TaskEvents) -> tuple[Answer, e.Ended]:
     """Fold task events into the profile of their producer's run, those without a number into one of all that come so."""
-    key = key or ANONYMOUS
     folded = engine.profiles.fold(key, events)
     engine.totals_add("events_accepted", folded.accepted)
     for code, count in folded.refused.items():
@@ -560,22 +576,20 @@ def _fold_events(engine: Engine, key: Producer | None, events: TaskEvents) -> tu
     engine.totals_add("events_late", folded.late)
     engine.totals_add("events_dropped", folded.dropped)
     engine.totals_add("tasks_ended", len(folded.ended) + folded.summed)
-    _learn_tasks(engine, key, folded)
     return {
         "accepted": folded.accepted, "refused": refusals(folded), "late": folded.late, "waiting": folded.waiting,
-    }, None  # fmt: skip
+    }, engine.profiles.ended(key, folded)  # fmt: skip
 
 
-def _learn_tasks(engine: Engine, key: Producer, folded: Folded) -> None:
+def _fold_ended(engine: Engine, _: Producer | None, ended: e.Ended) -> tuple[Answer, None]:
     """Teach each task type its instances, see `Advisor.observe_instances`."""
-    rows, names = engine.profiles.instances(key, folded)
-    if len(rows):
-        numbers, index = np.unique(rows.types, return_inverse=True)
+    if len(ended):
         receipt = engine.advisor.observe_instances(
-            types=[names[number] for number in numbers.tolist()], index=index, elapsed_s=rows.times, size=rows.sizes,
-            active_cores=rows.running, count=rows.counts,
+            types=ended.types, index=ended.index, elapsed_s=ended.elapsed_s, size=ended.size,
+            active_cores=ended.active_cores, count=ended.count,
         )  # fmt: skip
         engine.totals_add("tasks_learned", receipt.accepted)
+    return NOTHING, None
 
 
 def _observe_run(engine: Engine, _: Producer | None, event: e.ObserveRun) -> tuple[Answer, e.Event]:
@@ -635,8 +649,8 @@ def _forget_profile(engine: Engine, _: Producer | None, event: e.ForgetProfile) 
 NOTHING = {"accepted": 0, "refused": refusals(None)}
 
 
-def _nothing(event: Columns | e.Travels | TaskEvents) -> Answer:
-    return NOTHING | {"late": 0} if isinstance(event, TaskEvents) else NOTHING
+def _nothing(event: Columns | e.Travels | TaskEvents | e.Profiled | e.Ended) -> Answer:
+    return NOTHING | {"late": 0} if isinstance(event, (TaskEvents, e.Profiled)) else NOTHING
 
 
 def _named(*names: str) -> Callable[[Any], Answer]:
@@ -647,6 +661,8 @@ KINDS: Mapping[type, Kind] = {
     Columns: Kind(_fold_rows, _nothing),
     e.Travels: Kind(_fold_travels, _nothing),
     TaskEvents: Kind(_fold_events, _nothing),
+    e.Profiled: Kind(_fold_profile, _nothing),
+    e.Ended: Kind(_fold_ended, _nothing),
     ProgramRun: Kind(_learn_run, _named("program")),
     e.ObserveRun: Kind(_observe_run, _named("program")),
     e.DefineNetwork: Kind(_define_network, _named("id")),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
+
+import numpy as np
 
 from advisor.domain.networks import Network
 from advisor.domain.observations import Columns
 from advisor.domain.runs import ProgramRun
 from advisor.domain.task_events import TaskEvents
+from advisor.domain.vectors import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,37 @@ class Travels:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """Task events of which only the profile of their run is learned: what ended in them is learned elsewhere, as `Ended`."""
+
+    events: TaskEvents
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Instances of task types that ended, columns as of `Advisor.observe_instances`; `index` counts `types`."""
+
+    types: tuple[str, ...]
+    index: Ints
+    elapsed_s: Floats
+    size: Floats
+    active_cores: Ints
+    count: Ints
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def of(self, wanted: Collection[str]) -> Ended:
+        """Return those of some types, in their order."""
+        rows = np.array([name in wanted for name in self.types], np.bool_)[self.index]
+        columns = (getattr(self, each.name)[rows] for each in fields(self)[1:])
+        return Ended(self.types, *columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +124,8 @@ Event = (
     Columns
     | Travels
     | TaskEvents
+    | Profiled
+    | Ended
     | ProgramRun
     | Forget
     | Drop

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.domain.task_events import EVENTS_BATCH_MAX, TaskEvents
 from advisor.engine.blobs import Paged
+from advisor.engine.events import Ended
 from advisor.engine.snapshot import TablePages
 from advisor.engine.state_bytes import PROFILE_LAYOUT
 from advisor.errors import InvalidValue
@@ -16,7 +19,6 @@ from advisor.profile import layout as at
 from advisor.profile.checkpoint import from_bytes, to_bytes
 from advisor.profile.diagnosis import diagnose
 from advisor.profile.profiler import Folded, Profiler
-from advisor.profile.task_types import Instances
 from advisor.profile.view import notes_of, profile_of
 from advisor.profile.whole_run import run_of
 
@@ -125,13 +127,15 @@ class Profiles:
         key = self._key(producer, incarnation)
         return self._told(key, self.runs[key]), self.runs[key].profiler
 
-    def instances(self, key: Key, folded: Folded) -> tuple[Instances, dict[int, str]]:
-        """Return the instances of a batch that component models learn, and the components' names by number of their type."""
-        profiler = self.runs[key].profiler
-        rows = profiler.types.sample(folded.ended, folded.sizes)
-        names = {number: normalised_name(profiler.name(number)) for number in set(rows.types.tolist())}
-        named = {number: name for number, name in names.items() if name is not None}
-        return (rows if len(named) == len(names) else rows.of(list(named))), named
+    def ended(self, key: Key, folded: Folded) -> Ended:
+        """Return the instances of a batch that component models learn; once, for which these are is counted."""
+        return _ended(self.runs[key].profiler, folded)
+
+    def foretold(self, key: Key, events: TaskEvents) -> Ended:
+        """Return what `ended` will say once a batch is folded; nothing is changed. Cost O(state of the run); raises as it."""
+        run = self.runs.get(key)
+        profiler = Profiler() if run is None else run.profiler.copied()
+        return _ended(profiler, profiler.fold(events))
 
     def run_of(self, producer: str, incarnation: bytes | None = None) -> dict[str, Any]:
         """Return what the profile of a producer's newest run, or of the one named, says of it as a whole.
@@ -157,9 +161,11 @@ class Profiles:
         return told
 
     def held(self) -> dict[str, int]:
-        """Return what all profiles hold together: nodes, instances, events_waiting and bytes. Cost O(runs)."""
+        """Return what all profiles hold: runs, nodes, instances, events_waiting, bytes; and how many gave way. Cost O(runs)."""
         profilers = [run.profiler for run in self.runs.values()]
         return {
+            "runs": len(profilers),
+            "gave_way": self.gave_way,
             "nodes": sum(int(each.tables.g[at.NODES]) for each in profilers),
             "instances": sum(each.tables.instances for each in profilers),
             "events_waiting": sum(len(each.window) for each in profilers),
@@ -214,6 +220,16 @@ class Profiles:
         """Return the changed pages of changed runs, and count them as taken."""
         by_number = {run.number: (key, run) for key, run in self.runs.items()}
         return self.paged.pages(lambda number: _bytes_of(*by_number[number]))
+
+
+def _ended(profiler: Profiler, folded: Folded) -> Ended:
+    rows = profiler.types.sample(folded.ended, folded.sizes)
+    names = {number: normalised_name(profiler.name(number)) for number in set(rows.types.tolist())}
+    named = {number: name for number, name in names.items() if name is not None}
+    rows = rows if len(named) == len(names) else rows.of(list(named))
+    numbers, index = np.unique(rows.types, return_inverse=True)
+    types = tuple(named[number] for number in numbers.tolist())
+    return Ended(types, index.ravel(), rows.times, rows.sizes, rows.running, rows.counts)
 
 
 def _bytes_of(key: Key, run: Run) -> bytes:

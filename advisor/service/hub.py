@@ -14,6 +14,7 @@ from advisor.domain import limits
 from advisor.domain.rows import CARRIED_FIELDS, COUNTED_FIELDS, LEARNED_FIELDS
 from advisor.engine import Engine
 from advisor.errors import AdvisorError, InvalidValue, Unauthorized, Unsupported
+from advisor.profile.checkpoint import to_bytes
 from advisor.protocol import verbs as m
 from advisor.protocol.connection import Request, encode_error, encode_response
 from advisor.protocol.verbs import PROTOCOL_VERSION
@@ -363,6 +364,19 @@ class Hub:
     def shards(self) -> list[dict[str, Any]]:
         """Return how the shards of the state stand; a service of one process has none."""
         return []
+
+    def profiles_held(self) -> Mapping[str, int]:
+        """Return what profiles hold, see `Profiles.held`."""
+        return self.engine.profiles.held()
+
+    def profiles_told(self) -> list[dict[str, Any]]:
+        """Return which profiles there are, the newest first."""
+        return self.engine.profiles.answer(None, None, nodes=False, diagnosis=False)["runs"]
+
+    async def profile(self, producer: str, incarnation: bytes | None) -> tuple[dict[str, Any], bytes]:
+        """Return what is told of a run, see `Profiles.run`, and the bytes of its profile."""
+        told, profiler = self.engine.profiles.run(producer, incarnation)
+        return told, to_bytes(profiler)
 
     def health(self) -> dict[str, Any]:
         """Return what an operator asks first."""

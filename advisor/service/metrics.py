@@ -77,8 +77,6 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
     (GAUGE, "advisor_producers_max", "Producers remembered at most", lambda hub: hub.engine.ledger.producers_max),
     (COUNTER, "advisor_predictions_covered", "Of these rows, those within their interval at 0.9",
      lambda hub: hub.learning.sampled.covered),
-    (GAUGE, "advisor_profiles", "Runs of tasks whose profile is kept", lambda hub: len(hub.engine.profiles.runs)),
-    (COUNTER, "advisor_profiles_dropped", "Profiles that gave way", lambda hub: hub.engine.profiles.gave_way),
     (GAUGE, "advisor_model_memory_bytes", "Bytes that learners may take",
      lambda hub: hub.held().model_bytes_max),
     (GAUGE, "advisor_model_memory_used_bytes", "Bytes that learners take",
@@ -110,7 +108,9 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
 )  # fmt: skip
 # Numbers that are worked out together: what they come from; of each its type, metric, help and key.
 TOGETHER: tuple[tuple[Counts, tuple[tuple[type[Any], str, str, str], ...]], ...] = (
-    (lambda hub: hub.engine.profiles.held(), (
+    (lambda hub: hub.profiles_held(), (
+        (GAUGE, "advisor_profiles", "Runs of tasks whose profile is kept", "runs"),
+        (COUNTER, "advisor_profiles_dropped", "Profiles that gave way", "gave_way"),
         (GAUGE, "advisor_profile_nodes", "Call paths of all profiles", "nodes"),
         (GAUGE, "advisor_profile_instances", "Task instances made or begun, and not ended", "instances"),
         (GAUGE, "advisor_profile_events_waiting", "Task events that wait for other threads' streams", "events_waiting"),

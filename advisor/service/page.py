@@ -26,7 +26,7 @@ from advisor.engine.views import ORDERS
 from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownComponent, UnknownNetwork
 from advisor.pictures.board import board
 from advisor.pictures.profile_page import profile_page
-from advisor.profile.checkpoint import from_bytes, to_bytes
+from advisor.profile.checkpoint import from_bytes
 from advisor.profile.diagnosis import diagnose
 from advisor.profile.profiler import Profiler
 from advisor.profile.view import profile_of
@@ -204,12 +204,12 @@ class LivePage:
         return {"id": kept.id, "at": kept.at, "sentences": sentences, "drawn": isinstance(kept, Kept)}
 
     async def _profile(self, request: Request) -> Any:
-        told, data = self._run_asked(request)
+        told, data = await self._run_asked(request)
         return await to_thread.run_sync(_profile_told, told, data)
 
     async def _profile_page(self, request: Request) -> Response:
         try:
-            told, data = self._run_asked(request)
+            told, data = await self._run_asked(request)
         except AdvisorError as error:
             return _error(error)
         html = await to_thread.run_sync(
@@ -217,15 +217,14 @@ class LivePage:
         )
         return Response(html, media_type="text/html", headers=DATA_HEADERS)
 
-    def _run_asked(self, request: Request) -> tuple[dict[str, Any], bytes]:
+    async def _run_asked(self, request: Request) -> tuple[dict[str, Any], bytes]:
         """Return what is told of the run asked for, and the bytes of its profile, for a thread to read."""
         incarnation = _text(request, "incarnation")
         try:
             key = bytes.fromhex(incarnation) if incarnation else None
         except ValueError as error:
             raise InvalidValue("incarnation", incarnation, "hexadecimal digits") from error
-        told, profiler = self._hub.engine.profiles.run(_text(request, "producer"), key)
-        return told, to_bytes(profiler)
+        return await self._hub.profile(_text(request, "producer"), key)
 
 
 class Stream(Response):

@@ -192,7 +192,7 @@ class Told:
         }  # fmt: skip
 
     def _profiles(self) -> list[dict[str, Any]]:
-        return self._hub.engine.profiles.answer(None, None, nodes=False, diagnosis=False)["runs"]
+        return self._hub.profiles_told()
 
 
 def _identity(network: Any) -> Any:

@@ -17,11 +17,11 @@ from shards_here import Processes
 from advisor.cluster import keeping
 from advisor.cluster.fleet import Fleet
 from advisor.cluster.layout import Layout, moves
-from advisor.domain.buckets import BUCKETS
+from advisor.domain.buckets import BUCKETS, bucket_of
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.engine.events import Forget
-from advisor.errors import StateDamaged, StorageFailed
+from advisor.errors import StateDamaged, StorageFailed, UnknownComponent
 from advisor.storage import Store
 
 LIMITS = {"components_max": 1000, "model_memory_bytes": 2**22, "producers_max": 100}
@@ -219,11 +219,10 @@ async def test_an_event_of_one_shard_takes_its_number_everywhere_and_an_error_no
     key, fleet = PRODUCERS[0], front.fleet
 
     async def forget(name: str, number: int) -> dict[str, Any]:
-        done = asyncio.get_running_loop().create_future()
-        fleet.apply(name, key, number, Forget(name), done.set_result)
-        return await done
+        return await fleet.apply(bucket_of(name), key, number, Forget(name))
 
-    assert (await forget("nobody", 5))["error"]["code"] == "unknown_component"
+    with pytest.raises(UnknownComponent):
+        await forget("nobody", 5)
     told = await fleet.each("join", fleet.layout.version, "x")
     assert [each["producers"][key] for each in told] == [4, 4]
     await fleet._rejoin()

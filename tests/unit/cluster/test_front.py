@@ -5,20 +5,26 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+import numpy as np
 import pytest
 from shards_here import Processes
+from task_program import Program, recursive
 
 from advisor import Advisor, AsyncClient
 from advisor.cluster import serving
 from advisor.cluster.actors import Actors
 from advisor.cluster.hub import ClusterHub
 from advisor.cluster.serving import serve
-from advisor.errors import InvalidValue, Unavailable, UnknownComponent, Unsupported
+from advisor.domain.bundle import Directory
+from advisor.domain.task_events import TaskEvents
+from advisor.engine import Engine
+from advisor.engine.events import ObserveRun
+from advisor.errors import InvalidValue, Unavailable, UnknownComponent
 from advisor.service.config import load_config
 from advisor.service.metrics import HubCollector
 
@@ -93,8 +99,6 @@ async def test_answers_are_those_of_one_advisor(tmp_path: Path) -> None:
             await client.predict("nobody", 1.0, 1)
         with pytest.raises(InvalidValue):
             await client.predict("", 1.0, 1)
-        with pytest.raises(Unsupported, match="components"):
-            await client.curves()
         status = await client.status(True)
         assert status["totals"]["rows_accepted"] == 240
         assert sorted((each["component"], each["rows"]) for each in status["components"]) == [
@@ -213,6 +217,86 @@ async def test_metrics_are_of_all_shards_together_and_of_each(tmp_path: Path, mo
         of_each = [(sample.labels, sample.value) for sample in found["advisor_shard_rows_accepted"]]
         assert of_each == [({"shard": str(each["shard"])}, each["rows"]) for each in shards]
         assert sum(sample.value for sample in found["advisor_shard_components"]) == 6
+
+
+def runs() -> list[list[TaskEvents]]:
+    """Return runs of task types that they share, each in batches after which nothing of it waits."""
+    found: list[list[TaskEvents]] = []
+    for seed in range(3):
+        whole = Program(2, recursive(4, 2, 700 + seed)).run()
+        records = whole.records[whole.records["time"].argsort(kind="stable")]
+        parts = np.array_split(records, 6)
+        found.append([TaskEvents(part, () if at else whole.strings, ended=True) for at, part in enumerate(parts)])
+    return found
+
+
+@pytest.mark.parametrize("kills", [0, 6])
+async def test_task_events_teach_the_shards_of_their_types_and_profiles_are_told(tmp_path: Path, kills: int) -> None:
+    one, processes = Engine(), Processes(4, kills, every=4)
+    async with front(tmp_path, processes) as address, AsyncExitStack() as clients:
+        for producer, batches in enumerate(runs()):
+            client = await clients.enter_async_context(
+                AsyncClient(address, producer=f"run{producer}", timeout_s=PATIENCE_S)
+            )
+            for number, events in enumerate(batches, 1):
+                wanted = one.apply((f"run{producer}", bytes(16)), number, events)
+                told = await client.task_events(events.records, strings=list(events.strings), ended=True)
+                if not kills:
+                    assert {key: told[key] for key in ("accepted", "refused")} == {
+                        key: wanted[key] for key in ("accepted", "refused")
+                    }
+            if processes.kills_left or producer == 1:
+                await client.shards(3 - producer)
+        status, wanted = await client.status(True), one.advisor.status(components=None)
+        assert {
+            key: status["totals"][key] for key in ("events_accepted", "tasks_ended", "tasks_learned", "rows_accepted")
+        } == {
+            key: wanted["totals"][key] for key in ("events_accepted", "tasks_ended", "tasks_learned", "rows_accepted")
+        }
+        assert status["task_types"] == wanted["task_types"]
+        found: dict[str, Any] = {each["component"]: each for each in status["components"]}
+        assert found.keys() == {each["component"] for each in wanted["components"]}
+        for each in wanted["components"]:
+            name = each["component"]
+            assert found[name]["rows"] == each["rows"]
+            if not kills:
+                assert await client.predict(name, 1.0, 1, model="one_time") == one.advisor.predict(
+                    name, predictor=1.0, cores=1, model="one_time"
+                )
+        told = await client.profile()
+        assert sorted(run["producer"] for run in told["runs"]) == ["run0", "run1", "run2"]
+        for producer in ("run0", "run1", "run2"):
+            told = await client.profile(producer, diagnosis=False)
+            assert told["events"] == one.profiles.answer(producer, None, nodes=False, diagnosis=False)["events"]
+            if not kills:
+                assert told["profile"] == one.profiles.answer(producer, None, nodes=True, diagnosis=False)["profile"]
+        learned = await client.observe_run("prog", size=10.0, profile={"producer": "run1"})
+        assert learned["program"] == "prog"
+        one.apply(None, None, ObserveRun({"program": "prog", "size": 10.0, "profile": {"producer": "run1"}}))
+        assert (await client.status())["programs"] == one.advisor.status()["programs"]
+        with pytest.raises(InvalidValue, match="run0, run1, run2"):
+            await client.profile("nobody")
+        assert (await client.forget_profile("run1"))["profile"]["runs"] == 1
+        assert sorted(run["producer"] for run in (await client.profile())["runs"]) == ["run0", "run2"]
+        assert processes.killed == kills
+
+
+async def test_curves_of_all_components_are_gathered_and_followed(tmp_path: Path) -> None:
+    async with (
+        front(tmp_path, Processes(), stale_rows=0, stale_s=0.01) as address,
+        AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
+    ):
+        for name, x, p, t in rows(0, 240):
+            client.observe(name, predictor=x, cores=p, elapsed_s=t)
+        await client.flush()
+        told: list[Any] = []
+        bundle = await client.curves(told=told.append)
+        assert sorted(Directory(bundle.bundle).names) == BOXES
+        client.observe("new", predictor=1.0, cores=1, elapsed_s=1.0)
+        await client.flush()
+        with anyio.fail_after(PATIENCE_S):
+            while not any("new" in Directory(each.bundle).names for each in told):
+                await asyncio.sleep(0.01)
 
 
 async def test_staleness_is_bounded_in_rows_and_a_fresh_answer_has_all_that_is_acknowledged(tmp_path: Path) -> None:

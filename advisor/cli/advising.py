@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.cli import options, show
-from advisor.cli.source import asked
+from advisor.cli.source import asked, written
 from advisor.domain.limits import STATUS_PAGE_MAX
 from advisor.domain.wording import seconds
-from advisor.errors import InvalidValue, NotEnoughData
+from advisor.errors import NotEnoughData
 from advisor.files.settings import WRITERS, Setting
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ def advise_command(
     settings: list[Setting] = []
     left_out: dict[str, str] = {}
     with asked(source) as advisor:
-        everything: Any = None if source["state"] or source["table"] else True
-        for known in _known(advisor, list(components) or everything):
+        for known in _known(advisor, list(components) or True):
             found = _setting(advisor, known, cores_max, tolerance, level)
             if isinstance(found, str):
                 left_out[known["component"]] = found
@@ -58,15 +57,11 @@ def advise_command(
         click.echo(text, nl=False)
         return
     target = out / PROFILE if kind == "snakemake-profile" else out
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidValue("out", str(target), "a file that can be written", error.strerror or "") from error
+    written(target, text.encode(), folder=True)
     click.echo(f"{target}: {show.several(len(settings), 'component')}")
 
 
-def _known(advisor: Advisor | SyncClient, components: Any) -> Iterator[Mapping[str, Any]]:
+def _known(advisor: Advisor | SyncClient, components: bool | list[str]) -> Iterator[Mapping[str, Any]]:
     """Yield what status tells of components, page by page."""
     offset = 0
     while True:

@@ -79,8 +79,7 @@ def suggest_command(component: str, predictor: list[Any] | None, **source: Any) 
 def status_command(components: tuple[str, ...], offset: int, limit: int, **source: Any) -> None:
     """Show totals, and of the components (all, or those named) what is known."""
     with asked(source) as advisor:
-        everything: Any = None if source["state"] or source["table"] else True
-        status = advisor.status(components=list(components) or everything, offset=offset, limit=limit)
+        status = advisor.status(components=list(components) or True, offset=offset, limit=limit)
     show_status.status(status, as_json=source["as_json"])
 
 

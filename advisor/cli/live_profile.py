@@ -1,12 +1,11 @@
-"""`advisor profile --socket`: what a running service knows of runs of tasks."""
+"""`advisor profile` of a running service: what it knows of runs of tasks."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.markup import escape
 
 from advisor.cli import source, tables
@@ -15,18 +14,17 @@ if TYPE_CHECKING:
     from advisor.profile.tree import Profile
 
 
-def runs(socket: Path | None, *, as_json: bool) -> None:
+def runs(asked: Mapping[str, Any], *, as_json: bool) -> None:
     """Print the runs whose profile a service keeps, the one that spoke last first."""
-    with source.connected({"socket": socket}) as client:
+    with source.connected(asked) as client:
         found: list[dict[str, Any]] = client.profile()["runs"]
     for run in found:
         run["incarnation"] = run["incarnation"].hex()
     if as_json:
         print(json.dumps({"runs": found}))
         return
-    console = Console(highlight=False)
     if not found:
-        console.print("no run of tasks was sent yet")
+        tables.say("no run of tasks was sent yet")
         return
     columns = tables.table(
         "producer", "incarnation", "events", "notes", text_columns=2, least=("incarnation",), words=("notes",)
@@ -34,12 +32,12 @@ def runs(socket: Path | None, *, as_json: bool) -> None:
     for run in found:
         notes = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in run["notes"].items())
         columns.add_row(escape(run["producer"]) or "(none)", run["incarnation"], f"{run['events']:,}", notes)
-    console.print(columns)
+    tables.put(columns)
 
 
-def profile_now(socket: Path | None, producer: str) -> Profile:
+def profile_now(asked: Mapping[str, Any], producer: str) -> Profile:
     """Return the profile of a producer's newest run, up to the last event that the service has."""
     from advisor.profile.tree import Profile
 
-    with source.connected({"socket": socket}) as client:
+    with source.connected(asked) as client:
         return Profile.from_dict(client.profile(producer, ended=True, diagnosis=False)["profile"])

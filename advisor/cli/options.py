@@ -192,7 +192,8 @@ def learned(function: Function) -> Function:
     for option in (
         columns,
         click.option(
-            "--table", help="Learn this CSV table first (component,x,p,t, or --columns), then ask; - is standard input."
+            "--table",
+            help="Learn this table first, CSV or Parquet (columns: see --columns), then ask; - is standard input.",
         ),
         click.option("--state", type=click.Path(path_type=Path), help="Read this state or exported file, unchanged."),
     ):

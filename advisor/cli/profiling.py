@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command(
     "profile",
     cls=running.ProfileCommand,
-    options_metavar="[OPTIONS] [FILE… | -- PROGRAM… | --socket PATH [--producer NAME]]",
+    options_metavar="[OPTIONS] [FILE… | -- PROGRAM… | [--producer NAME]]",
 )
 @click.argument("files", nargs=-1, metavar="", type=click.Path(path_type=Path))
 @click.option(
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 )
 @click.option("--flame", is_flag=True, help="Draw roots below, as a flame graph, instead of above.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write the events as a trace for Perfetto or Chrome.")
-@click.option("--socket", type=click.Path(path_type=Path), help="Ask the service there, or send it a PROGRAM's events.")
-@click.option("--producer", help="Show the newest run of this producer, of the service at --socket.")
+@click.option("--producer", help="Show the newest run of this producer of a service.")
 @click.option("--record", type=click.Path(path_type=Path), help="Write a PROGRAM's events into this file; no service.")
 @click.option(
     "--mode",
     type=click.Choice(running.MODES),
     help="Every event of a PROGRAM, or sums of most tasks; auto: where they are many. [default: auto; with --record full]",
 )
+@options.service
 @options.as_json
 @click.pass_context
 def profile_command(
@@ -57,30 +57,31 @@ def profile_command(
     picture: Path | None,
     flame: bool,
     trace: Path | None,
-    socket: Path | None,
     producer: str | None,
     record: Path | None,
     mode: str | None,
     as_json: bool,
+    **source: Any,
 ) -> None:
     """Show the profile of FILE: task events, or a profile in JSON; of several, set side by side what grows.
 
-    With --socket alone shows which runs a service has, with --producer what it knows of one by now.
+    Without FILE and PROGRAM shows which runs a service has, with --producer what it knows of one by now.
 
-    Behind -- runs a PROGRAM of OpenMP tasks, with a service started for it where none is named, or with --record into a file;
-    its status is the command's.
+    Behind -- runs a PROGRAM of OpenMP tasks, its events to the service at --socket or ADVISOR_SOCKET, else to one started for
+    it, or with --record into a file; its status is the command's.
 
     Trees are those of paper 5: one for each task construct, one for each thread's implicit task, with stubs where tasks ran.
     """
     program = running.program_of(ctx)
-    asks = bool(socket and not files and not program)
-    if bool(files) + bool(program) + asks != 1 or (producer is not None and not asks):
-        raise click.UsageError(
-            "give files, or -- and a program with its arguments, or --socket and perhaps --producer", ctx
-        )
-    if asks and producer is None:
-        live_profile.runs(socket, as_json=as_json)
+    if bool(files) + bool(program) + (producer is not None) > 1:
+        raise click.UsageError("give files, or -- and a program with its arguments, or --producer of a service", ctx)
+    if not files and not program and producer is None:
+        live_profile.runs(source, as_json=as_json)
         return
+    if files and any(source.values()):
+        raise click.UsageError("no service is asked about files", ctx)
+    if program and (source["tcp"] or source["token_file"]):
+        raise click.UsageError("where a program sends its events is a --socket", ctx)
     if len(files) > 1 and (picture or trace):
         raise InvalidValue("files", len(files), "one, for a picture or a trace")
     if not 0.0 <= window_s <= 60.0:
@@ -89,15 +90,15 @@ def profile_command(
         raise InvalidValue(
             "trace", str(trace), "given with --record, or with a file of events: a service does not keep them"
         )
-    if record and (socket or not program):
+    if record and (source["socket"] or not program):
         raise InvalidValue(
             "record", str(record), "given with a PROGRAM, whose events go into the file and to no --socket"
         )
     status = 0
     if producer is not None:
-        found = [(producer, live_profile.profile_now(socket, producer))]
+        found = [(producer, live_profile.profile_now(source, producer))]
     elif program and not record:
-        profile, status = running.watched(program, socket, mode, quiet=as_json)
+        profile, status = running.watched(program, source["socket"], mode, quiet=as_json)
         found = [(Path(program[0]).name, profile)]
     else:
         if record:

@@ -35,7 +35,8 @@ def replay_command(
     tables: tuple[str, ...], engine: str, out: Path | None, plot: Path | None, limit: int, columns: dict[str, str] | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Stream each TABLE (CSV: component,x,p,t, or --columns; or Parquet; - is standard input) through a fresh advisor.
+    """Stream each TABLE through a fresh advisor: CSV or Parquet, with columns component,x,p,t, or component,predictor,
+    cores,elapsed_s, or as --columns says; - is standard input.
 
     Each row is predicted before it is learned; a component's errors are |predicted - t| / t over its rows, the first five
     not counted: half of them are below the median, nine of ten below the next. Beside them stands the model that the

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.cli import options, show
-from advisor.cli.source import learned, learned_from, whom
+from advisor.cli.source import learned, learned_from, whom, written
 from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -47,12 +47,9 @@ def report_command(out: Path, cores: int | None, as_json: bool, **source: Any) -
         advisor = learned(source)
     made = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
     foot = f"Advisor {__version__} · made of {Path(value).name} · {made}"
-    html = report(advisor, Path(value).name, foot, trend=trend, cores=cores)
-    try:
-        out.write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise InvalidValue("out", str(out), "a file that can be written", error.strerror or "") from error
-    show.moved(str(out), advisor.status(components=[]), len(html.encode()), as_json=as_json)
+    html = report(advisor, Path(value).name, foot, trend=trend, cores=cores).encode()
+    written(out, html)
+    show.moved(str(out), advisor.status(components=False), len(html), as_json=as_json)
 
 
 def _watched(table: str, columns: Mapping[str, str] | None) -> tuple[Advisor, Trend | None]:

@@ -27,15 +27,7 @@ def _option(key: str, default: Any, said: Mapping[str, Any]) -> click.Option:
 def _default(kind: Kind, default: Any) -> str:
     if kind.form == "SIZE":
         return f"{default // 2**20}MiB"
-    return (
-        "on"
-        if kind.type is bool
-        else f"{default:,}"
-        if kind.type is int
-        else f"{default:g}"
-        if kind.type is float
-        else default
-    )
+    return "on" if default is True else f"{default:,g}" if isinstance(default, (int, float)) else default
 
 
 def serve_options(function: Any) -> Any:
@@ -52,9 +44,8 @@ def serve_command(config: Path | None, **options: Any) -> None:
     """Run the service until SIGTERM or SIGINT: then it stops accepting, drains, commits and closes.
 
     Each option is a key of the TOML file too, --stall being stall_s, and a variable of the environment, ADVISOR_STALL_S.
-    Options
-    overrule the environment, the environment the file. Without --socket and --tcp the service listens where the other
-    commands look for it: $XDG_RUNTIME_DIR/advisor/socket, for root /run/advisor/socket.
+    Options overrule the environment, the environment the file. Without --socket and --tcp the service listens where the
+    other commands look for it: $XDG_RUNTIME_DIR/advisor/socket, for root /run/advisor/socket.
     """
     from advisor.client.address import default_socket
     from advisor.service import run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -19,14 +18,17 @@ MOVE_S = 3600.0  # that moving may take before the command gives up waiting: the
 @options.as_json
 def shards_command(shards: int | None, as_json: bool, **source: Any) -> None:
     """Show the shards of a service on Ray, or let it have SHARDS of them, while rows come and go."""
+    from advisor.cli.show import put_json, several
     from advisor.cli.show_status import shards_told
 
     with connected(source) as client:
         found = client.shards(shards, timeout_s=MOVE_S)
     if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False))
+        put_json(found)
         return
     if "moved" in found:
         moved = found["moved"]
-        click.echo(f"{moved['shards']} shards now: {moved['moves']} moves, {moved['bytes']:,} bytes")
+        click.echo(
+            f"{several(moved['shards'], 'shard')} now: {several(moved['moves'], 'move')}, {moved['bytes']:,} bytes"
+        )
     shards_told(found["shards"], found["moves"])

@@ -121,7 +121,7 @@ def allocation(objective: str, cores: int | None, found: Allocation, *, as_json:
     for count, keys in found.groups:
         say(f"{several(count, 'core')} {'shared by' if len(keys) > 1 else 'for'} {', '.join(keys)}")
     of_all = several(used, "core") if cores is None else f"{used} of {several(cores, 'core')}"
-    say(f"{_rate(found.throughput_per_s)} records/s, latency {seconds(found.latency_s)}; {of_all} used")
+    say(f"{rate(found.throughput_per_s)} records/s, latency {seconds(found.latency_s)}; {of_all} used")
     notes([*(reason.text for reason in found.why), *([f"answer {found.id}"] if found.id else [])])
 
 
@@ -148,7 +148,7 @@ def sweep(
         names = ", ".join(each.bottleneck[:3]) + (", …" if len(each.bottleneck) > 3 else "")
         took = f"{min(taken, cores - each.spare)}"
         mark = "knee" if cores == knee else ""
-        rows.add_row(str(cores), took, _rate(each.throughput_per_s), seconds(each.latency_s), escape(names), mark)
+        rows.add_row(str(cores), took, rate(each.throughput_per_s), seconds(each.latency_s), escape(names), mark)
     put(rows)
     if knee is None:
         say(f"no knee among these: only {several(found[-1][0], 'core')} reach 99 % of the best", style="dim")
@@ -191,22 +191,22 @@ def advice(found: Advice, cores: int | None, *, as_json: bool) -> None:
 
 
 def explained(found: Mapping[str, Any]) -> None:
-    """Show why an answer was as it was."""
+    """Show why an answer was as it was; one about several networks says it in sentences alone."""
     for sentence in found["sentences"]:
         say(sentence)
     rows = table("component", "cores", "one more", "one less", "model", "runs", "extrapolated", least=("runs", "model"))
     marginal = {row["key"]: row for row in found["allocation"].get("marginal", ())}
     evidence: Mapping[str, Mapping[str, Any]] = found["allocation"].get("evidence", {})
     latency = found["allocation"].get("objective") == "latency"
-    name, told = ("latency_s", seconds) if latency else ("throughput_per_s", _rate_or_none)
-    for key, count in found["allocation"]["cores"].items():
+    name, told = ("latency_s", seconds) if latency else ("throughput_per_s", rate)
+    for key, count in found["allocation"].get("cores", {}).items():
         row, known = marginal.get(key), evidence.get(key)
         if row is None and known is None:
             continue
         beyond = known and known["extrapolates"]
         rows.add_row(
             escape(key), str(count), *(told(row[f"{side}_{name}"]) if row else "–" for side in ("next", "last")),
-            escape(str(known["model"])) if known else "–", _count(known["observations"]) if known else "–",
+            escape(str(known["model"])) if known else "–", f"{known['observations']:,}" if known else "–",
             f"{beyond:.1f} doublings" if beyond else "no" if known else "–",
         )  # fmt: skip
     if rows.row_count:
@@ -342,13 +342,9 @@ def learned(result: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         put_json(result)
         return
-    refused = sum(result["refused"].values())
-    parts = [several(result["rows"], "run") + " of boxes learned"]
-    parts += [f"{refused} refused ({', '.join(sorted(result['refused']))})"] if refused else []
-    parts += [f"{result['learned_before']} learned before"] if result["learned_before"] else []
-    parts += [f"{result['unmapped']} of tasks in no map"] if result["unmapped"] else []
-    parts += [] if result["ended"] else ["the run goes on: what it has begun is learned later"]
-    say(f"{result['network']}: {', '.join(parts)}")
+    told = _counted(result, rows="of boxes learned", learned_before="learned before", unmapped="of tasks in no map")
+    goes_on = [] if result["ended"] else ["the run goes on: what it has begun is learned later"]
+    say(f"{result['network']}: {', '.join([*told, *goes_on])}")
 
 
 def files_learned(files: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
@@ -357,17 +353,18 @@ def files_learned(files: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
         put_json({"files": list(files)})
         return
     for each in files:
-        parts = [several(each["runs"], "run") + " learned"]
-        parts += [f"{each['failed']} failed, counted"] if each["failed"] else []
-        parts += [f"{each['learned_before']} learned before"] if each["learned_before"] else []
-        parts += [f"{each['bad']} bad"] if each["bad"] else []
-        parts += (
-            [f"{sum(each['refused'].values())} refused ({', '.join(sorted(each['refused']))})"]
-            if each["refused"]
-            else []
+        told = _counted(each, runs="learned", failed="failed, counted", learned_before="learned before", bad="bad")
+        say(
+            f"{each['file']}: {', '.join([*told, *(f'{count} {why}' for why, count in sorted(each['passed'].items()))])}"
         )
-        parts += [f"{count} {why}" for why, count in sorted(each["passed"].items())]
-        say(f"{each['file']}: {', '.join(parts)}")
+
+
+def _counted(found: Mapping[str, Any], **words: str) -> list[str]:
+    """Return how many runs were learned, by the first key, then what else there was of, and what was refused."""
+    (first, learned), *others = words.items()
+    told = [f"{several(found[first], 'run')} {learned}", *(f"{found[key]} {of}" for key, of in others if found[key])]
+    refused: Mapping[str, int] = found["refused"]
+    return [*told, f"{sum(refused.values())} refused ({', '.join(sorted(refused))})"] if refused else told
 
 
 def run_prediction(
@@ -415,16 +412,9 @@ def _fine(value: float | None) -> str:
     return "–" if value is None else f"{100.0 * value:.2g}%"
 
 
-def _count(value: int | None) -> str:
-    return "–" if value is None else f"{value:,}"
-
-
-def _rate_or_none(value: float | None) -> str:
-    return "–" if value is None else _rate(value)
-
-
-def _rate(value: float) -> str:
-    return f"{value:,.0f}" if 1e4 <= value < 1e15 else f"{value:.4g}"
+def rate(value: float | None) -> str:
+    """Return records a second with as many digits as say something."""
+    return "–" if value is None else f"{value:,.0f}" if 1e4 <= value < 1e15 else f"{value:.4g}"
 
 
 def span(pair: Sequence[float] | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ def front(found: Allocation, request: Mapping[str, Any], plot: Path | None = Non
         if point.groups:
             shared = "; ".join(f"{', '.join(keys[:COMPONENTS_SHOWN])} on {cores}" for cores, keys in point.groups)
             given = f"in turns: {shared}"
-        rows.add_row(str(point.used), _rate(point.throughput_per_s), show.seconds(point.latency_s), escape(given))
+        rows.add_row(str(point.used), show.rate(point.throughput_per_s), show.seconds(point.latency_s), escape(given))
     if found.front:
         put(rows)
         say(f"{show.several(len(found.front), 'point')}: each is better in one of the three than every other")
@@ -44,13 +43,13 @@ def cost(found: Allocation) -> None:
     """Show what an allocation costs."""
     if found.cost_per_s is not None:
         what = "earns" if found.cost_per_s < 0 else "costs"
-        say(f"{what} {_rate(abs(found.cost_per_s))} a second, by the weights given")
+        say(f"{what} {show.rate(abs(found.cost_per_s))} a second, by the weights given")
 
 
 def together(found: Together, cores: int, *, as_json: bool) -> None:
     """Show what each of several networks gets."""
     if as_json:
-        print(json.dumps({"cores": cores} | found.as_dict(), indent=2, ensure_ascii=False))
+        show.put_json({"cores": cores} | found.as_dict())
         return
     replicated = any(n > 1 for part in found.networks for n in part.allocation.instances.values())
     rows = table("network", "component", "cores", *(["instances"] if replicated else []), "", text_columns=2)
@@ -68,10 +67,9 @@ def together(found: Together, cores: int, *, as_json: bool) -> None:
     )  # fmt: skip
     for part in found.networks:
         plan = part.allocation
-        latency = plan.latency_quantile_s or plan.latency_queued_s or plan.latency_s
         rows.add_row(
-            escape(part.name), f"{part.weight:g}", str(part.priority), str(part.used), _rate(part.guaranteed_per_s),
-            _rate(plan.throughput_per_s), show.seconds(latency),
+            escape(part.name), f"{part.weight:g}", str(part.priority), str(part.used), show.rate(part.guaranteed_per_s),
+            show.rate(plan.throughput_per_s), _latency(plan),
         )  # fmt: skip
     put(rows)
     say(f"{cores - found.spare} of {show.several(cores, 'core')} used")
@@ -82,24 +80,16 @@ def swept(found: Sequence[tuple[int, Together]], *, as_json: bool) -> None:
     """Show what each of several networks reaches by cores."""
     if as_json:
         points = [{"cores": cores} | each.as_dict() for cores, each in found]
-        print(json.dumps({"sweep": points}, indent=2, ensure_ascii=False))
+        show.put_json({"sweep": points})
         return
     rows = table("cores", "spare", "network", "cores of it", "records/s beside the others", "latency")
     for cores, each in found:
         for place, part in enumerate(each.networks):
-            plan = part.allocation
-            latency = plan.latency_quantile_s or plan.latency_queued_s or plan.latency_s
             whole = (str(cores), str(each.spare)) if place == 0 else ("", "")
-            rows.add_row(*whole, escape(part.name), str(part.used), _rate(part.guaranteed_per_s), show.seconds(latency))
+            rows.add_row(
+                *whole, escape(part.name), str(part.used), show.rate(part.guaranteed_per_s), _latency(part.allocation)
+            )
     put(rows)
-
-
-def explained(found: Mapping[str, Any]) -> None:
-    """Show why an answer about several networks was as it was."""
-    for sentence in found["sentences"]:
-        say(sentence)
-    if "replayed" in found:
-        say("worked out again from what was kept: " + ("the same" if found["replayed"]["same"] else "NOT the same"))
 
 
 def _given(cores: Mapping[str, int], instances: Mapping[str, int]) -> str:
@@ -110,5 +100,6 @@ def _given(cores: Mapping[str, int], instances: Mapping[str, int]) -> str:
     return ", ".join([*shown, "…"] if len(cores) > COMPONENTS_SHOWN else shown)
 
 
-def _rate(value: float) -> str:
-    return f"{value:,.0f}" if 1e4 <= value < 1e15 else f"{value:.4g}"
+def _latency(plan: Allocation) -> str:
+    """Return what was asked for, of the latency that queues have a part in."""
+    return show.seconds(plan.latency_quantile_s or plan.latency_queued_s or plan.latency_s)

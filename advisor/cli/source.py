@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
     from advisor.cluster.offline import Read
     from advisor.domain.observations import Columns
+    from advisor.engine import Engine
     from advisor.files import TableReader
     from advisor.files.run_files import RunFile
+    from advisor.storage import Store
 
 CONNECT_S = 10.0  # to a service that runs, on a machine that is very busy
 QUESTION_S = 60.0  # twice what the service gives its heaviest requests
@@ -119,20 +121,30 @@ def stored(path: Path, field: str = "state") -> Advisor:
         raise InvalidValue(field, str(path), "a file that can be read", error.strerror or "") from error
     if exported:
         return Advisor.from_bytes(data)
-    from advisor.domain.limits import COMPONENTS_MAX
-    from advisor.engine import Engine
     from advisor.storage import Store
 
     with Store.open(path, read_only=True) as store:
-        snapshot = store.load()
-    if snapshot is None:
+        engine = restored(store)
+    if engine is None:
         raise InvalidValue(field, str(path), "a state file that something was committed to")
-    return Engine.restore(snapshot, components_max=max(COMPONENTS_MAX, len(snapshot.names))).advisor
+    return engine.advisor
 
 
-def written(out: Path, data: bytes) -> None:
-    """Write an exported state; raises InvalidValue."""
+def restored(store: Store) -> Engine | None:
+    """Return what a state file holds, whatever number of components that is; None where nothing was committed."""
+    from advisor.domain.limits import COMPONENTS_MAX
+    from advisor.engine import Engine
+
+    snapshot = store.load()
+    most = COMPONENTS_MAX if snapshot is None else max(COMPONENTS_MAX, len(snapshot.names))
+    return None if snapshot is None else Engine.restore(snapshot, components_max=most)
+
+
+def written(out: Path, data: bytes, *, folder: bool = False) -> None:
+    """Write what a command was asked for, its folder too where that is made; raises InvalidValue."""
     try:
+        if folder:
+            out.parent.mkdir(parents=True, exist_ok=True)
         out.write_bytes(data)
     except OSError as error:
         raise InvalidValue("out", str(out), "a file that can be written", error.strerror or "") from error

@@ -98,12 +98,11 @@ def _counts(network: Network) -> dict[str, int]:
 
 
 def _show(network: Network) -> None:
-    from rich.console import Console
     from rich.tree import Tree
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=10_000)
+    from advisor.cli.tables import screen
+
+    console = screen()
     keys = dict(zip(network.boxes, network.keys, strict=True))
     root = len(network.nodes) - 1
     tree = Tree(_label(network.nodes[root], keys.get(root)))

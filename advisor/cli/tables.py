@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
-PIPE_COLUMNS = 160  # of a file or a pipe, which has no width
+PIPE_COLUMNS = 10_000  # of a file or a pipe, which has no width: nothing is left out
 BETWEEN = 2  # spaces between columns
 
 

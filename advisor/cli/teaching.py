@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from advisor.cli.source import connected, whom
+from advisor.cli.source import connected, restored, whom
 from advisor.client import AsyncClient, SyncClient
 from advisor.client.requests import read_map
 from advisor.protocol.verbs import NO_INCARNATION, Hello, ObserveRows
@@ -57,18 +58,11 @@ def taught(options: Mapping[str, Any]) -> Generator[Pupil]:
 @contextmanager
 def stored_pupil(path: Path) -> Generator[StatePupil]:
     """Yield a state file that is made where there is none; what was taught is committed at the end, whatever ends it."""
-    from advisor.domain.limits import COMPONENTS_MAX
     from advisor.engine import Engine
     from advisor.storage import Store
 
     with Store.open(path) as store:
-        snapshot = store.load()
-        engine = (
-            Engine()
-            if snapshot is None
-            else Engine.restore(snapshot, components_max=max(COMPONENTS_MAX, len(snapshot.names)))
-        )
-        pupil = StatePupil(engine, store)
+        pupil = StatePupil(restored(store) or Engine(), store)
         try:
             yield pupil
         finally:
@@ -96,13 +90,12 @@ class StatePupil:
         """Teach as `Pupil`."""
         from advisor.protocol.rows import NameBook, columns_of_rows
 
-        book, refused = NameBook(), dict[str, int]()
+        book, refused = NameBook(), Counter[str]()
         for row in rows:
             answer = self._engine.apply(
                 (row.producer, NO_INCARNATION), row.sequence, columns_of_rows([row.plain()], book)
             )
-            for code, count in answer["refused"]["by_code"].items():
-                refused[code] = refused.get(code, 0) + count
+            refused.update(answer["refused"]["by_code"])
         self._rows += len(rows)
         if self._rows >= COMMIT_ROWS:
             self.commit()
@@ -136,7 +129,7 @@ class ServicePupil:
 
     def teach(self, rows: Sequence[Row]) -> Mapping[str, int]:
         """Teach as `Pupil`: as many at a time as a connection may have unanswered, in order."""
-        refused = dict[str, int]()
+        refused = Counter[str]()
         for start in range(0, len(rows), TOGETHER):
             part = rows[start : start + TOGETHER]
             batches = [ObserveRows([row.plain()], producer=row.producer, sequence=row.sequence) for row in part]
@@ -144,8 +137,6 @@ class ServicePupil:
             async def all_of(client: AsyncClient, batches: list[ObserveRows] = batches) -> list[dict[str, Any]]:
                 return await asyncio.gather(*(client.ask(batch, read_map) for batch in batches))
 
-            answers = self._client.run(all_of)
-            for answer in answers:
-                for code, count in answer["refused"]["by_code"].items():
-                    refused[code] = refused.get(code, 0) + count
+            for answer in self._client.run(all_of):
+                refused.update(answer["refused"]["by_code"])
         return refused

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
-from advisor.cli import options, show, show_plans
+from advisor.cli import options, show
 from advisor.cli.allocating import BY_BOX, asked_for, hinted, network_text, planned
 from advisor.cli.declared import declared
 from advisor.cli.source import connected
@@ -64,8 +63,6 @@ def explain_command(answer_id: str, *, replay: bool, **given: Any) -> None:
     with connected(given) as client:
         found = client.explain(answer_id, replay=replay)
     if given["as_json"]:
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
-    elif "networks" in found["allocation"]:
-        show_plans.explained(found)
+        show.put_json(found)
     else:
         show.explained(found)

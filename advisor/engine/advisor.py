@@ -457,8 +457,8 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         return take_or_wait(now, later, float(wait_s), level)
 
     @alone
-    def status(self, *, components: Iterable[str] | None = None, offset: int = 0, limit: int = 100) -> Status:
-        """Return totals and a page of components: counts, ranges, model, bias and prediction error.
+    def status(self, *, components: bool | Iterable[str] | None = None, offset: int = 0, limit: int = 100) -> Status:
+        """Return totals and a page of components (these; all by default, none if False): counts, ranges, model, errors.
 
         Raises
         ------
@@ -467,13 +467,12 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         offset, limit = whole("offset", offset, 0), whole("limit", limit, 0)
         if limit > limits.STATUS_PAGE_MAX:
             raise TooLarge("limit", limit, limits.STATUS_PAGE_MAX, "page with offset")
-        if isinstance(components, (str, bytes)) or not (components is None or isinstance(components, Iterable)):
+        if components is None or components is True:
+            chosen = self.components.components
+        elif isinstance(components, (str, bytes)) or not (components is False or isinstance(components, Iterable)):
             raise InvalidValue("components", components, "a list of names")
-        chosen = (
-            self.components.components
-            if components is None
-            else [checked_name("components", name) for name in components]
-        )
+        else:
+            chosen = [checked_name("components", name) for name in components or ()]
         slots = [self.components.slot(name) for name in chosen[offset : offset + limit]]
         error, scored = self.components.error()
         return cast("Status", {

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.answers import CoreChoice, Prediction
+from advisor.domain.wording import seconds
 
 ALL_COUNTS = 256  # core counts tried one by one; beyond, every power of 2**(1/32) as well: 2 % apart
 PER_DOUBLING = 32
@@ -46,7 +47,7 @@ def choose(counts: NDArray[np.int64], answer: Prediction, tolerance: float, risk
     if tolerance > EQUAL:
         fewest = int((compared <= least * (1.0 + tolerance)).argmax())
     cores, best, last = int(counts[fewest]), int(counts[fastest]), int(counts[-1])
-    told = f"{best} core{'s' if best > 1 else ''} at {float(elapsed[fastest]):.3g} s"
+    told = f"{best} core{'s' if best > 1 else ''} at {seconds(float(elapsed[fastest]))}"
     if fewest == fastest:
         why = f"{told} is the fastest predicted of 1 to {last}"
     else:

@@ -7,6 +7,7 @@ from math import inf, log
 from statistics import NormalDist
 
 from advisor.domain.answers import CoreChoice, TakeOrWait
+from advisor.domain.wording import seconds
 
 LEAST_SPREAD = 1e-9  # of log time: a run without noise
 
@@ -24,7 +25,7 @@ def take_or_wait(now: CoreChoice | None, later: CoreChoice, wait_s: float, level
         The best on the cores free now (None: none are free) and on all of them.
     """
     if now is None:
-        why = f"no core is free: {later.cores} cores in {wait_s:.3g} s end after {wait_s + later.elapsed_s:.3g} s"
+        why = f"no core is free: {later.cores} cores in {seconds(wait_s)} end after {seconds(wait_s + later.elapsed_s)}"
         return replace(
             later, take_or_wait=TakeOrWait(True, 0, None, later.cores, wait_s + later.elapsed_s, 0.0), why=why
         )
@@ -38,8 +39,8 @@ def take_or_wait(now: CoreChoice | None, later: CoreChoice, wait_s: float, level
     ends_later = wait_s + later.elapsed_s
     wait = ends_later < now.elapsed_s
     told = TakeOrWait(wait, now.cores, now.elapsed_s, later.cores, ends_later, sooner)
-    taken = f"{_cores(now.cores)} now end after {now.elapsed_s:.3g} s"
-    waited = f"{_cores(later.cores)} in {wait_s:.3g} s after {ends_later:.3g} s"
+    taken = f"{_cores(now.cores)} now end after {seconds(now.elapsed_s)}"
+    waited = f"{_cores(later.cores)} in {seconds(wait_s)} after {seconds(ends_later)}"
     advice = "wait" if wait else f"take {_cores(now.cores)}"
     why = f"{advice}: {taken}, {waited}; taking ends earlier with probability {sooner:.2f}"
     return replace(later if wait else now, take_or_wait=told, why=why)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -218,6 +221,36 @@ def test_of_ten_thousand_components_a_page_holds_a_few(window: Browser, served: 
     window.until("return document.querySelector('a.card h3').textContent === 'needle_in_the_hay'")
     assert abs(window.run("return document.querySelectorAll('*').length") - nodes) < 200
     assert window.memory() < 100e6
+
+
+def test_what_an_empty_page_says_to_run_runs_as_it_stands(window: Browser, served: Served) -> None:
+    def said(view: str) -> str:
+        go(window, served, view)
+        place = f"{'' if view else '.cards '}.empty pre"
+        window.until("return document.querySelector(arguments[0])", place)
+        return window.run(TEXTS, place)[0]
+
+    subprocess.run([sys.executable, "-c", said("")], check=True)
+    window.until("return document.querySelectorAll('a.card').length === 1")
+    (line,) = {said("answers"), said("networks")}
+    command = line.replace("advisor", f"{shlex.quote(sys.executable)} -m advisor.cli", 1)
+    subprocess.run(["sh", "-c", command], check=True, stdout=subprocess.DEVNULL)
+    for view, shown in (("answers", "article.answer"), ("networks", "a.box .load")):
+        go(window, served, view)
+        window.until("return document.querySelector(arguments[0])", shown)
+
+
+def test_what_could_not_be_shown_is_shown_once_it_can(window: Browser, served: Served) -> None:
+    words = "return document.getElementById('main').textContent.includes('That could not be shown')"
+    go(window, served, "component/late")
+    window.until(words)
+    with served.client() as client:
+        for cores in CORES:
+            client.observe("late", cores=cores, elapsed_s=1.0 / cores)
+        client.flush()
+    window.until("return document.querySelectorAll('.charts svg').length > 0")
+    assert not window.run(words)
+    window.logs()  # a browser notes each answer that there was none
 
 
 def test_a_run_whose_events_wait_says_so(window: Browser, served: Served) -> None:

@@ -1,4 +1,4 @@
-"""`advisor profile --socket` against a service process: which runs there are, and one of them while it lasts."""
+"""`advisor profile` against a service process: which runs there are, and one of them while it lasts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from advisor.client import SyncClient
 from advisor.demo.service_process import serving
 
 
-def test_a_service_is_asked_for_its_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_service_is_asked_for_its_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def call(*arguments: str, status: int = 0) -> str:
         with pytest.raises(SystemExit) as ended:
             main(["profile", *arguments])
@@ -41,5 +43,12 @@ def test_a_service_is_asked_for_its_runs(tmp_path: Path, capsys: pytest.CaptureF
         assert json.loads(call(*at, "--json"))["runs"][0]["notes"] == {"events_waiting": len(events)}
         assert "one that sent task events: mine" in call(*at, "--producer", "nobody", status=2)
         assert "1 to 200 bytes" in call(*at, "--producer", "", status=2)
+        assert "no service is asked" in call(*at, str(tmp_path / "p.json"), status=2)
+        assert "is a --socket" in call("--tcp", "127.0.0.1:1", "--", "./program", status=2)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "nothing"))
+        monkeypatch.delenv("ADVISOR_SOCKET", raising=False)
         assert "--socket" in call("--producer", "mine", status=2)
+        monkeypatch.setenv("ADVISOR_SOCKET", str(socket))
+        assert call() == told
+        assert "14 tasks" in call("--producer", "mine")
         assert "--record" in call(*at, "--producer", "mine", "--trace", str(tmp_path / "t.json"), status=2)

@@ -31,7 +31,8 @@ function table(heads, rows, words) {
     tag("thead", {}, tag("tr", {}, heads.map(text => tag("th", { scope: "col" }, text)))),
     tag("tbody", {}, rows.map(row => tag("tr", {}, row.map((cell, i) => tag(i ? "td" : "th", i ? {} : { scope: "row" }, cell)))))));
 }
-const where = () => (topics.now && topics.now.socket) || "/run/advisor.sock";
+const where = () => (topics.now && topics.now.socket) || "/run/advisor/socket",
+  plans = () => code("echo matmul | advisor allocate - --cores 16 --socket " + where());
 const SEND = () => 'from advisor import SyncClient\n\nwith SyncClient("' + where() + '") as client:\n    client.observe("matmul", predictor=1024, cores=4, elapsed_s=0.81)\n    client.flush()';
 const nothing = () => empty("No component yet", "Components appear here with their first run. Send one: its name, the size of its input, its cores and its seconds.", code(SEND()));
 // New content where old was: whoever had the focus, or had opened something, keeps it.
@@ -193,7 +194,7 @@ function keeper() {
   let asked = null;
   return changed => {
     const rows = topics.now && topics.now.counts.rows_accepted;
-    if (asked && (held || changed !== "now" || rows === asked.rows || (asked.rows !== undefined && !stale()))) return false;
+    if (asked && !view.failed && (held || changed !== "now" || rows === asked.rows || (asked.rows !== undefined && !stale()))) return false;
     asked = { rows }; return true;
   };
 }
@@ -275,13 +276,13 @@ views.networks = chosen => {
     const known = topics.networks || [];
     if (!known.length) { swap(list); swap(inside, empty("No network yet",
       "A network appears here when it is defined by name, or when cores are asked for one:",
-      code("advisor allocate 'net main connect read .. blur .. write;' --cores 16 --socket /run/advisor.sock"))); return; }
+      plans())); return; }
     const keyOf = each => each.network == null ? "?" + each.answer : each.network,
       now = known.find(each => keyOf(each) === chosen) || (chosen && chosen.startsWith("?") ? { network: null, answer: chosen.slice(1),
       text: "answer " + chosen.slice(1) } : known[0]);
     swap(list, known.map(each => tag("li", {}, tag("a", { href: to("networks", keyOf(each)),
       "aria-current": keyOf(each) === keyOf(now) ? "page" : null, title: each.text || null },
-      isolated(each.network == null ? shortened((each.text || "answer " + each.answer).replace(/^net \w+ connect /, ""), 220, 14) : each.network)))));
+      isolated(each.network == null ? shortened((each.text || "answer " + each.answer).replace(/^net \w+ connect |;$/g, ""), 220, 14) : each.network)))));
     const version = JSON.stringify([keyOf(now), now.answer]);
     if (version === shown) return;
     shown = version;
@@ -309,8 +310,7 @@ function networkOf(told, now) {
   if (told.text) parts.push(tag("details", { "data-key": "text" }, tag("summary", {}, "S-Net text"), code(told.text)));
   return parts.filter(Boolean);
 }
-const noAnswers = () => empty("No answer yet", "Each allocation is kept for a while with its reasons. Ask for one:",
-  code("advisor allocate 'net main connect read .. write;' --cores 16 --socket /run/advisor.sock"));
+const noAnswers = () => empty("No answer yet", "Each allocation is kept for a while with its reasons. Ask for one:", plans());
 const said = new Map(), SAID = 32; // what opened answers say, so that they stay as they are when news come
 function answerOf(answer) {
   const what = answer.networks ? answer.objective + " of " + answer.networks.length + " networks" : answer.objective.replace("_",
@@ -354,7 +354,7 @@ views.profiles = chosen => {
     const runs = topics.profiles || [];
     if (!runs.length) { swap(list); swap(inside, empty("No run of tasks yet",
       "Runs of task-parallel programs appear here: where their time went, and what would help. OpenMP programs tell of their tasks by themselves:",
-      code("advisor profile --socket /run/advisor.sock -- ./program"))); return; }
+      code("advisor profile --socket " + where() + " -- ./program"))); return; }
     const keyOf = run => run.producer + "/" + run.incarnation, now = runs.find(run => keyOf(run) === chosen) || runs[0];
     swap(list, runs.map(run => tag("li", {}, tag("a", { href: to("profiles", keyOf(run)), "aria-current": run === now ? "page" : null },
       isolated(run.producer)))));
@@ -477,8 +477,8 @@ const source = held ? file : service, NAMES = held ? [["", "Overview"], ["compon
 let view = null, finding = false;
 async function redraw(changed) {
   const mine = view;
-  try { await mine.draw(changed); } catch (error) { if (mine === view && !mine.failed) { mine.failed = true; main.replaceChildren(mine.node,
-    empty("That could not be shown", error.message)); } }
+  try { await mine.draw(changed); if (mine === view && mine.failed) { mine.failed = false; main.replaceChildren(mine.node); }
+  } catch (error) { if (mine === view) { mine.failed = true; main.replaceChildren(mine.node, empty("That could not be shown", error.message)); } }
 }
 function go() {
   const [kind, ...rest] = location.hash.replace(/^#\/?/, "").split("/");

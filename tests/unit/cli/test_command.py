@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
@@ -86,9 +87,17 @@ def test_every_command_of_the_table_is_there_and_helps(command: str) -> None:
     assert ("--json" in result.stdout) == (command != "serve")
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_that_asks_a_service_takes_all_that_says_where_it_is(command: str) -> None:
+    found = advisor.get_command(click.Context(advisor), command)
+    assert found is not None
+    where = {"socket", "tcp", "token_file"}
+    assert where & {each.name for each in found.params} in (set(), where)
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_complete_as_the_page_says(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "commands.md").read_text()
     assert f"_ADVISOR_COMPLETE={shell}_source advisor" in page
     done = CliRunner(env={"_ADVISOR_COMPLETE": f"{shell}_source"}).invoke(advisor, [], prog_name="advisor")
     assert f"_ADVISOR_COMPLETE={shell}_complete" in done.stdout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,16 @@ def test_options_overrule_the_environment_and_that_the_file(started: list[Config
     assert done.exit_code == 0, done.output
     told = started.pop()
     assert (told.socket, told.shutdown_s, told.stall_s, told.commit_rows) == (Path("/a"), 1.0, 2.0, 3)
+
+
+def test_the_commands_of_the_page_of_clusters_are_taken(started: list[Config]) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "cluster.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^advisor (serve --engine .*)$", page, re.MULTILINE)
+    for line in lines:
+        done = CliRunner().invoke(advisor, shlex.split(line, comments=True))
+        assert done.exit_code == 0, done.output
+        assert started.pop().sharded
+    assert len(lines) == 2
 
 
 def test_a_service_told_nothing_listens_where_commands_look(

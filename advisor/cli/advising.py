@@ -13,7 +13,7 @@ from advisor.cli.source import asked, written
 from advisor.domain.limits import STATUS_PAGE_MAX
 from advisor.domain.wording import seconds
 from advisor.errors import NotEnoughData
-from advisor.files.settings import WRITERS, Setting
+from advisor.files.settings import WRITERS, AdvisedSetting
 
 if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
@@ -40,7 +40,7 @@ def advise_command(
 
     Each is advised for the largest input that it was run with.
     """
-    settings: list[Setting] = []
+    settings: list[AdvisedSetting] = []
     left_out: dict[str, str] = {}
     with asked(source) as advisor:
         for known in _known(advisor, list(components) or True):
@@ -74,7 +74,7 @@ def _known(advisor: Advisor | SyncClient, components: bool | list[str]) -> Itera
 
 def _setting(
     advisor: Advisor | SyncClient, known: Mapping[str, Any], cores_max: int | None, tolerance: float, level: float
-) -> Setting | str:
+) -> AdvisedSetting | str:
     """Return what is advised for a component, or why nothing is."""
     name = known["component"]
     if known.get("predictors", 1) > 1:
@@ -97,4 +97,4 @@ def _setting(
     )
     if choice.extrapolates > 0.0:
         why += ", beyond what was seen"
-    return Setting(name, choice.cores, float(choice.high_s), peak_bytes, why)
+    return AdvisedSetting(name, choice.cores, float(choice.high_s), peak_bytes, why)

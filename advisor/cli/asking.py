@@ -73,7 +73,7 @@ def suggest_command(component: str, predictor: list[Any] | None, **source: Any) 
 
 @click.command("status", cls=options.Command)
 @click.argument("components", nargs=-1)
-@declared(v.Status, leave=("components",), limit={"default": 20})
+@declared(v.StatusAsked, leave=("components",), limit={"default": 20})
 @options.learned
 @options.as_json
 def status_command(components: tuple[str, ...], offset: int, limit: int, **source: Any) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from advisor.cli.options import Command
-from advisor.service.config import Config, Kind
+from advisor.service.config import Config, KeyKind
 
 
 def _option(key: str, default: Any, said: Mapping[str, Any]) -> click.Option:
     """Return the option of a key: named like it but for the unit, in the environment ADVISOR_ and the key in capitals."""
-    kind: Kind = said["kind"]
+    kind: KeyKind = said["kind"]
     name = key.removesuffix("_s").replace("_", "-")
     shown = "" if default in (None, (), False) else f"  [default: {_default(kind, default)}]"
     about = f"{said['about'][0].upper()}{said['about'][1:]}{'; repeatable' if kind.many else ''}.{shown}"
@@ -24,7 +24,7 @@ def _option(key: str, default: Any, said: Mapping[str, Any]) -> click.Option:
     return click.Option([flags, key], type=kind.type, default=None, help=about, envvar=f"ADVISOR_{key.upper()}", **more)
 
 
-def _default(kind: Kind, default: Any) -> str:
+def _default(kind: KeyKind, default: Any) -> str:
     if kind.form == "SIZE":
         return f"{default // 2**20}MiB"
     return "on" if default is True else f"{default:,g}" if isinstance(default, (int, float)) else default

@@ -16,7 +16,7 @@ from advisor.protocol import verbs as v
 
 if TYPE_CHECKING:
     from advisor.files.graphs import GraphFile
-    from advisor.simulation import Request
+    from advisor.simulation import AnalysisRequest
 
 RECORDED = 0  # stands for the number of cores that the graph was recorded on, until its file is read
 TARGETS = {
@@ -69,7 +69,7 @@ class Counts(click.ParamType[list[int]]):
 @click.command("simulate", cls=options.Command)
 @click.argument("graph", metavar="GRAPH")
 @declared(
-    v.Simulate, leave=("graph", "predict_times", "draws"),
+    v.SimulateAsked, leave=("graph", "predict_times", "draws"),
     cores={"type": Counts(), "default": "1,2,4,8", "help": "Numbers of cores."},
     policies={"name": "policy", "type": Words(), "default": "fifo", "show_default": True,
               "help": "Policies; a wrong name lists them."},
@@ -144,8 +144,8 @@ def _source(graph: str, *, timed: bool) -> GraphFile:
     return read_graph(graph, timed=timed)
 
 
-def _request(given: dict[str, Any], source: GraphFile) -> Request:
-    from advisor.simulation import Request, contention_of_text
+def _request(given: dict[str, Any], source: GraphFile) -> AnalysisRequest:
+    from advisor.simulation import AnalysisRequest, contention_of_text
     from advisor.simulation.requests import PLAIN
 
     speeds, cores = given["speeds"], given["cores"]
@@ -153,7 +153,7 @@ def _request(given: dict[str, Any], source: GraphFile) -> Request:
         if not source.cores:
             raise InvalidValue("cores", "recorded", "numbers: the file does not tell on which machines it ran")
         cores = sorted({count or sum(source.cores) for count in cores})
-    return Request(
+    return AnalysisRequest(
         cores=[len(speeds)] if speeds else cores,
         policies=given["policies"],
         contention=contention_of_text(given["contention"]) if given["contention"] else None,
@@ -163,7 +163,7 @@ def _request(given: dict[str, Any], source: GraphFile) -> Request:
     )
 
 
-def _predicted(source: GraphFile, request: Request, given: dict[str, Any]) -> tuple[GraphFile, Request]:
+def _predicted(source: GraphFile, request: AnalysisRequest, given: dict[str, Any]) -> tuple[GraphFile, AnalysisRequest]:
     """Return the graph with times from what was learned, and the request with their intervals."""
     from dataclasses import replace
 
@@ -202,7 +202,9 @@ def _compared(source: GraphFile, result: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _drawn(source: GraphFile, request: Request, result: dict[str, Any], given: dict[str, Any]) -> dict[str, str]:
+def _drawn(
+    source: GraphFile, request: AnalysisRequest, result: dict[str, Any], given: dict[str, Any]
+) -> dict[str, str]:
     """Draw what was asked for; return the paths."""
     if not (given["plot"] or given["gantt"] or given["chrome"]):
         return {}

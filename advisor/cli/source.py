@@ -24,7 +24,7 @@ from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
-    from advisor.cluster.offline import Read
+    from advisor.cluster.offline import FileRead
     from advisor.domain.observations import Columns
     from advisor.engine import Engine
     from advisor.files import TableReader
@@ -172,7 +172,7 @@ def learned_from(
     return advisor
 
 
-def tell_separator(reader: TableReader | Read) -> None:
+def tell_separator(reader: TableReader | FileRead) -> None:
     """Say what stands between the fields of a table, where it is no comma."""
     from advisor.files.tables import SEPARATORS
 
@@ -212,7 +212,7 @@ def steps() -> Progress:
     )  # fmt: skip
 
 
-def tell_refused(reader: TableReader | RunFile | Read) -> None:
+def tell_refused(reader: TableReader | RunFile | FileRead) -> None:
     """Say on standard error which rows of a file were refused."""
     if not reader.refused:
         return

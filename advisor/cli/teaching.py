@@ -82,9 +82,9 @@ class StatePupil:
 
     def define(self, network: str, text: str) -> None:
         """Keep as `Pupil`."""
-        from advisor.engine.events import DefineNetwork
+        from advisor.engine.events import NetworkDefined
 
-        self._engine.apply(None, None, DefineNetwork(text, network))
+        self._engine.apply(None, None, NetworkDefined(text, network))
 
     def teach(self, rows: Sequence[Row]) -> Mapping[str, int]:
         """Teach as `Pupil`."""

@@ -129,20 +129,20 @@ class Verbs:
     allocate_together = asks(v.AllocateTogether, requests.read_together)
     explain = asks(v.Explain, requests.read_explanation)
     flow = asks(v.FlowAsked, requests.read_flow)
-    simulate = asks(v.Simulate, requests.read_simulated)
-    status = asks(v.Status, requests.read_status)
+    simulate = asks(v.SimulateAsked, requests.read_simulated)
+    status = asks(v.StatusAsked, requests.read_status)
     export = asks(v.Export, requests.read_exported)
     shards = asks(v.Shards, requests.read_map)
-    profile = asks(v.Profile, requests.read_profile)
+    profile = asks(v.ProfileAsked, requests.read_profile)
     predict_run = asks(v.PredictRun, requests.read_run_prediction)
-    curves = both(_asking(v.Curves, lambda client, asked: client.subscriptions.curves(asked)))
+    curves = both(_asking(v.CurvesAsked, lambda client, asked: client.subscriptions.curves(asked)))
     watch = Both(_asking(v.Watch, lambda client, asked: client.subscriptions.watch(asked)), watched)
 
     @both
     async def unwatch_curves(self: Any, *, timeout_s: float | None = None) -> None:
         """Take no more pushes of curves."""
         self.subscriptions.end("curves")
-        await self.ask(v.Curves([], watch=False, timeout_s=timeout_s), requests.read_curves)
+        await self.ask(v.CurvesAsked([], watch=False, timeout_s=timeout_s), requests.read_curves)
 
     @both
     async def hello(self: Any, *, timeout_s: float | None = None) -> dict[str, Any]:

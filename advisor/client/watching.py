@@ -248,7 +248,7 @@ class Followed:
         self._listeners[topic] = watch.began
         return watch
 
-    async def curves(self, asked: v.Curves) -> Curves:
+    async def curves(self, asked: v.CurvesAsked) -> Curves:
         """Fetch curves; with `told` be told of what changes."""
         told = asked.told
         if told is None:

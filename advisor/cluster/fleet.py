@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from advisor.cluster.lanes import Answer, Gone, Handle, Item, Lane
+from advisor.cluster.lanes import Answer, Gone, Handle, Lane, ShardCall
 from advisor.cluster.layout import Layout, Move, bucket_of_producer, moves
 from advisor.cluster.routing import Piece, Router, joined
 from advisor.cluster.spares import Runtime, Spares
@@ -184,7 +184,7 @@ class Fleet:
             piece = pieces.get(number, Piece(()))
             rows = max((len(each) for each in piece.events), default=0)
             self.lanes[number].put(
-                Item(key, sequence, piece.events, rows, lambda answer, piece=piece: one(piece, answer))
+                ShardCall(key, sequence, piece.events, rows, lambda answer, piece=piece: one(piece, answer))
             )
 
     async def apply(self, bucket: int, key: Producer | None, sequence: int | None, what: Any) -> Answer:
@@ -243,7 +243,7 @@ class Fleet:
                     end(wrong) if wrong else begin(answers.get(self.layout.owner[bucket], answer), later)
 
             for number, events in now.items():
-                self.lanes[number].put(Item(key, sequence, events, len(events), partial(one, number)))
+                self.lanes[number].put(ShardCall(key, sequence, events, len(events), partial(one, number)))
             if not now:
                 begin(answer, later)
 
@@ -261,7 +261,7 @@ class Fleet:
 
         def begin() -> None:
             for lane in self.lanes:
-                lane.put(Item(key, number, (what,), 0, lambda _: None))
+                lane.put(ShardCall(key, number, (what,), 0, lambda _: None))
             if number is not None:
                 self.durable[key] = max(number, self.durable.get(key, 0))
 

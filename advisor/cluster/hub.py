@@ -19,14 +19,14 @@ from advisor.engine.exactly_once import Producer, ProducerLedger
 from advisor.engine.report import fate
 from advisor.errors import AdvisorError, InvalidValue, TooLarge, Unavailable
 from advisor.protocol import verbs as m
-from advisor.protocol.connection import Request
+from advisor.protocol.connection import RpcRequest
 from advisor.service import questions
 from advisor.service.background import LATER, Handler
 from advisor.service.config import Config
 from advisor.service.connection import Connection
 from advisor.service.heavy import Heavy
-from advisor.service.hub import Held, Hub
-from advisor.service.measures import Measures
+from advisor.service.hub import Hub, StateSize
+from advisor.service.measures import ServiceMeasures
 from advisor.service.producers import Producers
 
 GATHERED_AT_ONCE = 1_000  # components, some 5 MB
@@ -107,7 +107,13 @@ class ClusterHub(Hub):
     learning: ClusterLearning
 
     def __init__(
-        self, config: Config, engine: Engine, producers: Producers, heavy: Heavy, measures: Measures, fleet: Fleet
+        self,
+        config: Config,
+        engine: Engine,
+        producers: Producers,
+        heavy: Heavy,
+        measures: ServiceMeasures,
+        fleet: Fleet,
     ) -> None:
         committer = Acknowledging(fleet, config.stale_s / 2)
         engine.ledger = ProducerLedger(config.producers_max, lambda name: self.learning.counted.update((name,)))
@@ -146,7 +152,7 @@ class ClusterHub(Hub):
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
-    def handle(self, connection: Connection, request: Request) -> bytes | None:
+    def handle(self, connection: Connection, request: RpcRequest) -> bytes | None:
         """As `Hub.handle`; a question waits until what it is about is there, and fresh enough."""
         msgid, method, given = request
         if msgid is None or connection.grant is None or method not in ASKED_ABOUT:
@@ -161,7 +167,7 @@ class ClusterHub(Hub):
         self.background.start(self._ask, connection, request, wait)
         return LATER
 
-    async def _ask(self, connection: Connection, request: Request, wait: Callable[[], Any]) -> None:
+    async def _ask(self, connection: Connection, request: RpcRequest, wait: Callable[[], Any]) -> None:
         try:
             await wait()
         except TooLarge as error:
@@ -213,7 +219,7 @@ class ClusterHub(Hub):
         if due:
             await self.copies.gather(due)
 
-    async def _profiled(self, params: m.Profile) -> dict[str, Any]:
+    async def _profiled(self, params: m.ProfileAsked) -> dict[str, Any]:
         asked, producer = params.given(), params.producer
         if producer is not None:
             try:
@@ -252,7 +258,7 @@ class ClusterHub(Hub):
             await self.copies.gather(due[start : start + GATHERED_AT_ONCE])
 
     def _curves_of(self, answer: Handler) -> Handler:
-        def curves(connection: Connection, params: m.Curves, msgid: int | None) -> Any:
+        def curves(connection: Connection, params: m.CurvesAsked, msgid: int | None) -> Any:
             if params.watch is not None:  # instead of what was watched before
                 self._follow_all.discard(connection.number)
             if params.watch and params.components is None:
@@ -293,10 +299,10 @@ class ClusterHub(Hub):
 
     # -- status -----------------------------------------------------------------------------------------------------------
 
-    def _status(self, connection: Connection, params: m.Status, msgid: int | None) -> dict[str, Any] | None:
+    def _status(self, connection: Connection, params: m.StatusAsked, msgid: int | None) -> dict[str, Any] | None:
         return self.background.later("status", connection, msgid, self._status_of_all, params)
 
-    async def _status_of_all(self, params: m.Status) -> dict[str, Any]:
+    async def _status_of_all(self, params: m.StatusAsked) -> dict[str, Any]:
         """Return the status of all shards together; components in the order of their shards, and there as `status` has them."""
         offset, limit, known = params.offset, params.limit, 0
         told: list[dict[str, Any]] = []
@@ -329,14 +335,14 @@ class ClusterHub(Hub):
             "service": self.health(),
         }  # fmt: skip
 
-    def held(self) -> Held:
+    def held(self) -> StateSize:
         """As `Hub.held`, of all shards together: what the front has are copies."""
         fleet = self.fleet
         ledger: dict[str, float] = dict.fromkeys(super().held().ledger, 0)
         for lane in fleet.lanes:
             for name, value in lane.told.get("ledger", {}).items():
                 ledger[name] += value
-        return Held(
+        return StateSize(
             fleet.of_all("components"), self.config.components_max * len(fleet.lanes), fleet.of_all("bytes"),
             fleet.of_all("model_bytes"), fleet.of_all("model_bytes_max"), ledger,
         )  # fmt: skip

@@ -56,7 +56,7 @@ class Hands(Protocol):
 
 
 @dataclass(slots=True)
-class Item:
+class ShardCall:
     """What a shard is to apply."""
 
     key: Producer | None
@@ -83,7 +83,7 @@ class Lane:
         self.acknowledged = np.zeros(0, np.int64)
         self._hands = hands
         self._clock = clock
-        self._queue: deque[Item] = deque()
+        self._queue: deque[ShardCall] = deque()
         self._bell = asyncio.Event()
         self._names_sent = 0
         self._version, self._session = 0, ""
@@ -98,7 +98,7 @@ class Lane:
         """Seconds that the oldest item has waited."""
         return 0.0 if self._since is None else self._clock() - self._since
 
-    def put(self, item: Item) -> None:
+    def put(self, item: ShardCall) -> None:
         """Have an item applied after all before it."""
         if self._since is None:
             self._since = self._clock()
@@ -125,7 +125,7 @@ class Lane:
             self.idle.set()
 
     async def _send(self) -> None:
-        items: list[Item] = []
+        items: list[ShardCall] = []
         rows = 0
         for item in self._queue:
             if items and (
@@ -153,14 +153,14 @@ class Lane:
             item.done(answer)
         self._since = self._clock() if self._queue else None
 
-    def _lost(self, items: Sequence[Item], error: Exception) -> None:
+    def _lost(self, items: Sequence[ShardCall], error: Exception) -> None:
         """Give up what was sent without a number: it may have been applied. All else is sent again.
 
         What ends a shard each time goes alone then, and at last not at all.
         """
         handle_was = self.handle is not None
         failed = Unavailable(f"shard {self.number} is being opened anew ({error})", hint="send it again").as_dict()
-        kept: list[Item] = []
+        kept: list[ShardCall] = []
         for item in items:
             self._queue.popleft()
             item.lost += handle_was
@@ -171,7 +171,7 @@ class Lane:
                 kept.append(item)
         self._queue.extendleft(reversed(kept))
 
-    def _count(self, item: Item) -> None:
+    def _count(self, item: ShardCall) -> None:
         for each in item.events:
             if isinstance(each, (Columns, Ended)) and len(each):
                 numbers = each.index

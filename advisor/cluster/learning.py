@@ -18,7 +18,7 @@ from advisor.domain.buckets import bucket_of
 from advisor.domain.observations import Columns
 from advisor.domain.task_events import TaskEvents
 from advisor.engine.engine import KINDS, NOTHING
-from advisor.engine.events import DefineNetwork, Event, ForgetProfile, ForgetProgram, ObserveRun
+from advisor.engine.events import Event, NetworkDefined, ProfileForgotten, ProgramForgotten, RunObserved
 from advisor.engine.exactly_once import Producer
 from advisor.engine.flows import name_of
 from advisor.errors import AdvisorError, from_dict
@@ -194,16 +194,16 @@ class ClusterLearning(Learning):
         if isinstance(event, TaskEvents):
             self.profiled = True
             return await self.fleet.fold_events(key, sequence, event)
-        if isinstance(event, ForgetProfile):
+        if isinstance(event, ProfileForgotten):
             self.profiled = True
             return await self.fleet.apply(bucket_of_producer(event.producer), key, sequence, event)
-        if isinstance(event, ObserveRun):
+        if isinstance(event, RunObserved):
             run = {name: value for name, value in event.run.items() if value is not None}
             named = run.pop("profile", None)
             if named:
                 run = await self.fleet.lane_of_producer(named["producer"]).ask("run_of", named) | run
-            event = ObserveRun(run)
-        name = event.program if isinstance(event, (ObserveRun, ForgetProgram)) else event.component
+            event = RunObserved(run)
+        name = event.program if isinstance(event, (RunObserved, ProgramForgotten)) else event.component
         answer = await self.fleet.apply(bucket_of(name), key, sequence, event)
         self.copies.forget(name)
         return answer
@@ -219,10 +219,10 @@ class ClusterLearning(Learning):
         """Define a network here, where ids are given, and at its shard."""
         network = None if questions.is_small(given) else await self.heavy.read(given)
         async with self._defining:
-            answer = self.engine.apply(None, None, DefineNetwork(given, network_id, network))
+            answer = self.engine.apply(None, None, NetworkDefined(given, network_id, network))
             definition = self.engine.advisor.components.flows.definition(answer["id"])
             home = bucket_of(name_of(answer["id"]))
-            await self.fleet.apply(home, None, None, DefineNetwork(definition, answer["id"]))
+            await self.fleet.apply(home, None, None, NetworkDefined(definition, answer["id"]))
         self.follow()
         return answer
 

@@ -40,7 +40,7 @@ class Tasks(Protocol):
 
 
 @dataclass
-class Read:
+class FileRead:
     """What was read of a file; attributes as of `TableReader`."""
 
     name: str
@@ -50,7 +50,7 @@ class Read:
     first_refused: list[BadCell] = field(default_factory=list[BadCell])
 
 
-class Piece(NamedTuple):
+class ReplayPiece(NamedTuple):
     """Rows of some components, of one chunk, in their order."""
 
     file: int
@@ -67,10 +67,10 @@ class Learned(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Replayed:
+class OfflineReplay:
     """What came of it; `states` stand for the parts of the state."""
 
-    files: list[Read]
+    files: list[FileRead]
     components: list[tuple[dict[str, Any], ComponentScore]]
     states: list[Any]
     tasks: Tasks
@@ -88,7 +88,7 @@ class Replayed:
         return self.tasks.values(states)[0]
 
 
-def replay(files: Sequence[str], headings: Mapping[str, str] | None, tasks: Tasks, shares: int) -> Replayed:
+def replay(files: Sequence[str], headings: Mapping[str, str] | None, tasks: Tasks, shares: int) -> OfflineReplay:
     """Replay tables one after the other, as `advisor.files.replay` does in one process.
 
     Raises as the reader of tables.
@@ -98,19 +98,19 @@ def replay(files: Sequence[str], headings: Mapping[str, str] | None, tasks: Task
     shares : int
         Tasks that learn, each the components of as many buckets.
     """
-    read = [Read(str(file), "") for file in files]
+    read = [FileRead(str(file), "") for file in files]
     spans = _spans(files, headings, tasks)
     taken = [tasks.run(take, number, files[number], headings, span, shares, parts=shares + 1) for number, span in spans]
-    told: list[tuple[int, Read]] = tasks.values([each[-1] for each in taken])
+    told: list[tuple[int, FileRead]] = tasks.values([each[-1] for each in taken])
     for number, own in told:
         whole = read[number]
-        read[number] = Read(
+        read[number] = FileRead(
             own.name, own.separator, whole.rows + own.rows, whole.refused + own.refused,
             sorted(whole.first_refused + own.first_refused, key=attrgetter("line"))[:FIRST_REFUSALS],
         )  # fmt: skip
     learned = [tasks.run(learn, *(each[share] for each in taken), parts=2) for share in range(shares)]
     components = [each for found in tasks.values([of for _, of in learned]) for each in found]
-    return Replayed(read, components, [state for state, _ in learned], tasks)
+    return OfflineReplay(read, components, [state for state, _ in learned], tasks)
 
 
 def _spans(files: Sequence[str], headings: Mapping[str, str] | None, tasks: Tasks) -> list[tuple[int, Span]]:
@@ -142,8 +142,8 @@ def take(number: int, file: str, headings: Mapping[str, str] | None, span: Span,
                     known[names[place]] = bucket_of(names[place]) * shares // BUCKETS
             of = np.array([known[names[place]] for place in there])[places]
             for share in np.unique(of).tolist():
-                found[share].append(Piece(number, span.lines, chunk, _own_names(rows.take(of == share))))
-        told = Read(reader.name, reader.separator, reader.rows, reader.refused, reader.first_refused)
+                found[share].append(ReplayPiece(number, span.lines, chunk, _own_names(rows.take(of == share))))
+        told = FileRead(reader.name, reader.separator, reader.rows, reader.refused, reader.first_refused)
     return [*found, (number, told)]
 
 
@@ -155,7 +155,7 @@ def _own_names(rows: Columns) -> Columns:
     return replace(rows, components=names, index=index.astype(np.int64))
 
 
-def learn(*pieces: Sequence[Piece]) -> Learned:
+def learn(*pieces: Sequence[ReplayPiece]) -> Learned:
     """Predict and learn the rows of pieces in the order of their files."""
     advisor = Advisor()
     prequential = Prequential(advisor)

@@ -14,7 +14,7 @@ from advisor.cluster.hub import ClusterHub
 from advisor.engine import Engine
 from advisor.service import server
 from advisor.service.config import Config
-from advisor.service.measures import Measures
+from advisor.service.measures import ServiceMeasures
 from advisor.service.producers import Producers
 
 PRODUCERS_FACTOR = 2  # a shard remembers more than the front: it must refuse none that another one has taken
@@ -53,7 +53,7 @@ async def serve(
 
 
 async def _hub(config: Config, fleet: Fleet) -> ClusterHub:
-    measures = Measures()
+    measures = ServiceMeasures()
     engine = Engine(
         components_max=config.components_max, producers_max=config.producers_max, model_memory_bytes=config.model_memory
     )  # fmt: skip

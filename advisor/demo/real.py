@@ -59,7 +59,7 @@ class Invocation:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedRuns:
     """What part (a) measured."""
 
     cores: int  # all cores: those this process may use, at most CORES_MAX
@@ -126,7 +126,7 @@ def run_real(
     learned: int = RECORDS_LEARNED,
     judged: int = RECORDS_JUDGED,
     tick: Callable[[], object] = lambda: None,
-) -> Judged:
+) -> JudgedRuns:
     """Run part (a) against a service and return what was measured; `tick` is called once a record.
 
     Raises Unsupported when threadpoolctl is not installed: with several threads inside each kernel nothing would be measured.
@@ -155,7 +155,7 @@ def run_real(
             client.flush()
             tick()
     asked = np.array([ask_s for ask_s, _ in answers])
-    return Judged(every, learned * len(KERNELS), tuple(invocation for _, invocation in answers), asked, load)
+    return JudgedRuns(every, learned * len(KERNELS), tuple(invocation for _, invocation in answers), asked, load)
 
 
 def _sides(rng: np.random.Generator, records: int) -> list[int]:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from advisor.demo.paper import LABELS, MODELS, SIZE_SMALL, WINDOWS, Streamed
 from advisor.demo.paper_setting import CORES, PIPELINE
-from advisor.demo.real import POLICIES, REPEATS, TOLERANCE, Judged
+from advisor.demo.real import POLICIES, REPEATS, TOLERANCE, JudgedRuns
 from advisor.pictures import Bars, Panel, Series, draw
 
 Floats = NDArray[np.float64]
@@ -22,7 +22,7 @@ SIZE_BINS = 9  # of the slowdown picture: enough runs in each for a mean
 PAPER_BOUND = 0.10  # "within 10 % of the observed runtime"
 
 
-def real_as_dict(judged: Judged) -> dict[str, Any]:
+def real_as_dict(judged: JudgedRuns) -> dict[str, Any]:
     """Return part (a) as a mapping that JSON can hold."""
     return {
         "cores": judged.cores,
@@ -73,7 +73,7 @@ def paper_as_dict(streamed: Streamed) -> dict[str, Any]:
     }
 
 
-def print_real(console: Console, judged: Judged) -> None:
+def print_real(console: Console, judged: JudgedRuns) -> None:
     """Print part (a)."""
     console.print(
         f"[bold](a) Real components, {judged.cores} cores here.[/] {judged.learned} runs to learn from, then "
@@ -134,7 +134,7 @@ def print_paper(console: Console, streamed: Streamed) -> None:
     console.print(plans)
 
 
-def draw_real(path: Path, judged: Judged) -> Path:
+def draw_real(path: Path, judged: JudgedRuns) -> Path:
     """Draw part (a): where each policy loses by size, and what that sums to by component."""
     sides = np.array([run.side for run in judged.invocations])
     edges = cast("Floats", np.geomspace(sides.min(), sides.max() * 1.001, SIZE_BINS + 1))

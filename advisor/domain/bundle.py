@@ -76,14 +76,14 @@ COEFFICIENT_MOST = 2.0**256
 FLOOR_LEAST = 2.0**-256
 
 
-class Record(NamedTuple):
+class BundleRecord(NamedTuple):
     """One component's record, before it is packed, or as it was read."""
 
     name: str
     words: Floats
 
 
-def pack(records: Sequence[Record], version: int, level: float) -> bytes:
+def pack(records: Sequence[BundleRecord], version: int, level: float) -> bytes:
     """Return the bundle of records; names must differ. Cost O(bytes)."""
     ordered = sorted(((record.name.encode(), record.words) for record in records), key=lambda pair: pair[0])
     names = b"".join(name for name, _ in ordered)
@@ -151,10 +151,10 @@ class Directory:
         """Return how many components it has."""
         return len(self.names)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[BundleRecord]:
         """Yield the records."""
         for name, start in zip(self.names, self.starts, strict=True):
-            yield Record(name, self.words[start : start + length_of(self.words[start : start + HEAD_WORDS])])
+            yield BundleRecord(name, self.words[start : start + length_of(self.words[start : start + HEAD_WORDS])])
 
     def start(self, name: str) -> int:
         """Return where a component's record begins in `words`; raises UnknownComponent."""

@@ -85,7 +85,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class NodeKind:
     """What a kind of node may have: its own keys, and how many children."""
 
     keys: tuple[str, ...]
@@ -94,17 +94,17 @@ class Kind:
 
 
 _MANY = limits.NETWORK_NODES_MAX
-KINDS: Mapping[str, Kind] = {
-    BOX: Kind(("name", "once", "consumes", "produces"), 0, 0),
-    SERIES: Kind(("children",), 2, _MANY),
-    CHOICE: Kind(("children", "ordered"), 2, _MANY),  # each record goes to one of the children
-    JOIN: Kind(("children",), 2, _MANY),  # each record goes to all children; on when all are done
-    REPLICATION: Kind(("children", "ordered", "patterns"), 1, 1),  # `*`: a chain of replicas
-    SPLIT: Kind(("children", "ordered", "tag", "placed"), 1, 1),  # `!`: a replica for each value of a tag
-    FEEDBACK: Kind(("children", "patterns"), 1, 1),  # `\\`: what matches a pattern returns
-    PLACEMENT: Kind(("children", "place"), 1, 1),  # `@`
-    SYNC: Kind(("patterns",), 0, 0),
-    FILTER: Kind(("text",), 0, 0),
+KINDS: Mapping[str, NodeKind] = {
+    BOX: NodeKind(("name", "once", "consumes", "produces"), 0, 0),
+    SERIES: NodeKind(("children",), 2, _MANY),
+    CHOICE: NodeKind(("children", "ordered"), 2, _MANY),  # each record goes to one of the children
+    JOIN: NodeKind(("children",), 2, _MANY),  # each record goes to all children; on when all are done
+    REPLICATION: NodeKind(("children", "ordered", "patterns"), 1, 1),  # `*`: a chain of replicas
+    SPLIT: NodeKind(("children", "ordered", "tag", "placed"), 1, 1),  # `!`: a replica for each value of a tag
+    FEEDBACK: NodeKind(("children", "patterns"), 1, 1),  # `\\`: what matches a pattern returns
+    PLACEMENT: NodeKind(("children", "place"), 1, 1),  # `@`
+    SYNC: NodeKind(("patterns",), 0, 0),
+    FILTER: NodeKind(("text",), 0, 0),
 }
 COMMON_KEYS = ("kind", "mappings", "line", "column")
 

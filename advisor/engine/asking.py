@@ -16,7 +16,7 @@ from advisor.domain.vectors import Floats
 from advisor.engine import shaped
 from advisor.engine.checks import check_together, checked
 from advisor.engine.choice import choose, counts_to
-from advisor.engine.components import MEASURE_SCALES, TIME, Components, Event
+from advisor.engine.components import MEASURE_SCALES, TIME, Components, ModelEvent
 from advisor.engine.exploring import explored
 from advisor.engine.learners import ANY_MACHINE, OTHER_MACHINE, Learners, Solved
 from advisor.engine.load import over_load
@@ -130,7 +130,7 @@ class Asking:
         table.changed[place] = True
         self._components.totals["pins"] += 1
         rows = int(self._components.table.integers("rows")[slot])
-        self._components.events.append(Event("pin", component, rows, f"asked for {form or 'the evidence'}"))
+        self._components.events.append(ModelEvent("pin", component, rows, f"asked for {form or 'the evidence'}"))
 
     def predict(
         self,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.domain.bundle import AT, FORM, GRID, HEAD_WORDS, P_KNOTS_MAX, Record
+from advisor.domain.bundle import AT, FORM, GRID, HEAD_WORDS, P_KNOTS_MAX, BundleRecord
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.asking import Asking
 from advisor.engine.learners import ANY_MACHINE, Solved
@@ -134,7 +134,9 @@ def tabulated(
     )  # fmt: skip
 
 
-def record_of(asking: Asking, slot: int, name: str, rows: int, dimensions: int, level: float, cores_max: int) -> Record:
+def record_of(
+    asking: Asking, slot: int, name: str, rows: int, dimensions: int, level: float, cores_max: int
+) -> BundleRecord:
     """Return the record of a component from what answers for it."""
     found = asking.answering(slot, None)
     if isinstance(found, Shaped):
@@ -142,7 +144,7 @@ def record_of(asking: Asking, slot: int, name: str, rows: int, dimensions: int, 
     head = np.zeros(HEAD_WORDS)
     head[AT["version"]], head[AT["predictors"]] = rows, dimensions
     if found is None or dimensions > 1:
-        return Record(name, head)
+        return BundleRecord(name, head)
     head[AT["runs"]] = asking.runs(slot)
     if isinstance(found, Solved):
         lows, highs, zeros = (
@@ -182,7 +184,7 @@ def record_of(asking: Asking, slot: int, name: str, rows: int, dimensions: int, 
         for part, coefficients in (("serial", found.serial), ("parallel", found.parallel)):
             head[AT[part] : AT[part] + FORM_COEFFICIENTS] = coefficients
     kept = tables if is_grid else tables[1:]
-    return Record(
+    return BundleRecord(
         name,
         np.concatenate([head, knots, [log2_of(p) for p in knots.tolist()], np.ascontiguousarray(kept).reshape(-1)]),
     )

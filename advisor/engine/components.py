@@ -52,7 +52,7 @@ EVENTS_KEPT = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ModelEvent:
     """Something that happened to a component's model, and why: for the log."""
 
     kind: str
@@ -84,7 +84,7 @@ class Components:
         self.learners = Learners(model_memory_bytes, self.totals)
         self.contentions = RecordsBySlot(lambda _: RecordTable(contention.FIELDS, contention.LAYOUT))
         self.flows = Flows(self.totals)
-        self.events: deque[Event] = deque(maxlen=EVENTS_KEPT)
+        self.events: deque[ModelEvent] = deque(maxlen=EVENTS_KEPT)
 
     def __len__(self) -> int:
         """Return how many slots are taken: components, and their measures."""
@@ -253,7 +253,7 @@ class Components:
         self.vectors = self.vectors or width > 1
         self.renames += 1  # whoever has noted its width looks again
         reason = f"most rows have {width} predictor{'s' * (width > 1)}, and not {before}"
-        self.events.append(Event("forget", self.names[slot], int(self.table.integers("rows")[slot]), reason))
+        self.events.append(ModelEvent("forget", self.names[slot], int(self.table.integers("rows")[slot]), reason))
 
     def _weaken(self, slot: int, keep: float) -> None:
         """Keep the share `keep` of what a slot has learned."""
@@ -391,7 +391,7 @@ class Components:
         for slot, ratio in zip(slots, ratios, strict=True):
             rows = int(self.table.integers("rows")[slot])
             self.events.append(
-                Event("change", self.names[slot], rows, f"runs take {2.0**ratio:.3g} times as long as before")
+                ModelEvent("change", self.names[slot], rows, f"runs take {2.0**ratio:.3g} times as long as before")
             )
 
     def _of_measure(self, measure: str, values: Floats, rows: Rows, given: Bools) -> Rows:
@@ -590,7 +590,7 @@ class Components:
             self.forgotten = True
         self.totals["forgets"] += 1
         self.events.append(
-            Event("forget", component, int(self.table.integers("rows")[slot]), f"asked to keep the share {keep:g}")
+            ModelEvent("forget", component, int(self.table.integers("rows")[slot]), f"asked to keep the share {keep:g}")
         )
         return slot
 

@@ -24,7 +24,7 @@ from advisor.engine import restoring, slices, state_bytes
 from advisor.engine.advisor import Advisor
 from advisor.engine.changes import NAMES_A_FRAME, Head, framed, frames, head_of, version_of
 from advisor.engine.components import SEPARATOR
-from advisor.engine.components import Event as Happened
+from advisor.engine.components import ModelEvent as Happened
 from advisor.engine.exactly_once import Producer, ProducerLedger
 from advisor.engine.following import COUNT_MASK, ORIGIN_BITS
 from advisor.engine.journal import Book, Entry, Journal, Limits, RowsEvent, decode
@@ -42,7 +42,7 @@ PARTS = (*whole.PARTS, "producers", "profiles")
 RUN_NEEDS = ("size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits")
 
 
-class Kind(NamedTuple):
+class EventType(NamedTuple):
     """What there is to know of a type of event."""
 
     # takes the engine, the producer and the event; changes the state; returns the answer, and the event as the journal
@@ -592,7 +592,7 @@ def _fold_ended(engine: Engine, _: Producer | None, ended: e.Ended) -> tuple[Ans
     return NOTHING, None
 
 
-def _observe_run(engine: Engine, _: Producer | None, event: e.ObserveRun) -> tuple[Answer, e.Event]:
+def _observe_run(engine: Engine, _: Producer | None, event: e.RunObserved) -> tuple[Answer, e.Event]:
     """Learn a run; where it names a `profile` by its producer, what that says fills in what is not given."""
     told = {key: value for key, value in event.run.items() if value is not None}
     named = told.pop("profile", None)
@@ -608,13 +608,13 @@ def _learn_run(engine: Engine, _: Producer | None, run: ProgramRun) -> tuple[Ans
     return engine.advisor.programs.observe(run), run
 
 
-def _define_network(engine: Engine, _: Producer | None, event: e.DefineNetwork) -> tuple[Answer, e.Event]:
+def _define_network(engine: Engine, _: Producer | None, event: e.NetworkDefined) -> tuple[Answer, e.Event]:
     answer = engine.advisor.define_network(event.network, id=event.id, read=event.read)
     definition = engine.advisor.components.flows.definition(answer["id"])
-    return answer, e.DefineNetwork(definition, answer["id"])
+    return answer, e.NetworkDefined(definition, answer["id"])
 
 
-def _forget(engine: Engine, _: Producer | None, event: e.Forget) -> tuple[Answer, e.Event]:
+def _forget(engine: Engine, _: Producer | None, event: e.ComponentForgotten) -> tuple[Answer, e.Event]:
     engine.plain.forget()
     return engine.advisor.forget(event.component, event.keep), event
 
@@ -627,18 +627,18 @@ def _none_dropped(_: e.Drop) -> Answer:
     return {"dropped": 0}
 
 
-def _pin(engine: Engine, _: Producer | None, event: e.Pin) -> tuple[Answer, e.Event]:
+def _pin(engine: Engine, _: Producer | None, event: e.ComponentPinned) -> tuple[Answer, e.Event]:
     return engine.advisor.pin(event.component, event.model), event
 
 
-def _forget_program(engine: Engine, _: Producer | None, event: e.ForgetProgram) -> tuple[Answer, e.Event]:
+def _forget_program(engine: Engine, _: Producer | None, event: e.ProgramForgotten) -> tuple[Answer, e.Event]:
     answer, components = engine.advisor.forget_program(event.program), engine.advisor.components
     components.totals["programs_forgotten"] += 1
     components.events.append(Happened("forget_program", event.program, answer["runs"], "asked to"))
     return answer, event
 
 
-def _forget_profile(engine: Engine, _: Producer | None, event: e.ForgetProfile) -> tuple[Answer, None]:
+def _forget_profile(engine: Engine, _: Producer | None, event: e.ProfileForgotten) -> tuple[Answer, None]:
     answer = engine.profiles.forget(event.producer, event.incarnation)
     engine.totals_add("profiles_forgotten", answer["runs"])
     happened = Happened("forget_profile", answer["producer"], answer["events"], "asked to")
@@ -657,18 +657,18 @@ def _named(*names: str) -> Callable[[Any], Answer]:
     return lambda event: {name: getattr(event, name) for name in names}
 
 
-KINDS: Mapping[type, Kind] = {
-    Columns: Kind(_fold_rows, _nothing),
-    e.Travels: Kind(_fold_travels, _nothing),
-    TaskEvents: Kind(_fold_events, _nothing),
-    e.Profiled: Kind(_fold_profile, _nothing),
-    e.Ended: Kind(_fold_ended, _nothing),
-    ProgramRun: Kind(_learn_run, _named("program")),
-    e.ObserveRun: Kind(_observe_run, _named("program")),
-    e.DefineNetwork: Kind(_define_network, _named("id")),
-    e.Forget: Kind(_forget, _named("component", "keep")),
-    e.Drop: Kind(_drop, _none_dropped),
-    e.Pin: Kind(_pin, _named("component", "model")),
-    e.ForgetProgram: Kind(_forget_program, _named("program")),
-    e.ForgetProfile: Kind(_forget_profile, _named("profile")),
+KINDS: Mapping[type, EventType] = {
+    Columns: EventType(_fold_rows, _nothing),
+    e.Travels: EventType(_fold_travels, _nothing),
+    TaskEvents: EventType(_fold_events, _nothing),
+    e.Profiled: EventType(_fold_profile, _nothing),
+    e.Ended: EventType(_fold_ended, _nothing),
+    ProgramRun: EventType(_learn_run, _named("program")),
+    e.RunObserved: EventType(_observe_run, _named("program")),
+    e.NetworkDefined: EventType(_define_network, _named("id")),
+    e.ComponentForgotten: EventType(_forget, _named("component", "keep")),
+    e.Drop: EventType(_drop, _none_dropped),
+    e.ComponentPinned: EventType(_pin, _named("component", "model")),
+    e.ProgramForgotten: EventType(_forget_program, _named("program")),
+    e.ProfileForgotten: EventType(_forget_profile, _named("profile")),
 }

@@ -16,7 +16,7 @@ from advisor.domain.vectors import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
+class ComponentForgotten:
     """Forget a component, but for the share `keep`."""
 
     component: str
@@ -72,7 +72,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
+class ComponentPinned:
     """Hold a component to a model; None: let the evidence choose."""
 
     component: str
@@ -80,14 +80,14 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
-class ForgetProgram:
+class ProgramForgotten:
     """Forget a program as a whole."""
 
     program: str
 
 
 @dataclass(frozen=True, slots=True)
-class ForgetProfile:
+class ProfileForgotten:
     """Forget the profiles of a producer's runs, or that of one incarnation."""
 
     producer: str
@@ -100,7 +100,7 @@ class ForgetProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class ObserveRun:
+class RunObserved:
     """Learn a run of a program: its numbers, or `profile`, the producer whose task events say what is not given."""
 
     run: Mapping[str, Any]
@@ -112,7 +112,7 @@ class ObserveRun:
 
 
 @dataclass(frozen=True, slots=True)
-class DefineNetwork:
+class NetworkDefined:
     """Keep a network by id, see `Advisor.define_network`."""
 
     network: Any  # its text, or its nodes
@@ -127,11 +127,11 @@ Event = (
     | Profiled
     | Ended
     | ProgramRun
-    | Forget
+    | ComponentForgotten
     | Drop
-    | Pin
-    | ForgetProgram
-    | ForgetProfile
-    | ObserveRun
-    | DefineNetwork
+    | ComponentPinned
+    | ProgramForgotten
+    | ProfileForgotten
+    | RunObserved
+    | NetworkDefined
 )

@@ -21,7 +21,7 @@ from advisor.errors import InvalidValue, StateTooNew, TooLarge, UnknownNetwork
 from advisor.models.flow import NO_KEY, FlowCounts, FlowRows
 from advisor.models.flow_bytes import from_bytes as counts_from_bytes
 from advisor.models.flow_bytes import to_bytes as counts_to_bytes
-from advisor.models.flow_structure import Structure, flow_of
+from advisor.models.flow_structure import FlowStructure, flow_of
 
 FORMAT = 1  # of a document
 DOCUMENT = "network:"  # before a network's name, the name of its document
@@ -35,14 +35,14 @@ NetworkId = int | str
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptNetwork:
     """One network: its counts, and its definition where it has one."""
 
     counts: FlowCounts
     definition: Definition | None = None  # its text, or its nodes
     changed: bool = True  # since the last snapshot
     read: Network | None = None
-    structure: Structure | None = None
+    structure: FlowStructure | None = None
     answer: tuple[int, Flow] | None = None  # at so many rows
 
     @property
@@ -68,7 +68,7 @@ class Flows:
     """Networks by name: an id as text. Bounded; the order of their coming does not matter."""
 
     def __init__(self, totals: Counter[str]) -> None:
-        self.kept: dict[str, Kept] = {}
+        self.kept: dict[str, KeptNetwork] = {}
         self.gone: dict[str, None] = {}  # since the last snapshot
         self.touched: dict[str, None] = {}  # names of those that changed, or went, since somebody took note
         self.totals = totals
@@ -88,9 +88,9 @@ class Flows:
         found = self.kept.get(name)
         if found is None or found.definition != definition:
             self._make_room(name, definition)
-            places = Structure(network)
+            places = FlowStructure(network)
             if found is None or found.definition is not None:
-                found = Kept(FlowCounts(name, places.places))  # of another structure nothing can be kept
+                found = KeptNetwork(FlowCounts(name, places.places))  # of another structure nothing can be kept
             else:
                 found.counts.define(places.places)
                 found.changed, found.answer = True, None
@@ -162,11 +162,11 @@ class Flows:
         kept = self.kept.get(name_of(network_id))
         if network is not None:
             counts = FlowCounts(name_of(network_id)) if kept is None else kept.counts
-            return flow_of(Structure(network), counts)
+            return flow_of(FlowStructure(network), counts)
         network = self.defined(network_id)
         kept = self.kept[name_of(network_id)]
         if kept.structure is None:
-            kept.structure = Structure(network)
+            kept.structure = FlowStructure(network)
         if kept.answer is None or kept.answer[0] != kept.counts.n["rows"]:
             kept.answer = kept.counts.n["rows"], flow_of(kept.structure, kept.counts)
         return kept.answer[1]
@@ -196,7 +196,7 @@ class Flows:
             if kept is None:
                 room = self._room() if room is None else room
                 if room > 0:
-                    kept = self.kept[name] = Kept(FlowCounts(name))
+                    kept = self.kept[name] = KeptNetwork(FlowCounts(name))
                     self.gone.pop(name, None)
                     room -= 1
             part = rows if len(seen) == 1 else rows[networks == number]
@@ -246,7 +246,7 @@ class Flows:
             mine.counts.merge(theirs.counts)
             mine.changed, mine.answer = True, None
 
-    def read_as(self, former: Mapping[str, Kept]) -> None:
+    def read_as(self, former: Mapping[str, KeptNetwork]) -> None:
         """Take definitions that have not changed for read: they were, as these."""
         for name, own in former.items():
             found = self.kept.get(name)
@@ -307,13 +307,13 @@ def _rows(columns: Columns, rows: Ints, key: Ints) -> FlowRows:
     return replace(found if len(rows) == len(columns) else found.take(rows), key=key)
 
 
-def to_document(kept: Kept) -> bytes:
+def to_document(kept: KeptNetwork) -> bytes:
     """Return a network's definition and counts as bytes."""
     text = json.dumps(kept.definition, ensure_ascii=False, separators=(",", ":")).encode()
     return FORMAT.to_bytes(1, "little") + len(text).to_bytes(4, "little") + text + counts_to_bytes(kept.counts)
 
 
-def from_document(name: str, data: bytes) -> Kept:
+def from_document(name: str, data: bytes) -> KeptNetwork:
     """Return the network of a document; raises InvalidValue, StateTooNew."""
     if data[:1] != FORMAT.to_bytes(1, "little"):
         raise StateTooNew(
@@ -323,7 +323,7 @@ def from_document(name: str, data: bytes) -> Kept:
     try:
         size = int.from_bytes(data[1:5], "little")
         definition = json.loads(data[5 : 5 + size])
-        return Kept(counts_from_bytes(name, data[5 + size :]), definition, changed=False)
+        return KeptNetwork(counts_from_bytes(name, data[5 + size :]), definition, changed=False)
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise InvalidValue("network", name, "a document of a network", f"it does not read: {error}") from error
 

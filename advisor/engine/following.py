@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.domain.bundle import Record, pack
+from advisor.domain.bundle import BundleRecord, pack
 from advisor.domain.vectors import Ints
 from advisor.engine.asking import Asking
 from advisor.engine.bundles import record_of
@@ -36,7 +36,7 @@ class Bundles:
         self.touches = 0  # times that something changed otherwise than by rows
         self._components = components
         self._asking = asking
-        self._records = Kept[Record](RECORDS_KEPT)
+        self._records = Kept[BundleRecord](RECORDS_KEPT)
         self._timed: list[int] = []  # slots that are components and no measures of one, as far as it was looked
         self._looked = self._renames = 0
         self._count = 0
@@ -79,7 +79,7 @@ class Bundles:
         after = since & COUNT_MASK if since is not None and mine else -1
         return [slot for slot in np.flatnonzero(self._stamps > after).tolist() if not self._components.kind(slot)]
 
-    def record(self, slot: int, level: float, cores_max: int) -> Record:
+    def record(self, slot: int, level: float, cores_max: int) -> BundleRecord:
         """Return the record of a component; made again only when rows came since. Cost: milliseconds, then O(1)."""
         rows = int(self._components.table.integers("rows")[slot])
         key = (slot, level, cores_max)
@@ -147,7 +147,7 @@ class Follower:
         grown = rows > told[:, 0] + np.maximum(told[:, 0], 0) // GROWN
         return slots[grown | (changes != told[:, 1]) | (others != told[:, 2])].tolist()
 
-    def records(self, slots: Sequence[int], bytes_max: int) -> Iterator[Record]:
+    def records(self, slots: Sequence[int], bytes_max: int) -> Iterator[BundleRecord]:
         """Yield the records of slots, as many as `bytes_max` holds and at least one; each counts as told.
 
         The caller may do something else between two of them.
@@ -168,7 +168,7 @@ class Follower:
             self.due()
             self._told[slots] = np.stack(self._bundles.standing(slots), axis=1)
 
-    def pack(self, records: Sequence[Record], version: int) -> bytes:
+    def pack(self, records: Sequence[BundleRecord], version: int) -> bytes:
         """Return the bundle of records; `version` is of before the first of them was made."""
         return pack(records, version, self._level)
 

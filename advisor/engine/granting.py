@@ -30,7 +30,7 @@ class Phase(Enum):
     ASKED_BACK = "asked back"
 
 
-class Order(NamedTuple):
+class CoreOrder(NamedTuple):
     """What to send to an application: ``grant`` or ``revoke``, and the cores."""
 
     app: Hashable
@@ -161,14 +161,14 @@ class Granting:
 
     # -- what to do
 
-    def balance(self, now: float) -> list[Order]:
+    def balance(self, now: float) -> list[CoreOrder]:
         """Return what to send so that cores come where they should be: one message an application and verb at most.
 
         Cores are asked back from whoever has more than its target, once each; those that are free go out, first to whoever
         has none. Cost O(applications times cores squared).
         """
         targets = self.targets()
-        orders: list[Order] = []
+        orders: list[CoreOrder] = []
         for name, app in self._apps.items():
             firm = app.cores_in(Phase.OFFERED, Phase.HELD)
             # What is offered cannot be asked back before it is answered.
@@ -177,7 +177,7 @@ class Granting:
                 for core in back:
                     app.cores[core] = _Lent(Phase.ASKED_BACK, now)
                 self.counts["revoked"] += len(back)
-                orders.append(Order(name, "revoke", tuple(back)))
+                orders.append(CoreOrder(name, "revoke", tuple(back)))
         for name in sorted(targets, key=lambda name: bool(self._apps[name].cores)):  # stable: else as they came
             app = self._apps[name]
             missing = targets[name] - len(app.cores_in(Phase.OFFERED, Phase.HELD))
@@ -186,7 +186,7 @@ class Granting:
                 self._free.difference_update(given)
                 app.cores.update((core, _Lent(Phase.OFFERED, now)) for core in given)
                 self.counts["granted"] += len(given)
-                orders.append(Order(name, "grant", tuple(given)))
+                orders.append(CoreOrder(name, "grant", tuple(given)))
         return orders
 
     def targets(self) -> dict[Hashable, int]:

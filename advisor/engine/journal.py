@@ -23,7 +23,15 @@ from advisor.domain.observations import UNRESOLVED, Columns, ComponentNames, Mis
 from advisor.domain.runs import ProgramRun
 from advisor.domain.vectors import Bools, Ints
 from advisor.engine.components import Components
-from advisor.engine.events import DefineNetwork, Drop, Event, Forget, ForgetProgram, Pin, Travels
+from advisor.engine.events import (
+    ComponentForgotten,
+    ComponentPinned,
+    Drop,
+    Event,
+    NetworkDefined,
+    ProgramForgotten,
+    Travels,
+)
 from advisor.engine.exactly_once import Producer
 from advisor.errors import AdvisorError, StateDamaged, StateTooNew
 
@@ -94,12 +102,13 @@ class RowsEvent:
 
 # Events written field by field: each by the name that its first field has in the head.
 BY_HAND: Mapping[str, type[Any]] = {
-    "forget": Forget, "drop": Drop, "pin": Pin, "forget_program": ForgetProgram, "run": ProgramRun, "network": DefineNetwork,
+    "forget": ComponentForgotten, "drop": Drop, "pin": ComponentPinned, "forget_program": ProgramForgotten,
+    "run": ProgramRun, "network": NetworkDefined,
 }  # fmt: skip
 NOT_WRITTEN = ("read",)  # a network is read again
 NAME_OF = {kind: name for name, kind in BY_HAND.items()}
 
-ByHand = Forget | Drop | Pin | ForgetProgram | ProgramRun | DefineNetwork
+ByHand = ComponentForgotten | Drop | ComponentPinned | ProgramForgotten | ProgramRun | NetworkDefined
 JournalEvent = RowsEvent | ByHand
 
 
@@ -180,7 +189,7 @@ def _decode(data: bytes, book: Book) -> Entry:
             field="journal", value=magic, bound=MAGIC, hint="use the version that wrote it",
         )  # fmt: skip
     head: dict[str, Any] = json.loads(data[_HEAD.size : _HEAD.size + length])
-    reader = _Reader(data, _HEAD.size + length)
+    reader = _EntryReader(data, _HEAD.size + length)
     events = tuple(_event(told, reader, book) for told in head["events"])
     if reader.offset != len(data):
         raise StateDamaged(f"an entry of the journal has {len(data)} bytes, {reader.offset} by its head")
@@ -246,7 +255,7 @@ def _with_others(columns: Columns, slots: Ints) -> tuple[Ints, list[tuple[str, b
     return slots, [(known.names[number], bool(known.valid[number])) for number in numbers.tolist()]
 
 
-class _Reader:
+class _EntryReader:
     """Columns, one behind the other."""
 
     def __init__(self, data: bytes, offset: int) -> None:
@@ -263,7 +272,7 @@ class _Reader:
             yield code, np.unpackbits(self.take("u1", -(-rows // 8)), count=rows).astype(np.bool_)
 
 
-def _event(told: Mapping[str, Any], reader: _Reader, book: Book) -> JournalEvent:
+def _event(told: Mapping[str, Any], reader: _EntryReader, book: Book) -> JournalEvent:
     kind = next((kind for name, kind in BY_HAND.items() if name in told), None)
     if kind is not None:
         return kind(*told.values())  # in the order of the fields, as they were written

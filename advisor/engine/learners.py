@@ -17,7 +17,7 @@ import numpy as np
 from advisor.domain.vectors import Bools, Floats, Ints
 from advisor.engine.records_by_slot import RecordsBySlot
 from advisor.models.cells import COUNT
-from advisor.models.fold import ABSENT, KERNELS, Room, room_of, solution_of
+from advisor.models.fold import ABSENT, KERNELS, QuestionRoom, room_of, solution_of
 from advisor.models.layout import AT
 from advisor.models.learner_layout import AT as PLACES
 from advisor.models.learner_layout import AXES_MAX, LANES, LEVELS, WIDTHS, LearnerTable
@@ -72,7 +72,7 @@ class Solved(NamedTuple):
     pin: int  # 0, or 1 + the place of the model that it is held to
     runs: int  # learned runs, exactly
     longest: float  # seconds that a run was seen running, where no run that ended took so long; else 0
-    room: Room  # to ask in
+    room: QuestionRoom  # to ask in
     reach: dict[float, tuple[float, float]]  # half-widths of intervals, by level, as far as they were asked for
 
     def reach_at(self, level: float) -> tuple[float, float]:
@@ -102,7 +102,7 @@ class Learners(RecordsBySlot[LearnerTable]):
         super().__init__(lambda name: LearnerTable(int(name.split("-")[1])))
         self.memory_bytes = memory_bytes  # budget of all records together
         self.totals = totals
-        self._rooms: dict[int, Room] = {}
+        self._rooms: dict[int, QuestionRoom] = {}
         self._solved: OrderedDict[int, Solved] = OrderedDict()
 
     # -- records ----------------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class Learners(RecordsBySlot[LearnerTable]):
         """Return the table of components over `axes` axes of a kind ("" for time), made where there is none."""
         return self.named(f"learner-{axes}-{kind}" if kind else f"learner-{axes}")
 
-    def room(self, axes: int) -> Room:
+    def room(self, axes: int) -> QuestionRoom:
         """Return the room in which records over `axes` axes are folded and asked."""
         found = self._rooms.get(axes)
         if found is None:

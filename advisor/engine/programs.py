@@ -14,7 +14,7 @@ from advisor.domain.runs import TRANSFORMS, VARIANTS, ProgramRun, RunPrediction,
 from advisor.engine.blobs import Paged
 from advisor.engine.snapshot import TablePages
 from advisor.errors import InvalidValue, Mismatch, NotEnoughData, StateDamaged, TooLarge, UnknownProgram
-from advisor.models.lasso import Fit
+from advisor.models.lasso import LassoFit
 from advisor.models.program_model import WORDS, ProgramModel, RunRow
 from advisor.models.program_terms import TRANSFORMS as SIZE_OF
 from advisor.models.record_domains import strange_program
@@ -28,7 +28,7 @@ PARTS: Final = ("serial_work_s", "work_s", "delay_s", "no_work_s", "creates", "w
 UNACCOUNTED: Final = 0.05
 
 
-class Program:
+class ProgramRecord:
     """One program's record."""
 
     __slots__ = ("fits", "model", "number", "transform")
@@ -37,7 +37,7 @@ class Program:
         self.number = number  # of its table
         self.transform = transform
         self.model = model
-        self.fits: dict[str, dict[str, Fit]] = {}  # solved intermediate models by variant; empty after a run
+        self.fits: dict[str, dict[str, LassoFit]] = {}  # solved intermediate models by variant; empty after a run
 
 
 class Programs:
@@ -51,7 +51,7 @@ class Programs:
 
     def __init__(self, programs_max: int = limits.PROGRAMS_MAX) -> None:
         self.programs_max = programs_max
-        self.programs: dict[str, Program] = {}
+        self.programs: dict[str, ProgramRecord] = {}
         self.paged = Paged("program", LAYOUT, self.put_record)
         self.touched: dict[str, None] = {}  # names of those that changed, or went, since somebody took note
 
@@ -120,7 +120,7 @@ class Programs:
         self.paged.drop(known.number)
         return {"program": program, "runs": known.model.runs}
 
-    def _known(self, program: str) -> Program:
+    def _known(self, program: str) -> ProgramRecord:
         if program not in self.programs:
             raise UnknownProgram(
                 f"no runs of the program {program!r}", field="program", value=program,
@@ -160,14 +160,14 @@ class Programs:
             mine = self.programs.get(name)
             if mine is None:
                 model = ProgramModel(theirs.model.words.copy())
-                mine = self.programs[name] = Program(self.paged.new(), theirs.transform, model)
+                mine = self.programs[name] = ProgramRecord(self.paged.new(), theirs.transform, model)
             else:
                 mine.model.merge(theirs.model)
             mine.fits, self.touched[name] = {}, None
             self.paged.touch(mine.number)
 
-    def _new(self, transform: str) -> Program:
-        return Program(self.paged.new(), transform, ProgramModel(np.zeros(WORDS)))
+    def _new(self, transform: str) -> ProgramRecord:
+        return ProgramRecord(self.paged.new(), transform, ProgramModel(np.zeros(WORDS)))
 
     # -- as bytes ---------------------------------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class Programs:
                 f"program {name!r}: {strange} is what no runs lead to", components=(name,), hint="restore a backup"
             )
         self.touched[name] = None
-        self.programs[name] = Program(
+        self.programs[name] = ProgramRecord(
             self.paged.new() if number is None else number, TRANSFORMS[transform], ProgramModel(words)
         )
 
@@ -199,7 +199,7 @@ class Programs:
         return self.paged.pages(lambda number: record_of(*by_number[number]))
 
 
-def record_of(name: str, known: Program) -> bytes:
+def record_of(name: str, known: ProgramRecord) -> bytes:
     """Return a program's record: its name and transformation, and the words of its model."""
     text = name.encode()
     head = bytes([len(text)]) + text

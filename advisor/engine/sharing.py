@@ -27,7 +27,7 @@ EVEN = {"weight": 1.0, "priority": 0}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NetworkAsked:
     """What is asked about one of several networks."""
 
     name: str
@@ -48,7 +48,7 @@ class Asked:
         )  # fmt: skip
 
 
-def asked_of(flows: Flows, networks: object) -> list[Asked]:
+def asked_of(flows: Flows, networks: object) -> list[NetworkAsked]:
     """Return what is asked about each network, by a list of maps with some of `KEYS`.
 
     Raises InvalidValue, TooLarge, UnknownKey, UnknownNetwork: `field` begins with ``networks[i]``.
@@ -58,7 +58,7 @@ def asked_of(flows: Flows, networks: object) -> list[Asked]:
     given = cast("Sequence[Any]", networks)
     if len(given) > limits.NETWORKS_TOGETHER_MAX:
         raise TooLarge("networks", len(given), limits.NETWORKS_TOGETHER_MAX)
-    found: list[Asked] = []
+    found: list[NetworkAsked] = []
     for place, one in enumerate(given):
         name = _name(flows, place, one)
         with about(place, name):
@@ -82,7 +82,7 @@ def _name(flows: Flows, place: int, given: Any) -> str:
     return str(place + 1)
 
 
-def _asked(flows: Flows, name: str, given: Mapping[Any, Any]) -> Asked:
+def _asked(flows: Flows, name: str, given: Mapping[Any, Any]) -> NetworkAsked:
     for key in given:
         if key not in KEYS:
             raise UnknownKey(f"a network among several has no key {str(key)[:40]!r}", field=str(key)[:40], value=key,
@@ -97,7 +97,7 @@ def _asked(flows: Flows, name: str, given: Mapping[Any, Any]) -> Asked:
         options = filled(options, flows.flow(cast("NetworkId", given["network"])))
     options = {key: value for key, value in options.items() if value is not None}
     rank = {key: there.get(key, default) for key, default in EVEN.items()}
-    return Asked(name, given["network"], options, **maps, **rank)  # type: ignore[arg-type]
+    return NetworkAsked(name, given["network"], options, **maps, **rank)  # type: ignore[arg-type]
 
 
 def of_machine(cores: int, options: Mapping[str, Any]) -> dict[str, Any]:

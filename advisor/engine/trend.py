@@ -22,7 +22,7 @@ RECORDS_SLICE = 2_048  # looked at in a turn: a cache miss each, about a millise
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class TrendPoint:
     """What happened up to a place `at` of the axis, since the point before."""
 
     at: float
@@ -34,13 +34,13 @@ class Point:
     # near the timer's step do not move it, as they would a mean
     error: float | None
 
-    def joined(self, later: Point) -> Point:
+    def joined(self, later: TrendPoint) -> TrendPoint:
         """Return this point and the one behind it as one; the medians are averaged, each by its scores."""
         scores = self.scores + later.scores
         parts = [(point.error, point.scores) for point in (self, later) if point.error is not None]
         weight = sum(part for _, part in parts)
         error = sum(value * part for value, part in parts) / weight if weight else None
-        return Point(later.at, self.rows + later.rows, scores, self.covered + later.covered, error)
+        return TrendPoint(later.at, self.rows + later.rows, scores, self.covered + later.covered, error)
 
     def as_list(self) -> list[Any]:
         """Return the shape on a page: at, rows, scores, covered, error."""
@@ -58,10 +58,10 @@ class Trend:
 
     def __init__(self, advisor: Advisor) -> None:
         self._advisor = advisor
-        self.points: list[Point] = []
+        self.points: list[TrendPoint] = []
         self.scores = self.covered = 0
         self.joined = 1  # samples that a point stands for
-        self.under_way: list[Point] = []  # samples that do not make a whole point yet
+        self.under_way: list[TrendPoint] = []  # samples that do not make a whole point yet
         self._before: dict[str, Floats] = {}
         self._rows = int(advisor.components.totals["rows_accepted"])
         for _ in self._ledgers():
@@ -77,10 +77,10 @@ class Trend:
         new = np.concatenate([_news(before.get(name), now) for name, now in self._before.items()] or [EMPTY])
         scored = new[:, 0] > 0.0
         error = float(np.median(new[scored, 2] / new[scored, 0])) if scored.any() else None
-        self._add(Point(at, max(rows - self._rows, 0), int(new[:, 0].sum()), int(new[:, 1].sum()), error))
+        self._add(TrendPoint(at, max(rows - self._rows, 0), int(new[:, 0].sum()), int(new[:, 1].sum()), error))
         self._rows = rows
 
-    def _add(self, point: Point) -> None:
+    def _add(self, point: TrendPoint) -> None:
         self.under_way.append(point)
         if len(self.under_way) < self.joined:
             return

@@ -87,7 +87,7 @@ def _wrong(token: _Token, wanted: str) -> InvalidValue:
 
 
 @dataclass
-class _Reader:
+class _DotReader:
     tokens: list[_Token]
     at: int = 0
     depth: int = 0
@@ -201,7 +201,7 @@ def dot_tasks(text: str, *, timed: bool = True) -> tuple[str, list[Task]]:
 
     Without `timed` a node that has a type needs no time: it is to be predicted.
     """
-    reader = _Reader(_tokens(text))
+    reader = _DotReader(_tokens(text))
     reader.whole()
     names = [name.lower() for name in TIMES]
     tasks: list[Task] = []

@@ -16,7 +16,7 @@ PROCESS = re.compile(r"[A-Za-z_]\w*(:[A-Za-z_]\w*)*")
 JOB = re.compile(r"[^\s/]+")  # a step of a job, JOB/STEP, is begun by the job's script
 
 
-class Setting(NamedTuple):
+class AdvisedSetting(NamedTuple):
     """What is advised for one component."""
 
     component: str
@@ -36,7 +36,7 @@ class Setting(NamedTuple):
         return max(1, math.ceil(self.limit_s / MINUTE_S))
 
 
-def snakemake_profile(settings: Sequence[Setting], left_out: Mapping[str, str]) -> str:
+def snakemake_profile(settings: Sequence[AdvisedSetting], left_out: Mapping[str, str]) -> str:
     """Return a profile's ``config.yaml``: threads, `mem_mb` and `runtime` (minutes) of each rule."""
     fit, out = _fitting(settings, left_out, RULE, "no name of a rule")
     lines = _comments("#", fit, out)
@@ -49,7 +49,7 @@ def snakemake_profile(settings: Sequence[Setting], left_out: Mapping[str, str]) 
     return "\n".join(lines) + "\n"
 
 
-def nextflow_config(settings: Sequence[Setting], left_out: Mapping[str, str]) -> str:
+def nextflow_config(settings: Sequence[AdvisedSetting], left_out: Mapping[str, str]) -> str:
     """Return a configuration to include: `cpus`, `memory` and `time` of each process."""
     fit, out = _fitting(settings, left_out, PROCESS, "no name of a process")
     lines = [*_comments("//", fit, out), "process {"]
@@ -60,7 +60,7 @@ def nextflow_config(settings: Sequence[Setting], left_out: Mapping[str, str]) ->
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def sbatch(settings: Sequence[Setting], left_out: Mapping[str, str]) -> str:
+def sbatch(settings: Sequence[AdvisedSetting], left_out: Mapping[str, str]) -> str:
     """Return a command line for each job, with SCRIPT where its script belongs."""
     fit, out = _fitting(settings, left_out, JOB, "a step, or no name of a job")
     lines = _comments("#", fit, out)
@@ -74,7 +74,7 @@ def sbatch(settings: Sequence[Setting], left_out: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-WRITERS: Final[Mapping[str, Callable[[Sequence[Setting], Mapping[str, str]], str]]] = {
+WRITERS: Final[Mapping[str, Callable[[Sequence[AdvisedSetting], Mapping[str, str]], str]]] = {
     "snakemake-profile": snakemake_profile,
     "nextflow-config": nextflow_config,
     "sbatch": sbatch,
@@ -82,15 +82,15 @@ WRITERS: Final[Mapping[str, Callable[[Sequence[Setting], Mapping[str, str]], str
 
 
 def _fitting(
-    settings: Sequence[Setting], left_out: Mapping[str, str], name: re.Pattern[str], why: str
-) -> tuple[list[Setting], dict[str, str]]:
+    settings: Sequence[AdvisedSetting], left_out: Mapping[str, str], name: re.Pattern[str], why: str
+) -> tuple[list[AdvisedSetting], dict[str, str]]:
     """Return what can be written under names of a format, and why the rest is left out."""
     fit = [each for each in settings if name.fullmatch(each.component)]
     out = {each.component: why for each in settings if not name.fullmatch(each.component)}
     return fit, out | dict(left_out)
 
 
-def _comments(mark: str, fit: Sequence[Setting], out: Mapping[str, str]) -> list[str]:
+def _comments(mark: str, fit: Sequence[AdvisedSetting], out: Mapping[str, str]) -> list[str]:
     """Return a comment on each component; names are quoted where they are not plain, so that none ends its line."""
     lines = [f"{mark} {each.component}: {each.why}" for each in fit]
     return lines + [f"{mark} left out: {json.dumps(name, ensure_ascii=False)}, {why}" for name, why in out.items()]

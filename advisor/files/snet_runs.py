@@ -28,13 +28,13 @@ MADE_MAX = 2**20  # records on their way, or gone: 200 bytes each; beyond, those
 _LOG, _MAP = re.compile(r"mon_(?:n(\d+)_)?.*\.log"), re.compile(r"n(\d+)_tasks\.map")
 
 
-class _Run:
+class _SnetRun:
     """A run of a box, or of what else takes records and gives them out."""
 
     __slots__ = ("begun_ns", "closed", "entered", "id", "log", "maker", "number", "ran_ns", "resolved", "size", "task")
 
     def __init__(
-        self, log: str, task: tuple[int, int], record: str, size: int, begun_ns: int, maker: _Run | None
+        self, log: str, task: tuple[int, int], record: str, size: int, begun_ns: int, maker: _SnetRun | None
     ) -> None:
         self.log, self.task, self.id, self.size, self.begun_ns, self.maker = log, task, record, size, begun_ns, maker
         self.ran_ns, self.closed, self.resolved = 0, False, False
@@ -49,7 +49,7 @@ class _Log:
         self.name, self.node = name, node
         self.entries = Entries(name)
         self.stops: deque[Stop] = deque()
-        self.runs: deque[_Run] = deque()
+        self.runs: deque[_SnetRun] = deque()
         self.sequence = 0
         self.identity = ""
         self.started = self.ended = False
@@ -94,9 +94,9 @@ class SnetRun:
         self._logs: dict[str, _Log] = {}
         self._maps: dict[str, Entries] = {}
         self._places: dict[tuple[int, int], Place] = {}
-        self._open: dict[tuple[int, int], _Run] = {}
-        self._made: dict[str, _Run] = {}  # records given out and not yet taken in, by whom
-        self._source = _Run("", (-1, -1), "", 0, 0, None)
+        self._open: dict[tuple[int, int], _SnetRun] = {}
+        self._made: dict[str, _SnetRun] = {}  # records given out and not yet taken in, by whom
+        self._source = _SnetRun("", (-1, -1), "", 0, 0, None)
         self.unmapped = 0  # runs left out because no map tells which box they are of
 
     def feed(self, name: str, data: bytes, *, more: bool = False) -> bool:
@@ -198,7 +198,7 @@ class SnetRun:
                     run.ran_ns += message.at_ns - since
                     run.closed = True
                 since = message.at_ns
-                run = _Run(
+                run = _SnetRun(
                     log.identity, task, message.record, message.size, since, self._made.pop(message.record, None)
                 )
                 if place is None or place.box:
@@ -229,7 +229,7 @@ class SnetRun:
             return (run.closed or final) and self._resolve(run, final=final)
         return False
 
-    def _resolve(self, run: _Run, *, final: bool) -> bool:
+    def _resolve(self, run: _SnetRun, *, final: bool) -> bool:
         """Find the record that entered and became what a run took in; return whether that is settled."""
         chain = [run]
         while not chain[-1].resolved:
@@ -246,7 +246,7 @@ class SnetRun:
             each.resolved, each.number, each.maker = True, number, None
         return True
 
-    def _begin(self, run: _Run, *, final: bool) -> bool:
+    def _begin(self, run: _SnetRun, *, final: bool) -> bool:
         """Settle a run whose record nobody is known to have made."""
         place = self._places.get(run.task)
         if place is None or not (run.maker is self._source or place.first or final):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from advisor.domain import limits
-from advisor.domain.bundle import ASK, KIND, VALUE_ERROR, VERSION, Directory, Record, pack
+from advisor.domain.bundle import ASK, KIND, VALUE_ERROR, VERSION, BundleRecord, Directory, pack
 from advisor.errors import InvalidValue, Unsupported
 from advisor.models import bundled
 
@@ -124,7 +124,7 @@ class Bundle(CurveAnswers):
         records = {record.name: record for bundle in (self, news) for record in bundle.records()}
         return Bundle(pack(list(records.values()), news.version, news.level))
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[BundleRecord]:
         """Return the records, in order of name."""
         return list(self._directory)
 

@@ -73,7 +73,7 @@ def _cuts(network: Network, keys: Mapping[int, str], alone: set[str]) -> list[tu
     return cuts
 
 
-class Structure:
+class FlowStructure:
     """What a network's structure says of its flow, made once: unknowns, lines, places. Cost O(nodes)."""
 
     def __init__(self, network: Network) -> None:
@@ -129,7 +129,7 @@ class Structure:
         return found
 
 
-def flow_of(structure: Structure, counts: FlowCounts) -> Flow:
+def flow_of(structure: FlowStructure, counts: FlowCounts) -> Flow:
     """Return what counts and structure say of the flow of a network. Cost O(nodes), and O(u**3) a group of u unknowns."""
     network, entering = structure.network, counts.entering
     nothing: tuple[None, ...] = (None,)
@@ -172,7 +172,7 @@ def flow_of(structure: Structure, counts: FlowCounts) -> Flow:
 
 
 def _observed(
-    structure: Structure, counts: FlowCounts, notes: list[str]
+    structure: FlowStructure, counts: FlowCounts, notes: list[str]
 ) -> tuple[dict[str, float], list[tuple[list[str], float]]]:
     """Return the visits of keys with a count of their own, and (keys, visits together) of the others."""
     network, entering, runs = structure.network, counts.entering, counts.visited()
@@ -194,7 +194,7 @@ def _observed(
 
 
 def _values(
-    structure: Structure, own: Mapping[str, float], shared: Sequence[tuple[list[str], float]], notes: list[str]
+    structure: FlowStructure, own: Mapping[str, float], shared: Sequence[tuple[list[str], float]], notes: list[str]
 ) -> dict[int, float]:
     """Return the records that come to each unknown, as far as they are known."""
     of: dict[int, list[float]] = {}
@@ -283,7 +283,7 @@ def _groups(lines: Sequence[Line]) -> list[list[Line]]:
 
 
 def _shares(
-    structure: Structure, values: Mapping[int, float], counts: FlowCounts
+    structure: FlowStructure, values: Mapping[int, float], counts: FlowCounts
 ) -> tuple[tuple[list[float] | None, ...], tuple[list[float] | None, ...]]:
     """Return the shares of each choice, and their standard errors, those of counts of independent records."""
     shares: list[list[float] | None] = []

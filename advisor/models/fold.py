@@ -358,7 +358,7 @@ def predict_points(learners, place, axes, predictors, cores, machine, want_varia
         out[i, 1] *= learners[place, DOUBT]
 
 
-class Room(NamedTuple):
+class QuestionRoom(NamedTuple):
     """What one thread needs beside state to fold and ask over a number of axes: a solution and scratch, some 150 KB."""
 
     solution: tuple[Floats, Floats, Floats, Floats]
@@ -373,11 +373,11 @@ def solution_of(axes: int) -> tuple[Floats, Floats, Floats, Floats]:
     return np.zeros(FRAME_WORDS), points, np.zeros((CELLS, CELLS, LANES)), np.zeros((CELLS, LANES))
 
 
-def room_of(axes: int) -> Room:
+def room_of(axes: int) -> QuestionRoom:
     """Return room to fold and ask in."""
     planes = np.zeros((INVERSE + 1, CELLS, CELLS))
     scratch = np.zeros((SCRATCH_ROWS, CELLS + 2)), planes, np.zeros((CELLS, LANES)), np.zeros((3, CELLS))
-    return Room(solution_of(axes), scratch, np.zeros(2 * AXES_MAX), np.zeros(LANES))
+    return QuestionRoom(solution_of(axes), scratch, np.zeros(2 * AXES_MAX), np.zeros(LANES))
 
 
 def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:

@@ -26,7 +26,7 @@ TINY = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class LassoFit:
     """A fitted sum of columns.
 
     Attributes
@@ -60,7 +60,7 @@ def rows_into(folds: Floats, fold: int, columns: Floats, target: float) -> None:
     folds[fold] += np.outer(row, row)
 
 
-def fitted(folds: Floats, *, intercept: bool) -> Fit | None:
+def fitted(folds: Floats, *, intercept: bool) -> LassoFit | None:
     """Return the cross-validated fit; None without rows.
 
     Cost O(K b m k) for b breaks and k columns in use: about a millisecond at m = 15.
@@ -80,7 +80,7 @@ def fitted(folds: Floats, *, intercept: bool) -> Fit | None:
     if level < 0.0:
         weights, penalty, error = _cross_validated(scaled, False)
         level = 0.0
-    return Fit(weights * scale[-1] / scale[:-2], level * float(scale[-1]), error, penalty)
+    return LassoFit(weights * scale[-1] / scale[:-2], level * float(scale[-1]), error, penalty)
 
 
 def path(gram: Floats, right: Floats) -> tuple[Floats, Floats]:

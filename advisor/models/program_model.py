@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.domain.vectors import Floats
-from advisor.models.lasso import Fit, fitted, rows_into
+from advisor.models.lasso import LassoFit, fitted, rows_into
 from advisor.models.program_terms import INTERMEDIATE, Point
 from advisor.models.student import quantile
 
@@ -82,7 +82,7 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True)
-class RunPrediction:
+class ProgramPrediction:
     """What a program would take, and of what that is made; seconds.
 
     `distance` is how far outside of what was seen, in powers of two of size and of workers together.
@@ -187,7 +187,7 @@ class ProgramModel:
         self.words[_AT[low]] = min(self.words[_AT[low]], value)
         self.words[_AT[high]] = max(self.words[_AT[high]], value)
 
-    def _keep(self, fits: dict[str, Fit]) -> None:
+    def _keep(self, fits: dict[str, LassoFit]) -> None:
         start = _FITS
         for name, size in _SIZES.items():
             fit = fits.get(name)
@@ -208,13 +208,13 @@ class ProgramModel:
             self._distance("kept_", self.number("n_low"), self.number("p_low")) >= 1.0
         )
 
-    def kept(self) -> dict[str, Fit]:
+    def kept(self) -> dict[str, LassoFit]:
         """Return the fits that score."""
-        found: dict[str, Fit] = {}
+        found: dict[str, LassoFit] = {}
         start = _FITS
         for name, size in _SIZES.items():
             part = self.words[start : start + size]
-            found[name] = Fit(part[:-2], float(part[-2]), float(part[-1]), 0.0)
+            found[name] = LassoFit(part[:-2], float(part[-2]), float(part[-1]), 0.0)
             start += size
         return found
 
@@ -243,15 +243,15 @@ class ProgramModel:
 
     # -- predicting -------------------------------------------------------------------------------------------------------
 
-    def fits(self, variant: str | None = None) -> dict[str, Fit]:
+    def fits(self, variant: str | None = None) -> dict[str, LassoFit]:
         """Return the fitted intermediate models, of one variant those that it needs: up to a millisecond each."""
         names = INTERMEDIATE if variant is None else NEEDED[variant]
         found = {name: fitted(self.folds(name), intercept=INTERMEDIATE[name].intercept) for name in names}
         return {name: fit for name, fit in found.items() if fit is not None}
 
     def predict(
-        self, fits: dict[str, Fit], size: float, workers: float, level: float, variant: str = "extended"
-    ) -> RunPrediction:
+        self, fits: dict[str, LassoFit], size: float, workers: float, level: float, variant: str = "extended"
+    ) -> ProgramPrediction:
         """Return the prediction for a transformed size and workers, with an interval of one run.
 
         Parameters
@@ -268,7 +268,7 @@ class ProgramModel:
         low = found.elapsed_s / factor
         if found.span_s > 0.0 and variant == "extended":
             low = max(low, min(found.elapsed_s, max(found.work_s / workers, found.span_s) / factor))
-        return RunPrediction(
+        return ProgramPrediction(
             found.elapsed_s, low, found.elapsed_s * factor, found.serial_work_s, found.work_s, found.delay_s,
             found.no_work_s, found.creates, found.waits, found.span_s, variant, found.floored, distance,
         )  # fmt: skip
@@ -305,7 +305,7 @@ class ProgramModel:
         deviation = math.sqrt(max(inside, LEAST_DEVIATION**2) + slope * distance**2)
         return deviation, min(1.0 + scores, TAIL_FREEDOM)
 
-    def _parts(self, fits: dict[str, Fit], size: float, workers: float, variant: str) -> RunPrediction:
+    def _parts(self, fits: dict[str, LassoFit], size: float, workers: float, variant: str) -> ProgramPrediction:
         at, more = Point(size, workers), "_ladder" if variant == "extended" else ""
         serial, creates, waits = (_value(fits, name + more, at) for name in ("serial_work", "creates", "waits"))
         span = _value(fits, "span", at)
@@ -316,11 +316,11 @@ class ProgramModel:
         no_work = _value(fits, "no_work_span" if by_span else "no_work", at)
         time = (work + delay + no_work) / workers  # Eq. 9
         floor = max(work / workers, span) if by_span else 0.0
-        return RunPrediction(
+        return ProgramPrediction(
             max(time, floor), 0.0, 0.0, serial, work, delay, no_work, creates, waits, span, variant, time < floor, 0.0
         )
 
 
-def _value(fits: Mapping[str, Fit], name: str, at: Point) -> float:
+def _value(fits: Mapping[str, LassoFit], name: str, at: Point) -> float:
     fit = fits.get(name)
     return 0.0 if fit is None else float(fit.weights @ INTERMEDIATE[name].columns(at)) + fit.intercept

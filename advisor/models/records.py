@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.vectors import Floats, Ints
-from advisor.models.room import Room
+from advisor.models.room import RowRoom
 
 SLOTS_GROWN = 16  # records grow by whole steps of 16 and by 1/8
 Field = tuple[str, int, str, float]  # name, words, kind "f" float64 or "i" int64, empty value
@@ -31,7 +31,7 @@ class RecordTable:
         self.at: Mapping[str, slice] = found
         self.words_a_record = start
         self.size = 0
-        self._room = Room()
+        self._room = RowRoom()
         self.words: Floats = np.empty((0, start))
         self.changed: NDArray[np.bool_] = np.zeros(0, np.bool_)  # since the last snapshot
         self.grow(size)

@@ -20,7 +20,7 @@ SPACE_BYTES: Final = 2**30  # of address space for one table: a million componen
 _FLAGS: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000
 
 
-class Room:
+class RowRoom:
     """Rows of one width, in one place as long as there is room behind them."""
 
     __slots__ = ("_whole",)

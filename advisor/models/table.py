@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from advisor.domain.vectors import Floats, Ints
 from advisor.models.layout import AT, INTEGERS, WORDS, empty_record
-from advisor.models.room import Room
+from advisor.models.room import RowRoom
 
 GROWTH_SLOTS = 64  # capacity grows by whole pages of 64 slots ...
 GROWTH_SHARE = 16  # ... and by 1/16 of itself, so that copies stay O(1) a slot and waste below 7 %
@@ -26,7 +26,7 @@ class Table:
     def __init__(self, size: int = 0) -> None:
         self.size = 0
         self.changed: NDArray[np.bool_] = np.zeros(0, np.bool_)  # since the last snapshot
-        self._room = Room()
+        self._room = RowRoom()
         self._hold(np.empty((0, WORDS)))
         self.grow(size)
 
@@ -65,7 +65,7 @@ class Table:
     def gather(self, slots: Ints) -> Table:
         """Return a table of copies of the given slots, in order. Cost O(WORDS * n)."""
         part = Table.__new__(Table)
-        part._room = Room()
+        part._room = RowRoom()
         part._hold(self.records.take(slots, axis=0))
         part.changed = np.zeros(len(slots), np.bool_)
         part.size = len(slots)

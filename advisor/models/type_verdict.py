@@ -33,7 +33,7 @@ BELIEF: Final = 0.3  # of the standard deviation of log time, worth one instance
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class WorkerRates:
     """Rate size / time (1 / time where no sizes are known) of instances that ended while so many workers ran: quantiles; how
     many workers ran in the mean, and the root mean square of log(rate / median)."""
 
@@ -86,7 +86,7 @@ class TypeReport:
     points: int
     knots: int
     clusters: tuple[Cluster, ...]
-    rates: tuple[Rates, ...]
+    rates: tuple[WorkerRates, ...]
     slowdown: float
     verdict: str
     model: str
@@ -207,11 +207,11 @@ def spread(learned: SizeTime, report: TypeReport, model: str, workers: float | N
     return mean, float(np.sqrt((max(variance, 0.0) * rows + BELIEF**2) / (rows + 1.0)))
 
 
-def rates_of(learned: SizeTime) -> tuple[Rates, ...]:
+def rates_of(learned: SizeTime) -> tuple[WorkerRates, ...]:
     """Return the quantiles of the rate by running workers, where enough instances ended."""
     values, counts = learned.rates
     workers, width = learned.workers, learned.rate_width
-    found: list[Rates] = []
+    found: list[WorkerRates] = []
     for bucket, row in enumerate(counts):
         total = float(row.sum())
         if total * learned.share >= BUCKET_LEAST:
@@ -224,7 +224,7 @@ def rates_of(learned: SizeTime) -> tuple[Rates, ...]:
             ).tolist()  # cells are full evenly, in logs
             square = float(np.average(np.log(values / quantiles[2]) ** 2, weights=row))
             found.append(
-                Rates(
+                WorkerRates(
                     2**bucket,
                     2 ** (bucket + 1) - 1,
                     round(total),
@@ -236,7 +236,7 @@ def rates_of(learned: SizeTime) -> tuple[Rates, ...]:
     return tuple(found)
 
 
-def _slowdown(rates: tuple[Rates, ...], share: float) -> tuple[float, bool]:
+def _slowdown(rates: tuple[WorkerRates, ...], share: float) -> tuple[float, bool]:
     """Return how many times as long it takes with the most workers as with the fewest, and whether that is certain."""
     if len(rates) < 2:
         return 1.0, False

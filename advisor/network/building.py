@@ -25,16 +25,16 @@ from advisor.network.program import (
     Metadata,
     Net,
     Postfix,
-    Program,
     Reference,
     Signature,
     SignatureDefinition,
+    SnetProgram,
     Sync,
     TypeDefinition,
     TypeMapping,
     Variant,
 )
-from advisor.network.records import BINDING_TAG, FIELD, TAG, Action, Branch, FilterRule, Item, Label, Pattern
+from advisor.network.records import BINDING_TAG, FIELD, TAG, Action, Branch, FilterItem, FilterRule, Label, Pattern
 
 TAG_ITEMS_MAX = 1_000  # of one tag expression: hand-written ones have a dozen; writing one costs its square
 INTEGER_MAX = 2**63 - 1  # of a literal: what fits the widest C integer of any runtime
@@ -118,19 +118,19 @@ def _integer(token: Token) -> int:
     return value
 
 
-def callbacks() -> Transformer[Token, Program]:
+def callbacks() -> Transformer[Token, SnetProgram]:
     """Return the callbacks that build a Program."""
     return cast("type[_Building]", v_args(inline=True)(_Building))()
 
 
-class _Building(Transformer[Token, Program]):
+class _Building(Transformer[Token, SnetProgram]):
     # Definitions
 
-    def program(self, *items: Definition) -> Program:
-        return Program(_defined(items))
+    def program(self, *items: Definition) -> SnetProgram:
+        return SnetProgram(_defined(items))
 
-    def bare(self, expression: list[Part]) -> Program:
-        return Program((), tuple(expression))
+    def bare(self, expression: list[Part]) -> SnetProgram:
+        return SnetProgram((), tuple(expression))
 
     def metadata(self, text: Token) -> Metadata:
         return Metadata(str(text), *_place(text))
@@ -207,7 +207,7 @@ class _Building(Transformer[Token, Program]):
         return _whole_record(text)
 
     def whole_out(self, text: Token) -> Any:
-        return tuple(map(Item, _whole_record(text)))
+        return tuple(map(FilterItem, _whole_record(text)))
 
     def field(self, name: Token) -> Label:
         return Label(FIELD, str(name))
@@ -293,21 +293,21 @@ class _Building(Transformer[Token, Program]):
     def action(self, *outs: Any) -> Action:
         return outs
 
-    def out(self, *items: Label | Item | list[Label | Item]) -> Any:
+    def out(self, *items: Label | FilterItem | list[Label | FilterItem]) -> Any:
         each = (one for item in items for one in (item if isinstance(item, list) else (item,)))
-        return tuple(one if isinstance(one, Item) else Item(one) for one in each)
+        return tuple(one if isinstance(one, FilterItem) else FilterItem(one) for one in each)
 
-    def set_tags(self, *items: Label | Item) -> list[Label | Item]:
+    def set_tags(self, *items: Label | FilterItem) -> list[Label | FilterItem]:
         return list(items)
 
-    def renamed(self, name: Token, source: Token) -> Item:
-        return Item(Label(FIELD, str(name)), str(source))
+    def renamed(self, name: Token, source: Token) -> FilterItem:
+        return FilterItem(Label(FIELD, str(name)), str(source))
 
-    def set_tag(self, name: Token, tags: Tags) -> Item:
-        return Item(Label(TAG, str(name)), tuple(tags))
+    def set_tag(self, name: Token, tags: Tags) -> FilterItem:
+        return FilterItem(Label(TAG, str(name)), tuple(tags))
 
-    def set_binding_tag(self, name: Token, tags: Tags) -> Item:
-        return Item(Label(BINDING_TAG, str(name)), tuple(tags))
+    def set_binding_tag(self, name: Token, tags: Tags) -> FilterItem:
+        return FilterItem(Label(BINDING_TAG, str(name)), tuple(tags))
 
     # Tag expressions
 

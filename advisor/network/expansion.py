@@ -17,8 +17,8 @@ from advisor.network.program import (
     Filter,
     Net,
     Postfix,
-    Program,
     Reference,
+    SnetProgram,
     Sync,
     TypeMapping,
     Types,
@@ -47,7 +47,7 @@ class _Frame(NamedTuple):
 _EXPANDED = "nets are expanded where they are used"
 
 
-def main_network(program: Program, net: str | None) -> Network:
+def main_network(program: SnetProgram, net: str | None) -> Network:
     """Return the network of the program's main net: the one named, else the last top-level one with an expression.
 
     Raises InvalidValue when `net` names no net with an expression; NetworkSyntax when there is no such net, or a net contains

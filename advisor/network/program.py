@@ -158,7 +158,7 @@ def types_of(definitions: Iterable[Definition]) -> Types:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class SnetProgram:
     """A whole text: its top-level definitions in order, or a bare expression."""
 
     definitions: tuple[Definition, ...]

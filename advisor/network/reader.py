@@ -18,7 +18,7 @@ from advisor.domain import limits
 from advisor.errors import InvalidValue, NetworkSyntax, TooLarge
 from advisor.network.building import callbacks, check_name
 from advisor.network.explaining import KEYWORDS, explained
-from advisor.network.program import Program
+from advisor.network.program import SnetProgram
 from advisor.network.records import FilterRule, Pattern
 
 # A name, as ID of snet.lark.
@@ -39,7 +39,7 @@ INK = re.compile(r"[^\n]")
 OPENING, CLOSING = frozenset(("LPAR", "LBRACE", "FILTER_OPEN")), frozenset(("RPAR", "RBRACE", "RSQB"))
 
 
-def read(text: object) -> Program:
+def read(text: object) -> SnetProgram:
     """Return the definitions of a text, or its bare expression. Cost O(tokens).
 
     Raises NetworkSyntax, TooLarge, InvalidValue as `advisor.network.parse` says.

@@ -54,7 +54,7 @@ class Pattern(NamedTuple):
         return record if self.guard is None else f"{record} if {guard_text(self.guard)}"
 
 
-class Item(NamedTuple):
+class FilterItem(NamedTuple):
     """One label of a record that a filter puts out.
 
     `source` is None where the label keeps its value (or is a new tag of value 0), the field it is renamed from, or the
@@ -74,7 +74,7 @@ class Item(NamedTuple):
         return f"{self.label.plain[:-1]} = {tags_text(self.source)}>"
 
 
-Action = tuple[tuple[Item, ...], ...]  # the records put out, in order; none drops the record
+Action = tuple[tuple[FilterItem, ...], ...]  # the records put out, in order; none drops the record
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from advisor.network.program import (
     Filter,
     Metadata,
     Net,
-    Program,
     Reference,
     Signature,
+    SnetProgram,
     Sync,
     TypeDefinition,
     TypeMapping,
@@ -34,7 +34,7 @@ _NO_SNET = "write it as JSON"
 _CHOICE, _ORDERED, _SERIES, _POSTFIX, _PRIMARY = range(5)
 
 
-def write(what: Program | Network) -> str:
+def write(what: SnetProgram | Network) -> str:
     """Return S-Net text that reads back equal: `read` gives the program again, `parse` the network.
 
     A network is written as its boxes, nets for what has a declared type of its own, and a net ``main``; as a bare expression

@@ -23,7 +23,7 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.domain.limits import CORES_MAX, CORES_MIN, INSTANCES_MAX
 from advisor.errors import InvalidValue
 from advisor.planning.demand import LEVEL, TIE, AnyCurves, demand_of, heaviest_share
-from advisor.planning.judge import Judged, Model, Placed
+from advisor.planning.judge import Judged, Placed, PlanModel
 from advisor.planning.questions import Asked
 from advisor.planning.requests import (
     MEASURES,
@@ -95,7 +95,7 @@ class Setting:
 class Estimate:
     """One allocation, judged at the expected times, with the relative standard errors of each component's level and shape."""
 
-    model: Model
+    model: PlanModel
     placed: Placed
     level: Floats
     shape: Floats
@@ -172,7 +172,7 @@ def estimate_of(asked: Asked, curves: TabulatedCurves, setting: Setting) -> Esti
     placed = Placed(cores[None], instances[None], demand.seconds(cores)[None], heaviest[None],  # type: ignore[arg-type]
                     np.array([round(float(used.sum()))]), None if group is None else group[None])  # fmt: skip
     level, shape = errors_of(curves, asked.terms.request.level, cores)
-    return Estimate(Model(asked.structure, demand, request), placed, level, np.maximum(shape, SPREAD_MIN))
+    return Estimate(PlanModel(asked.structure, demand, request), placed, level, np.maximum(shape, SPREAD_MIN))
 
 
 def errors_of(curves: AnyCurves, level: float | None, cores: Floats | Ints) -> tuple[Floats, Floats]:

@@ -11,10 +11,10 @@ import numpy as np
 from advisor.planning.demand import TIE, Places, Shapes
 from advisor.planning.estimates import Estimate, errors_of
 from advisor.planning.groupings import Grouping, counts_up_to, cycles, numbered
-from advisor.planning.judge import Judged, Model, Placed, own_placed
+from advisor.planning.judge import Judged, Placed, PlanModel, own_placed
 from advisor.planning.partitions import Partitions, exact_sizes, shortest_partition
 from advisor.planning.prices import lowest_sum
-from advisor.planning.questions import TABLES_MAX, Question
+from advisor.planning.questions import TABLES_MAX, PlanQuestion
 from advisor.planning.requests import LATE, RATE, Ints
 from advisor.planning.search import OWN_MAX, Search
 from advisor.planning.sharing import best_grouping, in_turns
@@ -26,8 +26,8 @@ GAP_MAX = 0.05  # of the best: a bound that is further away tells nobody what to
 class Solution(NamedTuple):
     """What was found for a question, as its answer needs it."""
 
-    question: Question
-    model: Model
+    question: PlanQuestion
+    model: PlanModel
     # one row each
     placed: Placed
     judged: Judged
@@ -69,7 +69,7 @@ class Solution(NamedTuple):
 # --- throughput: exact thresholds ---------------------------------------------------------------------------------------
 
 
-def by_thresholds(question: Question) -> Solution | None:
+def by_thresholds(question: PlanQuestion) -> Solution | None:
     """Return the shortest period, or the fewest cores for one, of what nothing couples; None where none reaches it."""
     request, cores, proved, shared = question.request, question.cores, True, None
     target = 1 / request.target[RATE] if request.target else 0.0
@@ -93,7 +93,7 @@ def by_thresholds(question: Question) -> Solution | None:
     return found._replace(gap=near(question, float(found.judged.period_s[0])))
 
 
-def near(question: Question, period_s: float) -> float | None:
+def near(question: PlanQuestion, period_s: float) -> float | None:
     """Return the share of a throughput that a bound leaves open, where it is little."""
     demand, cores = question.demand, question.cores
     if demand.may_reach(period_s * (1 - GAP_MAX), cores):
@@ -101,7 +101,7 @@ def near(question: Question, period_s: float) -> float | None:
     return max(1 - demand.least_period(cores, period_s) / period_s, 0.0)
 
 
-def _own_shapes(question: Question, target_s: float) -> tuple[float, Shapes] | None:
+def _own_shapes(question: PlanQuestion, target_s: float) -> tuple[float, Shapes] | None:
     """Return the period of cores of one's own and the fewest shapes for it, for the target where one is given."""
     if not target_s:
         return question.demand.shortest_period(question.cores)
@@ -112,7 +112,7 @@ def _own_shapes(question: Question, target_s: float) -> tuple[float, Shapes] | N
 Shared = tuple[tuple[Places, Grouping] | None, bool]
 
 
-def _best_shared(question: Question, longest_s: float) -> Shared:
+def _best_shared(question: PlanQuestion, longest_s: float) -> Shared:
     """Return tables and the grouping of a shorter period than that given, or none, and whether none is shorter."""
     n, exact = len(question.demand), exact_sizes(len(question.demand))
     if exact:
@@ -128,13 +128,13 @@ def _best_shared(question: Question, longest_s: float) -> Shared:
     return None if found is None else (table, found), False
 
 
-def _most_shared(question: Question) -> int:
+def _most_shared(question: PlanQuestion) -> int:
     """Return the most cores on which many components are packed: of very many only fewer than they are, for speed."""
     n = len(question.demand)
     return question.cores if n <= PACKED_ON_ALL else min(question.cores, n - 1)
 
 
-def _fewest_shared(question: Question, target_s: float, most: int) -> Shared:
+def _fewest_shared(question: PlanQuestion, target_s: float, most: int) -> Shared:
     """Return tables and the grouping of the fewest cores, at most so many, for a period; and whether fewer are impossible."""
     n, exact = len(question.demand), exact_sizes(len(question.demand))
     most = min(most, question.cores)
@@ -159,7 +159,7 @@ def _fewest_shared(question: Question, target_s: float, most: int) -> Shared:
     return None, False
 
 
-def _solution(question: Question, placed: Placed, gap: float | None, own_value: float | None) -> Solution:
+def _solution(question: PlanQuestion, placed: Placed, gap: float | None, own_value: float | None) -> Solution:
     model = question.model
     return Solution(question, model, placed, model.judge(placed), gap, own_value, None)
 
@@ -167,7 +167,7 @@ def _solution(question: Question, placed: Placed, gap: float | None, own_value: 
 # --- the latency of a lone record: sums -----------------------------------------------------------------------------------
 
 
-def by_sums(question: Question, searched: Callable[[Question], Solution | None]) -> Solution | None:
+def by_sums(question: PlanQuestion, searched: Callable[[PlanQuestion], Solution | None]) -> Solution | None:
     """Return the lowest latency of what only adds up, or the fewest cores for one; None where none reaches it.
 
     Taking turns on one group of all cores no record is slower than anywhere else: that is proved best. With cores of one's
@@ -189,7 +189,7 @@ def by_sums(question: Question, searched: Callable[[Question], Solution | None])
     return found._replace(gap=gap if gap <= GAP_MAX else None)
 
 
-def _one_group(question: Question, target_s: float) -> Solution | None:
+def _one_group(question: PlanQuestion, target_s: float) -> Solution | None:
     """Return one group of every core that gains something, or of the fewest for a latency; None where it is not reached.
 
     Where there are as many cores for each as it is fastest on, each has its own.

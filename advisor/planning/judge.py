@@ -18,7 +18,7 @@ from advisor.planning.demand import Demand, Shapes, heaviest_share
 from advisor.planning.queueing import FULL, waiting
 from advisor.planning.requests import Floats, Ints, Request
 from advisor.planning.streams import Felt, felt, windows_of
-from advisor.planning.structure import Seen, Structure, through
+from advisor.planning.structure import StreamState, Structure, through
 from advisor.planning.successions import Succession, successions
 from advisor.planning.turn_queues import waits as turn_waits
 
@@ -93,7 +93,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class PlanModel:
     """A network with its demand under a request, ready to judge; `contended` where some slow down with others busy."""
 
     structure: Structure
@@ -140,7 +140,7 @@ class Model:
         rho = np.minimum(arrival * load * loaded, 1.0)
         unstable: NDArray[np.bool_] = np.any(together(placed.group, arrival * load * loaded) >= FULL, axis=1)
         if placed.group is None:
-            seen = Seen({}, {})
+            seen = StreamState({}, {})
             if self.structure.keeps_order or self.structure.loops:
                 # Who waits for order leaves in batches, and who is long away comes again as somebody else: first without.
                 self._queued(placed.instances, loaded, unstable, seen)
@@ -155,7 +155,7 @@ class Model:
         )  # fmt: skip
 
     def _queued(
-        self, instances: Ints, seconds_s: Floats, unstable: NDArray[np.bool_], seen: Seen
+        self, instances: Ints, seconds_s: Floats, unstable: NDArray[np.bool_], seen: StreamState
     ) -> tuple[tuple[Floats, Floats], Floats, Floats, Felt]:
         """Return latency and its variance, waits, variances of stays, and streams; `seen` is used and renewed."""
         streams = self.streams(instances, seconds_s, seen)
@@ -210,7 +210,7 @@ class Model:
             slowed = (new + slowed) / 2
         return slowed
 
-    def streams(self, instances: Ints, seconds_s: Floats, seen: Seen | None = None) -> Felt:
+    def streams(self, instances: Ints, seconds_s: Floats, seen: StreamState | None = None) -> Felt:
         """Return what the queues of K allocations feel of their streams."""
         if not self.shaped:
             return _poisson(seconds_s)

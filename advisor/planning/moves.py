@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from advisor.planning.demand import TIE
-from advisor.planning.judge import Judged, Model, Placed
+from advisor.planning.judge import Judged, Placed, PlanModel
 from advisor.planning.options import NOTHING, Options
 from advisor.planning.queueing import FULL
 from advisor.planning.requests import Floats, Ints
@@ -28,7 +28,7 @@ NEARLY = 1e-3  # components whose cycle is this near the longest are all tried a
 FILLS_MAX = 32  # numbers of cores between two linearisations at which shortest periods are looked at
 
 
-def linearised(model: Model, options: Options, chosen: Ints, *, by_latency: bool) -> tuple[Floats, Ints | None]:
+def linearised(model: PlanModel, options: Options, chosen: Ints, *, by_latency: bool) -> tuple[Floats, Ints | None]:
     """Return what each shape contributes near an allocation, (n, shapes), and for a period who must be relieved."""
     placed = options.pick(chosen[None])
     judged = model.judge(placed)
@@ -40,7 +40,7 @@ def linearised(model: Model, options: Options, chosen: Ints, *, by_latency: bool
         return np.where(np.isfinite(stays), weights * np.where(np.isfinite(stays), stays, 0.0), np.inf), None
 
 
-def _still(model: Model, options: Options, placed: Placed, judged: Judged) -> tuple[Floats, Floats]:
+def _still(model: PlanModel, options: Options, placed: Placed, judged: Judged) -> tuple[Floats, Floats]:
     """Return period and mean stay of each shape with the others as they are in a judged allocation, (n, shapes) each.
 
     A stay is the service without arrivals, infinite where the shape cannot keep up with them.
@@ -64,7 +64,7 @@ def _still(model: Model, options: Options, placed: Placed, judged: Judged) -> tu
     return period, np.where(valid & stable.T, (wait + slowed).T, np.inf)
 
 
-def _gradient(model: Model, judged: Judged, instances: Ints) -> Floats:
+def _gradient(model: PlanModel, judged: Judged, instances: Ints) -> Floats:
     """Return dL/dt_c at a judged allocation, (n,): at least 0. Cost O(n nodes), O(n) where nothing joins or keeps order."""
     request, structure = model.request, model.structure
     if not structure.joins and request.quantile is None and not (request.arrival_per_s and structure.keeps_order):
@@ -88,7 +88,7 @@ def _gradient(model: Model, judged: Judged, instances: Ints) -> Floats:
     return np.where(mean[0] > 0, np.maximum(slope, 0.0), 0.0)
 
 
-def first_stable(model: Model, options: Options) -> Ints | None:
+def first_stable(model: PlanModel, options: Options) -> Ints | None:
     """Return the least shapes that keep up with the arrivals, (n,), or None where a component has none."""
     rate = model.request.arrival_per_s
     if rate is None:
@@ -99,7 +99,7 @@ def first_stable(model: Model, options: Options) -> Ints | None:
     return fits.argmax(axis=1) if fits.any(axis=1).all() else None
 
 
-def filled(model: Model, options: Options, chosen: Ints, cores: int, *, by_latency: bool) -> Ints:
+def filled(model: PlanModel, options: Options, chosen: Ints, cores: int, *, by_latency: bool) -> Ints:
     """Return allocations of rising cores from one on, up to `cores`, by what is promised near it, (K, n)."""
     values, _ = linearised(model, options, chosen, by_latency=by_latency)
     return (_greedy if by_latency else _thresholds)(options, values, chosen, cores)

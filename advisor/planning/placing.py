@@ -13,7 +13,7 @@ SLACK = 1e-9  # of memory: the rounding of sums
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineNodes:
     """A machine of nodes; without nodes it is one node of all cores."""
 
     sizes: Ints  # (k,): cores of each node
@@ -30,14 +30,14 @@ class Machine:
         return len(self.sizes) == 1
 
 
-def machine_of(cores: int, nodes: int | None, memory_bytes: float | None) -> Machine:
+def machine_of(cores: int, nodes: int | None, memory_bytes: float | None) -> MachineNodes:
     """Return the machine of `cores` cores in nodes of `nodes` cores, the last one with what is left."""
     size = min(nodes or cores, cores)
     sizes = [size] * (cores // size) + ([cores % size] if cores % size else [])
-    return Machine(np.array(sizes, np.int64), np.inf if memory_bytes is None else memory_bytes)
+    return MachineNodes(np.array(sizes, np.int64), np.inf if memory_bytes is None else memory_bytes)
 
 
-def place(machine: Machine, cores: Ints, instances: Ints, peak_bytes: Floats) -> list[list[int]] | None:
+def place(machine: MachineNodes, cores: Ints, instances: Ints, peak_bytes: Floats) -> list[list[int]] | None:
     """Return the node of each instance of each component; None where no placement is possible, empty where none was found.
 
     First-fit with the largest first, then, where that fails, a search over all placements, of SEARCH_MAX steps. Cost

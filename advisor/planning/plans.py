@@ -13,10 +13,10 @@ from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import answer
 from advisor.planning.demand import AnyCurves, Demand, price_of
 from advisor.planning.exact import Solution, by_sums, by_thresholds, near
-from advisor.planning.judge import Model
+from advisor.planning.judge import PlanModel
 from advisor.planning.options import options_of
 from advisor.planning.placing import SLACK, machine_of
-from advisor.planning.questions import SHARED_COMPONENTS_MAX, Asked, Question, asked_of, question_of
+from advisor.planning.questions import SHARED_COMPONENTS_MAX, Asked, PlanQuestion, asked_of, question_of
 from advisor.planning.refusals import refused, unsure
 from advisor.planning.requests import RATE, Request
 from advisor.planning.search import WORK_MAX, Search, joined, search_own
@@ -71,7 +71,7 @@ def planned(asked: Asked, curves: AnyCurves) -> Allocation:
     raise refused(likely, solved) if expected is None else unsure(question, expected)
 
 
-def solved(question: Question) -> Solution:
+def solved(question: PlanQuestion) -> Solution:
     """Return the best allocation; raises as `plan`."""
     found = _found(question)
     if found is None:
@@ -79,7 +79,7 @@ def solved(question: Question) -> Solution:
     return found
 
 
-def _found(question: Question) -> Solution | None:
+def _found(question: PlanQuestion) -> Solution | None:
     """Return the best allocation, None where none was found."""
     request = question.request
     coupled = request.nodes is not None or request.memory_bytes is not None or request.arrival_per_s is not None
@@ -92,14 +92,14 @@ def _found(question: Question) -> Solution | None:
     return _searched(question)
 
 
-def _searched(question: Question, *, shared: bool = True) -> Solution | None:
+def _searched(question: PlanQuestion, *, shared: bool = True) -> Solution | None:
     """Return the best allocation that the search finds; None where none is feasible."""
     if question.request.cores is not None:
         return _searched_on(question, shared=shared)
     cores = 4 * len(question.demand)
     while True:
         machine = machine_of(min(cores, question.cores), question.request.nodes, question.request.memory_bytes)
-        some = Question(question.request, question.asked, question.demand, machine)
+        some = PlanQuestion(question.request, question.asked, question.demand, machine)
         found = _searched_on(some, shared=shared) if some.least <= some.cores else None
         widest = int((question.demand.fastest(question.demand.high) * question.demand.most).clip(max=some.cores).sum())
         if found is not None or cores >= question.cores or 2 * widest < cores:
@@ -107,7 +107,7 @@ def _searched(question: Question, *, shared: bool = True) -> Solution | None:
         cores *= DOUBLED
 
 
-def _searched_on(question: Question, *, shared: bool) -> Solution | None:
+def _searched_on(question: PlanQuestion, *, shared: bool) -> Solution | None:
     """Return the better of what is found with cores of one's own and in turns, each looked for apart; of equals the former."""
     request, front = question.request, question.request.aim.front
     work = request.work_max or WORK_MAX
@@ -124,7 +124,7 @@ def _searched_on(question: Question, *, shared: bool) -> Solution | None:
         demand, capped = _one_at_a_time(question)
         if demand is not None:
             turns = Search(
-                Model(question.structure, demand, request), question.machine, question.cores, work, front=front
+                PlanModel(question.structure, demand, request), question.machine, question.cores, work, front=front
             )
             Turns(turns, _most_shared(question)).run()
             # Of a group's shapes only the fastest are judged: others may slow their neighbours less, or serve more at once.
@@ -138,12 +138,12 @@ def _searched_on(question: Question, *, shared: bool) -> Solution | None:
     return solution if exact else solution._replace(gap=_gap(question, solution))
 
 
-def _most_shared(question: Question) -> int:
+def _most_shared(question: PlanQuestion) -> int:
     """Return the most cores on which groupings are searched: where each has its own core and more, turns gain little."""
     return min(question.cores, max(2 * len(question.demand) + 8, 16))
 
 
-def _one_at_a_time(question: Question) -> tuple[Demand | None, bool]:
+def _one_at_a_time(question: PlanQuestion) -> tuple[Demand | None, bool]:
     """Return the demand of turns: one instance where visits queue, as many as fit into memory; and whether memory caps them.
 
     None where cores of one's own must do. Raises Unsupported, ImpossibleTarget when there are fewer cores than components,
@@ -179,7 +179,7 @@ def _one_at_a_time(question: Question) -> tuple[Demand | None, bool]:
     return replace(demand, most=most), cap < top
 
 
-def _gap(question: Question, found: Solution) -> float | None:
+def _gap(question: PlanQuestion, found: Solution) -> float | None:
     """Return how far from the best an answer may be, where a bound proves that it is little: of a throughput only."""
     request = question.request
     if not request.aim.by_rate or len(question.demand) > SHARED_COMPONENTS_MAX:

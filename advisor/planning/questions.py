@@ -19,8 +19,8 @@ from advisor.planning.demand import (
     places_of,
     terms_of,
 )
-from advisor.planning.judge import Model
-from advisor.planning.placing import SLACK, Machine, machine_of
+from advisor.planning.judge import PlanModel
+from advisor.planning.placing import SLACK, MachineNodes, machine_of
 from advisor.planning.requests import BETTER, NEVER, Request
 from advisor.planning.structure import Structure, structure_of
 from advisor.planning.visits import visits_of
@@ -34,7 +34,7 @@ class Asked(NamedTuple):
 
     terms: Terms
     structure: Structure
-    machine: Machine
+    machine: MachineNodes
 
 
 def asked_of(network: Network, request: Request, flow: Flow | None = None) -> Asked:
@@ -48,13 +48,13 @@ def asked_of(network: Network, request: Request, flow: Flow | None = None) -> As
 
 
 @dataclass(frozen=True)
-class Question:
+class PlanQuestion:
     """A request with all that it is about: what is solved."""
 
     request: Request
     asked: Asked
     demand: Demand
-    machine: Machine
+    machine: MachineNodes
     structure: Structure = field(init=False)
     keys: tuple[str, ...] = field(init=False)
     cores: int = field(init=False)
@@ -71,9 +71,9 @@ class Question:
         object.__setattr__(self, "most", max(widest, int(self.demand.low.max())))
 
     @cached_property
-    def model(self) -> Model:
+    def model(self) -> PlanModel:
         """The judge."""
-        return Model(self.structure, self.demand, self.request)
+        return PlanModel(self.structure, self.demand, self.request)
 
     @cached_property
     def shares(self) -> bool:
@@ -90,13 +90,13 @@ class Question:
         """Return the best shapes on up to `most` cores."""
         return places_of(self.demand, min(most, self.most), by_stay=by_stay)
 
-    def asking(self, **other: object) -> Question:
+    def asking(self, **other: object) -> PlanQuestion:
         """Return the question with other options of its objective: nothing about demand or machine."""
         request = replace(self.request, **other)  # type: ignore[arg-type]
-        return Question(request, self.asked, self.demand, self.machine)
+        return PlanQuestion(request, self.asked, self.demand, self.machine)
 
 
-def question_of(asked: Asked, curves: AnyCurves, price: float = 0.0) -> Question:
+def question_of(asked: Asked, curves: AnyCurves, price: float = 0.0) -> PlanQuestion:
     """Return what is to be solved, of curves at a price for what is not known.
 
     Raises InvalidValue, TooLarge, ImpossibleTarget when limits leave a component nothing, or one instance needs more memory
@@ -116,7 +116,7 @@ def question_of(asked: Asked, curves: AnyCurves, price: float = 0.0) -> Question
             field=key, value=machine.memory_bytes, bound=peak,
             hint="give a machine with more memory, or a smaller load",
         )  # fmt: skip
-    question = Question(request, asked, demand, machine)
+    question = PlanQuestion(request, asked, demand, machine)
     if request.turns == NEVER and question.cores < len(keys):
         raise InvalidValue("cores", question.cores, f"at least {len(keys)}, one for each component",
                            "let components take turns on them")  # fmt: skip

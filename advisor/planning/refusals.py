@@ -10,7 +10,7 @@ from advisor.domain import limits
 from advisor.errors import AdvisorError, ImpossibleTarget, TargetNotReached
 from advisor.planning.demand import TIE
 from advisor.planning.exact import Solution
-from advisor.planning.questions import Question
+from advisor.planning.questions import PlanQuestion
 from advisor.planning.reasons import plural
 from advisor.planning.requests import BARE, LATE, RATE
 from advisor.planning.scores import latency_of
@@ -19,7 +19,7 @@ from advisor.planning.structure import through
 HINT = "raise cores, maximum or instances_max, or ask for less"
 
 
-def refused(question: Question, solved: Callable[[Question], Solution]) -> AdvisorError:
+def refused(question: PlanQuestion, solved: Callable[[PlanQuestion], Solution]) -> AdvisorError:
     """Return the error for a question that nothing found answers, with the best for its target and who forbids more."""
     request = question.request
     name, value = next(iter(request.target.items())) if request.target else ("", 0.0)
@@ -36,7 +36,7 @@ def refused(question: Question, solved: Callable[[Question], Solution]) -> Advis
     return _too_few(question, solved(question.asking(objective=BARE[RATE], **bare)), name, asked)
 
 
-def unsure(question: Question, expected: Solution) -> AdvisorError:
+def unsure(question: PlanQuestion, expected: Solution) -> AdvisorError:
     """Return the error for a throughput that is expected to be reached, but not promised."""
     ((_, value),) = (question.request.target or {RATE: 0.0}).items()
     return TargetNotReached(
@@ -46,7 +46,7 @@ def unsure(question: Question, expected: Solution) -> AdvisorError:
     )  # fmt: skip
 
 
-def _too_few(question: Question, best: Solution, name: str, asked: float) -> AdvisorError:
+def _too_few(question: PlanQuestion, best: Solution, name: str, asked: float) -> AdvisorError:
     """Return the error of a throughput, or of arrivals, that is not reached."""
     row, most = int(best.slowest[0]), 1 / float(best.judged.period_s[0])
     bound = _rate_bound(question) if best.gap != 0.0 else most
@@ -70,7 +70,7 @@ def _too_few(question: Question, best: Solution, name: str, asked: float) -> Adv
     )  # fmt: skip
 
 
-def _too_slow(question: Question, best: Solution, asked: float) -> AdvisorError:
+def _too_slow(question: PlanQuestion, best: Solution, asked: float) -> AdvisorError:
     """Return the error of a latency that is not reached."""
     request, judged = question.request, best.judged
     least = float(latency_of(request, judged)[0])
@@ -94,13 +94,13 @@ def _too_slow(question: Question, best: Solution, asked: float) -> AdvisorError:
     )  # fmt: skip
 
 
-def _on(question: Question, best: Solution) -> str:
+def _on(question: PlanQuestion, best: Solution) -> str:
     if question.request.cores is None:
         return "on as many cores as there may be"
     return f"{'in turns ' if best.shared else ''}on {plural(question.cores, 'core')}"
 
 
-def _slowest_words(question: Question, best: Solution, row: int) -> str:
+def _slowest_words(question: PlanQuestion, best: Solution, row: int) -> str:
     key, cores, many = question.keys[row], int(best.placed.cores[0, row]), int(best.placed.instances[0, row])
     if best.shared:
         return f"{key} is in the slowest group"
@@ -108,7 +108,7 @@ def _slowest_words(question: Question, best: Solution, row: int) -> str:
     return f"{key} forbids more, with {plural(many, 'instance')} on {most}"
 
 
-def _rate_bound(question: Question) -> float:
+def _rate_bound(question: PlanQuestion) -> float:
     """Return a throughput that no allocation beats: by the work of a record, and by each component alone."""
     demand = question.demand
     fastest = demand.fastest(np.full(len(demand), question.cores))
@@ -116,7 +116,7 @@ def _rate_bound(question: Question) -> float:
     return 1 / max(alone, float(demand.work_s(demand.low).sum()) / question.cores)
 
 
-def _lone_bound(question: Question) -> float:
+def _lone_bound(question: PlanQuestion) -> float:
     """Return a latency that no allocation undercuts: of a lone record, each component at its fastest."""
     demand = question.demand
     seconds = demand.seconds(demand.fastest(np.full(len(demand), question.cores)))[None]
@@ -124,7 +124,7 @@ def _lone_bound(question: Question) -> float:
     return float(mean[0])
 
 
-def _unplaced(question: Question) -> AdvisorError:
+def _unplaced(question: PlanQuestion) -> AdvisorError:
     """Return the error where nothing can be placed on the machine."""
     row = int(question.demand.low.argmax())
     return ImpossibleTarget(

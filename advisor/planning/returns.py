@@ -6,7 +6,7 @@ import numpy as np
 
 from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION
 from advisor.planning.requests import Floats
-from advisor.planning.structure import Seen, Structure
+from advisor.planning.structure import StreamState, Structure
 
 NEVER = 1e-12  # utilizations below count as no stream at all
 
@@ -31,7 +31,7 @@ def busiest_of(structure: Structure, rho: Floats) -> list[Floats]:
     return busiest
 
 
-def returning(structure: Structure, rho: Floats, busiest: list[Floats], feels_s: Floats, seen: Seen) -> Floats:
+def returning(structure: Structure, rho: Floats, busiest: list[Floats], feels_s: Floats, seen: StreamState) -> Floats:
     """Return the share of each component's visits after which a record comes again before it meets a busier one, (K, n).
 
     Such visits hold the queue up together, as one service (Whitt and You 2022, near-immediate feedback). A pass of a loop

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.planning.demand import TIE
-from advisor.planning.judge import Judged, Model, Placed
+from advisor.planning.judge import Judged, Placed, PlanModel
 from advisor.planning.moves import best_moves, filled, first_stable, linearised
 from advisor.planning.options import Options
-from advisor.planning.placing import Machine, place
+from advisor.planning.placing import MachineNodes, place
 from advisor.planning.requests import Floats, Ints
 from advisor.planning.scores import driven, score
 
@@ -31,14 +31,14 @@ ROUNDS_MAX = 4  # of exchanges on one number of cores
 WORK_MAX = 100_000  # allocations judged by default: a few seconds at the most
 
 
-class Key(NamedTuple):
+class AllocationKey(NamedTuple):
     """What allocations are compared by: score, then fewest cores, then latency."""
 
     score: float
     used: float
     latency_s: float
 
-    def before(self, other: Key) -> bool:
+    def before(self, other: AllocationKey) -> bool:
         """Return whether it is better: differences below TIE are ties."""
         for a, b in zip(self, other, strict=True):
             if a == b or (isfinite(a) and isfinite(b) and abs(a - b) <= TIE * max(abs(a), abs(b))):
@@ -47,23 +47,23 @@ class Key(NamedTuple):
         return False
 
 
-WORST = Key(np.inf, np.inf, np.inf)
+WORST = AllocationKey(np.inf, np.inf, np.inf)
 
 
 @dataclass(slots=True)
 class Search:
     """A search's givens, its counted steps, and what it has found."""
 
-    model: Model
-    machine: Machine
+    model: PlanModel
+    machine: MachineNodes
     cores: int
     work_max: int
     steps: int = 0
     # the best allocation so far, one row
     best: Placed | None = None
-    key: Key = WORST
+    key: AllocationKey = WORST
     # (key, allocation): the best that were judged, the best of all among them
-    kept: list[tuple[Key, Placed]] = field(default_factory=list[tuple[Key, Placed]])
+    kept: list[tuple[AllocationKey, Placed]] = field(default_factory=list[tuple[AllocationKey, Placed]])
     # with a front asked for: cores, period, latency and the allocation of all that were judged
     points: list[tuple[Placed, Judged]] = field(default_factory=list[tuple[Placed, Judged]])
     # cores taken -> the best score on so many with cores of one's own, where nothing but their number limits them
@@ -72,7 +72,7 @@ class Search:
     exact: bool = True  # all allocations that the request permits were judged
     # the allocation from which the way goes on: the best by what leads it, target or not
     lead: Placed | None = None
-    lead_key: Key = WORST
+    lead_key: AllocationKey = WORST
 
     @property
     def out_of_work(self) -> bool:
@@ -96,7 +96,7 @@ class Search:
         if request.target:
             self._lead(driven(request, judged, placed.used, by_latency=request.for_latency), placed, latency)
         for row in _ranking(values, placed, latency):
-            key = Key(float(values[row]), float(placed.used[row]), float(latency[row]))
+            key = AllocationKey(float(values[row]), float(placed.used[row]), float(latency[row]))
             ahead = key.before(self.key)
             if not isfinite(key.score) or not (ahead or len(self.kept) < KEPT or key.before(self.kept[-1][0])):
                 break
@@ -112,7 +112,7 @@ class Search:
     def _lead(self, figures: Floats, placed: Placed, latency: Floats) -> None:
         """Note the best by what leads the way to a target."""
         for row in _ranking(figures, placed, latency):
-            key = Key(float(figures[row]), float(placed.used[row]), float(latency[row]))
+            key = AllocationKey(float(figures[row]), float(placed.used[row]), float(latency[row]))
             if not key.before(self.lead_key):
                 return
             if self.placeable(placed, row):
@@ -129,7 +129,7 @@ class Search:
             if count not in self.by_used or values[row] < self.by_used[count][0]:
                 self.by_used[count] = float(values[row]), placed.of(row)
 
-    def _keep(self, key: Key, one: Placed) -> None:
+    def _keep(self, key: AllocationKey, one: Placed) -> None:
         """Keep an allocation among the best, in order."""
         place_ = len(self.kept)
         while place_ and key.before(self.kept[place_ - 1][0]):
@@ -158,7 +158,7 @@ def joined(own: Search, turns: Search) -> Search:
     )  # fmt: skip
 
 
-def nodes_of(model: Model, machine: Machine, placed: Placed, row: int) -> list[list[int]] | None:
+def nodes_of(model: PlanModel, machine: MachineNodes, placed: Placed, row: int) -> list[list[int]] | None:
     """Return the nodes of each component's instances, or None where they do not fit.
 
     A group lies on one node, with the memory of all its instances: whoever waits for a turn stays in memory.

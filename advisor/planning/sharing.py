@@ -23,7 +23,7 @@ from advisor.planning.groupings import (
     numbered,
     packed,
 )
-from advisor.planning.judge import Model, Placed
+from advisor.planning.judge import Placed, PlanModel
 from advisor.planning.partitions import exact_sizes, shortest_partition
 from advisor.planning.search import CHUNK, ROUNDS_MAX, Search
 
@@ -32,7 +32,7 @@ HELD_MAX = 4  # times that turns are planned with the contention of the plan bef
 SHARED_WORK = 30_000  # groupings times components judged on a way by default: half a second
 
 
-def in_turns(model: Model, places: Places, found: list[Grouping]) -> Placed:
+def in_turns(model: PlanModel, places: Places, found: list[Grouping]) -> Placed:
     """Return groupings as the judge takes them, one row each."""
     widths = np.stack([some.widths for some in found])
     rows = np.arange(len(model.demand))

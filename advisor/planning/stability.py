@@ -3,10 +3,10 @@
 An allocation that is best by a hair under today's estimates is not worth a change: the hair is noise, and a change costs. A
 better one is told when, together,
 
-- its gain is at least `Policy.gain_min`;
+- its gain is at least `ChangePolicy.gain_min`;
 - the chance that it is no gain at all, the curves being as uncertain as they are (`advisor.planning.estimates`), is below the
-  k-th share of `Policy.risk` at the k-th look: risk / (k (k + 1)), shares that sum to `risk` however often one looks;
-- the change is repaid within `Policy.horizon_s`.
+  k-th share of `ChangePolicy.risk` at the k-th look: risk / (k (k + 1)), shares that sum to `risk` however often one looks;
+- the change is repaid within `ChangePolicy.horizon_s`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COSTS_KEPT = 8  # measured costs of change: what a change took a week ago says l
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class ChangePolicy:
     """What a watch asks of an advice; see the module."""
 
     gain_min: float = GAIN_MIN
@@ -115,7 +115,7 @@ class Schedule:
         return Schedule(self.rows, self.changes, rows, self.looks)
 
 
-def risk_at(look: int, policy: Policy) -> float:
+def risk_at(look: int, policy: ChangePolicy) -> float:
     """Return the chance of no gain that is taken at the k-th look: shares of `policy.risk` that sum to it."""
     k = max(1, look)
     return policy.risk / (k * (k + 1.0))
@@ -127,7 +127,7 @@ def judge(
     now: Estimate,
     then: Estimate,
     cost: CostOfChange,
-    policy: Policy,
+    policy: ChangePolicy,
     look: int = 1,
     *,
     target: Mapping[str, float] | None = None,
@@ -174,7 +174,7 @@ def _words(
     cost_s: float,
     changed: Sequence[str],
     risk: float,
-    policy: Policy,
+    policy: ChangePolicy,
 ) -> tuple[str, str]:
     if not changed:
         return "same", "the present allocation is the best one known"
@@ -238,14 +238,14 @@ def _fewer(
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class WatchQuestion:
     """What a watch asks when it looks again."""
 
     present: Setting | None  # what the runtime has; None where nobody has told and no row has shown it
     # what it was last advised and has not applied: an advice is not repeated, and is taken back when it has become wrong
     advised: Setting | None
     cost: CostOfChange
-    policy: Policy
+    policy: ChangePolicy
     look: int  # how often was looked since the last change of speed
     actual: Setting | None = None  # what rows show that it does
     previous: Setting | None = None  # what it had before a change that is still to be judged
@@ -266,7 +266,7 @@ class Look(NamedTuple):
     visits: Floats
 
 
-def reconsider(asked: Asked, curves: TabulatedCurves, question: Question) -> Look:
+def reconsider(asked: Asked, curves: TabulatedCurves, question: WatchQuestion) -> Look:
     """Return the best allocation of the moment, and whether it is worth telling. Raises and costs as `plan`."""
     best, request, visits = planned(asked, curves), asked.terms.request, asked.terms.visits
 
@@ -287,7 +287,7 @@ def reconsider(asked: Asked, curves: TabulatedCurves, question: Question) -> Loo
     if request.aim.fewest and (sure := _sure(asked, curves)) is not None:
         cautious = sure.cores_used
 
-    def judged(of: Estimate, against: Estimate, policy: Policy) -> Verdict:
+    def judged(of: Estimate, against: Estimate, policy: ChangePolicy) -> Verdict:
         return judge(
             request.objective, asked.terms.keys, against, of, question.cost, policy, question.look,
             target=request.target, cautious_used=cautious,
@@ -312,7 +312,7 @@ def reconsider(asked: Asked, curves: TabulatedCurves, question: Question) -> Loo
     return Look("withdrawn" if gone else "", best, verdict, values, visits.per_record)
 
 
-def _as_told(actual: Setting, question: Question) -> Setting:
+def _as_told(actual: Setting, question: WatchQuestion) -> Setting:
     """Return what rows show with the groups of what was told, where the cores are those: rows do not tell who takes turns."""
     for told in (question.present, question.advised):
         if told is not None and told.groups and all(

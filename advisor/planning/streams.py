@@ -15,7 +15,7 @@ import numpy as np
 from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION, SERIES
 from advisor.planning.requests import Floats, Ints
 from advisor.planning.returns import NEVER, busiest_of, in_the_long_run, passes_of, returning
-from advisor.planning.structure import Batches, Seen, Structure
+from advisor.planning.structure import Batches, StreamState, Structure
 
 WINDOWS_RATIO = 1.5  # of neighbouring windows: ones of 1.1 change latencies by 0.1 % at the median, by 2 % at most
 WINDOWS_MAX = 40  # beyond, the shortest go: they are those of queues that hardly wait
@@ -66,7 +66,7 @@ def felt(
     instances: Ints,
     arrival_per_s: float,
     entering: float,
-    seen: Seen | None = None,
+    seen: StreamState | None = None,
     windows_s: Floats | None = None,
 ) -> Felt:
     """Return what queues feel of the streams that reach them.
@@ -78,7 +78,9 @@ def felt(
     if windows_s is None:
         rates = arrival_per_s * structure.visits.per_record
         windows_s = windows_of(rates, (seconds_s / instances).min(axis=0), seconds_s.max(axis=0))
-    flow = _Flow(structure, seconds_s, variation, instances, arrival_per_s, seen or Seen({}, {}), windows_s, entering)
+    flow = _Flow(
+        structure, seconds_s, variation, instances, arrival_per_s, seen or StreamState({}, {}), windows_s, entering
+    )
     stream = np.tile(renewal(windows_s * arrival_per_s, entering), (1, len(seconds_s), 1))
     flow.walk(len(structure.network.nodes) - 1, stream, Way(1.0, 1.0, None))
     return Felt(flow.streams, flow.again, flow.common)
@@ -157,7 +159,7 @@ class _Flow:
 
     def __init__(
         self, structure: Structure, seconds_s: Floats, variation: Floats, instances: Ints, arrival_per_s: float,
-        seen: Seen, windows_s: Floats, entering: float,
+        seen: StreamState, windows_s: Floats, entering: float,
     ) -> None:  # fmt: skip
         self.structure, self.instances, self.seen = structure, instances, seen
         self.seconds_s = seconds_s

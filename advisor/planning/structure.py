@@ -101,7 +101,7 @@ def through(
     arrival_per_s: float = 0.0,
     own_variance: Floats | None = None,
     common: Floats | None = None,
-    seen: Seen | None = None,
+    seen: StreamState | None = None,
     places: tuple[Ints, Floats, Floats] | None = None,
 ) -> tuple[Floats, Floats]:
     """Return mean and variance of a record's time in the network, (K,) each, for K allocations.
@@ -205,12 +205,12 @@ def _one_after_the_other(parts: list[Asked]) -> Floats:
     return np.where(several > 1, total, 0.0).max(axis=1)
 
 
-def _note(seen: Seen | None, index: int, batches: Batches) -> None:
+def _note(seen: StreamState | None, index: int, batches: Batches) -> None:
     if seen is not None:
         seen.batches[index] = batches
 
 
-def _note_passes(seen: Seen | None, structure: Structure, moments: list[Moments], rows: int) -> None:
+def _note_passes(seen: StreamState | None, structure: Structure, moments: list[Moments], rows: int) -> None:
     if seen is not None:
         nodes = enumerate(structure.network.nodes)
         loops = ((index, node.children[0]) for index, node in nodes if node.kind in (REPLICATION, FEEDBACK))
@@ -223,7 +223,7 @@ PASSES_MAX = 16  # told apart
 
 
 @dataclass(slots=True)
-class Seen:
+class StreamState:
     """What records meet in an allocation, from one round of its streams to the next, (K,) or (K, n) each."""
 
     # node that keeps order -> batches in which records leave it, of those that overtake within a branch and across

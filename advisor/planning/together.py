@@ -21,7 +21,7 @@ from advisor.planning.demand import Terms, terms_of
 from advisor.planning.plans import plan, planned
 from advisor.planning.reasons import amount, plural, reason
 from advisor.planning.requests import NEVER, OBJECTIVES, least_allowed, number, whole
-from advisor.planning.stability import Look, Question, reconsider
+from advisor.planning.stability import Look, WatchQuestion, reconsider
 from advisor.planning.sweeping import EVALUATED, evaluate, evaluated
 from advisor.planning.visits import visits_of
 
@@ -113,7 +113,7 @@ def _apart(objective: str) -> bool:
     return OBJECTIVES[objective].fewest
 
 
-def reconsider_together(shares: Sequence[Share], cores: int, objective: str, question: Question) -> Look:
+def reconsider_together(shares: Sequence[Share], cores: int, objective: str, question: WatchQuestion) -> Look:
     """Return what a watch of several networks finds, by keys ``name:key``: as `reconsider`, of all as one network.
 
     Raises InvalidValue, TooLarge, MissingShares, ImpossibleTarget as `plan_together`; Unsupported for several priorities, and

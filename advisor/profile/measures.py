@@ -16,7 +16,7 @@ LARGEST: Final = ("elapsed_s", "workers_max", "span_s", "burdened_span_s", "acti
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class SpeedupBound:
     """What a run on so many cores can take."""
 
     cores: int
@@ -89,16 +89,16 @@ class Measures:
         """Creation and management."""
         return self.creation_s + self.management_s
 
-    def bounds(self, cores: Sequence[int] = (1, 2, 4, 8, 16, 32, 64)) -> tuple[Bound, ...]:
+    def bounds(self, cores: Sequence[int] = (1, 2, 4, 8, 16, 32, 64)) -> tuple[SpeedupBound, ...]:
         """Return Cilkview's bounds for numbers of cores; raises InvalidValue for less than one core."""
-        found: list[Bound] = []
+        found: list[SpeedupBound] = []
         for p in cores:
             if p < 1:
                 raise InvalidValue("cores", p, "at least 1")
             least = max(self.work_s / p, self.span_s)
             most = self.work_s / p + BURDEN_FACTOR * self.burdened_span_s
             low, high = (self.work_s / each if each > 0.0 else 0.0 for each in (most, least))
-            found.append(Bound(p, least, most, low, high))
+            found.append(SpeedupBound(p, least, most, low, high))
         return tuple(found)
 
     @classmethod

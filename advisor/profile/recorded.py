@@ -17,7 +17,7 @@ import numpy as np
 from advisor.domain.task_events import SIZE, Clock, Flag, Kind, TaskEvents
 from advisor.domain.task_graphs import TaskGraph, task_graph
 from advisor.errors import InvalidValue
-from advisor.profile.strands import IN_LINE, NONE, Event, Strands
+from advisor.profile.strands import IN_LINE, NONE, RecordedEvent, Strands
 
 BARRIER_TYPE: Final = "barrier"
 
@@ -57,9 +57,9 @@ def graph_of_events(batches: Iterable[TaskEvents]) -> TaskGraph:
     told = (flags & (Flag.AT_ONCE | Flag.DEPENDENT)).any()
     untold = one_thread and bool((flags & IN_LINE != 0).all()) and not told
     found = Strands(set(columns["instance"][made].tolist()), at_once=untold)
-    rows = zip(*(columns[name].tolist() for name in Event._fields), strict=True)
+    rows = zip(*(columns[name].tolist() for name in RecordedEvent._fields), strict=True)
     for row, size in zip(rows, sizes, strict=True):
-        event = Event._make(row)
+        event = RecordedEvent._make(row)
         found.take(event)
         if not isnan(size):
             running = found.threads[event.thread].current
@@ -88,7 +88,7 @@ def _in_order(batches: Iterable[TaskEvents]) -> tuple[dict[str, Any] | None, lis
     sizes = found[SIZE].copy() if SIZE in (found.dtype.names or ()) else np.full(len(found), np.nan)
     told = found["kind"] == Kind.SIZE
     sizes[told] = np.ascontiguousarray(found["other"]).view(np.float64)[told]
-    columns = {name: found[name] for name in Event._fields} | {"time": when[order]}
+    columns = {name: found[name] for name in RecordedEvent._fields} | {"time": when[order]}
     return columns, strings, sizes.tolist()
 
 

@@ -20,7 +20,7 @@ IN_LINE: Final = Flag.UNDEFERRED | Flag.MERGED
 WAITS_FOR_NOBODY: Final = (IDLE, int(SyncKind.OTHER))
 
 
-class Event(NamedTuple):
+class RecordedEvent(NamedTuple):
     """A task event: the fields of its record, the time in ns."""
 
     time: int
@@ -103,7 +103,7 @@ class Strands:
         self._made = made
         self._at_once = at_once
 
-    def take(self, event: Event) -> None:
+    def take(self, event: RecordedEvent) -> None:
         """Take in one event; raises InvalidValue where events before it are missing."""
         on = self.threads.get(event.thread)
         if on is None:
@@ -166,14 +166,14 @@ class Strands:
 
     # -- instances --------------------------------------------------------------------------------------------------------
 
-    def _known(self, event: Event) -> Instance:
+    def _known(self, event: RecordedEvent) -> Instance:
         if event.instance not in self.instances:
             raise InvalidValue(
                 "events", f"instance {event.instance} at {event.time} ns", "one that was made and has not ended"
             )
         return self.instances[event.instance]
 
-    def create(self, on: _Thread, event: Event) -> None:
+    def create(self, on: _Thread, event: RecordedEvent) -> None:
         """The running task makes a task."""
         number, other = event.instance, event.other
         creator = on.current
@@ -194,7 +194,7 @@ class Strands:
         made.tied = not flags & Flag.UNTIED
         made.undeferred = bool(flags & IN_LINE) and not flags & Flag.AT_ONCE and not self._at_once
 
-    def begin(self, on: _Thread, event: Event) -> None:
+    def begin(self, on: _Thread, event: RecordedEvent) -> None:
         """A task begins: its first strand."""
         number, other = event.instance, event.other
         task = self.instances.get(number)
@@ -216,7 +216,7 @@ class Strands:
                 self.instances[before].waiters.append(task.strand)
         on.current = task
 
-    def switch(self, on: _Thread, event: Event) -> None:
+    def switch(self, on: _Thread, event: RecordedEvent) -> None:
         """A suspended task goes on, or the thread's implicit one."""
         goes_on = self._known(event) if event.instance else on.implicit
         if goes_on.strand == NONE:
@@ -225,11 +225,11 @@ class Strands:
             )
         on.current = goes_on
 
-    def depend(self, on: _Thread, event: Event) -> None:
+    def depend(self, on: _Thread, event: RecordedEvent) -> None:
         """A task that has not begun waits for another."""
         self.needs.setdefault(event.instance, []).append(event.other)
 
-    def end(self, on: _Thread, event: Event) -> None:
+    def end(self, on: _Thread, event: RecordedEvent) -> None:
         """A task ends."""
         task = self._known(event)
         if task.strand == NONE:
@@ -251,7 +251,7 @@ class Strands:
         if on.current is task:
             on.current = on.implicit
 
-    def cancel(self, on: _Thread, event: Event) -> None:
+    def cancel(self, on: _Thread, event: RecordedEvent) -> None:
         """A task is given up; what waits for one that never began waits for its creation."""
         task = self._known(event)
         if task.strand != NONE:
@@ -268,7 +268,7 @@ class Strands:
     def _team(self, instance: Instance) -> _Team:
         return self.teams[instance.teams[-1] if instance.teams else 0]
 
-    def region(self, on: _Thread, event: Event) -> None:
+    def region(self, on: _Thread, event: RecordedEvent) -> None:
         """The running task enters or leaves a region; only parallel ones divide it."""
         instance, number, enters = on.current, event.instance, event.kind == Kind.ENTER
         if event.other != RegionKind.PARALLEL:
@@ -286,7 +286,7 @@ class Strands:
             self.edges += [(left, instance.strand) for left in team.exits]
             team.exits.append(before)
 
-    def wait(self, on: _Thread, event: Event) -> None:
+    def wait(self, on: _Thread, event: RecordedEvent) -> None:
         """The running task begins to wait, or the thread to be idle."""
         instance = on.current
         sync = IDLE if event.kind == Kind.IDLE_BEGIN else event.other
@@ -307,7 +307,7 @@ class Strands:
             team.barriers[k] = self._strand(None, NONE)
         return team.barriers[k]
 
-    def go_on(self, on: _Thread, event: Event) -> None:
+    def go_on(self, on: _Thread, event: RecordedEvent) -> None:
         """The running task has waited, or the thread been idle."""
         instance = on.current
         if not instance.syncs:
@@ -333,7 +333,7 @@ class Strands:
                 for child in instance.live:
                     child.waiters.append(instance.strand)
 
-    def _leave_barrier(self, instance: Instance, event: Event) -> None:
+    def _leave_barrier(self, instance: Instance, event: RecordedEvent) -> None:
         team, number = self._team(instance), instance.teams[-1] if instance.teams else 0
         k = instance.barriers[number]
         if k not in team.barriers:
@@ -345,17 +345,17 @@ class Strands:
             self.edges += [(last, at) for last in team.ended if not self.joined[last]]
             team.ended.clear()
 
-    def start(self, on: _Thread, event: Event) -> None:
+    def start(self, on: _Thread, event: RecordedEvent) -> None:
         """The worker starts, perhaps again."""
         on.implicit.syncs.clear()
         on.gap = 0
 
-    def stop(self, on: _Thread, event: Event) -> None:
+    def stop(self, on: _Thread, event: RecordedEvent) -> None:
         """The worker is no longer there."""
         on.implicit.syncs.append(IDLE)
 
 
-TAKERS: Final[Mapping[int, Callable[[Strands, _Thread, Event], None]]] = {
+TAKERS: Final[Mapping[int, Callable[[Strands, _Thread, RecordedEvent], None]]] = {
     Kind.CREATE: Strands.create, Kind.BEGIN: Strands.begin, Kind.SWITCH: Strands.switch, Kind.END: Strands.end,
     Kind.CANCEL: Strands.cancel, Kind.ENTER: Strands.region, Kind.EXIT: Strands.region, Kind.DEPENDENCE: Strands.depend,
     Kind.SYNC_BEGIN: Strands.wait, Kind.IDLE_BEGIN: Strands.wait, Kind.SYNC_END: Strands.go_on,

@@ -20,7 +20,7 @@ NOTIFICATION: Final = 2
 METHOD_CHARACTERS_MAX = 64  # the longest method name has 15
 
 
-class Request(NamedTuple):
+class RpcRequest(NamedTuple):
     """A call (`msgid` given) or a notification (`msgid` None); `params` is as it came, not checked yet."""
 
     msgid: int | None
@@ -62,7 +62,7 @@ class Notice(NamedTuple):
 class ServerConnection:
     """What one client sends, as events.
 
-    Consecutive `observe` notifications come out as one `Singles`, at a third of the cost of a `Request` each.
+    Consecutive `observe` notifications come out as one `Singles`, at a third of the cost of a `RpcRequest` each.
     """
 
     __slots__ = ("_dead", "_framing")
@@ -76,12 +76,12 @@ class ServerConnection:
         """Bytes received of a message that is not whole yet."""
         return self._framing.pending_bytes
 
-    def receive(self, data: bytes | bytearray | memoryview) -> list[Request | Singles | Violation]:
+    def receive(self, data: bytes | bytearray | memoryview) -> list[RpcRequest | Singles | Violation]:
         """Return the events that `data` completes; nothing more after a `Violation`. Never raises on bad input."""
         if self._dead:
             return []
         messages, fault, head = self._framing.take(data)
-        events: list[Request | Singles | Violation] = []
+        events: list[RpcRequest | Singles | Violation] = []
         if messages and type(messages[0]) is list and len(messages[0]) == 3 and (rows := _only_singles(messages)):  # type: ignore[arg-type]
             events.append(Singles(rows))
             messages = []
@@ -164,7 +164,7 @@ def _only_singles(messages: list[Any]) -> list[Any]:
     return []
 
 
-def _request(message: Any) -> Request:
+def _request(message: Any) -> RpcRequest:
     """Return the request that a message is; raises MalformedMessage, TooLarge."""
     parts = _parts(message)
     msgid = None
@@ -186,7 +186,7 @@ def _request(message: Any) -> Request:
     values = cast("list[Any]", params)
     if not _within_depth(values):
         raise TooLarge("depth of a message", f"more than {limits.DEPTH_MAX}", limits.DEPTH_MAX)
-    return Request(msgid, method, values)
+    return RpcRequest(msgid, method, values)
 
 
 def _reply(message: Any) -> Reply | Notice:

@@ -49,14 +49,14 @@ _SPACE = b" \t\r\n\v\f"
 _WORD = re.compile(rb"[A-Za-z]+|[0-9]+")
 
 
-class Command(NamedTuple):
+class ResourceCommand(NamedTuple):
     """One message of a client: a verb of `COMMANDS`, and its numbers."""
 
     verb: str
     numbers: tuple[int, ...] = ()
 
 
-class Violation(NamedTuple):
+class BadCommand(NamedTuple):
     """Bytes that are no message: nothing that follows them can be read."""
 
     reason: str
@@ -75,12 +75,12 @@ class Frames:
         self._held = bytearray()
         self._broken = False
 
-    def receive(self, data: bytes) -> list[Command | Unknown | Violation]:
-        """Return what is whole now; after a `Violation`, which comes last, nothing more. Cost O(bytes)."""
+    def receive(self, data: bytes) -> list[ResourceCommand | Unknown | BadCommand]:
+        """Return what is whole now; after a `BadCommand`, which comes last, nothing more. Cost O(bytes)."""
         if self._broken:
             return []
         self._held += data
-        found: list[Command | Unknown | Violation] = []
+        found: list[ResourceCommand | Unknown | BadCommand] = []
         start = 0
         while (begin := self._next(start)) < len(self._held):
             end = self._held.find(b"}", begin)
@@ -101,13 +101,15 @@ class Frames:
             start += 1
         return start
 
-    def _break(self, found: list[Command | Unknown | Violation], reason: str) -> list[Command | Unknown | Violation]:
+    def _break(
+        self, found: list[ResourceCommand | Unknown | BadCommand], reason: str
+    ) -> list[ResourceCommand | Unknown | BadCommand]:
         self._broken = True
         self._held.clear()
-        return [*found, Violation(reason)]
+        return [*found, BadCommand(reason)]
 
 
-def _read(inside: bytes) -> Command | Unknown:
+def _read(inside: bytes) -> ResourceCommand | Unknown:
     words = inside.split()
     unknown = Unknown(b" ".join(words)[:80].decode("ascii", "backslashreplace"))
     if not words or not all(_WORD.fullmatch(word) for word in words):
@@ -116,7 +118,7 @@ def _read(inside: bytes) -> Command | Unknown:
     low, high = COMMANDS.get(verb, (1, 0))
     if not low <= len(numbers) <= high or not all(n.isdigit() and len(n) <= NUMBER_DIGITS_MAX for n in numbers):
         return unknown
-    return Command(verb, tuple(map(int, numbers)))
+    return ResourceCommand(verb, tuple(map(int, numbers)))
 
 
 def message(verb: str, *words: object) -> bytes:

@@ -9,7 +9,7 @@ from advisor.errors import InvalidValue, TooLarge
 from advisor.protocol import verbs
 
 
-def events_of_params(params: verbs.TaskEvents) -> TaskEvents:
+def events_of_params(params: verbs.TaskEventsSent) -> TaskEvents:
     """Return the batch of `task_events`. Cost O(strings): records are read in place; raises InvalidValue, TooLarge."""
     given = params.clock or {}
     anchors = [_anchor(pair) for pair in given.get("anchors", ())]

@@ -32,7 +32,7 @@ from advisor.errors import (
     WorkFailed,
 )
 from advisor.planning.estimates import Setting
-from advisor.planning.stability import CostOfChange, Policy, Question, Schedule
+from advisor.planning.stability import ChangePolicy, CostOfChange, Schedule, WatchQuestion
 from advisor.service import questions
 from advisor.service.config import EVERY_NETWORK, Advise
 from advisor.service.logs import event
@@ -54,7 +54,7 @@ STATE_OF: tuple[tuple[tuple[type[AdvisorError], ...], str], ...] = (
 
 
 @dataclass(slots=True)
-class Advice:
+class NetworkAdvice:
     """What is advised of one network."""
 
     network: Network  # the definition that was looked at
@@ -85,7 +85,7 @@ class Advising:
         self._clock = clock
         self._asked = {each.network: each for each in asked}
         self._wanted: set[str] = set()
-        self._advice: dict[str, Advice] = {}
+        self._advice: dict[str, NetworkAdvice] = {}
 
     async def run(self) -> None:
         """Follow what is learned until cancelled."""
@@ -154,7 +154,7 @@ class Advising:
             network = flows.defined(name)
             found = self._advice.get(name)
             if found is None or found.network is not network:
-                found = self._advice[name] = Advice(network)
+                found = self._advice[name] = NetworkAdvice(network)
             rows, changes = self._planner.learned_of(name)
             if found.looked is None or found.schedule.due(rows, changes, len(network.keys)):
                 due.append(name)
@@ -178,7 +178,7 @@ class Advising:
             network, request = self._request(name)
             told["asked"] = {key: value for key, value in request.items() if key in ASKED}
             present = None if advice.allocation is None else Setting.of(advice.allocation)
-            question = Question(present, None, CostOfChange(), Policy(), schedule.looks)
+            question = WatchQuestion(present, None, CostOfChange(), ChangePolicy(), schedule.looks)
             look, _ = await self._planner.reconsider(network, request, question)
         except AdvisorError as error:
             told |= self._failed(advice, error)
@@ -193,7 +193,7 @@ class Advising:
         told["state"] = advice.state
         advice.text = _json(told)[:-1]
 
-    def _failed(self, advice: Advice, error: AdvisorError) -> dict[str, Any]:
+    def _failed(self, advice: NetworkAdvice, error: AdvisorError) -> dict[str, Any]:
         """Say why there is no new advice; what was advised stays unless it is known to be wrong."""
         state = next((state for kinds, state in STATE_OF if isinstance(error, kinds)), FAILED)
         if state == FAILED and advice.allocation is not None:

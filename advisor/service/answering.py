@@ -74,12 +74,12 @@ class Answering:
             return self.watching.tell(connection, params)
         return self.background.later("watch", connection, msgid, self.watching.open, connection, params)
 
-    def _simulate(self, connection: Connection, params: m.Simulate, msgid: int | None) -> None:
+    def _simulate(self, connection: Connection, params: m.SimulateAsked, msgid: int | None) -> None:
         self.background.later(
             "simulate", connection, msgid, simulated_apart, self.engine.advisor, self.heavy, params
         )  # fmt: skip
 
-    def _curves(self, connection: Connection, params: m.Curves, msgid: int | None) -> None:
+    def _curves(self, connection: Connection, params: m.CurvesAsked, msgid: int | None) -> None:
         advisor = self.engine.advisor
         follower = curves.asked(advisor, params)
         self.background.later(

@@ -20,7 +20,7 @@ KEY_BYTES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptAnswer:
     """One answer."""
 
     id: str
@@ -40,7 +40,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class KeptTogether:
-    """One answer about several networks; `networks` as they were handed to the planner, all else as of `Kept`."""
+    """One answer about several networks; `networks` as they were handed to the planner, all else as of `KeptAnswer`."""
 
     id: str
     at: float
@@ -52,7 +52,7 @@ class KeptTogether:
     @property
     def bytes(self) -> int:
         """About what it takes."""
-        return sum(Kept("", 0.0, one.network, one.request, one.curves, {}).bytes for one in self.networks)
+        return sum(KeptAnswer("", 0.0, one.network, one.request, one.curves, {}).bytes for one in self.networks)
 
 
 class Answers:
@@ -66,7 +66,7 @@ class Answers:
         self._clock = clock
         self._run = secrets.token_hex(2)  # so that an id of before a restart names no answer of after it
         self._given = 0
-        self._kept: OrderedDict[str, Kept | KeptTogether] = OrderedDict()
+        self._kept: OrderedDict[str, KeptAnswer | KeptTogether] = OrderedDict()
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -80,7 +80,7 @@ class Answers:
         allocation: Mapping[str, Any],
     ) -> str:
         """Keep an answer and return its id. One that exceeds the bound alone has an id, and is not kept."""
-        return self._add(Kept(self._number(), self._clock(), network, request, curves, allocation))
+        return self._add(KeptAnswer(self._number(), self._clock(), network, request, curves, allocation))
 
     def keep_together(
         self, networks: Sequence[Wanted], cores: int, objective: str, allocation: Mapping[str, Any]
@@ -92,7 +92,7 @@ class Answers:
         self._given += 1
         return f"{self._run}-{self._given}"
 
-    def _add(self, kept: Kept | KeptTogether) -> str:
+    def _add(self, kept: KeptAnswer | KeptTogether) -> str:
         self._kept[kept.id] = kept
         self.bytes += kept.bytes
         while len(self._kept) > self._answers_max or self.bytes > self._bytes_max:
@@ -100,11 +100,11 @@ class Answers:
             self.bytes -= oldest.bytes
         return kept.id
 
-    def newest(self) -> Iterator[Kept | KeptTogether]:
+    def newest(self) -> Iterator[KeptAnswer | KeptTogether]:
         """Yield the kept answers, the newest first."""
         return reversed(self._kept.values())
 
-    def find(self, number: str) -> Kept | KeptTogether:
+    def find(self, number: str) -> KeptAnswer | KeptTogether:
         """Return a kept answer; raises InvalidValue."""
         found = self._kept.get(number)
         if found is None:

@@ -10,7 +10,7 @@ from typing import Any
 from advisor.errors import AdvisorError, ServiceError, Unavailable
 from advisor.service.connection import Connection
 from advisor.service.logs import event
-from advisor.service.measures import Measures
+from advisor.service.measures import ServiceMeasures
 
 HEAVY_JOBS_CONNECTION_MAX = 16
 
@@ -32,7 +32,7 @@ class Background:
         The numbers of those that are there: nobody waits for the answers of others.
     """
 
-    def __init__(self, measures: Measures, connections: Container[int]) -> None:
+    def __init__(self, measures: ServiceMeasures, connections: Container[int]) -> None:
         self._measures = measures
         self._connections = connections
         self.spawn: Callable[..., object] = _nothing_runs  # starts a coroutine; set by whoever runs the service

@@ -21,7 +21,7 @@ from advisor.engine.journal import Entry
 from advisor.engine.snapshot import Snapshot
 from advisor.errors import StorageFailed
 from advisor.service.logs import event
-from advisor.service.measures import Measures
+from advisor.service.measures import ServiceMeasures
 from advisor.service.pace import Pace
 from advisor.service.writer import Writer
 from advisor.storage import Store
@@ -65,7 +65,7 @@ class Committer:
         self,
         engine: Engine,
         store: Store | None,
-        measures: Measures,
+        measures: ServiceMeasures,
         *,
         rows_max: int,
         share: float,

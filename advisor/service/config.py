@@ -55,7 +55,7 @@ class Address(NamedTuple):
             return self.host == "localhost"
 
 
-class Kind(NamedTuple):
+class KeyKind(NamedTuple):
     """What a key takes."""
 
     check: Callable[[str, Any], Any]  # a value to its checked form; raises InvalidValue
@@ -175,26 +175,26 @@ def _flag(key: str, value: Any) -> bool:
     return value
 
 
-def _number(low: float, high: float, form: str = "N") -> Kind:
+def _number(low: float, high: float, form: str = "N") -> KeyKind:
     def check(key: str, value: Any) -> float:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number or not math.isfinite(value) or not low <= value <= high:
             raise InvalidValue(key, value, f"a number from {low:g} to {high:g}")
         return float(value)
 
-    return Kind(check, form, float)
+    return KeyKind(check, form, float)
 
 
-def _integer(low: int, high: int) -> Kind:
+def _integer(low: int, high: int) -> KeyKind:
     def check(key: str, value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             raise InvalidValue(key, value, f"an integer from {low} to {high}")
         return value
 
-    return Kind(check, "N", int)
+    return KeyKind(check, "N", int)
 
 
-def _size(low: int, high: int) -> Kind:
+def _size(low: int, high: int) -> KeyKind:
     """A size in bytes: an integer, or text such as 64MiB."""
 
     def check(key: str, value: Any) -> int:
@@ -206,7 +206,7 @@ def _size(low: int, high: int) -> Kind:
             raise InvalidValue(key, value, f"bytes from {low} to {high}, as an integer or like 64MiB")
         return size
 
-    return Kind(check, "SIZE")
+    return KeyKind(check, "SIZE")
 
 
 def _hosts(key: str, value: Any) -> tuple[str, ...]:
@@ -216,13 +216,13 @@ def _hosts(key: str, value: Any) -> tuple[str, ...]:
     return tuple(str(host).lower() for host in hosts)
 
 
-def _one_of(*words: str) -> Kind:
+def _one_of(*words: str) -> KeyKind:
     def check(key: str, value: Any) -> str:
         if value not in words:
             raise InvalidValue(key, value, f"one of {', '.join(words)}")
         return value
 
-    return Kind(check, "|".join(words))
+    return KeyKind(check, "|".join(words))
 
 
 def checked_engine(key: str, value: Any) -> str:
@@ -234,10 +234,10 @@ def checked_engine(key: str, value: Any) -> str:
     return value
 
 
-PATH, ADDRESS, FLAG = Kind(_path, "PATH"), Kind(parse_address, "HOST:PORT"), Kind(_flag, "", bool)
+PATH, ADDRESS, FLAG = KeyKind(_path, "PATH"), KeyKind(parse_address, "HOST:PORT"), KeyKind(_flag, "", bool)
 
 
-def _key(default: Any, kind: Kind, about: str) -> Any:
+def _key(default: Any, kind: KeyKind, about: str) -> Any:
     return field(default=default, metadata={"kind": kind, "about": about})
 
 
@@ -249,12 +249,12 @@ class Config:
     tcp: Address | None = _key(None, ADDRESS, "HOST:PORT to listen on")
     http: Address | None = _key(None, ADDRESS, "HOST:PORT of /metrics, /advice, /healthz and /readyz")
     http_hosts: tuple[str, ...] = _key(
-        (), Kind(_hosts, "NAME", many=True), "names that a Host header may have, beside loopback and addresses"
+        (), KeyKind(_hosts, "NAME", many=True), "names that a Host header may have, beside loopback and addresses"
     )
     state: Path | None = _key(None, PATH, "state file; without one nothing survives the service")
     engine: str = _key(
         "here",
-        Kind(checked_engine, "here|ray[://HOST:PORT]"),
+        KeyKind(checked_engine, "here|ray[://HOST:PORT]"),
         "where the state is: here; or in shards on Ray, one of its own, or the one of which this machine is a node",
     )
     shards: int = _key(2, _integer(1, limits.SHARDS_MAX), "shards of a new state on Ray; later see `advisor shards`")
@@ -309,17 +309,17 @@ class Config:
     log_level: str = _key("info", _one_of("debug", "info", "warning", "error"), "least level that is logged")
     advise: tuple[Advise, ...] = _key(
         (),
-        Kind(_advice, "NETWORK=NAME:VALUE,…", many=True),
+        KeyKind(_advice, "NETWORK=NAME:VALUE,…", many=True),
         "what to plan for in the background and tell by HTTP of a network, or of all others (*), e.g. film=throughput_per_s:20",
     )
     snet_resources: tuple[SnetPort, ...] = _key(
         (),
-        Kind(_snet_ports, "[HOST:]PORT[=NETWORK[*WORTH]]", many=True),
+        KeyKind(_snet_ports, "[HOST:]PORT[=NETWORK[*WORTH]]", many=True),
         "[HOST:]PORT[=NETWORK[*WORTH]] where S-Net's runtime comes for cores, one a network",
     )
     snet_cores: tuple[int, ...] | None = _key(
         None,
-        Kind(parse_cores, "CPUS"),
+        KeyKind(parse_cores, "CPUS"),
         "processors to lend there, like 0-3,6; absent: those that the service may run on",
     )
     snet_return_s: float = _key(

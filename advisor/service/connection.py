@@ -18,12 +18,12 @@ from advisor.domain import limits
 from advisor.engine import Engine
 from advisor.errors import AdvisorError, Unauthorized, Unavailable
 from advisor.protocol.columns import ConnectionNames
-from advisor.protocol.connection import Request, ServerConnection, Singles, Violation, encode_error, encode_response
+from advisor.protocol.connection import RpcRequest, ServerConnection, Singles, Violation, encode_error, encode_response
 from advisor.protocol.verbs import METHODS
 from advisor.service.access import Access, Grant, Identity, shown_by
 from advisor.service.committer import Committer
 from advisor.service.logs import event
-from advisor.service.measures import Measures
+from advisor.service.measures import ServiceMeasures
 from advisor.service.rota import Allowance, Path, Rota
 
 READ_BYTES = 2**18  # taken from a socket at a time, into one buffer that all connections share
@@ -35,13 +35,13 @@ NOTABLE_S = 0.0002  # after less, another connection's rows need not wait for th
 ROWS_BRING = frozenset(name for name, verb in METHODS.items() if verb.scope == "write")
 
 
-class Rows(Protocol):
+class RowTaker(Protocol):
     """What a connection asks of `advisor.service.learning`."""
 
     def take_few(self, connection: Connection, backlog: deque[Any], most: int) -> list[bytes]: ...
     def fold_singles(self, connection: Connection, rows: list[Any]) -> None: ...
     def defers_singles(self, connection: Connection) -> bool: ...
-    def defers(self, connection: Connection, request: Request) -> bool: ...
+    def defers(self, connection: Connection, request: RpcRequest) -> bool: ...
 
 
 class Service(Protocol):
@@ -50,17 +50,17 @@ class Service(Protocol):
     access: Access
     committer: Committer
     engine: Engine
-    measures: Measures
+    measures: ServiceMeasures
     read_buffer: memoryview
     rota: Rota
 
     @property
-    def learning(self) -> Rows: ...
+    def learning(self) -> RowTaker: ...
     def join(self, connection: Connection) -> bool: ...
     def leave(self, connection: Connection, how: str) -> None: ...
     def unsubscribe(self, connection: Connection) -> None: ...
     def pending_changed(self, connection: Connection, by: int) -> None: ...
-    def handle(self, connection: Connection, request: Request) -> bytes | None: ...
+    def handle(self, connection: Connection, request: RpcRequest) -> bytes | None: ...
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -78,7 +78,7 @@ class Connection(asyncio.BufferedProtocol):
         self._hub = hub
         self._framing = ServerConnection()
         self._transport = cast("asyncio.Transport", None)
-        self._backlog: deque[Request | Singles | Violation] = deque()
+        self._backlog: deque[RpcRequest | Singles | Violation] = deque()
         self._unanswered = 0
         self._held_back = False  # reading is paused by us
         self._unsent_since: float | None = None
@@ -326,7 +326,7 @@ class Connection(asyncio.BufferedProtocol):
                 last = now
                 continue
             message = backlog.popleft()
-            if type(message) is Request:
+            if type(message) is RpcRequest:
                 if hub.learning.defers(self, message):
                     backlog.appendleft(message)
                     break
@@ -357,7 +357,7 @@ class Connection(asyncio.BufferedProtocol):
         self._continue_later()
         self._close_when_done()
 
-    def _handle(self, request: Request, last: float) -> tuple[bytes, float]:
+    def _handle(self, request: RpcRequest, last: float) -> tuple[bytes, float]:
         """Return the answer, empty where it comes later or not at all, and the time after it; `last` was that before it."""
         jobs = self.heavy_jobs
         answer = self._hub.handle(self, request)
@@ -400,5 +400,5 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
 
-def _brings_rows(message: Request | Singles | Violation) -> bool:
-    return type(message) is Singles or (type(message) is Request and message.method in ROWS_BRING)
+def _brings_rows(message: RpcRequest | Singles | Violation) -> bool:
+    return type(message) is Singles or (type(message) is RpcRequest and message.method in ROWS_BRING)

@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 import anyio.lowlevel
 
-from advisor.domain.bundle import Record
+from advisor.domain.bundle import BundleRecord
 from advisor.engine import Advisor
 from advisor.engine.following import Follower
 from advisor.protocol.connection import encode_notification
-from advisor.protocol.verbs import Curves
+from advisor.protocol.verbs import CurvesAsked
 from advisor.service.subscriptions import Subscriber, Subscriptions
 
 TOPIC = "curves"
@@ -23,7 +23,7 @@ class Watcher(Subscriber, Protocol):
     """A connection that may watch."""
 
 
-def asked(advisor: Advisor, params: Curves) -> Follower:
+def asked(advisor: Advisor, params: CurvesAsked) -> Follower:
     """Return a follower of what a request names.
 
     Raises UnknownComponent when it names a component that nobody knows, and does not watch: who watches may be early.
@@ -35,7 +35,7 @@ def asked(advisor: Advisor, params: Curves) -> Follower:
 
 
 async def curves(
-    advisor: Advisor, subscriptions: Subscriptions, watcher: Watcher, params: Curves, follower: Follower
+    advisor: Advisor, subscriptions: Subscriptions, watcher: Watcher, params: CurvesAsked, follower: Follower
 ) -> dict[str, Any]:
     """Answer `curves`: the bundle of what changed since `since`, and from then on pushes where it is asked for."""
     follower.due()
@@ -62,9 +62,9 @@ async def _news(follower: Follower) -> bytes | None:
     return encode_notification(TOPIC, [news])
 
 
-async def _gathered(follower: Follower, slots: Sequence[int]) -> list[Record]:
+async def _gathered(follower: Follower, slots: Sequence[int]) -> list[BundleRecord]:
     """Return records, letting others have their turn after each."""
-    records: list[Record] = []
+    records: list[BundleRecord] = []
     for record in follower.records(slots, BUNDLE_BYTES_MAX):
         records.append(record)
         await anyio.lowlevel.checkpoint()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from advisor.service.answers import Kept, KeptTogether
+from advisor.service.answers import KeptAnswer, KeptTogether
 
 TEXT_SHOWN = 200  # characters of a network's text in a sentence
 FEW_RUNS = 30  # observations below which a curve is said to rest on few
@@ -14,7 +14,7 @@ DEFAULTS: Mapping[str, Any] = {"instances_max": 1}
 COMPONENTS_SAID = 12  # of each sentence about several
 
 
-def explained(kept: Kept) -> dict[str, Any]:
+def explained(kept: KeptAnswer) -> dict[str, Any]:
     """Return the structure of an explanation; its `sentences` can be read one after the other. Cost O(n)."""
     return {
         "id": kept.id,
@@ -65,7 +65,7 @@ def _when(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _sentences(kept: Kept) -> Iterator[str]:
+def _sentences(kept: KeptAnswer) -> Iterator[str]:
     allocation, request = kept.allocation, kept.request
     cores = request.get("cores")
     on = "as many cores as it takes" if cores is None else f"{cores:,} cores"

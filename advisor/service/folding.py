@@ -33,7 +33,7 @@ Answer = dict[str, Any]
 WAITING_ROWS_MAX = 1_000_000
 
 
-class Turns:
+class TurnQueue:
     """Whose turn it is: one at a time, in rounds by who they are, but for those who go first."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Folding:
         self._engine = engine
         self._rota = rota
         self._told = told
-        self._turns = Turns()
+        self._turns = TurnQueue()
         self._keys: Counter[Key] = Counter()
         self._rows = 0
         self._deferred: list[Connection] = []

@@ -22,9 +22,9 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import Network
 from advisor.errors import Unavailable, WorkFailed, from_dict
 from advisor.network import parse
-from advisor.planning.stability import Look, Question
+from advisor.planning.stability import Look, WatchQuestion
 from advisor.service.logs import event
-from advisor.service.measures import Measures
+from advisor.service.measures import ServiceMeasures
 from advisor.service.worker import (
     LENGTH_BYTES,
     READY,
@@ -99,7 +99,7 @@ class Worker:
 class Heavy:
     """Runs jobs in worker processes: so many at a time, so many waiting, for so long."""
 
-    def __init__(self, measures: Measures, *, jobs: int, waiting_max: int, deadline_s: float) -> None:
+    def __init__(self, measures: ServiceMeasures, *, jobs: int, waiting_max: int, deadline_s: float) -> None:
         self._measures = measures
         self._limiter = anyio.CapacityLimiter(jobs)
         self._waiting_max = waiting_max
@@ -150,13 +150,13 @@ class Heavy:
         return await self._run(PlanTogether(_all_frozen(networks), cores, objective, deadline_s))
 
     async def reconsider_together(
-        self, networks: Sequence[Wanted], cores: int, objective: str, question: Question
+        self, networks: Sequence[Wanted], cores: int, objective: str, question: WatchQuestion
     ) -> Look:
         """Return what a watch of several networks finds when it looks again; raises as `plan_together`."""
         return await self._run(PlanTogether(_all_frozen(networks), cores, objective, question=question))
 
     async def reconsider(
-        self, network: Spec, curves: TabulatedCurves, request: Mapping[str, Any], question: Question
+        self, network: Spec, curves: TabulatedCurves, request: Mapping[str, Any], question: WatchQuestion
     ) -> Look:
         """Return what a watch finds when it looks again; raises as `plan`."""
         return await self._run(Reconsider(_frozen(network), curves, dict(request), question))

@@ -16,7 +16,7 @@ from advisor.engine import Engine
 from advisor.errors import AdvisorError, InvalidValue, Unauthorized, Unsupported
 from advisor.profile.checkpoint import to_bytes
 from advisor.protocol import verbs as m
-from advisor.protocol.connection import Request, encode_error, encode_response
+from advisor.protocol.connection import RpcRequest, encode_error, encode_response
 from advisor.protocol.verbs import PROTOCOL_VERSION
 from advisor.service import questions
 from advisor.service.access import Access, digest
@@ -30,7 +30,7 @@ from advisor.service.connection import READ_BYTES, Connection
 from advisor.service.heavy import Heavy
 from advisor.service.learning import Learning
 from advisor.service.logs import event
-from advisor.service.measures import Measures, Rates
+from advisor.service.measures import Rates, ServiceMeasures
 from advisor.service.memory import Memory, resident_bytes
 from advisor.service.model_events import MINUTE_S, ModelEvents, Window
 from advisor.service.peers import NAME_KEPT_BYTES, PRODUCER_KEPT_BYTES, Peers
@@ -55,7 +55,7 @@ def _refuse_stranger() -> None:
     raise Unauthorized("say hello with the token first", field="token")
 
 
-class Held(NamedTuple):
+class StateSize(NamedTuple):
     """What a service knows: components, those there may be, bytes of tables and of learners, and how predictions did."""
 
     components: int
@@ -78,7 +78,7 @@ class Hub:
         committer: Committer,
         producers: Producers,
         heavy: Heavy,
-        measures: Measures,
+        measures: ServiceMeasures,
     ) -> None:
         self.config, self.engine, self.committer, self.producers = config, engine, committer, producers
         self.heavy, self.measures = heavy, measures
@@ -220,7 +220,7 @@ class Hub:
 
     # Requests
 
-    def handle(self, connection: Connection, request: Request) -> bytes | None:
+    def handle(self, connection: Connection, request: RpcRequest) -> bytes | None:
         """Return the answer's bytes: empty for a notification, LATER when it comes by itself. Never raises."""
         msgid, method, given = request
         try:
@@ -339,7 +339,7 @@ class Hub:
             "this service is one process", field="method", value="shards", hint="advisor serve --engine ray has shards"
         )
 
-    def _status(self, connection: Connection, params: m.Status, msgid: int | None) -> dict[str, Any] | None:
+    def _status(self, connection: Connection, params: m.StatusAsked, msgid: int | None) -> dict[str, Any] | None:
         if params.components is False or params.limit <= questions.STATUS_SLICE:
             return questions.status(self.engine.advisor, params) | {"service": self.health()}
 
@@ -352,11 +352,11 @@ class Hub:
         """Return rows and requests so far."""
         return self.engine.totals.get("rows_accepted", 0), self.measures.answered
 
-    def held(self) -> Held:
+    def held(self) -> StateSize:
         """Return what is known, and how much room it takes."""
         advisor, components = self.engine.advisor, self.engine.advisor.components
         learners = components.learners
-        return Held(
+        return StateSize(
             len(components) - components.measures, components.components_max, self.engine.tables_bytes,
             learners.used_bytes, learners.memory_bytes, advisor.ledger(),
         )  # fmt: skip

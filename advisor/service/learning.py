@@ -11,12 +11,20 @@ from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import NO_EVENTS
 from advisor.engine import Engine
-from advisor.engine.events import DefineNetwork, Event, Forget, ForgetProfile, ForgetProgram, ObserveRun, Pin
+from advisor.engine.events import (
+    ComponentForgotten,
+    ComponentPinned,
+    Event,
+    NetworkDefined,
+    ProfileForgotten,
+    ProgramForgotten,
+    RunObserved,
+)
 from advisor.engine.slices import Batch
 from advisor.errors import AdvisorError, Unauthorized, Unavailable, from_dict
 from advisor.protocol import verbs as m
 from advisor.protocol.columns import columns_of_bins
-from advisor.protocol.connection import Request, encode_response
+from advisor.protocol.connection import RpcRequest, encode_response
 from advisor.protocol.plain import encode_accepted, few_rows
 from advisor.protocol.rows import NameBook, columns_of_rows
 from advisor.protocol.task_events import events_of_params
@@ -25,7 +33,7 @@ from advisor.service.committer import Committer
 from advisor.service.connection import Connection
 from advisor.service.folding import Folding, Key
 from advisor.service.heavy import Heavy
-from advisor.service.measures import Measures
+from advisor.service.measures import ServiceMeasures
 from advisor.service.peers import NAME_KEPT_BYTES, Peers
 from advisor.service.producers import Producers
 from advisor.service.questions import is_small
@@ -46,7 +54,7 @@ class Learning:
     committer: Committer
     producers: Producers
     heavy: Heavy
-    measures: Measures
+    measures: ServiceMeasures
     peers: Peers
     rota: Rota
     watching: Watching
@@ -68,9 +76,11 @@ class Learning:
             "task_events": lambda c, params, msgid: self._apply(
                 c, params, msgid, lambda: events_of_params(params), NO_EVENTS
             ),
-            "observe_run": lambda c, params, msgid: self._apply(c, params, msgid, lambda: ObserveRun(params.run)),
+            "observe_run": lambda c, params, msgid: self._apply(c, params, msgid, lambda: RunObserved(params.run)),
             "forget": lambda c, params, msgid: self._apply(c, params, msgid, lambda: _forgotten(params)),
-            "pin": lambda c, params, msgid: self._apply(c, params, msgid, lambda: Pin(params.component, params.model)),
+            "pin": lambda c, params, msgid: self._apply(
+                c, params, msgid, lambda: ComponentPinned(params.component, params.model)
+            ),
         }
 
     # Rows
@@ -115,7 +125,7 @@ class Learning:
         try:
             while backlog and len(answers) < most:
                 message = backlog[0]
-                if type(message) is not Request or message.method != "observe_rows" or message.msgid is None:
+                if type(message) is not RpcRequest or message.method != "observe_rows" or message.msgid is None:
                     break
                 batch = few_rows(message.params)
                 if batch is not None:
@@ -221,18 +231,18 @@ class Learning:
 
         async def define() -> dict[str, Any] | None:
             network = await self.heavy.read(given)
-            answer = self.engine.apply(None, None, DefineNetwork(given, params.id, network))
+            answer = self.engine.apply(None, None, NetworkDefined(given, params.id, network))
             return self._durably(connection, msgid, answer, 0)
 
         if not is_small(given):
             self.background.later("define_network", connection, msgid, define)
             return LATER
-        return self._durably(connection, msgid, self.engine.apply(None, None, DefineNetwork(given, params.id)), 0)
+        return self._durably(connection, msgid, self.engine.apply(None, None, NetworkDefined(given, params.id)), 0)
 
     def _apply(
         self,
         connection: Connection,
-        params: m.TaskEvents | m.ObserveRun | m.Forget | m.Pin,
+        params: m.TaskEventsSent | m.ObserveRun | m.Forget | m.Pin,
         msgid: int | None,
         read: Callable[[], Event],
         applied: Event | None = None,
@@ -261,7 +271,7 @@ class Learning:
             self.folding.defer(connection)
         return self.folding.copying
 
-    def defers(self, connection: Connection, request: Request) -> bool:
+    def defers(self, connection: Connection, request: RpcRequest) -> bool:
         """Return whether a request has to wait: for pages to be copied, or for a large batch of its producer."""
         _, method, given = request
         if self.folding.copying and method in CHANGING:
@@ -339,7 +349,7 @@ class Learning:
 def _forgotten(params: m.Forget) -> Event:
     """Return what is forgotten: the request names one thing."""
     if params.program is not None:
-        return ForgetProgram(params.program)
+        return ProgramForgotten(params.program)
     if params.profile is not None:
-        return ForgetProfile(**params.profile)
-    return Forget(cast("str", params.component), params.keep)
+        return ProfileForgotten(**params.profile)
+    return ComponentForgotten(cast("str", params.component), params.keep)

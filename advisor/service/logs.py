@@ -69,7 +69,7 @@ class TextLines(logging.Formatter):
         return text if text.isprintable() and " " not in text and text else json.dumps(text)
 
 
-class Behind(logging.Handler):
+class ThreadedHandler(logging.Handler):
     """Writes lines to a file descriptor from a thread, so that no logger waits for whoever reads them.
 
     The descriptor is written past `sys.stderr`, whose lock a thread that hangs would keep from the interpreter's end.
@@ -150,12 +150,12 @@ class Behind(logging.Handler):
 
 def lines_dropped() -> int:
     """Return how many lines of this process nobody read in time."""
-    return sum(each.dropped for each in logging.getLogger().handlers if isinstance(each, Behind))
+    return sum(each.dropped for each in logging.getLogger().handlers if isinstance(each, ThreadedHandler))
 
 
 def to_stderr(level: str) -> logging.Handler:
     """Send all logs of this process to standard error: for people where that is a terminal, else as lines of JSON."""
-    handler = Behind(sys.stderr.fileno())
+    handler = ThreadedHandler(sys.stderr.fileno())
     handler.setFormatter(TextLines() if sys.stderr.isatty() else JsonLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     return handler

@@ -68,7 +68,7 @@ class Rates:
         return [(count - old) / max(now - since, 1e-3) for count, old in zip(counts, before, strict=True)]
 
 
-class Measures:
+class ServiceMeasures:
     """The service's own counters; those about rows are the engine's.
 
     Attributes

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
-from advisor.engine.components import SEPARATOR, Event
+from advisor.engine.components import SEPARATOR, ModelEvent
 from advisor.service.logs import event
 
 EVENTS_A_SECOND = 10  # a burst that a person can still read
@@ -33,7 +33,7 @@ class ModelEvents:
         The engine's; bounded, so that of a burst between two drains only the latest are seen. Its counters miss none.
     """
 
-    def __init__(self, events: deque[Event], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, events: deque[ModelEvent], clock: Callable[[], float] = time.monotonic) -> None:
         self._events = events
         self._clock = clock
         self._untold: Counter[str] = Counter()

@@ -30,7 +30,7 @@ from advisor.profile.checkpoint import from_bytes
 from advisor.profile.diagnosis import diagnose
 from advisor.profile.profiler import Profiler
 from advisor.profile.view import profile_of
-from advisor.service.answers import Kept
+from advisor.service.answers import KeptAnswer
 from advisor.service.explaining import explained, explained_together
 from advisor.service.hub import Hub
 from advisor.service.questions import is_small
@@ -197,11 +197,11 @@ class LivePage:
 
     async def _answer(self, request: Request) -> Any:
         kept = self._hub.planner.answers.find(_text(request, "id"))
-        put = partial(explained, kept) if isinstance(kept, Kept) else partial(explained_together, kept)
-        few = isinstance(kept, Kept) and len(kept.allocation["instances"]) <= EXPLAINED_INLINE
+        put = partial(explained, kept) if isinstance(kept, KeptAnswer) else partial(explained_together, kept)
+        few = isinstance(kept, KeptAnswer) and len(kept.allocation["instances"]) <= EXPLAINED_INLINE
         found = put() if few else await to_thread.run_sync(put)
         sentences = [sentence[:SENTENCE_LETTERS] for sentence in found["sentences"][:SENTENCES_TOLD]]
-        return {"id": kept.id, "at": kept.at, "sentences": sentences, "drawn": isinstance(kept, Kept)}
+        return {"id": kept.id, "at": kept.at, "sentences": sentences, "drawn": isinstance(kept, KeptAnswer)}
 
     async def _profile(self, request: Request) -> Any:
         told, data = await self._run_asked(request)

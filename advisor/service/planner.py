@@ -11,19 +11,19 @@ from advisor.domain import limits
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import network_from_nodes
 from advisor.engine import Advisor
-from advisor.engine.sharing import Asked
+from advisor.engine.sharing import NetworkAsked
 from advisor.errors import InvalidValue
 from advisor.planning.demand import LEVEL
-from advisor.planning.stability import Look, Question
+from advisor.planning.stability import Look, WatchQuestion
 from advisor.planning.together import about
-from advisor.service.answers import Answers, Kept, KeptTogether
+from advisor.service.answers import Answers, KeptAnswer, KeptTogether
 from advisor.service.explaining import explained, explained_together
 from advisor.service.heavy import Curves, Heavy, Spec, Wanted
 from advisor.service.questions import is_small, of_kept
 from advisor.service.tables import tables_of
 
 
-class Shape(NamedTuple):
+class NetworkKeys(NamedTuple):
     """What the service needs to know of a network: its keys and the box name of each, in text order."""
 
     keys: tuple[str, ...]
@@ -50,12 +50,12 @@ class Planner:
         # where curves come from, see `advisor.service.tables`
         self.tables_of: Callable[..., Awaitable[TabulatedCurves]] = partial(tables_of, advisor)
 
-    async def read(self, network: Spec) -> Shape:
+    async def read(self, network: Spec) -> NetworkKeys:
         """Return the keys and components of a network; raises as `Heavy.shape_of`."""
         if not is_small(network):
-            return Shape(*await self._heavy.shape_of(network))
+            return NetworkKeys(*await self._heavy.shape_of(network))
         read = self._advisor.network(network) if isinstance(network, str) else network_from_nodes(network)
-        return Shape(read.keys, read.components)
+        return NetworkKeys(read.keys, read.components)
 
     async def allocate(
         self, network: Spec, request: Mapping[str, Any], deadline_s: float | None = None
@@ -101,7 +101,7 @@ class Planner:
         return found
 
     async def allocate_together(
-        self, asked: Sequence[Asked], of_all: Mapping[str, Any], objective: str, deadline_s: float | None = None
+        self, asked: Sequence[NetworkAsked], of_all: Mapping[str, Any], objective: str, deadline_s: float | None = None
     ) -> dict[str, Any]:
         """Return the allocation of one machine to several networks, with its id; the answer is kept.
 
@@ -123,7 +123,7 @@ class Planner:
         found["id"] = self.answers.keep_together(wanted, of_all["cores"], objective, found)
         return found
 
-    async def _wanted(self, asked: Sequence[Asked], of_all: Mapping[str, Any]) -> list[Wanted]:
+    async def _wanted(self, asked: Sequence[NetworkAsked], of_all: Mapping[str, Any]) -> list[Wanted]:
         """Return several networks with their curves, as a worker takes them."""
         wanted: list[Wanted] = []
         for place, one in enumerate(asked):
@@ -134,20 +134,20 @@ class Planner:
         return wanted
 
     async def reconsider_together(
-        self, asked: Sequence[Asked], of_all: Mapping[str, Any], objective: str, question: Question
+        self, asked: Sequence[NetworkAsked], of_all: Mapping[str, Any], objective: str, question: WatchQuestion
     ) -> Look:
         """Return what a watch of several networks finds when it looks again. Raises as `allocate_together`."""
         wanted = await self._wanted(asked, of_all)
         return await self._heavy.reconsider_together(wanted, of_all["cores"], objective, question)
 
     async def reconsider(
-        self, network: Spec, request: Mapping[str, Any], question: Question
+        self, network: Spec, request: Mapping[str, Any], question: WatchQuestion
     ) -> tuple[Look, TabulatedCurves]:
         """Return what a watch finds when it looks again, and the curves that it looked at. Raises as `allocate`."""
         curves, rest = await self._curves(await self.read(network), request)
         return await self._heavy.reconsider(network, curves, rest, question), curves
 
-    async def replay(self, kept: Kept | KeptTogether) -> dict[str, Any]:
+    async def replay(self, kept: KeptAnswer | KeptTogether) -> dict[str, Any]:
         """Return an answer worked out again from what was kept of it; raises as `allocate`."""
         if isinstance(kept, KeptTogether):
             again, _ = await self._heavy.plan_together(kept.networks, kept.cores, kept.objective)
@@ -172,7 +172,7 @@ class Planner:
         """Keep an answer that was worked out elsewhere; return its id."""
         return self.answers.keep(network, request, curves, allocation)
 
-    async def _curves(self, shape: Shape, request: Mapping[str, Any]) -> tuple[TabulatedCurves, dict[str, Any]]:
+    async def _curves(self, shape: NetworkKeys, request: Mapping[str, Any]) -> tuple[TabulatedCurves, dict[str, Any]]:
         names, load, rest = _split(request, shape.components)
         cores_max = request.get("cores") or limits.ALLOCATE_CORES_MAX
         level = request.get("level") or LEVEL

@@ -15,7 +15,7 @@ from advisor.engine import Advisor, Engine
 from advisor.engine.components import TIME
 from advisor.engine.exporting import page
 from advisor.engine.flows import filled
-from advisor.engine.sharing import Asked, asked_of, of_machine
+from advisor.engine.sharing import NetworkAsked, asked_of, of_machine
 from advisor.errors import InvalidValue, UnknownNetwork
 from advisor.planning.combining import OF_MACHINE
 from advisor.planning.together import about
@@ -135,7 +135,7 @@ def export(engine: Engine, params: m.Export) -> dict[str, Any]:
 
 
 @answers
-def profile(engine: Engine, params: m.Profile) -> dict[str, Any]:
+def profile(engine: Engine, params: m.ProfileAsked) -> dict[str, Any]:
     """Raises as `Profiles.answer`."""
     return engine.profiles.answer(**params.given())
 
@@ -160,9 +160,9 @@ def of_kept(advisor: Advisor, network_id: int | str, options: Mapping[str, Any])
     return advisor.components.flows.definition(network_id), filled(options, advisor.flow(network_id))
 
 
-def together_asked(advisor: Advisor, params: m.AllocateTogether | m.Watch) -> list[Asked]:
+def together_asked(advisor: Advisor, params: m.AllocateTogether | m.Watch) -> list[NetworkAsked]:
     """Return what an `allocate_together` asks about each network, each by its text or nodes; raises as `asked_of`."""
-    found: list[Asked] = []
+    found: list[NetworkAsked] = []
     for place, asked in enumerate(asked_of(advisor.components.flows, params.networks)):
         with about(place, asked.name):
             found.append(replace(asked, network=_spec_of(advisor, asked.network)))
@@ -188,13 +188,13 @@ def is_small(network: Spec) -> bool:
     return len(network) <= (INLINE_TEXT_BYTES_MAX if isinstance(network, str) else INLINE_NODES_MAX)
 
 
-def status(advisor: Advisor, params: m.Status) -> dict[str, Any]:
+def status(advisor: Advisor, params: m.StatusAsked) -> dict[str, Any]:
     """Answer `status`, but for what the service adds; raises as `Advisor.status`."""
     chosen = {True: None, False: ()}[params.components] if isinstance(params.components, bool) else params.components
     return {**advisor.status(components=chosen, offset=params.offset, limit=params.limit)}
 
 
-async def status_in_slices(advisor: Advisor, params: m.Status) -> dict[str, Any]:
+async def status_in_slices(advisor: Advisor, params: m.StatusAsked) -> dict[str, Any]:
     """As `status`, of many components, letting others have their turn."""
     told: list[Any] = []
     answer: dict[str, Any] = {}

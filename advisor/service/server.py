@@ -29,7 +29,7 @@ from advisor.service.heavy import Heavy
 from advisor.service.http import HttpFace
 from advisor.service.hub import Hub
 from advisor.service.logs import event, to_stderr
-from advisor.service.measures import Measures
+from advisor.service.measures import ServiceMeasures
 from advisor.service.producers import Producers
 from advisor.service.snet_resources import SnetResources
 from advisor.storage import Store
@@ -152,7 +152,7 @@ def _hub(config: Config, store: Store | None) -> Hub:
         event(
             logging.WARNING, "the state is a copy: what was committed after it was made is not in it", state=store.path
         )
-    measures = Measures()
+    measures = ServiceMeasures()
     committer = Committer(
         engine,
         store,
@@ -164,7 +164,7 @@ def _hub(config: Config, store: Store | None) -> Hub:
     return Hub(config, engine, committer, Producers(engine.producers), heavy_of(config, measures), measures)
 
 
-def heavy_of(config: Config, measures: Measures) -> Heavy:
+def heavy_of(config: Config, measures: ServiceMeasures) -> Heavy:
     """Return the worker processes that a configuration asks for."""
     return Heavy(
         measures, jobs=config.heavy_jobs, waiting_max=config.heavy_jobs_waiting, deadline_s=config.heavy_deadline_s

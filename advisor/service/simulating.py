@@ -19,7 +19,7 @@ OPTIONS = (
 )  # fmt: skip
 
 
-async def simulated_apart(advisor: Advisor, heavy: Heavy, params: m.Simulate) -> dict[str, Any]:
+async def simulated_apart(advisor: Advisor, heavy: Heavy, params: m.SimulateAsked) -> dict[str, Any]:
     """Answer `simulate`.
 
     Raises InvalidValue, UnknownKey, TooLarge, UnknownComponent, NotEnoughData as `Advisor.simulate`; Unavailable, WorkFailed
@@ -35,7 +35,7 @@ async def simulated_apart(advisor: Advisor, heavy: Heavy, params: m.Simulate) ->
     return await heavy.simulate(Simulate(graph, request, times, params.level))
 
 
-async def _predicted(advisor: Advisor, params: m.Simulate, graph: dict[str, Any]) -> TaskTimes:
+async def _predicted(advisor: Advisor, params: m.SimulateAsked, graph: dict[str, Any]) -> TaskTimes:
     types = graph.get("types", [])
     kinds = np.frombuffer(graph.get("type", b""), "<u4")
     sizes = np.frombuffer(graph["size"], "<f8") if "size" in graph else np.ones(len(kinds))

@@ -139,7 +139,7 @@ class SnetResources:
         event(logging.INFO, "resource client gone", peer=client.peer, reason=how, cores=freed)
         self.balance()
 
-    def take(self, client: Client, command: text.Command) -> None:
+    def take(self, client: Client, command: text.ResourceCommand) -> None:
         """Do what one message says; raises nothing."""
         granting, (verb, numbers) = self.granting, command
         if verb in ("accept", "return") and numbers[0] == text.SYSTEM:
@@ -199,9 +199,9 @@ class Client(asyncio.Protocol):
         for found in self._frames.receive(data):
             if self._transport.is_closing():
                 return
-            if isinstance(found, text.Command):
+            if isinstance(found, text.ResourceCommand):
                 self._resources.take(self, found)
-            elif isinstance(found, text.Violation):
+            elif isinstance(found, text.BadCommand):
                 self.drop(found.reason)
                 return
             else:

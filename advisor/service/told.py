@@ -12,7 +12,7 @@ from typing import Any, cast
 from advisor import __version__
 from advisor.engine.trend import Trend
 from advisor.errors import InvalidValue
-from advisor.service.answers import Kept, KeptTogether
+from advisor.service.answers import KeptAnswer, KeptTogether
 from advisor.service.hub import Hub
 
 # Of each list on the page: what fits on a screen or two; a snapshot of all topics stays below 64 KB.
@@ -129,7 +129,7 @@ class Told:
         }
 
     @staticmethod
-    def _answer(kept: Kept | KeptTogether) -> dict[str, Any]:
+    def _answer(kept: KeptAnswer | KeptTogether) -> dict[str, Any]:
         answer = kept.allocation
         told: dict[str, Any] = {
             "id": kept.id, "at": kept.at,
@@ -148,9 +148,9 @@ class Told:
 
     def _networks(self) -> list[dict[str, Any]]:
         """Return the networks that are kept by name, then those that were only asked about, the newest first."""
-        latest: dict[Any, Kept] = {}
+        latest: dict[Any, KeptAnswer] = {}
         for kept in self._hub.planner.answers.newest():
-            if isinstance(kept, Kept):
+            if isinstance(kept, KeptAnswer):
                 latest.setdefault(_identity(kept.network), kept)
         told: list[dict[str, Any]] = []
         for name, known in islice(self._hub.engine.advisor.components.flows.kept.items(), NETWORKS_TOLD):
@@ -162,7 +162,7 @@ class Told:
             told.append({"network": None, "text": " ".join(text[:REASON_LETTERS].split()), "answer": kept.id})
         return told
 
-    def network(self, name: str | None, answer: str | None) -> tuple[Any, Kept | None]:
+    def network(self, name: str | None, answer: str | None) -> tuple[Any, KeptAnswer | None]:
         """Return the text or nodes of a network, by its name or by an answer about it, and the newest answer about it.
 
         Raises InvalidValue, UnknownNetwork.
@@ -173,7 +173,7 @@ class Told:
                 raise InvalidValue("answer", answer, "one about a single network")
             return kept.network, kept
         definition = self._hub.engine.advisor.components.flows.definition(name or "")
-        same = (kept for kept in self._hub.planner.answers.newest() if isinstance(kept, Kept))
+        same = (kept for kept in self._hub.planner.answers.newest() if isinstance(kept, KeptAnswer))
         return definition, next((kept for kept in same if _identity(kept.network) == _identity(definition)), None)
 
     def _producers(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from advisor.domain.answers import Allocation
 from advisor.planning.estimates import Setting
 from advisor.planning.outcomes import Outcome, outcome
-from advisor.planning.stability import CostOfChange, Look, Policy, Schedule, Verdict
+from advisor.planning.stability import ChangePolicy, CostOfChange, Look, Schedule, Verdict
 from advisor.protocol import verbs as m
 from advisor.service.observed_cores import Ints, Tally
 
@@ -22,7 +22,7 @@ REGRET_GAP_S = 3600.0  # no longer span between looks counts towards regret: not
 
 
 @dataclass(slots=True, eq=False)
-class Watch:
+class WatchedNetwork:
     """One network that somebody watches."""
 
     number: int
@@ -31,7 +31,7 @@ class Watch:
     keys: tuple[str, ...]
     components: tuple[str, ...]
     objective: str
-    policy: Policy
+    policy: ChangePolicy
     cost: CostOfChange
     shadow: bool
     present: Setting | None  # what the runtime was told to have, or said that it has; None: what its rows show

@@ -28,15 +28,15 @@ from advisor.errors import (
 )
 from advisor.planning.estimates import Setting
 from advisor.planning.outcomes import Outcome
-from advisor.planning.stability import CostOfChange, Look, Policy, Question
+from advisor.planning.stability import ChangePolicy, CostOfChange, Look, WatchQuestion
 from advisor.protocol.connection import encode_notification
 from advisor.service import questions
 from advisor.service.logs import event
-from advisor.service.measures import Measures
+from advisor.service.measures import ServiceMeasures
 from advisor.service.observed_cores import ObservedCores
 from advisor.service.planner import Planner
 from advisor.service.subscriptions import Subscriptions
-from advisor.service.watch import Watch, judgement, values_told
+from advisor.service.watch import WatchedNetwork, judgement, values_told
 
 WATCHES_MAX = 1_000  # of the service: one a connection at its default limit
 WATCHES_CONNECTION_MAX = 16  # of one connection: as many as it may have subscriptions
@@ -63,7 +63,7 @@ class Watching:
         engine: Engine,
         planner: Planner,
         subscriptions: Subscriptions,
-        measures: Measures,
+        measures: ServiceMeasures,
         spawn: Callable[..., object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -76,9 +76,9 @@ class Watching:
         self._spawn = spawn
         self._clock = clock
         self._numbered = 0
-        self._watches: dict[int, Watch] = {}
+        self._watches: dict[int, WatchedNetwork] = {}
         self._observed = ObservedCores(self._components)
-        self._by_place: dict[int, list[Watch]] = {}
+        self._by_place: dict[int, list[WatchedNetwork]] = {}
 
     def __len__(self) -> int:
         return len(self._watches)
@@ -98,7 +98,7 @@ class Watching:
         keys, components = await self._read(params)
         self._refuse_too_many(owner)
         self._numbered += 1
-        watch = Watch(
+        watch = WatchedNetwork(
             number=self._numbered,
             owner=owner,
             params=params,
@@ -177,7 +177,7 @@ class Watching:
             return
         places, cores, elapsed_s = found
         n = np.bincount(places)
-        touched: dict[Watch, None] = {}
+        touched: dict[WatchedNetwork, None] = {}
         for place in np.flatnonzero(n).tolist():
             for watch in self._by_place.get(place, ()):
                 watch.rows += int(n[place])
@@ -192,7 +192,7 @@ class Watching:
         for watch in list(self._watches.values()):
             self._consider(watch)
 
-    def _consider(self, watch: Watch) -> None:
+    def _consider(self, watch: WatchedNetwork) -> None:
         now = self._clock()
         if watch.looking or now < watch.rest_until:
             return
@@ -204,7 +204,7 @@ class Watching:
             watch.looking = True
             self._spawn(self._look_again, watch)
 
-    def _changes(self, watch: Watch) -> int:
+    def _changes(self, watch: WatchedNetwork) -> int:
         """Return how often the speed of the network's components was found to have changed."""
         total = self._components.totals["changes"]
         if total != watch.changes_seen:
@@ -215,7 +215,7 @@ class Watching:
 
     # -- looks
 
-    async def _look_again(self, watch: Watch) -> None:
+    async def _look_again(self, watch: WatchedNetwork) -> None:
         try:
             if watch.number in self._watches:
                 await self._look(watch)
@@ -226,7 +226,7 @@ class Watching:
         finally:
             watch.looking = False
 
-    async def _look(self, watch: Watch) -> Look | None:
+    async def _look(self, watch: WatchedNetwork) -> Look | None:
         """Plan again and see what is to be told. Raises as `open`."""
         began = self._clock()
         watch.schedule = watch.schedule.looked(watch.rows, self._changes(watch))
@@ -237,7 +237,7 @@ class Watching:
             if watch.shows_advice(actual):
                 self._apply(watch, Setting.of(cast("Allocation", watch.advised)), None)
             present = actual if watch.shadow else watch.present
-            question = Question(
+            question = WatchQuestion(
                 present, None if watch.advised is None else Setting.of(watch.advised), watch.cost, watch.policy,
                 watch.schedule.looks, actual, None if watch.promise is None else watch.promise[2],
             )  # fmt: skip
@@ -255,7 +255,7 @@ class Watching:
         self._found(watch, look)
         return look
 
-    async def _in_turn(self, watch: Watch, question: Question) -> Look:
+    async def _in_turn(self, watch: WatchedNetwork, question: WatchQuestion) -> Look:
         """Reconsider a plan when it is the watch's turn; a watch that ends meanwhile waits no longer."""
         with anyio.CancelScope() as watch.queued:
             await self._turn.acquire()
@@ -275,7 +275,7 @@ class Watching:
         finally:
             self._turn.release()
 
-    def _found(self, watch: Watch, look: Look) -> None:
+    def _found(self, watch: WatchedNetwork, look: Look) -> None:
         """Say what a look found, and keep account of what the runtime did meanwhile."""
         first = watch.best is None
         watch.waiting, watch.failure = "", ""
@@ -301,7 +301,7 @@ class Watching:
             watch.advised = None
             self._say(watch, "withdrawn", look)
 
-    def _say(self, watch: Watch, kind: str, look: Look) -> None:
+    def _say(self, watch: WatchedNetwork, kind: str, look: Look) -> None:
         allocation = self._kept(watch, look.allocation)
         item: dict[str, Any] = {"watch": watch.number, "kind": kind, "allocation": allocation} | values_told(
             look.values
@@ -310,18 +310,18 @@ class Watching:
             item |= judgement(look.verdict)
         self._push(watch, item)
 
-    def _kept(self, watch: Watch, allocation: Allocation) -> dict[str, Any]:
+    def _kept(self, watch: WatchedNetwork, allocation: Allocation) -> dict[str, Any]:
         """Return an allocation as it is told; that of one network is kept, and has an id."""
         told = allocation.as_dict()
         return told if watch.params.networks is not None else told | {"id": self._planner.keep(*watch.slice, told)}
 
-    def _push(self, watch: Watch, item: dict[str, Any]) -> None:
+    def _push(self, watch: WatchedNetwork, item: dict[str, Any]) -> None:
         """Tell it with the next push; a kind that was not told yet is replaced by the newer one."""
         watch.told = [each for each in watch.told if each["kind"] != item["kind"]] + [item]
         self._measures.notifications[item["kind"]] += 1
         self._subscriptions.stir()
 
-    def _say_outcome(self, watch: Watch, found: Outcome) -> None:
+    def _say_outcome(self, watch: WatchedNetwork, found: Outcome) -> None:
         self._measures.outcomes["paid" if found.paid else "not_paid"] += 1
         self._push(
             watch,
@@ -331,17 +331,17 @@ class Watching:
             },
         )  # fmt: skip
 
-    def _apply(self, watch: Watch, present: Setting, took_s: float | None) -> None:
+    def _apply(self, watch: WatchedNetwork, present: Setting, took_s: float | None) -> None:
         watch.apply(present, took_s)
         self._measures.applied += 1
 
-    async def _news(self, watch: Watch) -> bytes | None:
+    async def _news(self, watch: WatchedNetwork) -> bytes | None:
         if not watch.told:
             return None
         told, watch.told = watch.told, []
         return encode_notification("advice", [told])
 
-    def _failed(self, watch: Watch, error: AdvisorError) -> None:
+    def _failed(self, watch: WatchedNetwork, error: AdvisorError) -> None:
         """A look failed: said once, until one succeeds again."""
         self._measures.replans["failed"] += 1
         watch.verdict = None
@@ -368,7 +368,7 @@ class Watching:
         """Return the regret of each watch at its last look."""
         return [watch.regret for watch in self._watches.values() if "actual" in watch.figures]
 
-    def _state(self, watch: Watch, *, first: bool = False) -> dict[str, Any]:
+    def _state(self, watch: WatchedNetwork, *, first: bool = False) -> dict[str, Any]:
         verdict = watch.verdict
         allocation = None
         if watch.best is not None:
@@ -378,7 +378,7 @@ class Watching:
 
     # -- inside
 
-    def _find(self, owner: Any, number: int) -> Watch:
+    def _find(self, owner: Any, number: int) -> WatchedNetwork:
         watch = self._watches.get(number)
         if watch is None or watch.owner is not owner:
             raise InvalidValue("watch", number, "a watch of this connection", "watches end with their connection")
@@ -391,7 +391,7 @@ class Watching:
         if own >= WATCHES_CONNECTION_MAX:
             raise TooLarge("watches of a connection", own + 1, WATCHES_CONNECTION_MAX, "unwatch what is not needed")
 
-    def _end(self, watch: Watch) -> None:
+    def _end(self, watch: WatchedNetwork) -> None:
         if self._watches.pop(watch.number, None) is None:
             return
         if watch.queued is not None:
@@ -404,9 +404,9 @@ class Watching:
                 del self._by_place[place]
 
 
-def _policy(params: Any) -> Policy:
+def _policy(params: Any) -> ChangePolicy:
     given = {name: value for name in ("horizon_s", "gain_min") if (value := getattr(params, name)) is not None}
-    return Policy(**given)
+    return ChangePolicy(**given)
 
 
 def _cost(given: Any, keys: Sequence[str]) -> CostOfChange:

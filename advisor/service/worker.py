@@ -26,7 +26,7 @@ from advisor.errors import AdvisorError
 from advisor.network import parse
 from advisor.planning import Request, Share, Together, asked_of, plan, plan_together
 from advisor.planning.search import WORK_MAX
-from advisor.planning.stability import Question, reconsider
+from advisor.planning.stability import WatchQuestion, reconsider
 from advisor.planning.together import about, reconsider_together
 
 Curves = AmdahlCurves | TabulatedCurves
@@ -91,7 +91,7 @@ class PlanTogether(NamedTuple):
     cores: int
     objective: str
     deadline_s: float | None = None
-    question: Question | None = None
+    question: WatchQuestion | None = None
 
 
 class Reconsider(NamedTuple):
@@ -100,7 +100,7 @@ class Reconsider(NamedTuple):
     network: Frozen
     curves: TabulatedCurves
     request: Mapping[str, Any]
-    question: Question
+    question: WatchQuestion
 
 
 class Simulate(NamedTuple):

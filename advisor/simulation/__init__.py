@@ -2,9 +2,10 @@
 
 from advisor.simulation.analysis import POLICIES, Execution, policy_of, simulate, sweep
 from advisor.simulation.program import Program
-from advisor.simulation.requests import METRICS, Request, answer
+from advisor.simulation.requests import METRICS, AnalysisRequest, answer
 from advisor.simulation.system_words import contention_of_text
 
 __all__ = [
-    "METRICS", "POLICIES", "Execution", "Program", "Request", "answer", "contention_of_text", "policy_of", "simulate", "sweep",
+    "METRICS", "POLICIES", "AnalysisRequest", "Execution", "Program", "answer", "contention_of_text", "policy_of", "simulate",
+    "sweep",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ MEMO_MAX = 65_536  # solved states that one analysis keeps, at about 200 bytes
 Number = float | str  # a number for all tasks, or the name of the graph's column that has one a task
 
 
-class Bound(Protocol):
+class BoundSystem(Protocol):
     """A system model bound to a graph; where all tasks are alike it is `Common`, which has a faster loop."""
 
     def overheads(self, running: Sequence[int], remaining: Sequence[float]) -> Sequence[float]:

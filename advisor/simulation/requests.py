@@ -27,7 +27,7 @@ PLAIN = ("makespan", "speedup", "efficiency", "bounds")  # metrics that need no 
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class AnalysisRequest:
     """An analysis to make."""
 
     cores: Sequence[int] = (1,)  # processors, one analysis each
@@ -52,7 +52,7 @@ class Prepared:
     """A request made ready: the program with its times, and how to execute it."""
 
     program: Program
-    request: Request
+    request: AnalysisRequest
     policies: tuple[Policy, ...]
     options: Mapping[str, Any]
     single: dict[str, float] = field(default_factory=dict[str, float])
@@ -74,7 +74,7 @@ class Prepared:
         return self.single[policy.name]
 
 
-def prepare(graph: TaskGraph, request: Request) -> Prepared:
+def prepare(graph: TaskGraph, request: AnalysisRequest) -> Prepared:
     """Return a request made ready; raises InvalidValue, UnknownKey for what it cannot be."""
     unknown = sorted(set(request.metrics) - METRICS.keys())
     if unknown:
@@ -99,21 +99,24 @@ def _seeded(policy: Any, seed: int) -> Policy:
     return WorkStealing(seed) if isinstance(policy, str) and isinstance(found, WorkStealing) else found
 
 
-def request_of(given: Mapping[str, Any]) -> Request:
+def request_of(given: Mapping[str, Any]) -> AnalysisRequest:
     """Return the request of a map of its fields; raises UnknownKey for others, InvalidValue for values of the wrong kind."""
-    unknown = sorted(given.keys() - set(Request.__slots__))
+    unknown = sorted(given.keys() - set(AnalysisRequest.__slots__))
     if unknown:
         raise UnknownKey(
-            f"simulate has no {unknown[0]!r}", field="request", value=unknown[0], bound=", ".join(Request.__slots__)
+            f"simulate has no {unknown[0]!r}",
+            field="request",
+            value=unknown[0],
+            bound=", ".join(AnalysisRequest.__slots__),
         )
     fields = dict(given)
     for name in ("cores", "policies", "metrics"):
         if isinstance(fields.get(name), (str, int)) or callable(fields.get(name)):
             fields[name] = [fields[name]]
-    return Request(**fields)
+    return AnalysisRequest(**fields)
 
 
-def checked_size(graph: TaskGraph, request: Request) -> None:
+def checked_size(graph: TaskGraph, request: AnalysisRequest) -> None:
     """Refuse, as TooLarge, what would hold a service up: many analyses of a large graph, or their details."""
     runs = len(request.cores) * len(request.policies) * (1 if request.uncertain is None else 1 + request.draws)
     checks = (
@@ -132,7 +135,7 @@ def checked_size(graph: TaskGraph, request: Request) -> None:
         raise TooLarge("tasks told in detail", details, limits.SIMULATE_DETAILS_MAX, told)
 
 
-def answer(graph: TaskGraph, request: Request) -> dict[str, Any]:
+def answer(graph: TaskGraph, request: AnalysisRequest) -> dict[str, Any]:
     """Return what was asked as plain values, times in the graph's unit.
 
     Returns

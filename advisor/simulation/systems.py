@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from advisor.domain.task_graphs import TaskGraph
 from advisor.errors import InvalidValue
-from advisor.simulation.bound import Averaged, Bound, Classes, Common, Number, alike, column, folded
+from advisor.simulation.bound import Averaged, BoundSystem, Classes, Common, Number, alike, column, folded
 from advisor.simulation.queueing import Centre, bard_schweitzer, exact, finite_source_wait
 
 Floats = NDArray[np.float64]
@@ -33,7 +33,7 @@ class System(Protocol):
         """The model's name."""
         ...
 
-    def bind(self, graph: TaskGraph) -> Bound:
+    def bind(self, graph: TaskGraph) -> BoundSystem:
         """Return the model for a graph; raises InvalidValue for columns that are missing or hold what cannot be."""
         ...
 
@@ -52,7 +52,7 @@ class Queueing:
     method: str = "exact"
     name: str = "queueing"
 
-    def bind(self, graph: TaskGraph) -> Bound:
+    def bind(self, graph: TaskGraph) -> BoundSystem:
         """Return the model for a graph."""
         rate = column(graph, "rate", self.rate)
         demands = [column(graph, "demand", centre.demand) for centre in self.centres]
@@ -164,7 +164,7 @@ class Bus:
         if isinstance(self.outstanding, bool) or not isinstance(self.outstanding, int) or self.outstanding < 1:
             raise InvalidValue("outstanding", self.outstanding, "a whole number from 1")
 
-    def bind(self, graph: TaskGraph) -> Bound:
+    def bind(self, graph: TaskGraph) -> BoundSystem:
         """Return the model for a graph."""
         rate = column(graph, "rate", self.rate)
         shares = [column(graph, name, getattr(self, name), 1.0) for name in ("inv", "rwb", "cache")]
@@ -209,7 +209,7 @@ class Bandwidth:
     demand: Number
     name: str = "bandwidth"
 
-    def bind(self, graph: TaskGraph) -> Bound:
+    def bind(self, graph: TaskGraph) -> BoundSystem:
         """Return the model for a graph."""
         demand = column(graph, "demand", self.demand, 1.0)
         if alike(demand):
@@ -239,7 +239,7 @@ class Custom:
     function: Callable[[Sequence[int], Sequence[float]], Sequence[float]]
     name: str = "custom"
 
-    def bind(self, graph: TaskGraph) -> Bound:
+    def bind(self, graph: TaskGraph) -> BoundSystem:
         """Return the model for a graph."""
         return _Custom(self.function)
 

@@ -18,7 +18,7 @@ from advisor.domain.rows import BOUNDS, MAY_BE_ABSENT, ColumnFields, bound_text
 from advisor.domain.task_graphs import task_graph
 from advisor.engine.asking import PINS
 from advisor.protocol import verbs as v
-from advisor.protocol.connection import ClientConnection, Request, ServerConnection, Singles
+from advisor.protocol.connection import ClientConnection, RpcRequest, ServerConnection, Singles
 from advisor.protocol.declaring import sent
 from advisor.protocol.encoding import EMPTY, bodies_of_columns, bodies_of_rows, body_of, encode_numbered
 from advisor.protocol.page import with_tables
@@ -61,7 +61,7 @@ def test_a_frame_is_its_message(side: str, message: list, data: bytes) -> None:
     if isinstance(event, Singles):
         assert event.rows == [message[2]]
     else:
-        assert event == Request(*message[1:])
+        assert event == RpcRequest(*message[1:])
         check_params(event.method, event.params)
 
 
@@ -96,13 +96,13 @@ def sent_by_our_client() -> set[bytes]:
                 12,
             ),
         ),
-        (9, v.Status(True, limit=10)),
+        (9, v.StatusAsked(True, limit=10)),
         (14, v.DefineNetwork("images", "read .. (small | large) .. write")),
         (15, v.FlowAsked("images")),
         (17, v.PredictRun("sort", size=[1e6, 4e6], workers=36)),
         (11, v.Suggest("matmul", cores_max=16, limit=1)),
-        (14, v.Curves(["matmul"], watch=True)),
-        (15, v.Simulate(task_graph([3.0, 1.0, 2.0], [(0, 2)]), 2, policies="lpt", metrics=["speedup"])),
+        (14, v.CurvesAsked(["matmul"], watch=True)),
+        (15, v.SimulateAsked(task_graph([3.0, 1.0, 2.0], [(0, 2)]), 2, policies="lpt", metrics=["speedup"])),
         (13, v.Predict("gemm", [[512, 256]], 8, machine="node7", measure="peak_bytes")),
         (15, v.Watch("matmul .. sort", 8, change_cost_s=2.0)),
         (16, v.Unwatch(1)),

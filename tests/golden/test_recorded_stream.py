@@ -19,7 +19,7 @@ import pytest
 
 from advisor.domain.observations import ComponentNames, columns_of
 from advisor.engine import Engine
-from advisor.engine.events import Forget
+from advisor.engine.events import ComponentForgotten
 from advisor.models.layout import AT, FIELDS, INTEGERS, LAYOUT
 from advisor.models.learner_layout import CELLS
 
@@ -99,7 +99,7 @@ def replay(batch: int) -> Engine:
             if row[0] == "forget":
                 send()
                 number += 1
-                engine.apply(producer, number, Forget(row[1], float(row[2])))
+                engine.apply(producer, number, ComponentForgotten(row[1], float(row[2])))
                 continue
             waiting.append(row)
             if len(waiting) == batch:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from advisor import Advisor, Bundle
-from advisor.domain.bundle import AT, FIELDS, GRID, HEAD_WORDS, KIND, P_KNOTS, X_KNOTS, Record, pack
+from advisor.domain.bundle import AT, FIELDS, GRID, HEAD_WORDS, KIND, P_KNOTS, X_KNOTS, BundleRecord, pack
 from advisor.engine.bundles import ERROR_GOAL, core_counts
 from advisor.errors import MalformedMessage, UnknownComponent, Unsupported
 from advisor.models.logarithm import log2_of
@@ -80,7 +80,7 @@ def made(x_knots: int, counts: list[int], values: list[float]) -> Bundle:
     table = np.array(values).reshape(-1)
     widths = np.zeros(2 * len(table))
     return Bundle(
-        pack([Record("c", np.concatenate([head, knots, [log2_of(p) for p in knots], table, widths]))], 1, 0.9)
+        pack([BundleRecord("c", np.concatenate([head, knots, [log2_of(p) for p in knots], table, widths]))], 1, 0.9)
     )
 
 

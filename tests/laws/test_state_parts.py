@@ -20,14 +20,14 @@ from advisor.domain.task_events import TaskEvents
 from advisor.engine import Advisor, Engine
 from advisor.engine.engine import PARTS
 from advisor.engine.events import (
-    DefineNetwork,
+    ComponentForgotten,
+    ComponentPinned,
     Drop,
     Event,
-    Forget,
-    ForgetProfile,
-    ForgetProgram,
-    ObserveRun,
-    Pin,
+    NetworkDefined,
+    ProfileForgotten,
+    ProgramForgotten,
+    RunObserved,
     Travels,
 )
 from advisor.errors import InvalidValue, StateDamaged, UnknownComponent, UnknownProgram
@@ -60,12 +60,13 @@ def rows_of(seed: int, n: int = 40) -> Columns:
 
 def event(number: int, kind: int) -> Event:
     made: list[Event] = [
-        rows_of(number), rows_of(number + 1000, 200), Forget(NAMES[number % 9], 0.5), Forget(NAMES[number % 9], 0.0),
-        Drop((NAMES[number % 9], NAMES[number * 2 % 9], "nobody")), Pin(NAMES[number % 9], "two_step"),
-        ObserveRun({"program": f"p{number % 3}", "size": 1 + number} | RUN), ForgetProgram(f"p{number % 3}"),
-        DefineNetwork("c0 .. (c1 | c2)", f"n{number % 3}"),
-        TaskEvents(TASKS[number % 2].records, tuple(TASKS[number % 2].strings), ended=True), ForgetProfile(f"run-{number % 4}"),
-        Travels(rows_of(number)),
+        rows_of(number), rows_of(number + 1000, 200),
+        ComponentForgotten(NAMES[number % 9], 0.5), ComponentForgotten(NAMES[number % 9], 0.0),
+        Drop((NAMES[number % 9], NAMES[number * 2 % 9], "nobody")), ComponentPinned(NAMES[number % 9], "two_step"),
+        RunObserved({"program": f"p{number % 3}", "size": 1 + number} | RUN), ProgramForgotten(f"p{number % 3}"),
+        NetworkDefined("c0 .. (c1 | c2)", f"n{number % 3}"),
+        TaskEvents(TASKS[number % 2].records, tuple(TASKS[number % 2].strings), ended=True),
+        ProfileForgotten(f"run-{number % 4}"), Travels(rows_of(number)),
     ]  # fmt: skip
     return made[kind % len(made)]
 
@@ -82,7 +83,7 @@ def happens(engine: Engine, kinds: Collection[int], start: int = 0) -> None:
         except (UnknownComponent, UnknownProgram):  # nothing happens, in any engine
             assert not isinstance(what, (Columns, TaskEvents))
         except InvalidValue:
-            assert isinstance(what, ForgetProfile)
+            assert isinstance(what, ProfileForgotten)
 
 
 def taught(kinds: Collection[int]) -> Engine:

@@ -12,7 +12,7 @@ from advisor.engine import Advisor
 from advisor.network import parse
 from advisor.planning import Request, asked_of
 from advisor.planning.estimates import Setting
-from advisor.planning.stability import CostOfChange, Look, Policy, Question, Schedule, reconsider
+from advisor.planning.stability import ChangePolicy, CostOfChange, Look, Schedule, WatchQuestion, reconsider
 
 NOISE = 0.1
 CORES = 24
@@ -31,7 +31,7 @@ class Stream:
         self.request = Request(cores=CORES)
         for row in range(warm_rows * components):
             self.observe(row % components, float(1 << self.rng.integers(0, 5)))
-        first = self.look(Question(None, None, CostOfChange(), Policy(), 1))
+        first = self.look(WatchQuestion(None, None, CostOfChange(), ChangePolicy(), 1))
         self.has = first.allocation
         self.schedule = Schedule().looked(0, self.changes())
         self.rows = self.looks = 0
@@ -50,7 +50,7 @@ class Stream:
         self.advisor.flush()
         return int(self.advisor.components.table.integers("changes")[: len(self.names)].sum())
 
-    def look(self, question: Question) -> Look:
+    def look(self, question: WatchQuestion) -> Look:
         curves = self.advisor.tables_of(self.network.components, cores_max=CORES)
         return reconsider(asked_of(self.network, self.request), curves, question)
 
@@ -65,7 +65,9 @@ class Stream:
                 self.looks += 1
                 self.schedule = self.schedule.looked(self.rows, changes)
                 look = self.look(
-                    Question(Setting.of(self.has), None, CostOfChange(flat_s=5.0), Policy(), self.schedule.looks)
+                    WatchQuestion(
+                        Setting.of(self.has), None, CostOfChange(flat_s=5.0), ChangePolicy(), self.schedule.looks
+                    )
                 )
                 if told(look):
                     return look

@@ -15,7 +15,7 @@ from advisor.planning import Request, evaluate
 from advisor.planning.extremes import in_order, overtaken
 from advisor.planning.returns import busiest_of, returning
 from advisor.planning.streams import kept_of, renewal
-from advisor.planning.structure import Seen, structure_of
+from advisor.planning.structure import StreamState, structure_of
 from advisor.planning.visits import visits_of
 
 RECORDS = 400_000
@@ -88,12 +88,14 @@ def test_a_box_in_a_feedback_is_takacs(variation: float, rho: float) -> None:
 
 
 def returned(
-    nodes: Sequence[dict[str, Any]], rho: Sequence[float], seen: Seen | None = None, **request: Any
+    nodes: Sequence[dict[str, Any]], rho: Sequence[float], seen: StreamState | None = None, **request: Any
 ) -> list[float]:
     network = network_from_nodes(list(nodes))
     structure = structure_of(network, visits_of(network, Request(cores=9, **request)))
     used = np.array([rho])
-    return returning(structure, used, busiest_of(structure, used), np.ones_like(used), seen or Seen({}, {}))[0].tolist()
+    return returning(structure, used, busiest_of(structure, used), np.ones_like(used), seen or StreamState({}, {}))[
+        0
+    ].tolist()
 
 
 def test_only_visits_that_meet_nobody_busier_count_together() -> None:
@@ -120,7 +122,7 @@ def test_visits_count_together_as_far_as_the_queue_still_remembers() -> None:
              {"kind": "feedback", "children": [2], "patterns": ["{again}"]}]  # fmt: skip
 
     def after(away_s: float) -> float:
-        seen = Seen({}, {3: np.array([away_s + 2.0])}, np.array([[1.0, 2.0]]))
+        seen = StreamState({}, {3: np.array([away_s + 2.0])}, np.array([[1.0, 2.0]]))
         return returned(nodes, [0.5, 0.8], seen, returns=[0.3])[1]
 
     assert after(0.0) == pytest.approx(0.3)

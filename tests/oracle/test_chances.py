@@ -13,7 +13,7 @@ from advisor.network import parse
 from advisor.planning import Request, asked_of, plan
 from advisor.planning.demand import demand_of, terms_of
 from advisor.planning.estimates import Estimate, Setting, chance_of, estimate_of, normal_below, reaches
-from advisor.planning.judge import Model, Placed
+from advisor.planning.judge import Placed, PlanModel
 from advisor.planning.requests import LATENCY, PERIOD
 from advisor.planning.structure import structure_of
 from advisor.planning.visits import visits_of
@@ -32,7 +32,7 @@ def estimates(rng: np.random.Generator) -> tuple[Estimate, Estimate, np.ndarray,
     network, request = series(*(f"c{row}" for row in range(n))), Request(cores=99)
     visits, ones = visits_of(network, request), np.ones((1, n), np.int64)
     demand = demand_of(terms_of(network, request, visits), TabulatedCurves.of([1], now[:, None]))
-    model = Model(structure_of(network, visits), demand, request)
+    model = PlanModel(structure_of(network, visits), demand, request)
     found = [
         Estimate(model, Placed(p[None], ones, t[None], ones.astype(float), np.array([3 * n])), common, shape)  # type: ignore[arg-type]
         for t, p in ((now, np.full(n, 2.0)), (then, other))

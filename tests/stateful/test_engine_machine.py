@@ -22,7 +22,7 @@ from stored import Stored
 
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
-from advisor.engine.events import DefineNetwork, Forget, Pin
+from advisor.engine.events import ComponentForgotten, ComponentPinned, NetworkDefined
 from advisor.engine.journal import Entry, Limits
 from advisor.errors import SequenceGap, TooLarge, UnknownComponent
 from advisor.models.learner_layout import LearnerTable
@@ -153,21 +153,21 @@ class EngineMachine(RuleBasedStateMachine):
         number = self.applied.get(key, 0) + 1
         if component not in {name for name, _ in self.counted}:
             with pytest.raises(UnknownComponent):
-                self.engine.apply(key, number, Forget(component, keep))
+                self.engine.apply(key, number, ComponentForgotten(component, keep))
             return  # the number is not consumed
-        answer = self.engine.apply(key, number, Forget(component, keep))
+        answer = self.engine.apply(key, number, ComponentForgotten(component, keep))
         assert answer["rows"] == self.counted[component, "rows"]
         self.applied[key] = number
         before = self.engine.advisor.to_bytes()
-        assert self.engine.apply(key, number, Forget(component, keep))["replayed"]
+        assert self.engine.apply(key, number, ComponentForgotten(component, keep))["replayed"]
         self.replayed += 1
         assert words_of(self.engine.advisor.to_bytes()) == words_of(before), "a replayed forget forgets nothing more"
 
     @rule(number=st.integers(0, 1), nodes=st.sampled_from(NETWORKS))
     def define(self, number: int, nodes: list[dict[str, Any]]) -> None:
-        answer = self.engine.apply(None, None, DefineNetwork(nodes, f"n{number}"))
+        answer = self.engine.apply(None, None, NetworkDefined(nodes, f"n{number}"))
         state = self.engine.advisor.to_bytes()
-        assert self.engine.apply(None, None, DefineNetwork(nodes, f"n{number}")) == answer
+        assert self.engine.apply(None, None, NetworkDefined(nodes, f"n{number}")) == answer
         assert self.engine.advisor.to_bytes() == state
 
     @precondition(lambda self: self.applied)
@@ -209,7 +209,7 @@ class EngineMachine(RuleBasedStateMachine):
     def pin(self, component: str) -> None:
         if component in {name for name, _ in self.counted}:
             with suppress(TooLarge):  # no room for its record
-                self.engine.apply(None, None, Pin(component, "two_step"))
+                self.engine.apply(None, None, ComponentPinned(component, "two_step"))
 
     @rule(rows=ROWS)
     def commit_that_fails(self, rows: list[Any]) -> None:

@@ -54,7 +54,7 @@ from advisor.service.committer import Committer
 from advisor.service.connection import Connection
 from advisor.service.heavy import Heavy
 from advisor.service.hub import Hub
-from advisor.service.measures import Measures
+from advisor.service.measures import ServiceMeasures
 from advisor.service.producers import Producers
 
 Target = Callable[[bytes], object]
@@ -120,7 +120,7 @@ def _config() -> Any:
 
 async def _served(messages: Iterable[bytes]) -> None:
     """Answer messages of one connection as the service does; raise where one met a defect."""
-    config, engine, measures = _config(), Engine.from_bytes(taught()), Measures()
+    config, engine, measures = _config(), Engine.from_bytes(taught()), ServiceMeasures()
     committer = Committer(engine, None, measures, rows_max=config.commit_rows, share=config.commit_share, durable={})
     heavy = Heavy(measures, jobs=1, waiting_max=1, deadline_s=60.0)
     heavy._ask = _done

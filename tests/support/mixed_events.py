@@ -12,7 +12,14 @@ from task_program import Program, recursive
 from advisor.domain.observations import ComponentNames, columns_of
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import Engine
-from advisor.engine.events import DefineNetwork, Forget, ForgetProfile, ForgetProgram, ObserveRun, Pin
+from advisor.engine.events import (
+    ComponentForgotten,
+    ComponentPinned,
+    NetworkDefined,
+    ProfileForgotten,
+    ProgramForgotten,
+    RunObserved,
+)
 from advisor.profile.view import profile_of
 from advisor.protocol.rows import columns_of_rows
 
@@ -57,20 +64,20 @@ class Mixed:
             columns = {key: np.frombuffer(given[key], kind) for key, kind in kinds.items()}
             engine.apply(key, sequence, columns_of(ComponentNames(given["components"]), *columns.values()))
         elif verb == "pin":
-            engine.apply(key, sequence, Pin(**given))
+            engine.apply(key, sequence, ComponentPinned(**given))
         elif verb == "observe_run":
-            engine.apply(key, sequence, ObserveRun(given))
+            engine.apply(key, sequence, RunObserved(given))
         elif verb == "task_events":
             records = next(each.records for each in TASKS if each.records.tobytes() == given["records"])
             engine.apply(key, sequence, TaskEvents(records, tuple(given["strings"]), ended=True))
         elif verb == "define_network":
-            engine.apply(None, None, DefineNetwork(given["text"], given["id"]))
+            engine.apply(None, None, NetworkDefined(given["text"], given["id"]))
         elif "profile" in given:
-            engine.apply(key, sequence, ForgetProfile(**given["profile"]))
+            engine.apply(key, sequence, ProfileForgotten(**given["profile"]))
         elif "program" in given:
-            engine.apply(key, sequence, ForgetProgram(given["program"]))
+            engine.apply(key, sequence, ProgramForgotten(given["program"]))
         else:
-            engine.apply(key, sequence, Forget(**given))
+            engine.apply(key, sequence, ComponentForgotten(**given))
 
     def happened(self, engine: Engine, at: int) -> bool:
         """Return whether an engine knows of event `at`."""

@@ -29,7 +29,7 @@ from sim_network import Network, Stream
 from advisor.client import AsyncClient
 from advisor.domain.observations import ComponentNames, columns_of
 from advisor.engine import Engine
-from advisor.engine.events import Forget, Pin
+from advisor.engine.events import ComponentForgotten, ComponentPinned
 from advisor.errors import AdvisorError, StateDamaged, StorageFailed
 from advisor.protocol.rows import columns_of_rows
 from advisor.service import load_config, server
@@ -498,9 +498,9 @@ def _apply(engine: Engine, key: Key, number: int, verb: str, given: dict[str, An
         columns = (np.frombuffer(given[name], kind) for name, kind in kinds.items())
         engine.apply(key, number, columns_of(ComponentNames(given["components"]), *columns))
     elif verb == "pin":
-        engine.apply(key, number, Pin(given["component"], given["model"]))
+        engine.apply(key, number, ComponentPinned(given["component"], given["model"]))
     else:
-        engine.apply(key, number, Forget(given["component"], given["keep"]))
+        engine.apply(key, number, ComponentForgotten(given["component"], given["keep"]))
 
 
 def played(seed: int, **options: Any) -> World:

@@ -16,7 +16,7 @@ from advisor.service import load_config
 from advisor.service.answers import Answers
 from advisor.service.config import Address
 from advisor.service.heavy import Heavy
-from advisor.service.measures import Measures
+from advisor.service.measures import ServiceMeasures
 from advisor.service.planner import Planner
 from advisor.service.snet_resources import REFRESH_S, SnetResources
 
@@ -92,7 +92,7 @@ class Lender:
 async def lending(cores: int = 2, **options: Any) -> AsyncIterator[Lender]:
     config = load_config(**({"snet_resources": ["127.0.0.1:0"]} | options))
     engine, now = Engine(), [0.0]
-    heavy = Heavy(Measures(), jobs=1, waiting_max=64, deadline_s=60.0)
+    heavy = Heavy(ServiceMeasures(), jobs=1, waiting_max=64, deadline_s=60.0)
     machine = Machine("here", ((tuple((n,) for n in range(cores)),),))
     resources = SnetResources(
         config, engine, Planner(engine.advisor, heavy, Answers()), machine=machine, clock=lambda: now[0]

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, replace
 from typing import Annotated, Any, Self, cast
 
 from advisor.domain import limits
-from advisor.domain.answers import Curves as CurvesTold
+from advisor.domain.answers import Curves
 from advisor.domain.told import MeasureWord
 from advisor.errors import InvalidValue
 from advisor.protocol import fields as f
@@ -163,7 +163,7 @@ class Suggest(Question):
 
 
 @verb("curves", "read")
-class Curves(Question):
+class CurvesAsked(Question):
     """Return the curves of components, or of all, as a bundle: those that changed after the version `since`.
 
     `told` takes every later `Curves`, with the components that changed, as long as the client lives: after a cut they are asked
@@ -182,11 +182,11 @@ class Curves(Question):
     watch: Annotated[bool, Key(f.boolean)] | None = None
     level: Level = 0.9
     cores_max: Annotated[int, Key(CORES)] = 256
-    told: Callable[[CurvesTold], None] | None = None
+    told: Callable[[Curves], None] | None = None
 
 
 @verb("status", "read")
-class Status(Question):
+class StatusAsked(Question):
     """Return totals, producers and, page by page, components: all in order of name (True), these (a list), none (False).
 
     offset: components to skip

@@ -13,7 +13,7 @@ from advisor.protocol.verbs.keys import *
 
 
 @verb("simulate", "read", grows=True)
-class Simulate(Question):
+class SimulateAsked(Question):
     """Return what executing a task graph would take: a `TaskGraph`, or its flat form; the answer of `Advisor.simulate`.
 
     graph: `unit` (`s`, `ms`, `us`, `ns`, or `unit` for one without a name), `times` (bin f64, one a task), `edges` (bin
@@ -66,7 +66,7 @@ class Simulate(Question):
 
 
 @verb("profile", "read")
-class Profile(Question):
+class ProfileAsked(Question):
     """Return the profile of a producer's newest run, or without producer which runs there are.
 
     incarnation: which of its runs; nil: the newest

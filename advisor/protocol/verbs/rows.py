@@ -124,7 +124,7 @@ class ObserveColumns(Params):
 
 
 @verb("task_events", "write", rule=_numbered, grows=True)
-class TaskEvents(Params):
+class TaskEventsSent(Params):
     """Task events: binary records, new strings, and what their times mean."""
 
     records: Bin8

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from advisor.cli.advising import advise_command
-from advisor.files.settings import WRITERS, Setting
+from advisor.files.settings import WRITERS, AdvisedSetting
 
 TABLE = "component,x,p,t,peak_bytes\n" + "".join(
     f"{name},{size},{cores},{60 * size / cores},{size * 1000000}\n"
@@ -54,7 +54,7 @@ def test_settings_for_slurm(table: Path) -> None:
 
 
 def test_limits_are_rounded_up() -> None:
-    setting = Setting("a", 2, 60.5, 1_000_001.0, "")
+    setting = AdvisedSetting("a", 2, 60.5, 1_000_001.0, "")
     assert (setting.minutes, setting.megabytes) == (2, 2)
     assert "--mem=2M --time=00:02:00" in WRITERS["sbatch"]([setting], {})
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from advisor.errors import AdvisorError, SequenceGap, Unauthorized, UnknownComponent
-from advisor.protocol.connection import Request, ServerConnection, Violation, encode_error, encode_response
+from advisor.protocol.connection import RpcRequest, ServerConnection, Violation, encode_error, encode_response
 from advisor.protocol.verbs import (
     Allocate,
     ChooseCores,
@@ -21,7 +21,7 @@ from advisor.protocol.verbs import (
     ObserveRows,
     Pin,
     Predict,
-    Status,
+    StatusAsked,
     Suggest,
     check_params,
 )  # fmt: skip
@@ -142,7 +142,7 @@ class ScriptedService:
             self._writers.discard(writer)
             writer.transport.abort()
 
-    def _answer(self, request: Request, names: list[str]) -> bytes:
+    def _answer(self, request: RpcRequest, names: list[str]) -> bytes:
         params = check_params(request.method, request.params)
         try:
             return encode_response(request.msgid, self._result(params, names))
@@ -178,7 +178,7 @@ class ScriptedService:
                 return [SUGGESTION]
             case Allocate():
                 return ALLOCATION | {"spare": params.cores}
-            case Status():
+            case StatusAsked():
                 return {"rows": sum(self.rows.values())}
         raise AssertionError(params)
 

@@ -20,7 +20,7 @@ from advisor.cluster.layout import Layout, moves
 from advisor.domain.buckets import BUCKETS, bucket_of
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
-from advisor.engine.events import Forget
+from advisor.engine.events import ComponentForgotten
 from advisor.errors import StateDamaged, StorageFailed, UnknownComponent
 from advisor.storage import Store
 
@@ -219,7 +219,7 @@ async def test_an_event_of_one_shard_takes_its_number_everywhere_and_an_error_no
     key, fleet = PRODUCERS[0], front.fleet
 
     async def forget(name: str, number: int) -> dict[str, Any]:
-        return await fleet.apply(bucket_of(name), key, number, Forget(name))
+        return await fleet.apply(bucket_of(name), key, number, ComponentForgotten(name))
 
     with pytest.raises(UnknownComponent):
         await forget("nobody", 5)

@@ -23,7 +23,7 @@ from advisor.cluster.serving import serve
 from advisor.domain.bundle import Directory
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import Engine
-from advisor.engine.events import ObserveRun
+from advisor.engine.events import RunObserved
 from advisor.errors import InvalidValue, Unavailable, UnknownComponent
 from advisor.service.config import load_config
 from advisor.service.metrics import HubCollector
@@ -272,7 +272,7 @@ async def test_task_events_teach_the_shards_of_their_types_and_profiles_are_told
                 assert told["profile"] == one.profiles.answer(producer, None, nodes=True, diagnosis=False)["profile"]
         learned = await client.observe_run("prog", size=10.0, profile={"producer": "run1"})
         assert learned["program"] == "prog"
-        one.apply(None, None, ObserveRun({"program": "prog", "size": 10.0, "profile": {"producer": "run1"}}))
+        one.apply(None, None, RunObserved({"program": "prog", "size": 10.0, "profile": {"producer": "run1"}}))
         assert (await client.status())["programs"] == one.advisor.status()["programs"]
         with pytest.raises(InvalidValue, match="run0, run1, run2"):
             await client.profile("nobody")

@@ -17,11 +17,11 @@ from advisor.demo import real
 from advisor.demo.kernels import KERNELS
 from advisor.demo.paper import WINDOWS, Streamed, run_paper
 from advisor.demo.paper_setting import CORES, PIPELINE, mean_elapsed_s
-from advisor.demo.real import Invocation, Judged, candidates, run_real, usable_cores
+from advisor.demo.real import Invocation, JudgedRuns, candidates, run_real, usable_cores
 from advisor.demo.report import draw_paper, draw_real, paper_as_dict, print_paper, print_real, real_as_dict
 from advisor.domain.answers import CoreChoice
 
-JUDGED = Judged(
+JUDGED = JudgedRuns(
     4,
     10,
     (

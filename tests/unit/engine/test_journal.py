@@ -12,7 +12,7 @@ from stored import Stored
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import NO_EVENTS
 from advisor.engine import Engine
-from advisor.engine.events import DefineNetwork, Forget, ForgetProgram, ObserveRun, Pin
+from advisor.engine.events import ComponentForgotten, ComponentPinned, NetworkDefined, ProgramForgotten, RunObserved
 from advisor.engine.journal import Entry
 from advisor.errors import StateDamaged, StateTooNew
 from advisor.protocol.rows import columns_of_rows
@@ -103,7 +103,7 @@ def test_plain_rows_leave_the_same_bytes_folded_one_by_one_or_together(
     twin = Engine(components_max=20)
     for each in (engine, twin):
         each.apply(KEY, 1, rows_of(1))
-        each.apply(KEY, 2, Forget("c3", 0.5))
+        each.apply(KEY, 2, ComponentForgotten("c3", 0.5))
     rng, told = np.random.default_rng(3), list[int]()
     engine.told = lambda columns: told.append(len(columns))
     waves = [1, 9, 9, 40, 200, 2]
@@ -123,11 +123,11 @@ def test_plain_rows_leave_the_same_bytes_folded_one_by_one_or_together(
 def test_forgets_pins_and_numbers_are_replayed_in_their_places(kept: tuple[Engine, Stored]) -> None:
     engine, storage = kept
     engine.apply(None, None, rows_of(1))
-    engine.apply(KEY, 1, Forget("c1", 0.25))
+    engine.apply(KEY, 1, ComponentForgotten("c1", 0.25))
     engine.apply(None, None, rows_of(2))
-    engine.apply(KEY, 2, Pin("c2", "two_step"))
-    engine.apply(None, None, Pin("c2", None))
-    engine.apply(None, None, Forget("c3", 0.0))
+    engine.apply(KEY, 2, ComponentPinned("c2", "two_step"))
+    engine.apply(None, None, ComponentPinned("c2", None))
+    engine.apply(None, None, ComponentForgotten("c3", 0.0))
     engine.apply(KEY, 2, rows_of(3))  # replayed: counted, not folded
     append(engine, storage)
     engine.apply(("other", bytes(16)), 1, rows_of(4))
@@ -145,15 +145,15 @@ RUN = {"workers": 4, "elapsed_s": 1.0, "work_s": 3.1, "delay_s": 0.5, "no_work_s
 def test_runs_and_networks_are_replayed_in_their_places(kept: tuple[Engine, Stored]) -> None:
     engine, storage = kept
     for number, event in enumerate([
-        *(ObserveRun({"program": f"p{size % 2}", "size": size, "span_s": 0.1 / size} | RUN) for size in range(1, 9)),
-        ForgetProgram("p1"), DefineNetwork("c0 .. (c1 | c2)"), DefineNetwork([{"kind": "box", "name": "c0"}], "n1"),
-        everything(3), DefineNetwork("c0 .. c1", 1), ObserveRun({"program": "p0", "size": 99} | RUN),
+        *(RunObserved({"program": f"p{size % 2}", "size": size, "span_s": 0.1 / size} | RUN) for size in range(1, 9)),
+        ProgramForgotten("p1"), NetworkDefined("c0 .. (c1 | c2)"), NetworkDefined([{"kind": "box", "name": "c0"}], "n1"),
+        everything(3), NetworkDefined("c0 .. c1", 1), RunObserved({"program": "p0", "size": 99} | RUN),
     ], 1):  # fmt: skip
         assert engine.apply(KEY, number, event)["sequence"] == number
         assert engine.apply(KEY, number, event)["replayed"]
         append(engine, storage)
     assert_replayed(engine, storage)
-    engine.apply(None, None, DefineNetwork("c2", 1))
+    engine.apply(None, None, NetworkDefined("c2", 1))
     storage.commit(engine.snapshot())
     assert_replayed(engine, storage)
 
@@ -161,8 +161,8 @@ def test_runs_and_networks_are_replayed_in_their_places(kept: tuple[Engine, Stor
 def test_a_journal_of_the_first_format_is_read(kept: tuple[Engine, Stored]) -> None:
     engine, storage = kept
     engine.apply(None, None, rows_of(1))
-    engine.apply(None, None, Forget("c1", 0.25))
-    engine.apply(None, None, Pin("c2", "two_step"))
+    engine.apply(None, None, ComponentForgotten("c1", 0.25))
+    engine.apply(None, None, ComponentPinned("c2", "two_step"))
     append(engine, storage)
     assert b'{"forget": "c1", "keep": 0.25}, {"pin": "c2", "model": "two_step"}' in storage.journal[0]
     storage.journal[0] = b"AJ01" + storage.journal[0][4:]

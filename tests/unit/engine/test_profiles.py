@@ -12,7 +12,7 @@ from task_program import Program, recursive
 
 from advisor.domain.task_events import NO_EVENTS, TaskEvents
 from advisor.engine import Engine
-from advisor.engine.events import ForgetProfile
+from advisor.engine.events import ProfileForgotten
 from advisor.errors import InvalidValue
 
 ONE, TWO = bytes(15) + b"\1", bytes(15) + b"\2"
@@ -57,14 +57,14 @@ def test_an_ended_run_is_forgotten_and_does_not_come_back(halves: tuple[TaskEven
     stored.commit(engine.snapshot())
     kept = profile(engine, "q")
     learned = engine.advisor.status(components=None)["components"]
-    answer = engine.apply(("p", TWO), 3, ForgetProfile("p", ONE))
+    answer = engine.apply(("p", TWO), 3, ProfileForgotten("p", ONE))
     assert (answer["profile"]["runs"], answer["sequence"]) == (1, 3)
     assert answer["profile"]["events"] == sum(map(len, halves))
-    assert engine.apply(("p", TWO), 3, ForgetProfile("p", ONE))["replayed"]
+    assert engine.apply(("p", TWO), 3, ProfileForgotten("p", ONE))["replayed"]
     assert producers(engine) == [("q", ONE), ("p", TWO)]
-    assert engine.apply(None, None, ForgetProfile("p"))["profile"]["runs"] == 1
+    assert engine.apply(None, None, ProfileForgotten("p"))["profile"]["runs"] == 1
     with pytest.raises(InvalidValue, match="q"):
-        engine.apply(None, None, ForgetProfile("p"))
+        engine.apply(None, None, ProfileForgotten("p"))
     engine.mark_changed(engine.snapshot())
     stored.commit(engine.snapshot())
     for each in (engine, Engine.restore(stored.snapshot())):
@@ -84,7 +84,7 @@ def test_an_ended_run_is_forgotten_and_does_not_come_back(halves: tuple[TaskEven
 def test_a_run_that_goes_on_begins_anew(halves: tuple[TaskEvents, TaskEvents]) -> None:
     engine, stored = Engine(), Stored()
     engine.apply(("p", ONE), 1, halves[0])
-    engine.apply(None, None, ForgetProfile("p"))
+    engine.apply(None, None, ProfileForgotten("p"))
     assert producers(engine) == []
     stored.commit(engine.snapshot())
     for each in (engine, Engine.restore(stored.snapshot())):
@@ -98,7 +98,7 @@ def test_a_run_that_goes_on_begins_anew(halves: tuple[TaskEvents, TaskEvents]) -
     assert key == ("p", ONE)
     assert first.profiler.accepted < len(halves[1])  # ends of tasks whose begin is forgotten
     engine.apply(("p", ONE), 3, replace(NO_EVENTS, ended=True))
-    engine.apply(None, None, ForgetProfile("p"))
+    engine.apply(None, None, ProfileForgotten("p"))
     assert not engine.profiles.runs
 
 
@@ -115,7 +115,7 @@ def test_after_a_restart_who_was_silent_longest_gives_way_and_who_has_ended_is_d
     restored.profiles.runs_max = 3
     for each in (engine, restored):
         assert [name for name, _ in producers(each)] == ["e", "d", "c"]
-        each.apply(None, None, ForgetProfile("c"))
+        each.apply(None, None, ProfileForgotten("c"))
         assert len(each.profiles.runs) == 2
         each.apply(("f", ONE), 1, halves[0])
         each.apply(("g", ONE), 1, halves[0])

@@ -13,7 +13,7 @@ from stored import Stored
 from advisor import Advisor
 from advisor.domain import limits
 from advisor.engine import Engine
-from advisor.engine.events import ForgetProgram, ObserveRun
+from advisor.engine.events import ProgramForgotten, RunObserved
 from advisor.engine.programs import LAYOUT as PROGRAM_LAYOUT
 from advisor.engine.programs import Programs
 from advisor.errors import (
@@ -106,8 +106,8 @@ def test_the_state_is_of_one_size() -> None:
 def test_snapshots_hold_what_changed_and_restore_it() -> None:
     engine = Engine()
     for number, each in enumerate(runs(), 1):
-        engine.apply(("p", bytes(16)), number, ObserveRun({"program": "law", **each}))
-        again = engine.apply(("p", bytes(16)), number, ObserveRun({"program": "law", **each}))
+        engine.apply(("p", bytes(16)), number, RunObserved({"program": "law", **each}))
+        again = engine.apply(("p", bytes(16)), number, RunObserved({"program": "law", **each}))
         assert again["replayed"]
     first = engine.snapshot()
     assert [pages.table for pages in first.tables] == ["program-0"]
@@ -117,8 +117,8 @@ def test_snapshots_hold_what_changed_and_restore_it() -> None:
     engine.mark_changed(first)
     (pages,) = engine.snapshot().tables
     assert np.array_equal(pages.words, first.tables[0].words)
-    engine.apply(None, None, ObserveRun({"program": "law", **run(100.0, 1)}))
-    engine.apply(None, None, ObserveRun({"program": "other", "transform": "2^n", **run(9.0, 1)}))
+    engine.apply(None, None, RunObserved({"program": "law", **run(100.0, 1)}))
+    engine.apply(None, None, RunObserved({"program": "other", "transform": "2^n", **run(9.0, 1)}))
     changed = {pages.table: pages for pages in engine.snapshot().tables}
     assert set(changed) == {"program-0", "program-1"}
     written = sum(bin(int(bits)).count("1") for bits in changed["program-0"].changed)
@@ -143,20 +143,20 @@ def test_a_program_is_forgotten_as_if_it_had_never_been(taught: Advisor) -> None
 def test_a_refused_first_run_leaves_nothing_to_store() -> None:
     engine = Engine()
     with pytest.raises(InvalidValue):
-        engine.apply(None, None, ObserveRun({"program": "law", **run(100.0, 4), "size": 1e4, "transform": "n!"}))
+        engine.apply(None, None, RunObserved({"program": "law", **run(100.0, 4), "size": 1e4, "transform": "n!"}))
     assert engine.snapshot().empty
-    engine.apply(None, None, ObserveRun({"program": "law", **run(100.0, 4)}))
+    engine.apply(None, None, RunObserved({"program": "law", **run(100.0, 4)}))
     assert [pages.table for pages in engine.snapshot().tables] == ["program-0"]
 
 
 def test_a_forgotten_program_does_not_come_back_from_what_is_stored() -> None:
     engine, stored = Engine(), Stored()
     for name in ("law", "other"):
-        engine.apply(None, None, ObserveRun({"program": name, **run(100.0, 1)}))
+        engine.apply(None, None, RunObserved({"program": name, **run(100.0, 1)}))
     stored.commit(engine.snapshot())
     number = 1
-    assert engine.apply(("p", bytes(16)), number, ForgetProgram("law"))["runs"] == 1
-    assert engine.apply(("p", bytes(16)), number, ForgetProgram("law"))["replayed"]
+    assert engine.apply(("p", bytes(16)), number, ProgramForgotten("law"))["runs"] == 1
+    assert engine.apply(("p", bytes(16)), number, ProgramForgotten("law"))["replayed"]
     failed = engine.snapshot()
     engine.mark_changed(failed)  # its commit failed
     stored.commit(engine.snapshot())
@@ -168,14 +168,14 @@ def test_a_forgotten_program_does_not_come_back_from_what_is_stored() -> None:
     kept = b"".join(words.tobytes() for words in stored.words["program-0", PROGRAM_LAYOUT].values())
     assert law not in kept  # nor does the file hold it still
     for each in (engine, restored):  # its place is taken again
-        each.apply(None, None, ObserveRun({"program": "new", **run(7.0, 2)}))
+        each.apply(None, None, RunObserved({"program": "new", **run(7.0, 2)}))
         mine = deepcopy(stored)
         mine.commit(each.snapshot())
         again = Engine.restore(mine.snapshot()).advisor
         assert sorted(again.programs.programs) == ["new", "other"]
         assert again.programs.records() == each.advisor.programs.records()
-    engine.apply(None, None, ObserveRun({"program": "never stored", **run(7.0, 2)}))
-    engine.apply(None, None, ForgetProgram("never stored"))
+    engine.apply(None, None, RunObserved({"program": "never stored", **run(7.0, 2)}))
+    engine.apply(None, None, ProgramForgotten("never stored"))
     stored.commit(engine.snapshot())
     assert "never stored" not in Engine.restore(stored.snapshot()).advisor.programs.programs
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from advisor.models import room
-from advisor.models.room import FROM_BYTES, Room
+from advisor.models.room import FROM_BYTES, RowRoom
 from advisor.models.table import Table
 
 WIDTH = 128
@@ -17,7 +17,7 @@ MANY = FROM_BYTES // (8 * WIDTH)
 
 
 def test_rows_move_once_and_keep_what_they_hold() -> None:
-    kept, rows, places = Room(), np.empty((0, WIDTH)), set[int]()
+    kept, rows, places = RowRoom(), np.empty((0, WIDTH)), set[int]()
     for capacity in range(0, 8 * MANY, 64):
         used = len(rows)
         rows = kept.grown(rows, used, capacity)
@@ -30,7 +30,7 @@ def test_rows_move_once_and_keep_what_they_hold() -> None:
 
 
 def test_rows_of_another_place_are_copied() -> None:
-    kept = Room()
+    kept = RowRoom()
     kept.grown(np.zeros((0, WIDTH)), 0, MANY)[:] = 1.0
     assert (kept.grown(np.full((MANY, WIDTH), 2.0), MANY, MANY + 1)[:MANY] == 2.0).all()
 

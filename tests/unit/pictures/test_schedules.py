@@ -16,7 +16,7 @@ from advisor.domain.task_graphs import task_graph
 from advisor.errors import InvalidValue
 from advisor.pictures.kinds import COLOURS, kinds_of
 from advisor.pictures.schedules import draw_gantt, draw_speedups, ink_on
-from advisor.simulation import Request, answer, simulate
+from advisor.simulation import AnalysisRequest, answer, simulate
 from advisor.simulation.shapes import polyroots, psim
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -24,7 +24,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 def test_speedups_and_gantt_charts_are_drawn(tmp_path: Path) -> None:
     graph = polyroots()
-    result = answer(graph, Request(cores=[1, 4, 8], policies=["fifo", "lpt"]))
+    result = answer(graph, AnalysisRequest(cores=[1, 4, 8], policies=["fifo", "lpt"]))
     assert draw_speedups(tmp_path / "s.png", "polyroots", result).read_bytes().startswith(PNG)
     for execution in (simulate(graph, 4, trace=True), simulate(psim(), 3, "split", trace=True)):
         assert draw_gantt(tmp_path / "g.png", "graph", execution).read_bytes().startswith(PNG)
@@ -62,7 +62,7 @@ def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
         columns={"type": [0, 1, 1], "size": [1.0] * 3},
     )
     assert draw_gantt(tmp_path / "g.png", "$m^{$", simulate(odd, 1, trace=True)).read_bytes().startswith(PNG)
-    result = answer(odd, Request(cores=[1, 2], policies=[lambda ready, processor: ready[0]]))
+    result = answer(odd, AnalysisRequest(cores=[1, 2], policies=[lambda ready, processor: ready[0]]))
     assert draw_speedups(tmp_path / "s.png", "_$m^{$", result).read_bytes().startswith(PNG)
 
 
@@ -89,7 +89,7 @@ def test_the_kinds_with_most_time_have_colours_of_their_own() -> None:
 
 def test_on_one_number_of_cores_policies_are_bars(tmp_path: Path) -> None:
     for graph in (polyroots(), task_graph([])):
-        result = answer(graph, Request(cores=[8], policies=["fifo", "lpt", "bottom_level", "work_stealing"]))
+        result = answer(graph, AnalysisRequest(cores=[8], policies=["fifo", "lpt", "bottom_level", "work_stealing"]))
         with Image.open(draw_speedups(tmp_path / "s.png", "one", result)) as picture:
             assert picture.info["Title"] == "one"
             assert "Makespan on 8 cores" in picture.info["Description"]

@@ -15,14 +15,14 @@ from advisor.network import parse
 from advisor.planning import Request, asked_of
 from advisor.planning.demand import demand_of, terms_of
 from advisor.planning.estimates import Estimate, Setting
-from advisor.planning.judge import Model, Placed
+from advisor.planning.judge import Placed, PlanModel
 from advisor.planning.outcomes import outcome
 from advisor.planning.stability import (
     LEAST_ROWS,
+    ChangePolicy,
     CostOfChange,
-    Policy,
-    Question,
     Schedule,
+    WatchQuestion,
     judge,
     reconsider,
     risk_at,
@@ -40,7 +40,9 @@ def estimate(a: float, b: float, cores: tuple[float, float] = (1.0, 1.0), spread
     demand = demand_of(terms_of(network, request, visits), curves(a, b))
     ones = np.ones((1, 2), np.int64)
     placed = Placed(np.array([cores]), ones, seconds, ones.astype(float), np.array([int(sum(cores))]))  # type: ignore[arg-type]
-    return Estimate(Model(structure_of(network, visits), demand, request), placed, np.full(2, spread), np.full(2, 0.02))
+    return Estimate(
+        PlanModel(structure_of(network, visits), demand, request), placed, np.full(2, spread), np.full(2, 0.02)
+    )
 
 
 def curves(a: float, b: float, upper: float = 1.02) -> TabulatedCurves:
@@ -50,7 +52,7 @@ def curves(a: float, b: float, upper: float = 1.02) -> TabulatedCurves:
 
 def test_a_change_of_throughput_is_repaid_when_as_many_records_are_through() -> None:
     cost = CostOfChange(flat_s=6.0)
-    verdict = judge("throughput", KEYS, estimate(3.0, 1.0, (2, 2)), estimate(2.0, 2.0, (3, 1)), cost, Policy())
+    verdict = judge("throughput", KEYS, estimate(3.0, 1.0, (2, 2)), estimate(2.0, 2.0, (3, 1)), cost, ChangePolicy())
     assert verdict.worth
     assert verdict.gain == pytest.approx(0.5)
     t = verdict.break_even_s
@@ -60,7 +62,12 @@ def test_a_change_of_throughput_is_repaid_when_as_many_records_are_through() -> 
 
 def test_a_change_of_latency_is_repaid_when_what_waited_is_made_up_for() -> None:
     verdict = judge(
-        "latency", KEYS, estimate(3.0, 1.0, (2, 2)), estimate(2.0, 1.0, (3, 2)), CostOfChange(flat_s=4.0), Policy()
+        "latency",
+        KEYS,
+        estimate(3.0, 1.0, (2, 2)),
+        estimate(2.0, 1.0, (3, 2)),
+        CostOfChange(flat_s=4.0),
+        ChangePolicy(),
     )
     assert verdict.worth
     saved, waited = 1.0 * (verdict.break_even_s - 4.0), 4.0 * 4.0 / 2.0  # per record/s that arrives
@@ -70,27 +77,33 @@ def test_a_change_of_latency_is_repaid_when_what_waited_is_made_up_for() -> None
 @pytest.mark.parametrize(
     ("now", "then", "policy", "cost", "code"),
     [
-        (estimate(2.0, 1.0), estimate(2.0, 1.0), Policy(), 0.0, "same"),
-        (estimate(2.0, 1.0, (2, 2)), estimate(1.9, 1.0, (3, 1)), Policy(), 0.0, "small"),
-        (estimate(2.0, 1.0, (2, 2), 0.0), estimate(1.6, 1.0, (3, 1), 0.0), Policy(horizon_s=60.0), 20.0, "unpaid"),
-        (estimate(2.0, 1.0, (2, 2)), estimate(1.6, 1.0, (3, 1)), Policy(), 0.0, "worth"),
+        (estimate(2.0, 1.0), estimate(2.0, 1.0), ChangePolicy(), 0.0, "same"),
+        (estimate(2.0, 1.0, (2, 2)), estimate(1.9, 1.0, (3, 1)), ChangePolicy(), 0.0, "small"),
+        (
+            estimate(2.0, 1.0, (2, 2), 0.0),
+            estimate(1.6, 1.0, (3, 1), 0.0),
+            ChangePolicy(horizon_s=60.0),
+            20.0,
+            "unpaid",
+        ),
+        (estimate(2.0, 1.0, (2, 2)), estimate(1.6, 1.0, (3, 1)), ChangePolicy(), 0.0, "worth"),
     ],
 )
-def test_why_not(now: Estimate, then: Estimate, policy: Policy, cost: float, code: str) -> None:
+def test_why_not(now: Estimate, then: Estimate, policy: ChangePolicy, cost: float, code: str) -> None:
     assert judge("throughput", KEYS, now, then, CostOfChange(flat_s=cost), policy).code == code
 
 
 def test_what_may_be_noise_is_not_told() -> None:
     now, then = estimate(2.0, 0.01, (2, 2)), estimate(1.7, 0.01, (3, 1))
     vague = replace(then, shape=np.full(2, 0.5))
-    assert judge("throughput", KEYS, now, vague, CostOfChange(), Policy()).code == "unsure"
+    assert judge("throughput", KEYS, now, vague, CostOfChange(), ChangePolicy()).code == "unsure"
     # The level is common to both: it does not matter how well it is known.
     assert judge("throughput", KEYS, replace(now, level=np.array([0.5, 0.0])),
-                 replace(then, level=np.array([0.5, 0.0])), CostOfChange(), Policy()).code == "worth"  # fmt: skip
+                 replace(then, level=np.array([0.5, 0.0])), CostOfChange(), ChangePolicy()).code == "worth"  # fmt: skip
 
 
 def test_the_risk_of_all_looks_together_is_the_risk() -> None:
-    policy = Policy()
+    policy = ChangePolicy()
     assert math.fsum(risk_at(look, policy) for look in range(1, 10_000)) == pytest.approx(policy.risk, rel=1e-3)
 
 
@@ -119,7 +132,7 @@ def test_costs_are_learned() -> None:
 def test_the_best_is_told_once_and_taken_back_when_it_is_wrong() -> None:
     network, request = parse("a .. b"), Request(cores=8)
     present = Setting({"a": 4, "b": 4}, {"a": 1, "b": 1})
-    question = Question(present, None, CostOfChange(), Policy(), 1)
+    question = WatchQuestion(present, None, CostOfChange(), ChangePolicy(), 1)
     look = reconsider(asked_of(network, request), curves(6.0, 2.0), question)
     assert (look.kind, look.allocation.cores) == ("advice", {"a": 6, "b": 2})
     told = replace(question, advised=Setting.of(look.allocation))
@@ -138,7 +151,7 @@ def test_where_the_best_is_unsure_a_surer_one_is_told() -> None:
     upper = seconds * np.where(COUNTS > 8, 8.0, 1.02)
     present = Setting({"a": 4, "b": 12}, {"a": 1, "b": 1})
     look = reconsider(asked_of(network, request), TabulatedCurves.of(COUNTS, seconds, upper_s=upper),
-                      Question(present, None, CostOfChange(), Policy(), 6))  # fmt: skip
+                      WatchQuestion(present, None, CostOfChange(), ChangePolicy(), 6))  # fmt: skip
     assert look.kind == "advice"
     assert look.allocation.cores["a"] <= 9
 
@@ -147,7 +160,7 @@ def test_fewer_cores_are_told_only_when_the_target_is_surely_met() -> None:
     network = parse("a .. b")
     request = Request(objective="fewest_cores", cores=32, target={"throughput_per_s": 1.0})
     roomy = Setting({"a": 16, "b": 8}, {"a": 1, "b": 1})
-    question = Question(roomy, None, CostOfChange(), Policy(), 1)
+    question = WatchQuestion(roomy, None, CostOfChange(), ChangePolicy(), 1)
     assert reconsider(asked_of(network, request), curves(8.0, 4.0), question).kind == "advice"
     vague = reconsider(asked_of(network, request), curves(8.0, 4.0, upper=1.5), question)
     assert vague.kind == ""
@@ -175,7 +188,7 @@ def test_a_cheaper_allocation_is_worth_telling_and_a_hair_is_not() -> None:
     network = parse("a .. b")
     request = Request(cores=40, turns="scarce", objective="cost", weights={"core_s": 1.0, "record": 7.0})
     roomy = Setting({"a": 24, "b": 16}, {"a": 1, "b": 1})  # 4 records a second: 40 - 28 = 12 per second
-    question = Question(roomy, None, CostOfChange(flat_s=3.0), Policy(), 1)
+    question = WatchQuestion(roomy, None, CostOfChange(flat_s=3.0), ChangePolicy(), 1)
     look = reconsider(asked_of(network, request), curves(6.0, 2.0), question)
     assert (look.kind, look.allocation.cores) == ("advice", {"a": 3, "b": 1})  # 4 - 3.5 = 0.5 per second
     assert look.values["present"]["cost_per_s"] == pytest.approx(12.0)
@@ -199,7 +212,9 @@ def test_a_cost_that_needs_more_cores_is_repaid_by_what_they_earn() -> None:
     )
     tight = Setting({"a": 3, "b": 1}, {"a": 1, "b": 1})
     look = reconsider(
-        asked_of(network, request), curves(6.0, 2.0), Question(tight, None, CostOfChange(flat_s=6.0), Policy(), 1)
+        asked_of(network, request),
+        curves(6.0, 2.0),
+        WatchQuestion(tight, None, CostOfChange(flat_s=6.0), ChangePolicy(), 1),
     )
     assert (look.kind, look.allocation.cores) == ("advice", {"a": 12, "b": 4})
     verdict = look.verdict
@@ -218,7 +233,7 @@ def kinds(seed: int, noise: float) -> list[str]:
     for look in range(60):
         a, b = np.array([2.0, 1.0]) * np.exp(noise * rng.standard_normal(2))
         seen = reconsider(asked_of(network, request), curves(a, b, upper=float(np.exp(1.3 * noise))),
-            Question(present, None, CostOfChange(flat_s=1.0), Policy(), look + 1),
+            WatchQuestion(present, None, CostOfChange(flat_s=1.0), ChangePolicy(), look + 1),
         )  # fmt: skip
         if present is None or seen.kind == "advice":
             present = Setting.of(seen.allocation)
@@ -234,7 +249,7 @@ def test_a_watch_does_not_flap_between_turns_and_cores_of_ones_own(seed: int) ->
 def test_turns_are_told_once_they_are_surely_better() -> None:
     network, request = parse("a .. b"), Request(cores=3, turns="better")
     own = Setting({"a": 2, "b": 1}, {"a": 1, "b": 1})
-    question = Question(own, None, CostOfChange(), Policy(), 1)
+    question = WatchQuestion(own, None, CostOfChange(), ChangePolicy(), 1)
     look = reconsider(
         asked_of(network, request), curves(9.0, 1.0), question
     )  # 4.5 s a record on cores of their own, 10/3 in turns

@@ -28,7 +28,7 @@ from advisor.errors import InvalidValue, TooLarge, UnknownNameId
 from advisor.protocol import encoding
 from advisor.protocol import rows as reading
 from advisor.protocol.columns import ConnectionNames, columns_of_bins
-from advisor.protocol.connection import Request, ServerConnection
+from advisor.protocol.connection import RpcRequest, ServerConnection
 from advisor.protocol.rows import NameBook, columns_of_rows
 from advisor.protocol.verbs import METHODS, Names, ObserveColumns, check_params
 
@@ -43,7 +43,7 @@ def over_the_wire(body: encoding.Body) -> object:
     """Return the checked parameters at the service."""
     data = encoding.encode_numbered(9, body, "p", bytes(16), 4)
     (request,) = ServerConnection().receive(data)
-    assert isinstance(request, Request)
+    assert isinstance(request, RpcRequest)
     assert request.msgid == 9
     params = check_params(request.method, request.params)
     assert (params.producer, params.sequence) == ("p", 4)

@@ -15,7 +15,7 @@ from advisor.errors import InvalidValue, MalformedMessage, SequenceGap, TooLarge
 from advisor.protocol.connection import (
     ClientConnection,
     Reply,
-    Request,
+    RpcRequest,
     ServerConnection,
     Singles,
     Violation,
@@ -33,7 +33,7 @@ def violation(data: bytes) -> tuple[int | None, str]:
     """Return msgid and code of the violation that `data` ends in, after a good request."""
     connection = ServerConnection()
     *before, last = connection.receive(encode_request(1, "status", []) + data)
-    assert before == [Request(1, "status", [])]
+    assert before == [RpcRequest(1, "status", [])]
     assert isinstance(last, Violation)
     kind, msgid, error, result = msgpack.unpackb(last.reply)
     assert (kind, result) == (1, None)
@@ -104,7 +104,7 @@ def test_what_is_no_message_is_answered_and_ends_the_connection(name: str) -> No
 )
 def test_what_is_within_the_limits_is_a_request(params: list) -> None:
     connection = ServerConnection()
-    assert connection.receive(encode_request(7, "m", params)) == [Request(7, "m", params)]
+    assert connection.receive(encode_request(7, "m", params)) == [RpcRequest(7, "m", params)]
 
 
 def test_a_large_message_leaves_no_buffer_behind() -> None:
@@ -168,7 +168,7 @@ def test_events_do_not_depend_on_where_the_bytes_are_cut(messages: list[bytes], 
 def test_garbage_never_raises(data: bytes) -> None:
     connection = ServerConnection()
     events = connection.receive(data) + connection.receive(data)
-    assert all(isinstance(event, (Request, Singles, Violation)) for event in events)
+    assert all(isinstance(event, (RpcRequest, Singles, Violation)) for event in events)
     assert not any(isinstance(event, Violation) for event in events[:-1])
     assert len(connection.receive(b"\xc1")) <= 1
 
@@ -178,11 +178,11 @@ def test_consecutive_singles_come_together() -> None:
     assert ServerConnection().receive(single * 3) == [Singles([ROW] * 3)]
     assert ServerConnection().receive(single + other + single * 2) == [
         Singles([ROW]),
-        Request(1, "status", []),
+        RpcRequest(1, "status", []),
         Singles([ROW] * 2),
     ]
     assert ServerConnection().receive(encode_notification("observe", [])) == [Singles([[]])]
-    assert ServerConnection().receive(encode_notification("hello", [])) == [Request(None, "hello", [])]
+    assert ServerConnection().receive(encode_notification("hello", [])) == [RpcRequest(None, "hello", [])]
 
 
 def test_a_reply_is_what_was_sent() -> None:

@@ -31,14 +31,14 @@ GOOD = {
     ),
     "define_network": ([{"text": "a .. b"}], m.DefineNetwork(text="a .. b")),
     "flow": ([{"network": 7}], m.FlowAsked(7)),
-    "curves": ([{"watch": True}], m.Curves(watch=True)),
-    "simulate": ([{"graph": {"times": bytes(8)}, "cores": [2]}], m.Simulate({"times": bytes(8)}, [2])),
-    "status": ([], m.Status()),
+    "curves": ([{"watch": True}], m.CurvesAsked(watch=True)),
+    "simulate": ([{"graph": {"times": bytes(8)}, "cores": [2]}], m.SimulateAsked({"times": bytes(8)}, [2])),
+    "status": ([], m.StatusAsked()),
     "export": ([{"after": "components:256"}], m.Export("components:256")),
     "shards": ([{"shards": 3}], m.Shards(3)),
     "suggest": ([{"component": "a"}], m.Suggest("a")),
-    "task_events": ([{"records": b""}], m.TaskEvents(b"")),
-    "profile": ([{}], m.Profile()),
+    "task_events": ([{"records": b""}], m.TaskEventsSent(b"")),
+    "profile": ([{}], m.ProfileAsked()),
     "observe_run": ([{"program": "sort", "size": 3}], m.ObserveRun("sort", 3)),
     "predict_run": ([{"program": "sort", "size": 3, "workers": [1, 2]}], m.PredictRun("sort", size=3, workers=[1, 2])),
     "forget": ([{"component": "a"}], m.Forget("a")),
@@ -73,7 +73,7 @@ def test_every_parameter_has_its_place() -> None:
     numbered = {"producer": "p", "incarnation": incarnation, "sequence": 2**63 - 1}
     assert check_params("forget", [{"component": "a", "keep": 0.25, **numbered}]) == m.Forget("a", 0.25, **numbered)
     assert check_params("hello", [{"producer": "p", "resume_at": 0}]) == m.Hello(producer="p", resume_at=0)
-    assert check_params("status", [{"components": ["b"], "offset": 3, "limit": 5}]) == m.Status(
+    assert check_params("status", [{"components": ["b"], "offset": 3, "limit": 5}]) == m.StatusAsked(
         ["b"], offset=3, limit=5
     )
     assert check_params("observe", ["a", 1, 1, 1, {"ok": True}]).row == ["a", 1, 1, 1, {"ok": True}]

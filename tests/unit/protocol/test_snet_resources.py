@@ -13,10 +13,10 @@ from advisor.domain.machines import Machine
 from advisor.protocol.snet_resources import (
     COMMANDS,
     MESSAGE_BYTES_MAX,
-    Command,
+    BadCommand,
     Frames,
+    ResourceCommand,
     Unknown,
-    Violation,
     grant,
     hardware,
     revoke,
@@ -27,8 +27,9 @@ from advisor.protocol.snet_resources import (
 
 SAID = b"{ list }{ access 0 } \n{ topology 0 }\t{ local 12 }{ accept 0 0 1 } \r\n{ return 0 1 }{quit}"
 MEANT = [
-    Command("list"), Command("access", (0,)), Command("topology", (0,)), Command("local", (12,)),
-    Command("accept", (0, 0, 1)), Command("return", (0, 1)), Command("quit"),
+    ResourceCommand("list"), ResourceCommand("access", (0,)), ResourceCommand("topology", (0,)),
+    ResourceCommand("local", (12,)), ResourceCommand("accept", (0, 0, 1)), ResourceCommand("return", (0, 1)),
+    ResourceCommand("quit"),
 ]  # fmt: skip
 
 
@@ -48,9 +49,9 @@ def test_no_bytes_break_it_and_a_violation_ends_it(pieces: list[bytes]) -> None:
     frames, found = Frames(), []
     for piece in pieces:
         found += frames.receive(piece)
-    assert all(not isinstance(each, Violation) for each in found[:-1])
+    assert all(not isinstance(each, BadCommand) for each in found[:-1])
     for each in found:
-        if isinstance(each, Command):
+        if isinstance(each, ResourceCommand):
             low, high = COMMANDS[each.verb]
             assert low <= len(each.numbers) <= high
 
@@ -60,7 +61,7 @@ def test_what_is_no_message_is_a_violation(bytes_: bytes) -> None:
     frames = Frames()
     found = frames.receive(bytes_)
     assert len(found) == 1
-    assert isinstance(found[0], Violation)
+    assert isinstance(found[0], BadCommand)
     assert frames.receive(b"{ list }") == []
 
 
@@ -69,7 +70,7 @@ def test_what_is_no_message_is_a_violation(bytes_: bytes) -> None:
 )
 def test_a_message_that_reads_but_means_nothing_is_told_apart(inside: str) -> None:
     assert isinstance(Frames().receive(f"{{ {inside} }}{{ list }}".encode())[0], Unknown)
-    assert Frames().receive(f"{{ {inside} }}{{ list }}".encode())[1] == Command("list")
+    assert Frames().receive(f"{{ {inside} }}{{ list }}".encode())[1] == ResourceCommand("list")
 
 
 def test_answers_are_the_runtimes_verbs() -> None:

@@ -22,7 +22,7 @@ from advisor.service.advising import SERIES_MAX, Advising
 from advisor.service.answers import Answers
 from advisor.service.config import Advise
 from advisor.service.heavy import Heavy
-from advisor.service.measures import Measures
+from advisor.service.measures import ServiceMeasures
 from advisor.service.planner import Planner
 
 TEXT = "blur .. write"
@@ -45,7 +45,7 @@ class Inline(Heavy):
     """Plans here, by what a worker process would run."""
 
     def __init__(self) -> None:
-        super().__init__(Measures(), jobs=1, waiting_max=1, deadline_s=60.0)
+        super().__init__(ServiceMeasures(), jobs=1, waiting_max=1, deadline_s=60.0)
 
     async def _run(self, job: Any) -> Any:
         done, found = worker.done(job)

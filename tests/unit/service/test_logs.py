@@ -27,7 +27,7 @@ def test_a_full_pipe_holds_nobody_up_and_what_is_dropped_is_told(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "HELD_BYTES_MAX", 2**16)
-    behind = logs.Behind(pipe[1])
+    behind = logs.ThreadedHandler(pipe[1])
     behind.setFormatter(logs.JsonLines())
     for number in range(10_000):
         behind.handle(told(number))
@@ -48,7 +48,7 @@ def test_a_full_pipe_holds_nobody_up_and_what_is_dropped_is_told(
 def test_lines_to_a_reader_that_has_gone_are_dropped() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    behind = logs.Behind(writer)
+    behind = logs.ThreadedHandler(writer)
     behind.handle(told(1))
     behind.flush()
     assert behind.dropped == 1

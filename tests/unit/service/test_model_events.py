@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from live import running
 
-from advisor.engine.components import Event
+from advisor.engine.components import ModelEvent
 from advisor.service.logs import JsonLines
 from advisor.service.model_events import EVENTS_A_MINUTE, EVENTS_A_SECOND, ModelEvents
 
@@ -35,7 +35,7 @@ def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 def test_an_event_is_a_line_with_its_reason_and_its_names_escaped(told: pytest.LogCaptureFixture) -> None:
     ModelEvents(
-        deque([Event("change", 'a"\u2028{x}', 7, "slower"), Event("pin", "b\x1fpeak_bytes", 3, "asked")])
+        deque([ModelEvent("change", 'a"\u2028{x}', 7, "slower"), ModelEvent("pin", "b\x1fpeak_bytes", 3, "asked")])
     ).drain()
     first, second = lines(told)
     assert (first["event"], first["component"], first["rows"], first["reason"]) == (
@@ -50,11 +50,11 @@ def test_an_event_is_a_line_with_its_reason_and_its_names_escaped(told: pytest.L
 
 
 def test_a_flood_is_counted_in_one_line(told: pytest.LogCaptureFixture) -> None:
-    clock, events = Clock(), deque[Event]()
+    clock, events = Clock(), deque[ModelEvent]()
     model_events = ModelEvents(events, clock)
 
     def happen(n: int, kind: str = "change") -> None:
-        events.extend(Event(kind, f"c{i}", i, "why") for i in range(n))
+        events.extend(ModelEvent(kind, f"c{i}", i, "why") for i in range(n))
         model_events.drain()
 
     happen(EVENTS_A_SECOND + 5)

@@ -17,7 +17,7 @@ from live import PATIENCE_S, running
 from snet_lending import Peer, lending
 
 from advisor.engine import Engine
-from advisor.engine.events import DefineNetwork
+from advisor.engine.events import NetworkDefined
 from advisor.engine.granting import ANSWER_S, RETURN_S
 from advisor.errors import InvalidValue
 from advisor.service import load_config
@@ -167,7 +167,7 @@ async def test_grants_follow_curves_that_differ_threefold_within_two_seconds() -
     ports = ["127.0.0.1:0=film", "127.0.0.1:0=sound", "127.0.0.1:0"]
     async with lending(cores=8, snet_resources=ports) as lender:
         for network, box in (("film", "blur"), ("sound", "mix")):
-            lender.engine.apply(None, None, DefineNetwork(box, network))
+            lender.engine.apply(None, None, NetworkDefined(box, network))
         holds: list[set[int]] = [set(), set(), set()]
         async with asyncio.TaskGroup() as group:
             peers = [await lender.peer(port, hello="{ access 0 }{ local 8 }") for port in range(2)]
@@ -188,7 +188,7 @@ async def test_grants_follow_curves_that_differ_threefold_within_two_seconds() -
                 teach(lender.engine, "mix", 1.0 / 3.0)
             await lender.passes(2.0)
             await settled(1, 6, 1)
-            lender.engine.apply(None, None, DefineNetwork("unheard", "sound"))  # of which nothing is known
+            lender.engine.apply(None, None, NetworkDefined("unheard", "sound"))  # of which nothing is known
             await lender.passes(2.0)
             await settled(4, 3, 1)
             for task in tasks:

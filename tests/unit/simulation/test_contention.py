@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from advisor import Advisor
 from advisor.domain.task_graphs import task_graph
 from advisor.errors import InvalidValue, NotEnoughData
-from advisor.simulation import Program, Request, answer, simulate
+from advisor.simulation import AnalysisRequest, Program, answer, simulate
 from advisor.simulation.ensembles import drawn, interval, makespans, uncertain
 from advisor.simulation.inflation import fit_bandwidth
 from advisor.simulation.systems import Bandwidth, Bus, Centre, Custom, Lock, Queueing
@@ -237,6 +237,6 @@ def test_uncertain_times_that_cannot_be_are_refused(values) -> None:
 
 def test_speedups_under_contention_are_relative_to_one_core_under_it() -> None:
     graph = together([1.0] * 8)
-    found = answer(graph, Request(cores=[1, 8], contention=[{"model": "bandwidth", "demand": 0.5}]))
+    found = answer(graph, AnalysisRequest(cores=[1, 8], contention=[{"model": "bandwidth", "demand": 0.5}]))
     assert [row["speedup"] for row in found["results"]] == pytest.approx([1.0, 2.0])
     assert Program(graph).work == 8 * 10**9

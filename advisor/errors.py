@@ -39,7 +39,7 @@ Every error carries typed fields and words itself. `as_dict` is its shape on the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from reprlib import Repr
 from typing import Any, ClassVar, Self
 
@@ -120,6 +120,25 @@ class InvalidValue(CallerError, ValueError):
         super().__init__(
             f"{field} is {shorten(value)!r}, must be {bound}", field=field, value=value, bound=bound, hint=hint
         )
+
+
+def nearest(word: object, known: Iterable[str]) -> str:
+    """Return a hint that names the known word most like one that is none of them; empty where none is like it."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only where something is wrong already
+
+    found = get_close_matches(str(word)[:64], list(known), n=1, cutoff=0.5)
+    return f"did you mean {found[0]!r}?" if found else ""
+
+
+def closest(word: object, known: Collection[str]) -> str:
+    """Return the hint of `nearest`, or all words where none is like it."""
+    return nearest(word, known) or f"there are {', '.join(known)}"
+
+
+def not_one_of(field: str, value: object, known: Iterable[str], also: str = "") -> InvalidValue:
+    """Return the error of a word that is none of those known, with the nearest."""
+    words = tuple(known)
+    return InvalidValue(field, value, f"one of {', '.join(words)}{also}", nearest(value, words))
 
 
 class TooLarge(CallerError, ValueError):

@@ -69,11 +69,10 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that is called; one that there is not is told with the nearest."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from difflib import get_close_matches
+            from advisor.errors import nearest
 
-            near = get_close_matches(args[0][:64], COMMANDS, n=1)
-            meant = f". Did you mean {near[0]!r}?" if near else ""
-            ctx.fail(f"No such command {args[0]!r}{meant}")
+            hint = nearest(args[0], COMMANDS)
+            ctx.fail(f"No such command {args[0]!r}{hint and f': {hint}'}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

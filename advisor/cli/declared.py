@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_
 
 import click
 
-from advisor.cli.options import KeyNumbers, KeyText, Numbers
+from advisor.cli.options import KeyNumbers, KeyOption, KeyText, Numbers
 from advisor.errors import InvalidValue
 from advisor.protocol.declaring import Params, meanings
 
@@ -50,7 +50,7 @@ def declared(
             made |= form if "type" in form else _type(given[key].type) | form
             into = made.pop("into", key)
             made.pop("name", None)
-            function = click.option(f"--{names[key]}", into, **made)(function)
+            function = click.option(f"--{names[key]}", into, cls=KeyOption, key=key, **made)(function)
         return function
 
     return add

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import stat
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -163,15 +163,16 @@ def _here() -> Generator[Examined]:
         else ""
     )
     yield Examined("descriptors", "note" if few else "ok", f"at most {'no bound' if hard < 0 else f'{hard:,}'}", do)
-    checks: tuple[tuple[str, Callable[[], bool], str, str], ...] = (
-        ("numba", lambda: find_spec("numba") is not None, "kernels can be compiled", "install numba, or be content"),
-        (
-            "kernel cache", lambda: any(os.access(_there(root), os.W_OK) for root in roots()),
-            f"{roots()[0]} or another can be written", "set ADVISOR_KERNELS_DIR to a folder that can be written",
-        ),
-    )  # fmt: skip
-    for of, good, text, do in checks:
-        yield Examined(of, "ok", text) if good() else Examined(of, "note", f"not so: {text}", do)
+    if find_spec("numba") is not None:
+        yield Examined("numba", "ok", "kernels can be compiled")
+    else:
+        yield Examined("numba", "note", "not there: kernels are interpreted", "install numba, or be content")
+    kept = next((root for root in roots() if os.access(_there(root), os.W_OK)), None)
+    if kept is not None:
+        yield Examined("kernel cache", "ok", f"{kept} can be written")
+    else:
+        do = "set ADVISOR_KERNELS_DIR to a folder that can be written"
+        yield Examined("kernel cache", "note", f"none of {', '.join(map(str, roots()))} can be written", do)
 
 
 def _there(path: Path) -> Path:

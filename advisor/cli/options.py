@@ -24,12 +24,29 @@ class Command(click.Command):
         try:
             return super().invoke(ctx)
         except AdvisorError as error:
-            as_json = bool(ctx.params.get("as_json"))
-            line = (
-                json.dumps({"error": error.as_dict()}) if as_json else " ".join(f"{ctx.command_path}: {error}".split())
-            )
-            click.echo(line, err=True)
+            plain = json.dumps({"error": error.as_dict()})
+            told = plain if ctx.params.get("as_json") else " ".join(f"{ctx.command_path}: {self._said(error)}".split())
+            click.echo(told, err=True)
             ctx.exit(EXIT_CALLER if isinstance(error, CallerError) else EXIT_FAILED)
+
+    def _said(self, error: AdvisorError) -> str:
+        """Return the words of an error, the field that it names called as the option that gives it."""
+        options = [each for each in self.params if isinstance(each, click.Option)]
+        names = {key: each.opts[0] for each in options for key in (each.name, getattr(each, "key", None))}
+        field, said = str(error.field), str(error)
+        option = names.get(field.partition("[")[0])
+        if option is None or not said.startswith(f"{field} is "):
+            return said
+        said = option + said.removeprefix(field)
+        return said.replace(f"{option} is None, must be given", f"{option} must be given")
+
+
+class KeyOption(click.Option):
+    """An option that gives a key of a verb, whatever it is called itself."""
+
+    def __init__(self, *names: Any, key: str, **form: Any) -> None:
+        super().__init__(*names, **form)
+        self.key = key
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -17,6 +17,7 @@ from advisor.domain.runs import RunPrediction
 from advisor.domain.wording import seconds
 
 ADVICE_TOLD = ("kind", "gain", "probability", "cost_s", "break_even_s", "figures", "paid", "why")
+LEAST_SHARE = 1e-4  # that is told in digits
 SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 
 
@@ -408,8 +409,8 @@ def _finite(value: Any) -> Any:
 
 
 def _fine(value: float | None) -> str:
-    """Return a share that may be small as a percentage of two digits."""
-    return "–" if value is None else f"{100.0 * value:.2g}%"
+    """Return a share that may be small as a percentage of two digits; less than anybody would see is told as that."""
+    return "–" if value is None else f"{100.0 * value:.2g}%" if abs(value) >= LEAST_SHARE else "none"
 
 
 def rate(value: float | None) -> str:

@@ -11,7 +11,7 @@ import click
 from advisor.cli import options, show_simulation
 from advisor.cli.declared import declared
 from advisor.domain import limits
-from advisor.errors import InvalidValue
+from advisor.errors import InvalidValue, not_one_of
 from advisor.protocol import verbs as v
 
 if TYPE_CHECKING:
@@ -141,6 +141,8 @@ def _source(graph: str, *, timed: bool) -> GraphFile:
 
     if graph in SHAPES and not Path(graph).exists():
         return GraphFile(SHAPES[graph](), graph)
+    if not Path(graph).suffix and not Path(graph).exists():
+        raise not_one_of("graph", graph, SHAPES, ", or a file")
     return read_graph(graph, timed=timed)
 
 

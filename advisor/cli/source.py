@@ -20,7 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )  # fmt: skip
 
-from advisor.errors import InvalidValue
+from advisor.errors import ConnectionFailed, InvalidValue
 
 if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from advisor.files.run_files import RunFile
     from advisor.storage import Store
 
-CONNECT_S = 10.0  # to a service that runs, on a machine that is very busy
+SOON_S = 1.0  # until somebody at a terminal is told that nobody answers yet
+CONNECT_S = 10.0  # to a service that begins, or runs on a machine that is very busy
 QUESTION_S = 60.0  # twice what the service gives its heaviest requests
 TOKEN_BYTES_MAX = 4096  # of a token file: a larger one is no token
 SLICE_ROWS = 1_000  # learned between moves of a progress bar: half a second where kernels are interpreted
@@ -72,7 +73,12 @@ def connected(options: Mapping[str, Any], at: Any = None) -> Generator[SyncClien
     address = at or whom(options)[1]
     token = options.get("token_file") or os.environ.get("ADVISOR_TOKEN_FILE")
     with SyncClient(str(address), timeout_s=QUESTION_S, token=_token(token)) as client:
-        client.hello(timeout_s=CONNECT_S)  # so that a wrong address is told soon
+        try:
+            client.hello(timeout_s=SOON_S)
+        except ConnectionFailed:
+            if errors_console.is_terminal:
+                errors_console.print(f"no service at {address} yet: waiting {CONNECT_S:g} s for it", markup=False)
+            client.hello(timeout_s=CONNECT_S)
         yield client
 
 

@@ -118,7 +118,7 @@ def _show(network: Network) -> None:
             shown += 1
             todo.append((child, branch.add(_label(network.nodes[child], keys.get(child)))))
     console.print(tree)
-    counts = ", ".join(f"{count:,} {kind}" for kind, count in _counts(network).items())
+    counts = ", ".join(f"{kind} {count:,}" for kind, count in _counts(network).items())
     console.print(f"{len(network.keys):,} components ({counts})", style="dim", markup=False)
 
 

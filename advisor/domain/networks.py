@@ -15,7 +15,7 @@ from typing import Any, cast
 from advisor.domain import limits
 from advisor.domain.names import checked_name
 from advisor.domain.rows import is_whole, whole
-from advisor.errors import InvalidValue, TooLarge, UnknownKey
+from advisor.errors import InvalidValue, TooLarge, UnknownKey, not_one_of
 
 BOX, SERIES, CHOICE = "box", "series", "choice"
 REPLICATION, SPLIT, FEEDBACK, PLACEMENT, JOIN = "replication", "split", "feedback", "placement", "join"
@@ -190,7 +190,7 @@ def _check_tree(nodes: Sequence[Node]) -> None:
     for index, node in enumerate(nodes):
         kind = KINDS.get(node.kind)
         if kind is None:
-            raise InvalidValue(f"network[{index}].kind", node.kind, f"one of {', '.join(KINDS)}")
+            raise not_one_of(f"network[{index}].kind", node.kind, KINDS)
         if not kind.children_min <= len(node.children) <= kind.children_max:
             wanted = ("absent", "one node", f"at least {kind.children_min} nodes")[min(kind.children_max, 2)]
             raise InvalidValue(f"network[{index}].children", len(node.children), wanted)
@@ -270,7 +270,7 @@ def _node(index: int, item: object) -> Node:
     kind = given.get("kind")
     rule = KINDS.get(kind) if isinstance(kind, str) else None
     if rule is None:
-        raise InvalidValue(f"{where}.kind", kind, f"one of {', '.join(KINDS)}")
+        raise not_one_of(f"{where}.kind", kind, KINDS)
     for key in given:
         if key not in rule.keys and key not in COMMON_KEYS:
             raise UnknownKey(f"{where}: a {kind} has no such key", field=where, value=key,

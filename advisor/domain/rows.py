@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from functools import lru_cache
 from numbers import Real
 from typing import Any, Protocol, Required, TypedDict, cast
 
 from advisor.domain import limits
 from advisor.domain.names import NAME_BOUND, checked_name
-from advisor.errors import InvalidValue, UnknownKey
+from advisor.errors import InvalidValue, UnknownKey, nearest, not_one_of
 
 # Optional fields that this version learns from, and those that it carries and counts only.
 FLOW_FIELDS = ("network", "record", "entered", "replica")
@@ -209,7 +208,7 @@ def measures_of(measures: Any) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, value in cast("Mapping[Any, Any]", measures).items():
         if name not in limits.MEASURES:
-            raise InvalidValue("measures", name, f"one of {', '.join(limits.MEASURES)}")
+            raise not_one_of("measures", name, limits.MEASURES)
         if value is None:
             continue
         low, high = limits.MEASURES[name]
@@ -228,10 +227,9 @@ def travel_of(given: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in given.items():
         if name not in Travel.__annotations__:
-            near = get_close_matches(name[:64], ("predictor", "cores", "elapsed_s", *OPTIONAL_FIELDS), n=1)
             raise UnknownKey(
                 f"a row has no field {name[:40]!r}", field=name, value=value, bound=", ".join(OPTIONAL_FIELDS),
-                hint=f"did you mean {near[0]!r}?" if near else "",
+                hint=nearest(name, ("predictor", "cores", "elapsed_s", *OPTIONAL_FIELDS)),
             )  # fmt: skip
         if value is None:
             continue

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, get_args
 
 from advisor.domain import limits
 from advisor.domain.names import checked_name
-from advisor.errors import InvalidValue
+from advisor.errors import InvalidValue, not_one_of
 
 # A transformation of sizes: 2^n where work is exponential in n, and so on. What they do is `advisor.models.program_terms`.
 TransformWord = Literal["n", "2^n", "n^2", "n^3", "sqrt n", "n!"]
@@ -112,7 +112,7 @@ def checked_number(name: str, value: Any, least: float, most: float) -> float:
 def checked_transform(value: object) -> None:
     """Refuse a transformation that is none."""
     if value is not None and value not in TRANSFORMS:
-        raise InvalidValue("transform", value, f"one of {', '.join(TRANSFORMS)}")
+        raise not_one_of("transform", value, TRANSFORMS)
 
 
 @dataclass(frozen=True, slots=True)

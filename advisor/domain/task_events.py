@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.domain.limits import CLOCK_ANCHORS_MAX, EVENT_FIELDS_MAX
 from advisor.domain.names import checked_name
-from advisor.errors import InvalidValue, TooLarge
+from advisor.errors import InvalidValue, TooLarge, not_one_of
 
 RECORD_BYTES = 32
 ABSENT_TYPE = 2**32 - 1
@@ -289,7 +289,7 @@ def events_of(columns: Mapping[str, ArrayLike], *, further: Sequence[str] = ()) 
         records[name] = ABSENT_PARAMETER if name.startswith(PARAMETER_PREFIX) else np.nan
     for name, values in columns.items():
         if name not in (records.dtype.names or ()):
-            raise InvalidValue("columns", name, f"one of {', '.join(records.dtype.names or ())}")
+            raise not_one_of("columns", name, records.dtype.names or ())
         records[name] = values
     return records
 

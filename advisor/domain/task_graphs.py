@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.domain import limits
-from advisor.errors import InvalidValue, TooLarge
+from advisor.errors import InvalidValue, TooLarge, not_one_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -160,7 +160,7 @@ def task_graph(
     Cost O(n + m log m). Edges that all lead from a lower to a higher number need no search for cycles.
     """
     if unit not in TICKS:
-        raise InvalidValue("unit", unit, f"one of {', '.join(TICKS)}")
+        raise not_one_of("unit", unit, TICKS)
     count = np.shape(times)[0] if np.ndim(times) == 1 else -1
     if count < 0:
         raise InvalidValue("times", np.shape(times), "a vector, one number a task")

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.domain.limits import DIMENSIONS_MAX, MEASURES, PREDICTOR_MAX
 from advisor.domain.names import normalised_name
-from advisor.errors import InvalidValue
+from advisor.errors import InvalidValue, not_one_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -264,7 +264,7 @@ def measures(given: Any, n: int) -> dict[str, Floats]:
     columns = cast("Mapping[object, Any]", given)
     for key in columns:
         if key not in MEASURES:
-            raise InvalidValue("measures", key, f"one of {', '.join(MEASURES)}")
+            raise not_one_of("measures", key, MEASURES)
     return measured({
         name: vector(f"measures.{name}", columns[name], np.float64, n)
         for name in MEASURES

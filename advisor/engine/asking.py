@@ -22,7 +22,7 @@ from advisor.engine.learners import ANY_MACHINE, OTHER_MACHINE, Learners, Solved
 from advisor.engine.load import over_load
 from advisor.engine.prior import prior_of
 from advisor.engine.solved import SolvedModels
-from advisor.errors import InvalidValue, TooLarge
+from advisor.errors import InvalidValue, TooLarge, not_one_of
 from advisor.models import prediction, process, shapes
 from advisor.models.cells import PITCHES
 from advisor.models.fold import KERNELS
@@ -118,7 +118,7 @@ class Asking:
     def pin(self, component: str, form: str | None) -> None:
         """Hold a component to a form, or to none; raises UnknownComponent, InvalidValue, TooLarge."""
         if form is not None and form not in PINS:
-            raise InvalidValue("model", form, f"one of {', '.join(PINS)}, or none")
+            raise not_one_of("model", form, PINS, ", or none")
         slot = self._components.slot(component)
         learners = self.learners
         if learners.find(slot) is None and not learners.promote(slot, 1 + self._components.dimensions(slot), ""):

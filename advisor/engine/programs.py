@@ -13,7 +13,7 @@ from advisor.domain.names import normalised_name
 from advisor.domain.runs import TRANSFORMS, VARIANTS, ProgramRun, RunPrediction, checked_number
 from advisor.engine.blobs import Paged
 from advisor.engine.snapshot import TablePages
-from advisor.errors import InvalidValue, Mismatch, NotEnoughData, StateDamaged, TooLarge, UnknownProgram
+from advisor.errors import InvalidValue, Mismatch, NotEnoughData, StateDamaged, TooLarge, UnknownProgram, not_one_of
 from advisor.models.lasso import LassoFit
 from advisor.models.program_model import WORDS, ProgramModel, RunRow
 from advisor.models.program_terms import TRANSFORMS as SIZE_OF
@@ -90,7 +90,7 @@ class Programs:
                 bound=RUNS_MIN,
             )  # fmt: skip
         if model is not None and model not in VARIANTS:
-            raise InvalidValue("model", model, f"one of {', '.join(VARIANTS)}")
+            raise not_one_of("model", model, VARIANTS)
         one = not (hasattr(size, "__len__") or hasattr(workers, "__len__"))
         points = _points(size, workers)
         variant = model or VARIANTS[0]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from advisor.engine.components import Components
 from advisor.engine.kept import Kept
-from advisor.errors import InvalidValue, NotEnoughData
+from advisor.errors import NotEnoughData, not_one_of
 from advisor.models import counts
 from advisor.models.forms import NAMES
 from advisor.models.prediction import Model, model_of
@@ -31,7 +31,7 @@ class SolvedModels:
         Raises InvalidValue when the form is none.
         """
         if form is not None and form not in NAMES:
-            raise InvalidValue("model", form, f"one of {', '.join(NAMES)}")
+            raise not_one_of("model", form, NAMES)
         table = self._components.table
         rows = int(table.integers("rows")[slot])
         found = self._models.get((slot, form), rows)

@@ -28,6 +28,7 @@ from advisor.models.prediction import LEVEL
 CANDIDATES_MAX = 1_024  # settings weighed in one answer: their covariances are a few megabytes
 PREDICTORS_TRIED = 8  # of the observed load, at its quantiles
 UNSEEN_LEVEL = 1.0  # predictor of a component that has learned nothing
+LEAST_TOLD = 5e-4  # by which intervals become narrower: less is told as hardly any
 
 
 def suggest(
@@ -68,11 +69,12 @@ def suggest(
     for i, elapsed in zip(order, times, strict=True):
         x, p = tried[0][i], float(tried[1][i])
         narrower = 1.0 - sqrt(max(before - float(gain[i]), 0.0) + run) / sqrt(before + run)
+        by = f"{narrower:.1%}" if narrower >= LEAST_TOLD else "hardly"
         setting = float(x[0]) if dimensions == 1 else tuple(float(v) for v in x)
         answers.append(
             Suggestion(
                 setting, p, elapsed, elapsed * p, narrower,
-                f"intervals should be {narrower:.1%} narrower; the curve itself is known to {exp(sqrt(before)) - 1.0:.1%}",
+                f"intervals should be {by} narrower; the curve itself is known to {exp(sqrt(before)) - 1.0:.1%}",
             )
         )  # fmt: skip
     return answers

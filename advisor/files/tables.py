@@ -14,7 +14,6 @@ import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from math import inf
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +26,7 @@ from advisor.domain import vectors
 from advisor.domain.limits import FIRST_REFUSALS, MEASURES, NAME_IDS_MAX, PREDICTOR_MAX
 from advisor.domain.observations import Columns, ComponentNames, bad_rows, columns_of
 from advisor.domain.rows import BOUNDS, bound_text, measure_bound
-from advisor.errors import InvalidValue, TooLarge, UnknownKey
+from advisor.errors import InvalidValue, TooLarge, UnknownKey, closest
 
 ROWS_CHUNK = 16_384  # rows held at a time: about 10 MB as text, and a progress bar that moves
 LINE_BYTES_MAX = 65_536  # of one row: a name and three numbers need less than 300, extra columns may need more
@@ -326,12 +325,6 @@ def checked_headings(given: Mapping[str, str]) -> dict[str, str]:
 def separator_of(header: str) -> str:
     """Return what separates the columns of a table: what its header has most of."""
     return max(SEPARATORS, key=header.count)
-
-
-def closest(word: str, known: Sequence[str]) -> str:
-    """Return a hint that names the known word most like one that is not, or all of them where none is like it."""
-    near = get_close_matches(word[:64], known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
 
 
 def _culprit(columns: Columns, row: int, code: str) -> str:

@@ -6,7 +6,6 @@ import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.domain import limits
 from advisor.domain.networks import Network
-from advisor.errors import InvalidValue, TooLarge, UnknownKey
+from advisor.errors import InvalidValue, TooLarge, UnknownKey, nearest, not_one_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -129,9 +128,9 @@ class Request:
 
     def __post_init__(self) -> None:
         if self.objective not in tuple(OBJECTIVES):  # a tuple compares what cannot be hashed, too
-            raise InvalidValue("objective", self.objective, f"one of {', '.join(OBJECTIVES)}")
+            raise not_one_of("objective", self.objective, OBJECTIVES)
         if self.turns not in TURNS:
-            raise InvalidValue("turns", self.turns, f"one of {', '.join(TURNS)}")
+            raise not_one_of("turns", self.turns, TURNS)
         if self.cores is not None:
             object.__setattr__(self, "cores", whole("cores", self.cores, limits.ALLOCATE_CORES_MAX))
         elif not self.aim.fewest:
@@ -213,10 +212,9 @@ def request_of(options: Mapping[str, Any]) -> Request:
     known = tuple(each.name for each in fields(Request))
     for name in options:
         if name not in known:
-            near = get_close_matches(name[:64], known, 1)
             raise UnknownKey(
                 f"allocate has no option {name[:40]!r}", field=name, value=options[name], bound=", ".join(known),
-                hint=f"did you mean {near[0]!r}?" if near else "",
+                hint=nearest(name, known),
             )  # fmt: skip
     return Request(**options)
 

@@ -13,8 +13,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast, dataclass_transform, get_args
 
-from advisor.errors import InvalidValue, UnknownKey, UnknownMethod, Unsupported
-from advisor.protocol.fields import Check, closest
+from advisor.errors import InvalidValue, UnknownKey, UnknownMethod, Unsupported, closest
+from advisor.protocol.fields import Check
 
 OF_SERVICE = ("fresh",)  # how it answers: no question to the engine
 RESERVED = frozenset(("merge",))

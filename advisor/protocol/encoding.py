@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from advisor.domain import limits
-from advisor.errors import InvalidValue, TooLarge
+from advisor.errors import InvalidValue, TooLarge, not_one_of
 from advisor.protocol.framing import map_header, pack
 from advisor.protocol.points import flattened
 from advisor.protocol.verbs import ABSENT_U32, MEASURES, METHODS
@@ -146,7 +146,7 @@ def _checked_keys(columns: Mapping[str, Any]) -> dict[str, Any]:
     given = _labelled({key: value for key, value in columns.items() if value is not None})
     for key in given:
         if key not in METHODS["observe_columns"].keys:
-            raise InvalidValue("columns", key, f"one of {', '.join(METHODS['observe_columns'].keys)}")
+            raise not_one_of("columns", key, METHODS["observe_columns"].keys)
     for key in ("index", "cores", "elapsed_s"):
         if key not in given:
             raise InvalidValue(key, None, "given")

@@ -5,12 +5,12 @@ A check is a function with words for what it takes; the ones here take a bound a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 from advisor.domain import limits
 from advisor.domain.names import checked_name
-from advisor.errors import InvalidValue, TooLarge, UnknownKey
+from advisor.errors import InvalidValue, TooLarge, UnknownKey, closest
 
 NUMBER_TYPES = frozenset((int, float))
 
@@ -268,11 +268,3 @@ def setting(field: str, value: Any) -> list[Any]:
     if len(pair) != 2:
         raise InvalidValue(field, cast("Any", value), "a pair [predictor, cores]")
     return [point(f"{field}[0]", pair[0]), number(f"{field}[1]", pair[1])]
-
-
-def closest(key: str, known: Sequence[str]) -> str:
-    """Return a hint that names the known key most like `key`, or all of them where none is like it."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only for a request that is wrong already
-
-    found = get_close_matches(key[:64], known, n=1)
-    return f"did you mean {found[0]!r}?" if found else f"there are {', '.join(known)}"

@@ -15,8 +15,7 @@ from advisor.domain import limits
 from advisor.domain.names import checked_name
 from advisor.engine.granting import RETURN_S
 from advisor.engine.learners import MODEL_MEMORY_BYTES
-from advisor.errors import InvalidValue, UnknownKey
-from advisor.protocol.fields import closest
+from advisor.errors import InvalidValue, UnknownKey, closest, not_one_of
 from advisor.service.snet_machine import parse_cores
 
 PORT_MAX = 65_535
@@ -219,7 +218,7 @@ def _hosts(key: str, value: Any) -> tuple[str, ...]:
 def _one_of(*words: str) -> KeyKind:
     def check(key: str, value: Any) -> str:
         if value not in words:
-            raise InvalidValue(key, value, f"one of {', '.join(words)}")
+            raise not_one_of(key, value, words)
         return value
 
     return KeyKind(check, "|".join(words))

@@ -23,7 +23,7 @@ from advisor.domain.networks import Network, network_from_nodes
 from advisor.engine import views
 from advisor.engine.composed import composed
 from advisor.engine.views import ORDERS
-from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownComponent, UnknownNetwork
+from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownComponent, UnknownNetwork, not_one_of
 from advisor.pictures.board import board
 from advisor.pictures.profile_page import profile_page
 from advisor.profile.checkpoint import from_bytes
@@ -151,7 +151,7 @@ class LivePage:
     async def _components(self, request: Request) -> Any:
         text, order = _text(request, "find"), _text(request, "order") or ORDERS[0]
         if order not in ORDERS:
-            raise InvalidValue("order", order, f"one of {', '.join(ORDERS)}")
+            raise not_one_of("order", order, ORDERS)
         page = _number(request, "page")
         advisor = self._hub.engine.advisor
         search = partial(views.found, advisor, text, order, len(advisor.components.names))

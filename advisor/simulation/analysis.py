@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from advisor.domain import limits
 from advisor.domain.rows import whole
 from advisor.domain.task_graphs import TaskGraph
-from advisor.errors import InvalidValue, TooLarge
+from advisor.errors import InvalidValue, TooLarge, not_one_of
 from advisor.simulation import divisions
 from advisor.simulation.executing import executed
 from advisor.simulation.fixed import Enumerated, Heft
@@ -112,7 +112,7 @@ def policy_of(policy: str | Policy | Callable[[Sequence[int], int], int | None])
         name = policy.strip().lower().replace("-", "_").replace(" ", "_")
         name = ALSO_CALLED.get(name, name)
         if name not in POLICIES:
-            raise InvalidValue("policy", policy, f"one of {', '.join(POLICIES)}")
+            raise not_one_of("policy", policy, POLICIES)
         return POLICIES[name]
     return cast("Policy", policy) if hasattr(policy, "queue") else Chosen(cast("Any", policy))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.task_graphs import TaskGraph
-from advisor.errors import InvalidValue, TooLarge, UnknownKey
+from advisor.errors import InvalidValue, TooLarge, UnknownKey, not_one_of
 from advisor.simulation import metrics as m
 from advisor.simulation.advice import advise
 from advisor.simulation.analysis import Execution, policy_of, simulate
@@ -78,7 +78,7 @@ def prepare(graph: TaskGraph, request: AnalysisRequest) -> Prepared:
     """Return a request made ready; raises InvalidValue, UnknownKey for what it cannot be."""
     unknown = sorted(set(request.metrics) - METRICS.keys())
     if unknown:
-        raise InvalidValue("metrics", unknown[0], f"of {', '.join(METRICS)}")
+        raise not_one_of("metrics", unknown[0], METRICS)
     if not request.cores or not request.policies:
         raise InvalidValue("cores" if not request.cores else "policies", "none", "one or more")
     contention, lock = systems_of(request.contention)

@@ -61,7 +61,7 @@ def test_columns_that_are_not_there_are_told_with_the_nearest(tmp_path: Path, ca
 def test_a_command_that_there_is_not_is_told_with_the_nearest(capsys: Any) -> None:
     status, _, said = run(capsys, "alocate")
     assert status == 2
-    assert "Did you mean 'allocate'?" in said
+    assert "did you mean 'allocate'?" in said
 
 
 def test_a_component_that_there_is_not_is_told_with_the_nearest(tmp_path: Path, capsys: Any) -> None:

@@ -19,7 +19,6 @@ from advisor.errors import InvalidValue, MissingShares, TooLarge
 from advisor.protocol import verbs as v
 
 SWEPT = ("throughput", "latency", "fewest_cores")  # the others have all numbers of cores in one answer
-COST_WEIGHTS = ("core_s", "latency_s", "record")
 SWEEP_POINTS = 128  # of a longer range, so many counts a constant factor apart: a line has no more to show
 KNEE = 0.99  # of the best of a sweep is what the knee still reaches
 
@@ -44,8 +43,15 @@ FORMS: dict[str, dict[str, Any]] = {
     "components": {"name": "component", "into": "component", "type": options.KeyText(), "multiple": True},
     "arrival_per_s": KEYLESS,
     "weights": BY_BOX
-    | {"name": "weight", "into": "weight", "help": "Of cost: core_s=N, latency_s=N, record=N (its worth)."},
+    | {
+        "name": "weight",
+        "into": "weight",
+        "help": "Of cost: core_s=N, latency_s=N, record=N (its worth). Of several networks: NETWORK=N.",
+    },
 }
+
+
+PRIORITY = "Of several networks: higher ones first."
 
 
 class Range(click.ParamType[list[int]]):
@@ -89,6 +95,8 @@ def planned(verb: type[v.Allocate], *leave: str, **forms: Any) -> Any:
             ("--throughput", "throughput_per_s", "records per second"),
         ):
             function = click.option(name, key, help=f"Target of fewest_cores: {about}.", **KEYLESS)(function)
+        ranks = click.option("--priority", type=options.KeyNumbers(int), multiple=True, help=PRIORITY)
+        function = ranks(function)
         return declared(verb, leave=("network", "target", *leave), **FORMS | forms)(function)
 
     return add
@@ -96,6 +104,8 @@ def planned(verb: type[v.Allocate], *leave: str, **forms: Any) -> Any:
 
 def asked_for(given: dict[str, Any], verb: type[v.Allocate] = v.Allocate, **instead: Any) -> dict[str, Any]:
     """Return the options of a plan as `allocate` of an advisor or a client takes them."""
+    if given["priority"]:
+        raise InvalidValue("priority", given["priority"][0][0], "absent for one network", "it ranks several")
     targets = {name: _of_one(name, given[name]) for name in ("throughput_per_s", "latency_s")}
     scale = {box: 1.0 / speed for box, speed in (by_name("speed", given["speed"]) or {}).items() if speed > 0}
     if len(scale) < len(given["speed"]):
@@ -115,8 +125,7 @@ def asked_for(given: dict[str, Any], verb: type[v.Allocate] = v.Allocate, **inst
 @click.argument(
     "networks", metavar="NETWORK…", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)
 )
-@planned(v.Allocate, weights=FORMS["weights"] | {"help": f"{FORMS['weights']['help']} Of several networks: NETWORK=N."})
-@click.option("--priority", type=options.KeyNumbers(int), multiple=True, help="Of several networks: higher ones first.")
+@planned(v.Allocate)
 @click.option(
     "--sweep", type=Range(), help="Plan for each number of cores, e.g. cores=1..64: nothing is changed by it."
 )
@@ -159,9 +168,9 @@ def allocate_command(
     if len(networks) == 1:
         _allocate_one(networks[0], cores, sweep, plot, given)
         return
-    if plot is not None:
+    if plot is not None and sweep is not None:
         raise click.UsageError("--plot draws the sweep of one network")
-    _allocate_together(networks, cores, sweep, given)
+    _allocate_together(networks, cores, sweep, plot, given)
 
 
 def _allocate_one(
@@ -171,11 +180,8 @@ def _allocate_one(
     if given["form"] is not None:
         _print_arguments(network, cores, request, given)
         return
-    if given["priority"]:
-        raise InvalidValue("priority", given["priority"][0][0], "absent for one network", "it ranks several")
-    if sweep is not None and objective not in SWEPT:
-        hint = "--cores N gives the best of all numbers of cores up to N"
-        raise InvalidValue("sweep", objective, f"of {', '.join(SWEPT)}", hint)
+    if sweep is not None:
+        _swept(objective)
     text = network_text(network)
     with hinted(text), asked(given) as advisor:
         if sweep is None:
@@ -214,29 +220,47 @@ def _print_arguments(network: Path, cores: int | None, request: dict[str, Any], 
 
 
 def _allocate_together(
-    files: Sequence[Path], cores: int | None, sweep: list[int] | None, given: dict[str, Any]
+    files: Sequence[Path], cores: int | None, sweep: list[int] | None, plot: Path | None, given: dict[str, Any]
 ) -> None:
     counts = sweep or ([] if cores is None else [cores])
     if not counts:
         raise InvalidValue("cores", None, "given: several networks share a number of cores")
-    asks: list[dict[str, Any]] = []
-    machine: dict[str, Any] = {}
-    names = sharing.names_of(files)
-    for one in sharing.spread(names, [network_text(file) for file in files], given):
-        request = asked_for({**one, "weight": ()})
-        machine = {key: request.pop(key) for key in sharing.MACHINE if key in request}
-        del request["objective"]
-        ranks = {key: one[key][0][1][0] for key in ("weight", "priority") if one[key]}
-        asks.append({"network": one["text"], "name": one["name"], **ranks, **request})
+    if sweep is not None:
+        _swept(given["objective"])
+    asks, machine = asked_together(files, given)
     with asked(given) as advisor:
-        found = [
-            (count, advisor.allocate_together(asks, cores=count, objective=given["objective"], **machine))
-            for count in counts
-        ]
+        found = [(count, advisor.allocate_together(asks, cores=count, **machine)) for count in counts]
     if sweep is not None:
         show_plans.swept(found, as_json=given["as_json"])
+        return
+    if plot is not None:
+        from advisor.pictures.swept import draw_front
+
+        title = f"{', '.join(one['name'] for one in asks)}: the front of cores, throughput and latency"
+        draw_front(plot, title, found[0][1].front)
+    if given["objective"] == "pareto" and not given["as_json"]:
+        show_plans.front(found[0][1], machine, plot)
     else:
         show_plans.together(found[0][1], found[0][0], as_json=given["as_json"])
+
+
+def asked_together(files: Sequence[Path], given: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return what is asked about each of several networks, and what of the machine: its objective, but not its cores."""
+    asks: list[dict[str, Any]] = []
+    machine: dict[str, Any] = {}
+    for one in sharing.spread(sharing.names_of(files), [network_text(file) for file in files], given):
+        request = asked_for({**one, "weight": one["costs"], "priority": ()})
+        machine = {key: request.pop(key) for key in sharing.MACHINE if key in request}
+        request.pop("cores", None)
+        ranks = {key: one[key][0][1][0] for key in ("weight", "priority") if one[key]}
+        asks.append({"network": one["text"], "name": one["name"], **ranks, **request})
+    return asks, machine
+
+
+def _swept(objective: str) -> None:
+    if objective not in SWEPT:
+        hint = "--cores N gives the best of all numbers of cores up to N"
+        raise InvalidValue("sweep", objective, f"of {', '.join(SWEPT)}", hint)
 
 
 def knee_of(found: Sequence[tuple[int, Allocation]], objective: str) -> int | None:
@@ -305,7 +329,7 @@ def _whole(value: float) -> float | int:
 
 def _weights(objective: str, pairs: Sequence[tuple[str, list[Any]]]) -> dict[str, Any] | None:
     """Return the weights of a cost."""
-    wanted = f"some of {', '.join(COST_WEIGHTS)}"
+    wanted = f"some of {', '.join(sharing.COST_WEIGHTS)}"
     weights = by_name("weight", pairs)
     if objective != "cost":
         if weights:
@@ -315,7 +339,7 @@ def _weights(objective: str, pairs: Sequence[tuple[str, list[Any]]]) -> dict[str
     if not weights:
         raise InvalidValue("weight", None, f"given for cost: {wanted}", "e.g. --weight core_s=1 --weight record=5")
     for name in weights:
-        if name not in COST_WEIGHTS:
+        if name not in sharing.COST_WEIGHTS:
             raise InvalidValue("weight", name, wanted, "written NAME=N")
     return weights
 

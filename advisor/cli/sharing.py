@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-from advisor.domain.told import SharedObjectiveWord
 from advisor.errors import InvalidValue, TooLarge
 from advisor.protocol.verbs import Allocate, AllocateTogether
 
 if TYPE_CHECKING:
     from advisor.domain.networks import Network
 
-OBJECTIVES: tuple[str, ...] = get_args(SharedObjectiveWord)
+COST_WEIGHTS = ("core_s", "latency_s", "record")  # of all networks together
 # Options NETWORK=N, one number a network.
 RANKED = ("weight", "priority", "arrival_per_s", "throughput_per_s", "latency_s")
-MACHINE = tuple(
-    key for key in AllocateTogether.verb.keys if key in Allocate.verb.keys and key not in ("cores", "objective")
-)
+MACHINE = tuple(key for key in AllocateTogether.verb.keys if key in Allocate.verb.keys and key != "cores")
 # Options NAME=N by key or by box name of a network -> where the names are.
 NAMED = {
     "visits": "keys", "minimum": "keys", "maximum": "keys", "pin": "keys", "speed": "keys",
@@ -48,14 +45,13 @@ def spread(names: Sequence[str], texts: Sequence[str], given: Mapping[str, Any])
     the order of the files. Raises InvalidValue when an option names nothing of any network, or there are too few or too many
     of one with a value a node; NetworkSyntax.
     """
-    if given["objective"] not in OBJECTIVES:
-        raise InvalidValue("objective", given["objective"], " or ".join(OBJECTIVES), "of several networks")
+    costs = [pair for pair in given["weight"] if pair[0] in COST_WEIGHTS and given["objective"] == "cost"]
     found: list[dict[str, Any]] = [
-        {**given, "name": name, "text": text, **dict.fromkeys(RANKED, ())}
+        {**given, "name": name, "text": text, **dict.fromkeys(RANKED, ()), "costs": costs}
         for name, text in zip(names, texts, strict=True)
     ]
     for option in RANKED:
-        _to_networks(option, found, given[option])
+        _to_networks(option, found, [pair for pair in given[option] if option != "weight" or pair not in costs])
     if any(given[option] for option in (*NAMED, *LISTED)):
         networks = _read(found)
         for option, named in NAMED.items():

@@ -16,7 +16,7 @@ from advisor.domain.sharing import Together
 COMPONENTS_SHOWN = 12  # of one point of a front: a line has no more room
 
 
-def front(found: Allocation, request: Mapping[str, Any], plot: Path | None = None) -> None:
+def front(found: Allocation | Together, request: Mapping[str, Any], plot: Path | None = None) -> None:
     """Show the front of cores, throughput and latency, one line a point."""
     quantile = f" at {request['quantile']:g}" if "quantile" in request else ""
     queued = " with queueing" if "arrival_per_s" in request else ""

@@ -8,14 +8,16 @@ from typing import Any
 import click
 
 from advisor.cli import options, show
-from advisor.cli.allocating import BY_BOX, asked_for, hinted, network_text, planned
-from advisor.cli.declared import declared
+from advisor.cli.allocating import BY_BOX, asked_for, asked_together, hinted, network_text, planned
+from advisor.cli.declared import asked_by, declared
 from advisor.cli.source import connected
 from advisor.protocol import verbs as v
 
 
 @click.command("watch", cls=options.Command)
-@click.argument("network", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument(
+    "networks", metavar="NETWORK…", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)
+)
 @planned(
     v.Watch, "deadline_s", "watch", "networks", "applied", "took_s", change_cost_s={"type": float},
     current=BY_BOX | {"help": "Cores that a box has now; every box, or none."},
@@ -24,15 +26,23 @@ from advisor.protocol import verbs as v
 @click.option("--within", "within_s", type=float, help="End after so many seconds without one.")
 @options.service
 @options.as_json
-def watch_command(network: Path, count: int | None, within_s: float | None, **given: Any) -> None:
+def watch_command(networks: tuple[Path, ...], count: int | None, within_s: float | None, **given: Any) -> None:
     """Watch NETWORK, a file of S-Net text: print the allocation, and each better one that is worth the change.
 
+    Several files share one machine, with the options of `advisor allocate`; their boxes are then written NETWORK:BOX.
     Ends with Ctrl-C, or as --count and --within say. With --json each advice is a line.
     """
-    text = network_text(network)
-    request = asked_for(given, v.Watch, current={box: cores[0] for box, cores in given["current"]} or None)
+    current = {box: cores[0] for box, cores in given["current"]} or None
+    request: dict[str, Any]
+    text = network_text(networks[0]) if len(networks) == 1 else ""
+    if len(networks) == 1:
+        request = {"network": text, **asked_for(given, v.Watch, current=current)}
+    else:
+        asks, machine = asked_together(networks, given)
+        own = {key: given[key] for key in v.Watch.verb.keys.keys() & given.keys() - v.Allocate.verb.keys.keys()}
+        request = {"networks": asks, **machine, **asked_by(v.Watch, own, cores=given["cores"], current=current)}
     with hinted(text), connected(given) as client:
-        watch = client.watch(text, **request)
+        watch = client.watch(**request)
         if watch.state.get("verdict") != "worth":  # otherwise it is the first advice
             show.watched(watch.state, watch.allocation, given["cores"], as_json=given["as_json"])
         told = (
@@ -40,7 +50,7 @@ def watch_command(network: Path, count: int | None, within_s: float | None, **gi
             if given["shadow"]
             else "a better allocation that is worth its change is told here"
         )
-        click.echo(f"watching {network}: {told}; Ctrl-C ends it", err=True)
+        click.echo(f"watching {', '.join(map(str, networks))}: {told}; Ctrl-C ends it", err=True)
         left = count
         while left is None or left > 0:
             advice = watch.next(within_s)

@@ -98,7 +98,7 @@ def read_allocation(result: Any) -> Allocation:
     reasons = tuple(Reason(**_known(Reason, reason)) for reason in told.why)
     answer["groups"] = tuple((group["cores"], tuple(group["components"])) for group in answer.get("groups", ()))
     tables = (tuple(_part(shape, each) for each in getattr(told, name)) for name, shape in TABLES.items())
-    answer["front"] = tuple(_part(FrontPoint, each) for each in answer.get("front", ()))
+    answer["front"] = _front(answer)
     knee = None if told.knee is None else _part(Knee, told.knee)
     known = {key: _part(Evidence, {**each, "cores_range": tuple(each["cores_range"])} if "cores_range" in each else each)
              for key, each in told.evidence.items()}  # fmt: skip
@@ -123,7 +123,12 @@ def read_together(result: Any) -> Together:
         tuple(parts), answer["spare"], answer.get("gap"),
         tuple((str(network), str(key)) for network, key in answer.get("bottleneck", ())),
         tuple(Reason(**_known(Reason, reason)) for reason in answer.get("why", ())), str(answer.get("id") or ""),
+        _front(answer),
     )  # fmt: skip
+
+
+def _front(answer: dict[str, Any]) -> tuple[FrontPoint, ...]:
+    return tuple(_part(FrontPoint, each) for each in answer.get("front", ()))
 
 
 def _part(shape: type[Any], given: Any) -> Any:

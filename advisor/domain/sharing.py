@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from advisor.domain.answers import Allocation, Reason
+from advisor.domain.answers import Allocation, FrontPoint, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,8 @@ class Together:
         Components are written ``network:key``.
     id : str
         Of an answer that a service keeps, to be explained; empty elsewhere.
+    front : tuple of FrontPoint
+        For the objective ``pareto`` what all can reach together on how many cores; components are written ``network:key``.
     """
 
     networks: tuple[Part, ...]
@@ -70,6 +72,7 @@ class Together:
     bottleneck: tuple[tuple[str, str], ...] = ()
     why: tuple[Reason, ...] = ()
     id: str = ""
+    front: tuple[FrontPoint, ...] = ()
 
     @property
     def allocations(self) -> tuple[Allocation, ...]:
@@ -89,4 +92,5 @@ class Together:
             "bottleneck": [list(pair) for pair in self.bottleneck],
             "why": [reason.as_dict() for reason in self.why],
         }
-        return found | {key: value for key, value in (("gap", self.gap), ("id", self.id or None)) if value is not None}
+        more = {"gap": self.gap, "id": self.id or None, "front": [point.as_dict() for point in self.front] or None}
+        return found | {key: value for key, value in more.items() if value is not None}

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
 ObjectiveWord = Literal["throughput", "latency", "fewest_cores", "pareto", "cost"]
-SharedObjectiveWord = Literal["throughput", "latency", "fewest_cores"]
 MeasureWord = Literal["elapsed_s", "peak_bytes", "energy_j"]
 TurnsWord = Literal["never", "scarce", "better"]
 

@@ -15,7 +15,7 @@ from advisor.domain.curves import Demands, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.sharing import Together
-from advisor.domain.told import ObjectiveWord, PlanOptions, SharedObjectiveWord
+from advisor.domain.told import ObjectiveWord, PlanOptions
 from advisor.engine.alone import alone
 from advisor.engine.bundles import CORES_DEFAULT
 from advisor.engine.checks import checked_cores, checked_level
@@ -124,7 +124,7 @@ class NetworkFace:
         networks: Sequence[Mapping[str, Any]],
         *,
         cores: int,
-        objective: SharedObjectiveWord = "throughput",
+        objective: ObjectiveWord = "throughput",
         **options: Any,
     ) -> Together:  # fmt: skip
         """Allocate the cores of one machine to several networks that run at the same time.
@@ -136,10 +136,10 @@ class NetworkFace:
             ones are planned first, the others keep their minimum) and options of `allocate` about this network.
         cores : int
         objective : str
-            ``throughput`` (within a priority in proportion to the weights, then whatever more each can) or ``latency``
-            (the mean by weight).
+            ``throughput`` (within a priority in proportion to the weights, then whatever more each can), ``latency``
+            (the mean by weight), ``fewest_cores`` for a `target` of each, ``cost`` or ``pareto`` of all together.
         **options
-            Of the whole machine: `nodes`, `memory_bytes`, `level`, `quantile`, `work_max`.
+            Of the whole machine: `nodes`, `memory_bytes`, `level`, `quantile`, `weights`, `work_max`.
 
         Raises
         ------

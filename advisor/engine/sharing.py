@@ -15,12 +15,12 @@ from advisor.engine.curve_tables import CurveTables
 from advisor.engine.flows import Flows, NetworkId, filled, name_of
 from advisor.errors import InvalidValue, TooLarge, UnknownKey
 from advisor.models.prediction import LEVEL
-from advisor.planning import Request, Share, plan_together
+from advisor.planning import OBJECTIVES, Request, Share, plan_together
 from advisor.planning.combining import OF_MACHINE
 from advisor.planning.together import about
 
 # Of a request, what is of the whole machine and its objective, and not of one network.
-NOT_OF_ONE = ("cores", "objective", "weights", "turns", *OF_MACHINE)
+NOT_OF_ONE = ("cores", "objective", "turns", *OF_MACHINE)
 OPTIONS = tuple(each.name for each in fields(Request) if each.name not in (*NOT_OF_ONE, "load"))
 KEYS = ("network", "name", "weight", "priority", "components", "load", *OPTIONS)
 EVEN = {"weight": 1.0, "priority": 0}
@@ -42,10 +42,7 @@ class NetworkAsked:
 
     def share(self, network: Any, curves: Any, of_all: Mapping[str, Any]) -> Share:
         """Return what the planner takes: with the network as it was read, its curves, and what is of the machine."""
-        objective = {"objective": "fewest_cores"} if "target" in self.options else {}
-        return Share(
-            network, curves, Request(**self.options, **objective, **of_all), self.weight, self.priority, name=self.name
-        )  # fmt: skip
+        return Share(network, curves, Request(**self.options, **of_all), self.weight, self.priority, name=self.name)
 
 
 def asked_of(flows: Flows, networks: object) -> list[NetworkAsked]:
@@ -100,13 +97,15 @@ def _asked(flows: Flows, name: str, given: Mapping[Any, Any]) -> NetworkAsked:
     return NetworkAsked(name, given["network"], options, **maps, **rank)  # type: ignore[arg-type]
 
 
-def of_machine(cores: int, options: Mapping[str, Any]) -> dict[str, Any]:
+def of_machine(cores: int, objective: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the request of every network has alike; raises InvalidValue, UnknownKey."""
     for key in options:
         if key not in OF_MACHINE:
             raise UnknownKey(f"several networks together have no option {key[:40]!r}", field=key[:40], value=key,
                              bound=", ".join(OF_MACHINE), hint="what is of one network stands in its map")  # fmt: skip
-    return {"cores": checked_cores("cores", cores)} | {
+    if objective not in tuple(OBJECTIVES):  # a tuple compares what cannot be hashed, too
+        raise InvalidValue("objective", objective, f"one of {', '.join(OBJECTIVES)}")
+    return {"cores": checked_cores("cores", cores), "objective": objective} | {
         key: value for key, value in options.items() if value is not None
     }
 
@@ -116,7 +115,7 @@ def allocate_together(
     options: Mapping[str, Any],
 ) -> Together:  # fmt: skip
     """Return the allocation of one machine to several networks, see `Advisor.allocate_together`; `read` gives a network."""
-    of_all = of_machine(cores, options)
+    of_all = of_machine(cores, objective, options)
     level = checked_level(of_all.get("level", LEVEL))
     shares: list[Share] = []
     for place, asked in enumerate(asked_of(flows, networks)):

@@ -26,7 +26,7 @@ from advisor.planning.visits import Visits, visits_of
 
 BY_NODE, BY_ROW = ("shares", "depths", "fan_outs", "returns"), ("pins", "rules", "replicas")  # of `Routing` and `Terms`
 LIMITS = ("low", "high", "fewest", "most")
-OF_MACHINE = ("nodes", "memory_bytes", "level", "quantile", "work_max")  # the same for all of a priority
+OF_MACHINE = ("nodes", "memory_bytes", "level", "quantile", "weights", "work_max")  # the same for all of a priority
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +130,7 @@ def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Asked
         arrival_variation=sum(
             weight * share.request.arrival_variation for share, weight in zip(shares, weights, strict=True)
         ),
+        target=first.target if len(shares) == 1 else None,  # only one that is planned by itself has one
         **{name: getattr(first, name) for name in OF_MACHINE},
     )  # fmt: skip
     ones = [np.ones((len(terms.keys), 1)) for terms in parts]

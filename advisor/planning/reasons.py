@@ -43,6 +43,7 @@ TEXTS: Mapping[str, str] = {
     "level": "{text}",
     "network_takes": "{key} takes {cores}",
     "network_alone": "each network is planned as if it were alone: that they slow each other down is not in these figures",
+    "networks_cost": "together they {what} {figure} per second, by the weights given",
     "networks_bound": "{key} bounds what the networks{of_all} reach together, in records/s: {rates}",
     "extrapolates": "{key} is extrapolated by {far} in log2, from {runs} observations",
 }  # fmt: skip
@@ -50,6 +51,7 @@ TEXTS: Mapping[str, str] = {
 CODES = {
     "slowest_group": "bottleneck", "next_core_latency": "next_core", "network_takes": "target",
     "network_alone": "contention", "networks_bound": "bottleneck",
+    "networks_cost": "cost",
 }  # fmt: skip
 
 

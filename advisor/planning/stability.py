@@ -12,14 +12,17 @@ better one is told when, together,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import NamedTuple
+
+import numpy as np
 
 from advisor.domain.answers import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.errors import ImpossibleTarget, TargetNotReached, Unsupported
-from advisor.planning.demand import TIE
+from advisor.planning.demand import TIE, AnyCurves
 from advisor.planning.estimates import Estimate, Setting, chance_of, estimate_of, reaches
 from advisor.planning.plans import planned
 from advisor.planning.questions import Asked
@@ -256,60 +259,86 @@ class Look(NamedTuple):
 
     `kind` is ``first`` (nothing stands yet), ``advice``, ``withdrawn`` or empty; `values` are the figures of
     ``best``, and of ``present``, ``advised``, ``actual`` and ``previous`` where there are such; `visits` (n,) are those of a
-    record.
+    record, None where networks are planned one after the other.
     """
 
     kind: str
     allocation: Allocation
     verdict: Verdict | None
     values: dict[str, dict[str, float]]
-    visits: Floats
+    visits: Floats | None
+
+
+Unit = tuple[Asked, TabulatedCurves]  # what is planned at once
 
 
 def reconsider(asked: Asked, curves: TabulatedCurves, question: WatchQuestion) -> Look:
     """Return the best allocation of the moment, and whether it is worth telling. Raises and costs as `plan`."""
-    best, request, visits = planned(asked, curves), asked.terms.request, asked.terms.visits
+    return reconsidered([(asked, curves)], lambda sure: planned(asked, sure_of(curves) if sure else curves), question)
 
-    def estimate(setting: Setting) -> Estimate:
-        return estimate_of(asked, curves, setting)
 
-    then = estimate(Setting.of(best))
+def sure_of(curves: AnyCurves) -> AnyCurves:
+    """Return curves at their upper bounds, where they have some."""
+    return replace(curves, elapsed_s=curves.upper_s) if isinstance(curves, TabulatedCurves) else curves
+
+
+def reconsidered(units: Sequence[Unit], plan: Callable[[bool], Allocation], question: WatchQuestion) -> Look:
+    """As `reconsider`, of what is planned one after the other, the first first; `plan` may be told that it must be sure.
+
+    What goes first decides: a change is worth telling for the first unit that gains enough by it, if none before it loses.
+    """
+    best = plan(False)
+
+    def estimate(setting: Setting) -> list[Estimate]:
+        return [estimate_of(*unit, setting) for unit in units]
+
+    @cache
+    def sure() -> tuple[Allocation, list[Estimate]] | None:
+        """What is best when every curve is at its upper bound; None where a target is then out of reach."""
+        try:
+            found = plan(True)
+        except (ImpossibleTarget, TargetNotReached, Unsupported):
+            return None
+        return found, estimate(Setting.of(found))
+
+    def judged(of: Sequence[Estimate], against: Sequence[Estimate], policy: ChangePolicy) -> Verdict:
+        found: list[Verdict] = []
+        for place, (asked, _) in enumerate(units):
+            request = asked.terms.request
+            cautious = sure() if request.aim.fewest else None
+            found.append(judge(
+                request.objective, asked.terms.keys, against[place], of[place], question.cost, policy, question.look,
+                target=request.target, cautious_used=None if cautious is None else cautious[1][place].used,
+            ))  # fmt: skip
+        decides = [one for one in found if one.worth or one.gain < -policy.gain_min]
+        foremost = decides[0] if decides else max(found, key=lambda one: one.gain)
+        return foremost._replace(changed=tuple(key for one in found for key in one.changed))
+
+    then, visits = estimate(Setting.of(best)), units[0][0].terms.visits.per_record if len(units) == 1 else None
     values = {"best": _figures(then)}
     if question.actual is not None:
         values["actual"] = _figures(estimate(_as_told(question.actual, question)))
     if question.previous is not None:
         values["previous"] = _figures(estimate(question.previous))
     if question.present is None:
-        return Look("first", best, None, values, visits.per_record)
+        return Look("first", best, None, values, visits)
     now = estimate(question.present)
     values["present"] = _figures(now)
-    cautious = None
-    if request.aim.fewest and (sure := _sure(asked, curves)) is not None:
-        cautious = sure.cores_used
-
-    def judged(of: Estimate, against: Estimate, policy: ChangePolicy) -> Verdict:
-        return judge(
-            request.objective, asked.terms.keys, against, of, question.cost, policy, question.look,
-            target=request.target, cautious_used=cautious,
-        )  # fmt: skip
-
     verdict = judged(then, now, question.policy)
-    if verdict.code == "unsure" and (sure := _sure(asked, curves)) is not None:
-        # What is best by the bounds stays where the curves are known: a smaller gain, but a surer one.
-        other = estimate(Setting.of(sure))
-        surer = judged(other, now, question.policy)
-        if surer.worth:
-            best, then, verdict = sure, other, surer
+    surer = sure() if verdict.code == "unsure" else None
+    # What is best by the bounds stays where the curves are known: a smaller gain, but a surer one.
+    if surer is not None and (other := judged(surer[1], now, question.policy)).worth:
+        (best, then), verdict = surer, other
     if question.advised is None:
-        return Look("advice" if verdict.worth else "", best, verdict, values, visits.per_record)
+        return Look("advice" if verdict.worth else "", best, verdict, values, visits)
     before = estimate(question.advised)
     values["advised"] = _figures(before)
     # Of two that are both good enough the one that was told stays: the new one must be worth a change from that, too.
     if verdict.worth and judged(then, before, question.policy).worth:
-        return Look("advice", best, verdict, values, visits.per_record)
+        return Look("advice", best, verdict, values, visits)
     still = judged(before, now, replace(question.policy, gain_min=0.0, risk=1.0))
     gone = still.gain <= 0.0 or still.probability < 0.5
-    return Look("withdrawn" if gone else "", best, verdict, values, visits.per_record)
+    return Look("withdrawn" if gone else "", best, verdict, values, visits)
 
 
 def _as_told(actual: Setting, question: WatchQuestion) -> Setting:
@@ -322,21 +351,15 @@ def _as_told(actual: Setting, question: WatchQuestion) -> Setting:
     return actual
 
 
-def _figures(of: Estimate) -> dict[str, float]:
+def _figures(of: Sequence[Estimate]) -> dict[str, float]:
+    """Return the figures of all units: sums, and means over their records of what one record is about."""
+    rates = np.array([1.0 / one.period_s for one in of])
     found = {
-        "throughput_per_s": 1.0 / of.period_s,
-        "latency_s": of.latency_s,
-        "cores": float(of.used),
-        "work_s": of.work_s,
+        "throughput_per_s": float(rates.sum()),
+        "latency_s": float(rates @ [one.latency_s for one in of] / rates.sum()),
+        "cores": float(sum(one.used for one in of)),
+        "work_s": float(rates @ [one.work_s for one in of] / rates.sum()),
     }
-    if of.model.request.weights:
-        found |= {"cost_per_s": of.cost_per_s, "turnover_per_s": of.turnover_per_s}
+    if of[0].model.request.weights:
+        found |= {name: sum(getattr(one, name) for one in of) for name in ("cost_per_s", "turnover_per_s")}
     return found
-
-
-def _sure(asked: Asked, curves: TabulatedCurves) -> Allocation | None:
-    """Return what is best when every curve is at its upper bound; None where the target is then out of reach."""
-    try:
-        return planned(asked, replace(curves, elapsed_s=curves.upper_s))
-    except (ImpossibleTarget, TargetNotReached, Unsupported):
-        return None

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.domain import limits
-from advisor.domain.answers import Allocation, Reason
+from advisor.domain.answers import Allocation, Details, FrontPoint, Reason
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.rows import is_whole
 from advisor.domain.sharing import Part, Together
@@ -21,19 +21,17 @@ from advisor.planning.demand import Terms, terms_of
 from advisor.planning.plans import plan, planned
 from advisor.planning.reasons import amount, plural, reason
 from advisor.planning.requests import NEVER, OBJECTIVES, least_allowed, number, whole
-from advisor.planning.stability import Look, WatchQuestion, reconsider
+from advisor.planning.stability import Look, WatchQuestion, reconsidered, sure_of
 from advisor.planning.sweeping import EVALUATED, evaluate, evaluated
 from advisor.planning.visits import visits_of
 
-SHARED = tuple(
-    name for name, one in OBJECTIVES.items() if one.by_latency or one.fewest or (one.by_rate and not one.front)
-)  # of several networks
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses
 PRIORITY_MAX = 1000  # either side of 0: ranks for far more than NETWORKS_TOGETHER_MAX networks
 NAMES_TOLD = 8  # networks named in one reason
 # Reasons of the plan of all together that read the same for several networks; rates of theirs are sums.
 TOLD = (
     "maximum", "minimum", "pinned", "unvisited", "skew", "curve_end", "contention", "level", "work", "gap", "nodes",
+    "cost",
 )  # fmt: skip
 STEP = 1e-9  # of a rate: a smaller gain is none
 
@@ -45,6 +43,7 @@ class _Group(NamedTuple):
     bottleneck: tuple[tuple[str, str], ...]
     gap: float | None
     why: tuple[Reason, ...]
+    front: tuple[FrontPoint, ...] = ()
 
 
 def plan_together(shares: Sequence[Share], cores: int, objective: str = "throughput") -> Together:
@@ -59,15 +58,16 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
     cores : int
         Of the machine: at least the minima of all networks in sum.
     objective : str
-        ``throughput``, ``latency``, or ``fewest_cores``: then each request has that objective, too, and a target
-        of its own.
+        A key of `OBJECTIVES`. For ``fewest_cores`` each request has that objective, too, and a target of its own; for ``cost``
+        the first of a priority has its weights.
 
     Returns
     -------
     Together
         Of each priority the largest X with w_i X records per second for network i, by its weight w_i; what then is left
         of the cores goes to networks that rise together above it while others cannot, and after them to the next
-        priority (with `nodes` or `memory_bytes` it stays spare). For ``latency`` the least mean by weight. Where rates of
+        priority (with `nodes` or `memory_bytes` it stays spare). For ``latency`` the least mean by weight, for ``cost`` the
+        least of all together, for ``pareto`` the front of all together, whose fastest is planned. Where rates of
         arrivals are given they are the weights. For ``fewest_cores`` each network gets the fewest cores that reach its own
         target, those of higher priorities first; weights count for nothing, and contention between networks is not planned.
 
@@ -77,16 +77,12 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
     each network once for each that falls out of their sharing.
     """
     total = whole("cores", cores, limits.ALLOCATE_CORES_MAX)
-    if objective not in SHARED:
-        raise InvalidValue("objective", objective, " or ".join(SHARED), "of several networks")
     shares, least = _checked(shares, objective)
     if sum(least) > total:
         raise InvalidValue("cores", total, f"at least {sum(least)}, the minima of all networks")
-    # Networks of one priority are planned as one; for targets of their own each is.
-    ranked, apart = sorted(range(len(shares)), key=lambda place: -shares[place].priority), _apart(objective)
-    units = groupby(ranked, key=lambda place: place if apart else shares[place].priority)
+    apart = _apart(objective)
     left, kept, found = total, sum(least), list[_Group]()
-    for places in (list(some) for _, some in units):
+    for places in _units(shares, objective):
         kept -= sum(least[place] for place in places)
         mine = [shares[place] for place in places]
         if apart or len(shares) == 1:
@@ -104,7 +100,7 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
         tuple(parts[share.name] for share in shares), left, max(known) if len(known) == len(gaps) else None,
         tuple((share.name, bounds[share.name]) for share in shares) if apart
         else tuple(pair for group in found for pair in group.bottleneck),
-        tuple(_reasons(found, shares, objective, left, total)),
+        tuple(_reasons(found, shares, objective, left, total)), front=found[0].front,
     )  # fmt: skip
 
 
@@ -113,24 +109,45 @@ def _apart(objective: str) -> bool:
     return OBJECTIVES[objective].fewest
 
 
-def reconsider_together(shares: Sequence[Share], cores: int, objective: str, question: WatchQuestion) -> Look:
-    """Return what a watch of several networks finds, by keys ``name:key``: as `reconsider`, of all as one network.
+def _units(shares: Sequence[Share], objective: str) -> list[list[int]]:
+    """Return the places of networks that are planned at once: of one priority, or each for its target; the first first."""
+    ranked, apart = sorted(range(len(shares)), key=lambda place: -shares[place].priority), _apart(objective)
+    units = groupby(ranked, key=lambda place: place if apart else shares[place].priority)
+    return [list(some) for _, some in units]
 
-    Raises InvalidValue, TooLarge, MissingShares, ImpossibleTarget as `plan_together`; Unsupported for several priorities, and
-    for the fewest cores of several networks.
-    """
+
+def reconsider_together(shares: Sequence[Share], cores: int, objective: str, question: WatchQuestion) -> Look:
+    """Return what a watch of several networks finds, by keys ``name:key``: as `reconsider`. Raises as `plan_together`."""
     shares, _ = _checked(shares, objective)
-    if _apart(objective):
-        raise Unsupported(
-            "several networks are not watched for the fewest cores: each has a target of its own, and its plan does not"
-            " depend on the others", field="objective", value=objective, hint="watch each network by itself",
-        )  # fmt: skip
-    if len({share.priority for share in shares}) > 1:
-        raise Unsupported(
-            "networks of several priorities are not watched together: what one gains and another loses has no common"
-            " measure", field="priority", hint="use weights, or watch each priority by itself",
-        )  # fmt: skip
-    return reconsider(*combined(shares, whole("cores", cores, limits.ALLOCATE_CORES_MAX), objective), question)
+    total = whole("cores", cores, limits.ALLOCATE_CORES_MAX)
+    units = [combined([shares[place] for place in places], total, objective) for places in _units(shares, objective)]
+
+    def planned_again(sure: bool) -> Allocation:
+        some = [replace(share, curves=sure_of(share.curves) if sure else share.curves) for share in shares]
+        return _as_one(plan_together(some, total, objective), objective)
+
+    return reconsidered(units, planned_again, question)
+
+
+def _as_one(found: Together, objective: str) -> Allocation:
+    """Return what several networks get as one allocation, by keys ``name:key``."""
+    parts, rates = found.networks, np.array(found.guaranteed_per_s)
+
+    def mean(name: str) -> float | None:
+        values = [getattr(part.allocation, name) for part in parts]
+        return None if None in values else float(rates @ values / rates.sum())
+
+    def every(name: str) -> dict[str, int]:
+        return {f"{part.name}:{key}": n for part in parts for key, n in getattr(part.allocation, name).items()}
+
+    return Allocation(
+        cores=every("cores"), instances=every("instances"), spare=found.spare, throughput_per_s=float(rates.sum()),
+        latency_s=mean("latency_s") or 0.0, bottleneck=tuple(f"{name}:{key}" for name, key in found.bottleneck),
+        groups=tuple((cores, tuple(f"{part.name}:{key}" for key in keys)) for part in parts
+                     for cores, keys in part.allocation.groups),
+        in_turn=every("in_turn"), objective=objective, latency_queued_s=mean("latency_queued_s"),
+        latency_quantile_s=mean("latency_quantile_s"), gap=found.gap, front=found.front, details=Details(found.why),
+    )  # fmt: skip
 
 
 @contextmanager
@@ -146,6 +163,8 @@ def about(place: int, name: str) -> Generator[None]:
 
 def _checked(shares: Sequence[Share], objective: str) -> tuple[list[Share], list[int]]:
     """Return the networks with a name each, and the fewest cores of each, after what can be wrong with one alone."""
+    if objective not in tuple(OBJECTIVES):  # a tuple compares what cannot be hashed, too
+        raise InvalidValue("objective", objective, f"one of {', '.join(OBJECTIVES)}")
     if not shares:
         raise InvalidValue("networks", 0, "at least one network")
     if len(shares) > limits.NETWORKS_TOGETHER_MAX:
@@ -167,7 +186,7 @@ def _checked(shares: Sequence[Share], objective: str) -> tuple[list[Share], list
             visits = visits_of(share.network, share.request, share.flow)
             least.append(_least(terms_of(share.network, share.request, visits)))
         found.append(replace(share, name=name))
-    _check_machine(found)
+    _check_machine(found, objective)
     return found, least
 
 
@@ -186,9 +205,13 @@ def _check_target(share: Share, objective: str) -> None:
         )  # fmt: skip
 
 
-def _check_machine(shares: Sequence[Share]) -> None:
+def _check_machine(shares: Sequence[Share], objective: str) -> None:
     request = shares[0].request
     if len({share.priority for share in shares}) > 1:
+        if OBJECTIVES[objective].front:
+            raise Unsupported(
+                "a front is of networks of one priority", field="objective", value=objective, hint="use weights"
+            )
         for field in ("nodes", "memory_bytes"):
             if getattr(request, field) is not None:
                 raise Unsupported(
@@ -216,8 +239,15 @@ def _alone_planned(share: Share, cores: int, objective: str, *, only: bool) -> _
     turns = share.request.turns if only else NEVER
     asked = replace(share.request, cores=cores, objective=objective, turns=turns)
     found = plan(share.network, share.curves, asked, share.flow)
-    part = Part(share.name, _weight(share), share.priority, found.throughput_per_s, replace(found, spare=0, gap=None))
-    return _Group((part,), tuple((share.name, key) for key in found.bottleneck), found.gap, found.why)
+    told = replace(found, spare=0, gap=None, front=())
+    part = Part(share.name, _weight(share), share.priority, found.throughput_per_s, told)
+    front = tuple(
+        replace(point, cores={key_of(share, key): n for key, n in point.cores.items()},
+                instances={key_of(share, key): n for key, n in point.instances.items()},
+                groups=tuple((cores, tuple(key_of(share, key) for key in keys)) for cores, keys in point.groups))
+        for point in found.front
+    )  # fmt: skip
+    return _Group((part,), tuple((share.name, key) for key in found.bottleneck), found.gap, found.why, front)
 
 
 def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
@@ -240,7 +270,11 @@ def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
         for share, weight in zip(shares, weights_of(shares), strict=True)
     ]
     whose = {key_of(share, key): (share.name, key) for share in shares for key in share.network.keys}
-    return _Group(tuple(parts), tuple(whose[key] for key in judged.bottleneck), found.gap, found.why)
+    why = found.why
+    if found.cost_per_s is not None:
+        what = "earn" if found.cost_per_s < 0 else "cost"
+        why += (reason("networks_cost", None, found.cost_per_s, what=what, figure=amount(abs(found.cost_per_s))),)
+    return _Group(tuple(parts), tuple(whose[key] for key in judged.bottleneck), found.gap, why, found.front)
 
 
 def _weight(share: Share) -> float:

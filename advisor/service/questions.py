@@ -171,7 +171,7 @@ def together_asked(advisor: Advisor, params: m.AllocateTogether | m.Watch) -> li
 
 def of_all_asked(params: m.AllocateTogether | m.Watch) -> dict[str, Any]:
     """Return what an `allocate_together` asks of the machine; raises as `of_machine`."""
-    return of_machine(cast("int", params.cores), {key: getattr(params, key) for key in OF_MACHINE})
+    return of_machine(cast("int", params.cores), params.objective, {key: getattr(params, key) for key in OF_MACHINE})
 
 
 def _spec_of(advisor: Advisor, network: Spec | int) -> Spec:

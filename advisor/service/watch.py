@@ -92,7 +92,7 @@ class WatchedNetwork:
 
     def judged(self, look: Look) -> Outcome | None:
         """Return what a change brought against what was promised, once what was measured since can tell."""
-        if self.promise is None or self.tally is None or "previous" not in look.values:
+        if self.promise is None or self.tally is None or "previous" not in look.values or look.visits is None:
             return None
         ratio, present, _ = self.promise
         before = _seconds(self.objective, look.values["previous"])

@@ -3,17 +3,15 @@
 # No postponed annotations here: `verb` reads them.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from advisor.domain import limits
 from advisor.domain.advice import Advice
-from advisor.domain.told import ObjectiveWord, SharedObjectiveWord, TurnsWord
+from advisor.domain.told import ObjectiveWord, TurnsWord
 from advisor.errors import InvalidValue
 from advisor.protocol import fields as f
 from advisor.protocol.declaring import Key, Question, verb
 from advisor.protocol.verbs.keys import *
-
-WATCHED_TOGETHER = ("throughput", "latency")  # of several networks
 
 
 def _watchable(params: Any) -> None:
@@ -24,11 +22,9 @@ def _watchable(params: Any) -> None:
             "one of network or networks (a new watch) and watch (one that stands)",
         )  # fmt: skip
     if params.networks is not None:
-        for name in _OF_ONE.keys() & params.verb.keys.keys():
+        for name in (_OF_ONE.keys() | {"turns"}) & params.verb.keys.keys():
             if getattr(params, name) != getattr(Watch(), name):
                 raise InvalidValue(name, getattr(params, name), "absent beside networks", "say it of each network")
-        if params.objective not in WATCHED_TOGETHER:
-            raise InvalidValue("objective", params.objective, " or ".join(WATCHED_TOGETHER), "of several networks")
     if params.watch is None:
         for name in ("applied", "took_s"):
             if getattr(params, name) is not None:
@@ -129,13 +125,14 @@ _OF_MACHINE = (
     "nodes",
     "memory_bytes",
     "quantile",
+    "weights",
     "work_max",
     "deadline_s",
     "fresh",
 )  # of all networks together
 _OF_ONE: Mapping[str, f.Check] = {
     name: f.or_nil(key.check) for name, key in Allocate.verb.keys.items()
-    if name not in (*_OF_MACHINE, "objective", "weights", "turns")
+    if name not in (*_OF_MACHINE, "objective", "turns")
 } | {
     "name": f.or_nil(f.name), "weight": f.or_nil(f.number),
     "priority": f.or_nil(f.integer(-PRIORITY_MAX, PRIORITY_MAX)),
@@ -151,6 +148,7 @@ class AllocateTogether(Question):
 
     networks: see below
     level: as of `allocate`
+    weights: of objective `cost`, of all networks together
     """
 
     networks: Annotated[
@@ -158,11 +156,12 @@ class AllocateTogether(Question):
     ]
     cores: Cores
     _: KW_ONLY
-    objective: Annotated[SharedObjectiveWord, Key(f.one_of(*get_args(SharedObjectiveWord)))] = "throughput"
+    objective: Annotated[ObjectiveWord, Key(f.one_of(*OBJECTIVES))] = "throughput"
     level: Annotated[float, Key(LEVEL)] | None = None
     nodes: Nodes | None = None
     memory_bytes: MemoryBytes | None = None
     quantile: Quantile | None = None
+    weights: Annotated[Mapping[str, float], Key(f.map_of(f.number))] | None = None
     work_max: WorkMax | None = None
     deadline_s: Deadline | None = None
     fresh: Fresh = False

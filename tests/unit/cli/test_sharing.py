@@ -131,7 +131,9 @@ def test_options_go_where_they_belong(files: tuple[Path, Path, str], capsys: pyt
         ("A B --cores 9 --shares 1,1 --arrival 1", "arrival"),
         ("A B --cores 9 --shares 1,1 --arrival A=1", "--arrival must be given"),
         ("A B --cores 9 --shares 1,1 --pin A:c=1", "a box of one of the networks"),
-        ("A B --cores 9 --shares 1,1 --objective pareto", "throughput or latency"),
+        ("A B --cores 9 --shares 1,1 --objective pareto --priority A=1", "one priority"),
+        ("A B --cores 9 --shares 1,1 --objective cost", "weight"),
+        ("A B --objective pareto --shares 1,1 --sweep cores=6..9", "sweep"),
         ("A B --cores 9 --shares 1,1 --latency 1", "latency is '1.0', must be NETWORK=N"),
         ("A B --cores 9 --shares 1,1 --latency A=1", "target"),
         ("A B --cores 9 --shares 1,1 --objective fewest_cores --latency A=1", "network B"),
@@ -194,8 +196,43 @@ def test_each_of_several_networks_has_a_target_of_its_own(
     assert together["spare"] == 40 - used
 
 
-def test_a_watch_has_one_allocation(files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str]) -> None:
-    for objective, said in (("cost", "--weight must be given for cost"),):
-        status, _, err = run(capsys, "watch", files[0], "--cores", 9, "--objective", objective, "--socket", "nowhere")
-        assert status == 2
-        assert said in err
+def test_several_networks_have_a_front_and_a_cost(
+    files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pipeline, choice, table = files
+    both = ("allocate", pipeline, choice, table, "--cores", 12, "--shares", "1,1", "--objective")
+    found = answer(capsys, *both, "pareto")
+    fastest = max(point["throughput_per_s"] for point in found["front"])
+    assert fastest == pytest.approx(sum(one["guaranteed_per_s"] for one in found["networks"]))
+    assert set(found["front"][0]["cores"]) == {
+        f"{one['name']}:{key}" for one in found["networks"] for key in one["cores"]
+    }
+    status, out, _ = run(capsys, *both, "pareto", "--plot", tmp_path / "front.svg")
+    assert (status, out.count("picture: ")) == (0, 1)
+    dear = answer(capsys, *both, "cost", "--weight", "core_s=1", "--weight", "record=10", "--weight", "A=2")
+    cheap = answer(capsys, *both, "cost", "--weight", "core_s=1", "--weight", "record=0.01", "--weight", "A=2")
+    assert dear["spare"] < cheap["spare"]
+    assert [one["weight"] for one in dear["networks"]] == [2.0, 1.0]
+    assert [reason["value"] > 0 for found in (dear, cheap) for reason in found["why"] if reason["code"] == "cost"] == [
+        False,
+        True,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("A --objective cost", "--weight must be given for cost"),
+        ("A --priority A=1", "priority"),
+        ("A B --shares 1,1 --objective cost", "--weight must be given for cost"),
+        ("A B --shares 1,1 --weight C=1", "one of A, B"),
+    ],
+)
+def test_a_watch_is_asked_as_an_allocation(
+    files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str], wrong: str, said: str
+) -> None:
+    there = {file.stem: file for file in files[:2]}
+    words = (there.get(word, word) for word in wrong.split())
+    status, _, err = run(capsys, "watch", *words, "--cores", 9, "--socket", "nowhere")
+    assert status == 2
+    assert said in err

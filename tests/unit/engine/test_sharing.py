@@ -223,7 +223,8 @@ def test_what_is_wrong_names_its_network(advisor: Advisor, code: str, networks: 
 @pytest.mark.parametrize(
     ("more", "field"),
     [
-        ({"cores": 0}, "cores"), ({"cores": 2.5}, "cores"), ({"cores": 1}, "cores"), ({"objective": "pareto"}, "objective"),
+        ({"cores": 0}, "cores"), ({"cores": 2.5}, "cores"), ({"cores": 1}, "cores"), ({"objective": "gold"}, "objective"),
+        ({"objective": "cost"}, "weights"), ({"weights": {"core_s": 1.0}}, "weights"),
         ({"objective": ["latency"]}, "objective"), ({"level": 2}, "level"), ({"target": {"latency_s": 1}}, "target"),
         ({"quantile": 1}, "quantile"), ({"nodes": 0}, "nodes"), ({"work_max": 0}, "work_max"),
     ],

@@ -232,7 +232,11 @@ REFUSED = {
             "networks[0].minimum['a']",
             "an integer from 1 to 1048576",
         ),
-        ([{"networks": [], "cores": 2, "objective": "pareto"}], "objective", "throughput or latency or fewest_cores"),
+        (
+            [{"networks": [], "cores": 2, "objective": "gold"}],
+            "objective",
+            "throughput or latency or fewest_cores or pareto or cost",
+        ),
     ],
     "status": [
         ([{"components": "a"}], "components", "true, false, or a list of names"),

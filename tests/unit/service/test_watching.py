@@ -173,13 +173,42 @@ async def test_several_networks_are_watched_as_one(tmp_path: Path) -> None:
         assert lowest["allocation"]["latency_s"] <= advice["allocation"]["latency_s"]
         for wrong in (
             {"networks": BOTH}, {"networks": BOTH, "cores": 3}, {"networks": BOTH, "cores": 24, "network": TEXT},
-            {"networks": BOTH, "cores": 24, "objective": "pareto"}, {"networks": BOTH, "cores": 24, "minimum": {"a": 1}},
+            {"networks": BOTH, "cores": 24, "objective": "cost"}, {"networks": BOTH, "cores": 24, "minimum": {"a": 1}},
+            {"networks": BOTH, "cores": 24, "turns": "never"}, {"networks": BOTH, "cores": 24, "objective": "fewest_cores"},
             {"networks": [*BOTH, {"network": "c", "name": "one"}], "cores": 24}, {"networks": [], "cores": 24},
             {"networks": BOTH, "cores": 24, "current": {"one:a": 1}},
         ):  # fmt: skip
             await refused("invalid", peer.call("watch", wrong))
         ranked = [BOTH[0], BOTH[1] | {"priority": 1}]
-        await refused("unsupported", peer.call("watch", {"networks": ranked, "cores": 24}))
+        await refused("unsupported", peer.call("watch", {"networks": ranked, "cores": 24, "objective": "pareto"}))
+
+
+RATES = [one | {"target": {"throughput_per_s": 0.1}} for one in BOTH]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {}, {"objective": "latency"}, {"objective": "pareto"}, {"networks": [BOTH[0], BOTH[1] | {"priority": 1}]},
+        {"objective": "cost", "weights": {"core_s": 1.0, "record": 100.0}}, {"objective": "fewest_cores", "networks": RATES},
+    ],
+)  # fmt: skip
+async def test_each_objective_of_several_networks_is_watched(tmp_path: Path, asked: dict[str, Any]) -> None:
+    async with running(tmp_path) as live:
+        peer, _ = await taught(live)
+        question = {"networks": BOTH, "cores": 24} | asked
+        found = await peer.call("allocate_together", question)
+        every = {f"{one['name']}:{key}": n for one in found["networks"] for key, n in one["cores"].items()}
+        first = await peer.call("watch", question)
+        assert first["allocation"]["cores"] == every
+        assert first["allocation"]["objective"] == first["objective"] == asked.get("objective", "throughput")
+        assert len(first["allocation"].get("front", ())) == len(found.get("front", ()))
+        again = await peer.call("watch", question | {"current": every})
+        assert again["verdict"] == "same"
+        assert again["best"] == again["present"]
+        wrong = {"one:a": 1, "one:b": 9, "2:c": 9, "2:b": 1}
+        worse = await peer.call("watch", question | {"current": wrong})
+        assert (worse["verdict"], worse["changed"] != []) == ("worth", True)
 
 
 @pytest.mark.parametrize(

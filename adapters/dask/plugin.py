@@ -17,7 +17,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from advisor.adapters.dask.edges import Edges
 from advisor.adapters.dask.needed import Backlog
-from advisor.adapters.dask.sizes import Sizes, cleaned
+from advisor.adapters.dask.sizes import Sizes
 from advisor.client import SyncClient
 from advisor.errors import AdvisorError
 
@@ -110,8 +110,8 @@ class AdvisorPlugin(SchedulerPlugin):
         if finish in ("waiting", "processing"):
             ts = self._scheduler.tasks[key] if self._scheduler is not None else None
             if ts is not None:
-                needs, needed_by = ([each.key for each in found] for found in (ts.dependencies, ts.dependents))
-                edges.made(key, cleaned(ts.prefix.name), needs, needed_by, now)
+                needs, needed_by = ((each.key for each in found) for found in (ts.dependencies, ts.dependents))
+                edges.made(key, self._known(ts).name, needs, needed_by, now)
         if finish == "processing":
             edges.sent(key, now)
             return

@@ -155,12 +155,18 @@ class Advised:
         """
         from joblib import Parallel  # noqa: PLC0415 - of an extra
 
+        idle: dict[int, list[Any]] = {}  # by cores: to make one takes as long as to run some tasks
+
         def call(tasks: Iterable[Any]) -> Any:
             listed = list(tasks)
             x = float(len(listed)) if predictor is None else predictor
             with self.cores(component, predictor=x, cores_max=cores_max, workers=True) as cores:
-                workers: Any = Parallel(n_jobs=cores, **options)
-                return workers(listed)
+                kept = idle.setdefault(cores, [])
+                workers: Any = kept.pop() if kept else Parallel(n_jobs=cores, **options)
+                found: Any = workers(listed)
+            if "return_as" not in options:  # a generator's still run
+                kept.append(workers)
+            return found
 
         return call
 

@@ -28,6 +28,9 @@ STRETCH: Final = (
 )
 
 
+Ended = tuple[Any, float, BaseException | None]  # a task's value, its seconds, its error
+
+
 @dataclass(slots=True)
 class _Task:
     future: Future[Any]
@@ -69,6 +72,7 @@ class AdvisedExecutor(Executor):
         self._at_once = f"{component} at once"
         self._deciding = advised.deciding(self._at_once, cores_max)
         self._predictor = predictor
+        self._threads = executor is None
         self._inner = ThreadPoolExecutor(self._deciding.cores_max, "advised") if executor is None else executor
         self._lock = threading.RLock()
         self._idle = threading.Condition(self._lock)
@@ -108,28 +112,44 @@ class AdvisedExecutor(Executor):
 
     # -- stretches ----------------------------------------------------------------------------------------------------------
 
-    def _start(self) -> None:
-        """Start tasks, as many as may run at once; the lock is held."""
+    def _start(self, *, here: bool = False) -> _Task | None:
+        """Start tasks, as many as may run at once; the lock is held. A worker that is `here` runs what is returned itself."""
+        own: _Task | None = None
         while self._waiting:
             grant = self._grant if self._grant is not None else self._begin(self._waiting[0].predictor)
             if self._running >= grant.cores:  # of the stretch before more may still run
-                return
+                return own
             task = self._waiting.popleft()
             if not task.future.set_running_or_notify_cancel():
                 continue
             self._running += 1
+            if here and own is None:
+                own = task
+                continue
             try:
-                inner = self._inner.submit(timed, os.getpid(), task.call, task.args, task.kwargs)
+                self._hand(task)
             except BaseException as error:
                 self._running -= 1
                 task.future.set_exception(error)
-                continue
-            inner.add_done_callback(lambda inner, task=task: self._done(inner, task))
         if not self._running:
             self._end()
             self._idle.notify_all()
             if self._closed:
                 self._inner.shutdown(wait=False)
+        return own
+
+    def _hand(self, task: _Task) -> None:
+        """Let a worker run a task."""
+        if self._threads:
+            self._inner.submit(self._work, task)
+            return
+        inner = self._inner.submit(timed, os.getpid(), task.call, task.args, task.kwargs)
+        inner.add_done_callback(lambda inner: self._done(task, _ended(inner), here=False))
+
+    def _work(self, task: _Task | None) -> None:
+        """Run one task after another on this thread, while as many may run at once: to hand each over costs what it takes."""
+        while task is not None:
+            task = self._done(task, timed(os.getpid(), task.call, task.args, task.kwargs), here=True)
 
     def _begin(self, predictor: Any) -> Grant:
         deciding = self._deciding
@@ -141,10 +161,9 @@ class AdvisedExecutor(Executor):
         self._begun = self._advised.clock()
         return self._grant
 
-    def _done(self, inner: Future[Any], task: _Task) -> None:
+    def _done(self, task: _Task, ended: Ended, *, here: bool) -> _Task | None:
         """Hand on what a task gave, and start the next ones."""
-        error = inner.exception() if not inner.cancelled() else RuntimeError("the worker was shut down")
-        value, elapsed_s, failed = (None, 0.0, error) if error is not None else inner.result()
+        value, elapsed_s, failed = ended
         if elapsed_s > 0.0:
             self._advised.learn(self._component, task.predictor, 1, elapsed_s, self._running - 1, ok=failed is None)
         with self._lock:
@@ -153,11 +172,12 @@ class AdvisedExecutor(Executor):
             self._ended += failed is None
             if grant is not None and self._waiting and self._ended >= STRETCH * grant.cores:
                 self._end()
-            self._start()
+            following = self._start(here=here)
         if failed is None:
             task.future.set_result(value)
         else:
             task.future.set_exception(failed)
+        return following
 
     def _end(self) -> None:
         """End a stretch: it is learned where it had work for each worker."""
@@ -173,9 +193,7 @@ class AdvisedExecutor(Executor):
             self._advised.learn(self._at_once, self._point, grant.cores, each_s, others, ok=True)
 
 
-def timed(
-    parent: int, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, float, BaseException | None]:
+def timed(parent: int, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ended:
     """Run a task in its worker, whose own thread pools have one thread: return its value, its seconds, its error."""
     pools = GRANTS.pools
     pools.look()
@@ -185,6 +203,13 @@ def timed(
     begun = perf_counter()
     try:
         value = call(*args, **kwargs)
-    except Exception as error:
+    except BaseException as error:
         return None, perf_counter() - begun, error
     return value, perf_counter() - begun, None
+
+
+def _ended(inner: Future[Any]) -> Ended:
+    if inner.cancelled():
+        return None, 0.0, RuntimeError("the worker was shut down")
+    error = inner.exception()
+    return inner.result() if error is None else (None, 0.0, error)

@@ -36,7 +36,7 @@ PAUSE_S: Final = (
     0.01  # that a call waits at most while rows are learned: where nothing is compiled yet a row takes 20 ms
 )
 CATCH_UP_S: Final = 0.5  # that the end of a process may wait; a second process learns what takes longer
-TOGETHER: Final = 64  # rows learned at once, where nobody asks: a batch costs 0.2 ms and some microseconds a row
+TOGETHER: Final = 256  # rows learned at once, where nobody asks: a batch costs 0.1 ms and a microsecond a row
 Row = list[Any]  # component, predictor, cores, elapsed_s, active cores (NaN: nobody looked), ok
 
 log = logging.getLogger("advisor.threads")

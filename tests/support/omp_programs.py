@@ -8,15 +8,17 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import advisor.adapters.openmp
 from advisor.adapters.openmp import build_tool
-from advisor.domain.task_events import Kind
+from advisor.domain.task_events import NANOSECONDS, Kind, TaskEvents
 from advisor.files.events import read_events
 from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
@@ -122,11 +124,7 @@ class Ran:
 
     def profile(self) -> Profile:
         """The profile of the file of events, folded in plain Python."""
-        profiler = Profiler(compiled=False)
-        for events in read_events(self.folder / "events"):
-            profiler.fold(events)
-        profiler.flush()
-        return profile_of(profiler)
+        return profile_of_events(read_events(self.folder / "events"))
 
     def flags(self) -> Counter[int]:
         """Created tasks of the file by their flags."""
@@ -141,6 +139,25 @@ class Ran:
         for events in read_events(self.folder / "events"):
             found.update(Kind(kind).name for kind in events.records["kind"].tolist())
         return found
+
+
+def profile_of_events(batches: Iterable[TaskEvents]) -> Profile:
+    """Return the profile of events, folded in plain Python."""
+    profiler = Profiler(compiled=False)
+    for events in batches:
+        profiler.fold(events)
+    profiler.flush()
+    return profile_of(profiler)
+
+
+def at_even_steps(batches: Iterable[TaskEvents]) -> list[TaskEvents]:
+    """Return the events of one thread a microsecond apart: their times say in which order they came, and no more."""
+    found: list[TaskEvents] = []
+    for events in batches:
+        records, before = events.records.copy(), sum(map(len, found))
+        records["time"] = 1_000 * np.arange(before, before + len(records))
+        found.append(replace(events, records=records, clock=NANOSECONDS))
+    return found
 
 
 def records_of_the_program(report: Mapping[str, Any]) -> int:

@@ -1,0 +1,113 @@
+"""Limits of thread pools: as they were when the last call has ended, and never exceeded by calls that overlap."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from thread_pools import Found, Pool, elsewhere, use
+
+from advisor.adapters.threads import Advised
+from advisor.adapters.threads.grants import Grant, Grants
+
+
+def test_a_block_limits_the_pools_and_leaves_them_as_they_were(advised: Advised, blas: Pool) -> None:
+    with advised.cores("fit", predictor=10) as cores:
+        assert blas.threads == cores == 1
+    assert blas.threads == 7
+
+
+def test_a_limit_that_holds_already_is_not_set(advised: Advised, blas: Pool) -> None:
+    blas.threads = 1
+    with advised.cores("fit") as cores:
+        assert cores == 1
+    assert blas.sets == 0
+
+
+def test_an_exception_passes_and_leaves_the_limits(advised: Advised, blas: Pool) -> None:
+    with pytest.raises(KeyError), advised.cores("fit"):
+        raise KeyError
+    assert blas.threads == 7
+
+
+def test_a_call_within_a_call_has_its_cores_at_most(blas: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    grants = use(monkeypatch, Found(blas))
+    outer = grants.enter(4, 8)
+    assert grants.available(8) == 4
+    inner = grants.enter(8, 8)
+    assert inner.cores == blas.threads == 4
+    grants.leave(inner)
+    narrow = grants.enter(2, 8)
+    assert blas.threads == 2
+    grants.leave(narrow)
+    assert blas.threads == 4
+    grants.leave(outer)
+    assert blas.threads == 7
+    assert outer.changed
+    assert not narrow.changed
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 20), st.integers(1, 16), st.booleans(), st.integers(0, 30))))
+def test_calls_that_overlap_never_exceed_their_cores_together(steps: list[tuple[bool, int, int, bool, int]]) -> None:
+    grants, blas = GRANTS, POOL
+    assert blas.threads == 7
+    running: list[Grant] = []
+    for ends, wish, cores_max, workers, which in steps:
+        if ends and running:
+            grant = running.pop(which % len(running))
+            elsewhere(lambda grant=grant: grants.leave(grant))
+        elif not ends:
+            running.append(elsewhere(lambda w=wish, c=cores_max, j=workers: grants.enter(min(w, c), c, workers=j)))
+        if not running:
+            assert blas.threads == 7
+            continue
+        held = sum(grant.cores for grant in running if grant.workers)
+        calls = sum(not grant.workers for grant in running)
+        fewest = min(grant.cores_max for grant in running)
+        # A call never waits: where there are more of them than cores, each has one; what workers hold is theirs until they end.
+        assert calls * blas.threads <= max(calls, fewest - held)
+        assert all(1 <= grant.cores <= min(grant.wish, grant.cores_max) for grant in running)
+        assert all(grant.changed or grant.workers or grant.cores == blas.threads for grant in running)
+    for grant in running:
+        elsewhere(lambda grant=grant: grants.leave(grant))
+    assert blas.threads == 7
+
+
+POOL = Pool("blas", 7)
+GRANTS = Grants()
+GRANTS.pools = Found(POOL)  # type: ignore[assignment]
+
+
+def test_workers_take_what_calls_leave(monkeypatch: pytest.MonkeyPatch, blas: Pool) -> None:
+    grants = use(monkeypatch, Found(blas))
+    call = elsewhere(lambda: grants.enter(4, 4))
+    workers = grants.enter(4, 4, workers=True)
+    assert workers.cores + blas.threads <= 4
+    assert blas.threads == 1
+    assert call.changed
+    assert call.others == workers.cores
+    grants.leave(workers)
+    assert blas.threads == 4
+    elsewhere(lambda: grants.leave(call))
+
+
+def test_tasks_of_one_loop_overlap_like_threads(monkeypatch: pytest.MonkeyPatch, blas: Pool, tmp_path: Path) -> None:
+    use(monkeypatch, Found(blas))
+    advised = Advised(path=tmp_path / "t.state", load=lambda: 0.0)
+    seen: list[int] = []
+
+    @advised("task", cores_max=1)
+    async def task() -> None:
+        seen.append(blas.threads)
+        await asyncio.sleep(0)
+
+    async def both() -> None:
+        await asyncio.gather(task(), task())
+
+    asyncio.run(both())
+    assert seen == [1, 1]
+    assert blas.threads == 7

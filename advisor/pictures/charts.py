@@ -45,12 +45,12 @@ CORES = "cores"  # the label of an axis that has whole numbers only
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Points (x, y) under one label, joined by a line unless `style` is ``points``; `band` is low and high around y."""
+    """Points (x, y) under one label, joined unless `style` is ``points``; a ``line`` has markers; `band`: (low, high) of y."""
 
     label: str
     x: Floats
     y: Floats
-    style: Literal["line", "points", "dashes"] = "line"
+    style: Literal["line", "curve", "points", "dashes"] = "line"
     colour: int = 0
     band: tuple[Floats, Floats] | None = None
 

@@ -80,13 +80,14 @@ def _curves(name: str, rows: Sequence[Row], predict: Callable[[str, Floats, Floa
     lines: list[Series] = []
     if p.min() == p.max():  # one core count: over the predictor instead
         grid = cast("Floats", np.linspace(x.min(), x.max(), CURVE_POINTS))
-        curve = Series("model", grid, predict(name, grid, np.full(CURVE_POINTS, p[0])))
+        curve = Series("model", grid, predict(name, grid, np.full(CURVE_POINTS, p[0])), "curve")
         lines = [Series("measured", x, t, style="points", colour=1), curve]
         return Panel(f"{name} on {p[0]:g} cores", "predictor", "elapsed time (s)", lines)
     grid = cast("Floats", np.geomspace(p.min(), p.max(), CURVE_POINTS))
     for number, size in enumerate(chosen.tolist()):
         here = (nearest == size) & (np.abs(x - size) <= 0.02 * size)
-        lines.append(Series(f"x = {size:g}", grid, predict(name, np.full(CURVE_POINTS, size), grid), colour=number))
+        curve = predict(name, np.full(CURVE_POINTS, size), grid)
+        lines.append(Series(f"x = {size:g}", grid, curve, "curve", number))
         lines.append(Series("", p[here], t[here], style="points", colour=number))
     ticks = np.unique(p).tolist()
     return Panel(

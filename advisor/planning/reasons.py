@@ -45,7 +45,7 @@ TEXTS: Mapping[str, str] = {
     "network_alone": "each network is planned as if it were alone: that they slow each other down is not in these figures",
     "networks_cost": "together they {what} {figure} per second, by the weights given",
     "networks_bound": "{key} bounds what the networks{of_all} reach together, in records/s: {rates}",
-    "extrapolates": "{key} is extrapolated by {far} in log2, from {runs} observations",
+    "extrapolates": "{key} is asked beyond what was seen by a factor of {far}, learned from {runs} observations",
 }  # fmt: skip
 # Sentences that share a code with another.
 CODES = {
@@ -64,7 +64,7 @@ def beyond(evidence: Mapping[str, Evidence]) -> Iterator[Reason]:
     """Give the components whose curves lie beyond what was seen."""
     for key, known in evidence.items():
         if known.extrapolates > 0:
-            yield reason("extrapolates", key, known.extrapolates, far=f"{known.extrapolates:.2g}",
+            yield reason("extrapolates", key, known.extrapolates, far=f"{2.0**known.extrapolates:.2g}",
                          runs=known.observations)  # fmt: skip
 
 

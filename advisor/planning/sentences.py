@@ -33,7 +33,11 @@ def sentences(allocation: Allocation) -> list[str]:
             f"{plural(point.used, 'core')}{turns}: {amount(point.throughput_per_s)} records/s, {amount(point.latency_s)} s."
         )
     for key, known in list(allocation.evidence.items())[:SHOWN]:
-        far = f", extrapolated by {known.extrapolates:.2g} in log2" if known.extrapolates > 0 else ""
+        far = (
+            f", asked beyond what was seen by a factor of {2.0**known.extrapolates:.2g}"
+            if known.extrapolates > 0
+            else ""
+        )
         found.append(f"{key} rests on {plural(known.observations, 'observation')}, model {known.model}{far}.")
     return found
 

@@ -192,7 +192,7 @@ def test_a_curve_beyond_what_was_seen_is_told_where_it_is_read() -> None:
     beyond = np.log2(answer.cores["a"] / 2)
     assert answer.evidence["a"].extrapolates == beyond > 0
     assert [some.value for some in answer.why if some.code == "extrapolates"] == [beyond]
-    assert any("a is extrapolated by" in text for text in sentences(answer))
+    assert any("a is asked beyond what was seen" in text for text in sentences(answer))
 
 
 @given(networks(), st.floats(0.005, 0.1))

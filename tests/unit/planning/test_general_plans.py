@@ -335,7 +335,7 @@ class TestTelling:
         told = sentences(answer)
         assert told[0].startswith("For the highest throughput, 7 cores: a ")
         assert all(sentence.endswith(".") for sentence in told)
-        assert any("b is extrapolated by 2 in log2" in sentence for sentence in told)
+        assert any("b is asked beyond what was seen by a factor of 4" in sentence for sentence in told)
         assert any("a rests on 120 observations, model joint degree 2" in sentence for sentence in told)
         assert all(any(reason.text in sentence for sentence in told) for reason in answer.why)
 

@@ -192,10 +192,9 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         return self.components.fold(columns)
 
     @alone
-    def fold_few(self, rows: Iterable[tuple[int, float, float, float]]) -> None:
-        """Learn rows (slot, predictor, cores, elapsed_s) of known components with one predictor, in their domains."""
-        for slot, x, p, t in rows:
-            self.components.fold_one(slot, (x, p), float(t), 1, ABSENT)
+    def fold_plain(self, columns: Columns) -> None:
+        """Learn rows that are known to be good, see `advisor.engine.plain`."""
+        self.components.fold_plain(columns)
 
     def flush(self) -> None:
         """Do nothing: rows are learned when they are observed. A client's `flush` waits; code may have either."""

@@ -159,6 +159,11 @@ class Components:
             receipt, done = receipt.then(more, done), done + n
         return receipt
 
+    def fold_plain(self, columns: Columns) -> None:
+        """Learn rows of components with one predictor, numbered by their slots, that are known to be good: as `fold` does."""
+        self._learn(columns, columns.index, None)
+        self.totals["rows_accepted"] += len(columns)
+
     def _fold_some(self, columns: Columns) -> tuple[Receipt, int]:
         """Fold a batch up to the first row that makes a component begin anew; return how many rows those are."""
         bad = bad_rows(columns)

@@ -30,7 +30,7 @@ from advisor.engine.following import COUNT_MASK, ORIGIN_BITS
 from advisor.engine.journal import Book, Entry, Journal, Limits, RowsEvent, decode
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.pages import base_pages, record_pages
-from advisor.engine.plain import FEW_ROWS, PLAIN_ROWS_MAX, PlainRows
+from advisor.engine.plain import PLAIN_ROWS_MAX, PlainRows
 from advisor.engine.profiles import ANONYMOUS, Profiles, refusals
 from advisor.engine.snapshot import Snapshot
 from advisor.engine.versions import Versions
@@ -175,16 +175,11 @@ class Engine:
         """Fold the plain rows that were taken. Cost O(rows)."""
         if not self.plain.rows:
             return
-        rows = self.plain.rows.copy()
         columns = self.plain.columns()
         try:
-            if len(rows) <= FEW_ROWS:
-                self.advisor.fold_few(rows)
-                if self._journal is not None:
-                    self._journal.note(columns, self.advisor.components)
-            else:
-                answer = self._happen(None, columns)
-                assert not answer["refused"]["count"], answer
+            self.advisor.fold_plain(columns)
+            if self._journal is not None:
+                self._journal.note(columns, self.advisor.components)
         except Exception as defect:  # of ours: they count as accepted, and so nothing may be acknowledged any more
             self._defect = defect
             self._beyond_journal()

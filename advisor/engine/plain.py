@@ -1,8 +1,8 @@
 """Plain rows on their short way: taken one by one, known to be good, and folded together.
 
 A row is plain where nothing about it can be refused: its component is known and has one predictor, and its three numbers lie
-in their domains. So it is answered when it is taken. A few are folded one by one, for a batch takes 300 microseconds whatever
-is in it; to fold a hundred together costs little more.
+in their domains. So it is answered when it is taken, and nothing of it is looked at again when it is folded: to fold a
+hundred together costs little more than one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from advisor.engine import widths
 from advisor.engine.components import SEPARATOR, Components
 
 PLAIN_ROWS_MAX = 1_024  # taken before they are folded; more would save nothing
-FEW_ROWS = 32  # folded one by one: where a batch of them takes as long
 _X, _P_LOW, _P_HIGH = limits.PREDICTOR_MAX, limits.CORES_MIN, limits.CORES_MAX
 _T_LOW, _T_HIGH = limits.ELAPSED_MIN_S, limits.ELAPSED_MAX_S
 _NUMBERS = frozenset((int, float))

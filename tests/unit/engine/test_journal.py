@@ -94,11 +94,7 @@ def test_rows_are_replayed_to_the_bit(rows: Callable[[int], Columns], kept: tupl
     assert restored.advisor.to_bytes() == engine.advisor.to_bytes()
 
 
-@pytest.mark.parametrize("few", [0, 9, 1_000])
-def test_plain_rows_leave_the_same_bytes_folded_one_by_one_or_together(
-    few: int, kept: tuple[Engine, Stored], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("advisor.engine.engine.FEW_ROWS", few)
+def test_plain_rows_leave_the_same_bytes_as_batches(kept: tuple[Engine, Stored]) -> None:
     engine, storage = kept
     twin = Engine(components_max=20)
     for each in (engine, twin):

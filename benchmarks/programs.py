@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from program_graphs import CASES, Case
 from unseen_graphs import UNSEEN
 
+from advisor.domain.runs import ProgramRun
 from advisor.kernels import can_compile
 from advisor.models.lasso import fitted, rows_into
-from advisor.models.program_model import FOLDS, VARIANTS, WORDS, ProgramModel, RunRow
+from advisor.models.program_model import FOLDS, VARIANTS, WORDS, ProgramModel
 from advisor.models.program_terms import INTERMEDIATE, TRANSFORMS, Point
 from advisor.simulation import stealing
 from advisor.simulation.program import Program
@@ -57,12 +58,10 @@ class Run:
     elapsed_s: float
     span_s: float
 
-    def row(self, case: Case) -> RunRow:
+    def row(self, case: Case) -> ProgramRun:
         """Return the run as the model takes it."""
-        return RunRow(
-            TRANSFORMS[case.transform](float(self.size)), float(self.workers), self.serial_work_s, self.work_s, self.delay_s,
-            self.no_work_s, self.creates, self.waits, self.elapsed_s, self.span_s,
-        )  # fmt: skip
+        given = {each.name: getattr(self, each.name) for each in fields(ProgramRun) if hasattr(self, each.name)}
+        return ProgramRun(**given | {"size": TRANSFORMS[case.transform](float(self.size))})
 
 
 def computed(name: str, case: Case, quick: bool) -> Iterator[Run]:

@@ -16,31 +16,26 @@ from numpy.typing import ArrayLike
 from advisor.domain import limits
 from advisor.domain.answers import CoreChoice, Prediction, Receipt, Suggestion
 from advisor.domain.names import checked_name
-from advisor.domain.networks import Network
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.rows import ColumnFields, Point, Travel, check_kinds, check_numbers, is_number, point_of, whole
 from advisor.domain.task_graphs import TaskGraph
 from advisor.domain.told import MeasureWord, Simulated, Status
 from advisor.engine import state_bytes, widths
-from advisor.engine.alone import alone
+from advisor.engine.alone import alone, verb
 from advisor.engine.asking import Asking
 from advisor.engine.checks import checked_cores, checked_level
+from advisor.engine.choice import take_or_wait
 from advisor.engine.components import TIME, Components
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.following import Bundles
-from advisor.engine.kept import Kept
 from advisor.engine.learners import ABSENT, MODEL_MEMORY_BYTES, Solved
-from advisor.engine.network_face import NETWORKS_KEPT, NetworkFace
-from advisor.engine.one_row import columns_of_row
+from advisor.engine.networks import Networks
 from advisor.engine.programs import Programs
 from advisor.engine.report import component_status, fate
-from advisor.engine.run_face import RunFace
-from advisor.engine.solved import SolvedModels
+from advisor.engine.rows import columns_of_row
 from advisor.engine.suggestion import suggest
-from advisor.engine.task_face import BEYOND, TaskFace
 from advisor.engine.task_times import TaskTimes, predicting
 from advisor.engine.task_types import TaskTypeModels, is_model
-from advisor.engine.waiting import take_or_wait
 from advisor.errors import InvalidValue, StateDamaged, TooLarge
 from advisor.models.contention import Contention
 from advisor.models.layout import AT
@@ -50,7 +45,7 @@ DIMENSIONS = AT["dimensions"].start
 PARTS = ("flows", "programs", "totals")  # of a state, beside what is of one component
 
 
-class Advisor(NetworkFace, RunFace, TaskFace):
+class Advisor:
     """Learns in constant space how long each component takes, and answers how many cores to give to what.
 
     Parameters
@@ -83,9 +78,6 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         self.turn: list[None] = [None]  # of `alone`
         self._adopt(Components(components_max, model_memory_bytes))
         self.programs = Programs()
-        self.task_types = TaskTypeModels()
-        self._networks = Kept[Network](NETWORKS_KEPT)
-        self._questions = Kept[Any](NETWORKS_KEPT)
 
     def __repr__(self) -> str:
         known, rows = len(self.components.components), self.components.totals["rows_accepted"]
@@ -93,15 +85,15 @@ class Advisor(NetworkFace, RunFace, TaskFace):
 
     def _adopt(self, components: Components) -> None:
         self.components = components
-        self._solved = SolvedModels(components)
-        self._asking = Asking(components, self._solved)
+        self._asking = Asking(components)
         self.bundles = Bundles(components, self._asking)
-        self._tables = CurveTables(components, self._solved, self._asking)
+        self._tables = CurveTables(components, self._asking)
+        self.networks = Networks(components, self.bundles, self._tables)
+        self.task_types = TaskTypeModels(components)
 
     def _drop(self, slot: int | None = None) -> None:
         """Forget what was solved: a component, or all, changed otherwise than by new rows."""
-        self._solved.drop()
-        self.components.learners.drop()
+        self._asking.drop()
         self.bundles.touch(slot)
         self._tables.drop()
 
@@ -210,7 +202,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         slot = self.components.forget(component, keep)
         self.task_types.forget(component, keep)
         self._drop(slot)
-        return {"component": component, "keep": keep, "rows": int(self.components.table.integers("rows")[slot])}
+        return {"component": component, "keep": keep, "rows": int(self.components.table.count("rows")[slot])}
 
     @alone
     def pin(self, component: str, model: str | None) -> dict[str, Any]:
@@ -272,9 +264,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         self.programs.check_merge(other.programs)
         self.components.merge(other.components)
         self.programs.merge(other.programs)
-        beyond = self.task_types.merge(other.task_types)
-        if beyond:
-            self.components.totals[BEYOND] += beyond
+        self.task_types.merge(other.task_types)
         self._drop()
 
     # -- questions --------------------------------------------------------------------------------------------------------
@@ -330,8 +320,8 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         if active_cores is not None or (model is not None and is_model(model)):
             if not isinstance(component, str):
                 raise InvalidValue("component", component, "one task type", "ask for each")
-            predictor = 1.0 if predictor is None else predictor
-            return self._predict_instances(component, predictor, cores, level, model, machine, measure, active_cores)
+            x = 1.0 if predictor is None else predictor
+            return self.task_types.predict(component, x, cores, level, model, machine, measure, active_cores)
         if machine is not None:
             machine = checked_name("machine", machine)
         asked = predictor, cores, level, model, machine, measure, prior
@@ -487,7 +477,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
             "programs": self.programs.status(),
             "task_types": self.task_types.status(),
             "offset": offset,
-            "components": component_status(self.components, slots, self._solved, self._asking),
+            "components": component_status(self.components, slots, self._asking),
         })  # fmt: skip
 
     def contention(self, component: str) -> Contention:
@@ -509,7 +499,9 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         ------
         UnknownComponent, NotEnoughData, InvalidValue
         """
-        return self._solved.of(component, form)
+        slot = self.components.slot(component)
+        self._asking.require_rows([slot])
+        return self._asking.model(slot, form)
 
     def learner(self, component: str) -> Solved | None:
         """Return the solved learner of a component, for who wants to look inside; None where it has none.
@@ -530,7 +522,25 @@ class Advisor(NetworkFace, RunFace, TaskFace):
 
     def models(self, components: Sequence[str]) -> list[Model]:
         """Return the solved models of several components; the errors of `model`."""
-        return [self._solved.of(component) for component in components]
+        return [self.model(component) for component in components]
+
+    # -- networks, whole programs (paper 3), instances of task types (paper 2) ----------------------------------------------
+
+    network = verb("networks", Networks.network)
+    tables_of = verb("networks", Networks.tables_of)
+    tables_missing = verb("networks", Networks.tables_missing)
+    allocate = alone(verb("networks", Networks.allocate))
+    allocate_together = alone(verb("networks", Networks.allocate_together))
+    define_network = alone(verb("networks", Networks.define_network))
+    flow = alone(verb("networks", Networks.flow))
+    curves = alone(verb("networks", Networks.curves))
+    demands = alone(verb("networks", Networks.demands))
+    bundle = alone(verb("networks", Networks.bundle))
+    observe_run = alone(verb("programs", Programs.observe_run))
+    predict_run = alone(verb("programs", Programs.predict_run))
+    forget_program = alone(verb("programs", Programs.forget_program))
+    observe_instances = alone(verb("task_types", TaskTypeModels.observe_instances))
+    task_type = alone(verb("task_types", TaskTypeModels.task_type))
 
     # -- state ------------------------------------------------------------------------------------------------------------
 
@@ -544,7 +554,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         flows = self.components.flows
         return state_bytes.Parts(
             self.components.totals if "totals" in parts else {}, flows.documents() if "flows" in parts else {},
-            self.programs.records() if "programs" in parts else (), self.task_types.records(names),
+            self.programs.paged.records() if "programs" in parts else (), self.task_types.paged.records(names),
         )  # fmt: skip
 
     @alone
@@ -577,7 +587,7 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         self.components.drop([name for name in other.task_types.numbers if name in here and name not in theirs])
         for name in (*theirs, *other.task_types.numbers):
             self.task_types.forget(name, 0.0)
-        self.components.put(other.components)
+        self.components.merge(other.components, replacing=True)
         self.components.flows.merge(other.components.flows)
         self.programs.merge(other.programs)
         self.task_types.merge(other.task_types)
@@ -620,9 +630,9 @@ class Advisor(NetworkFace, RunFace, TaskFace):
         restored._adopt(components)
         try:
             for record in parts.programs:
-                restored.programs.put_record(record)
+                restored.programs.paged.put_record(record)
             for record in parts.task_types:
-                restored.task_types.put_record(record)
+                restored.task_types.paged.put_record(record)
         except (ValueError, IndexError) as error:
             raise StateDamaged(f"the state does not read: {error}", hint="restore a backup") from error
         return restored

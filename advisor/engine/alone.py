@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from advisor.errors import ConcurrentUse
 
@@ -17,8 +17,8 @@ def alone(method: Callable[Concatenate[Self, P], Answer]) -> Callable[Concatenat
     """Return a method that holds its object's `turn` while it runs: a list of one item, taken out in one atomic step.
 
     Kernels run without the interpreter's lock, so that two calls at once would mix their sums. No lock is waited for: who
-    shares an advisor between threads puts one around each call. Raises ConcurrentUse where the turn is taken. Cost: some
-    tenths of a microsecond a call.
+    shares an advisor between threads puts one around each call; else it raises ConcurrentUse. Cost: some tenths of a
+    microsecond a call.
     """
 
     @wraps(method)
@@ -37,3 +37,13 @@ def alone(method: Callable[Concatenate[Self, P], Answer]) -> Callable[Concatenat
             turn.append(None)
 
     return guarded
+
+
+def verb(part: str, method: Callable[Concatenate[Any, P], Answer]) -> Callable[Concatenate[Any, P], Answer]:
+    """Return the method of an object that answers by `method` of its attribute `part`."""
+
+    @wraps(method)
+    def asked(this: Any, /, *args: P.args, **given: P.kwargs) -> Answer:
+        return method(getattr(this, part), *args, **given)
+
+    return asked

@@ -18,19 +18,19 @@ from advisor.engine.checks import check_together, checked
 from advisor.engine.choice import choose, counts_to
 from advisor.engine.components import MEASURE_SCALES, TIME, Components, ModelEvent
 from advisor.engine.exploring import explored
+from advisor.engine.kept import Kept
 from advisor.engine.learners import ANY_MACHINE, OTHER_MACHINE, Learners, Solved
 from advisor.engine.load import over_load
 from advisor.engine.prior import prior_of
-from advisor.engine.solved import SolvedModels
-from advisor.errors import InvalidValue, TooLarge, not_one_of
-from advisor.models import prediction, process, shapes
+from advisor.errors import InvalidValue, NotEnoughData, TooLarge, not_one_of
+from advisor.models import prediction, shapes
 from advisor.models.cells import PITCHES
 from advisor.models.fold import KERNELS
-from advisor.models.forms import FORM_OF, TWO_STEP, TWO_STEPS
-from advisor.models.learner_layout import CELLS, ZERO
+from advisor.models.forms import FORM_OF, NAMES, TWO_STEP, TWO_STEPS
 from advisor.models.load_table import points_of
 from advisor.models.prediction import Model
 
+MODELS_KEPT = 4_096  # of the exact sums, about 3 KB each
 LEARNER = "learner"
 ALIASES = ("mixture", "smooth")  # earlier names of what the learner answers
 # What `pin` can hold a component to. The state keeps places in this list: new names are appended, none is removed.
@@ -53,15 +53,10 @@ class Load:
 def load_of(components: Components, slot: int, found: object) -> Load:
     """Return the observed load: of the sketch, or where predictors have several values, of the cells of `found`."""
     if isinstance(found, Solved) and components.dimensions(slot) > 1:
-        frame, points, _, _ = found.solution
-        d, count = int(frame[process.AXES]) - 1, int(frame[process.CELLS_USED])
-        weights = found.table.floats("runs")[found.place][:count]
-        # Cells of x = 0 stand below the least positive one.
-        centres = found.table.floats("centre")[found.place].reshape(-1, CELLS)[:d, :count]
-        where = np.where(centres <= ZERO, 0.0, np.exp(points[:d, :count]))
-        places, inverse = np.unique(where.T, axis=0, return_inverse=True)
-        share = np.bincount(inverse.reshape(-1), weights, len(places))
-        return Load(places, share / float(share.sum()), _inside(found, d))
+        cells = found.table.cells(found.place)
+        places, inverse = np.unique(cells.predictors, axis=0, return_inverse=True)
+        share = np.bincount(inverse.reshape(-1), cells.runs, len(places))
+        return Load(places, share / float(share.sum()), _inside(found, places.shape[1]))
     x, share = points_of(components.table, slot)
     return Load(x[:, None], share)
 
@@ -76,10 +71,45 @@ def _inside(found: Solved, dimensions: int) -> Floats:
 class Asking:
     """Answers about single components."""
 
-    def __init__(self, components: Components, solved: SolvedModels) -> None:
+    def __init__(self, components: Components) -> None:
         self._components = components
-        self._solved = solved
+        self._models = Kept[Model](MODELS_KEPT)  # by slot and form (None: the form that the evidence supports)
         self.learners: Learners = components.learners
+
+    def drop(self) -> None:
+        """Forget what was solved: components changed otherwise than by new rows."""
+        self._models.drop()
+        self.learners.drop()
+
+    def model(self, slot: int, form: str | None = None) -> Model:
+        """Return the model of the exact sums of a slot that has learned something; solved again only when rows came since.
+
+        Raises InvalidValue where the form is none.
+        """
+        if form is not None and form not in NAMES:
+            raise not_one_of("model", form, NAMES)
+        table = self._components.table
+        rows = int(table.count("rows")[slot])
+        found = self._models.get((slot, form), rows)
+        return (
+            self._models.put((slot, form), prediction.model_of(table.records[slot], form), rows)
+            if found is None
+            else found
+        )
+
+    def learned(self, slot: int) -> bool:
+        """Return True when the component's sums stand for some rows."""
+        return bool(self._components.table.evidence(slot) > 0)
+
+    def require_rows(self, slots: Sequence[int]) -> None:
+        """Raise NotEnoughData for the first of the slots that has learned nothing."""
+        for slot in slots:
+            if not self.learned(slot):
+                name = self._components.names[slot]
+                raise NotEnoughData(
+                    f"component {name!r} has no learned run", field="component", value=name,
+                    hint="failed and running rows are counted only; observe a finished run",
+                )  # fmt: skip
 
     def solved(self, slot: int) -> Solved | None:
         """Return a component's learner, ready to be asked; None where it has none."""
@@ -99,15 +129,15 @@ class Asking:
         if form is None or form in LEARNED or form in shapes.SHAPES:
             if solved is not None:
                 return solved if form is None or form in LEARNED else shaped.fitted(solved, form)
-            if form is not None and form != self.pinned(slot) and self._solved.learned(slot):
+            if form is not None and form != self.pinned(slot) and self.learned(slot):
                 name = self._components.names[slot]
                 raise InvalidValue(
                     "model", form, f"a form of the exact sums: {name!r} has no learner", "raise model_memory"
                 )
             form = None
         if asked:
-            self._solved.require_rows([slot])
-        return self._solved.at(slot, form) if self._solved.learned(slot) else None
+            self.require_rows([slot])
+        return self.model(slot, form) if self.learned(slot) else None
 
     def pinned(self, slot: int) -> str | None:
         """Return the form that a component is pinned to, or None."""
@@ -129,7 +159,7 @@ class Asking:
         table.count("pin")[place] = 0 if form is None else 1 + PINS.index(form)
         table.changed[place] = True
         self._components.totals["pins"] += 1
-        rows = int(self._components.table.integers("rows")[slot])
+        rows = int(self._components.table.count("rows")[slot])
         self._components.events.append(ModelEvent("pin", component, rows, f"asked for {form or 'the evidence'}"))
 
     def predict(
@@ -258,24 +288,11 @@ class Asking:
             shape = np.broadcast_shapes(vectors.shape[:-1], np.shape(p))
             points = np.broadcast_to(vectors, (*shape, dimensions)).reshape(-1, dimensions)
             flat = np.broadcast_to(p, shape).reshape(-1)
-            columns = self.answers(found, points, flat, level, place)
+            columns = found.answers(points, flat, level, place)
             value, low, high, outside = (column.reshape(shape) for column in columns)
         if machine is not None and place == OTHER_MACHINE:
             notes = (*notes, f"machine {machine!r} was not seen: its factor is open")
         return Prediction(value, low, high, LEARNER, notes, found.runs, outside)
-
-    def answers(
-        self, found: Solved, predictors: Floats, cores: Floats, level: float, machine: int
-    ) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return (elapsed, low, high, octaves outside), each (n,), at predictors (n, d) and cores (n,)."""
-        room, table, out = found.room, found.table, np.empty((len(cores), 4))
-        KERNELS.answer_points(
-            table.words, found.place, table.axes, np.array(predictors, np.float64, order="C"),
-            np.array(cores, np.float64), machine, *found.reach_at(level), found.longest,
-            found.solution, room.scratch, room.point, out,
-        )  # fmt: skip
-        value, low, high, outside = out.T
-        return value, low, high, outside
 
     def runs(self, slot: int) -> int:
         """Return the exact number of learned runs."""
@@ -309,7 +326,7 @@ class Asking:
         if x is None:
             given = load_of(self._components, slot, found)
             x = given.share @ given.predictors
-        return explored(self.learners, found, chosen, counts, answer, x, tolerance, level, left_s)
+        return explored(found, chosen, counts, answer, x, tolerance, level, left_s)
 
 
 def _each(field: str, given: Any, n: int) -> Sequence[Any]:

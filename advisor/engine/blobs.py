@@ -2,93 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Container
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.engine.snapshot import PAGE_SLOTS, TablePages
+from advisor.domain.names import normalised_name
+from advisor.engine.snapshot import PAGE_SLOTS, TablePages, flagged
 from advisor.errors import AdvisorError, StateDamaged, StateTooNew
 
 Slots = NDArray[np.uint64]
+K = TypeVar("K", bound=Any)
+V = TypeVar("V")
 
 WORDS: Final = 64  # of a slot: 512 bytes; a changed number rewrites no more than that
-GONE: Final = (
-    2**64 - 1
-)  # first word of what was forgotten; versions that do not know it take it for damage, and leave it out
+NAME_BYTES: Final = 208  # of a record that begins with a name: its length, at most 200 bytes of it, and room
+# GONE: first word of what was forgotten; versions that do not know it take it for damage, and leave it out
+GONE: Final = 2**64 - 1
 NO_SLOTS: Final[Slots] = np.zeros((0, WORDS), np.uint64)
 
 
-def slots_of(data: bytes) -> Slots:
-    """Return bytes as slots (n, WORDS), filled up with zeros."""
-    data += b"\0" * (-len(data) % (8 * WORDS))
-    return np.frombuffer(data, "<u8").astype(np.uint64, copy=False).reshape(-1, WORDS)
+def named(name: str, words: NDArray[np.float64], last: int = 0) -> bytes:
+    """Return the record of something with a name, which may say `last` in the byte before its words."""
+    text = name.encode()
+    head = bytes([len(text)]) + text
+    return head + b"\0" * (NAME_BYTES - 1 - len(head)) + bytes([last]) + words.astype("<f8", copy=False).tobytes()
 
 
-def slots_in(pages: TablePages) -> Slots:
-    """Return the slots (n, WORDS) of the pages of a whole table."""
-    return np.ascontiguousarray(pages.words.transpose(0, 2, 1)).reshape(-1, WORDS)
+def name_and_words(data: bytes, words: int) -> tuple[str, NDArray[np.float64]]:
+    """Return what `named` was given; raises ValueError where it is no such record."""
+    name = data[1 : 1 + data[0]].decode()
+    if normalised_name(name) != name or len(data) < NAME_BYTES + 8 * words:
+        raise ValueError("no record of something with a name")
+    return name, np.frombuffer(data, "<f8", words, NAME_BYTES).astype(np.float64)
 
 
-def bytes_in(slots: Slots) -> bytes:
-    """Return what `slots_of` was given, with the zeros behind it."""
-    return slots.astype("<u8", copy=False).tobytes()
-
-
-class Paged:
-    """Numbered things of one kind, each kept in the pages of a table of its own, ``KIND-N``: which ones changed, and are gone.
+class Paged(Generic[K, V]):
+    """Things of one kind by key, each kept in the pages of a table of its own, ``KIND-N``: which ones changed, and are gone.
 
     Parameters
     ----------
     kind, layout : str
         Of the tables; pages of another layout are refused.
-    take : callable
-        Takes a thing back from its bytes, under its number; ValueError, KeyError and IndexError where they do not read.
+    record : callable
+        Returns the bytes of a key's thing.
+    read : callable
+        Returns a key and its thing of their bytes; ValueError, KeyError and IndexError where they do not read.
+    keep : callable
+        Keeps a thing by its key, which has its number.
+
+    Attributes
+    ----------
+    numbers : dict of key to int
+        Of their tables.
+    touched : dict
+        Keys of those that changed, or went, since somebody took note.
     """
 
-    def __init__(self, kind: str, layout: str, take: Callable[[bytes, int], None]) -> None:
+    def __init__(
+        self, kind: str, layout: str, record: Callable[[K], bytes], read: Callable[[bytes], tuple[K, V]],
+        keep: Callable[[K, V], None],
+    ) -> None:  # fmt: skip
         self._kind = kind
         self._layout = layout
-        self._take = take
+        self._record = record
+        self._read = read
+        self._keep = keep
+        self.numbers: dict[K, int] = {}
+        self.touched: dict[K, None] = {}
         self._taken: dict[int, Slots] = {}  # of each number in use, as the last snapshot had it
         self._changed: set[int] = set()
         self._gone: dict[int, int] = {}  # numbers of what was forgotten, to be written over, and their slots
 
-    def new(self) -> int:
-        """Return the least number that is free, for something new."""
-        number = next(number for number in range(len(self._taken) + 1) if number not in self._taken)
-        self._gone.pop(number, None)
-        self._taken[number] = NO_SLOTS
+    def touch(self, key: K) -> int:
+        """Count a thing as changed, a new one under the least number that is free; return its number."""
+        number = self.numbers.get(key)
+        if number is None:
+            number = next(number for number in range(len(self._taken) + 1) if number not in self._taken)
+            self.numbers[key] = number
+            self._gone.pop(number, None)
+            self._taken[number] = NO_SLOTS
         self._changed.add(number)
+        self.touched[key] = None
         return number
 
-    def touch(self, number: int) -> None:
-        """Count a thing as changed."""
-        self._changed.add(number)
-
-    def drop(self, number: int) -> None:
+    def drop(self, key: K) -> None:
         """Forget a thing; the next pages write over what was stored of it."""
+        number = self.numbers.pop(key)
         self._gone[number] = len(self._taken.pop(number))
         self._changed.discard(number)
+        self.touched[key] = None
 
-    def pages(self, data_of: Callable[[int], bytes]) -> list[TablePages]:
-        """Return the changed pages of changed things, by their bytes, and count them as taken."""
-        found: list[TablePages] = []
+    def records(self, keys: Container[K] | None = None) -> list[bytes]:
+        """Return the bytes of each thing, or of those named, in the order of their keys: equal states give equal bytes."""
+        return [self._record(key) for key in sorted(self.numbers) if keys is None or key in keys]
+
+    def put_record(self, data: bytes) -> None:
+        """Take a thing from its bytes, in the place of what its key had; raises ValueError where they do not read."""
+        key, thing = self._read(data)
+        self.touch(key)
+        self._keep(key, thing)
+
+    def pages(self) -> list[TablePages]:
+        """Return the changed pages of changed things, and count them as taken."""
+        found: list[TablePages | None] = []
+        key_of = {number: key for key, number in self.numbers.items()}
         for number in sorted(self._changed):
-            slots = slots_of(data_of(number))
-            pages = changed_pages(f"{self._kind}-{number}", self._layout, self._taken[number], slots)
-            found += [pages] if pages is not None else []
+            data = self._record(key_of[number])
+            data += b"\0" * (-len(data) % (8 * WORDS))
+            slots = np.frombuffer(data, "<u8").astype(np.uint64, copy=False).reshape(-1, WORDS)
+            found.append(changed_pages(f"{self._kind}-{number}", self._layout, self._taken[number], slots))
             self._taken[number] = slots
-        self._changed.clear()
         for number, slots in self._gone.items():
             empty = np.zeros((max(slots, 1), WORDS), np.uint64)
             empty[0, 0] = GONE
-            pages = changed_pages(f"{self._kind}-{number}", self._layout, NO_SLOTS, empty)
-            assert pages is not None, "all slots differ from none"
-            found.append(pages)
+            found.append(changed_pages(f"{self._kind}-{number}", self._layout, NO_SLOTS, empty))
+        self._changed.clear()
         self._gone.clear()
-        return found
+        return [pages for pages in found if pages is not None]
 
     def mark(self, pages: TablePages) -> None:
         """Count pages as not taken."""
@@ -105,16 +137,16 @@ class Paged:
         return name == self._kind and number.isdecimal()
 
     def put(self, pages: TablePages) -> None:
-        """Take a thing back from the pages of its whole table, by `take`; one that is damaged is left out.
+        """Take a thing back from the pages of its whole table; one that is damaged is left out.
 
-        Raises StateTooNew when a later version wrote it; StateDamaged when no slot is missing, and it says what nothing leads
-        to.
+        Raises StateTooNew, and StateDamaged where no slot is missing, and it says what nothing leads to.
         """
-        number, slots = self._number_of(pages), slots_in(pages)
+        number = self._number_of(pages)
+        slots = np.ascontiguousarray(pages.words.transpose(0, 2, 1)).reshape(-1, WORDS)
         if not len(slots) or int(slots[0, 0]) == GONE:
             return
         try:
-            self._take(bytes_in(slots), number)
+            key, thing = self._read(slots.astype("<u8", copy=False).tobytes())
         except StateTooNew:
             raise
         except StateDamaged:
@@ -123,8 +155,8 @@ class Paged:
             return
         except (AdvisorError, ValueError, KeyError, IndexError):
             return  # the store has named what is damaged; it begins anew
-        self._taken[number] = slots
-        self._changed.discard(number)
+        self.numbers[key], self._taken[number], self.touched[key] = number, slots, None
+        self._keep(key, thing)
 
     def _number_of(self, pages: TablePages) -> int:
         if pages.layout != self._layout or not self.owns(pages):
@@ -137,7 +169,7 @@ class Paged:
 
 def _missing(pages: TablePages) -> bool:
     """Return whether a table's pages lack a slot before their last."""
-    held = np.unpackbits(pages.changed.astype("<u8").view(np.uint8), bitorder="little")
+    held = pages.held.reshape(-1)
     return int(pages.pages[-1]) >= len(pages.pages) or not held[: held.nonzero()[0][-1] + 1].all()
 
 
@@ -146,15 +178,11 @@ def changed_pages(table: str, layout: str, before: Slots, slots: Slots) -> Table
     before = before[: len(slots)]
     changed = np.ones(len(slots), np.bool_)
     changed[: len(before)] = (slots[: len(before)] != before).any(axis=1)
-    if not changed.any():
+    found = flagged(changed)
+    if found is None:
         return None
-    padded = -(-len(slots) // PAGE_SLOTS) * PAGE_SLOTS
-    flags = np.zeros(padded, np.bool_)
-    flags[: len(slots)] = changed
-    flags = flags.reshape(-1, PAGE_SLOTS)
-    blocks = np.zeros((padded, WORDS), np.uint64)
+    blocks = np.zeros((-(-len(slots) // PAGE_SLOTS) * PAGE_SLOTS, WORDS), np.uint64)
     blocks[: len(slots)] = slots
-    numbers = np.flatnonzero(flags.any(axis=1))
-    bits = np.packbits(flags[numbers], axis=1, bitorder="little").view("<u8").reshape(-1).astype(np.uint64)
+    numbers, bits = found
     words = np.ascontiguousarray(blocks.reshape(-1, PAGE_SLOTS, WORDS)[numbers].transpose(0, 2, 1))
     return TablePages(table, layout, numbers, words, bits)

@@ -155,7 +155,7 @@ def record_of(
         x_range = [float(2.0**value) for value in logs]
 
         def evaluate(x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
-            return asking.answers(found, x[:, None], p, level, ANY_MACHINE)[:3]
+            return found.answers(x[:, None], p, level, ANY_MACHINE)[:3]
 
     else:
         x_range, p_range = list(found.x_range), list(found.p_range)

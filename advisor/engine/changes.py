@@ -10,41 +10,28 @@ import json
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from advisor.engine.exactly_once import Producer
 from advisor.errors import StateDamaged, StateTooNew
 
 FORMAT: Final = 1
 NAMES_A_FRAME: Final = 256  # about a megabyte: what is done again after a cut
+NAMED: Final = ("components", "networks", "programs", "task_types")  # kinds whose keys are names
+NUMBERED: Final = ("producers", "profiles")  # (name, incarnation)
+Gone = Mapping[str, Sequence[Any]]
 _HEAD: Final = struct.Struct("<II")
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What changes begin with."""
-
-    whole: bool  # they are the whole state: whatever else the reader has is no more
-    # components, networks, programs, task_types: names of those that are no more
-    components: Sequence[str] = ()
-    networks: Sequence[str] = ()
-    programs: Sequence[str] = ()
-    task_types: Sequence[str] = ()
-    # producers, profiles: sequences of (name, incarnation): those that are no more
-    producers: Sequence[Producer] = ()
-    profiles: Sequence[Producer] = field(default=())
-
-    def encode(self) -> bytes:
-        """Return its bytes."""
-        told: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
-        for kind in ("producers", "profiles"):
-            told[kind] = [[name, own.hex()] for name, own in told[kind]]
-        return json.dumps({"format": FORMAT} | told, ensure_ascii=False).encode()
+def head(whole: bool, gone: Gone) -> bytes:
+    """Return what changes begin with: `whole`, nothing else of the reader's stays; and by kind the keys of what is gone."""
+    told: dict[str, Any] = {"format": FORMAT, "whole": whole}
+    told |= {kind: list(gone.get(kind, ())) for kind in NAMED}
+    told |= {kind: [[name, own.hex()] for name, own in gone.get(kind, ())] for kind in NUMBERED}
+    return json.dumps(told, ensure_ascii=False).encode()
 
 
-def head_of(data: bytes) -> Head:
-    """Return the head of changes; raises StateTooNew, StateDamaged."""
+def head_of(data: bytes) -> tuple[bool, Gone]:
+    """Return what `head` was given; raises StateTooNew, StateDamaged."""
     told = _told(data)
     if told.get("format", FORMAT) > FORMAT:
         raise StateTooNew(
@@ -52,12 +39,9 @@ def head_of(data: bytes) -> Head:
             field="format", value=told["format"], bound=FORMAT, hint="use the version that wrote them",
         )  # fmt: skip
     try:
-        given: dict[str, Any] = {
-            kind: _names(told[kind]) for kind in ("components", "networks", "programs", "task_types")
-        }
-        for kind in ("producers", "profiles"):
-            given[kind] = [(str(name), bytes.fromhex(own)) for name, own in told[kind]]
-        return Head(told["whole"] is True, **given)
+        gone: dict[str, list[Any]] = {kind: _names(told[kind]) for kind in NAMED}
+        gone |= {kind: [(str(name), bytes.fromhex(own)) for name, own in told[kind]] for kind in NUMBERED}
+        return told["whole"] is True, gone
     except (KeyError, TypeError, ValueError) as error:
         raise StateDamaged(f"the head of changes lacks {error}: nobody writes such") from error
 

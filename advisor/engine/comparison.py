@@ -10,10 +10,8 @@ import numpy as np
 from advisor.domain.vectors import Floats
 from advisor.engine.advisor import Advisor
 from advisor.engine.checks import checked_level
-from advisor.engine.learners import ANY_MACHINE, Solved
-from advisor.models import counts, process
-from advisor.models.fold import KERNELS
-from advisor.models.learner_layout import CELLS, LANES, ZERO
+from advisor.engine.learners import Solved
+from advisor.models.learner_layout import ZERO
 from advisor.models.student import quantile
 
 FREEDOM_MOST = 1_000.0  # of a t quantile: beyond it is the normal one
@@ -56,51 +54,36 @@ def compare(first: Advisor, second: Advisor, level: float = 0.99) -> list[Differ
 
 
 def _difference(first: Advisor, second: Advisor, name: str, level: float) -> Difference:
-    sides: list[tuple[Advisor, Solved]] = []
+    sides: list[Solved] = []
     for advisor in (first, second):
         slot = advisor.components.slot_of.get(name)
-        if slot is None or not counts.evidence(advisor.components.table, slot) > 0:
+        if slot is None or not advisor.components.table.evidence(slot) > 0:
             return Difference(name, None, None, None, False, 0, NOT_BOTH)
         solved = advisor.learner(name)
         if solved is None:
             return Difference(name, None, None, None, False, 0, NO_CELLS)
-        sides.append((advisor, solved))
-    (z_one, runs_one), (z_two, runs_two) = (_cells(solved) for _, solved in sides)
-    if z_one.shape[1] != z_two.shape[1]:
+        sides.append(solved)
+    one, two = (solved.table.cells(solved.place) for solved in sides)
+    if one.z.shape[1] != two.z.shape[1]:
         return Difference(name, None, None, None, False, 0, "another number of predictors")
-    low, high = np.maximum(z_one.min(0), z_two.min(0)), np.minimum(z_one.max(0), z_two.max(0))
-    z, weight = np.concatenate([z_one, z_two]), np.concatenate([runs_one, runs_two])
+    low, high = np.maximum(one.z.min(0), two.z.min(0)), np.minimum(one.z.max(0), two.z.max(0))
+    z, weight = np.concatenate([one.z, two.z]), np.concatenate([one.runs, two.runs])
     shared = ((z >= low - 1e-9) & (z <= high + 1e-9)).all(axis=1)
     note = "" if shared.any() else FAR_APART
     if shared.any():
         z, weight = z[shared], weight[shared]
     weight = weight / weight.sum()
-    means = [_average(advisor, solved, z, weight) for advisor, solved in sides]
+    means = [_average(solved, z, weight) for solved in sides]
     change = means[1][0] - means[0][0]
     spread = sqrt(means[0][1] + means[1][1])
-    freedom = min(FREEDOM_MOST, float(min(runs_one.sum(), runs_two.sum())))
+    freedom = min(FREEDOM_MOST, float(min(one.runs.sum(), two.runs.sum())))
     reach = quantile(level, max(freedom, 1.0)) * spread
     return Difference(
         name, exp(change), exp(change - reach), exp(change + reach), abs(change) > reach and not note, len(z), note
     )
 
 
-def _cells(solved: Solved) -> tuple[Floats, Floats]:
-    """Return where cells stand (k, axes), with ZERO for a predictor of 0, and their runs (k,)."""
-    frame = solved.solution[0]
-    axes, count = int(frame[process.AXES]), int(frame[process.CELLS_USED])
-    centres = solved.table.floats("centre")[solved.place].reshape(-1, CELLS)[:axes, :count]
-    return np.ascontiguousarray(centres.T), solved.table.floats("runs")[solved.place][:count].copy()
-
-
-def _average(advisor: Advisor, solved: Solved, z: Floats, weight: Floats) -> tuple[float, float]:
+def _average(solved: Solved, z: Floats, weight: Floats) -> tuple[float, float]:
     """Return mean and variance of the curve's weighted average over points (n, axes)."""
-    table, room = solved.table, solved.room
-    predictors = np.ascontiguousarray(np.where(z[:, :-1] <= ZERO, 0.0, np.exp(z[:, :-1])))
-    cores = np.exp(z[:, -1])
-    mean, cross = np.empty((len(z), 2)), np.empty((len(z), len(z)))
-    where = (table.words, solved.place, table.axes, predictors, cores)
-    KERNELS.predict_points(*where, ANY_MACHINE, False, solved.solution, room.scratch, room.point, mean)
-    white = np.empty((2 * len(z), CELLS, LANES))
-    KERNELS.cross_covariance(*where, predictors, cores, solved.solution, room.scratch, room.point, white, cross)
-    return float(weight @ mean[:, 0]), float(weight @ cross @ weight)
+    points = np.where(z[:, :-1] <= ZERO, 0.0, np.exp(z[:, :-1])), np.exp(z[:, -1])
+    return float(weight @ solved.curve(*points)[:, 0]), float(weight @ solved.covariance(points, points) @ weight)

@@ -31,7 +31,7 @@ from advisor.engine.learners import ABSENT, MODEL_MEMORY_BYTES, Learners, machin
 from advisor.engine.records_by_slot import RecordsBySlot
 from advisor.engine.rows import Rows, ended_well, first_rows, widths_of
 from advisor.errors import InvalidValue, NotEnoughData, TooLarge, UnknownComponent
-from advisor.models import contention, counts
+from advisor.models import contention
 from advisor.models.contention import Contention
 from advisor.models.fold import KERNELS
 from advisor.models.layout import empty_record
@@ -111,7 +111,7 @@ class Components:
 
     def dimensions(self, slot: int) -> int:
         """Return how many values a component's predictors have: those of its first accepted row."""
-        return max(int(self.table.integers("dimensions")[slot]) & widths.WIDTH, 1)
+        return max(int(self.table.count("dimensions")[slot]) & widths.WIDTH, 1)
 
     def known(self, component: str) -> int | None:
         """Return the slot of a component, None where it was never observed; raises InvalidValue for what is no name."""
@@ -199,7 +199,7 @@ class Components:
     def _begin_again(self, columns: Columns, slots: Ints, good: Bools | None) -> None:
         """Give components that were wholly forgotten the number of predictors of their first good row since."""
         rows = np.arange(len(slots)) if good is None else np.flatnonzero(good)
-        dimensions = self.table.integers("dimensions")
+        dimensions = self.table.count("dimensions")
         bare = rows[dimensions[slots[rows]] == 0]
         if len(bare):
             fresh, first = np.unique(slots[bare], return_index=True)
@@ -214,7 +214,7 @@ class Components:
 
     def _fit_records(self, slot: int) -> None:
         """Give the measures of a forgotten component its new number of predictors; records of another number are taken away."""
-        dimensions = self.table.integers("dimensions")
+        dimensions = self.table.count("dimensions")
         for one in self._with_measures(slot):
             if one != slot:
                 dimensions[one] = dimensions[slot] & widths.WIDTH
@@ -231,13 +231,13 @@ class Components:
         """
         wrong = np.zeros(len(slots), np.bool_)
         rows = np.arange(len(slots)) if good is None else np.flatnonzero(good)
-        dimensions, given = self.table.integers("dimensions"), widths_of(columns, rows)
+        dimensions, given = self.table.count("dimensions"), widths_of(columns, rows)
         taught = rows[ended_well(columns, np.ones(len(slots), np.bool_), good)[rows]]
         while True:
             wrong[rows] = np.maximum(widths.of(dimensions[slots[rows]]), 1) != given
             if not wrong.any():
                 return wrong, None
-            learned = self.table.integers("rows") - self.table.integers("start")
+            learned = self.table.count("rows") - self.table.count("start")
             voted, words, first = widths.counted(dimensions, learned, slots, taught, wrong)
             if first is None:
                 dimensions[voted] = words
@@ -249,7 +249,7 @@ class Components:
 
     def _begin_with(self, slot: int, width: int, learned: int) -> None:
         """Let a component begin anew with rows of another width: more came than it has learned."""
-        own, dimensions = self._with_measures(slot), self.table.integers("dimensions")
+        own, dimensions = self._with_measures(slot), self.table.count("dimensions")
         before = dimensions[slot] & widths.WIDTH
         for one in own:
             self._weaken(one, 0.0)
@@ -258,7 +258,7 @@ class Components:
         self.vectors = self.vectors or width > 1
         self.renames += 1  # whoever has noted its width looks again
         reason = f"most rows have {width} predictor{'s' * (width > 1)}, and not {before}"
-        self.events.append(ModelEvent("forget", self.names[slot], int(self.table.integers("rows")[slot]), reason))
+        self.events.append(ModelEvent("forget", self.names[slot], int(self.table.count("rows")[slot]), reason))
 
     def _weaken(self, slot: int, keep: float) -> None:
         """Keep the share `keep` of what a slot has learned."""
@@ -288,7 +288,7 @@ class Components:
                 continue
             rows = counted == mark if learned is None else (counted == mark) & learned
             if rows.any():
-                np.add.at(self.table.integers(field), slots[rows], 1)
+                np.add.at(self.table.count(field), slots[rows], 1)
                 if field == "unfinished":
                     np.maximum.at(self.table["running_high"], slots[rows], columns.elapsed_s[rows])
                 self.table.changed[slots[rows]] = True
@@ -303,7 +303,7 @@ class Components:
             given = ~np.isnan(values) if learned is None else learned & ~np.isnan(values)
             batches[measure] = self._of_measure(measure, values, rows.take(given), given)
         kinds = list(batches)
-        for slot, batch in first_rows(self.table.integers("rows"), list(batches.values())):
+        for slot, batch in first_rows(self.table.count("rows"), list(batches.values())):
             if self.learners.find(slot) is None:
                 self.learners.promote(slot, 1 + self.dimensions(slot), kinds[batch])
         for kind, part in batches.items():
@@ -320,7 +320,7 @@ class Components:
         if active is not None and not np.isnan(active).all():
             others = np.maximum(active - rows.cores, 0.0)
             beside = self._contentions_of(rows.slots, ~np.isnan(others)), others
-        axes = 1 + np.maximum(widths.of(self.table.integers("dimensions")[rows.slots]), 1) if self.vectors else None
+        axes = 1 + np.maximum(widths.of(self.table.count("dimensions")[rows.slots]), 1) if self.vectors else None
         for width in (2,) if axes is None else np.unique(axes).tolist():
             part: Any = slice(None) if axes is None else axes == width
             alike = rows if axes is None or part.all() else rows.take(part)
@@ -373,7 +373,7 @@ class Components:
         """
         learners, axes = self.learners, len(point)
         record = learners.find(slot)
-        if record is None and not self.table.integers("rows")[slot]:
+        if record is None and not self.table.count("rows")[slot]:
             learners.promote(slot, axes, "")
             record = learners.find(slot)
         table, place = (learners.table(axes, ""), ABSENT) if record is None else record
@@ -394,7 +394,7 @@ class Components:
     def _tell_changes(self, slots: Sequence[int], ratios: Sequence[float]) -> None:
         self.totals["changes"] += len(slots)
         for slot, ratio in zip(slots, ratios, strict=True):
-            rows = int(self.table.integers("rows")[slot])
+            rows = int(self.table.count("rows")[slot])
             self.events.append(
                 ModelEvent("change", self.names[slot], rows, f"runs take {2.0**ratio:.3g} times as long as before")
             )
@@ -455,7 +455,7 @@ class Components:
         slots = self._looked_up(columns.components, columns.index[rows])
         if not self.names:
             return np.ones(len(slots), np.bool_)
-        return (slots == UNRESOLVED) | (self.table.integers("rows")[slots] < SETTLED_EVERY)
+        return (slots == UNRESOLVED) | (self.table.count("rows")[slots] < SETTLED_EVERY)
 
     def _give_slots(self, columns: Columns, missing: Bools, good: Bools | None) -> None:
         """Give slots in the order of first rows, a component before its measures, so that a cut batch gives the same slots."""
@@ -482,7 +482,7 @@ class Components:
             if not rank:
                 cache[number] = slot
         self.table.grow(len(self.names), self.components_max)
-        dimensions = self.table.integers("dimensions")
+        dimensions = self.table.count("dimensions")
         given = list(began)
         dimensions[given] = widths_of(columns, list(began.values()))
         for slot in given if self.measures else ():
@@ -586,24 +586,36 @@ class Components:
             raise InvalidValue("keep", keep, "a share from 0 (forget all) to below 1")
         slot = self.slot(component)
         own = self._with_measures(slot)
-        bare = keep * counts.evidence(self.table, slot) < EVIDENCE_LEAST  # its measures then go with it
+        bare = keep * self.table.evidence(slot) < EVIDENCE_LEAST  # its measures then go with it
         for one in own:
-            left = 0.0 if bare or keep * counts.evidence(self.table, one) < EVIDENCE_LEAST else float(keep)
+            left = 0.0 if bare or keep * self.table.evidence(one) < EVIDENCE_LEAST else float(keep)
             self._weaken(one, left)
         if bare:  # the next row may have another number of predictors
-            self.table.integers("dimensions")[own] = 0
+            self.table.count("dimensions")[own] = 0
             self.forgotten = True
         self.totals["forgets"] += 1
         self.events.append(
-            ModelEvent("forget", component, int(self.table.integers("rows")[slot]), f"asked to keep the share {keep:g}")
+            ModelEvent("forget", component, int(self.table.count("rows")[slot]), f"asked to keep the share {keep:g}")
         )
         return slot
 
-    def merge(self, other: Components) -> None:
-        """Add another's learned state to this one's; raises TooLarge when the components do not fit together."""
+    def merge(self, other: Components, *, replacing: bool = False) -> None:
+        """Add another's learned state to this one's; raises TooLarge when the components do not fit together.
+
+        With `replacing` its components stand in the place of ours of the same names, in our slots; flows and totals stay ours.
+        """
         other = other.compact()
-        known = np.array([name in self.slot_of for name in other.names], np.bool_)
+        if replacing:
+            theirs = set(other.names)
+            self.drop([
+                name for name in other.names if (slot := self.slot_of.get(name)) is not None
+                and not theirs.issuperset(self.names[each] for each in self._with_measures(slot))
+            ])  # fmt: skip
+        known = np.array([name in self.slot_of and not replacing for name in other.names], np.bool_)
         slots = self.add_names(other.names)
+        for slot in slots.tolist() if replacing else ():
+            self.learners.free(slot)
+            self.contentions.free(slot)
         new, both = np.flatnonzero(~known), np.flatnonzero(known)
         self.table.records[slots[new]] = other.table.records[new]
         self.table.changed[slots] = True
@@ -612,42 +624,21 @@ class Components:
             self._merge_known(both, slots[both], other)
         self.vectors = self.vectors or other.vectors
         self.forgotten = self.forgotten or other.forgotten
-        self.flows.merge(other.flows)
-        self.totals.update(other.totals)
-        self.learners.drop()
-
-    def put(self, other: Components) -> None:
-        """Let another's components stand in the place of ours of the same names, in our slots; flows and totals stay ours.
-
-        Raises TooLarge when there is no room for the new ones.
-        """
-        other = other.compact()
-        known = set(other.names)
-        self.drop([
-            name for name in other.names if (slot := self.slot_of.get(name)) is not None
-            and not known.issuperset(self.names[each] for each in self._with_measures(slot))
-        ])  # fmt: skip
-        slots = self.add_names(other.names)
-        for slot in slots.tolist():
-            self.learners.free(slot)
-            self.contentions.free(slot)
-        self.table.records[slots] = other.table.records[: len(slots)]
-        self.table.changed[slots] = True
-        self.copy_records(other, np.arange(len(slots)), slots)
-        self.vectors = self.vectors or other.vectors
-        self.forgotten = self.forgotten or other.forgotten
+        if not replacing:
+            self.flows.merge(other.flows)
+            self.totals.update(other.totals)
         self.learners.drop()
 
     def _merge_known(self, places: Ints, slots: Ints, other: Components) -> None:
         """Add what another has learned of its components `places` (n,) to ours."""
-        dimensions = self.table.integers("dimensions")
+        dimensions = self.table.count("dimensions")
         bare = slots[dimensions[slots] == 0]
-        theirs = other.table.gather(places)  # a merge spoils what it reads
+        theirs = other.table.records[places]  # copies: a merge spoils what it reads
         for there, slot in enumerate(slots.tolist()):
-            if any(self.table.integers(field)[slot] for field in ("rows", "failed", "unfinished")):
-                KERNELS.merge_sums(self.table.records, slot, theirs.records, there)
+            if any(self.table.count(field)[slot] for field in ("rows", "failed", "unfinished")):
+                KERNELS.merge_sums(self.table.records, slot, theirs, there)
             else:
-                self.table.records[slot] = theirs.records[there]
+                self.table.records[slot] = theirs[there]
         for slot in bare[dimensions[bare] > 0].tolist():
             self._fit_records(slot)
         for there, slot in zip(places.tolist(), slots.tolist(), strict=True):
@@ -657,7 +648,7 @@ class Components:
                 mine = self.contentions.find(slot)
                 contention.merge(table, self.contentions.give(slot, table) if mine is None else mine[1], *their)
         kinds = [other.kind(place) for place in places.tolist()]
-        axes = 1 + np.maximum(widths.of(self.table.integers("dimensions")[slots]), 1)
+        axes = 1 + np.maximum(widths.of(self.table.count("dimensions")[slots]), 1)
         self.learners.merge(places, slots, other.learners, kinds, axes)
 
     def restore(self, names: Mapping[int, str], totals: Mapping[str, int]) -> None:
@@ -680,11 +671,11 @@ class Components:
         """Find again what the restored words of all tables say."""
         self.learners.restore()
         self.contentions.restore()
-        dimensions = self.table.integers("dimensions")
+        dimensions = self.table.count("dimensions")
         for table, owners in self.learners.owners():
             # Of a component whose base words were lost, and of those of an older layout.
             owners = owners[owners >= 0]  # noqa: PLW2901
-            unknown = owners[(dimensions[owners] == 0) & (self.table.integers("rows")[owners] == 0)]
+            unknown = owners[(dimensions[owners] == 0) & (self.table.count("rows")[owners] == 0)]
             dimensions[unknown] = table.axes - 1
             self.table.changed[unknown] = True
         self.vectors = bool((widths.of(dimensions[: len(self)]) > 1).any())
@@ -695,12 +686,12 @@ class Components:
         timed: Any = slice(None)
         if self.measures:
             timed = [slot for slot, name in enumerate(self.names) if SEPARATOR not in name]
-        rows = int(counts.scored(self.table, timed).sum())
+        rows = int(self.table.scored(timed).sum())
         return (float(self.table["error"][timed].sum()) / rows if rows else float("nan"), rows)
 
     def worst(self, k: int) -> list[tuple[str, float, int]]:
         """Return the k components with the largest mean error among the scored: (name, error, rows). Cost O(components)."""
-        scored = counts.scored(self.table, slice(len(self.names))).copy()
+        scored = self.table.scored(slice(len(self.names))).copy()
         if self.measures:
             scored[[slot for slot, name in enumerate(self.names) if SEPARATOR in name]] = 0
         mean = np.where(scored > 0, self.table["error"][: len(self.names)] / np.maximum(scored, 1), -1.0)

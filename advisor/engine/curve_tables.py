@@ -18,10 +18,8 @@ from advisor.engine.components import Components
 from advisor.engine.kept import Kept
 from advisor.engine.learners import Solved
 from advisor.engine.shaped import Shaped
-from advisor.engine.solved import SolvedModels
 from advisor.errors import InvalidValue, NotEnoughData
 from advisor.models import prediction
-from advisor.models.counts import runs
 from advisor.models.load_table import KERNELS, scratch_of
 from advisor.models.prediction import SD_MAX, Model
 from advisor.models.student import quantile
@@ -79,9 +77,8 @@ class _Together(NamedTuple):
 class CurveTables:
     """The tables of one engine's components, kept until rows come."""
 
-    def __init__(self, components: Components, solved: SolvedModels, asking: Asking) -> None:
+    def __init__(self, components: Components, asking: Asking) -> None:
         self._components = components
-        self._solved = solved
         self._asking = asking
         self._kept = Kept[_Table](TABLES_KEPT)
         self._together = Kept[_Together](NETWORKS_KEPT)
@@ -113,7 +110,7 @@ class CurveTables:
         asked = (
             tuple(boxes), tuple(components.items()), tuple(load.items()), cores_max, level, self._components.measures
         )  # fmt: skip
-        kept, counted = self._together.get(asked), self._components.table.integers("rows")
+        kept, counted = self._together.get(asked), self._components.table.count("rows")
         if kept is not None:
             now = counted[kept.watched]
             changed = (now != kept.rows).nonzero()[0]
@@ -128,7 +125,7 @@ class CurveTables:
                     "components" if unknown[0] in components else "load", unknown[0], "a box of the network"
                 )
             places, slots = list(range(len(boxes))), [self._components.slot(components.get(box, box)) for box in boxes]
-            self._solved.require_rows(slots)
+            self._asking.require_rows(slots)
         counts = counts_of(cores_max)
         if not KERNELS.ready:
             KERNELS.expect(ROWS_OF_TABLE * len(slots))
@@ -160,7 +157,7 @@ class CurveTables:
 
     def _rows(self, slot: int) -> tuple[int, int]:
         """Return the rows of a component and of its `peak_bytes`: those that its table stands for."""
-        rows = self._components.table.integers("rows")
+        rows = self._components.table.count("rows")
         peak = self._components.measure_slot(slot, PEAK) if self._components.measures else None
         return int(rows[slot]), 0 if peak is None else int(rows[peak])
 
@@ -193,7 +190,7 @@ class CurveTables:
             model, count = LEARNER, found.runs
         else:
             elapsed, upper, variation = _of_form(found, given, at, level)
-            model, count = found.name, int(runs(base, slot))
+            model, count = found.name, int(base.runs(slot))
         table = _Table(
             elapsed, upper, variation, kappa, peak, model, count, base["p_low"][slot], base["p_high"][slot]
         )  # fmt: skip
@@ -212,7 +209,7 @@ class CurveTables:
     def _peak(self, slot: int, load: Load, level: float) -> float:
         """Return the most memory that a run of the load takes, on the fewest or most cores seen, at `level`; 0: not learned."""
         measured = self._components.measure_slot(slot, PEAK)
-        if measured is None or not self._solved.learned(measured):
+        if measured is None or not self._asking.learned(measured):
             return 0.0
         table = self._components.table
         seen = np.array([table["p_low"][measured], table["p_high"][measured]])

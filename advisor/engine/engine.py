@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,14 +22,14 @@ from advisor.engine import advisor as whole
 from advisor.engine import events as e
 from advisor.engine import restoring, slices, state_bytes
 from advisor.engine.advisor import Advisor
-from advisor.engine.changes import NAMES_A_FRAME, Head, framed, frames, head_of, version_of
+from advisor.engine.changes import NAMES_A_FRAME, framed, frames, head, head_of, version_of
 from advisor.engine.components import SEPARATOR
 from advisor.engine.components import ModelEvent as Happened
 from advisor.engine.exactly_once import Producer, ProducerLedger
 from advisor.engine.following import COUNT_MASK, ORIGIN_BITS
 from advisor.engine.journal import Book, Entry, Journal, Limits, RowsEvent, decode
 from advisor.engine.learners import MODEL_MEMORY_BYTES
-from advisor.engine.pages import base_pages, record_pages
+from advisor.engine.pages import BASE, table_pages
 from advisor.engine.plain import PLAIN_ROWS_MAX, PlainRows
 from advisor.engine.profiles import ANONYMOUS, Profiles, refusals
 from advisor.engine.snapshot import Snapshot
@@ -246,7 +246,7 @@ class Engine:
         engine = cls(producers_max=producers_max)
         engine.advisor = Advisor.of(components, parts)
         for record in parts.profiles:
-            engine.profiles.put(record)
+            engine.profiles.paged.put_record(record)
         engine.ledger.put(parts.producers or {})
         return engine
 
@@ -271,7 +271,7 @@ class Engine:
         self.flush()
         return replace(
             self.advisor.parts(names, parts), producers=self.producers if "producers" in parts else {},
-            profiles=self.profiles.records() if "profiles" in parts else (),
+            profiles=self.profiles.paged.records() if "profiles" in parts else (),
         )  # fmt: skip
 
     def merge(self, other: Engine) -> None:
@@ -294,30 +294,32 @@ class Engine:
         at = since & COUNT_MASK if since is not None and known and since <= version else -1
         return framed(self._changed(at, version))
 
-    def _changed(self, at: int, version: int) -> Iterator[bytes]:
-        advisor, components = self.advisor, self.advisor.components
-        there = {
-            "components": components.slot_of, "networks": components.flows.kept, "programs": advisor.programs.programs,
-            "task_types": advisor.task_types.numbers, "producers": self.producers, "profiles": self.profiles.runs,
+    def _known(self) -> dict[str, Mapping[Any, Any]]:
+        """Return what there is by key, by kind."""
+        advisor = self.advisor
+        return {
+            "components": advisor.components.slot_of, "networks": advisor.components.flows.kept,
+            "programs": advisor.programs.programs, "task_types": advisor.task_types.numbers,
+            "producers": self.producers, "profiles": self.profiles.runs,
         }  # fmt: skip
-        touched = {kind: self._versions.keys(kind, at) for kind in there}
-        gone = {kind: [key for key in touched[kind] if key not in there[kind]] for kind in there}
-        yield Head(at < 0, **cast("Any", gone)).encode()
+
+    def _changed(self, at: int, version: int) -> Iterator[bytes]:
+        advisor, components, there = self.advisor, self.advisor.components, self._known()
+        touched: dict[str, list[Any]] = {kind: self._versions.keys(kind, at) for kind in there}
+        yield head(at < 0, {kind: [key for key in touched[kind] if key not in there[kind]] for kind in there})
         slots = self._versions.changed("base", at, len(components))
         for name, table in components.records.items():
             owners = table.count("component")[: table.size][self._versions.changed(name, at, table.size)]
             slots[owners[owners >= 0]] = True
         names = {components.names[slot].partition(SEPARATOR)[0]: None for slot in np.flatnonzero(slots).tolist()}
         names.pop("", None)  # of free slots
-        due = [*names, *(name for name in cast("list[str]", touched["task_types"]) if name not in names)]
+        due = [*names, *(name for name in touched["task_types"] if name not in names)]
         for start in range(0, len(due), NAMES_A_FRAME):
             yield self.extract(due[start : start + NAMES_A_FRAME], ())
         now = {kind: {key for key in touched[kind] if key in there[kind]} for kind in there}
-        documents = components.flows.documents(cast("set[str]", now["networks"]))
         yield state_bytes.dump(components.part(()), state_bytes.Parts(
-            components.totals, documents, advisor.programs.records(cast("set[str]", now["programs"])), (),
-            {key: self.producers[key] for key in cast("set[Producer]", now["producers"])},
-            self.profiles.records(cast("set[Producer]", now["profiles"])),
+            components.totals, components.flows.documents(now["networks"]), advisor.programs.paged.records(now["programs"]),
+            (), {key: self.producers[key] for key in now["producers"]}, self.profiles.paged.records(now["profiles"]),
         ))  # fmt: skip
         yield json.dumps({"version": version}).encode()
 
@@ -333,7 +335,8 @@ class Engine:
         first = next(found, None)
         if first is None:
             return None
-        self._forget_gone(head_of(first))
+        whole, gone = head_of(first)
+        self._forget_gone(self._known() if whole else gone)
         for payload in found:
             if payload[:1] == b"{":
                 return version_of(payload)
@@ -349,7 +352,7 @@ class Engine:
         components = self.advisor.components
         return state_bytes.dump(components.part(names), replace(
             self.advisor.parts(names, ()), producers={}, documents=components.flows.documents(networks),
-            programs=self.advisor.programs.records(set(programs)), profiles=self.profiles.records(profiles),
+            programs=self.advisor.programs.paged.records(set(programs)), profiles=self.profiles.paged.records(profiles),
         ))  # fmt: skip
 
     def leave(
@@ -359,26 +362,18 @@ class Engine:
         """Let what `part` told go: another engine has it now. Totals stay."""
         self._settle()
         self._beyond_journal()
-        self._forget_gone(
-            Head(False, tuple(names), tuple(networks), tuple(programs), tuple(names), profiles=tuple(profiles))
-        )
+        self._forget_gone({
+            "components": names, "networks": networks, "programs": programs, "task_types": names, "profiles": profiles,
+        })  # fmt: skip
 
-    def _forget_gone(self, head: Head) -> None:
-        advisor, flows = self.advisor, self.advisor.components.flows
-        if head.whole:
-            head = Head(
-                True, advisor.components.components, list(flows.kept), list(advisor.programs.programs),
-                list(advisor.task_types.numbers), list(self.producers), list(self.profiles.runs),
-            )  # fmt: skip
-        advisor.drop((*head.components, *head.task_types))
-        for name in head.networks:
-            flows.drop(name)
-        for program in head.programs:
-            if program in advisor.programs.programs:
-                advisor.programs.forget(program)
-        self.evict_producers(head.producers)
-        for key in head.profiles:
-            self.profiles.drop(key)
+    def _forget_gone(self, gone: Mapping[str, Collection[Any]]) -> None:
+        names, networks, programs, types, producers, profiles = (list(gone.get(kind, ())) for kind in self._known())
+        self.advisor.drop((*names, *types))
+        for kind, drop in ((networks, self.advisor.components.flows.drop), (programs, self.advisor.programs.drop),
+                           (profiles, self.profiles.drop)):  # fmt: skip
+            for key in kind:
+                drop(key)
+        self.evict_producers(producers)
 
     def put(self, part: Engine) -> None:
         """Let a part stand in the place of what is here of the same names; raises as `merge`."""
@@ -388,9 +383,7 @@ class Engine:
         kept = {
             name: own for name in theirs.components.flows.kept if (own := self.advisor.components.flows.kept.get(name))
         }
-        self._forget_gone(Head(
-            False, (), list(theirs.components.flows.kept), list(theirs.programs.programs), (), (), list(part.profiles.runs)
-        ))  # fmt: skip
+        self._forget_gone({kind: part._known()[kind] for kind in ("networks", "programs", "profiles")})
         before = dict(theirs.components.totals or totals)
         self.ledger.put(part.producers)
         self.advisor.put(theirs)
@@ -405,8 +398,9 @@ class Engine:
         flags = {"base": components.table.changed[: len(components)]}
         flags |= {name: table.changed for name, table in components.records.items()}
         kinds = {
-            "components": components.dropped, "networks": components.flows.touched, "programs": advisor.programs.touched,
-            "task_types": advisor.task_types.touched, "producers": self.ledger.touched(), "profiles": self.profiles.touched,
+            "components": components.dropped, "networks": components.flows.touched, "programs": advisor.programs.paged.touched,
+            "task_types": advisor.task_types.paged.touched, "producers": self.ledger.touched(),
+            "profiles": self.profiles.paged.touched,
         }  # fmt: skip
         count = self._versions.sweep(flags, kinds)
         for touched in kinds.values():
@@ -467,12 +461,11 @@ class Engine:
         n = len(components)
         before = self._taken
         self._taken = self._swept() & COUNT_MASK
-        found = [(yield from base_pages(components.table, self._versions.changed("base", before, n)))]
+        found = [(yield from table_pages(BASE, components.table, self._versions.changed(BASE, before, n)))]
         for name, table in components.records.items():
-            found.append((yield from record_pages(name, table, self._versions.changed(name, before, len(table.words)))))
-        found += self.profiles.pages()
-        found += self.advisor.programs.pages()
-        found += self.advisor.task_types.pages()
+            found.append((yield from table_pages(name, table, self._versions.changed(name, before, len(table.words)))))
+        for paged in (self.profiles.paged, self.advisor.programs.paged, self.advisor.task_types.paged):
+            found += paged.pages()
         tables = tuple(pages for pages in found if pages is not None)
         renamed = ((slot, components.names[slot]) for slot in components.renamed if slot < self._names_taken)
         names = (*enumerate(components.names[self._names_taken :], self._names_taken), *renamed)
@@ -540,10 +533,6 @@ class Engine:
                 self.advance(key, number)
         restoring.limit(self.advisor, now)
         components.events.clear()  # they were told when they happened
-
-
-def _fold_rows(engine: Engine, _: Producer | None, columns: Columns) -> tuple[Answer, e.Event]:
-    return engine.advisor.fold(columns).as_dict(), columns
 
 
 def _fold_travels(engine: Engine, _: Producer | None, event: e.Travels) -> tuple[Answer, e.Event]:
@@ -614,18 +603,6 @@ def _forget(engine: Engine, _: Producer | None, event: e.ComponentForgotten) -> 
     return engine.advisor.forget(event.component, event.keep), event
 
 
-def _drop(engine: Engine, _: Producer | None, event: e.Drop) -> tuple[Answer, e.Event]:
-    return {"dropped": engine.advisor.drop(event.components)}, event
-
-
-def _none_dropped(_: e.Drop) -> Answer:
-    return {"dropped": 0}
-
-
-def _pin(engine: Engine, _: Producer | None, event: e.ComponentPinned) -> tuple[Answer, e.Event]:
-    return engine.advisor.pin(event.component, event.model), event
-
-
 def _forget_program(engine: Engine, _: Producer | None, event: e.ProgramForgotten) -> tuple[Answer, e.Event]:
     answer, components = engine.advisor.forget_program(event.program), engine.advisor.components
     components.totals["programs_forgotten"] += 1
@@ -653,7 +630,7 @@ def _named(*names: str) -> Callable[[Any], Answer]:
 
 
 KINDS: Mapping[type, EventType] = {
-    Columns: EventType(_fold_rows, _nothing),
+    Columns: EventType(lambda engine, _, columns: (engine.advisor.fold(columns).as_dict(), columns), _nothing),
     e.Travels: EventType(_fold_travels, _nothing),
     TaskEvents: EventType(_fold_events, _nothing),
     e.Profiled: EventType(_fold_profile, _nothing),
@@ -662,8 +639,12 @@ KINDS: Mapping[type, EventType] = {
     e.RunObserved: EventType(_observe_run, _named("program")),
     e.NetworkDefined: EventType(_define_network, _named("id")),
     e.ComponentForgotten: EventType(_forget, _named("component", "keep")),
-    e.Drop: EventType(_drop, _none_dropped),
-    e.ComponentPinned: EventType(_pin, _named("component", "model")),
+    e.Drop: EventType(
+        lambda engine, _, it: ({"dropped": engine.advisor.drop(it.components)}, it), lambda _: {"dropped": 0}
+    ),
+    e.ComponentPinned: EventType(
+        lambda engine, _, it: (engine.advisor.pin(it.component, it.model), it), _named("component", "model")
+    ),
     e.ProgramForgotten: EventType(_forget_program, _named("program")),
     e.ProfileForgotten: EventType(_forget_profile, _named("profile")),
 }

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from advisor.domain.answers import CoreChoice, Prediction
 from advisor.domain.vectors import Floats
-from advisor.engine.learners import Learners, Solved
-from advisor.models.fold import KERNELS
-from advisor.models.learner_layout import CELLS, LANES
+from advisor.engine.learners import Solved
 
 # OPEN_AT_ONCE: answers may be out before the first row comes back: each puts one part in so many of what is left at risk
 OPEN_AT_ONCE = 4
@@ -26,8 +24,8 @@ LOSS_MAX = 50.0  # of ln t: exp of it is beyond every elapsed time
 
 
 def explored(
-    learners: Learners, found: Solved, chosen: CoreChoice, counts: NDArray[np.int64], answer: Prediction, x: Any,
-    tolerance: float, level: float, left_s: float,
+    found: Solved, chosen: CoreChoice, counts: NDArray[np.int64], answer: Prediction, x: Any, tolerance: float,
+    level: float, left_s: float,
 ) -> CoreChoice:  # fmt: skip
     """Return the count that promises most of those that are worth a run and may be risked; `chosen` where there is none.
 
@@ -42,7 +40,8 @@ def explored(
     own, fastest = np.searchsorted(counts[tried], known[:2]).tolist()
     cores, elapsed = counts[tried].astype(np.float64), answer.elapsed_s[tried]
     outside = np.broadcast_to(answer.extrapolates, counts.shape)[tried]
-    covariance = _covariance(learners, found, np.broadcast_to(x, (len(tried), found.table.axes - 1)), cores)
+    points = np.broadcast_to(x, (len(tried), found.table.axes - 1)), cores
+    covariance = found.covariance(points, points)
     doubt = np.where(outside > 0.0, 1.0, float(found.table.column("doubt")[found.place]))
 
     def beside(j: int) -> Floats:
@@ -70,18 +69,6 @@ def explored(
         chosen, cores=int(counts[at]), elapsed_s=float(elapsed[best]), low_s=float(answer.low_s[at]),
         high_s=float(answer.high_s[at]), extrapolates=float(outside[best]), why=why, exploring=True, at_risk_s=lost,
     )  # fmt: skip
-
-
-def _covariance(learners: Learners, found: Solved, predictors: Floats, cores: Floats) -> Floats:
-    """Return the covariances (n, n) of ln f at points."""
-    axes, n = found.table.axes, len(cores)
-    room, points = learners.room(axes), np.array(predictors, np.float64, order="C")
-    out = np.empty((n, n))
-    KERNELS.cross_covariance(
-        found.table.words, found.place, axes, points, cores, points, cores, found.solution, room.scratch, room.point,
-        np.empty((2 * n, CELLS, LANES)), out,
-    )  # fmt: skip
-    return out
 
 
 def _expected_gain(mean: float, sd: float) -> float:

@@ -56,7 +56,7 @@ class Bundles:
     def version(self) -> int:
         """The version of all curves as they are now. Cost O(components)."""
         self._grow()
-        rows = self._components.table.integers("rows")[: len(self._rows)]
+        rows = self._components.table.count("rows")[: len(self._rows)]
         changed = rows != self._rows
         if changed.any():
             self._count += 1
@@ -81,7 +81,7 @@ class Bundles:
 
     def record(self, slot: int, level: float, cores_max: int) -> BundleRecord:
         """Return the record of a component; made again only when rows came since. Cost: milliseconds, then O(1)."""
-        rows = int(self._components.table.integers("rows")[slot])
+        rows = int(self._components.table.count("rows")[slot])
         key = (slot, level, cores_max)
         kept = self._records.get(key, rows)
         if kept is not None:
@@ -93,7 +93,7 @@ class Bundles:
         """Return rows, changes of speed and other changes of slots."""
         self._grow()
         table = self._components.table
-        return table.integers("rows")[slots], table.integers("changes")[slots], self._touched[slots]
+        return table.count("rows")[slots], table.count("changes")[slots], self._touched[slots]
 
     def slots(self, names: Sequence[str] | None) -> Ints:
         """Return the slots of the known ones of some names, or of all components."""

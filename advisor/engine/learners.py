@@ -20,7 +20,7 @@ from advisor.models.cells import COUNT
 from advisor.models.fold import ABSENT, KERNELS, QuestionRoom, room_of, solution_of
 from advisor.models.layout import AT
 from advisor.models.learner_layout import AT as PLACES
-from advisor.models.learner_layout import AXES_MAX, LANES, LEVELS, WIDTHS, LearnerTable
+from advisor.models.learner_layout import AXES_MAX, CELLS, LANES, LEVELS, WIDTHS, LearnerTable
 from advisor.models.table import Table
 
 MODEL_MEMORY_BYTES = 16 * 2**20  # by default: 5,000 components with one predictor; their sums are not counted in it
@@ -90,6 +90,37 @@ class Solved(NamedTuple):
         known = self.table.integers("machine")[self.place].tolist()
         number = machine_number(name)
         return known.index(number) if number in known else OTHER_MACHINE
+
+    def answers(self, predictors: Floats, cores: Floats, level: float, machine: int) -> tuple[Floats, ...]:
+        """Return (elapsed, low, high, octaves outside), each (n,), at predictors (n, d) and cores (n,)."""
+        out = np.empty((len(cores), 4))
+        KERNELS.answer_points(
+            *self._at(predictors, cores), machine, *self.reach_at(level), self.longest, self.solution, self.room.scratch,
+            self.room.point, out,
+        )  # fmt: skip
+        return tuple(out.T)
+
+    def curve(self, predictors: Floats, cores: Floats) -> Floats:
+        """Return mean and variance (n, 2) of ln t at predictors (n, d) and cores (n,), on any machine."""
+        out = np.empty((len(cores), 2))
+        KERNELS.predict_points(
+            *self._at(predictors, cores), ANY_MACHINE, True, self.solution, self.room.scratch, self.room.point, out
+        )
+        return out
+
+    def covariance(self, one: tuple[Floats, Floats], two: tuple[Floats, Floats]) -> Floats:
+        """Return the covariances (n, m) of ln t's mean at two sets of predictors and cores. Cost O((n + m) cells**2)."""
+        n, m = len(one[1]), len(two[1])
+        out, white = np.empty((n, m)), np.empty((n + m, CELLS, LANES))
+        KERNELS.cross_covariance(
+            *self._at(*one), *self._at(*two)[3:], self.solution, self.room.scratch, self.room.point, white, out
+        )
+        return out
+
+    def _at(self, predictors: Floats, cores: Floats) -> tuple[Floats, int, int, Floats, Floats]:
+        """Return where the record is, and points as kernels take them."""
+        points = np.array(predictors, np.float64, order="C"), np.array(cores, np.float64)
+        return self.table.words, self.place, self.table.axes, *points
 
 
 class Learners(RecordsBySlot[LearnerTable]):

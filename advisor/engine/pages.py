@@ -6,20 +6,18 @@ Pages are copied in slices: whoever takes them may do something else between, as
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.domain.vectors import Bools, Words
 from advisor.engine.components import Components
-from advisor.engine.snapshot import PAGE_SLOTS, TablePages
+from advisor.engine.snapshot import PAGE_SLOTS, TablePages, flagged
 from advisor.errors import InvalidValue, StateDamaged, StateTooNew
-from advisor.models import domains
 from advisor.models.contention import FORMER as FORMER_CONTENTION
 from advisor.models.contention import NAME as CONTENTION
-from advisor.models.layout import FIELDS, LAYOUT, WORDS
-from advisor.models.learner_layout import AXES_MAX, LearnerTable
+from advisor.models.layout import LAYOUT
+from advisor.models.learner_layout import AXES_MAX
 from advisor.models.records import RecordTable
 from advisor.models.table import Table
 from advisor.models.upgrade import READABLE, SUPPORT_POINTS, cells_of_points, contentions, upgraded
@@ -29,60 +27,22 @@ RECORDS = re.compile(r"(?:learner|support)-([2-5])(?:-([a-z_]+))?")
 
 SLICE_BYTES = 2**20  # copied at a time: about a millisecond
 
-Slices = Generator[None, None, TablePages | None]
 
-
-def base_pages(table: Table, changed: Bools) -> Slices:
-    """Copy the pages with changed slots (n,) of the base table slice by slice, and return them. Cost O(changed pages)."""
-    capacity = -(-len(changed) // PAGE_SLOTS) * PAGE_SLOTS
-    blocks = table.records_whole.view(np.uint64)[:capacity].reshape(-1, PAGE_SLOTS, WORDS)
-    return _copied(BASE, LAYOUT, WORDS, changed, lambda pages: blocks[pages].transpose(0, 2, 1))
-
-
-def record_pages(name: str, table: RecordTable, changed: Bools) -> Slices:
-    """Copy the changed pages of a table of records, as `base_pages`."""
-    capacity = -(-len(changed) // PAGE_SLOTS) * PAGE_SLOTS
-    if capacity > len(table.words):
-        table.grow_capacity(capacity)
-    blocks = table.words.view(np.uint64)[:capacity].reshape(-1, PAGE_SLOTS, table.words_a_record)
-    return _copied(
-        name,
-        table.layout,
-        table.words_a_record,
-        changed,
-        lambda pages: blocks[pages].transpose(0, 2, 1),
-    )
-
-
-def _copied(
-    name: str, layout: str, words_a_slot: int, changed: Bools, blocks: Callable[[NDArray[np.int64]], Words]
-) -> Slices:
-    found = _changed(changed)
+def table_pages(name: str, table: RecordTable, changed: Bools) -> Generator[None, None, TablePages | None]:
+    """Copy the pages with changed slots (n,) of a table slice by slice, and return them. Cost O(changed pages)."""
+    found = flagged(changed)
     if found is None:
         return None
     pages, bits = found
-    words = np.empty((len(pages), words_a_slot, PAGE_SLOTS), np.uint64)
-    step = max(1, SLICE_BYTES // (words_a_slot * PAGE_SLOTS * 8))
+    table.grow_capacity(-(-len(changed) // PAGE_SLOTS) * PAGE_SLOTS)
+    whole = len(table.words) // PAGE_SLOTS
+    blocks = table.words.view(np.uint64)[: whole * PAGE_SLOTS].reshape(whole, PAGE_SLOTS, -1)
+    words = np.empty((len(pages), table.words_a_record, PAGE_SLOTS), np.uint64)
+    step = max(1, SLICE_BYTES // (table.words_a_record * PAGE_SLOTS * 8))
     for start in range(0, len(pages), step):
-        words[start : start + step] = blocks(pages[start : start + step])
+        words[start : start + step] = blocks[pages[start : start + step]].transpose(0, 2, 1)
         yield
-    return TablePages(name, layout, pages, words, bits)
-
-
-def _changed(changed: Bools) -> tuple[NDArray[np.int64], Words] | None:
-    flags = np.zeros((-(-len(changed) // PAGE_SLOTS), PAGE_SLOTS), np.bool_)
-    flags.reshape(-1)[: len(changed)] = changed
-    pages = np.flatnonzero(flags.any(axis=1))
-    if not len(pages):
-        return None
-    bits = np.packbits(flags[pages], axis=1, bitorder="little").view("<u8").reshape(-1).astype(np.uint64)
-    return pages, bits
-
-
-def held(pages: TablePages) -> Bools:
-    """Return which slots (k, 64) of the pages have a bit."""
-    bits = np.unpackbits(pages.changed.astype("<u8").view(np.uint8), bitorder="little")
-    return bits.reshape(-1, PAGE_SLOTS).astype(np.bool_)
+    return TablePages(name, table.layout, pages, words, bits)
 
 
 def put_base(table: Table, size: int, pages: TablePages) -> None:
@@ -96,7 +56,7 @@ def put_base(table: Table, size: int, pages: TablePages) -> None:
         raise InvalidValue("pages", int(pages.pages.max()), f"below {-(-size // PAGE_SLOTS)}, as there are names")
     records = table.records_whole.view(np.uint64)
     now = upgraded(pages.words, pages.layout)
-    for page, words, there in zip(pages.pages.tolist(), now, held(pages), strict=True):
+    for page, words, there in zip(pages.pages.tolist(), now, pages.held, strict=True):
         # A slot without its bit was lost by the storage, or never written: it begins anew.
         block = records[page * PAGE_SLOTS : (page + 1) * PAGE_SLOTS]
         np.copyto(block, words.T[: len(block)], where=there[: len(block), None])
@@ -106,8 +66,7 @@ def put_base(table: Table, size: int, pages: TablePages) -> None:
 
 def put_records(components: Components, pages: TablePages) -> None:
     """Put pages into the table of records of their name; raises StateTooNew."""
-    there = held(pages)
-    for page, words, mask in zip(pages.pages.tolist(), pages.words, there, strict=True):
+    for page, words, mask in zip(pages.pages.tolist(), pages.words, pages.held, strict=True):
         put_rows(components, pages.table, pages.layout, page * PAGE_SLOTS, words.T, mask)
 
 
@@ -166,22 +125,14 @@ def check_words(components: Components) -> None:
     Raises StateDamaged when one is not: a checksum does not tell who wrote it.
     """
     n = len(components)
-    owners = np.arange(n)
-    found = domains.outside(FIELDS, components.table.records[:n], domains.BASE)
-    found = found or domains.widths_outside(components.table) or domains.sketch_outside(components.table)
-    name = BASE
+    name, owners = BASE, np.arange(n)
+    found = components.table.outside(n)
     for table_name, table in components.records.items():
         if found is not None:
             break
         name, owners = table_name, table.count("component")[: table.size]
         strange = np.flatnonzero((owners < -1) | (owners >= n))
-        if len(strange):
-            found = int(strange[0]), "component", int(owners[strange[0]])
-        elif isinstance(table, LearnerTable):
-            found = domains.outside(table.fields, table.words[: table.size], domains.LEARNER)
-            found = found or domains.cells_outside(table)
-        else:
-            found = domains.outside(table.fields, table.words[: table.size], domains.CONTENTION)
+        found = (int(strange[0]), "component", int(owners[strange[0]])) if len(strange) else table.outside(table.size)
     if found is not None:
         slot = int(owners[found[0]])
         whose = components.names[slot] if 0 <= slot < n else "no component"

@@ -57,7 +57,7 @@ class PlainRows:
         """Return the slot of a component that has one predictor; KeyError for all else."""
         slot = self.components.slot_of[component]
         # One that was wholly forgotten has none: its next row may have several predictors.
-        if SEPARATOR in component or widths.of(self.components.table.integers("dimensions")[slot]) != 1:
+        if SEPARATOR in component or widths.of(self.components.table.count("dimensions")[slot]) != 1:
             raise KeyError(component)
         self._slots[component] = slot
         return slot

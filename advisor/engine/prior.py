@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, hypot, inf, log
+from math import hypot, inf, log
 from typing import Any
 
 import numpy as np
@@ -34,19 +34,12 @@ def prior_of(components: Components, slot: int | None, kind: str, x: Any, p: Any
     middle = float(np.median(logs)) if len(logs) else np.log(LEVEL_ALONE_S)
     sd = hypot(SD_LEAST, float(np.std(logs))) if len(logs) > 1 else SD_ALONE
     reach = quantile(level, FREEDOM) * sd
-    shape = np.broadcast_shapes(np.shape(x), np.shape(p))
     running = 0.0 if slot is None else float(components.table["running_high"][slot])
     known_low = log(running) if running > 0.0 else -inf  # a run that has not ended took at least that long
-    value, low, high, outside = (
-        np.full(shape, v) if shape else v
-        for v in (
-            *(
-                min(max(exp(min(max(middle + d, known_low), FAR)), ELAPSED_MIN_S), ELAPSED_MAX_S)
-                for d in (0.0, -reach, reach)
-            ),
-            inf,
-        )
-    )
+    logs_told = np.clip([middle, middle - reach, middle + reach], known_low, FAR)
+    found = (*np.clip(np.exp(logs_told), ELAPSED_MIN_S, ELAPSED_MAX_S).tolist(), inf)
+    shape = np.broadcast_shapes(np.shape(x), np.shape(p))
+    value, low, high, outside = (np.full(shape, each) if shape else each for each in found)
     known = (
         f"the shortest runs of {len(logs)} other components" if len(logs) else "nothing: no component has learned a run"
     )

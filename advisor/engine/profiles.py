@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +12,6 @@ from advisor.domain.names import normalised_name
 from advisor.domain.task_events import EVENTS_BATCH_MAX, TaskEvents
 from advisor.engine.blobs import Paged
 from advisor.engine.events import Ended
-from advisor.engine.snapshot import TablePages
 from advisor.engine.state_bytes import PROFILE_LAYOUT
 from advisor.errors import InvalidValue
 from advisor.profile import layout as at
@@ -28,50 +27,26 @@ LAYOUT: Final = PROFILE_LAYOUT
 ANONYMOUS: Final[Key] = ("", bytes(16))
 
 
-class Run:
-    """One producer's run."""
-
-    __slots__ = ("number", "profiler")
-
-    def __init__(self, number: int, profiler: Profiler) -> None:
-        self.number = number  # of its table; a run that gave way leaves it to another
-        self.profiler = profiler
-
-    @property
-    def silence(self) -> tuple[int, int]:
-        """What comes first was silent longer; who was before this was kept speaks in the order of numbers."""
-        return self.profiler.spoken, self.number
-
-
 class Profiles:
-    """Profiles by producer.
-
-    Parameters
-    ----------
-    runs_max : int
-        Runs kept; the one that was silent longest gives way.
-    """
+    """The profiler of each producer's run, at most `runs_max`: the one that was silent longest gives way."""
 
     def __init__(self, runs_max: int = limits.PROFILES_MAX) -> None:
         self.runs_max = runs_max
-        self.runs: dict[Key, Run] = {}
+        self.runs: dict[Key, Profiler] = {}
         self.gave_way = 0
-        self.touched: dict[Key, None] = {}  # of runs that changed, or went, since somebody took note
-        self.paged = Paged("profile", LAYOUT, self._put_record)
+        self.paged = Paged("profile", LAYOUT, self._record, self._read, self.runs.__setitem__)
 
     def fold(self, key: Key, events: TaskEvents) -> Folded:
         """Fold a batch of a producer; raises as `Profiler.fold`."""
-        run = self.runs.get(key)
-        if run is None:
+        profiler = self.runs.get(key)
+        if profiler is None:
             profiler = Profiler()
-            folded = profiler.fold(events)  # before anything is kept: a refused batch leaves no trace
-            run = self._placed(profiler)
-        else:
-            folded = run.profiler.fold(events)
-        run.profiler.spoken = 1 + max((each.profiler.spoken for each in self.runs.values()), default=0)
-        run.profiler.ended = events.ended
-        self.runs[key], self.touched[key] = run, None
-        self.paged.touch(run.number)
+        folded = profiler.fold(events)  # before anything is kept: a refused batch leaves no trace
+        self._make_room(key)
+        self.runs[key] = profiler
+        profiler.spoken = 1 + max(each.spoken for each in self.runs.values())
+        profiler.ended = events.ended
+        self.paged.touch(key)
         return folded
 
     def forget(self, producer: str, incarnation: bytes | None = None) -> dict[str, Any]:
@@ -89,13 +64,13 @@ class Profiles:
         keys = [key for key in self._told_keys() if key[0] == producer and incarnation in (None, key[1])]
         events = 0
         for key in keys:
-            run, self.touched[key] = self.runs[key], None
-            events += run.profiler.accepted
-            if run.profiler.ended:
+            run = self.runs[key]
+            events += run.accepted
+            if run.ended:
                 self.drop(key)
             else:
-                run.profiler = run.profiler.emptied()  # and the first to give way
-                self.paged.touch(run.number)
+                self.runs[key] = run.emptied()  # and the first to give way
+                self.paged.touch(key)
         return {"producer": producer, "runs": len(keys), "events": events}
 
     def answer(
@@ -110,8 +85,8 @@ class Profiles:
             return {"runs": [self._told(key, self.runs[key]) for key in reversed(self._told_keys())]}
         key = self._key(producer, incarnation)
         run = self.runs[key]
-        whole = ended and len(run.profiler.window) <= EVENTS_BATCH_MAX
-        profile = profile_of(run.profiler.as_if_ended() if whole else run.profiler)
+        whole = ended and len(run.window) <= EVENTS_BATCH_MAX
+        profile = profile_of(run.as_if_ended() if whole else run)
         answer: dict[str, Any] = {**self._told(key, run), "measures": profile.measures.as_dict()}
         if nodes:
             answer["profile"] = profile.as_dict()
@@ -125,16 +100,16 @@ class Profiles:
         Raises InvalidValue when there is none.
         """
         key = self._key(producer, incarnation)
-        return self._told(key, self.runs[key]), self.runs[key].profiler
+        return self._told(key, self.runs[key]), self.runs[key]
 
     def ended(self, key: Key, folded: Folded) -> Ended:
         """Return the instances of a batch that component models learn; once, for which these are is counted."""
-        return _ended(self.runs[key].profiler, folded)
+        return _ended(self.runs[key], folded)
 
     def foretold(self, key: Key, events: TaskEvents) -> Ended:
         """Return what `ended` will say once a batch is folded; nothing is changed. Cost O(state of the run); raises as it."""
         run = self.runs.get(key)
-        profiler = Profiler() if run is None else run.profiler.copied()
+        profiler = Profiler() if run is None else run.copied()
         return _ended(profiler, profiler.fold(events))
 
     def run_of(self, producer: str, incarnation: bytes | None = None) -> dict[str, Any]:
@@ -142,7 +117,7 @@ class Profiles:
 
         Raises InvalidValue when there is none.
         """
-        return run_of(profile_of(self.runs[self._key(producer, incarnation)].profiler))
+        return run_of(profile_of(self.runs[self._key(producer, incarnation)]))
 
     def _key(self, producer: str, incarnation: bytes | None) -> Key:
         keys = [key for key in self._told_keys() if key[0] == producer and incarnation in (None, key[1])]
@@ -151,18 +126,20 @@ class Profiles:
             raise InvalidValue("producer", producer, f"one that sent task events: {', '.join(known) or 'none did yet'}")
         return keys[-1]
 
+    def _silent_first(self) -> list[Key]:
+        """Return the runs, the one that was silent longest first; who was kept before that counts in the order of numbers."""
+        return sorted(self.runs, key=lambda key: (self.runs[key].spoken, self.paged.numbers[key]))
+
     def _told_keys(self) -> list[Key]:
         """Return the runs, who spoke last at the end, but for those of which nothing came since they were forgotten."""
-        told: list[Key] = []
-        for key, run in sorted(self.runs.items(), key=lambda item: item[1].silence):
-            profiler = run.profiler
-            if profiler.accepted or len(profiler.window) or profiler.waiting_lost:
-                told.append(key)
-        return told
+        return [
+            key for key in self._silent_first()
+            if (run := self.runs[key]).accepted or len(run.window) or run.waiting_lost
+        ]  # fmt: skip
 
     def held(self) -> dict[str, int]:
         """Return what all profiles hold: runs, nodes, instances, events_waiting, bytes; and how many gave way. Cost O(runs)."""
-        profilers = [run.profiler for run in self.runs.values()]
+        profilers = self.runs.values()
         return {
             "runs": len(profilers),
             "gave_way": self.gave_way,
@@ -172,54 +149,40 @@ class Profiles:
             "bytes": sum(each.tables.bytes + each.window.bytes for each in profilers),
         }
 
-    def _told(self, key: Key, run: Run) -> dict[str, Any]:
-        return {
-            "producer": key[0], "incarnation": key[1], "events": run.profiler.accepted, "notes": notes_of(run.profiler),
-        }  # fmt: skip
+    def _told(self, key: Key, run: Profiler) -> dict[str, Any]:
+        return {"producer": key[0], "incarnation": key[1], "events": run.accepted, "notes": notes_of(run)}
 
-    def _placed(self, profiler: Profiler) -> Run:
-        if len(self.runs) >= self.runs_max:
-            gone = min(self.runs, key=lambda key: self.runs[key].silence)
-            old, self.touched[gone] = self.runs.pop(gone), None
+    def _make_room(self, key: Key) -> None:
+        if key not in self.runs and len(self.runs) >= self.runs_max:
+            self.drop(self._silent_first()[0])
             self.gave_way += 1
-            return Run(old.number, profiler)
-        return Run(self.paged.new(), profiler)
-
-    # -- snapshots --------------------------------------------------------------------------------------------------------
-
-    def _put_record(self, data: bytes, number: int) -> None:
-        key, profiler = _read(data)
-        self.runs[key], self.touched[key] = Run(number, profiler), None
 
     def drop(self, key: Key) -> None:
-        """Take a run away."""
-        run = self.runs.pop(key, None)
-        if run is not None:
-            self.touched[key] = None
-            self.paged.drop(run.number)
+        """Take a run away, where it is known."""
+        if self.runs.pop(key, None) is not None:
+            self.paged.drop(key)
 
     def take(self, other: Profiles) -> None:
         """Take another's runs that are new here, or have more events there."""
         for key, run in other.runs.items():
-            mine = self.runs.get(key)
-            if mine is None or mine.profiler.accepted < run.profiler.accepted:
-                self.put(*other.records((key,)))
+            if key not in self.runs or self.runs[key].accepted < run.accepted:
+                self.paged.put_record(other._record(key))
 
-    def records(self, keys: Container[Key] | None = None) -> list[bytes]:
-        """Return the runs, or those named, as bytes, in the order of their keys."""
-        return [_bytes_of(key, run) for key, run in sorted(self.runs.items()) if keys is None or key in keys]
+    # -- as bytes ---------------------------------------------------------------------------------------------------------
 
-    def put(self, data: bytes) -> None:
-        """Take a run from its bytes, in the place of the one that its producer had."""
-        key, profiler = _read(data)
-        self.drop(key)
-        self.runs[key], self.touched[key] = self._placed(profiler), None
-        self.paged.touch(self.runs[key].number)
+    def _record(self, key: Key) -> bytes:
+        name = key[0].encode()
+        return len(name).to_bytes(8, "little") + key[1] + name + b"\0" * (-len(name) % 8) + to_bytes(self.runs[key])
 
-    def pages(self) -> list[TablePages]:
-        """Return the changed pages of changed runs, and count them as taken."""
-        by_number = {run.number: (key, run) for key, run in self.runs.items()}
-        return self.paged.pages(lambda number: _bytes_of(*by_number[number]))
+    def _read(self, data: bytes) -> tuple[Key, Profiler]:
+        length = int.from_bytes(data[:8], "little")
+        if length > limits.NAME_BYTES_MAX:
+            raise InvalidValue("profile", length, f"a name of at most {limits.NAME_BYTES_MAX} bytes")
+        start = 24 + length + (-length % 8)
+        key = data[24 : 24 + length].decode(), data[8:24]
+        profiler = from_bytes(data[start:], Profiler())
+        self._make_room(key)
+        return key, profiler
 
 
 def _ended(profiler: Profiler, folded: Folded) -> Ended:
@@ -230,20 +193,6 @@ def _ended(profiler: Profiler, folded: Folded) -> Ended:
     numbers, index = np.unique(rows.types, return_inverse=True)
     types = tuple(named[number] for number in numbers.tolist())
     return Ended(types, index.ravel(), rows.times, rows.sizes, rows.running, rows.counts)
-
-
-def _bytes_of(key: Key, run: Run) -> bytes:
-    name = key[0].encode()
-    head = len(name).to_bytes(8, "little") + key[1] + name + b"\0" * (-len(name) % 8)
-    return head + to_bytes(run.profiler)
-
-
-def _read(data: bytes) -> tuple[Key, Profiler]:
-    length = int.from_bytes(data[:8], "little")
-    if length > limits.NAME_BYTES_MAX:
-        raise InvalidValue("profile", length, f"a name of at most {limits.NAME_BYTES_MAX} bytes")
-    start = 24 + length + (-length % 8)
-    return (data[24 : 24 + length].decode(), data[8:24]), from_bytes(data[start:], Profiler())
 
 
 def refusals(folded: Folded | None) -> Mapping[str, Any]:

@@ -3,60 +3,94 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
 from advisor.domain import limits
-from advisor.domain.names import normalised_name
-from advisor.domain.runs import TRANSFORMS, VARIANTS, ProgramRun, RunPrediction, checked_number
-from advisor.engine.blobs import Paged
-from advisor.engine.snapshot import TablePages
+from advisor.domain.names import checked_name
+from advisor.domain.runs import TRANSFORMS, VARIANTS, ProgramRun, RunPrediction, checked_number, checked_run
+from advisor.engine.blobs import NAME_BYTES, Paged, name_and_words, named
+from advisor.engine.checks import checked_level
 from advisor.errors import InvalidValue, Mismatch, NotEnoughData, StateDamaged, TooLarge, UnknownProgram, not_one_of
 from advisor.models.lasso import LassoFit
-from advisor.models.program_model import WORDS, ProgramModel, RunRow
+from advisor.models.prediction import LEVEL
+from advisor.models.program_model import WORDS, ProgramModel
 from advisor.models.program_terms import TRANSFORMS as SIZE_OF
 from advisor.models.record_domains import strange_program
 
 LAYOUT: Final = f"program-1-{WORDS}"
 RUNS_MIN: Final = 4  # to predict anything from: fewer leave every intermediate model without a fold to test on
 FEW_RUNS: Final = 20
-NAME_BYTES: Final = 208  # of a record: a name of at most 200 bytes, then its transformation
-PARTS: Final = ("serial_work_s", "work_s", "delay_s", "no_work_s", "creates", "waits", "span_s")
 # UNACCOUNTED: share of workers times elapsed from which on it is told that the parts of runs do not make it up
 UNACCOUNTED: Final = 0.05
 
 
+@dataclass(slots=True)
 class ProgramRecord:
-    """One program's record."""
+    """One program: its transformation of sizes, its model, and this one's fits by variant, none after a run."""
 
-    __slots__ = ("fits", "model", "number", "transform")
-
-    def __init__(self, number: int, transform: str, model: ProgramModel) -> None:
-        self.number = number  # of its table
-        self.transform = transform
-        self.model = model
-        self.fits: dict[str, dict[str, LassoFit]] = {}  # solved intermediate models by variant; empty after a run
+    transform: str
+    model: ProgramModel
+    fits: dict[str, dict[str, LassoFit]] = field(default_factory=dict[str, dict[str, LassoFit]])
 
 
 class Programs:
-    """Programs by name.
-
-    Parameters
-    ----------
-    programs_max : int
-        Programs learned; runs of further ones are refused.
-    """
+    """Programs by name, at most `programs_max`: runs of further ones are refused."""
 
     def __init__(self, programs_max: int = limits.PROGRAMS_MAX) -> None:
         self.programs_max = programs_max
         self.programs: dict[str, ProgramRecord] = {}
-        self.paged = Paged("program", LAYOUT, self.put_record)
-        self.touched: dict[str, None] = {}  # names of those that changed, or went, since somebody took note
+        self.paged = Paged("program", LAYOUT, self._record, _read, self.programs.__setitem__)
+
+    def observe_run(
+        self,
+        program: str,
+        *,
+        size: float,
+        workers: float,
+        elapsed_s: float,
+        work_s: float,
+        delay_s: float,
+        no_work_s: float,
+        creates: float,
+        waits: float,
+        serial_work_s: float | None = None,
+        span_s: float | None = None,
+        transform: str | None = None,
+    ) -> dict[str, Any]:
+        """Learn one run of a whole program, for an input of `size` on `workers`; see `advisor.domain.runs.ProgramRun`.
+
+        What a profile tells of a run is `advisor.profile.measures.Measures.as_run()`.
+
+        Parameters
+        ----------
+        transform : str, optional
+            What work grows with: ``n``, ``2^n``, ``n^2``, ``n^3``, ``sqrt n`` or ``n!``. A program's first run fixes it; absent
+            there: ``n``.
+
+        Returns
+        -------
+        dict
+            program, runs, transform.
+
+        Raises
+        ------
+        InvalidValue
+            For a value outside of its domain, or parts that exceed workers times elapsed; nothing is learned then.
+        TooLarge
+            When the program is new and there is no room for it.
+        """
+        return self.observe(checked_run(
+            program=program, size=size, workers=workers, elapsed_s=elapsed_s, work_s=work_s, delay_s=delay_s,
+            no_work_s=no_work_s, creates=creates, waits=waits, serial_work_s=serial_work_s, span_s=span_s,
+            transform=transform,
+        ))  # fmt: skip
 
     def observe(self, run: ProgramRun) -> dict[str, Any]:
-        """Learn a run; the first one of a program fixes its transformation; raises InvalidValue, TooLarge."""
+        """Learn a checked run, see `observe_run`."""
         known = self.programs.get(run.program)
         if known is None:
             if len(self.programs) >= self.programs_max:
@@ -65,25 +99,34 @@ class Programs:
                 )
         elif run.transform not in (None, known.transform):
             raise InvalidValue("transform", run.transform, f"{known.transform}, as the program's first run had")
-        transform = known.transform if known else run.transform or "n"
-        row = RunRow(
-            _size_of(transform, run.size), run.workers, math.nan if run.serial_work_s is None else run.serial_work_s,
-            run.work_s, run.delay_s, run.no_work_s, run.creates, run.waits, run.elapsed_s,
-            math.nan if run.span_s is None else run.span_s,
-        )  # fmt: skip
-        known = known or self._new(transform)
-        known.model.learn(row)
+        known = known or ProgramRecord(run.transform or "n", ProgramModel(np.zeros(WORDS)))
+        known.model.learn(replace(run, size=_size_of(known.transform, run.size)))
         known.fits = {}
-        self.paged.touch(known.number)
-        self.programs[run.program], self.touched[run.program] = known, None
+        self.programs[run.program] = known
+        self.paged.touch(run.program)
         return {"program": run.program, "runs": known.model.runs, "transform": known.transform}
 
-    def predict(self, program: str, size: Any, workers: Any, level: float, model: str | None) -> RunPrediction:
-        """Predict runs; scalars, or lists that broadcast together.
+    def predict_run(
+        self,
+        program: str,
+        *,
+        size: float | Sequence[float],
+        workers: float | Sequence[float],
+        level: float = LEVEL,
+        model: str | None = None,
+    ) -> RunPrediction:
+        """Predict a run of a whole program, of larger inputs and on more workers than were seen; scalars, or lists.
 
-        Raises UnknownProgram, NotEnoughData, InvalidValue, TooLarge.
+        Parameters
+        ----------
+        model : str, optional
+            ``extended`` (the default) or ``printed``, which is paper 3's as it stands.
+
+        Raises
+        ------
+        UnknownProgram, NotEnoughData, InvalidValue, TooLarge
         """
-        known = self._known(program)
+        known, level = self._known(program), checked_level(level)
         if known.model.runs < RUNS_MIN:
             raise NotEnoughData(
                 f"{known.model.runs} runs of {program!r}: a prediction needs {RUNS_MIN}", field="program", value=program,
@@ -97,30 +140,38 @@ class Programs:
         if variant not in known.fits:
             known.fits[variant] = known.model.fits(variant)
         fits = known.fits[variant]
-        found = [known.model.predict(fits, _size_of(known.transform, n), p, level, variant) for n, p in points]
-
-        def told(name: str) -> Any:
-            values = [getattr(each, name) for each in found]
-            return values[0] if one else values
-
+        found = [asdict(known.model.predict(fits, _size_of(known.transform, n), p, level, variant)) for n, p in points]
+        told: dict[str, Any] = {name: found[0][name] if one else [each[name] for each in found] for name in found[0]}
+        notes = _notes(known.model, any(each["floored"] for each in found))
+        del told["floored"]
         return RunPrediction(
-            told("elapsed_s"), told("low_s"), told("high_s"), variant,
-            _notes(known.model, any(each.floored for each in found)), known.model.runs, told("distance"),
-            {name: told(name) for name in PARTS},
+            told.pop("elapsed_s"), told.pop("low_s"), told.pop("high_s"), variant, notes, known.model.runs,
+            told.pop("distance"), told,
         )  # fmt: skip
 
-    def forget(self, program: str) -> dict[str, Any]:
-        """Forget a program as a whole: its runs, and its transformation; return how many runs those were.
+    def forget_program(self, program: str) -> dict[str, Any]:
+        """Forget a program as a whole: its runs, and its transformation; the next run begins anew.
 
-        Raises UnknownProgram.
+        Returns
+        -------
+        dict
+            program, runs: how many are forgotten.
+
+        Raises
+        ------
+        UnknownProgram
         """
         known = self._known(program)
-        del self.programs[program]
-        self.touched[program] = None
-        self.paged.drop(known.number)
+        self.drop(program)
         return {"program": program, "runs": known.model.runs}
 
+    def drop(self, program: str) -> None:
+        """Take a program away, where it is known."""
+        if self.programs.pop(program, None) is not None:
+            self.paged.drop(program)
+
     def _known(self, program: str) -> ProgramRecord:
+        program = checked_name("program", program)
         if program not in self.programs:
             raise UnknownProgram(
                 f"no runs of the program {program!r}", field="program", value=program,
@@ -131,14 +182,10 @@ class Programs:
     def status(self) -> list[dict[str, Any]]:
         """Return what is known of each program, by name."""
         return [
-            {
-                "program": name,
-                "runs": known.model.runs,
-                "transform": known.transform,
-                "workers": [known.model.number("p_low"), known.model.number("p_high")],
-            }
+            {"program": name, "runs": known.model.runs, "transform": known.transform,
+             "workers": [known.model.number("p_low"), known.model.number("p_high")]}
             for name, known in sorted(self.programs.items())
-        ]
+        ]  # fmt: skip
 
     def check_merge(self, other: Programs) -> None:
         """Refuse a merge that cannot be; raises Mismatch, TooLarge."""
@@ -154,57 +201,31 @@ class Programs:
             raise TooLarge("programs", together, self.programs_max)
 
     def merge(self, other: Programs) -> None:
-        """Add what another one has learned: exact to rounding; raises Mismatch, TooLarge: nothing is changed then."""
+        """Add what another one has learned: exact to rounding. Raises Mismatch, TooLarge; nothing is changed then."""
         self.check_merge(other)
         for name, theirs in sorted(other.programs.items()):
             mine = self.programs.get(name)
             if mine is None:
-                model = ProgramModel(theirs.model.words.copy())
-                mine = self.programs[name] = ProgramRecord(self.paged.new(), theirs.transform, model)
+                self.programs[name] = ProgramRecord(theirs.transform, ProgramModel(theirs.model.words.copy()))
             else:
                 mine.model.merge(theirs.model)
-            mine.fits, self.touched[name] = {}, None
-            self.paged.touch(mine.number)
+                mine.fits = {}
+            self.paged.touch(name)
 
-    def _new(self, transform: str) -> ProgramRecord:
-        return ProgramRecord(self.paged.new(), transform, ProgramModel(np.zeros(WORDS)))
+    def _record(self, name: str) -> bytes:
+        known = self.programs[name]
+        return named(name, known.model.words, TRANSFORMS.index(known.transform))
 
-    # -- as bytes ---------------------------------------------------------------------------------------------------------
 
-    def records(self, names: Container[str] | None = None) -> list[bytes]:
-        """Return the record of each program, or of those named, by name."""
-        return [
-            record_of(name, known) for name, known in sorted(self.programs.items()) if names is None or name in names
-        ]
-
-    def put_record(self, data: bytes, number: int | None = None) -> None:
-        """Take a program back from its record, under a number that is free; raises ValueError where it is none."""
-        length, transform = data[0], data[NAME_BYTES - 1]
-        name = data[1 : 1 + length].decode()
-        if normalised_name(name) != name or transform >= len(TRANSFORMS) or len(data) < NAME_BYTES + 8 * WORDS:
-            raise ValueError("no record of a program")
-        words = np.frombuffer(data, "<f8", WORDS, NAME_BYTES).astype(np.float64)
-        if (strange := strange_program(words)) is not None:
-            raise StateDamaged(
-                f"program {name!r}: {strange} is what no runs lead to", components=(name,), hint="restore a backup"
-            )
-        self.touched[name] = None
-        self.programs[name] = ProgramRecord(
-            self.paged.new() if number is None else number, TRANSFORMS[transform], ProgramModel(words)
+def _read(data: bytes) -> tuple[str, ProgramRecord]:
+    """Return a program's name, and the program, of its record; raises ValueError where it is none, StateDamaged."""
+    name, words = name_and_words(data, WORDS)
+    transform = TRANSFORMS[data[NAME_BYTES - 1]]
+    if (strange := strange_program(words)) is not None:
+        raise StateDamaged(
+            f"program {name!r}: {strange} is what no runs lead to", components=(name,), hint="restore a backup"
         )
-
-    def pages(self) -> list[TablePages]:
-        """Return the changed pages of changed programs, and count them as taken."""
-        by_number = {known.number: (name, known) for name, known in self.programs.items()}
-        return self.paged.pages(lambda number: record_of(*by_number[number]))
-
-
-def record_of(name: str, known: ProgramRecord) -> bytes:
-    """Return a program's record: its name and transformation, and the words of its model."""
-    text = name.encode()
-    head = bytes([len(text)]) + text
-    head += b"\0" * (NAME_BYTES - 1 - len(head)) + bytes([TRANSFORMS.index(known.transform)])
-    return head + known.model.words.astype("<f8", copy=False).tobytes()
+    return name, ProgramRecord(transform, ProgramModel(words))
 
 
 def _size_of(transform: str, size: float) -> float:

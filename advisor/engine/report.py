@@ -8,25 +8,21 @@ from typing import Any
 
 from advisor.engine.asking import Asking
 from advisor.engine.components import MEASURE_SCALES, SEPARATOR, Components
-from advisor.engine.solved import SolvedModels
-from advisor.models import counts
 
 
-def component_status(
-    components: Components, slots: Sequence[int], solved: SolvedModels, asking: Asking
-) -> list[dict[str, Any]]:
+def component_status(components: Components, slots: Sequence[int], asking: Asking) -> list[dict[str, Any]]:
     """Return one plain map a slot: exact counts, ranges, the model with its notes, bias and prediction error."""
     table = components.table
     rows: list[dict[str, Any]] = []
     for slot in slots:
         entry: dict[str, Any] = {"component": components.names[slot]}
-        entry |= {name: int(table.integers(name)[slot]) for name in ("rows", "failed", "unfinished")}
-        entry["runs"] = int(counts.runs(table, slot))
+        entry |= {name: int(table.count(name)[slot]) for name in ("rows", "failed", "unfinished")}
+        entry["runs"] = int(table.runs(slot))
         entry["explored_s"] = float(table["explored_s"][slot])
-        scored = int(counts.scored(table, slot))
+        scored = int(table.scored(slot))
         entry["prediction_error"] = float(table["error"][slot]) / scored if scored else None
-        if solved.learned(slot):
-            model = solved.at(slot)
+        if asking.learned(slot):
+            model = asking.model(slot)
             entry |= {
                 "model": model.name,
                 "notes": list(model.notes),
@@ -37,10 +33,10 @@ def component_status(
                 "cores_range": list(model.p_range),
                 "elapsed_least_s": float(table["t_low"][slot]),
             }
-        entry |= {name: int(table.integers(name)[slot]) for name in ("changes", "outliers")}
+        entry |= {name: int(table.count(name)[slot]) for name in ("changes", "outliers")}
         if entry["changes"]:
             entry |= {
-                "changed_at": int(table.integers("changed_at")[slot]),
+                "changed_at": int(table.count("changed_at")[slot]),
                 "changed_by": float(table["changed_by"][slot]),
             }
         busy = components.contention(slot)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from advisor.engine import pages
 from advisor.engine.advisor import Advisor
 from advisor.engine.blobs import Paged
@@ -31,9 +33,9 @@ def put(advisor: Advisor, profiles: Profiles, snapshot: Snapshot) -> None:
     components.resume()
 
 
-def _paged(advisor: Advisor, profiles: Profiles, table: TablePages) -> Paged | None:
+def _paged(advisor: Advisor, profiles: Profiles, table: TablePages) -> Paged[Any, Any] | None:
     """Return what keeps a table of things of any length; None for a table of components."""
-    kept = (profiles.paged, advisor.programs.paged, advisor.task_types.paged)
+    kept: tuple[Paged[Any, Any], ...] = (profiles.paged, advisor.programs.paged, advisor.task_types.paged)
     return next((each for each in kept if each.owns(table)), None)
 
 

@@ -16,7 +16,7 @@ from advisor.errors import InvalidValue
 from advisor.models import process
 from advisor.models.learner_layout import WIDTH_MAX
 from advisor.models.logarithm import LN2
-from advisor.models.shapes import Scale, Shape, family_of, fit
+from advisor.models.shapes import Scale, Shape, fit, names_of
 
 RELATIVE_LEAST = 0.01  # of a cell's mean: a closer one does not outweigh all others
 
@@ -53,15 +53,13 @@ def fitted(solved: Solved, name: str) -> Shaped:
     weight = runs / (1.0 + RELATIVE_LEAST * runs)
     powers = tuple(_slope(z[:, axis], y) for axis in range(axes - 1))
     scale = Scale(tuple(z[:, :-1].max(axis=0).tolist()), powers, float(y.max()))
-    if name not in family_of(axes - 1).names:
-        raise InvalidValue("model", name, f"a shape of {axes - 1} predictors: {', '.join(family_of(axes - 1).names)}")
-    found = next(((shape, at) for each, shape, at in fit(scale, z, y, weight) if each == name), None)
-    if found is None:
+    if name not in names_of(axes - 1):
+        raise InvalidValue("model", name, f"a shape of {axes - 1} predictors: {', '.join(names_of(axes - 1))}")
+    shape = fit(name, scale, z, y, weight)
+    if shape is None:
         raise InvalidValue("model", name, "a shape that the component's runs determine", "observe other settings")
-    shape, at = found
-    record = solved.table
-    relative = float(record.column("relative")[solved.place])
-    misfit = float(weight @ np.square(y - at)) / float(weight.sum())
+    relative = float(solved.table.column("relative")[solved.place])
+    misfit = float(weight @ np.square(y - shape(z))) / float(weight.sum())
     return Shaped(solved, name, shape, relative + misfit)
 
 

@@ -24,6 +24,22 @@ class TablePages:
     words: NDArray[np.uint64]
     changed: NDArray[np.uint64]  # uint64 array (k,): bit s says that slot s of the page changed since the last snapshot
 
+    @property
+    def held(self) -> NDArray[np.bool_]:
+        """Which slots (k, 64) of the pages have a bit."""
+        bits = np.unpackbits(self.changed.astype("<u8").view(np.uint8), bitorder="little")
+        return bits.reshape(-1, PAGE_SLOTS).astype(np.bool_)
+
+
+def flagged(changed: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.uint64]] | None:
+    """Return the numbers (k,) and bits (k,) of the pages with changed slots; None where none has."""
+    flags = np.zeros((-(-len(changed) // PAGE_SLOTS), PAGE_SLOTS), np.bool_)
+    flags.reshape(-1)[: len(changed)] = changed
+    pages = np.flatnonzero(flags.any(axis=1))
+    if not len(pages):
+        return None
+    return pages, np.packbits(flags[pages], axis=1, bitorder="little").view("<u8").reshape(-1).astype(np.uint64)
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:

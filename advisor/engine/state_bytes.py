@@ -77,7 +77,7 @@ def dump(components: Components, parts: Parts) -> bytes:
         header["producers"] = [[name, incarnation.hex(), number] for (name, incarnation), number in numbers]
         header["profiles"] = [PROFILE_LAYOUT, *map(len, parts.profiles)]
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    words = np.ascontiguousarray(components.table.words[:, :n]).view(np.uint64).astype("<u8", copy=False).tobytes()
+    words = np.ascontiguousarray(components.table.words[:n].T).view(np.uint64).astype("<u8", copy=False).tobytes()
     for _, table in supports:
         words += table.words[: table.size].view(np.uint64).astype("<u8", copy=False).tobytes()
     records = (*parts.documents.values(), *parts.programs, *parts.task_types, *parts.profiles)

@@ -19,9 +19,6 @@ from advisor.engine.components import Components
 from advisor.engine.learners import ANY_MACHINE, Solved
 from advisor.engine.shaped import Shaped
 from advisor.errors import InvalidValue, TooLarge
-from advisor.models import process
-from advisor.models.fold import KERNELS
-from advisor.models.learner_layout import CELLS, LANES, ZERO
 from advisor.models.load_table import points_of
 from advisor.models.prediction import LEVEL
 
@@ -65,7 +62,7 @@ def suggest(
     before, gain, run = _gains(found, tried, targets)
     order = np.argsort(-gain, kind="stable")[:limit].tolist()
     answers: list[Suggestion] = []
-    times = asking.answers(found, tried[0][order], tried[1][order], LEVEL, ANY_MACHINE)[0].tolist()
+    times = found.answers(tried[0][order], tried[1][order], LEVEL, ANY_MACHINE)[0].tolist()
     for i, elapsed in zip(order, times, strict=True):
         x, p = tried[0][i], float(tried[1][i])
         narrower = 1.0 - sqrt(max(before - float(gain[i]), 0.0) + run) / sqrt(before + run)
@@ -82,27 +79,11 @@ def suggest(
 
 def _gains(found: Solved, tried: tuple[Floats, Floats], targets: tuple[Floats, Floats]) -> tuple[float, Floats, float]:
     """Return the mean variance at the targets, what a run at each candidate takes from it, and the variance of a run."""
-    own, variance = (_predicted(found, *points) for points in (tried, targets))
+    own, variance = (found.curve(*points) for points in (tried, targets))
     noise = float(found.table.column("relative")[found.place])
     runs = noise + float(found.table.column("absolute")[found.place]) * np.exp(-2.0 * own[:, 0])
-    cross = np.empty((len(tried[1]), len(targets[1])))
-    room, axes = found.room, found.table.axes
-    white = np.empty((len(tried[1]) + len(targets[1]), CELLS, LANES))
-    KERNELS.cross_covariance(
-        found.table.words, found.place, axes, *tried, *targets, found.solution, room.scratch, room.point, white, cross
-    )
-    gain = np.square(cross).mean(axis=1) / (own[:, 1] + runs)
+    gain = np.square(found.covariance(tried, targets)).mean(axis=1) / (own[:, 1] + runs)
     return float(variance[:, 1].mean()), gain, float(runs.mean())
-
-
-def _predicted(found: Solved, predictors: Floats, cores: Floats) -> Floats:
-    """Return mean and variance (n, 2) of ln t."""
-    out, room = np.empty((len(cores), 2)), found.room
-    KERNELS.predict_points(
-        found.table.words, found.place, found.table.axes, predictors, cores, ANY_MACHINE, True, found.solution, room.scratch,
-        room.point, out,
-    )  # fmt: skip
-    return out
 
 
 def _unlearned(asking: Asking, component: str, tried: tuple[Floats, Floats], limit: int) -> list[Suggestion]:
@@ -118,11 +99,8 @@ def _unlearned(asking: Asking, component: str, tried: tuple[Floats, Floats], lim
 def _load(components: Components, slot: int, dimensions: int, found: object) -> list[Any]:
     """Return predictors of the observed load."""
     if dimensions > 1 and isinstance(found, Solved):
-        frame, points, _, _ = found.solution
-        count = int(frame[process.CELLS_USED])
-        centres = found.table.floats("centre")[found.place].reshape(-1, CELLS)[:dimensions, :count]
-        values = np.where(centres <= ZERO, 0.0, np.exp(points[:dimensions, :count])).T
-        order = np.argsort(-found.table.floats("runs")[found.place][:count], kind="stable")
+        _, values, runs, *_ = found.table.cells(found.place)
+        order = np.argsort(-runs, kind="stable")
         # One input may have a cell on each machine and core count; logarithms and back cost the last digits.
         most = limits.PREDICTOR_MAX
         seen = (tuple(min(float(f"{v:.12g}"), most) for v in values[i].tolist()) for i in order.tolist())

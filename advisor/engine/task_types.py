@@ -6,21 +6,21 @@ Instances wait until a question or a snapshot needs them: when they are learned 
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from advisor.domain import limits
-from advisor.domain.answers import Prediction
-from advisor.domain.names import normalised_name
+from advisor.domain import limits, vectors
+from advisor.domain.answers import Prediction, Receipt
+from advisor.domain.observations import ComponentNames, bad_rows, columns_of
 from advisor.domain.rows import bound_text, is_number
 from advisor.domain.vectors import Floats, Ints
-from advisor.engine.blobs import Paged
+from advisor.engine.blobs import NAME_BYTES, Paged, name_and_words, named
 from advisor.engine.checks import check_together, checked
-from advisor.engine.components import EVIDENCE_LEAST
-from advisor.engine.snapshot import TablePages
+from advisor.engine.components import EVIDENCE_LEAST, TIME, Components
 from advisor.errors import InvalidValue, NotEnoughData, StateDamaged
 from advisor.models.record_domains import strange_type
 from advisor.models.size_time import WORDS, SizeTime
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 
 LAYOUT: Final = f"tasktype-1-{WORDS}"
-NAME_BYTES: Final = 208  # of a record: the length of a name of at most 200 bytes, and the name
 RECORD_BYTES: Final = NAME_BYTES + 8 * WORDS
 STATUS: Final = {"instances": "count", "sized": "sized"}
 SIZE_LEAST: Final = 2.0**-60  # stands for a size of 0 where a distance is told
+BEYOND: Final = "instances_beyond"  # of the totals: instances of more task types than are learned
 
 
 class TaskTypeModels:
     """Records by name of the task type, at most `limits.TASK_TYPES_MAX`: later types are left out."""
 
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}  # of each name, the number of its record and of its table
-        self.touched: dict[str, None] = {}  # names of those that changed, or went, since somebody took note
+    def __init__(self, components: Components) -> None:
+        self._components = components  # which learn instances, too
         self._made: TaskTypes | None = None
         self._solved: dict[int, tuple[SizeTime, TypeReport]] = {}  # of records as they are: see `SizeTime.solved`
-        self.paged = Paged("tasktype", LAYOUT, self.put_record)
+        self.paged = Paged("tasktype", LAYOUT, self._record, _read, self._keep)
+        self.numbers = self.paged.numbers  # of each name, the number of its record and of its table
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
@@ -58,6 +58,54 @@ class TaskTypeModels:
             self._made = TaskTypes()
         return self._made
 
+    def observe_instances(
+        self,
+        *,
+        types: Sequence[str],
+        index: ArrayLike,
+        elapsed_s: ArrayLike,
+        size: ArrayLike | None = None,
+        active_cores: ArrayLike | None = None,
+        count: ArrayLike | None = None,
+    ) -> Receipt:
+        """Learn n instances of task types that ended, in order; row i is of type ``types[index[i]]``. Cost O(n).
+
+        Each is a row of the component of its type's name, size as predictor, one core; and it teaches the models of paper 2
+        that `predict` answers by name.
+
+        Parameters
+        ----------
+        size : (n,), optional
+            As the runtime gives it; what is no finite number above 0 is none, 1 to the component.
+        active_cores : (n,), optional
+            Workers that ran a task when the instance ended, its own among them; absent: 1.
+        count : (n,), optional
+            For so many instances each stands; absent: 1.
+
+        Raises
+        ------
+        InvalidValue, TooLarge
+            As `observe_columns`; rows outside of their domains are refused one by one and teach nothing.
+        """
+        n = np.size(elapsed_s)
+        sizes = np.zeros(n) if size is None else vectors.vector("size", size, np.float64, n)
+        sizes = np.where(np.isfinite(sizes) & (sizes > 0.0), sizes, 0.0)
+        workers = np.ones(n) if active_cores is None else vectors.vector("active_cores", active_cores, np.float64, n)
+        if not (np.isfinite(workers) & (workers >= 0.0) & (workers <= limits.CORES_MAX)).all():
+            raise InvalidValue("active_cores", "a column with a bad value", bound_text("invalid_active_cores"))
+        names = ComponentNames(types)
+        x = np.where(sizes > 0.0, sizes, 1.0)
+        columns = columns_of(names, index, x, np.ones(n), elapsed_s, count=count)
+        good = ~np.logical_or.reduce([np.zeros(n, np.bool_), *bad_rows(columns).values()])
+        stands = np.ones(n) if columns.count is None else columns.count.astype(np.float64)
+        running = np.maximum(np.rint(workers), 1.0).astype(np.int64)
+        beyond = self.fold(
+            names.names, columns.index[good], sizes[good], columns.elapsed_s[good], running[good], stands[good]
+        )
+        if beyond:
+            self._components.totals[BEYOND] += beyond
+        return self._components.fold(columns)
+
     def fold(
         self, names: Sequence[str], index: Ints, sizes: Floats, times: Floats, running: Ints, stands: Floats
     ) -> int:
@@ -68,75 +116,65 @@ class TaskTypeModels:
         present, first = np.unique(index, return_index=True)
         number_of = np.full(len(names), -1, np.int64)
         for place in map(int, present[np.argsort(first)]):
-            number = self.numbers.get(names[place])
-            if number is None and len(self.numbers) < limits.TASK_TYPES_MAX:
-                number = self._new(names[place])
-            if number is not None:
-                number_of[place] = number
-                self._touch(number, names[place])
+            if names[place] in self.numbers or len(self.numbers) < limits.TASK_TYPES_MAX:
+                number_of[place] = self._touch(names[place])
         numbers = number_of[index]
         known = numbers >= 0
         if known.any():
             self._types.gather(numbers[known], sizes[known], times[known], running[known], stands[known])
         return int(len(known) - known.sum())
 
-    def merge(self, other: TaskTypeModels) -> int:
-        """Add what another one has learned, see `SizeTime.merge`; return how many instances are of types beyond the cap."""
+    def merge(self, other: TaskTypeModels) -> None:
+        """Add what another one has learned, see `SizeTime.merge`; instances of types beyond the cap are counted."""
         other._types.settle()
         self._types.settle()
-        beyond = 0
         for name, theirs in sorted(other.numbers.items()):
             added = other._types.models[theirs]
-            if name not in self.numbers and len(self.numbers) >= limits.TASK_TYPES_MAX:
-                beyond += int(added.number("rows"))
+            if name in self.numbers:
+                self._types.models[self.numbers[name]].merge(added)
+            elif len(self.numbers) >= limits.TASK_TYPES_MAX:
+                self._components.totals[BEYOND] += int(added.number("rows"))
                 continue
-            number = self.numbers.get(name)
-            if number is None:
-                number = self._new(name)
-                self._types.models[number] = SizeTime(added.words.copy())
-            else:
-                self._types.models[number].merge(added)
-            self._touch(number, name)
-        return beyond
+            self._types.models.setdefault(self._touch(name), SizeTime(added.words.copy()))
 
     def forget(self, name: str, keep: float) -> None:
         """Keep the share `keep` of what was learned of a type, where there is one; with next to nothing left all goes."""
-        number = self.numbers.get(name)
-        if number is None:
+        if name not in self.numbers:
             return
         self._types.settle()
-        self._touch(number, name)
+        number = self._touch(name)
         if keep * self._types.models[number].number("count") >= EVIDENCE_LEAST:
             self._types.models[number].forget(keep)
-            return
-        del self.numbers[name], self._types.models[number]
-        self.paged.drop(number)
+        else:
+            del self._types.models[number]
+            self.paged.drop(name)
 
-    def _new(self, name: str) -> int:
-        self.numbers[name] = self.paged.new()
-        return self.numbers[name]
-
-    def _touch(self, number: int, name: str) -> None:
+    def _touch(self, name: str) -> int:
+        """Count a type as changed, a new one too; return its number."""
+        number = self.paged.touch(name)
         self._solved.pop(number, None)
-        self.touched[name] = None
-        self.paged.touch(number)
+        return number
 
     # -- questions --------------------------------------------------------------------------------------------------------
-
-    def __contains__(self, name: object) -> bool:
-        """Return whether instances of a type were learned."""
-        return name in self.numbers
 
     @property
     def bytes(self) -> int:
         """Bytes of the records."""
         return RECORD_BYTES * len(self.numbers)
 
-    def report(self, name: str) -> TypeReport:
-        """Return what is known of a type that was learned: its verdict, the model to ask for and why.
+    def task_type(self, name: str) -> TypeReport:
+        """Return what is known of a task type over all runs: its verdict, which model `predict` is to be asked for, and why.
 
         Cost O(cells^2) once instances came, then it is kept.
+
+        Raises
+        ------
+        InvalidValue
+            When no instances of it were learned.
         """
+        if name not in self.numbers:
+            known = ", ".join(sorted(self.numbers)[:8])
+            raise InvalidValue("task_type", name, f"one with instances: {known or 'none was observed'}")
         return self._answering(name)[1]
 
     def _answering(self, name: str) -> tuple[SizeTime, TypeReport]:
@@ -156,24 +194,27 @@ class TaskTypeModels:
             for name, number in sorted(self.numbers.items())
         ]
 
-    def predict(self, name: str, sizes: Any, cores: Any, workers: float | None, level: float, model: str) -> Prediction:
-        """Predict instances of a type by a model of `MODELS`; see `predicted` for their formulas.
+    def predict(
+        self, name: str, sizes: Any, cores: Any, level: float, model: str | None, machine: str | None, measure: str,
+        workers: float | None,
+    ) -> Prediction:  # fmt: skip
+        """Predict instances of a type by a model of `MODELS`, as `Advisor.predict`; see `predicted` for their formulas.
 
-        Raises InvalidValue for a value outside of its domain; NotEnoughData when no instance was learned, or none with a size
-        and the model needs sizes.
-
-        Parameters
-        ----------
-        sizes : float or array
-            0: of an instance without size.
-        cores : float or array
-            1: an instance runs on one core.
-        workers : float, optional
-            Workers that run a task meanwhile, its own among them.
-        level : float
-            Share of instances that the interval holds: predicted times exp(m ± z s), m and s of `spread`.
+        Size 0 is of an instance without one, and the interval predicted times exp(m ± z s), m and s of `spread`. Raises
+        UnknownComponent, NotEnoughData, InvalidValue.
         """
+        if model is None or not is_model(model):
+            raise InvalidValue(
+                "active_cores", workers, f"absent, or with model one of {', '.join(MODELS)}",
+                "contention(component) tells how a component slows down",
+            )  # fmt: skip
+        for field, value, absent in (("machine", machine, None), ("measure", measure, TIME)):
+            if value != absent:
+                raise InvalidValue(
+                    field, value, f"absent with model {model!r}: instances tell neither machine nor measures"
+                )
         if name not in self.numbers:
+            self._components.slot(name)  # one that nobody knows is told so
             raise NotEnoughData(
                 f"no instances of a task type {name!r}: {model} is learned from ends of task instances",
                 field="component", value=name, bound=1, hint="send task_events, or observe_instances in process",
@@ -205,36 +246,22 @@ class TaskTypeModels:
 
     # -- as bytes ---------------------------------------------------------------------------------------------------------
 
-    def records(self, names: Container[str] | None = None) -> list[bytes]:
-        """Return the record of each type, or of those named, by name: equal states give equal bytes."""
+    def _record(self, name: str) -> bytes:
         self._types.settle()
-        return [
-            _record_of(name, self._types.models[number])
-            for name, number in sorted(self.numbers.items())
-            if names is None or name in names
-        ]
+        return named(name, self._types.models[self.numbers[name]].words)
 
-    def put_record(self, data: bytes, number: int | None = None) -> None:
-        """Take a type back from its record, under a number that is free; raises ValueError where it is none."""
-        name = data[1 : 1 + data[0]].decode()
-        if normalised_name(name) != name or len(data) < RECORD_BYTES:
-            raise ValueError("no record of a task type")
-        words = np.frombuffer(data, "<f8", WORDS, NAME_BYTES).astype(np.float64)
-        if (strange := strange_type(words)) is not None:
-            raise StateDamaged(
-                f"task type {name!r}: {strange} is what no instances lead to",
-                components=(name,),
-                hint="restore a backup",
-            )
-        self.numbers[name] = self.paged.new() if number is None else number
-        self.touched[name] = None
-        self._types.models[self.numbers[name]] = SizeTime(words)
+    def _keep(self, name: str, learned: SizeTime) -> None:
+        self._types.models[self.numbers[name]] = learned
 
-    def pages(self) -> list[TablePages]:
-        """Return the changed pages of changed records, and count them as taken."""
-        self._types.settle()
-        name_of = {number: name for name, number in self.numbers.items()}
-        return self.paged.pages(lambda number: _record_of(name_of[number], self._types.models[number]))
+
+def _read(data: bytes) -> tuple[str, SizeTime]:
+    """Return a type's name, and what was learned of it, of its record; raises ValueError where it is none, StateDamaged."""
+    name, words = name_and_words(data, WORDS)
+    if (strange := strange_type(words)) is not None:
+        raise StateDamaged(
+            f"task type {name!r}: {strange} is what no instances lead to", components=(name,), hint="restore a backup"
+        )
+    return name, SizeTime(words)
 
 
 def is_model(name: object) -> bool:
@@ -247,12 +274,6 @@ def _checked_workers(value: Any) -> float:
     if not is_number(value) or not 0.0 <= value <= limits.CORES_MAX:
         raise InvalidValue("active_cores", value, bound_text("invalid_active_cores"))
     return max(float(value), 1.0)
-
-
-def _record_of(name: str, learned: SizeTime) -> bytes:
-    text = name.encode()
-    head = bytes([len(text)]) + text
-    return head + b"\0" * (NAME_BYTES - len(head)) + learned.words.astype("<f8", copy=False).tobytes()
 
 
 def _outside(learned: SizeTime, report: TypeReport, sizes: Floats, model: str, workers: float | None) -> Floats:

@@ -26,15 +26,12 @@ KEY, RUNS, MEAN, SCATTER, WILD, MODEL, CENTRE = (
     AT[name] for name in ("key", "runs", "mean", "scatter", "wild", "model", "centre")
 )
 # Places a unit of z, by coarseness.
-PITCHES: Floats = np.array([2.0 ** (FINEST - c / STEPS) / LN2 for c in range(STEPS * (FINEST + 8) + 1)])
-COARSEST = len(PITCHES) - 1
+PITCHES: Floats = np.array([2.0 ** (FINEST - c / STEPS) / LN2 for c in range(COARSEST + 1)])
 NOWHERE = -1
 NEAR_BY = 1.0  # of z: a row further from every known cell than a factor e is not judged
 UNKNOWN = np.nan
-# A word of `slope` has the slope of ln t above, its curvature in the low bits: a centre that moves by little still turns it.
-CURVATURE_BITS = 20
 CURVATURE_HALF, CURVATURE_MASK = 1 << (CURVATURE_BITS - 1), (1 << CURVATURE_BITS) - 1
-CURVATURE_UNIT, SLOPE_UNIT = 2.0**-12, 2.0**-32
+CURVATURE_UNIT = 2.0**-12
 
 
 def ln(value):

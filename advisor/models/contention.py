@@ -28,9 +28,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.models import records as legal
 from advisor.models.layout import FIRST_SOLVE
 from advisor.models.logarithm import log2_of
-from advisor.models.records import Field, RecordTable
+from advisor.models.records import Field, RecordTable, offsets
 from advisor.models.weighting import AT_CORES, AT_FLOOR, AT_LOW, knows, weigh
 
 TERMS = 4  # 1, log2 p, log2(p)**2, d
@@ -48,25 +49,25 @@ CARRIED_LEAST = 0.05  # share of a time by which a curve may be off before it is
 NOISE_LEAST = 1e-8  # of the variance of t / m: no model is right to more than 1e-4
 
 FIELDS: tuple[Field, ...] = (
-    ("component", 1, "i", -1),  # slot in the base table
-    ("rows", 1, "i", 0),  # rows that told active_cores
-    ("contended", 1, "i", 0),  # of them, those with others
-    ("kappa", 1, "f", 0),  # as far as known: what rows are corrected by, before it is shrunk
-    ("precision", 1, "f", 0),  # 1 / variance of it
-    ("start", 1, "i", 0),  # rows when epochs began, or began anew
-    ("solve_at", 1, "i", FIRST_ROWS),  # rows at which the epoch ends
-    ("sum_rows", 1, "i", 0),  # rows in the sums
-    ("gram", PAIRS, "f", 0),
-    ("right", TERMS, "f", 0),
-    ("square", 1, "f", 0),
+    ("component", 1, "i", -1, None),  # slot in the base table
+    ("rows", 1, "i", 0, legal.COUNT),  # rows that told active_cores
+    ("contended", 1, "i", 0, legal.COUNT),  # of them, those with others
+    ("kappa", 1, "f", 0, legal.SIGNED),  # as far as known: what rows are corrected by, before it is shrunk
+    ("precision", 1, "f", 0, legal.POSITIVE),  # 1 / variance of it
+    ("start", 1, "i", 0, legal.COUNT),  # rows when epochs began, or began anew
+    ("solve_at", 1, "i", FIRST_ROWS, legal.COUNT),  # rows at which the epoch ends
+    ("sum_rows", 1, "i", 0, legal.COUNT),  # rows in the sums
+    ("gram", PAIRS, "f", 0, legal.SIGNED),
+    ("right", TERMS, "f", 0, legal.SIGNED),
+    ("square", 1, "f", 0, legal.SIGNED),
     # The copy of the weighting model: coefficients, low, high, floor, which is 0 where there is none, and cores.
-    ("model", AT_LOW, "i", 0),
-    ("range", AT_CORES - AT_LOW, "f", 0),
-    ("cores", 1, "i", 0),
+    ("model", AT_LOW, "i", 0, legal.PACKED),
+    ("range", AT_CORES - AT_LOW, "f", 0, legal.SIGNED),
+    ("cores", 1, "i", 0, legal.ANY),
 )
 NAME, LAYOUT, FORMER = "contention", "contention-2", "contention-1"
 FORMER_WORDS = 37  # of a record whose model had other words
-AT = RecordTable(FIELDS, LAYOUT).at
+AT = offsets(FIELDS)
 ROWS, CONTENDED, KAPPA, PRECISION, START, SOLVE_AT, SUM_ROWS, GRAM, RIGHT, SQUARE, MODEL = (
     at.start for name, at in AT.items() if name not in ("component", "range", "cores")
 )

@@ -17,17 +17,10 @@ TINY = 1e-300  # a diagonal below it is an empty sum
 
 
 class Elimination:
-    """A factored system N s = r.
+    """A factored system N s = r. Cost O(k**3).
 
-    Attributes
-    ----------
-    gains : list of k float
-        What each column in turn takes from the sum of squares; the sum of squares left after the first j columns is
-        ``square - sum(gains[:j])``.
-    used : list of k float
-        1.0 where the column was used, 0.0 where it was dependent.
-
-    Cost O(k**3).
+    `gains` (k): what each column in turn takes from the sum of squares, of which ``square - sum(gains[:j])`` is left after j.
+    `used` (k): 1.0 where the column was used, 0.0 where it was dependent.
     """
 
     __slots__ = ("_inverse", "_lower", "_roots", "_z", "gains", "used")

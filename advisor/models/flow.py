@@ -27,8 +27,7 @@ import numpy as np
 
 from advisor.domain.observations import ComponentNames
 from advisor.domain.vectors import ABSENT_U64, NONE_NAMED, Bools, Floats, Ints, Words
-from advisor.models.flow_replicas import Replicas
-from advisor.models.hashing import mixed
+from advisor.models.flow_replicas import Replicas, mixed
 
 # KEYS_MAX: of a network: 48 bytes each; further ones are counted together, and shares that need them are not known
 KEYS_MAX = 4_096
@@ -90,10 +89,7 @@ class Open:
 class FlowCounts:
     """Counts of one network, `name`.
 
-    Parameters
-    ----------
-    places : sequence of sequence of str, optional
-        The keys whose runs are the passes of each counted place; None counts each key by itself, in the order of coming.
+    `places` has the keys whose runs are the passes of each counted place; None counts each key by itself, as they come.
     """
 
     def __init__(self, name: str, places: Sequence[Sequence[str]] | None = None) -> None:

@@ -30,13 +30,7 @@ def to_bytes(counts: FlowCounts) -> bytes:
 
 
 def from_bytes(name: str, data: bytes) -> FlowCounts:
-    """Return the counts of network `name` whose `to_bytes` gave `data`.
-
-    Raises
-    ------
-    ValueError, KeyError, TypeError
-        When it is none.
-    """
+    """Return the counts of network `name` whose `to_bytes` gave `data`; ValueError, KeyError, TypeError where it is none."""
     size = int.from_bytes(data[:4], "little")
     header: dict[str, Any] = json.loads(data[4 : 4 + size])
     if header["format"] != FORMAT:

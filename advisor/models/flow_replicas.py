@@ -7,11 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from advisor.domain.vectors import Ints, Words
-from advisor.models.hashing import mixed
 
 REPLICAS_MAX = 64  # told apart exactly; of more, a sample by hash
 SPLIT_KEYS_MAX = 64  # keys of a network whose replicas are told apart
 FAN_OUT_MAX = 1_024  # replicas that a fan-out lists
+
+
+def mixed(values: Words, salt: int) -> Words:
+    """Return 64 well mixed bits of each value (n,): splitmix64 (Steele, Lea, Flood 2014). Cost O(n)."""
+    z = (values ^ np.uint64(salt)) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
 class Replicas:

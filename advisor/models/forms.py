@@ -70,32 +70,16 @@ NAMES = (TWO_STEP, *TWO_STEPS, *FORM_OF)
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A form fitted to a component.
-
-    Attributes
-    ----------
-    serial, parallel : list of float
-        A_j and B_j of T = sum_j (A_j + B_j / p) u^j: four, or as many as a higher degree has.
-    fraction : float
-        Parallel fraction a; NaN for the free form.
-    residual : float
-        Weighted residual sum of squares.
-    used : float
-        Coefficients that the sums could determine, a included.
-    valid : bool
-        The curve is positive on what was seen.
-    preferred : Form or None
-        What the evidence alone would take, where another one answers because its curve is not positive.
-    """
+    """A form fitted to a component: T = sum_j (A_j + B_j / p) u^j."""
 
     form: Form
-    serial: Numbers
-    parallel: Numbers
-    fraction: float
-    residual: float
-    used: float
-    valid: bool
-    preferred: Form | None = None
+    serial: Numbers  # A_j: four, or as many as a higher degree has
+    parallel: Numbers  # B_j
+    fraction: float  # parallel fraction a; NaN for the free form
+    residual: float  # weighted sum of squares
+    used: float  # coefficients that the sums could determine, a included
+    valid: bool  # the curve is positive on what was seen
+    preferred: Form | None = None  # what the evidence alone would take, where its curve is not positive
 
 
 class Sums:

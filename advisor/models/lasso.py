@@ -27,35 +27,16 @@ TINY = 1e-300
 
 @dataclass(frozen=True, slots=True)
 class LassoFit:
-    """A fitted sum of columns.
+    """A fitted sum of columns."""
 
-    Attributes
-    ----------
-    weights : float64 array (m,)
-        Non-negative, for the columns as they were given.
-    intercept : float
-        Not negative; 0 where none was asked for.
-    error : float
-        Root mean square of the held-out residuals over that of the target; 0 is perfect, 1 is no better than zero.
-    penalty : float
-        Chosen, in units of scaled columns and target.
-    """
-
-    weights: Floats
-    intercept: float
-    error: float
-    penalty: float
+    weights: Floats  # (m,), non-negative, for the columns as they were given
+    intercept: float  # not negative; 0 where none was asked for
+    error: float  # root mean square of the held-out residuals over that of the target; 1 is no better than zero
+    penalty: float  # chosen, in units of scaled columns and target
 
 
 def rows_into(folds: Floats, fold: int, columns: Floats, target: float) -> None:
-    """Add one row to its fold.
-
-    Parameters
-    ----------
-    folds : float64 array (K, m + 2, m + 2)
-        Gram matrices of (columns, 1, target); changed.
-    columns : float64 array (m,)
-    """
+    """Add one row, columns (m,), to its fold: `folds` are Gram matrices (K, m + 2, m + 2) of (columns, 1, target)."""
     row = np.append(columns, (1.0, target))
     folds[fold] += np.outer(row, row)
 
@@ -74,8 +55,7 @@ def fitted(folds: Floats, *, intercept: bool) -> LassoFit | None:
     scale = np.sqrt(np.maximum(np.diagonal(total) / n, TINY))
     scale[-2] = 1.0
     scaled = folds / scale[:, None] / scale[None, :]
-    found = _cross_validated(scaled, intercept)
-    weights, penalty, error = found
+    weights, penalty, error = _cross_validated(scaled, intercept)
     level = _level(scaled.sum(axis=0), weights) if intercept else 0.0
     if level < 0.0:
         weights, penalty, error = _cross_validated(scaled, False)
@@ -201,7 +181,7 @@ def _cross_validated(folds: Floats, intercept: bool) -> tuple[Floats, float, flo
     penalties, weights = path(*_normal(total, intercept))
     used = [k for k in range(len(folds)) if folds[k, -2, -2] > 0.0]
     if len(used) < 2:
-        return weights[-1], 0.0, _root(total, weights[-1], intercept, total)
+        return weights[-1], 0.0, _root(total, weights[-1], intercept)
     paths = [(k, *path(*_normal(total_without(folds, k), intercept))) for k in used]
     grid = np.unique(np.concatenate([each[1] for each in paths]))
     losses = np.zeros(len(grid))
@@ -249,12 +229,7 @@ def _level(matrix: Floats, weights: Floats) -> float:
     return float((matrix[-2, -1] - matrix[-2, :-2] @ weights) / n)
 
 
-def _squares(matrix: Floats, weights: Floats, level: float) -> float:
-    """Return the sum of squared residuals of the rows of a matrix."""
-    row = np.append(-weights, (-level, 1.0))
-    return max(float(row @ matrix @ row), 0.0)
-
-
-def _root(matrix: Floats, weights: Floats, intercept: bool, train: Floats) -> float:
-    level = _level(train, weights) if intercept else 0.0
-    return float(np.sqrt(_squares(matrix, weights, level) / max(float(matrix[-1, -1]), TINY)))
+def _root(matrix: Floats, weights: Floats, intercept: bool) -> float:
+    """Return the root mean square of the residuals of a matrix's rows over that of the target."""
+    row = np.append(-weights, (-_level(matrix, weights) if intercept else -0.0, 1.0))
+    return float(np.sqrt(max(float(row @ matrix @ row), 0.0) / max(float(matrix[-1, -1]), TINY)))

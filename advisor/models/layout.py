@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
+
+from advisor.domain.limits import CORES_MAX, CORES_MIN, ELAPSED_MAX_S
+from advisor.domain.vectors import Floats
+from advisor.models import records as legal
+from advisor.models.records import Field, empty_words, offsets
 
 DEGREE_MAX = 3  # of the sequential time in the predictor: cubic algorithms are the steepest that occur in practice
 MOMENTS = 2 * DEGREE_MAX + 1  # powers u**0 .. u**6 of a Gram matrix
@@ -23,93 +27,80 @@ NOISE_S = 1e-6
 NOISE = NOISE_S * NOISE_S
 FIRST_SOLVE = 16  # rows a component folds with their own elapsed time as weight; then the weighting model takes over
 
-# (field, words, kind, value of an empty component). Kinds: "f" float64, "i" int64.
-FIELDS: tuple[tuple[str, int, str, float], ...] = (
+FIELDS: tuple[Field, ...] = (
     # Exact counts; forgetting never lowers them.
-    ("rows", 1, "i", 0),  # learned rows
-    ("extra_runs", 1, "i", 0),  # learned runs beyond one a row: a row with count c is c runs
-    ("failed", 1, "i", 0),  # rows with ok = false
-    ("unfinished", 1, "i", 0),  # rows with running = true
-    ("dimensions", 1, "i", 0),  # values of a predictor, those of the first accepted row; 0: not known, as 1
+    ("rows", 1, "i", 0, legal.COUNT),  # learned rows
+    ("extra_runs", 1, "i", 0, legal.PACKED),  # learned runs beyond one a row: a row with count c is c runs
+    ("failed", 1, "i", 0, legal.COUNT),  # rows with ok = false
+    ("unfinished", 1, "i", 0, legal.COUNT),  # rows with running = true
+    # Values of a predictor, those of the first accepted row; 0: not known, as 1
+    ("dimensions", 1, "i", 0, legal.PACKED),
     # Offsets to `rows`, see `counts`.
-    ("start", 1, "i", 0),  # rows when the component was last wholly forgotten
-    ("solve_at", 1, "i", FIRST_SOLVE),  # rows at which the weighting model is solved next: at ages 16, 32, 64, ...
-    ("unscored", 1, "i", 0),  # rows that came before there was a weighting model to predict them
-    ("forgotten", 1, "f", 0),  # rows that the sums no longer stand for
-    ("explored_s", 1, "f", 0),  # seconds that rows of explored core counts have charged; never goes back
+    ("start", 1, "i", 0, legal.COUNT),  # rows when the component was last wholly forgotten
+    # Rows at which the weighting model is solved next: at ages 16, 32, 64, ...
+    ("solve_at", 1, "i", FIRST_SOLVE, legal.COUNT),
+    ("unscored", 1, "i", 0, legal.COUNT),  # rows that came before there was a weighting model to predict them
+    ("forgotten", 1, "f", 0, legal.COUNT),  # rows that the sums no longer stand for
+    # Seconds that rows of explored core counts have charged; never goes back
+    ("explored_s", 1, "f", 0, legal.POSITIVE),
     # Ranges seen.
-    ("x_low", 1, "f", np.inf),
-    ("x_high", 1, "f", -np.inf),
-    ("p_low", 1, "f", np.inf),
-    ("p_high", 1, "f", -np.inf),
-    ("t_low", 1, "f", np.inf),
-    ("running_high", 1, "f", 0),  # longest that a run was seen running without an end, seconds
+    ("x_low", 1, "f", np.inf, legal.LOW_PREDICTOR),
+    ("x_high", 1, "f", -np.inf, legal.HIGH_PREDICTOR),
+    ("p_low", 1, "f", np.inf, (CORES_MIN, CORES_MAX, (legal.INF,))),
+    ("p_high", 1, "f", -np.inf, (CORES_MIN, CORES_MAX, (-legal.INF,))),
+    ("t_low", 1, "f", np.inf, (1e-20, ELAPSED_MAX_S, (legal.INF,))),
+    ("running_high", 1, "f", 0, legal.SECONDS),  # longest that a run was seen running without an end, seconds
     # Weighted sums over u = (x - origin) / scale, w = count / (m**2 + t0**2).
-    ("origin", 1, "f", np.inf),
-    ("scale", 1, "f", 0),
-    ("gram", 3 * MOMENTS, "f", 0),  # sum w u**m p**-q at [7 q + m], m <= 6, q <= 2
-    ("right", 2 * COEFFICIENTS, "f", 0),  # sum w t u**m p**-q at [4 q + m], m <= 3, q <= 1
-    ("square", 1, "f", 0),  # sum w t**2
-    # The weighting model m(x, p) = A(v) + B(v) / p, v = (x - w_low) / (w_high - w_low), for w_low <= x <= w_high.
-    ("w_coefficients", COEFFICIENTS, "i", 0),  # of the cubic Bernstein polynomials A and B, see `weighting.short`
-    ("w_low", 1, "f", 0),
-    ("w_high", 1, "f", 0),
-    ("w_floor", 1, "f", 0),  # half the smallest elapsed time seen when it was solved
-    ("w_cores", 1, "i", 0),  # the cores it was solved on, see `weighting.packed_cores`
+    ("origin", 1, "f", np.inf, legal.LOW_PREDICTOR),
+    ("scale", 1, "f", 0, legal.SCALE),
+    ("gram", 3 * MOMENTS, "f", 0, legal.POSITIVE),  # sum w u**m p**-q at [7 q + m], m <= 6, q <= 2
+    ("right", 2 * COEFFICIENTS, "f", 0, legal.POSITIVE),  # sum w t u**m p**-q at [4 q + m], m <= 3, q <= 1
+    ("square", 1, "f", 0, legal.POSITIVE),  # sum w t**2
+    # The weighting model m(x, p) = A(v) + B(v) / p, v = (x - w_low) / (w_high - w_low), for w_low <= x <= w_high;
+    # A and B as cubic Bernstein polynomials, see `weighting.short`.
+    ("w_coefficients", COEFFICIENTS, "i", 0, legal.PACKED),
+    ("w_low", 1, "f", 0, legal.PREDICTOR),
+    ("w_high", 1, "f", 0, legal.PREDICTOR),
+    ("w_floor", 1, "f", 0, legal.SECONDS),  # half the smallest elapsed time seen when it was solved
+    ("w_cores", 1, "i", 0, legal.ANY),  # the cores it was solved on, see `weighting.packed_cores`
     # Drift: z = (log2(t / m) - centre) rate of each row within what the weighting model knows; see `drift`.
-    ("drift_centre", 1, "f", 0),
-    ("drift_rate", 1, "f", 0),  # 256 over the scale of log2(t / m); 0: not known, and no row is tested
-    ("drift_levels", 1, "i", 0),  # rise << 48 | fall << 32 | caution << 28 | rows scored since the last solve
-    ("drift_rise", 1, "i", 0),  # since the rise left 0: sum of log2(t / m) << 20 | rows
-    ("drift_fall", 1, "i", 0),
-    ("drift_sum", 1, "i", 0),  # sum of z since the last solve
-    ("drift_square", 1, "i", 0),
-    ("changes", 1, "i", 0),  # exact counts: changes of speed found,
-    ("outliers", 1, "i", 0),  # and rows learned at a bounded time
-    ("changed_at", 1, "i", 0),  # rows at the last change
-    ("changed_by", 1, "f", 0),  # its log2 ratio
+    ("drift_centre", 1, "f", 0, legal.LOGS),
+    ("drift_rate", 1, "f", 0, legal.RATE),  # 256 over the scale of log2(t / m); 0: not known, and no row is tested
+    # rise << 48 | fall << 32 | caution << 28 | rows scored since the last solve
+    ("drift_levels", 1, "i", 0, legal.ANY),
+    ("drift_rise", 1, "i", 0, legal.ANY),  # since the rise left 0: sum of log2(t / m) << 20 | rows
+    ("drift_fall", 1, "i", 0, legal.ANY),
+    ("drift_sum", 1, "i", 0, legal.ANY),  # sum of z since the last solve
+    ("drift_square", 1, "i", 0, legal.ANY),
+    ("changes", 1, "i", 0, legal.COUNT),  # exact counts: changes of speed found,
+    ("outliers", 1, "i", 0, legal.COUNT),  # and rows learned at a bounded time
+    ("changed_at", 1, "i", 0, legal.COUNT),  # rows at the last change
+    ("changed_by", 1, "f", 0, legal.LOGS),  # its log2 ratio
     # How well the weighting model predicted each row before learning it.
-    ("error", 1, "f", 0),  # sum |t - m| / max(t, m)
+    ("error", 1, "f", 0, legal.POSITIVE),  # sum |t - m| / max(t, m)
     # Load sketch: cells [c 2**e, (c + 1) 2**e) of the predictor, unweighted.
-    ("cell_exponent", 1, "f", -np.inf),
-    ("cell_runs", CELLS, "f", 0),
-    ("cell_sum", CELLS, "f", 0),  # sum of x - c 2**e
-    ("cell_square", CELLS, "f", 0),  # sum of (x - c 2**e)**2
+    ("cell_exponent", 1, "f", -np.inf, (-1100.0, 61.0, (-legal.INF,))),
+    ("cell_runs", CELLS, "f", 0, legal.RUNS),
+    ("cell_sum", CELLS, "f", 0, legal.POSITIVE),  # sum of x - c 2**e
+    ("cell_square", CELLS, "f", 0, legal.POSITIVE),  # sum of (x - c 2**e)**2
     # Paper 1's two-step model: unweighted sums of the rows at p_low; the mean at p_high and there the highest predictor.
     # What stands behind a cubic's is apart: sums of older states have it not, and hold NaN there until they begin anew.
-    ("least_gram", MOMENTS, "f", 0),
-    ("least_gram_more", LEAST_MOMENTS - MOMENTS, "f", 0),
-    ("least_right", COEFFICIENTS, "f", 0),
-    ("least_right_more", LEAST_COEFFICIENTS - COEFFICIENTS, "f", 0),
-    ("least_square", 1, "f", 0),
-    ("top_predictor", 1, "f", -np.inf),
-    ("top_runs", 1, "f", 0),
-    ("top_sum", 1, "f", 0),
+    ("least_gram", MOMENTS, "f", 0, legal.MOMENT),
+    ("least_gram_more", LEAST_MOMENTS - MOMENTS, "f", 0, legal.NEW_MOMENT),
+    ("least_right", COEFFICIENTS, "f", 0, legal.MOMENT),
+    ("least_right_more", LEAST_COEFFICIENTS - COEFFICIENTS, "f", 0, legal.NEW_MOMENT),
+    ("least_square", 1, "f", 0, legal.MOMENT),
+    ("top_predictor", 1, "f", -np.inf, legal.HIGH_PREDICTOR),
+    ("top_runs", 1, "f", 0, legal.RUNS),
+    ("top_sum", 1, "f", 0, legal.POSITIVE),
 )
 
 LAYOUT = "base-5"
-WORDS = sum(words for _, words, _, _ in FIELDS)
+AT: Mapping[str, slice] = offsets(FIELDS)
+WORDS = sum(words for _, words, *_ in FIELDS)
+INTEGERS = frozenset(name for name, _, kind, *_ in FIELDS if kind == "i")
 
 
-def _offsets() -> Mapping[str, slice]:
-    found: dict[str, slice] = {}
-    start = 0
-    for name, words, _, _ in FIELDS:
-        found[name] = slice(start, start + words)
-        start += words
-    return found
-
-
-AT: Mapping[str, slice] = _offsets()
-INTEGERS = frozenset(name for name, _, kind, _ in FIELDS if kind == "i")
-
-
-def empty_record() -> NDArray[np.float64]:
+def empty_record() -> Floats:
     """Return the words (WORDS,) of a component that has seen nothing."""
-    record = np.zeros(WORDS)
-    for name, _, kind, value in FIELDS:
-        if kind == "i":
-            record.view(np.int64)[AT[name]] = int(value)
-        else:
-            record[AT[name]] = value
-    return record
+    return empty_words(FIELDS)

@@ -8,9 +8,13 @@ to a data set.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from advisor.models.records import Field, RecordTable
+from advisor.domain.vectors import Floats
+from advisor.models import records as legal
+from advisor.models.records import Field, RecordTable, offsets
 
 AXES_MAX = 5  # four predictors and the cores
 CELLS = 38  # a solution costs O(CELLS**3); 48 were no better on public tables, and twice as dear
@@ -22,6 +26,7 @@ MACHINES_MAX = 8  # machines told apart, in three bits of a key; the last place 
 FINEST = 6  # 1 %: 47 and 48 cores are two places
 STEPS = 4  # of coarseness a doubling: whole doublings would leave a third of the cells empty
 KEY_BITS = 13
+COARSEST = STEPS * (FINEST + 8)
 ZERO = -42.0  # ln of a predictor of 0: below that of the least positive one, 2**-60
 ZERO_BELOW = 1.3862943611198906  # where a predictor of 0 stands: a factor of 4 below the least positive one seen
 
@@ -73,6 +78,9 @@ DOUBT_LEAST = 0.02
 WINSOR = 8.0  # sd of one run: what a cell of `WINSOR_RUNS` learns of one is bounded there
 WINSOR_RUNS = 4.0
 STEEPEST = 4.0  # slope, and curvature, of ln t along which runs are carried inside a cell
+# A word of `slope` has the slope of ln t above, its curvature in the low bits: a centre that moves by little still turns it.
+CURVATURE_BITS, SLOPE_UNIT = 20, 2.0**-32
+SLOPES = (STEEPEST / SLOPE_UNIT + 1.0) * 2.0**CURVATURE_BITS
 CARRY_MAX = 5.0  # of ln t, by one carry
 
 # Beyond what was seen, an answer is at most that at the nearest seen point, changed by these log-slopes. In a predictor it
@@ -96,6 +104,7 @@ WIDTH_MAX = 20.0  # of ln t, up and down: beyond, the interval says "unknown"
 SETTLED_EVERY = 64  # rows up to which settings are chosen at 1, 2, 3, 4, 6, 8, 12, ..; beyond, at each power of two
 FIRST_SCORED = 6
 
+PINS = 64  # more than there are models to pin, which a test holds
 KEPT_RUNS = 8.0  # what old cells count together after a change of speed: a shape to lean on, soon outweighed
 RUNS_LEAST = 1e-6  # cells that count less than this together are none
 
@@ -106,58 +115,58 @@ def key_bits(axes: int) -> int:
 
 
 def fields_of(axes: int) -> tuple[Field, ...]:
-    """Return (field, words, kind, value of an empty record) over `axes` axes; kinds "f" float64 and "i" int64."""
+    """Return the fields of a record over `axes` axes."""
     return (
-        ("component", 1, "i", -1),  # slot in the base table that the record belongs to; -1: free
-        ("seen", 1, "i", 0),  # rows learned since it began: the schedules count these
-        ("cells", 1, "i", 0),  # in use
-        ("pin", 1, "i", 0),  # model that answers: 0 the learner, else 1 + its place in the list of pins
-        ("machines", 1, "i", 0),  # told apart
-        ("scores", 1, "i", 0),  # rows predicted before they were learned
-        ("covered", 1, "i", 0),  # of them, those within the 90 % interval
-        ("error", 1, "f", 0),  # sum |t - prediction| / max(t, prediction) over the scored rows
-        ("bias", 1, "f", 0),  # sum (prediction - t) / max(t, prediction) over them
-        ("seen_runs", 1, "f", 0),  # runs that the seen rows stand for: more than rows where these have counts
-        ("relative", 1, "f", 0),  # s**2 of the noise; 0: not chosen yet
-        ("absolute", 1, "f", 0),  # tau**2 of the noise, seconds squared
-        ("left_out", 1, "f", -1),  # mean squared leave-one-out error of cells without repeats; negative: not known
-        (
-            "doubt",
-            1,
-            "f",
-            1,
-        ),  # what the mean's variance is multiplied by: how far cells are from what the others say of them
-        ("share", LANES, "f", 0),  # weights of the settings
-        ("width", LANES, "f", 0),  # half-widths at LEVELS, in standard deviations
-        ("least", AXES_MAX - 1, "f", np.inf),  # ln of the least positive value of each predictor
-        ("coarseness", AXES_MAX, "i", STEPS * int(axes == AXES_MAX)),
-        ("machine", MACHINES_MAX, "i", -1),  # numbers of the machines told apart
+        ("component", 1, "i", -1, None),  # slot in the base table that the record belongs to; -1: free
+        ("seen", 1, "i", 0, legal.COUNT),  # rows learned since it began: the schedules count these
+        ("cells", 1, "i", 0, (0.0, CELLS, ())),  # in use
+        # Model that answers: 0 the learner, else 1 + its place in the list of pins
+        ("pin", 1, "i", 0, (0.0, PINS, ())),
+        ("machines", 1, "i", 0, (0.0, MACHINES_MAX, ())),  # told apart
+        ("scores", 1, "i", 0, legal.COUNT),  # rows predicted before they were learned
+        ("covered", 1, "i", 0, legal.COUNT),  # of them, those within the 90 % interval
+        ("error", 1, "f", 0, legal.POSITIVE),  # sum |t - prediction| / max(t, prediction) over the scored rows
+        ("bias", 1, "f", 0, legal.SIGNED),  # sum (prediction - t) / max(t, prediction) over them
+        # Runs that the seen rows stand for: more than rows where these have counts
+        ("seen_runs", 1, "f", 0, legal.RUNS),
+        ("relative", 1, "f", 0, (legal.LEAST, legal.SUM, (0.0,))),  # s**2 of the noise; 0: not chosen yet
+        ("absolute", 1, "f", 0, legal.POSITIVE),  # tau**2 of the noise, seconds squared
+        # Mean squared leave-one-out error of cells without repeats; -1: not known
+        ("left_out", 1, "f", -1, (-1.0, legal.SUM, ())),
+        # What the mean's variance is multiplied by: how far cells are from what the others say of them.
+        ("doubt", 1, "f", 1, (legal.LEAST, 1.0, ())),
+        ("share", LANES, "f", 0, (0.0, 1.0 + 1e-9, ())),  # weights of the settings
+        ("width", LANES, "f", 0, (0.0, legal.SUM, ())),  # half-widths at LEVELS, in standard deviations
+        # Ln of the least positive value of each predictor
+        ("least", AXES_MAX - 1, "f", np.inf, (-legal.LOG, legal.LOG, (legal.INF,))),
+        ("coarseness", AXES_MAX, "i", STEPS * int(axes == AXES_MAX), (0.0, COARSEST, ())),
+        ("machine", MACHINES_MAX, "i", -1, legal.ANY),  # numbers of the machines told apart
         # Cells: a run's key on the lattice, runs, mean time, sum of squared deviations from it, variance by which a wild
         # one is distrusted, ln of what the model says there (NaN: not since it began), centre and slope of ln t.
         # Behind those in use, at the end, stand up to `WAITING` that wait for a run that agrees; else nothing looks at them.
-        ("key", CELLS, "i", -1),
-        ("runs", CELLS, "f", 0),
-        ("mean", CELLS, "f", 0),
-        ("scatter", CELLS, "f", 0),
-        ("wild", CELLS, "f", 0),
-        ("model", CELLS, "f", np.nan),
-        ("centre", CELLS * axes, "f", 0),
-        ("slope", CELLS * axes, "i", 0),  # and curvature, see `cells.packed`
+        ("key", CELLS, "i", -1, (-1.0, 2.0**63, ())),
+        ("runs", CELLS, "f", 0, legal.RUNS),
+        ("mean", CELLS, "f", 0, legal.TIME),
+        ("scatter", CELLS, "f", 0, legal.SIGNED),
+        ("wild", CELLS, "f", 0, legal.POSITIVE),
+        ("model", CELLS, "f", np.nan, (-legal.LOG, legal.LOG, (float("nan"),))),
+        ("centre", CELLS * axes, "f", 0, legal.LOGS),
+        ("slope", CELLS * axes, "i", 0, (-SLOPES, SLOPES, ())),  # and curvature, see `cells.packed`
     )
 
 
-def _starts() -> dict[str, int]:
-    found: dict[str, int] = {}
-    start = 0
-    for name, words, _, _ in fields_of(2):
-        found[name] = start
-        start += words
-    return found
+# First word of each field, equal for all numbers of axes but for "slope", which is axes * CELLS behind "centre".
+AT = {name: at.start for name, at in offsets(fields_of(2)).items()}
 
 
-AT = (
-    _starts()
-)  # first word of each field, equal for all numbers of axes but for "slope", which is axes * CELLS behind "centre"
+class Cells(NamedTuple):
+    """The k cells in use of a record: centres (k, axes), `ZERO` for a predictor of 0; predictors (k, d)."""
+
+    z: Floats
+    predictors: Floats
+    runs: Floats
+    mean: Floats
+    scatter: Floats
 
 
 class LearnerTable(RecordTable):
@@ -168,3 +177,32 @@ class LearnerTable(RecordTable):
     def __init__(self, axes: int, size: int = 0) -> None:
         self.axes = axes
         super().__init__(fields_of(axes), f"learner-1-{axes}", size)
+
+    def cells(self, place: int) -> Cells:
+        """Return copies of a record's cells in use."""
+        k = int(self.count("cells")[place])
+        z = np.ascontiguousarray(self.floats("centre")[place].reshape(-1, CELLS)[: self.axes, :k].T)
+        x = z[:, :-1]
+        of_each = (self.floats(name)[place][:k].copy() for name in ("runs", "mean", "scatter"))
+        return Cells(z, np.where(x <= ZERO, 0.0, np.exp(x)), *of_each)
+
+    def outside(self, size: int) -> tuple[int, str, float] | None:
+        """As of records; nor may a cell in use be none: without a key, a time or runs."""
+        found = super().outside(size)
+        if found is not None:
+            return found
+        keys = self.integers("key")[:size]
+        used = (np.arange(CELLS) < self.count("cells")[:size, None]) | (keys >= 0)  # or waiting
+        means, runs, scatter = (self.floats(name)[:size] for name in ("mean", "runs", "scatter"))
+        places = 1 << (key_bits(self.axes) * self.axes)  # of one machine's cells
+        for name, values, good in (
+            ("key", keys, (keys >= 0) & (keys // places < MACHINES_MAX)),
+            ("mean", means, means > 0.0),
+            ("runs", runs, runs > 0.0),
+            ("scatter", scatter, scatter >= -1e-14 * runs * means * means),  # rounding
+        ):
+            bad = used & ~good
+            if bad.any():
+                record, cell = (int(at[0]) for at in np.nonzero(bad))
+                return record, name, values[record, cell].item()
+        return None

@@ -38,21 +38,7 @@ LEVEL = 0.9  # of an interval, where none is asked for
 
 @dataclass(slots=True)
 class Model:
-    """One component's solved model.
-
-    Attributes
-    ----------
-    serial, parallel : tuple of 4 float, or degree + 1
-        A_j and B_j over u = (x - origin) / scale.
-    fraction : float
-        Parallel fraction a of the joint form; NaN for the free form.
-    deviation : float
-        Relative standard deviation s of one run.
-    freedom : float
-        Degrees of freedom of `deviation`.
-    information : Elimination or None
-        The information matrix of the parameters, factored at the first interval.
-    """
+    """One component's solved model: `serial` and `parallel` are A_j and B_j (four or more) over u = (x - origin) / scale."""
 
     name: str
     notes: tuple[str, ...]
@@ -60,9 +46,9 @@ class Model:
     degree: int
     serial: tuple[float, ...]
     parallel: tuple[float, ...]
-    fraction: float
-    deviation: float
-    freedom: float
+    fraction: float  # parallel fraction a of the joint form; NaN for the free form
+    deviation: float  # relative standard deviation s of one run
+    freedom: float  # degrees of freedom of `deviation`
     rows: int
     runs: int
     origin: float
@@ -72,7 +58,7 @@ class Model:
     floor: float
     bias: float  # sum w (t - f) / sum w f
     gram: tuple[float, ...]  # of weights whose mean is that of 1 / (f^2 + t0^2)
-    information: Elimination | None = None
+    information: Elimination | None = None  # the information matrix of the parameters, factored at the first interval
 
     def own_variance(self, u: Any, q: Any) -> Any:
         """Return J' M^-1 J at u and q = 1 / p: the curve's own variance in units of s^2."""

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from advisor.domain.runs import ProgramRun
 from advisor.domain.vectors import Floats
 from advisor.models.lasso import LassoFit, fitted, rows_into
 from advisor.models.program_terms import INTERMEDIATE, Point
@@ -24,7 +25,7 @@ from advisor.models.student import quantile
 
 FOLDS: Final = 5  # as scikit-learn's default, which the paper leaves in place
 SCORED_AT: Final = 8  # runs from which on predictions are scored before they are learned; doubled each time
-VARIANTS: Final = ("printed", "extended")
+VARIANTS: Final = ("printed", "extended")  # in the order of the words of their scores
 # Deviations of log time. The paper's errors, a quarter on the whole at some four powers of two beyond what was trained, stand
 # for what was not tried yet: as much as one run inside, and as two powers of two beyond.
 LEAST_DEVIATION: Final = 0.01  # a run varies by that much where predictions seem perfect
@@ -66,22 +67,6 @@ WORDS: Final = _FITS + sum(_SIZES.values())  # the fits that score: weights, int
 
 
 @dataclass(frozen=True, slots=True)
-class RunRow:
-    """One run; seconds. `size` is transformed. What was not measured is nan: `serial_work_s`, `span_s`."""
-
-    size: float
-    workers: float
-    serial_work_s: float
-    work_s: float
-    delay_s: float
-    no_work_s: float
-    creates: float
-    waits: float
-    elapsed_s: float
-    span_s: float = math.nan
-
-
-@dataclass(frozen=True, slots=True)
 class ProgramPrediction:
     """What a program would take, and of what that is made; seconds.
 
@@ -89,8 +74,6 @@ class ProgramPrediction:
     """
 
     elapsed_s: float
-    low_s: float
-    high_s: float
     serial_work_s: float
     work_s: float
     delay_s: float
@@ -98,19 +81,14 @@ class ProgramPrediction:
     creates: float
     waits: float
     span_s: float
-    variant: str
     floored: bool
-    distance: float
+    low_s: float = 0.0
+    high_s: float = 0.0
+    distance: float = 0.0
 
 
 class ProgramModel:
-    """A view of a record of `WORDS` words.
-
-    Parameters
-    ----------
-    words : float64 array (WORDS,)
-        Changed in place by `learn`; a record of zeros has learned nothing.
-    """
+    """A view of a record, words (WORDS,), changed in place by `learn`; a record of zeros has learned nothing."""
 
     def __init__(self, words: Floats) -> None:
         self.words = words
@@ -135,26 +113,24 @@ class ProgramModel:
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
-    def learn(self, row: RunRow) -> None:
-        """Learn a run; it is predicted first by the fits of an earlier count, which tells how good predictions are.
+    def learn(self, row: ProgramRun) -> None:
+        """Learn a run of a transformed size; it is predicted first by fits of an earlier count: how good predictions are.
 
         The fits are made anew when the count of runs has doubled. Cost O(sum m^2), and that of a solve now and then.
         """
         self._score(row)
         fold = self.runs % FOLDS
-        serial = row.serial_work_s
-        if not math.isfinite(serial):
-            serial = (
-                row.work_s if row.workers == 1.0 else self._scoring_value("serial_work_ladder", row.size, row.workers)
-            )
-        point = Point(row.size, row.workers, serial, row.creates, row.waits, row.span_s)
+        serial = row.work_s if row.serial_work_s is None and row.workers == 1.0 else row.serial_work_s
+        if serial is None and self.words[_AT["scored_from"]]:
+            serial = _value(self.kept(), "serial_work_ladder", Point(row.size, row.workers))
+        point = Point(row.size, row.workers, serial or 0.0, row.creates, row.waits, row.span_s or 0.0)
         targets = {
             "creates": row.creates, "creates_ladder": row.creates, "waits": row.waits, "waits_ladder": row.waits,
             "delay": row.delay_s, "no_work": row.no_work_s,
         }  # fmt: skip
-        if math.isfinite(serial):
+        if serial is not None:
             targets |= {"serial_work": serial, "serial_work_ladder": serial, "inflation": row.work_s - serial}
-        if math.isfinite(row.span_s):
+        if row.span_s is not None:
             targets |= {"span": row.span_s, "no_work_span": row.no_work_s}
             self.words[_AT["spans"]] += 1.0
         for name, target in targets.items():
@@ -218,12 +194,7 @@ class ProgramModel:
             start += size
         return found
 
-    def _scoring_value(self, name: str, size: float, workers: float) -> float:
-        if not self.words[_AT["scored_from"]]:
-            return math.nan
-        return _value(self.kept(), name, Point(size, workers))
-
-    def _score(self, row: RunRow) -> None:
+    def _score(self, row: ProgramRun) -> None:
         if not self.words[_AT["scored_from"]]:
             return
         fits, distance = self.kept(), self._distance("kept_", row.size, row.workers)
@@ -252,15 +223,7 @@ class ProgramModel:
     def predict(
         self, fits: dict[str, LassoFit], size: float, workers: float, level: float, variant: str = "extended"
     ) -> ProgramPrediction:
-        """Return the prediction for a transformed size and workers, with an interval of one run.
-
-        Parameters
-        ----------
-        fits : dict
-            Of `fits()`, of this variant at least.
-        variant : str
-            One of `VARIANTS`.
-        """
+        """Return the prediction for a transformed size and workers, with an interval of one run, by `fits()` of the variant."""
         found = self._parts(fits, size, workers, variant)
         distance = self.distance(size, workers)
         deviation, freedom = self._deviation(variant, distance)
@@ -268,10 +231,7 @@ class ProgramModel:
         low = found.elapsed_s / factor
         if found.span_s > 0.0 and variant == "extended":
             low = max(low, min(found.elapsed_s, max(found.work_s / workers, found.span_s) / factor))
-        return ProgramPrediction(
-            found.elapsed_s, low, found.elapsed_s * factor, found.serial_work_s, found.work_s, found.delay_s,
-            found.no_work_s, found.creates, found.waits, found.span_s, variant, found.floored, distance,
-        )  # fmt: skip
+        return replace(found, low_s=low, high_s=found.elapsed_s * factor, distance=distance)
 
     def distance(self, size: float, workers: float) -> float:
         """Return log2 of how far a point lies outside of what was seen, size and workers together; 0 inside."""
@@ -316,9 +276,7 @@ class ProgramModel:
         no_work = _value(fits, "no_work_span" if by_span else "no_work", at)
         time = (work + delay + no_work) / workers  # Eq. 9
         floor = max(work / workers, span) if by_span else 0.0
-        return ProgramPrediction(
-            max(time, floor), 0.0, 0.0, serial, work, delay, no_work, creates, waits, span, variant, time < floor, 0.0
-        )
+        return ProgramPrediction(max(time, floor), serial, work, delay, no_work, creates, waits, span, time < floor)
 
 
 def _value(fits: Mapping[str, LassoFit], name: str, at: Point) -> float:

@@ -81,18 +81,10 @@ TRANSFORMS: Final[Mapping[str, Callable[[float], float]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Intermediate:
-    """An intermediate model: sum over k of weight_k * factor_k * size term_k * worker term_k, weights not negative.
+    """An intermediate model: sum over k of weight_k * factor_k * size term_k * worker term_k, weights not negative."""
 
-    Attributes
-    ----------
-    terms : tuple of (factor, size term, worker term)
-        `factor` is an attribute of `Point`, or empty for 1.
-    intercept : bool
-        A constant is fitted too (b_1 of Eq. 11).
-    """
-
-    terms: tuple[tuple[str, str, str], ...]
-    intercept: bool = False
+    terms: tuple[tuple[str, str, str], ...]  # (factor, size term, worker term): an attribute of `Point`, or empty for 1
+    intercept: bool = False  # a constant is fitted too (b_1 of Eq. 11)
 
     def columns(self, at: Point) -> Floats:
         """Return the columns (m,) at a point."""

@@ -1,8 +1,8 @@
 """The shapes a run time may have: non-negative sums of terms in predictors and cores, one line a shape.
 
-A shape is fitted to a learner's cells by non-negative least squares of relative errors, from its Gram matrix alone, when it is
-asked for by name (`advisor.engine.shaped`). To add one, add its line: the law suite takes it in; `PINS` of
-`advisor.engine.asking` needs its name at the end.
+A shape is fitted to a learner's cells by non-negative least squares of relative errors when it is asked for by name
+(`advisor.engine.shaped`). To add one, add its line: the law suite takes it in; `PINS` of `advisor.engine.asking` needs its
+name at the end.
 
 A term is a product of one entry of `WORK` and one of `CORES`, written "work * cores"; either may be left out. With
 v_j = x_j / highest x_j seen, v is the product of all v_j; w the product of v_j**b_j with powers b that the points suggest;
@@ -14,24 +14,23 @@ intermediate models and Extra-P's performance model normal form (n log n, powers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
 
-from advisor.domain.vectors import Bools, Floats, Ints
+from advisor.domain.vectors import Floats
+from advisor.models.nonnegative import solve
 
 Entry = Callable[[Floats], Floats]
+Term = tuple[str, tuple[int, ...], str]  # factor in work, the predictors it is of (none: all), factor in cores
 
 TERMS_MAX = 10  # columns of a shape: 1, four predictors and the four over p fit
 FARTHEST = 100.0  # |log v| stays below: v**3 log v of any two predictors 2**-60 .. 2**60 apart is finite
 LEAST = 1e-300  # of a sum of terms: its logarithm is finite
-SWAPS = 24  # of columns in and out of the active set; 6 on the mean, 18 at most on public measurements
-SINGLE_AFTER = 4  # exchanges of whole blocks before single columns are exchanged, which cannot cycle
-RIDGE = 1e-9  # of an equilibrated diagonal: columns that the points cannot tell apart share
-SLACK = 1e-10  # a gradient or coefficient this small is zero
+RIDGE = 1e-9  # of a column's square: columns that the points cannot tell apart share
 
 
 def _log(v: Floats) -> Floats:
@@ -56,7 +55,8 @@ CORES: Mapping[str, Entry] = {
     "p": lambda p: p,
     "(p-1)^2/p": lambda p: (p - 1.0) * (p - 1.0) / p,
 }
-POWERS, EACH, PAIRS = "w", "each", "pairs"
+POWERS = "w"
+OF = {"each": 1, "pairs": 2}  # of how many predictors a term is
 
 SHAPES: Mapping[str, str] = {
     "constant": "1",
@@ -72,198 +72,74 @@ SHAPES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
-    """The shapes for a number of predictors, their terms as places in two lists of entries.
-
-    Attributes
-    ----------
-    names : tuple of str
-    work, cores : int64 arrays (shapes, terms)
-        Places of a term's two factors in `Scale.work_at` and `CORES`.
-    there : bool array (shapes, terms)
-        Terms that exist.
-    """
-
-    names: tuple[str, ...]
-    work: Ints
-    cores: Ints
-    there: Bools
-
-    def columns(self, work: Floats, cores: Floats) -> Floats:
-        """Return the terms (shapes, terms, n) from entries (.., n); missing terms are zero."""
-        columns = work[self.work]
-        columns *= cores[self.cores]
-        columns *= self.there[:, :, None]
-        return columns
-
-
-@lru_cache(maxsize=8)
-def family_of(predictors: int) -> Family:
-    """Return the shapes for so many predictors. Cost O(shapes) once.
-
-    Raises
-    ------
-    ValueError
-        Where a shape has an unknown entry or more than `TERMS_MAX` terms.
-    """
-    vector = [POWERS, *(f"{EACH} {j}" for j in range(predictors))]
-    vector += [f"{PAIRS} {i} {j}" for i, j in combinations(range(predictors), 2)]
-    places = {name: place for place, name in enumerate([*WORK, *(vector if predictors > 1 else ())])}
-    shapes = {name: _terms(name, text, places) for name, text in SHAPES.items()}
-    shapes = {name: terms for name, terms in shapes.items() if terms}
-    widest = max(len(terms) for terms in shapes.values())
-    work, cores = np.zeros((2, len(shapes), widest), np.int64)
-    there = np.zeros(work.shape, np.bool_)
-    for i, terms in enumerate(shapes.values()):
-        work[i, : len(terms)], cores[i, : len(terms)] = np.array(terms).T
-        there[i, : len(terms)] = True
-    return Family(tuple(shapes), work, cores, there)
-
-
-def _terms(name: str, text: str, places: Mapping[str, int]) -> list[tuple[int, int]]:
-    """Return a shape's terms as places, none where it is for more predictors."""
-    in_cores = {entry: place for place, entry in enumerate(CORES)}
-    found: list[tuple[int, int]] = []
-    for term in text.split(","):
-        factors = [factor.strip() for factor in term.split("*")]
-        work = "1" if factors[0] in in_cores and factors[0] != "1" else factors.pop(0)
-        cores = factors[0] if factors else "1"
-        if work in (POWERS, EACH, PAIRS) and POWERS not in places:
-            return []
-        met = [place for entry, place in places.items() if entry == work or entry.startswith(work + " ")]
-        met = met if work in (EACH, PAIRS) else [place for entry, place in places.items() if entry == work]
-        if not met or cores not in in_cores or len(factors) > 1:
-            raise ValueError(f"shape {name!r}: no term {term.strip()!r}")
-        found += [(place, in_cores[cores]) for place in met]
+@lru_cache(maxsize=64)
+def terms_of(shape: str, predictors: int) -> tuple[Term, ...]:
+    """Return the terms of a shape over so many predictors, none where it is for more; raises ValueError where one is none."""
+    found: list[Term] = []
+    for term in SHAPES[shape].split(","):
+        work, _, cores = term.strip().partition(" * ")
+        if not cores and work in CORES and work != "1":
+            work, cores = "1", work
+        cores = cores or "1"
+        if work not in (POWERS, *OF, *WORK) or cores not in CORES:
+            raise ValueError(f"shape {shape!r}: no term {term.strip()!r}")
+        if work not in WORK and predictors < 2:
+            return ()
+        found += [(work, of, cores) for of in (combinations(range(predictors), OF[work]) if work in OF else [()])]
     if len(found) > TERMS_MAX:
-        raise ValueError(f"shape {name!r}: {len(found)} terms, at most {TERMS_MAX}")
-    return found
+        raise ValueError(f"shape {shape!r}: {len(found)} terms, at most {TERMS_MAX}")
+    return tuple(found)
+
+
+def names_of(predictors: int) -> tuple[str, ...]:
+    """Return the names of the shapes over so many predictors."""
+    return tuple(name for name in SHAPES if terms_of(name, predictors))
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
     """In what predictors and times are measured: the highest predictors seen, the powers suggested, the longest time.
 
-    Attributes
-    ----------
-    highest, powers : tuples of float
-        log of the highest value, and exponent in w, of each predictor.
-    top : float
-        log of the longest time.
+    `highest` and `top` are natural logs; `powers` are the exponents in w.
     """
 
     highest: tuple[float, ...]
     powers: tuple[float, ...]
     top: float
 
-    @property
-    def family(self) -> Family:
-        """The shapes for as many predictors."""
-        return family_of(len(self.highest))
-
-    def entries(self, z: Floats) -> tuple[Floats, Floats]:
-        """Return the entries in work (.., n) and in cores (.., n) at points z (n, axes) in natural logs."""
-        u = z[:, :-1] - self.highest
-        v = np.exp(np.clip(u.sum(axis=1), -FARTHEST, FARTHEST))
-        p = np.exp(z[:, -1])
-        work = [entry(v) for entry in WORK.values()]
-        if len(self.highest) > 1:
-            each = np.exp(np.clip(u, -FARTHEST, FARTHEST)).T
-            work.append(np.exp(np.clip(u @ self.powers, -FARTHEST, FARTHEST)))
-            work += [*each, *(each[i] * each[j] for i, j in combinations(range(len(each)), 2))]
-        return np.array(work), np.array([entry(p) for entry in CORES.values()])
+    def columns(self, terms: Iterable[Term], z: Floats) -> Floats:
+        """Return the terms (k, n) at points z (n, axes) in natural logs."""
+        u, p = z[:, :-1] - self.highest, np.exp(z[:, -1])
+        found: list[Floats] = []
+        for work, of, cores in terms:
+            powers = self.powers if work == POWERS else [float(not of or j in of) for j in range(u.shape[1])]
+            v = np.exp(np.clip(u @ powers, -FARTHEST, FARTHEST))
+            found.append((WORK[work](v) if work in WORK else v) * CORES[cores](p))
+        return np.array(found)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A fitted shape: log t = top + log sum_k c_k work_k(z) cores_k(z), c >= 0."""
+    """A fitted shape: log t = top + log sum_k c_k term_k(z), c_k > 0."""
 
     scale: Scale
-    terms: tuple[tuple[float, int, int], ...]  # (c, place in work, place in cores), c > 0
+    terms: tuple[Term, ...]
+    coefficients: Floats
 
     def __call__(self, z: Floats) -> Floats:
         """Return log times at points z (n, axes)."""
-        work, cores = self.scale.entries(z)
-        total = np.zeros(work.shape[1])
-        for c, i, j in self.terms:
-            total += c * work[i] * cores[j]
+        total = self.coefficients @ self.scale.columns(self.terms, z)
         return np.log(np.maximum(total, LEAST)) + self.scale.top
 
 
-def fit(scale: Scale, z: Floats, y: Floats, weight: Floats) -> list[tuple[str, Shape, Floats]]:
-    """Return all shapes fitted to log times y at points z: (name, shape, its log times at z). Cost O(shapes n TERMS_MAX^2)."""
-    family = scale.family
-    columns = family.columns(*scale.entries(z))
-    coefficients = fitted(columns, np.exp(y - scale.top), weight)
-    sums = (coefficients[:, None, :] @ columns)[:, 0, :]
-    logs = np.log(np.maximum(sums, LEAST)) + scale.top
-    lists = zip(coefficients.tolist(), family.work.tolist(), family.cores.tolist(), strict=True)
-    found: list[tuple[str, Shape, Floats]] = []
-    for name, at_z, (c, work, cores) in zip(family.names, logs, lists, strict=True):
-        terms = tuple(term for term in zip(c, work, cores, strict=True) if term[0] > 0.0)
-        if terms:
-            found.append((name, Shape(scale, terms), at_z))
-    return found
-
-
-def fitted(columns: Floats, t: Floats, weight: Floats) -> Floats:
-    """Return the coefficients (shapes, terms) >= 0 that minimise sum w ((t - f) / t)**2, for all shapes at once.
-
-    Parameters
-    ----------
-    columns : float64 array (shapes, terms, n)
-    t : float64 array (n,)
-        Times at the points.
-    weight : float64 array (n,)
-        Weights of the squared relative errors.
-    """
+def fit(name: str, scale: Scale, z: Floats, y: Floats, weight: Floats) -> Shape | None:
+    """Return a shape fitted to log times y (n,) at z: c >= 0 of least sum w ((t - f) / t)**2; None: no term is in use."""
+    terms = terms_of(name, len(scale.highest))
     root = np.sqrt(weight)
-    scaled = columns * (root / t)
-    right = scaled @ root
-    gram = scaled @ scaled.transpose(0, 2, 1)
-    stack, k = right.shape
-    size = np.sqrt(gram.reshape(stack, -1)[:, :: k + 1])
-    there = size > 0
-    size[~there] = 1.0
-    gram /= size[:, :, None]
-    gram /= size[:, None, :]
-    return nonnegative(gram, right / size, there) / size
-
-
-def nonnegative(gram: Floats, right: Floats, there: Bools) -> Floats:
-    """Return c >= 0 minimising c' G c / 2 - c' r, for a stack of equilibrated problems, by block principal pivoting.
-
-    Parameters
-    ----------
-    gram : float64 array (s, k, k)
-        Unit diagonals.
-    right : float64 array (s, k)
-    there : bool array (s, k)
-        Columns that exist.
-
-    Notes
-    -----
-    Portugal, Judice and Vicente (1994). After `SWAPS` exchanges negative coefficients are cut to zero: none was seen.
-    """
-    stack, k = right.shape
-    unit = np.eye(k)
-    ridged = gram + RIDGE * unit
-    active = there.copy()
-    found = np.zeros((stack, k))
-    for swap in range(SWAPS):
-        matrix = np.where(active[:, :, None] & active[:, None, :], ridged, unit)
-        column = np.linalg.solve(matrix, (right * active)[:, :, None])
-        found = column[:, :, 0]
-        gradient = (gram @ column)[:, :, 0] - right
-        wrong = np.where(active, found, gradient) < -SLACK
-        wrong &= there
-        if not np.count_nonzero(wrong):
-            break
-        if swap >= SINGLE_AFTER:
-            last = k - 1 - wrong[:, ::-1].argmax(axis=1)
-            single = np.zeros_like(wrong)
-            single[np.arange(stack), last] = True
-            wrong &= single
-        active ^= wrong
-    return np.where(active, np.maximum(found, 0.0), 0.0)
+    columns = (scale.columns(terms, z) * (root / np.exp(y - scale.top))).T
+    size = np.linalg.norm(columns, axis=0)
+    size[size == 0.0] = 1.0
+    matrix = np.concatenate([columns / size, RIDGE**0.5 * np.eye(len(terms))])
+    found = solve(matrix, np.append(root, np.zeros(len(terms)))) / size
+    used = np.flatnonzero(found > 0.0)
+    return Shape(scale, tuple(terms[k] for k in used.tolist()), found[used]) if len(used) else None

@@ -66,13 +66,7 @@ N, SIZE, TIME, LOG, LOG2, NEAR_SIZE, NEAR_TIME = range(7)
 
 
 class SizeTime:
-    """A view of a type's record.
-
-    Parameters
-    ----------
-    words : float64 array (WORDS,)
-        Changed by `fold`; zeros have learned nothing.
-    """
+    """A view of a type's record, words (WORDS,), changed by `fold`; zeros have learned nothing."""
 
     def __init__(self, words: Floats) -> None:
         self.words = words
@@ -152,17 +146,10 @@ class SizeTime:
     # -- learning ---------------------------------------------------------------------------------------------------------
 
     def fold(self, sizes: Floats, times: Floats, running: Ints, stands: Floats | None = None) -> None:
-        """Learn instances in order: cost O(n), some hundred nanoseconds each.
+        """Learn n instances in order: sizes, 0 where none was given, times, and the workers that ran a task when each ended.
 
-        Parameters
-        ----------
-        sizes, times : float64 arrays (n,)
-            Size 0: none was given. Seconds above 0.
-        running : int64 array (n,)
-            Workers that ran a task when the instance ended.
-        stands : float64 array (n,), optional
-            Whole numbers: for so many instances each stands, 1 over the chance that it had to be looked at (Horvitz and
-            Thompson 1952). Sums over what is looked at are then, in the mean, those over all instances.
+        `stands`, whole: for so many instances each stands, 1 over the chance that it had to be looked at (Horvitz and Thompson
+        1952). Sums over what is looked at are then, in the mean, those over all instances. Cost O(n), some hundred ns each.
         """
         weights = np.ones(len(times)) if stands is None else stands
         guesses = [name for name in ("first", "second") if not self.number(name)]

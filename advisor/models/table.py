@@ -1,77 +1,71 @@
-"""A table of components' sums: one record of words a component."""
+"""The base table: a record of exact sums a component."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import NDArray
 
+from advisor.domain.limits import DIMENSIONS_MAX
 from advisor.domain.vectors import Floats, Ints
-from advisor.models.layout import AT, INTEGERS, WORDS, empty_record
-from advisor.models.room import RowRoom
-
-GROWTH_SLOTS = 64  # capacity grows by whole pages of 64 slots ...
-GROWTH_SHARE = 16  # ... and by 1/16 of itself, so that copies stay O(1) a slot and waste below 7 %
+from advisor.models.layout import AT, FIELDS, INTEGERS, LAYOUT
+from advisor.models.records import RecordTable
 
 
-class Table:
-    """Words of `size` components. Fields are views: `table["gram"]` is (21, capacity), `table["rows"]` is (capacity,).
+class Table(RecordTable):
+    """Words of `size` components; a field is also a view: `table["gram"]` is (21, capacity), `table["rows"]` (capacity,).
 
-    `records` is (capacity, WORDS), as the fold wants it, `records_whole` the same memory as int64; `words` is the same memory
-    the other way round, (WORDS, capacity), as solvers of many components want it. Views are valid until the table grows. Cost
-    of a component: WORDS * 8 bytes.
+    `records` are the words, as the fold wants them, `records_whole` the same memory as int64. It grows by whole pages of 64
+    slots, and by 1/16: copies stay O(1) a slot and waste below 7 %.
     """
 
-    __slots__ = ("_integers", "_room", "changed", "records", "records_whole", "size", "words")
+    STEP, SHARE = 64, 16
+    __slots__ = ("records", "records_whole")
 
     def __init__(self, size: int = 0) -> None:
-        self.size = 0
-        self.changed: NDArray[np.bool_] = np.zeros(0, np.bool_)  # since the last snapshot
-        self._room = RowRoom()
-        self._hold(np.empty((0, WORDS)))
-        self.grow(size)
+        super().__init__(FIELDS, LAYOUT, size)
 
-    def _hold(self, records: Floats) -> None:
-        self.records = records
-        self.records_whole: Ints = records.view(np.int64)
-        self.words: Floats = records.T
-        self._integers: Ints = self.records_whole.T
+    def _hold(self, words: Floats) -> None:
+        self.words = self.records = words
+        self.records_whole: Ints = words.view(np.int64)
 
     def __getitem__(self, field: str) -> Floats:
         """Return the view of one field."""
         at = AT[field]
-        source = self._integers if field in INTEGERS else self.words
-        return source[at.start] if at.stop - at.start == 1 else source[at]  # type: ignore[return-value]
+        source = self.records_whole if field in INTEGERS else self.records
+        return source[:, at.start] if at.stop - at.start == 1 else source[:, at].T  # type: ignore[return-value]
 
-    def integers(self, field: str) -> Ints:
-        """Return the view of one integer field (capacity,)."""
-        return self._integers[AT[field].start]
+    def count(self, field: str) -> Ints:
+        """Return the view (capacity,) of a field of one int64."""
+        return self.records_whole[:, AT[field].start]
 
-    def grow(self, size: int, capacity_max: int | None = None) -> None:
-        """Make room for `size` components; new ones are empty."""
-        capacity = len(self.records)
-        if size > capacity:
-            wanted = max(size, capacity + capacity // GROWTH_SHARE)
-            if capacity_max is not None:
-                wanted = max(size, min(wanted, capacity_max))
-            wanted = -(-wanted // GROWTH_SLOTS) * GROWTH_SLOTS
-            records = self._room.grown(self.records, self.size, wanted)
-            records[self.size :] = empty_record()
-            changed = np.zeros(wanted, np.bool_)
-            changed[: self.size] = self.changed[: self.size]
-            self.changed = changed
-            self._hold(records)
-        self.size = max(self.size, size)
+    # A fold adds 1 to ``rows`` and nothing else where it can; what else counts rows is an offset to it that changes rarely.
 
-    def gather(self, slots: Ints) -> Table:
-        """Return a table of copies of the given slots, in order. Cost O(WORDS * n)."""
-        part = Table.__new__(Table)
-        part._room = RowRoom()
-        part._hold(self.records.take(slots, axis=0))
-        part.changed = np.zeros(len(slots), np.bool_)
-        part.size = len(slots)
-        return part
+    def runs(self, at: Any = slice(None)) -> Ints:
+        """Return the exact number of learned runs: a row with count c is c runs."""
+        return self.count("rows")[at] + self.count("extra_runs")[at]
 
-    @property
-    def bytes(self) -> int:
-        """Return the bytes that the table holds."""
-        return self.records.nbytes + self.changed.nbytes
+    def evidence(self, at: Any = slice(None)) -> Floats:
+        """Return the rows that the sums still stand for: what the solver takes for n."""
+        return self.count("rows")[at] - self["forgotten"][at]
+
+    def scored(self, at: Any = slice(None)) -> Ints:
+        """Return the rows that the weighting model predicted before they were learned."""
+        return self.count("rows")[at] - self.count("unscored")[at]
+
+    def outside(self, size: int) -> tuple[int, str, float] | None:
+        """As of records; nor may there be more predictors than are legal, or moments of a sketch outside of its cells."""
+        found = super().outside(size)
+        if found is not None:
+            return found
+        strange = np.flatnonzero((self.count("dimensions")[:size] & 0xFF) > DIMENSIONS_MAX)
+        if len(strange):
+            return int(strange[0]), "dimensions", float(self.count("dimensions")[strange[0]])
+        bound = 2.0 * self["cell_runs"][:, :size]  # twice: sums are rounded
+        for name in ("cell_sum", "cell_square"):
+            bound = bound * np.exp2(self["cell_exponent"][:size])
+            bad = self[name][:, :size] > bound
+            if bad.any():
+                record = int(np.flatnonzero(bad.any(axis=0))[0])
+                return record, name, float(self[name][bad[:, record], record][0])
+        return None

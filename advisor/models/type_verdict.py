@@ -49,48 +49,25 @@ class WorkerRates:
 class TypeReport:
     """What is known of a task type.
 
-    Attributes
-    ----------
-    count, sized : int
-        Instances ended, and those with a size; of a sample, those that it stands for.
-    seen : int
-        Instances looked at: fewer than `count` where they are a sample.
-    total_s, mean_s, deviation : float
-        Sum and mean of their times; standard deviation of the logarithm: the relative one, which outliers do not make.
-    errors : mapping of str to float
-        Of the total, |1 - predicted / measured| (Eq. 1): by the time of the first and of the second instance, and, of those
-        with a size, by support points as printed and refined, by two clusters as printed, and by as many as there seem to be.
-    points, knots : int
-        Support points as printed, refined.
-    clusters : tuple of Cluster
-        As many as there seem to be.
-    rates : tuple of Rates
-    slowdown : float
-        Median rate with the fewest workers over that with the most; 1 where only one number of workers was seen.
-    verdict : str
-        One of `VERDICTS`; ``irregular``: times vary, and neither sizes nor workers say why.
-    model : str
-        ``one time``, ``support points``, ``clusters`` or ``rate by workers``.
-    ask : str
-        The same by the name under which it is asked for, one of `MODELS`: the refined one of two.
-    why : str
+    `errors` of the total, |1 - predicted / measured| (Eq. 1): by the time of the first and of the second instance; of those
+    with a size, by support points as printed and refined, by two clusters as printed, by as many as there seem to be.
     """
 
-    count: int
-    sized: int
-    seen: int
+    count: int  # instances ended; of a sample, those that it stands for
+    sized: int  # of them, those with a size
+    seen: int  # instances looked at: fewer than `count` where they are a sample
     total_s: float
     mean_s: float
-    deviation: float
+    deviation: float  # standard deviation of the logarithm of time: the relative one, which outliers do not make
     errors: dict[str, float]
-    points: int
-    knots: int
-    clusters: tuple[Cluster, ...]
+    points: int  # support points as printed
+    knots: int  # refined
+    clusters: tuple[Cluster, ...]  # as many as there seem to be
     rates: tuple[WorkerRates, ...]
-    slowdown: float
-    verdict: str
-    model: str
-    ask: str
+    slowdown: float  # median rate with the fewest workers over that with the most; 1 where one number of them was seen
+    verdict: str  # one of `VERDICTS`; ``irregular``: times vary, and neither sizes nor workers say why
+    model: str  # ``one time``, ``support points``, ``clusters`` or ``rate by workers``
+    ask: str  # the same by the name under which it is asked for, one of `MODELS`: the refined one of two
     why: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -135,12 +112,8 @@ def predicted(
     instance nearest to the centroid of the cluster with the nearest one or, ``refined``, the mean of the cell nearest to it;
     by ``rate_by_workers`` size / rate, the rate being that of all instances together (1 / mean time where no sizes were sent).
 
-    Parameters
-    ----------
-    model : str, optional
-        One of `MODELS`; absent: the one that the report asks for. Those of `SIZED_MODELS` need instances with a size.
-    workers : float, optional
-        From 1; absent: as many as there were when instances ended.
+    Absent: the model that the report asks for, and as many workers as there were when instances ended. Those of
+    `SIZED_MODELS` need instances with a size.
     """
     slow = slowness(report, workers)
     match model or report.ask:

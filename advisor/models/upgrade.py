@@ -44,7 +44,7 @@ def words_of(layout: str) -> int:
 
 def _fields_of(layout: str) -> Iterator[tuple[str, int]]:
     """Yield (field, words) of a readable layout in their order."""
-    for name, words, _, _ in FIELDS:
+    for name, words, *_ in FIELDS:
         if name == "w_coefficients" and layout != LAYOUT:
             yield from _WHOLE_MODEL
         elif name not in LACKING[layout]:

@@ -84,7 +84,7 @@ class Planner:
         own = [slots[name] for name in set(self._advisor.network(network_id).components) if name in slots]
         if not own:
             return 0, 0
-        rows, changes = (int(components.table.integers(each)[own].sum()) for each in ("rows", "changes"))
+        rows, changes = (int(components.table.count(each)[own].sum()) for each in ("rows", "changes"))
         return rows, changes + components.totals["forgets"] + components.totals["pins"]
 
     async def throughputs(self, network_id: str, cores: int) -> list[float]:

@@ -209,7 +209,7 @@ class Watching:
         total = self._components.totals["changes"]
         if total != watch.changes_seen:
             slots = [slot for name in set(watch.components) if (slot := self._components.slot_of.get(name)) is not None]
-            watch.changes = int(self._components.table.integers("changes")[slots].sum()) if slots else 0
+            watch.changes = int(self._components.table.count("changes")[slots].sum()) if slots else 0
             watch.changes_seen = total
         return watch.changes
 

@@ -20,7 +20,7 @@ from advisor import Advisor
 from advisor.engine import Engine, programs, task_types
 from advisor.engine.state_bytes import MAGIC
 from advisor.errors import AdvisorError, NotEnoughData, StateDamaged, UnknownComponent
-from advisor.models import domains, layout
+from advisor.models import layout
 from advisor.models.contention import FIELDS as CONTENTION_FIELDS
 from advisor.models.learner_layout import fields_of
 from advisor.models.type_verdict import MODELS
@@ -58,14 +58,14 @@ def places() -> Iterator[tuple[str, str, str, int]]:
     (length,) = struct.unpack_from("<I", data, len(MAGIC))
     at = len(MAGIC) + 4 + length
     header = json.loads(data[len(MAGIC) + 4 : at])
-    for field, width, kind, _ in layout.FIELDS:  # one statistic after the other
+    for field, width, kind, *_ in layout.FIELDS:  # one statistic after the other
         for _ in range(width * header["slots"]):
             yield "base", field, kind, at
             at += 8
     for table, _, _, size in header["supports"]:
         fields = CONTENTION_FIELDS if table == "contention" else fields_of(int(table.split("-")[1]))
         for _ in range(size):
-            for field, width, kind, _ in fields:
+            for field, width, kind, *_ in fields:
                 for _ in range(width):
                     yield table, field, kind, at
                     at += 8
@@ -104,12 +104,14 @@ def use(advisor: Advisor) -> None:
 
 def test_a_word_outside_its_domain_is_refused_with_its_name() -> None:
     seen: set[tuple[str, str]] = set()
-    known = {"base": domains.BASE, "contention": domains.CONTENTION}
+    fields = {"base": layout.FIELDS, "contention": CONTENTION_FIELDS}
+    domains = {table: {field: domain for field, *_, domain in given} for table, given in fields.items()}
+    of_learners = {field: domain for field, *_, domain in fields_of(2)}
     for table, field, kind, at in places():
         if (table, field) in seen or field == "component":
             continue
         seen.add((table, field))
-        low, high, further = known.get(table, domains.LEARNER)[field]
+        low, high, further = domains.get(table, of_learners)[field]
         for value in STRANGE_INTEGERS if kind == "i" else STRANGE:
             legal = low <= value <= high or value in further or (value != value and any(v != v for v in further))
             if not legal:
@@ -167,7 +169,7 @@ def records() -> tuple[bytes, bytes]:
     """Return the record of a task type, and of a program."""
     advisor = Advisor()
     teach_records(advisor, 300)
-    return advisor.task_types.records()[0], advisor.programs.records()[0]
+    return advisor.task_types.paged.records()[0], advisor.programs.paged.records()[0]
 
 
 def teach_records(advisor: Advisor, instances: int) -> None:
@@ -182,8 +184,8 @@ def teach_records(advisor: Advisor, instances: int) -> None:
 
 def taken(type_record: bytes, program_record: bytes) -> Advisor:
     advisor = Advisor()
-    advisor.task_types.put_record(type_record)
-    advisor.programs.put_record(program_record)
+    advisor.task_types.paged.put_record(type_record)
+    advisor.programs.paged.put_record(program_record)
     return advisor
 
 
@@ -252,7 +254,7 @@ def test_a_strange_record_of_a_state_file_is_refused_and_a_damaged_one_left_out(
     record.words[0, task_types.NAME_BYTES // 8 % 64, task_types.NAME_BYTES // 512] = np.array(NAN).view(np.uint64)
     if lost:
         record.changed[0] &= ~np.uint64(2)
-        assert "type" not in Engine.restore(snapshot).advisor.task_types
+        assert "type" not in Engine.restore(snapshot).advisor.task_types.numbers
         return
     with pytest.raises(StateDamaged, match="task type 'type': a number is what no instances lead to"):
         Engine.restore(snapshot)

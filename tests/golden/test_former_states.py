@@ -84,7 +84,7 @@ def test_a_state_of_the_present_format_and_layouts_opens_with_all_that_it_has(pa
     )
     engine = Engine.restore(loaded)
     assert engine.applied(*KEY) == 4
-    assert [int(engine.advisor.components.table.integers("rows")[slot]) for slot in range(3)] == [40] * 3
+    assert [int(engine.advisor.components.table.count("rows")[slot]) for slot in range(3)] == [40] * 3
     for name, scale in SCALE.items():
         assert engine.advisor.predict(name, predictor=20.0, cores=2).elapsed_s == pytest.approx(scale * 12, rel=0.02)
     assert engine.advisor.predict("chunk", predictor=1e6, model="clusters").observations == 200

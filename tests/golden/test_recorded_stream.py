@@ -20,7 +20,7 @@ import pytest
 from advisor.domain.observations import ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.engine.events import ComponentForgotten
-from advisor.models.layout import AT, FIELDS, INTEGERS, LAYOUT
+from advisor.models.layout import FIELDS, INTEGERS, LAYOUT
 from advisor.models.learner_layout import CELLS
 
 HERE = Path(__file__).parent
@@ -112,8 +112,8 @@ def state_of(engine: Engine) -> dict[str, Any]:
     table, names = engine.advisor.components.table, engine.advisor.components.names
     return {
         name: {
-            field: (table.integers(field) if field in INTEGERS else table.words[AT[field]])[..., slot].tolist()
-            for field, _, _, _ in FIELDS
+            field: (table.count(field) if field in INTEGERS else table.floats(field).T)[..., slot].tolist()
+            for field, *_ in FIELDS
         }
         for slot, name in enumerate(names)
     }
@@ -128,7 +128,7 @@ def cells_of(engine: Engine) -> dict[str, Any]:
         table, place = record
         used = int(table.count("cells")[place])
         found[name] = {}
-        for field, words, kind, _ in table.fields:
+        for field, words, kind, *_ in table.fields:
             values = (table.integers(field) if kind == "i" else table.floats(field))[place]
             if words == CELLS:
                 values = values[:used]

@@ -26,7 +26,6 @@ from advisor.engine import Advisor, Engine
 from advisor.engine.components import MEASURE_SCALES, SEPARATOR
 from advisor.engine.slices import Batch
 from advisor.errors import InvalidValue, NotEnoughData, UnknownComponent
-from advisor.models import counts
 from advisor.models.layout import FIELDS, WORDS
 from advisor.models.learner_layout import LearnerTable
 
@@ -107,7 +106,7 @@ def fresh(columns: Columns) -> Columns:
 
 def learned_names(advisor: Advisor) -> list[str]:
     components = advisor.components
-    return [n for n in components.components if counts.evidence(components.table, components.slot(n)) > 0]
+    return [n for n in components.components if components.table.evidence(components.slot(n)) > 0]
 
 
 def record_words(advisor: Advisor, component: str) -> np.ndarray:
@@ -319,10 +318,10 @@ def test_any_legal_rows_give_finite_positive_predictions(
         )  # fmt: skip
         if rows_now.start == 0 and half:
             advisor.forget("c", keep)
-    words = advisor.components.table.words[:, 0]
+    words = advisor.components.table.words[0]
     finite = {"x_low", "x_high", "p_low", "p_high", "t_low", "origin", "cell_exponent", "least_cores"}
     start = 0
-    for name, size, kind, _ in FIELDS:
+    for name, size, kind, *_ in FIELDS:
         if kind == "f" and name not in finite:
             assert name.startswith("top_") or np.isfinite(words[start : start + size]).all(), name
         start += size
@@ -467,8 +466,8 @@ def test_components_do_not_touch_each_other(columns: Columns, others: Columns) -
     if done < len(mine):
         mixed.fold(fresh(mine.take(slice(done, None))))
     np.testing.assert_array_equal(
-        mixed.components.table.words.view(np.uint64)[:, mixed.components.slot("mine")],
-        alone.components.table.words.view(np.uint64)[:, 0],
+        mixed.components.table.words[mixed.components.slot("mine")].view(np.uint64),
+        alone.components.table.words[0].view(np.uint64),
     )
     np.testing.assert_array_equal(record_words(mixed, "mine"), record_words(alone, "mine"))
 
@@ -553,10 +552,10 @@ def test_what_was_sent_was_accepted_or_refused_and_counts_are_exact(columns: Col
         learned = mine & ~failed & ~running
         if measure:
             learned &= ~np.isnan(columns.measures[measure])
-        assert table.integers("rows")[slot] == learned.sum()
-        assert counts.runs(table, slot) == each[learned].sum()
-        assert table.integers("failed")[slot] == (0 if measure else (mine & failed).sum())
-        assert table.integers("unfinished")[slot] == (0 if measure else (mine & running & ~failed).sum())
+        assert table.count("rows")[slot] == learned.sum()
+        assert table.runs(slot) == each[learned].sum()
+        assert table.count("failed")[slot] == (0 if measure else (mine & failed).sum())
+        assert table.count("unfinished")[slot] == (0 if measure else (mine & running & ~failed).sum())
 
 
 # -- laws: size -------------------------------------------------------------------------------------------------------------
@@ -737,15 +736,15 @@ def test_forgetting_keeps_exact_counts(columns: Columns, keep: float, memory: in
     advisor.fold(fresh(columns))
     table = advisor.components.table
     exact = ("rows", "extra_runs", "failed", "unfinished")
-    before = {field: table.integers(field)[: len(advisor.components)].copy() for field in exact}
+    before = {field: table.count(field)[: len(advisor.components)].copy() for field in exact}
     totals = dict(advisor.components.totals)
     for name in list(advisor.components.components):
         assert advisor.forget(name, keep)["rows"] == before["rows"][advisor.components.slot(name)]
     for field in exact:
-        np.testing.assert_array_equal(table.integers(field)[: len(advisor.components)], before[field])
+        np.testing.assert_array_equal(table.count(field)[: len(advisor.components)], before[field])
     assert {k: v for k, v in advisor.components.totals.items() if k != "forgets"} == totals
     if keep == 0.0:
-        assert (counts.evidence(table)[: len(advisor.components)] == 0).all()
+        assert (table.evidence()[: len(advisor.components)] == 0).all()
         for table in advisor.components.learners.tables.values():
             assert not table.count("cells").any()
 
@@ -809,7 +808,7 @@ def test_forgetting_again_and_again_ends_in_a_prior_and_never_in_nonsense(memory
         if answer.observations:
             assert_possible(answer, "forgetting")
     assert_prior(advisor)
-    assert advisor.components.table.integers("rows")[0] == 100
+    assert advisor.components.table.count("rows")[0] == 100
 
 
 @pytest.mark.parametrize("model", ["joint degree 1", None])

@@ -94,7 +94,7 @@ def taught(kinds: Collection[int]) -> Engine:
 
 def canonical(engine: Engine) -> tuple[bytes, dict[Any, Any]]:
     """Return the state in its one order; profiles as pictures, for what is open in one is noted where it was copied."""
-    profiles = {key: profile_of(run.profiler).as_dict() for key, run in engine.profiles.runs.items()}
+    profiles = {key: profile_of(run).as_dict() for key, run in engine.profiles.runs.items()}
     return engine.extract(parts=PARTS[:-1]), profiles
 
 

@@ -48,7 +48,7 @@ class Stream:
 
     def changes(self) -> int:
         self.advisor.flush()
-        return int(self.advisor.components.table.integers("changes")[: len(self.names)].sum())
+        return int(self.advisor.components.table.count("changes")[: len(self.names)].sum())
 
     def look(self, question: WatchQuestion) -> Look:
         curves = self.advisor.tables_of(self.network.components, cores_max=CORES)

@@ -47,7 +47,7 @@ def test_moments_to_the_second_are_exact() -> None:
     rng = np.random.default_rng(4)
     count = rng.integers(1, 9, 5000)
     x = rng.exponential(40.0, 5000)
-    part = learn(x, np.ones(5000), np.ones(5000), count=count).components.table.gather(np.array([0]))
+    part = learn(x, np.ones(5000), np.ones(5000), count=count).components.table
     points, share = points_of(part, 0)
     weight = count / count.sum()
     assert share.sum() == pytest.approx(1.0)
@@ -60,7 +60,7 @@ def test_moments_to_the_second_are_exact() -> None:
 def test_a_quadratic_of_any_sign_is_expected_to_rounding() -> None:
     rng = np.random.default_rng(5)
     x = rng.random(3000) * 512
-    part = learn(x, np.ones(3000), np.ones(3000)).components.table.gather(np.array([0]))
+    part = learn(x, np.ones(3000), np.ones(3000)).components.table
     u = (x - part["origin"][0]) / part["scale"][0]
     points, share = points_of(part, 0)
     v = (points - part["origin"][0]) / part["scale"][0]

@@ -238,8 +238,8 @@ class EngineMachine(RuleBasedStateMachine):
     def every_row_counts_once(self) -> None:
         components = self.engine.advisor.components
         for slot, name in enumerate(components.names):
-            assert components.table.integers("rows")[slot] == self.counted[name, "rows"]
-            assert components.table.integers("failed")[slot] == self.counted[name, "failed"]
+            assert components.table.count("rows")[slot] == self.counted[name, "rows"]
+            assert components.table.count("failed")[slot] == self.counted[name, "failed"]
         assert set(components.names) == {name for name, _ in self.counted}
 
     @invariant()

@@ -391,7 +391,7 @@ def _made(target: str) -> list[bytes]:
             return [path.read_bytes()]
         case "profile":
             run = next(iter(Engine.from_bytes(taught()).profiles.runs.values()))
-            return [json.dumps(profile_of(run.profiler).as_dict()).encode()]
+            return [json.dumps(profile_of(run).as_dict()).encode()]
         case "snet_logs":
             files = write_run(4, 3).files
             return ["\0".join(files[name] for name in sorted(files, reverse=True)).encode()]

@@ -299,9 +299,9 @@ class Harness:
         undisturbed = fresh.advisor.components
         for name, rows in expected.items():
             slot, other = survivor.slot(name), undisturbed.slot(name)
-            if survivor.table.integers("rows")[slot] != rows:
-                raise Miscounted(f"{name}: {survivor.table.integers('rows')[slot]} rows are counted, {rows} were sent")
-            bits = [table.words[:, at].tobytes() for table, at in ((survivor.table, slot), (undisturbed.table, other))]
+            if survivor.table.count("rows")[slot] != rows:
+                raise Miscounted(f"{name}: {survivor.table.count('rows')[slot]} rows are counted, {rows} were sent")
+            bits = [table.words[at].tobytes() for table, at in ((survivor.table, slot), (undisturbed.table, other))]
             if name not in SHARED and bits[0] != bits[1]:
                 raise Miscounted(f"{name}: its sums differ from those of an engine that was never killed")
         if survivor.totals["rows_accepted"] != expected.total():

@@ -136,5 +136,5 @@ def _event(kind: str, rng: random.Random, programs: set[str], runs: list[str]) -
 
 def bits(engine: Engine) -> tuple[bytes, dict[tuple[str, bytes], Any], dict[tuple[str, bytes], int]]:
     """Return all that an engine holds: its tables, documents and totals, its profiles, its producers' numbers."""
-    profiles = {key: profile_of(run.profiler).as_dict() for key, run in engine.profiles.runs.items()}
+    profiles = {key: profile_of(run).as_dict() for key, run in engine.profiles.runs.items()}
     return engine.advisor.to_bytes(), profiles, dict(engine.producers)

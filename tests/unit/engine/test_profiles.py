@@ -96,7 +96,7 @@ def test_a_run_that_goes_on_begins_anew(halves: tuple[TaskEvents, TaskEvents]) -
         assert "refused_unknown_string" not in told["notes"]  # the names that it has sent are known still
     ((key, first),) = engine.profiles.runs.items()
     assert key == ("p", ONE)
-    assert first.profiler.accepted < len(halves[1])  # ends of tasks whose begin is forgotten
+    assert first.accepted < len(halves[1])  # ends of tasks whose begin is forgotten
     engine.apply(("p", ONE), 3, replace(NO_EVENTS, ended=True))
     engine.apply(None, None, ProfileForgotten("p"))
     assert not engine.profiles.runs

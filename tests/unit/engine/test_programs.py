@@ -98,7 +98,7 @@ def test_the_state_is_of_one_size() -> None:
     for repeat in range(3):
         for each in runs():
             made.observe_run("law", **each)
-        sizes.add(len(made.programs.records()[0]))
+        sizes.add(len(made.programs.paged.records()[0]))
         assert made.predict_run("law", size=800.0, workers=4).observations == 72 * (repeat + 1)
     assert len(sizes) == 1
 
@@ -134,7 +134,7 @@ def test_a_program_is_forgotten_as_if_it_had_never_been(taught: Advisor) -> None
     fresh = Advisor()
     fresh.observe_run("other", **run(5.0, 1))
     assert made.status()["programs"] == fresh.status()["programs"]
-    assert made.programs.records() == fresh.programs.records()
+    assert made.programs.paged.records() == fresh.programs.paged.records()
     with pytest.raises(UnknownProgram, match="law"):
         made.forget_program("law")
     made.observe_run("law", transform="2^n", **run(5.0, 1))  # even its transformation is forgotten
@@ -173,7 +173,7 @@ def test_a_forgotten_program_does_not_come_back_from_what_is_stored() -> None:
         mine.commit(each.snapshot())
         again = Engine.restore(mine.snapshot()).advisor
         assert sorted(again.programs.programs) == ["new", "other"]
-        assert again.programs.records() == each.advisor.programs.records()
+        assert again.programs.paged.records() == each.advisor.programs.paged.records()
     engine.apply(None, None, RunObserved({"program": "never stored", **run(7.0, 2)}))
     engine.apply(None, None, ProgramForgotten("never stored"))
     stored.commit(engine.snapshot())

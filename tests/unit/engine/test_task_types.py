@@ -17,6 +17,7 @@ from advisor import Advisor
 from advisor.domain import limits
 from advisor.domain.limits import TASK_TYPES_MAX as TYPES_MAX
 from advisor.domain.task_events import EventWriter, Kind
+from advisor.engine.components import Components
 from advisor.engine.engine import Engine
 from advisor.engine.task_types import LAYOUT, TaskTypeModels
 from advisor.errors import InvalidValue, NotEnoughData, StateDamaged, StateTooNew, UnknownComponent
@@ -299,7 +300,7 @@ def test_task_events_teach_with_the_workers_that_ran() -> None:
     assert answer["accepted"] == len(events.records)
     advisor = engine.advisor
     (ran,) = engine.profiles.runs.values()
-    of_run, of_all = ran.profiler.types.reports(ran.profiler.name)["kernel"], advisor.task_type("kernel")
+    of_run, of_all = ran.types.reports(ran.name)["kernel"], advisor.task_type("kernel")
     assert (of_run.errors, of_run.rates, of_run.why) == (of_all.errors, of_all.rates, of_all.why)
     assert advisor.task_type("kernel").verdict == "contended"
     for workers, times in truth.items():
@@ -318,7 +319,7 @@ def test_the_state_is_of_one_size_and_comes_back_byte_for_byte() -> None:
     for seed in range(4):
         taught(task_mixes.forces(1_000, seed=seed), into=advisor)
         sizes.add(advisor.task_types.bytes)
-        assert len(advisor.task_types.records()[0]) == advisor.task_types.bytes
+        assert len(advisor.task_types.paged.records()[0]) == advisor.task_types.bytes
     assert len(sizes) == 1
     assert sizes.pop() < 18_500
     taught(task_mixes.contended(400), "b", into=advisor)
@@ -341,7 +342,7 @@ def test_bytes_do_not_depend_on_cuts_nor_on_questions(cuts: int) -> None:
         part = task_mixes.Mix(*(column[start:stop] for column in (mix.sizes, mix.times, mix.running)))
         taught(part, into=parts)
         parts.predict("a", predictor=1e6, model="clusters", active_cores=2)
-    assert parts.task_types.records() == whole.task_types.records()
+    assert parts.task_types.paged.records() == whole.task_types.paged.records()
 
 
 def test_snapshots_hold_what_changed_and_restore_it() -> None:
@@ -359,8 +360,9 @@ def test_snapshots_hold_what_changed_and_restore_it() -> None:
     (pages,) = (pages for pages in engine.snapshot().tables if pages.table.startswith("task"))
     assert pages.table == "tasktype-1"
     assert sum(bin(int(bits)).count("1") for bits in pages.changed) < 20  # slots of 512 bytes, of 35
+    kept = TaskTypeModels(Components(9)).paged
     with pytest.raises(StateTooNew):
-        TaskTypeModels().paged.put(type(pages)("tasktype-0", "tasktype-9", pages.pages, pages.words, pages.changed))
+        kept.put(type(pages)("tasktype-0", "tasktype-9", pages.pages, pages.words, pages.changed))
 
 
 def test_a_forgotten_type_does_not_come_back_from_what_is_stored() -> None:
@@ -382,7 +384,7 @@ def test_a_forgotten_type_does_not_come_back_from_what_is_stored() -> None:
         mine.commit(each.snapshot())
         again = Engine.restore(mine.snapshot()).advisor
         assert [each["task_type"] for each in again.status()["task_types"]] == ["b", "c"]
-        assert again.task_types.records() == each.advisor.task_types.records()
+        assert again.task_types.paged.records() == each.advisor.task_types.paged.records()
 
 
 def test_a_share_that_is_kept_weighs_less_against_what_comes() -> None:
@@ -436,12 +438,12 @@ def test_types_beyond_the_cap_are_counted_and_left_out() -> None:
     other.observe_instances(types=["new"], index=[0], elapsed_s=[1.0])
     advisor.merge(other)
     assert advisor.status()["totals"]["instances_beyond"] == 7
-    assert "new" not in advisor.task_types
+    assert "new" not in advisor.task_types.numbers
 
 
 def test_a_damaged_record_is_left_out() -> None:
     advisor = taught(few_sizes([10.0, 20.0]))
-    (record,) = advisor.task_types.records()
+    (record,) = advisor.task_types.paged.records()
     for bad in (
         record[:-8],
         b"\xff" * len(record),
@@ -449,5 +451,5 @@ def test_a_damaged_record_is_left_out() -> None:
         record[:208] + bytes(17688),
     ):
         with pytest.raises((ValueError, StateDamaged), match=r"record|utf-8|no instances lead to"):
-            TaskTypeModels().put_record(bad)
+            TaskTypeModels(Components(9)).paged.put_record(bad)
     assert LAYOUT.startswith("tasktype-1-")

@@ -13,19 +13,19 @@ from advisor.models import sums
 from advisor.models.elimination import Elimination
 from advisor.models.forms import criterion
 from advisor.models.layout import AT, FIELDS, INTEGERS, WORDS, empty_record
-from advisor.models.table import GROWTH_SLOTS, Table
+from advisor.models.table import Table
 
 # -- layout and table -----------------------------------------------------------------------------------------------------
 
 
 def test_fields_fill_the_record_without_gap_or_overlap() -> None:
-    at = [i for name, _, _, _ in FIELDS for i in range(AT[name].start, AT[name].stop)]
+    at = [i for name, *_ in FIELDS for i in range(AT[name].start, AT[name].stop)]
     assert at == list(range(WORDS))
 
 
 def test_an_empty_record_is_the_declared_one() -> None:
     record = empty_record()
-    for name, words, kind, value in FIELDS:
+    for name, words, kind, value, _ in FIELDS:
         source = record.view(np.int64) if kind == "i" else record
         assert source[AT[name]].tolist() == [value] * words, name
         assert (name in INTEGERS) == (kind == "i")
@@ -34,30 +34,20 @@ def test_an_empty_record_is_the_declared_one() -> None:
 def test_a_table_grows_by_pages_and_keeps_what_it_held() -> None:
     table = Table()
     table.grow(1)
-    table.words[:, 0] = np.arange(WORDS)
-    kept = table.words[:, 0].copy()
+    table.words[0] = np.arange(WORDS)
+    kept = table.words[0].copy()
     waste = []
     for size in (2, 64, 65, 1000, 1001, 20_000, 20_001):
         table.grow(size)
         assert table.size == size
-        assert len(table.records) % GROWTH_SLOTS == 0, "whole pages fit"
+        assert len(table.records) % Table.STEP == 0, "whole pages fit"
         assert table.records.flags.c_contiguous, "a component's words lie side by side"
-        np.testing.assert_array_equal(table.words[:, 0], kept)
-        np.testing.assert_array_equal(table.words[:, size - 1].view(np.uint64), empty_record().view(np.uint64))
-        waste.append(table.words.shape[1] / size)
+        np.testing.assert_array_equal(table.words[0], kept)
+        np.testing.assert_array_equal(table.words[size - 1].view(np.uint64), empty_record().view(np.uint64))
+        waste.append(len(table.words) / size)
     assert waste[-1] < 1.07
     table.grow(20_050, capacity_max=20_050)
-    assert table.words.shape[1] <= 20_050 + GROWTH_SLOTS
-
-
-def test_gathered_slots_are_copies() -> None:
-    table = Table(5)
-    table["square"][:5] = np.arange(5.0)
-    part = table.gather(np.array([3, 1]))
-    assert part["square"].tolist() == [3.0, 1.0]
-    part["square"][:] = [7.0, 8.0]
-    assert table["square"][:5].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
-    assert (part.size, part.changed.tolist()) == (2, [False, False])
+    assert len(table.words) <= 20_050 + Table.STEP
 
 
 # -- basis ----------------------------------------------------------------------------------------------------------------

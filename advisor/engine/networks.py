@@ -1,4 +1,4 @@
-"""The verbs of an advisor that are about networks: their allocations, their flow, and the curves that plans rest on."""
+"""What an advisor says of networks: their allocations, their flow, and the curves that plans rest on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.sharing import Together
 from advisor.domain.told import ObjectiveWord, PlanOptions
-from advisor.engine.alone import alone
 from advisor.engine.bundles import CORES_DEFAULT
 from advisor.engine.checks import checked_cores, checked_level
 from advisor.engine.components import Components
@@ -34,16 +33,17 @@ NETWORKS_KEPT = 64  # network texts kept parsed, by their text; and questions ab
 BY_VALUE = 2  # marshal's version whose bytes depend on nothing but the values
 
 
-class NetworkFace:
-    """What an `Advisor` says of networks."""
+class Networks:
+    """The verbs of an `Advisor` that are about networks."""
 
-    components: Components
-    bundles: Bundles
-    _networks: Kept[Network]
-    _questions: Kept[Asked]
-    _tables: CurveTables
+    def __init__(self, components: Components, bundles: Bundles, tables: CurveTables) -> None:
+        self._components = components
+        self._flows = components.flows
+        self._bundles = bundles
+        self._tables = tables
+        self._read = Kept[Network](NETWORKS_KEPT)
+        self._questions = Kept["Asked"](NETWORKS_KEPT)
 
-    @alone
     def allocate(
         self,
         network: str | int | Network | Sequence[Mapping[str, Any]],
@@ -93,8 +93,8 @@ class NetworkFace:
 
         structure = self.network(network)
         given: dict[str, Any] = {"cores": cores, "objective": objective, **options}
-        if self.components.flows.keeps(network):
-            given = filled(given, self.components.flows.flow(cast("NetworkId", network), None))
+        if self._flows.keeps(network):
+            given = filled(given, self._flows.flow(cast("NetworkId", network), None))
         asked = self._asked(structure, given)
         request = asked.terms.request
         if demands is not None:
@@ -118,7 +118,6 @@ class NetworkFace:
             return kept
         return self._questions.put(key, asked_of(network, request_of(options)))
 
-    @alone
     def allocate_together(
         self,
         networks: Sequence[Mapping[str, Any]],
@@ -149,10 +148,8 @@ class NetworkFace:
         """
         from advisor.engine.sharing import allocate_together  # noqa: PLC0415 - as in `allocate`
 
-        flows = self.components.flows
-        return allocate_together(flows, self.network, self._tables, networks, cores, objective, options)
+        return allocate_together(self._flows, self.network, self._tables, networks, cores, objective, options)
 
-    @alone
     def define_network(
         self,
         network: str | Network | Sequence[Mapping[str, Any]],
@@ -186,9 +183,8 @@ class NetworkFace:
             raise InvalidValue("network", network, "S-Net text, a network, or its nodes")
         if read is None:
             read = parsed(network) if isinstance(network, str) else self.network(network)
-        return self.components.flows.define(id, network if isinstance(network, str) else read.as_nodes(), read)
+        return self._flows.define(id, network if isinstance(network, str) else read.as_nodes(), read)
 
-    @alone
     def flow(self, network: NetworkId, structure: str | Network | Sequence[Mapping[str, Any]] | None = None) -> Flow:
         """Return what rows have told of the flow of a network, by the id that they name.
 
@@ -201,7 +197,7 @@ class NetworkFace:
         ------
         UnknownNetwork, InvalidValue
         """
-        return self.components.flows.flow(network, None if structure is None else self.network(structure))
+        return self._flows.flow(network, None if structure is None else self.network(structure))
 
     def network(self, text: str | int | Network | Sequence[Mapping[str, Any]]) -> Network:
         """Return the network of a text, of a flat list of nodes or of an id; the last texts are kept parsed.
@@ -210,16 +206,15 @@ class NetworkFace:
         ------
         NetworkSyntax, Unsupported, InvalidValue, TooLarge, UnknownNetwork
         """
-        if self.components.flows.keeps(text):
-            return self.components.flows.defined(cast("NetworkId", text))
+        if self._flows.keeps(text):
+            return self._flows.defined(cast("NetworkId", text))
         if isinstance(text, Network):
             return text
         if not isinstance(text, str):
             return network_from_nodes(text)
-        found = self._networks.get(text)
-        return self._networks.put(text, parsed(text)) if found is None else found
+        found = self._read.get(text)
+        return self._read.put(text, parsed(text)) if found is None else found
 
-    @alone
     def curves(
         self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT
     ) -> LiveCurves:
@@ -236,9 +231,9 @@ class NetworkFace:
         ------
         UnknownComponent, InvalidValue
         """
-        names = self.components.components if components is None else components
+        names = self._components.components if components is None else components
         return LiveCurves(
-            self.bundles, self.components, names, checked_level(level), checked_cores("cores_max", cores_max)
+            self._bundles, self._components, names, checked_level(level), checked_cores("cores_max", cores_max)
         )
 
     def tables_of(
@@ -266,7 +261,6 @@ class NetworkFace:
         cores = checked_cores("cores_max", cores_max)
         return self._tables.curves(boxes, components or {}, load or {}, cores, checked_level(level))
 
-    @alone
     def demands(
         self, names: Sequence[str], load: Mapping[str, float] | None = None, *, cores_max: int, level: float = LEVEL
     ) -> Demands:
@@ -293,7 +287,6 @@ class NetworkFace:
         """Return how many tables `tables_of` would have to make: about 2 ms each."""
         return self._tables.missing(boxes, components or {}, load or {}, cores_max, level)
 
-    @alone
     def bundle(
         self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT
     ) -> bytes:
@@ -312,7 +305,7 @@ class NetworkFace:
         """
         names = None if components is None else list(dict.fromkeys(components))
         for name in names or ():
-            self.components.slot(name)
-        follower = Follower(self.bundles, names, checked_level(level), checked_cores("cores_max", cores_max))
+            self._components.slot(name)
+        follower = Follower(self._bundles, names, checked_level(level), checked_cores("cores_max", cores_max))
         version = follower.version
         return follower.pack(list(follower.records(follower.due(), sys.maxsize)), version)

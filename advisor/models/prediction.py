@@ -61,27 +61,32 @@ class Model:
     information: Elimination | None = None  # the information matrix of the parameters, factored at the first interval
 
     def own_variance(self, u: Any, q: Any) -> Any:
-        """Return J' M^-1 J at u and q = 1 / p: the curve's own variance in units of s^2."""
+        """Return J' M^-1 J at u and q = 1 / p, of one shape: the curve's own variance in units of s^2."""
+        jacobian, powers = self._jacobian(), np.arange(len(self.serial))
         if self.information is None:
-            self.information = _information(self)
-        return self.information.quadratic(self._gradient(u, q))
+            # M = sum w J J': products of J's terms in u and q are moments that the Gram matrix holds.
+            moments = np.reshape(self.gram, (3, MOMENTS))
+            pairs = moments[np.add.outer(range(2), range(2))[:, :, None, None], np.add.outer(powers, powers)]
+            matrix: list[list[float]] = np.einsum("aki,klij,blj->ab", jacobian, pairs, jacobian).tolist()
+            self.information = Elimination(matrix, [0.0] * len(matrix))
+        columns = np.multiply.outer(jacobian[:, 0], np.ones_like(q)) + np.multiply.outer(jacobian[:, 1], q)
+        return self.information.quadratic(
+            [sum(c * u ** int(j) for j, c in zip(powers, each, strict=True)) for each in columns]
+        )
 
-    def _gradient(self, u: Any, q: Any) -> list[Any]:
-        """Return J of the form's parameters at u and q = 1 / p."""
-        powers = [1.0 + 0.0 * u]
-        for _ in self.serial[1:]:
-            powers.append(powers[-1] * u)
+    def _jacobian(self) -> Floats:
+        """Return J of the form's parameters (m, 2, columns) over q^k u^j."""
+        n, used = len(self.serial), self.degree + 1
         if self.family == "free":
-            return [powers[j] * factor for j in range(self.degree + 1) for factor in (1.0, q)]
-        a = self.fraction
-        basis = powers[: self.degree + 1]
+            return np.eye(2 * n).reshape(-1, n, 2).transpose(0, 2, 1)[: 2 * used]
+        basis = np.eye(n)[:used]
         if self.family == "proportional":
-            basis = [self.origin / self.scale + u]
-        joint = [g * (1.0 - a + a * q) for g in basis]
+            basis = np.array([[self.origin / self.scale, 1.0] + [0.0] * (n - 2)])
+        found = basis[:, None, :] * np.array([[1.0 - self.fraction], [self.fraction]])
         if self.family != "least" and self.p_range[0] < self.p_range[1]:
-            sequential = sum((s + b) * g for s, b, g in zip(self.serial, self.parallel, powers, strict=True))
-            joint.append(sequential * (q - 1.0))
-        return joint
+            sequential = np.add(self.serial, self.parallel)
+            found = np.concatenate([found, [[-sequential, sequential]]])
+        return found
 
 
 def model_of(words: Floats, form: str | None = None) -> Model:
@@ -142,32 +147,6 @@ def _notes(fit: Fit, one: dict[str, float], freedom: float, form: str | None) ->
     return tuple(notes)
 
 
-def _information(model: Model) -> Elimination:
-    """Return M = sum w J J', factored. Products of J's polynomials in u and 1/p are moments that the Gram matrix holds."""
-    g = model.gram
-    if model.family == "free":
-        size = 2 * (model.degree + 1)
-        matrix = [[g[MOMENTS * (i % 2 + j % 2) + i // 2 + j // 2] for j in range(size)] for i in range(size)]
-        return Elimination(matrix, [0.0] * size)
-    a, b = model.fraction, 1.0 - model.fraction
-    g0, g1, g2 = g[:MOMENTS], g[MOMENTS : 2 * MOMENTS], g[2 * MOMENTS :]
-    # Moments of the squared factor (1 - a + a/p)^2, of the factor with its derivative 1/p - 1, of that derivative squared.
-    plain = [b * b * k0 + 2.0 * a * b * k1 + a * a * k2 for k0, k1, k2 in zip(g0, g1, g2, strict=True)]
-    mixed = [-b * k0 + (b - a) * k1 + a * k2 for k0, k1, k2 in zip(g0, g1, g2, strict=True)]
-    steep = [k0 - 2.0 * k1 + k2 for k0, k1, k2 in zip(g0, g1, g2, strict=True)]
-    if model.family == "proportional":
-        bases = [[model.origin / model.scale, 1.0]]
-    else:
-        bases = [[0.0] * j + [1.0] for j in range(model.degree + 1)]
-    sequential = [s + v for s, v in zip(model.serial, model.parallel, strict=True)]
-    matrix = [[_moment(plain, one, two) for two in bases] for one in bases]
-    if model.p_range[0] < model.p_range[1]:
-        edge = [_moment(mixed, one, sequential) for one in bases]
-        matrix = [[*row, e] for row, e in zip(matrix, edge, strict=True)]
-        matrix.append([*edge, _moment(steep, sequential, sequential)])
-    return Elimination(matrix, [0.0] * len(matrix))
-
-
 def _of_least(words: Floats, fit: Fit, one: dict[str, float]) -> Elimination:
     """Return M of a two-step model of a high degree: of S alone, by the rows at the fewest cores that it is fitted to.
 
@@ -178,11 +157,6 @@ def _of_least(words: Floats, fit: Fit, one: dict[str, float]) -> Elimination:
     single = (1.0 - fit.fraction + fit.fraction / one["p_low"]) ** 2  # S is of one core, the rows on the fewest
     moments: list[float] = (gram * (single * gram[0] / max(one["least_square"], TINY))).tolist()
     return Elimination([moments[i : i + k] for i in range(k)], [0.0] * k)
-
-
-def _moment(moments: Sequence[float], one: Sequence[float], two: Sequence[float]) -> float:
-    """Return the sum of one * two over the rows, both polynomials in u."""
-    return sum(c * d * moments[i + j] for i, c in enumerate(one) if c for j, d in enumerate(two) if d)
 
 
 def values(model: Model, x: Any, p: Any) -> Floats:

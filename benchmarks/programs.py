@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +61,9 @@ class Run:
 
     def row(self, case: Case) -> ProgramRun:
         """Return the run as the model takes it."""
-        given = {each.name: getattr(self, each.name) for each in fields(ProgramRun) if hasattr(self, each.name)}
+        given: dict[str, Any] = {
+            each.name: getattr(self, each.name) for each in fields(ProgramRun) if hasattr(self, each.name)
+        }
         return ProgramRun(**given | {"size": TRANSFORMS[case.transform](float(self.size))})
 
 

@@ -535,6 +535,10 @@ class Engine:
         components.events.clear()  # they were told when they happened
 
 
+def _fold_rows(engine: Engine, _: Producer | None, columns: Columns) -> tuple[Answer, e.Event]:
+    return engine.advisor.fold(columns).as_dict(), columns
+
+
 def _fold_travels(engine: Engine, _: Producer | None, event: e.Travels) -> tuple[Answer, e.Event]:
     rows = event.rows
     engine.advisor.components.flows.fold(rows, bad_rows(rows))
@@ -603,6 +607,18 @@ def _forget(engine: Engine, _: Producer | None, event: e.ComponentForgotten) -> 
     return engine.advisor.forget(event.component, event.keep), event
 
 
+def _drop(engine: Engine, _: Producer | None, event: e.Drop) -> tuple[Answer, e.Event]:
+    return {"dropped": engine.advisor.drop(event.components)}, event
+
+
+def _none_dropped(_: e.Drop) -> Answer:
+    return {"dropped": 0}
+
+
+def _pin(engine: Engine, _: Producer | None, event: e.ComponentPinned) -> tuple[Answer, e.Event]:
+    return engine.advisor.pin(event.component, event.model), event
+
+
 def _forget_program(engine: Engine, _: Producer | None, event: e.ProgramForgotten) -> tuple[Answer, e.Event]:
     answer, components = engine.advisor.forget_program(event.program), engine.advisor.components
     components.totals["programs_forgotten"] += 1
@@ -630,7 +646,7 @@ def _named(*names: str) -> Callable[[Any], Answer]:
 
 
 KINDS: Mapping[type, EventType] = {
-    Columns: EventType(lambda engine, _, columns: (engine.advisor.fold(columns).as_dict(), columns), _nothing),
+    Columns: EventType(_fold_rows, _nothing),
     e.Travels: EventType(_fold_travels, _nothing),
     TaskEvents: EventType(_fold_events, _nothing),
     e.Profiled: EventType(_fold_profile, _nothing),
@@ -639,12 +655,8 @@ KINDS: Mapping[type, EventType] = {
     e.RunObserved: EventType(_observe_run, _named("program")),
     e.NetworkDefined: EventType(_define_network, _named("id")),
     e.ComponentForgotten: EventType(_forget, _named("component", "keep")),
-    e.Drop: EventType(
-        lambda engine, _, it: ({"dropped": engine.advisor.drop(it.components)}, it), lambda _: {"dropped": 0}
-    ),
-    e.ComponentPinned: EventType(
-        lambda engine, _, it: (engine.advisor.pin(it.component, it.model), it), _named("component", "model")
-    ),
+    e.Drop: EventType(_drop, _none_dropped),
+    e.ComponentPinned: EventType(_pin, _named("component", "model")),
     e.ProgramForgotten: EventType(_forget_program, _named("program")),
     e.ProfileForgotten: EventType(_forget_profile, _named("profile")),
 }

@@ -91,14 +91,17 @@ class Solved(NamedTuple):
         number = machine_number(name)
         return known.index(number) if number in known else OTHER_MACHINE
 
-    def answers(self, predictors: Floats, cores: Floats, level: float, machine: int) -> tuple[Floats, ...]:
+    def answers(
+        self, predictors: Floats, cores: Floats, level: float, machine: int
+    ) -> tuple[Floats, Floats, Floats, Floats]:
         """Return (elapsed, low, high, octaves outside), each (n,), at predictors (n, d) and cores (n,)."""
         out = np.empty((len(cores), 4))
         KERNELS.answer_points(
             *self._at(predictors, cores), machine, *self.reach_at(level), self.longest, self.solution, self.room.scratch,
             self.room.point, out,
         )  # fmt: skip
-        return tuple(out.T)
+        value, low, high, outside = out.T
+        return value, low, high, outside
 
     def curve(self, predictors: Floats, cores: Floats) -> Floats:
         """Return mean and variance (n, 2) of ln t at predictors (n, d) and cores (n,), on any machine."""

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 from advisor.cli import show, tables
 from advisor.profile import layout as at
@@ -41,25 +41,24 @@ def profiles(found: list[tuple[str, Profile]], depth: int, least: float, *, as_j
         }
         print(json.dumps(told | ({"comparison": beside.as_dict()} if beside else {})))
         return
-    console = tables.screen()
     if beside is not None:
-        _comparison(console, beside)
+        _comparison(beside)
         return
     ((_, profile),) = found
-    tree(console, profile, depth, least)
-    measures(console, profile)
-    task_types(console, profile)
+    tree(profile, depth, least)
+    measures(profile)
+    task_types(profile)
     for finding in diagnose(profile):
-        console.print(f"[bold]{finding.code}[/bold]: {escape(finding.text)}", soft_wrap=True)
+        tables.say(Text.assemble((finding.code, "bold"), f": {finding.text}"))
     if profile.notes:
         notes = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in profile.notes.items())
-        console.print(f"[dim]missing or put right: {escape(notes)}[/dim]", soft_wrap=True)
+        tables.say(f"missing or put right: {notes}", "dim")
 
 
-def tree(console: Console, profile: Profile, depth: int, least: float) -> None:
+def tree(profile: Profile, depth: int, least: float) -> None:
     """Print the trees of a profile, tasks first."""
     headings = ("call path", "visits", "inclusive", "exclusive", "mean", "min", "max", "sd", "active")
-    columns = tables.table(*headings, *map(escape, profile.metrics), least=("active", "sd", "min", "max", "mean"))
+    columns = tables.table(*headings, *profile.metrics, least=("active", "sd", "min", "max", "mean"))
     total = max(int(profile.exclusive_ns[profile.role != at.STUB].sum()), 1)
     hidden = 0
     for root in (*profile.roots(at.TASK), *profile.roots(at.THREAD), *profile.roots(at.OVERFLOW)):
@@ -68,12 +67,12 @@ def tree(console: Console, profile: Profile, depth: int, least: float) -> None:
                 hidden += 1
                 continue
             columns.add_row("  " * level + escape(_label(profile, node)), *_numbers(profile, node))
-    console.print(columns)
+    tables.put(columns)
     if hidden:
-        console.print(f"[dim]{show.several(hidden, 'node')} not shown, see --depth and --least[/dim]")
+        tables.say(f"{show.several(hidden, 'node')} not shown, see --depth and --least", "dim")
 
 
-def measures(console: Console, profile: Profile) -> None:
+def measures(profile: Profile) -> None:
     """Print where the workers' time went, and how far more cores would carry."""
     m = profile.measures
     parts = (
@@ -81,12 +80,10 @@ def measures(console: Console, profile: Profile) -> None:
         ("no work", m.no_work_s), ("unaccounted", m.unaccounted_s),
     )  # fmt: skip
     shares = ", ".join(f"{name} {show.percent(part / m.workers_s)}" for name, part in parts if m.workers_s)
-    console.print(
-        f"{show.several(m.ends, 'task')} in {show.seconds(m.elapsed_s)} on {show.several(m.workers_max, 'worker')}: {shares}",
-        soft_wrap=True,
-    )
+    workers = show.several(m.workers_max, "worker")
+    tables.say(f"{show.several(m.ends, 'task')} in {show.seconds(m.elapsed_s)} on {workers}: {shares}")
     for line in _paths(m):
-        console.print(line, soft_wrap=True)
+        tables.say(line)
 
 
 def _paths(m: Measures) -> Iterator[str]:
@@ -122,7 +119,7 @@ def _paths(m: Measures) -> Iterator[str]:
         )
 
 
-def task_types(console: Console, profile: Profile) -> None:
+def task_types(profile: Profile) -> None:
     """Print what instances of each task type take, and which model says so best (paper 2)."""
     if not profile.types:
         return
@@ -139,10 +136,10 @@ def task_types(console: Console, profile: Profile) -> None:
             escape(name), told["verdict"], _seen(told, ended.get(name)), show.seconds(told["mean_s"]),
             show.percent(told["deviation"]), show.percent(errors.get("first")), ask, show.percent(error),
         )  # fmt: skip
-    console.print(rows)
+    tables.put(rows)
     for name, told in profile.types.items():
         if told["verdict"] != "regular":
-            console.print(f"[dim]{escape(name)}: {escape(told['why'])}{_question(name, told)}[/dim]", soft_wrap=True)
+            tables.say(f"{name}: {told['why']}{_question(name, told)}", "dim")
 
 
 def _question(name: str, told: Mapping[str, Any]) -> str:
@@ -151,7 +148,7 @@ def _question(name: str, told: Mapping[str, Any]) -> str:
         return ""  # a profile that was written before
     workers = " --active-cores W" if told["verdict"] == "contended" else ""
     size = " --predictor SIZE" if told["sized"] else ""
-    return escape(f"; advisor predict {shlex.quote(name)}{size}{workers} --model {shlex.quote(told['ask'])}")
+    return f"; advisor predict {shlex.quote(name)}{size}{workers} --model {shlex.quote(told['ask'])}"
 
 
 def _seen(told: Mapping[str, Any], ended: int | None) -> str:
@@ -161,15 +158,15 @@ def _seen(told: Mapping[str, Any], ended: int | None) -> str:
     return f"{count:,}" if seen == count else f"{ended or count:,} (from {seen:,})"
 
 
-def _comparison(console: Console, beside: Comparison) -> None:
+def _comparison(beside: Comparison) -> None:
     headings = [f"{name} ({threads})" for name, threads in zip(beside.names, beside.threads, strict=True)]
-    columns = tables.table("exclusive time", "inside", *map(escape, headings), "", text_columns=2)
+    columns = tables.table("exclusive time", "inside", *headings, "", text_columns=2, least=("inside",))
     for line in beside.lines:
         name = line.name if line.role == line.name else f"{line.name} ({line.role})"
         told = [show.seconds(seconds) for seconds in line.seconds]
         columns.add_row(escape(name), escape(line.inside), *told, "grows" if line.grows else "")
-    console.print(columns)
-    console.print(beside.text, markup=False, soft_wrap=True)
+    tables.put(columns)
+    tables.say(beside.text)
 
 
 def _label(profile: Profile, node: int) -> str:

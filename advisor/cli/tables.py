@@ -15,10 +15,12 @@ from rich.text import Text
 
 PIPE_COLUMNS = 10_000  # of a file or a pipe, which has no width: nothing is left out
 BETWEEN = 2  # spaces between columns
+FEWEST = 2  # columns that stay, however narrow it is
+NAME_LEAST = 24  # wide is a column of names at least, where it has a word so long
 
 
 class FittedTable(Table):
-    """A table that fits: headings are broken at words, then columns are left out, then names are folded.
+    """A table that fits: headings are broken at words, then columns are left out, then names are folded, at words too.
 
     Parameters
     ----------
@@ -45,13 +47,20 @@ class FittedTable(Table):
                 break
             left_out += [heading for each in shown if each.header == heading]
             shown = [each for each in shown if each.header != heading]
+        while len(shown) > FEWEST and sum(map(self._folded, shown)) + BETWEEN * (len(shown) - 1) > width:
+            left_out.append(str(shown.pop().header))
         yield self._of(shown, width, whole=whole)
         if left_out:
-            yield Text(f"too narrow for {', '.join(left_out)}: --json has all", style="dim")
+            yield Text(f"too narrow for {', '.join(filter(None, left_out))}: --json has all", style="dim")
 
     def _tight(self, column: Column) -> int:
         """Return the least width that cuts nothing."""
         return _width(column, whole=False, wraps=str(column.header) in self._words)
+
+    def _folded(self, column: Column) -> int:
+        """Return the least width of a column, of the first one where its names are folded."""
+        words = min(_width(column, whole=False, wraps=True), NAME_LEAST)
+        return words if column is self.columns[0] else self._tight(column)
 
     def _of(self, shown: Sequence[Column], width: int, *, whole: bool) -> Table:
         made = Table(box=None, pad_edge=False, header_style=self.header_style)
@@ -61,13 +70,15 @@ class FittedTable(Table):
             told = heading if whole else fill(heading, max(least, 1))
             if place == 0 and not wraps:  # it has names: they are folded where all else was of no use
                 others = sum(map(self._tight, shown[1:])) + BETWEEN * (len(shown) - 1)
-                least = min(_width(column, whole=whole), max(8, width - others))
+                least = min(_width(column, whole=whole), max(self._folded(column), width - others))
             made.add_column(
                 escape(told), justify=column.justify,
                 no_wrap=place > 0 and not wraps, min_width=least, overflow="fold",
             )  # fmt: skip
-        for cells in zip(*(column.cells for column in shown), strict=True):
-            made.add_row(*cells)
+        for name, *cells in zip(*(column.cells for column in shown), strict=True):
+            text = str(name)
+            inside = text.lstrip(" ")  # a name further in is folded there
+            made.add_row(Padding(Text.from_markup(inside), (0, 0, 0, len(text) - len(inside))), *cells)
         return made
 
 
@@ -96,7 +107,7 @@ def put(rows: FittedTable) -> None:
     screen().print(rows)
 
 
-def say(text: str, style: str | None = None) -> None:
+def say(text: str | Text, style: str | None = None) -> None:
     """Print a sentence: wrapped at words on a terminal, one line elsewhere."""
     console = Console(highlight=False)
     console.print(text, style=style, markup=False, soft_wrap=not console.is_terminal)

@@ -112,7 +112,8 @@ def _grows(seconds: Sequence[float], added: float) -> bool:
 
 def _worded(growing: Sequence[str], by_subject: dict[str, list[float]], threads: Sequence[int]) -> str:
     if threads[-1] == threads[0]:
-        return f"all runs have {threads[0]} threads: nothing tells what grows with them"
+        many = "1 thread" if threads[0] == 1 else f"{threads[0]} threads"
+        return f"all runs have {many}: nothing tells what grows with them"
     if not growing:
         return f"nothing grows with threads, from {threads[0]} to {threads[-1]}"
     subjects = growing[0] if len(growing) == 1 else f"{', '.join(growing[:-1])} and {growing[-1]}"

@@ -89,6 +89,7 @@ def terms_of(network: Network, request: Request, visits: Visits) -> Terms:
                  replicas)  # fmt: skip
 
 
+NEAR = 0.9  # of the slowest turn: learned curves are off by several per cent, beyond the counts seen by more
 BOUND_STEP = 1e-4  # of a period, to which its bound is told
 
 
@@ -229,6 +230,23 @@ class Demand:
         curves, turns = (self.level, self.fall, self.knots), np.empty(len(self))
         period = float(KERNELS.shortest_period(curves, self.limits, self.visits, cores, taken, other, turns))
         return (period, Shapes(*taken)) if np.isfinite(period) else None
+
+    def eased(self, shapes: Shapes, period_s: float, cores: int) -> Shapes:
+        """Return shapes with cores that are left given to whose turns are within NEAR of the period, the slowest first.
+
+        Curves err: whoever is nearly the slowest may be it. The period by these curves stays as it is.
+        """
+        wanted, turns = np.empty((2, len(self)), np.int64), np.empty(len(self))
+        KERNELS.shapes_within(
+            (self.level, self.fall, self.knots), self.limits, self.visits, NEAR * period_s, wanted, turns
+        )
+        taken, left = np.array(shapes), cores - shapes.used
+        extra = wanted.prod(axis=0) - taken.prod(axis=0)
+        for row in np.argsort(-self.visits * self.seconds(shapes.cores) / shapes.instances, kind="stable").tolist():
+            if 0 < extra[row] <= left:
+                taken[:, row] = wanted[:, row]
+                left -= int(extra[row])
+        return Shapes(*taken)
 
     def may_reach(self, period_s: float, cores: int) -> bool:
         """Return whether the work of turns within a period fits so many cores: no proof that it does."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.planning.demand import TIE, Places, Shapes
+from advisor.planning.demand import BOUND_STEP, TIE, Places, Shapes
 from advisor.planning.estimates import Estimate, errors_of
 from advisor.planning.groupings import Grouping, counts_up_to, cycles, numbered
 from advisor.planning.judge import Judged, Placed, PlanModel, own_placed
@@ -21,6 +21,7 @@ from advisor.planning.sharing import best_grouping, in_turns
 
 PACKED_ON_ALL = 200  # components up to which turns are packed on any number of cores: half a second
 GAP_MAX = 0.05  # of the best: a bound that is further away tells nobody what to do
+GAP_STEP = 1e-3  # to which a gap is told
 
 
 class Solution(NamedTuple):
@@ -83,7 +84,8 @@ def by_thresholds(question: PlanQuestion) -> Solution | None:
     if shared is not None:
         placed = in_turns(question.model, shared[0], [shared[1]])
     elif own is not None:
-        placed = own_placed(question.demand, own[1])
+        learned = request.aim.by_rate and own[1].used < cores and bool(question.demand.spread.any())
+        placed = own_placed(question.demand, question.demand.eased(own[1], own[0], cores) if learned else own[1])
     else:
         return None
     reached = None if own is None else float(own[1].used) if request.aim.fewest else own[0]
@@ -95,10 +97,15 @@ def by_thresholds(question: PlanQuestion) -> Solution | None:
 
 def near(question: PlanQuestion, period_s: float) -> float | None:
     """Return the share of a throughput that a bound leaves open, where it is little."""
-    demand, cores = question.demand, question.cores
-    if demand.may_reach(period_s * (1 - GAP_MAX), cores):
+    demand, cores, low, high = question.demand, question.cores, 1 - GAP_MAX, 1 - BOUND_STEP
+    if demand.may_reach(period_s * low, cores):
         return None
-    return max(1 - demand.least_period(cores, period_s) / period_s, 0.0)
+    if not demand.may_reach(period_s * high, cores):
+        return max(1 - demand.least_period(cores, period_s) / period_s, 0.0)  # it may be none at all
+    while high - low > GAP_STEP:
+        middle = (low + high) / 2
+        low, high = (low, middle) if demand.may_reach(period_s * middle, cores) else (middle, high)
+    return 1 - low
 
 
 def _own_shapes(question: PlanQuestion, target_s: float) -> tuple[float, Shapes] | None:

@@ -161,19 +161,20 @@ def turn_of(curves, limits, visits, row, cores, instances):
 
 
 def shapes_within(curves, limits, visits, period, taken, turns):
-    """Fill `taken` (2, n) with cores and instances for turns within `period`, and `turns` (n,); return their sum, -1 where a
-    component has none, and the longest turn.
+    """Fill `taken` (2, n) with cores and instances for turns within `period`, 0 cores where a component has none, and `turns`
+    (n,); return their sum, -1 where a component has none, and the longest turn.
     """
-    used, longest = 0, 0.0
+    used, longest, all_have = 0, 0.0, True
     for row in range(len(visits)):
         cores, instances = shape_within(curves, limits, visits[row], row, period)
-        if cores == 0:
-            return -1, 0.0
         taken[0, row], taken[1, row] = cores, instances
+        if cores == 0:
+            all_have = False
+            continue
         used += cores * instances
         turns[row] = turn_of(curves, limits, visits, row, cores, instances)
         longest = max(longest, turns[row])
-    return used, longest
+    return (used, longest) if all_have else (-1, 0.0)
 
 
 def fastest_of(level, fall, knots, row, low, high):

@@ -18,7 +18,7 @@ from advisor.planning.options import options_of
 from advisor.planning.placing import SLACK, machine_of
 from advisor.planning.questions import SHARED_COMPONENTS_MAX, Asked, PlanQuestion, asked_of, question_of
 from advisor.planning.refusals import refused, unsure
-from advisor.planning.requests import RATE, Request
+from advisor.planning.requests import BARE, LATE, RATE, Request
 from advisor.planning.search import WORK_MAX, Search, joined, search_own
 from advisor.planning.sharing import Turns
 
@@ -48,7 +48,8 @@ def plan(
     Returns
     -------
     Allocation
-        Ties: fewest cores, then lower latency, then text order. Components take turns on shared cores wherever that is
+        Ties: fewest cores, then lower latency, then text order; but of learned curves whoever is nearly the slowest gets
+        cores that are left (`Demand.eased`). Components take turns on shared cores wherever that is
         better, unless the request forbids it; of equals each has cores of its own. Exact for throughput (with turns up to
         10 components) and for the latency of a lone record where nothing joins, else where all allocations are few enough
         to be judged; `gap` is 0 there. A component without visits gets its minimum.
@@ -122,14 +123,17 @@ def _searched_on(question: PlanQuestion, *, shared: bool) -> Solution | None:
     found = own
     if shared:
         demand, capped = _one_at_a_time(question)
-        if demand is not None:
+        lowest = [replace(request, objective=BARE[LATE])] if front else []  # a front is looked for from both ends
+        for asked in [request, *lowest]:
+            if demand is None:
+                break
             turns = Search(
-                PlanModel(question.structure, demand, request), question.machine, question.cores, work, front=front
+                PlanModel(question.structure, demand, asked), question.machine, question.cores, work, front=front
             )
             Turns(turns, _most_shared(question)).run()
             # Of a group's shapes only the fastest are judged: others may slow their neighbours less, or serve more at once.
             turns.exact = turns.exact and demand.single and not question.model.contended
-            found = joined(own, turns)
+            found = joined(own, turns) if asked is request else replace(found, points=found.points + turns.points)
     if found.best is None:
         return None
     exact = found.exact and not capped

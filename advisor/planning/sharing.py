@@ -57,9 +57,8 @@ class Turns:
         self.search, model = search, search.model
         self.most = most
         self.n = len(model.demand)
-        widest = int(search.machine.sizes.max())
-        self.places = places_of(model.demand, min(most, widest), by_stay=model.request.for_latency)
-        self.widest = min(most, widest)
+        self.widest = min(search.cores, int(search.machine.sizes.max()))
+        self.places = places_of(model.demand, self.widest, by_stay=model.request.for_latency)
         self.least = int(self.places.least.max())
         self.budget = min(search.work_max, search.steps + max(SHARED_WORK // self.n, 2_000))
 
@@ -74,13 +73,26 @@ class Turns:
                 return
         search.exact = False
         for count in [at for at in self._counts() if at > few]:
-            if search.out_of_work or search.steps >= self.budget:
-                return
+            if search.steps >= self.budget:
+                break
             for seeds in self._seeds(count):
                 self.offer(seeds)
             self._descend(count)
             if search.model.request.aim.fewest and search.best is not None:
                 return
+        if not search.out_of_work:
+            self._offer_wide()
+
+    def _offer_wide(self) -> None:
+        """Offer one group on more cores than are looked at; for a front of few components the shortest periods there, too."""
+        wide = [count for count in counts_up_to(self.search.cores) if count > self.most]
+        self.offer([self._one_group(count) for count in wide])
+        if self.search.front and exact_sizes(self.n):
+            found = [best_grouping(self.search.model.demand, self.places, count) for count in wide]
+            self.offer([some for some in found if some is not None])
+
+    def _one_group(self, cores: int) -> Grouping:
+        return numbered(np.zeros(self.n, np.int64), np.array([min(cores, self.widest)]))
 
     def offer(self, some: list[Grouping]) -> bool:
         """Judge groupings in which every component fits."""
@@ -98,8 +110,7 @@ class Turns:
 
     def _seeds(self, cores: int) -> Iterator[list[Grouping]]:
         """Give the groupings to begin with: one group, that of the shortest period, and those slowed as that one is."""
-        one = min(cores, self.widest)
-        yield [numbered(np.zeros(self.n, np.int64), np.array([one]))]
+        yield [self._one_group(cores)]
         if not self.search.machine.free:
             yield self._dealt(cores)
         found, places = best_grouping(self.search.model.demand, self.places, cores), self.places

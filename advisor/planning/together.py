@@ -18,11 +18,11 @@ from advisor.domain.sharing import Part, Together
 from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
 from advisor.planning.combining import Share, combined, key_of, own, weights_of
 from advisor.planning.demand import Terms, terms_of
+from advisor.planning.evaluating import EVALUATED, evaluate, evaluated
 from advisor.planning.plans import plan, planned
 from advisor.planning.reasons import amount, plural, reason
 from advisor.planning.requests import NEVER, OBJECTIVES, least_allowed, number, whole
 from advisor.planning.stability import Look, WatchQuestion, reconsidered, sure_of
-from advisor.planning.sweeping import EVALUATED, evaluate, evaluated
 from advisor.planning.visits import visits_of
 
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from condensing import condense
 from graphs import graphs, parents_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,6 @@ from advisor.domain.task_graphs import task_graph
 from advisor.kernels import can_compile
 from advisor.simulation import POLICIES, Program, divisions, metrics, simulate
 from advisor.simulation.bounds import bounds
-from advisor.simulation.condensing import condense
 from advisor.simulation.executing import executed
 from advisor.simulation.fixed import Enumerated, Heft
 from advisor.simulation.loops import KERNELS

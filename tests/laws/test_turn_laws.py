@@ -11,7 +11,7 @@ import pytest
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, SERIES, Network, network_from_nodes, series
 from advisor.errors import AdvisorError, ImpossibleTarget
-from advisor.planning import Request, plan, sweep
+from advisor.planning import Request, plan
 
 COUNTS = np.array([1, 2, 3, 4, 6, 8, 12])
 
@@ -55,6 +55,18 @@ def test_more_cores_are_never_worse_where_turns_are_permitted(seed: int) -> None
         for cores in range(1, 2 * len(network.keys) + 4)
     ]
     assert all(few <= many * (1 + 1e-9) for few, many in pairwise(rates)), rates
+
+
+@pytest.mark.parametrize("seed", range(400, 404))
+def test_a_front_reaches_both_ends_on_many_cores(seed: int) -> None:
+    network, curves, rules = drawn(seed)
+    asked = {"cores": 4 * len(network.keys) + 10, **rules}
+    front = plan(network, curves, Request(objective="pareto", **asked)).front
+    fastest, lowest = (
+        plan(network, curves, Request(objective=objective, **asked)) for objective in ("throughput", "latency")
+    )
+    assert max(point.throughput_per_s for point in front) >= 0.99 * fastest.throughput_per_s
+    assert min(point.latency_s for point in front) <= 1.01 * lowest.latency_s
 
 
 WORK = np.array([10.0, 1.0, 1.0])
@@ -122,7 +134,7 @@ def test_a_sweep_rises_with_many_components_too() -> None:
         series(*(f"c{k}" for k in range(n))),
     )
     counts = list(range(4, 60, 3))
-    found = sweep(network, curves, Request(cores=1, turns="better"), counts)
+    found = [plan(network, curves, Request(cores=count, turns="better")) for count in counts]
     assert all(few.throughput_per_s <= many.throughput_per_s for few, many in pairwise(found))
     assert all(answer.cores_used + answer.spare == count for answer, count in zip(found, counts, strict=True))
     assert any(answer.groups for answer, count in zip(found, counts, strict=True) if count >= n)

@@ -1,8 +1,8 @@
-"""The same question for many machines, and what a given allocation would do."""
+"""What a given allocation would do."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,32 +11,16 @@ from advisor.domain import limits
 from advisor.domain.answers import Allocation
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
-from advisor.errors import InvalidValue, TooLarge
+from advisor.errors import InvalidValue
 from advisor.planning.answers import answer
 from advisor.planning.demand import AnyCurves, price_of
 from advisor.planning.exact import Solution
 from advisor.planning.judge import Placed
-from advisor.planning.plans import plan
 from advisor.planning.questions import Asked, asked_of, question_of
 from advisor.planning.requests import BARE, NEVER, RATE, Ints, Request, by_key, whole
 from advisor.planning.search import nodes_of
 
-SWEEP_MAX = 4096  # numbers of cores of one sweep
 EVALUATED = BARE[RATE]  # the objective of an allocation that is only judged: nothing is left to choose
-
-
-def sweep(
-    network: Network, curves: AnyCurves, request: Request, cores: Sequence[int], flow: Flow | None = None
-) -> list[Allocation]:
-    """Return the allocation for each number of cores, as `plan` gives it.
-
-    Raises InvalidValue, TooLarge, MissingShares, ImpossibleTarget, TargetNotReached as `plan`, for the first number that it
-    holds for.
-    """
-    counts = [whole(f"cores[{order}]", count, limits.ALLOCATE_CORES_MAX) for order, count in enumerate(cores)]
-    if len(counts) > SWEEP_MAX:
-        raise TooLarge("cores", len(counts), SWEEP_MAX)
-    return [plan(network, curves, replace(request, cores=count), flow) for count in counts]
 
 
 def evaluate(

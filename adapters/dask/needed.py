@@ -16,7 +16,7 @@ SCHEDULED_MAX: Final = 512  # tasks of which a schedule is made, 0.2 ms: of more
 LATE: Final = 0.25  # of the target: workers that come for what is due sooner would come too late to be of use
 DUE: Final = 0.01  # of the target: workers go only when what is left is done in time without them
 SPARE: Final = (
-    1  # workers more or less that are no reason to change: the predictions of a handful of tasks are off by as much
+    1  # workers more or less that are no reason to change: predictions of a handful of tasks are off by as much
 )
 
 

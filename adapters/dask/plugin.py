@@ -118,13 +118,8 @@ class AdvisorPlugin(SchedulerPlugin):
         runs = [each for each in startstops if each["action"] == "compute"]
         if finish in ("memory", "erred") and runs:
             thread = told.get("thread")
-            edges.ran(
-                key,
-                str(told.get("worker")),
-                thread if isinstance(thread, int) else 0,
-                runs[0]["start"],
-                runs[-1]["stop"],
-            )
+            number = thread if isinstance(thread, int) else 0
+            edges.ran(key, str(told.get("worker")), number, runs[0]["start"], runs[-1]["stop"])
         elif finish not in ("waiting", "queued", "no-worker"):
             edges.gone(key, now)
 

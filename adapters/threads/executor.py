@@ -23,9 +23,7 @@ from advisor.adapters.threads.pools import set_limits
 if TYPE_CHECKING:
     from advisor.adapters.threads.advised import Advised
 
-STRETCH: Final = (
-    8  # tasks a worker, after which the number at once is chosen anew: the ends of a stretch weigh an eighth
-)
+STRETCH: Final = 8  # tasks a worker, after which the number at once is chosen anew: a stretch's ends weigh an eighth
 
 
 Ended = tuple[Any, float, BaseException | None]  # a task's value, its seconds, its error

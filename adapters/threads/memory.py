@@ -32,9 +32,7 @@ SAVE_S: Final = 30.0  # between two writings, of a millisecond each
 ROWS_MAX: Final = 100_000  # that wait to be written, some 20 MB: they are let go of, and it is logged
 HEADER_BYTES_MAX: Final = 1 << 20  # of the line before the state: names of files of rows, 60 bytes each
 FORMAT: Final = 1
-PAUSE_S: Final = (
-    0.01  # that a call waits at most while rows are learned: where nothing is compiled yet a row takes 20 ms
-)
+PAUSE_S: Final = 0.01  # that a call waits at most while rows are learned: not compiled yet, a row takes 20 ms
 CATCH_UP_S: Final = 0.5  # that the end of a process may wait; a second process learns what takes longer
 TOGETHER: Final = 256  # rows learned at once, where nobody asks: a batch costs 0.1 ms and a microsecond a row
 Row = list[Any]  # component, predictor, cores, elapsed_s, active cores (NaN: nobody looked), ok

@@ -220,13 +220,10 @@ def steps() -> Progress:
 
 def tell_refused(reader: TableReader | RunFile | FileRead) -> None:
     """Say on standard error which rows of a file were refused."""
-    if not reader.refused:
-        return
     for cell in reader.first_refused:
         errors_console.print(f"{reader.name}, {cell}", markup=False, highlight=False, soft_wrap=True)
-    more = reader.refused - len(reader.first_refused)
-    tail = f", {more} more than shown" if more else ""
-    errors_console.print(f"{reader.name}: rows refused: {reader.refused}{tail}, learned: {reader.rows}", markup=False)
+    if more := reader.refused - len(reader.first_refused):
+        errors_console.print(f"{reader.name}: {more:,} more rows refused", markup=False, soft_wrap=True)
 
 
 def _token(path: Any) -> str | None:

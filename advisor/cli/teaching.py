@@ -90,16 +90,16 @@ class StatePupil:
         """Teach as `Pupil`."""
         from advisor.protocol.rows import NameBook, columns_of_rows
 
-        book, refused = NameBook(), Counter[str]()
-        for row in rows:
-            answer = self._engine.apply(
-                (row.producer, NO_INCARNATION), row.sequence, columns_of_rows([row.plain()], book)
-            )
-            refused.update(answer["refused"]["by_code"])
+        # All rows at once, then their numbers: nothing is durable between. One by one they cost many times as much.
+        for row in {row.producer: row for row in reversed(rows)}.values():
+            self._engine.ledger.replays((row.producer, NO_INCARNATION), row.sequence)
+        answer = self._engine.apply(None, None, columns_of_rows([row.plain() for row in rows], NameBook()))
+        for producer, number in {row.producer: row.sequence for row in rows}.items():
+            self._engine.advance((producer, NO_INCARNATION), number)
         self._rows += len(rows)
         if self._rows >= COMMIT_ROWS:
             self.commit()
-        return refused
+        return answer["refused"]["by_code"]
 
     def commit(self) -> None:
         """Make it durable."""

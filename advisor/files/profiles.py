@@ -53,11 +53,6 @@ def read_profile(
     return profile_of(profiler)
 
 
-def write_profile(path: Path, profile: Profile) -> None:
-    """Write a profile as JSON."""
-    path.write_text(json.dumps(profile.as_dict(), ensure_ascii=False))
-
-
 def _from_json(path: Path) -> Profile:
     if path.stat().st_size > PROFILE_BYTES_MAX:
         raise InvalidValue("file", str(path), f"a profile of at most {PROFILE_BYTES_MAX} bytes")

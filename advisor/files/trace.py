@@ -6,7 +6,6 @@ Numbers of instances are text: JavaScript keeps 53 bits, and both viewers read a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -157,13 +156,6 @@ class TraceWriter:
         if number == ABSENT_TYPE:
             return ""
         return self._strings[number] if number < len(self._strings) else f"string {number}"
-
-
-def write_trace(path: Path, batches: Iterable[TaskEvents], window_ns: int = WINDOW_NS) -> None:
-    """Write batches of events as a trace that Perfetto (ui.perfetto.dev) and chrome://tracing open. Cost O(events)."""
-    with TraceWriter(path, window_ns) as writer:
-        for events in batches:
-            writer.write(events)
 
 
 def _category(kind: Kind, other: int) -> str:

@@ -15,8 +15,8 @@ from advisor.cli import main
 from advisor.domain.task_events import Clock, EventWriter, Kind, TaskEvents, decode, events_of
 from advisor.errors import InvalidValue
 from advisor.files.events import read_events, write_events
-from advisor.files.profiles import read_profile, write_profile
-from advisor.files.trace import write_trace
+from advisor.files.profiles import read_profile
+from advisor.files.trace import TraceWriter
 from advisor.pictures.icicle import draw_profile, svg
 from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
@@ -120,7 +120,7 @@ def test_sizes_parameters_and_metrics_reach_instances_and_nodes(
     assert profile.inclusive_ns[labels["depth=3"]] == 8
     again = type(profile).from_dict(json.loads(json.dumps(profile.as_dict())))
     assert again.as_dict() == profile.as_dict()
-    write_profile(tmp_path / "p.json", profile)
+    (tmp_path / "p.json").write_text(json.dumps(profile.as_dict()))
     with pytest.raises(SystemExit):
         main(["profile", str(tmp_path / "p.json")])
     shown = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line}
@@ -144,7 +144,8 @@ def test_late_events_are_counted_and_left_out() -> None:
 
 def test_the_trace_is_balanced_and_of_the_same_length(tmp_path: Path, run: TaskEvents) -> None:
     path = tmp_path / "trace.json"
-    write_trace(path, [run])
+    with TraceWriter(path) as writer:
+        writer.write(run)
     events = json.loads(path.read_text())["traceEvents"]
     depth: dict[int, int] = {}
     length = 0.0
@@ -231,7 +232,7 @@ def test_the_command_shows_one_run_and_compares_several(tmp_path: Path, capsys: 
     told = json.loads(call(files[0], "--json"))
     assert told["profiles"][0]["profile"]["measures"]["ends"] == 1092
     stored = tmp_path / "profile.json"
-    write_profile(stored, read_profile(Path(files[0])))
+    stored.write_text(json.dumps(read_profile(Path(files[0])).as_dict()))
     assert call(str(stored)).splitlines()[1:] == call(files[0]).splitlines()[1:]
 
 

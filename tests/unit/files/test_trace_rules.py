@@ -18,7 +18,7 @@ from task_program import Program, recursive
 
 from advisor.domain.task_graphs import TICKS, task_graph
 from advisor.files.chrome import write_chrome
-from advisor.files.trace import write_trace
+from advisor.files.trace import TraceWriter
 from advisor.simulation import simulate
 
 FIELDS = {
@@ -114,6 +114,7 @@ def test_schedules(unit: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("threads", "depth"), [(1, 2), (4, 5)])
 def test_recorded_events(threads: int, depth: int, tmp_path: Path) -> None:
     run = Program(threads, recursive(depth, 3, 300), contention=1.5).run()
-    write_trace(tmp_path / "t.json", [run])
+    with TraceWriter(tmp_path / "t.json") as writer:
+        writer.write(run)
     events = checked(tmp_path / "t.json")
     assert sum(event["ph"] == "s" for event in events) == sum(event["ph"] == "f" for event in events) > 10

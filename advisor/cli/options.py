@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from advisor.errors import AdvisorError, CallerError
 
@@ -25,20 +26,25 @@ class Command(click.Command):
             return super().invoke(ctx)
         except AdvisorError as error:
             plain = json.dumps({"error": error.as_dict()})
-            told = plain if ctx.params.get("as_json") else " ".join(f"{ctx.command_path}: {self._said(error)}".split())
+            told = (
+                plain
+                if ctx.params.get("as_json")
+                else " ".join(f"{ctx.command_path}: {self._said(ctx, error)}".split())
+            )
             click.echo(told, err=True)
             ctx.exit(EXIT_CALLER if isinstance(error, CallerError) else EXIT_FAILED)
 
-    def _said(self, error: AdvisorError) -> str:
-        """Return the words of an error, the field that it names called as the option that gives it."""
-        options = [each for each in self.params if isinstance(each, click.Option)]
-        names = {key: each.opts[0] for each in options for key in (each.name, getattr(each, "key", None))}
+    def _said(self, ctx: click.Context, error: AdvisorError) -> str:
+        """Return the words of an error, the field that it names called as the option that gives it, or ought to."""
         field, said = str(error.field), str(error)
-        option = names.get(field.partition("[")[0])
-        if option is None or not said.startswith(f"{field} is "):
-            return said
-        said = option + said.removeprefix(field)
-        return said.replace(f"{option} is None, must be given", f"{option} must be given")
+        for each in self.params:
+            if isinstance(each, click.Option) and field.partition("[")[0] in (each.name, getattr(each, "key", None)):
+                missing, given = f"{field} is None, must be given", ctx.get_parameter_source(str(each.name))
+                if said.startswith(missing):
+                    return f"{each.opts[0]} must be given{said.removeprefix(missing)}"
+                if said.startswith(f"{field} is ") and given is ParameterSource.COMMANDLINE:  # else a file gave it
+                    return each.opts[0] + said.removeprefix(field)
+        return said
 
 
 class KeyOption(click.Option):

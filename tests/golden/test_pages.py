@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -181,6 +182,15 @@ def test_a_page_runs_from_the_top(page: Path, machine: Machine) -> None:
 @pytest.mark.parametrize("block", [block for page in PAGES for block in blocks(page) if block.slow], ids=str)
 def test_a_slow_block_runs(block: Block, machine: Machine) -> None:
     machine.run(block)
+
+
+def test_the_site_has_every_page_and_its_reference_names_what_is_there() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    told = set(re.findall(r"[\w/-]+\.md", nav))
+    assert told == {str(page.relative_to(ROOT / "docs")) for page in PAGES if "docs" in page.parts} | {"index.md"}
+    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    for name in re.findall(r"^::: (\S+)$", reference, re.MULTILINE):
+        assert resolve_name(name).__doc__, name
 
 
 def test_links_lead_somewhere() -> None:

@@ -137,8 +137,8 @@ def test_an_exported_state_is_imported_and_served(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--tcp", "nowhere"], "tcp is 'nowhere', must be"),
-        (["--socket", "{folder}/s", "--connections-max", "-1"], "connections_max is -1, must be"),
+        (["--tcp", "nowhere"], "--tcp is 'nowhere', must be"),
+        (["--socket", "{folder}/s", "--connections-max", "-1"], "--connections-max is -1, must be"),
         (["--tcp", "0.0.0.0:0"], "token"),
     ],
 )
@@ -150,7 +150,7 @@ def test_a_service_told_wrong_does_not_start(tmp_path: Path, options: list[str],
 
 
 def test_a_service_that_dies_at_once_is_told_with_its_reason(tmp_path: Path) -> None:
-    with pytest.raises(ConnectionFailed, match=r"connections_max is -1"), serving(tmp_path, "--connections-max", "-1"):
+    with pytest.raises(ConnectionFailed, match="--connections-max is -1"), serving(tmp_path, "--connections-max", "-1"):
         pass
 
 

@@ -111,7 +111,7 @@ class AdvisorPlugin(SchedulerPlugin):
             ts = self._scheduler.tasks[key] if self._scheduler is not None else None
             if ts is not None:
                 needs, needed_by = ((each.key for each in found) for found in (ts.dependencies, ts.dependents))
-                edges.made(key, self._known(ts).name, needs, needed_by, now)
+                edges.made(key, self._known(ts).task_type, needs, needed_by, now)
         if finish == "processing":
             edges.sent(key, now)
             return

@@ -35,16 +35,30 @@ class Sizes:
     ----------
     name : str
         Its component.
+    task_type : str
+        Of its tasks in task events. Their instances are rows of a component of that name: of `name` each run would be two.
     runs : int
         Tasks that ended well.
     mean_s : float or None
         Seconds of one task: the mean over those at work, else over the sizes seen; None where nothing is known yet.
     """
 
-    __slots__ = ("_asked", "_at_work", "_high", "_low", "_mean_s", "_seconds", "_sizes", "_sum_s", "name", "runs")
+    __slots__ = (
+        "_asked",
+        "_at_work",
+        "_high",
+        "_low",
+        "_mean_s",
+        "_seconds",
+        "_sizes",
+        "_sum_s",
+        "name",
+        "runs",
+        "task_type",
+    )
 
     def __init__(self, prefix: str) -> None:
-        self.name = cleaned(prefix)
+        self.name, self.task_type = cleaned(prefix), cleaned(f"task {prefix}")
         self.runs = self._asked = self._at_work = 0
         self._low, self._high = math.inf, 0.0
         self._sizes: list[float] = []  # logarithms

@@ -95,15 +95,9 @@ def status_command(components: tuple[str, ...], offset: int, limit: int, **sourc
 @options.service
 @options.as_json
 def forget_command(
-    component: str | None,
-    keep: float,
-    program: str | None,
-    producer: str | None,
-    *,
-    yes: bool,
-    dry_run: bool,
-    **source: Any,
-) -> None:
+    component: str | None, keep: float, program: str | None, producer: str | None, *,
+    yes: bool, dry_run: bool, **source: Any,
+) -> None:  # fmt: skip
     """Weaken, or drop, what a service has learned of COMPONENT, or of a program; exact counts never go back.
 
     What is forgotten does not come back: on a terminal the command asks before, elsewhere it wants --yes.

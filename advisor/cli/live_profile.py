@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from advisor.cli import source, tables
+from advisor.cli import show, source, tables
 
 if TYPE_CHECKING:
     from advisor.profile.tree import Profile
@@ -21,7 +20,7 @@ def runs(asked: Mapping[str, Any], *, as_json: bool) -> None:
     for run in found:
         run["incarnation"] = run["incarnation"].hex()
     if as_json:
-        print(json.dumps({"runs": found}))
+        show.put_json({"runs": found})
         return
     if not found:
         tables.say("no run of tasks was sent yet")

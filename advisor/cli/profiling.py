@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "profile",
-    cls=running.ProfileCommand,
-    options_metavar="[OPTIONS] [FILE… | -- PROGRAM… | [--producer NAME]]",
+    "profile", cls=running.ProfileCommand, options_metavar="[OPTIONS] [FILE… | -- PROGRAM… | [--producer NAME]]"
 )
 @click.argument("files", nargs=-1, metavar="", type=click.Path(path_type=Path))
 @click.option(
@@ -49,20 +47,9 @@ if TYPE_CHECKING:
 @options.as_json
 @click.pass_context
 def profile_command(
-    ctx: click.Context,
-    files: tuple[Path, ...],
-    depth: int,
-    least: float,
-    window_s: float,
-    picture: Path | None,
-    flame: bool,
-    trace: Path | None,
-    producer: str | None,
-    record: Path | None,
-    mode: str | None,
-    as_json: bool,
-    **source: Any,
-) -> None:
+    ctx: click.Context, files: tuple[Path, ...], depth: int, least: float, window_s: float, picture: Path | None, flame: bool,
+    trace: Path | None, producer: str | None, record: Path | None, mode: str | None, as_json: bool, **source: Any,
+) -> None:  # fmt: skip
     """Show the profile of FILE: task events, or a profile in JSON; of several, set side by side what grows.
 
     Without FILE and PROGRAM shows which runs a service has, with --producer what it knows of one by now.

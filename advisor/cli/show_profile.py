@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -29,17 +28,11 @@ def profiles(found: list[tuple[str, Profile]], depth: int, least: float, *, as_j
     """Print one profile, its measures and what is wrong with it; several side by side."""
     beside = compare(found) if len(found) > 1 else None
     if as_json:
-        told: dict[str, Any] = {
-            "profiles": [
-                {
-                    "name": name,
-                    "profile": profile.as_dict(),
-                    "diagnosis": [each.as_dict() for each in diagnose(profile)],
-                }
-                for name, profile in found
-            ]
-        }
-        print(json.dumps(told | ({"comparison": beside.as_dict()} if beside else {})))
+        told = [
+            {"name": name, "profile": profile.as_dict(), "diagnosis": [each.as_dict() for each in diagnose(profile)]}
+            for name, profile in found
+        ]
+        show.put_json({"profiles": told} | ({"comparison": beside.as_dict()} if beside else {}))
         return
     if beside is not None:
         _comparison(beside)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli import options, show_simulation
+from advisor.cli import options, show, show_simulation
 from advisor.cli.declared import declared
 from advisor.domain import limits
 from advisor.errors import InvalidValue, not_one_of
@@ -118,7 +117,7 @@ def simulate_command(graph: str, as_json: bool, **given: Any) -> None:
         result |= _compared(source, result)
     result |= _drawn(source, request, result, given)
     if as_json:
-        click.echo(json.dumps(result))
+        show.put_json(result)
     else:
         show_simulation.result(result)
 

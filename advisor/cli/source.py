@@ -157,9 +157,7 @@ def written(out: Path, data: bytes, *, folder: bool = False) -> None:
 
 
 def learned_from(
-    table: str,
-    fold: Callable[[Advisor, Columns], object] | None = None,
-    columns: Mapping[str, str] | None = None,
+    table: str, fold: Callable[[Advisor, Columns], object] | None = None, columns: Mapping[str, str] | None = None
 ) -> Advisor:
     """Return an advisor that has learned a table, by `fold` where it is given, with a progress bar on standard error."""
     from advisor import Advisor

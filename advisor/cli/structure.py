@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from advisor.cli import options
+from advisor.cli import options, show
 from advisor.cli.allocating import network_text
 from advisor.errors import CallerError, NetworkSyntax
 
@@ -87,7 +87,7 @@ def _as_json(network: Network, found: Routes) -> None:
         "keys": network.keys, "counts": _counts(network), "records": [sorted(each.labels) for each in found.records],
         "choices": choices, "warnings": warnings, "network": as_plain(network), "nodes": network.as_nodes(),
     }  # fmt: skip
-    click.echo(json.dumps(plain | {"snet": text}, indent=2, ensure_ascii=False))
+    show.put_json(plain | {"snet": text})
 
 
 def _counts(network: Network) -> dict[str, int]:

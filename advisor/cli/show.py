@@ -122,7 +122,9 @@ def allocation(objective: str, cores: int | None, found: Allocation, *, as_json:
     for count, keys in found.groups:
         say(f"{several(count, 'core')} {'shared by' if len(keys) > 1 else 'for'} {', '.join(keys)}")
     of_all = several(used, "core") if cores is None else f"{used} of {several(cores, 'core')}"
-    say(f"{rate(found.throughput_per_s)} records/s, latency {seconds(found.latency_s)}; {of_all} used")
+    more = (("with queueing", found.latency_queued_s), ("at the quantile", found.latency_quantile_s))
+    late = "".join(f", {seconds(value)} {words}" for words, value in more if value is not None)
+    say(f"{rate(found.throughput_per_s)} records/s, latency {seconds(found.latency_s)}{late}; {of_all} used")
     notes([*(reason.text for reason in found.why), *([f"answer {found.id}"] if found.id else [])])
 
 

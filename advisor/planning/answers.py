@@ -65,12 +65,12 @@ def answer(found: Solution, *, brief: bool = False) -> Allocation:
 def _details(found: Solution, whole: Allocation, *, tables: bool) -> Details:
     """Return why an allocation is as it is, with tables where each component has its own cores."""
     near = Details((), knee_of(found), marginals_of(found), runners_up_of(found)) if tables else Details()
-    near = near._replace(evidence=_evidence(found))
+    near = near._replace(evidence=evidence_of(found))
     whole = replace(whole, details=near)
     return near._replace(why=tuple(some for explain in EXPLAIN for some in explain(found, whole)))
 
 
-def _evidence(found: Solution) -> dict[str, Evidence]:
+def evidence_of(found: Solution) -> dict[str, Evidence]:
     """Return what the curves rest on: those that bound the answer first, then the farthest beyond what was seen."""
     curves, keys = found.question.demand.curves, found.question.keys
     if not isinstance(curves, TabulatedCurves) or curves.seen is None:

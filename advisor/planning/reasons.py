@@ -29,7 +29,7 @@ TEXTS: Mapping[str, str] = {
     "unvisited": "no record visits {key}: it has its minimum{more}",
     "spare": "{spare} of {cores} stay free: {because}",
     "knee": "{cores} cores reach {share} % of it",
-    "runner_up": "the next best takes {cores}: {figure}{sure}",
+    "runner_up": "of allocations with cores of one's own the next best that was looked at takes {cores}: {figure}{sure}",
     "turns": "turns do better: with cores of one's own for each component {what}",
     "own_cores": "each component has cores of its own; taking turns on the same number of cores could reach at most {rate}"
                  ' records/s: with turns "better" that is planned',

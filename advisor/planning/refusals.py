@@ -8,6 +8,7 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.errors import AdvisorError, ImpossibleTarget, TargetNotReached
+from advisor.planning.answers import evidence_of
 from advisor.planning.demand import TIE
 from advisor.planning.exact import Solution
 from advisor.planning.questions import PlanQuestion
@@ -61,12 +62,12 @@ def _too_few(question: PlanQuestion, best: Solution, name: str, asked: float) ->
         proof = "the best of all allocations reaches" if best.gap == 0.0 else "their work allows no more than"
         where = _slowest_words(question, best, row)
         return ImpossibleTarget(
-            f"{what} {'is' if name else 'are'} impossible: {on} {proof} {bound:.6g} records/s; {where}",
+            f"{what} {'is' if name else 'are'} impossible: {on} {proof} {bound:.6g} records/s; {where}{_beyond(best)}",
             field=question.keys[row], value=asked, bound=bound, hint=HINT,
         )  # fmt: skip
     return TargetNotReached(
         f"{what} {'is' if name else 'are'} not found: {on} the best found reaches {most:.6g} records/s, and no more than"
-        f" {bound:.6g} is possible", field="target", value=asked, bound=most, hint=HINT,
+        f" {bound:.6g} is possible{_beyond(best)}", field="target", value=asked, bound=most, hint=HINT,
     )  # fmt: skip
 
 
@@ -80,16 +81,15 @@ def _too_slow(question: PlanQuestion, best: Solution, asked: float) -> AdvisorEr
     if not proved and request.quantile is None:
         bound = _lone_bound(question)
         proved = asked < bound * (1 - 1e-9)
-    text = (
-        f"{_on(question, best)} {'the best of all allocations' if best.gap == 0.0 else 'each component at its fastest'}"
-    )
     if proved:
+        of_it = f", {stay[row]:.6g} s of it {question.keys[row]}" if best.gap == 0.0 else ""
+        what = "the best of all allocations" if best.gap == 0.0 else "each component at its fastest"
         return ImpossibleTarget(
-            f"target latency_s {asked:.6g} is impossible: {text} takes {bound:.6g} s, {stay[row]:.6g} s of it"
-            f" {question.keys[row]}", field=question.keys[row], value=asked, bound=bound, hint=HINT,
+            f"target latency_s {asked:.6g} is impossible: {_on(question, best)} {what} takes {bound:.6g} s{of_it}"
+            f"{_beyond(best)}", field=question.keys[row], value=asked, bound=bound, hint=HINT,
         )  # fmt: skip
     return TargetNotReached(
-        f"target latency_s {asked:.6g} is not found: {_on(question, best)} the best found takes {least:.6g} s",
+        f"target latency_s {asked:.6g} is not found: {_on(question, best)} the best found takes {least:.6g} s{_beyond(best)}",
         field="target", value=asked, bound=least, hint=HINT,
     )  # fmt: skip
 
@@ -105,7 +105,13 @@ def _slowest_words(question: PlanQuestion, best: Solution, row: int) -> str:
     if best.shared:
         return f"{key} is in the slowest group"
     most = plural(cores, "core") if cores < limits.ALLOCATE_CORES_MAX else "as many cores as there may be"
-    return f"{key} forbids more, with {plural(many, 'instance')} on {most}"
+    return f"the slowest is {key}, with {plural(many, 'instance')} on {most}"
+
+
+def _beyond(best: Solution) -> str:
+    """Say how far what was found lies beyond what was seen."""
+    far = max((known.extrapolates for known in evidence_of(best).values()), default=0.0)
+    return f"; its curves are asked beyond what was seen by a factor of up to {2.0**far:.2g}" if far > 0 else ""
 
 
 def _rate_bound(question: PlanQuestion) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, cast
@@ -13,6 +12,8 @@ from numpy.typing import NDArray
 
 from advisor.domain import limits
 from advisor.domain.networks import Network
+from advisor.domain.rows import is_number, is_whole
+from advisor.domain.rows import whole as checked_whole
 from advisor.errors import InvalidValue, TooLarge, UnknownKey, nearest, not_one_of
 
 Floats = NDArray[np.float64]
@@ -67,8 +68,6 @@ WORK_MAX = 10**9  # steps of a search: hours
 # that does better than a core of one's own for each.
 NEVER, SCARCE, BETTER = "never", "scarce", "better"
 TURNS = (NEVER, SCARCE, BETTER)
-
-BOOLEANS = (bool, np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,26 +220,16 @@ def request_of(options: Mapping[str, Any]) -> Request:
 
 def whole(field: str, value: object, most: int) -> int:
     """Return a whole number from 1 to `most`, or raise InvalidValue or TooLarge."""
-    bound = f"a whole number from 1 to {most}"
-    try:
-        # Both booleans have an index; neither is a number of cores.
-        checked = None if isinstance(value, BOOLEANS) else operator.index(cast("Any", value))
-    except TypeError:
-        checked = None
-    if checked is None:
-        raise InvalidValue(field, cast("object", value), bound)
-    if checked < 1:
-        raise InvalidValue(field, checked, bound)
-    if checked > most:
-        raise TooLarge(field, checked, most)
-    return checked
+    if is_whole(value) and cast("int", value) > most:
+        raise TooLarge(field, int(cast("int", value)), most)
+    return checked_whole(field, value, 1, most)
 
 
 def number(field: str, value: object) -> float:
     """Return a finite number that is not negative, or raise InvalidValue."""
     bound = "a finite number, not negative"
-    if isinstance(value, BOOLEANS) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise InvalidValue(field, cast("object", value), bound)
+    if not is_number(value):
+        raise InvalidValue(field, value, bound)
     try:
         checked = float(cast("float", value))
     except OverflowError:

@@ -98,8 +98,8 @@ class Rows:
 
 @asynccontextmanager
 async def fleet_of(shards: int, runtime: Actors, place: Path, *, spares: int = 0) -> Any:
-    """A fleet with two folders a shard, both on this machine."""
-    fleet = Fleet(runtime, [place / "near", place / "far"], shards, LIMITS, spares)
+    """A fleet whose shards have a folder and a copy in another, both on this machine."""
+    fleet = Fleet(runtime, [str(place / "near"), str(place / "far")], shards, LIMITS, spares)
     await fleet.start()
     try:
         yield Rows(fleet)
@@ -143,8 +143,8 @@ async def rows(given: argparse.Namespace, place: Path) -> None:
             ratios = [ours / theirs for ours, theirs in zip(found["embedded"], found[name], strict=True)]
             print(told(f"{name} / embedded, rows a CPU s", ratios, "6.3f"))
         level = [lane.level for lane in single.fleet.lanes]
-        size = sum(each.stat().st_size for each in (place / "1").rglob("state*"))
-        print(f"{single.number} batches, {level} commits; files {size / 2e6:.0f} MB in each of two folders")
+        sizes = [sum(each.stat().st_size for each in (place / "1" / at).rglob("*-*")) / 1e6 for at in ("near", "far")]
+        print(f"{single.number} batches, {level} commits; files {sizes[0]:.0f} MB, of the copy {sizes[1]:.0f}")
         print(f"{single.fleet.of_all('bytes') / given.components:.0f} bytes a component of tables in memory")
 
 

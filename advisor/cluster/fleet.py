@@ -11,11 +11,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from advisor.cluster.lanes import Answer, Gone, Handle, Lane, ShardCall
 from advisor.cluster.layout import Layout, Move, bucket_of_producer, moves
+from advisor.cluster.objects import beside, objects_at
 from advisor.cluster.routing import Piece, Router, joined
 from advisor.cluster.spares import Runtime, Spares
 from advisor.domain.limits import SHARDS_MAX
@@ -35,8 +35,8 @@ class Fleet:
 
     Parameters
     ----------
-    folders : sequence of Path
-        Where shards are kept, each in a folder of its own in each of these.
+    places : sequence of str
+        Where shards are kept, each below each of these: a folder, and of each copy another one or the URL of a store.
     shards : int
         How many a new state has.
     limits : mapping
@@ -46,11 +46,11 @@ class Fleet:
     """
 
     def __init__(
-        self, runtime: Runtime, folders: Sequence[Path], shards: int, limits: Mapping[str, Any], spares: int = 1,
+        self, runtime: Runtime, places: Sequence[str], shards: int, limits: Mapping[str, Any], spares: int = 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._runtime = runtime
-        self._folders = list(folders)
+        self._places, self._objects = places, [objects_at(place) for place in places]
         self._limits = dict(limits)
         self._spares = Spares(runtime, spares)
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -59,7 +59,7 @@ class Fleet:
         self._held: deque[Callable[[], None]] | None = None  # while buckets move: what is to be sent then
         self._moving = asyncio.Lock()
         self._unnumbered = asyncio.Lock()  # task events without a number: what ends in them depends on those before
-        self.layout = Layout.load(self._folders) or Layout.even(shards)
+        self.layout = Layout.load(self._objects) or Layout.even(shards)
         self.router = Router(self.layout)
         self.lanes: list[Lane] = []
         self.durable: dict[Producer, int] = {}  # the number that every shard has committed
@@ -88,7 +88,7 @@ class Fleet:
         joined_now = await asyncio.gather(*(self._begin(lane, left.get(lane.number)) for lane in self.lanes))
         await self._settle_moves()
         if not self.layout.begun:
-            self._save(self.layout.after(begun=True))
+            await self._save(self.layout.after(begun=True))
             await self._rejoin()
         numbers = [told["producers"] for told in joined_now]
         for key in dict.fromkeys(key for each in numbers for key in each):
@@ -102,7 +102,7 @@ class Fleet:
         told = await lane.join(self.layout.version, self._session, self.router.numbered[lane.number])
         lane.told, lane.level = told, told["level"]
         for what in told["mended"]:
-            event(logging.WARNING, "a shard's folder was mended", shard=lane.number, mended=what)
+            event(logging.WARNING, "a shard's state was mended", shard=lane.number, mended=what)
         self._run(lane.run())
         return told
 
@@ -128,13 +128,13 @@ class Fleet:
     async def open(self, number: int, least: int, *, anew: bool = False) -> Handle:
         """Return a process that has opened the state of a shard: a spare, in whose place another one is started.
 
-        `anew`: what stands in its folders is of a shard that is no more.
+        `anew`: what stands in its places is of a shard that is no more.
         """
         handle = await self._spares.take()
-        folders = [folder / f"shard-{number}" for folder in self._folders]
+        places = [beside(place, f"shard-{number}") for place in self._places]
         least = max(least, 1) if self.layout.begun and number < self.layout.shards else least
         try:
-            await handle.call("open", number, [str(folder) for folder in folders], self._limits, least, anew)
+            await handle.call("open", number, places, self._limits, least, anew)
         except BaseException:
             handle.kill()
             raise
@@ -359,8 +359,8 @@ class Fleet:
             lane.join(self.layout.version, self._session, self.router.numbered[lane.number]) for lane in self.lanes
         ))  # fmt: skip
 
-    def _save(self, layout: Layout) -> None:
-        layout.save(self._folders)
+    async def _save(self, layout: Layout) -> None:
+        await asyncio.to_thread(layout.save, self._objects)
         self.layout = layout
 
     async def _grow(self, shards: int) -> None:
@@ -372,7 +372,7 @@ class Fleet:
             empty = await lane.ask("receive", None, self.durable)
             lane.told, lane.level = empty, empty["level"]
             self._run(lane.run())
-        self._save(self.layout.after(shards=shards))
+        await self._save(self.layout.after(shards=shards))
         self.lanes += new
         await self._rejoin()
 
@@ -381,7 +381,7 @@ class Fleet:
         counted = Counter(self.layout.retired)
         for lane in gone:
             counted.update((await lane.ask("told"))["totals"])
-        self._save(self.layout.after(shards=shards, retired=dict(counted)))
+        await self._save(self.layout.after(shards=shards, retired=dict(counted)))
         await self._rejoin()
         for lane in gone:
             if lane.handle is not None:
@@ -389,15 +389,15 @@ class Fleet:
 
     async def _move(self, move: Move) -> None:
         source, target = self.lanes[move.source], self.lanes[move.target]
-        self._save(self.layout.after(moving=move))
+        await self._save(self.layout.after(moving=move))
         part: bytes = await source.ask("give", move.buckets)
         self.moved_bytes += len(part)
         target.told = await target.ask("receive", part, {})
         target.level = target.told["level"]
-        self._save(self.layout.moved(move))
+        await self._save(self.layout.moved(move))
         source.told = await source.ask("let_go", move.buckets)
         source.level = source.told["level"]
-        self._save(replace(self.layout.after(), leaving=None))
+        await self._save(replace(self.layout.after(), leaving=None))
         await self._rejoin()
 
     async def _settle_moves(self) -> None:
@@ -405,9 +405,9 @@ class Fleet:
         move, left = self.layout.moving, self.layout.leaving
         if move is not None:
             await self.lanes[move.target].ask("let_go", move.buckets)
-            self._save(self.layout.after(moving=None))
+            await self._save(self.layout.after(moving=None))
         if left is not None:
             await self.lanes[left.source].ask("let_go", left.buckets)
-            self._save(self.layout.after(leaving=None))
+            await self._save(self.layout.after(leaving=None))
         if move or left:
             await self._rejoin()

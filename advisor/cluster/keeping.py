@@ -1,7 +1,7 @@
-"""A shard's state in its folder and in a second one: both have it before anything is acknowledged.
+"""A shard's state in a folder of its node, and in copies elsewhere: all have a commit before it is acknowledged.
 
-Each commit is counted by a number in the state itself. A process that is killed between the two leaves one of them a commit
-behind: when they are opened again it is given that commit, or the whole state where that is not enough.
+Each commit is counted by a number in the state itself. Copies have it first, so a process that is killed between leaves the
+state file one commit behind: it is given that commit when it is opened again, or the whole state where that is not enough.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ import shutil
 import struct
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
+from advisor.cluster.copying import Copied
+from advisor.cluster.objects import objects_at
 from advisor.engine import Engine
 from advisor.engine.exactly_once import Producer
 from advisor.engine.journal import Entry
 from advisor.engine.snapshot import Snapshot
 from advisor.errors import StateDamaged, StateLocked, StorageFailed
 from advisor.storage import Store
+from advisor.storage.schema import WIDE_PAGE_BYTES
 
 COMMITS: Final[Producer] = ("commits", b"")  # no peer's: those have incarnations of 16 bytes
 FILE: Final = "state"
@@ -57,111 +59,124 @@ class Keeping:
 
     Parameters
     ----------
-    folders : sequence of Path
-        Of this shard; the first is the nearest. None: nothing is kept.
+    places : sequence of str
+        Of this shard: a folder of the node, and of each copy a folder or the URL of a store.
     limits : mapping
         As `Engine` takes them.
+    anew : bool
+        Remove what is there.
+
+    Attributes
+    ----------
+    engine : Engine
+    mended : sequence of str
+        What was done to bring the places to one state.
     """
 
     def __init__(
-        self, folders: Sequence[Path], limits: dict[str, Any], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.mended: list[str] = []  # what was done to bring the folders to one state
-        opened = [self._open(folder, clock) for folder in folders]
-        levels = [level_of(snapshot) for _, snapshot in opened]
-        best = max(range(len(opened)), key=lambda at: levels[at], default=None)
-        snapshot = None if best is None else opened[best][1]
-        self.engine = Engine(**limits) if snapshot is None else Engine.restore(snapshot, **limits)
-        self._stores = [store for store, _ in opened]
-        behind: list[int] = []
-        for at, level in enumerate(levels):
-            last = snapshot.journal[-1:] if snapshot is not None else ()
-            if level == max(levels):
-                continue
-            if level and level == max(levels) - 1 and last:
-                self._stores[at].append(cast("Entry", _Written(last[0])))
-                self.mended.append(f"{folders[at]}: one commit")
-            else:
-                behind.append(at)
-                self.mended.append(f"{folders[at]}: the whole state")
-        if best is not None and behind:
-            self._copy(folders, best, behind)
-        if folders:
-            self.engine.keep_journal()
-        self._threads = ThreadPoolExecutor(max(1, len(folders) - 1), "copy")
+        self, places: Sequence[str], limits: dict[str, Any], *, anew: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self.mended: list[str] = []
+        self._folder, self._clock = Path(places[0]), clock
+        objects = [objects_at(place) for place in places[1:]]
+        if anew:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            for each in objects:
+                Copied(each).remove()
+        self._store, snapshot = self._open()
+        try:
+            self._copies = [Copied(each) for each in objects]
+            snapshot = self._caught_up(snapshot)
+            self.engine = Engine(**limits) if snapshot is None else Engine.restore(snapshot, **limits)
+            for place, copy in zip(places[1:], self._copies, strict=True):
+                if copy.begin(self.level, self._store.identity, self._store.image):
+                    self.mended.append(f"{place}: the whole state")
+        except BaseException:
+            self._store.close()
+            raise
+        self.engine.keep_journal()
 
     @property
     def level(self) -> int:
         """Commits so far."""
         return self.engine.applied(*COMMITS)
 
-    def _open(self, folder: Path, clock: Callable[[], float]) -> tuple[Store, Snapshot | None]:
-        end = clock() + LOCKED_S
+    def _open(self) -> tuple[Store, Snapshot | None]:
+        end = self._clock() + LOCKED_S
         while True:
             try:
-                store = Store.open(folder / FILE)
+                store = Store.open(self._folder / FILE, page_bytes=WIDE_PAGE_BYTES)
                 return store, store.load()
             except StateLocked:
-                if clock() > end:
+                if self._clock() > end:
                     raise
                 time.sleep(LOCKED_LOOK_S)
             except StateDamaged as error:
-                aside = folder.with_name(f"{folder.name}.damaged-{time.time_ns()}")
-                folder.rename(aside)
-                self.mended.append(f"{folder}: damaged ({error}), put aside as {aside.name}")
+                aside = self._folder.with_name(f"{self._folder.name}.damaged-{time.time_ns()}")
+                self._folder.rename(aside)
+                self.mended.append(f"{self._folder}: damaged ({error}), put aside as {aside.name}")
 
-    def _copy(self, folders: Sequence[Path], best: int, behind: Sequence[int]) -> None:
-        """Copy the file of one folder, closed, to others. A copy is a state of its own, with a witness of its own."""
-        for at in (best, *behind):
-            self._stores[at].close()
-        for at in behind:
-            shutil.rmtree(folders[at])
-            folders[at].mkdir(mode=0o700, parents=True)
-            shutil.copyfile(folders[best] / FILE, folders[at] / FILE)
-        for at in (best, *behind):
-            self._stores[at] = Store.open(folders[at] / FILE)
-            self._stores[at].load()
+    def _caught_up(self, snapshot: Snapshot | None) -> Snapshot | None:
+        """Return the state with what only a copy has, after writing that into the state file."""
+        best, level = max(self._copies, key=lambda copy: copy.level, default=None), level_of(snapshot)
+        if best is None or not best.level:
+            return snapshot
+        own = level == 0 or best.identity == self._store.identity
+        if best.level < level or (own and best.level == level):
+            return snapshot
+        one = own and level == best.level - 1
+        if not one:  # of another node, which was lost, or of long ago
+            self._store.close()
+            self._folder.rename(self._folder.with_name(f"{self._folder.name}.aside-{time.time_ns()}"))
+            if base := best.base():
+                self._folder.mkdir(mode=0o700, parents=True)
+                (self._folder / FILE).write_bytes(base)
+            self._store, _ = self._open()
+        self.mended.append(f"{self._folder}: {'one commit' if one else 'the whole state'}")
+        for commit in best.commits(int(one)):
+            if isinstance(commit, Snapshot):
+                self._store.commit(commit)
+            else:
+                self._store.append(cast("Entry", _Written(commit)))
+        self._store.close()
+        self._store, snapshot = self._open()
+        return snapshot
 
     def commit(self) -> int:
-        """Make all that was applied durable in every folder; return the commit's number.
+        """Make all that was applied durable in every place; return the commit's number.
 
-        Raises StorageFailed when a folder cannot be written. The engine is then ahead of its folders: whoever drives it ends.
+        Raises StorageFailed when one cannot be written. The engine is then ahead of it: whoever drives it ends.
         """
         self.engine.advance(COMMITS, self.level + 1)
         entry = self.engine.take_entry()
         snapshot: Snapshot | None = None
-        if self._stores and (entry is None or any(store.journal_full for store in self._stores)):
-            for store in self._stores:
-                if (cut_off := store.give_up()) is not None:
-                    self.engine.count_again(cut_off)
+        if entry is None or self._store.journal_full:
+            if (cut_off := self._store.give_up()) is not None:
+                self.engine.count_again(cut_off)
             snapshot = self.engine.snapshot()
         if entry is not None:
-            entry = cast("Entry", _Written(b"" if entry.empty else entry.encode(), entry.empty))  # once for all folders
-        works = [self._threads.submit(_write, store, entry, snapshot) for store in self._stores[1:]]
-        try:
-            if self._stores:
-                _write(self._stores[0], entry, snapshot)
-        finally:
-            for work in works:
-                work.result()
+            entry = cast("Entry", _Written(b"" if entry.empty else entry.encode(), entry.empty))  # once for all places
+        for place in (*self._copies, self._store):
+            _write(place, entry, snapshot)
+        for copy in self._copies:
+            if copy.due and not self._store.writes_on:
+                copy.put_base(self._store.image())
         return self.level
 
     def close(self) -> None:
-        """Let go of the folders; nothing committed depends on it."""
-        self._threads.shutdown()
-        for store in self._stores:
-            store.close()
-
-    def ready(self) -> None:
-        """See that the files are those that a restart would find; raises StorageFailed."""
-        for store in self._stores:
-            store.look()
+        """Let go of the places; nothing committed depends on it."""
+        self._store.close()
+        for copy in self._copies:
+            copy.close()
 
 
-def _write(store: Store, entry: Entry | None, snapshot: Snapshot | None) -> None:
-    if entry is None or (snapshot is not None and not store.takes_beside(snapshot)):
+def _write(place: Store | Copied, entry: Entry | None, snapshot: Snapshot | None) -> None:
+    if isinstance(place, Copied):
+        place.put(snapshot or cast("Entry", entry).encode())  # pages have in them what happened before
+    elif entry is None or (snapshot is not None and not place.takes_beside(snapshot)):
         if snapshot is None:
             raise StorageFailed("nothing was taken to be written", field="state")
-        store.commit(snapshot)
+        place.commit(snapshot)
     else:
-        store.append(entry, snapshot)
+        place.append(entry, snapshot)

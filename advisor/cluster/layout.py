@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
+from advisor.cluster.objects import Objects
 from advisor.domain.buckets import BUCKETS, bucket_of
 from advisor.errors import StateDamaged
 
-FILE = "layout.json"
+NAME = "layout"
 BUCKETS_A_MOVE = 64  # that rows wait for together: some 1,500 of 100,000 components, 10 MB
 
 
@@ -58,40 +57,37 @@ class Layout:
             owner[bucket] = move.target
         return self.after(owner=tuple(owner), moving=None, leaving=move)
 
-    def save(self, folders: Iterable[Path]) -> None:
-        """Write it into each folder, whole or not at all."""
+    def save(self, places: Iterable[Objects]) -> None:
+        """Write it into each place, whole or not at all."""
         told = {name: getattr(self, name) for name in ("version", "shards", "owner", "begun", "retired")}
         for name in ("moving", "leaving"):
             move: Move | None = getattr(self, name)
             told[name] = None if move is None else [move.source, move.target, move.buckets]
-        data = json.dumps(told).encode()
-        for folder in folders:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new = folder / f"{FILE}.new"
-            with new.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(folder / FILE)
+        for place in places:
+            place.put(NAME, json.dumps(told).encode())
 
     @classmethod
-    def load(cls, folders: Iterable[Path]) -> Layout | None:
-        """Return the latest that some folder has; None where there is none; raises StateDamaged."""
-        found = [cls._read(folder / FILE) for folder in folders if (folder / FILE).exists()]
+    def load(cls, places: Iterable[Objects]) -> Layout | None:
+        """Return the latest that some place has; None where there is none. Raises StateDamaged."""
+        found = [cls._read(data) for place in places if (data := place.get(NAME)) is not None]
         return max(found, key=lambda each: each.version, default=None)
 
     @classmethod
-    def _read(cls, path: Path) -> Layout:
+    def _read(cls, data: bytes) -> Layout:
         try:
-            told = json.loads(path.read_bytes())
+            told = json.loads(data)
             for name in ("moving", "leaving"):
                 told[name] = told[name] and Move(told[name][0], told[name][1], tuple(told[name][2]))
             found = cls(**told | {"owner": tuple(told["owner"])})
             good = len(found.owner) == BUCKETS and 0 <= min(found.owner) <= max(found.owner) < found.shards
         except (ValueError, KeyError, TypeError) as error:
-            raise StateDamaged(f"{path} does not read: {error}", hint="put the one of the copy in its place") from error
+            raise StateDamaged(
+                f"the layout does not read: {error}", hint="put the one of the copy in its place"
+            ) from error
         if not good:
-            raise StateDamaged(f"{path} has not an owner of each bucket", hint="put the one of the copy in its place")
+            raise StateDamaged(
+                "the layout has not an owner of each bucket", hint="put the one of the copy in its place"
+            )
         return found
 
 

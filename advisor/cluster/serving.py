@@ -37,12 +37,12 @@ async def serve(
     """
     runtime = runtime_of(config)
     await runtime.start()
-    folders = [Path(str(config.state)).absolute(), *([config.copy.absolute()] if config.copy else [])]
+    places = [str(Path(str(config.state)).absolute()), *([config.copy] if config.copy else [])]
     limits = {
         "components_max": config.components_max, "model_memory_bytes": config.model_memory,
         "producers_max": PRODUCERS_FACTOR * config.producers_max,
     }  # fmt: skip
-    fleet = Fleet(runtime, folders, config.shards, limits, config.spares)
+    fleet = Fleet(runtime, places, config.shards, limits, config.spares)
     try:
         await fleet.start()
         hub = await _hub(config, fleet)

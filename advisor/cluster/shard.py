@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,13 +45,10 @@ class Shard:
     """
 
     def __init__(
-        self, number: int, folders: Sequence[str], limits: Mapping[str, Any], least: int = 0, anew: bool = False
+        self, number: int, places: Sequence[str], limits: Mapping[str, Any], least: int = 0, anew: bool = False
     ) -> None:
         self.number = number
-        places = [Path(folder) for folder in folders]
-        for place in places if anew else ():
-            shutil.rmtree(place, ignore_errors=True)
-        self._keeping = Keeping(places, dict(limits))
+        self._keeping = Keeping(places, dict(limits), anew=anew)
         self._whole = True  # what was applied is committed
         self._engine = self._keeping.engine
         self._version = 0

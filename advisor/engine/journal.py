@@ -35,14 +35,17 @@ from advisor.engine.events import (
 from advisor.engine.exactly_once import Producer
 from advisor.errors import AdvisorError, StateDamaged, StateTooNew
 
-MAGIC = b"AJ02"  # the last two are the format; a later one is refused. 01 had no events but rows, `forget` and `pin`
-READABLE = (b"AJ01", MAGIC)
+# The last two are the format; a later one is refused. 01 had no events but rows, `forget` and `pin`, 02 no narrow columns.
+MAGIC = b"AJ03"
+READABLE = (b"AJ01", b"AJ02", MAGIC)
 _HEAD = struct.Struct("<4sI")
 
 # Columns that a batch may have, in their order behind the head: (name, type on disk, type in memory, values a row).
 PLAIN = (
     ("predictor", "<f8", np.float64, 1), ("cores", "<f8", np.float64, 1), ("elapsed_s", "<f8", np.float64, 1),
 )  # fmt: skip
+NARROW = {"slots": "<u2", "cores": "u1"}  # on disk where all values of many rows fit in: 19 bytes a row of 28
+NARROW_ROWS = 64  # fewer are not looked at: that takes as long as they do
 OPTIONAL = (
     ("count", "<i8", np.int64, 1), ("ok", "u1", np.bool_, 1), ("running", "u1", np.bool_, 1),
     ("further", "<f8", np.float64, 3), ("machine", "<i8", np.int64, 1), ("network", "<i8", np.int64, 1),
@@ -82,9 +85,15 @@ class RowsEvent:
             told["renamed"] = self.renamed
         if (slots == UNRESOLVED).any():
             slots, told["others"] = _with_others(columns, slots)
-        parts.append(slots.astype("<i4").tobytes())
-        for key, kind, _, _ in PLAIN:
-            parts.append(getattr(columns, key).astype(kind, copy=False).tobytes())
+        narrow: list[str] = []
+        for key, kind, values in (
+            ("slots", "<i4", slots),
+            *((key, kind, getattr(columns, key)) for key, kind, *_ in PLAIN),
+        ):
+            fits = _narrowed(values, NARROW[key]) if key in NARROW and len(slots) >= NARROW_ROWS else None
+            if fits is not None:
+                narrow.append(key)
+            parts.append((values.astype(kind, copy=False) if fits is None else fits).tobytes())
         there: list[str] = []
         for key, kind, _, _ in OPTIONAL:
             if (values := getattr(columns, key)) is not None:
@@ -94,7 +103,7 @@ class RowsEvent:
         misread: Mapping[str, Bools] = {} if columns.misread is None else columns.misread.codes
         parts += [np.packbits(mask).tobytes() for mask in misread.values()]
         rest = {
-            "columns": there, "measures": list(columns.measures), "machines": columns.machines,
+            "narrow": narrow, "columns": there, "measures": list(columns.measures), "machines": columns.machines,
             "networks": columns.networks, "misread": list(misread), "carried": dict(columns.carried),
         }  # fmt: skip
         return told | {key: value for key, value in rest.items() if value}
@@ -255,6 +264,13 @@ def _with_others(columns: Columns, slots: Ints) -> tuple[Ints, list[tuple[str, b
     return slots, [(known.names[number], bool(known.valid[number])) for number in numbers.tolist()]
 
 
+def _narrowed(values: NDArray[Any], kind: str) -> NDArray[Any] | None:
+    """Return values as a narrower type; None where some are not the same then."""
+    with np.errstate(invalid="ignore"):
+        found = values.astype(kind)
+    return found if bool((found == values).all()) else None
+
+
 class _EntryReader:
     """Columns, one behind the other."""
 
@@ -282,9 +298,12 @@ def _event(told: Mapping[str, Any], reader: _EntryReader, book: Book) -> Journal
     if names:
         book.learn(names)
     book.rename(told.get("renamed", ()))
-    slots = reader.take("<i4", n).astype(np.int64)
+    kinds = {key: NARROW[key] for key in told.get("narrow", ())}
+    slots = reader.take(kinds.get("slots", "<i4"), n).astype(np.int64)
     components, index = book.named(slots, told.get("others", ()))
-    columns: dict[str, Any] = {key: reader.take(kind, n).astype(own, copy=False) for key, kind, own, _ in PLAIN}
+    columns: dict[str, Any] = {
+        key: reader.take(kinds.get(key, kind), n).astype(own, copy=False) for key, kind, own, _ in PLAIN
+    }
     there = told.get("columns", ())
     for key, kind, own, width in OPTIONAL:
         if key in there:

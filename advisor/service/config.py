@@ -70,6 +70,13 @@ def _path(key: str, value: Any) -> Path:
     return Path(value).expanduser()
 
 
+def _place(key: str, value: Any) -> str:
+    """Return a folder, absolute, or the URL of a store as it is."""
+    if isinstance(value, str) and "://" in value and "\0" not in value:
+        return value
+    return str(_path(key, value).absolute())
+
+
 def parse_address(key: str, value: Any) -> Address:
     """Return HOST:PORT (or [HOST]:PORT for IPv6) as an address; raises InvalidValue."""
     if isinstance(value, Address):
@@ -257,7 +264,11 @@ class Config:
         "where the state is: here; or in shards on Ray, one of its own, or the one of which this machine is a node",
     )
     shards: int = _key(2, _integer(1, limits.SHARDS_MAX), "shards of a new state on Ray; later see `advisor shards`")
-    copy: Path | None = _key(None, PATH, "folder where shards on Ray keep a second copy of their states")
+    copy: str | None = _key(
+        None,
+        KeyKind(_place, "PATH|URL"),
+        "where shards on Ray keep a copy of their states: a folder, or s3://BUCKET/PREFIX",
+    )
     spares: int = _key(1, _integer(0, 64), "processes on Ray kept ready to take over from one that is lost")
     stale_rows: int = _key(64, _integer(0, 10**9), "on Ray: rows of a component that an answer may lack")
     stale_s: float = _key(0.5, _number(0.01, 3600, "SECONDS"), "on Ray: seconds that an answer may lack rows")
@@ -361,7 +372,7 @@ class Config:
             raise InvalidValue("state", None, "given: the folder where shards keep their states")
         if not self.sharded and self.copy is not None:
             raise InvalidValue(
-                "copy", str(self.copy), "absent: only shards on Ray keep one", "copy a state file by `advisor export`"
+                "copy", self.copy, "absent: only shards on Ray keep one", "copy a state file by `advisor export`"
             )
 
     @property

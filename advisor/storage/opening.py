@@ -52,7 +52,7 @@ def _readable(path: Path, said: Testimony | None, found: int, contents: Contents
     return contents
 
 
-def read_to_write(lock: StateLock, *, mend: bool) -> Opened:
+def read_to_write(lock: StateLock, *, mend: bool, page_bytes: int) -> Opened:
     """Open a state that is locked; an older one is upgraded, a new one made, both without a witness still.
 
     Raises StateDamaged when something is damaged or missing, and it is not to be mended: nothing is changed then, the log
@@ -69,7 +69,7 @@ def read_to_write(lock: StateLock, *, mend: bool) -> Opened:
         found, contents = _looked_at(path, said)
     damage = contents.damage if contents else _unseen(said)
     _refuse_unless(mend=mend, damage=damage)
-    connection = schema.connect(path, read_only=False)
+    connection = schema.connect(path, read_only=False, page_bytes=page_bytes)
     try:
         if contents is None:
             contents = _upgraded(connection, found)

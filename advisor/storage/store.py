@@ -24,9 +24,9 @@ from advisor.storage.pages import STEP_BYTES, of_one_layout, put_ledger, write_t
 from advisor.storage.reading import Contents
 from advisor.storage.witness import DIGEST_BYTES, Commit, Witness, sync_directory
 
-# When pages should be written again, for a start replays the journal: a plain row takes 28 bytes and about a microsecond, so
-# 64 MiB some three seconds, and an entry of one row 50 microseconds and a page of SQLite's.
-JOURNAL_BYTES_MAX = 2**26
+# When pages should be written again, for a start replays the journal: a plain row takes 19 to 28 bytes and about a microsecond,
+# so 48 MiB some three seconds, and an entry of one row 50 microseconds and a page of SQLite's.
+JOURNAL_BYTES_MAX = 3 * 2**24
 JOURNAL_ENTRIES_MAX = 2**15
 NAMES_A_STEP = 4_096  # some five milliseconds, as `pages.STEP_BYTES`
 # SQLite's log is copied into the file when it has about this much, 2 ms on a disk of 1 ms a commit; 4 MiB at once take 9.
@@ -88,6 +88,7 @@ class Store:
         *,
         read_only: bool = False,
         accept_damage: bool = False,
+        page_bytes: int = schema.PAGE_BYTES,
     ) -> Store:
         """Open the file, made with its folder where there is none, and check every bit ever committed. Cost O(bytes).
 
@@ -113,7 +114,7 @@ class Store:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = StateLock(path)
         try:
-            found = opening.read_to_write(lock, mend=accept_damage)
+            found = opening.read_to_write(lock, mend=accept_damage, page_bytes=page_bytes)
             store = cls._with(lock.path, found)
         except BaseException:
             lock.close()
@@ -304,6 +305,15 @@ class Store:
         if self._checkpoint is not None and books.stamp == self._checkpoint.stamp:
             self._checkpoint = None
         self.seal()
+
+    @property
+    def identity(self) -> bytes:
+        """What tells this state from copies that go on by themselves."""
+        return self._books.commit.identity
+
+    def image(self) -> bytes:
+        """Return the file as the last commit has left it, to be opened elsewhere as a copy. Cost O(bytes)."""
+        return self._connection.serialize()
 
     def close(self) -> None:
         """Copy the log into the file, close it and give the lock back. Nothing committed depends on it."""

@@ -15,11 +15,12 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Generator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from object_store import object_store
 
 import advisor
 from advisor import Advisor, SyncClient
@@ -107,9 +108,9 @@ def process_of(shard: Path) -> int:
     raise AssertionError(f"nobody has {shard} open")
 
 
-def front(place: Path, engine: str) -> AbstractContextManager[tuple[subprocess.Popen[str], str]]:
+def front(place: Path, engine: str, **more: str) -> AbstractContextManager[tuple[subprocess.Popen[str], str]]:
     config = {"socket": "s", "state": "state", "copy": "copy"}
-    told = {key: str(place / name) for key, name in config.items()} | {"engine": engine, "compiled": False}
+    told = {key: str(place / name) for key, name in config.items()} | {"engine": engine, "compiled": False} | more
     return program(place, SERVE, json.dumps(told), until='"serving"')
 
 
@@ -220,7 +221,8 @@ def test_shards_of_a_ray_of_two_nodes_outlive_the_front_and_a_node(
     for name in [*PATIENT]:
         monkeypatch.delitem(PATIENT, name)  # a node that is gone is to be noticed
     with two_nodes(place) as (address, other), ExitStack() as nodes, stream(place) as rows:
-        service, _ = nodes.enter_context(front(place, f"ray://{address}"))
+        _, url = nodes.enter_context(object_store())
+        service, _ = nodes.enter_context(front(place, f"ray://{address}", copy=url))
         rows.send()
         rows.check()
         shards = {number: process_of(place / "state" / f"shard-{number}") for number in (0, 1)}
@@ -228,7 +230,7 @@ def test_shards_of_a_ray_of_two_nodes_outlive_the_front_and_a_node(
         service.kill()
         service.wait()
         rows.send()
-        service, _ = nodes.enter_context(front(place, f"ray://{address}"))
+        service, _ = nodes.enter_context(front(place, f"ray://{address}", copy=url))
         assert rows.check() == {"0": 0, "1": 0}
         assert shards == {number: process_of(place / "state" / f"shard-{number}") for number in (0, 1)}, (
             "the same processes"
@@ -243,6 +245,15 @@ def test_shards_of_a_ray_of_two_nodes_outlive_the_front_and_a_node(
         rows.send()
         found = rows.check()
         assert all(found[str(number)] for number in lost)
+        service.kill()  # and with it both nodes' disks: only the store has what was acknowledged
+        service.wait()
+        for shard in range(3):
+            with suppress(AssertionError):
+                os.kill(process_of(place / "state" / f"shard-{shard}"), signal.SIGKILL)
+        rows.send()
+        shutil.rmtree(place / "state")
+        service, _ = nodes.enter_context(front(place, f"ray://{address}", copy=url))
+        rows.check()
         rows.client.shards(2)
         rows.send()
         rows.check()

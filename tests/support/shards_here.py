@@ -20,7 +20,7 @@ class Here:
     """A process that is a shard, or may become one.
 
     `fate` is asked before each call: None, or at which of its points the process ends: before it, after it, or when so
-    many folders have been written.
+    many places have been written.
     """
 
     def __init__(self, name: str, fate: Callable[[str], str | int | None]) -> None:

@@ -86,7 +86,7 @@ def test_the_commands_of_the_page_of_clusters_are_taken(started: list[Config]) -
         done = CliRunner().invoke(advisor, shlex.split(line, comments=True))
         assert done.exit_code == 0, done.output
         assert started.pop().sharded
-    assert len(lines) == 2
+    assert len(lines) == 3
 
 
 def test_a_service_told_nothing_listens_where_commands_look(

@@ -14,15 +14,17 @@ import numpy as np
 import pytest
 from shards_here import Processes
 
-from advisor.cluster import keeping
+from advisor.cluster import copying, keeping
+from advisor.cluster.copying import Copied
 from advisor.cluster.fleet import Fleet
 from advisor.cluster.layout import Layout, moves
+from advisor.cluster.objects import Folder
 from advisor.domain.buckets import BUCKETS, bucket_of
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.engine.events import ComponentForgotten
 from advisor.errors import StateDamaged, StorageFailed, UnknownComponent
-from advisor.storage import Store
+from advisor.storage import Store, store
 
 LIMITS = {"components_max": 1000, "model_memory_bytes": 2**22, "producers_max": 100}
 PRODUCERS = [(f"p{i}", bytes([i]) * 16) for i in range(3)]
@@ -71,7 +73,7 @@ class Front:
         self.fleet = self._fleet()
 
     def _fleet(self) -> Fleet:
-        return Fleet(self.processes, self.folders, self.shards, LIMITS)
+        return Fleet(self.processes, list(map(str, self.folders)), self.shards, LIMITS)
 
     async def start(self) -> None:
         self.processes.spared = True
@@ -141,28 +143,37 @@ async def through_kills(tmp_path: Path, seed: int, kills: int, fronts: int) -> F
 
 @pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 30))])
 async def test_rows_are_exact_and_states_equal_to_the_byte_through_kills_of_shards_and_fronts(
-    tmp_path: Path, seed: int
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if seed % 2:  # bases and pages are written again and again
+        monkeypatch.setattr(copying, "COMMITS_MAX", 5)
+        monkeypatch.setattr(store, "JOURNAL_ENTRIES_MAX", 7)
+        monkeypatch.setattr(store, "STEP_BYTES", 10_000)
     front = await through_kills(tmp_path, seed, kills=20 if seed > 1 else 10, fronts=2)
     await front.fleet.scale(2)
     same(await together(front.fleet), alone(front.acknowledged))
     await front.fleet.stop()
-    # Each of both folders has all that was acknowledged: the other may be lost.
-    for lost in (0, 1):
-        other = Front([front.folders[1 - lost]], Processes(), shards=2)
+    # Each of both places has all that was acknowledged: the other may be lost.
+    near, far = front.folders
+    for place, places in enumerate(([near], [tmp_path / "new", far])):
+        other = Front(places, Processes(), shards=2)
         await other.start()
         same(await together(other.fleet), alone(front.acknowledged))
+        mended = [each for lane in other.fleet.lanes for each in lane.told["mended"]]
+        assert mended == [f"{tmp_path / 'new' / f'shard-{number}'}: the whole state" for number in range(2 * place)]
         await other.fleet.stop()
+    shutil.rmtree(near)
+    (tmp_path / "new").rename(near)
     both = Front(front.folders, Processes())
-    shutil.rmtree(tmp_path / "far" / "shard-1")
+    shutil.rmtree(far / "shard-1")
     await both.start()
     assert [each for told in [lane.told for lane in both.fleet.lanes] for each in told["mended"]] == [
-        f"{tmp_path / 'far' / 'shard-1'}: the whole state"
+        f"{far / 'shard-1'}: the whole state"
     ]
     both.acknowledged = [*front.acknowledged]
     await both.send_to(0, front.acknowledged[0] + 3)
     await both.fleet.stop()
-    again = Front([front.folders[1]], Processes())
+    again = Front([tmp_path / "third", far], Processes())
     await again.start()
     same(await together(again.fleet), alone(both.acknowledged))
     await again.fleet.stop()
@@ -191,10 +202,10 @@ async def test_a_full_disk_under_one_folder_stops_acknowledgements_until_there_i
     await front.send_to(0, 5)
     write, full = keeping._write, [True]
 
-    def no_room(store: Store, *given: Any) -> None:
-        if full[0] and tmp_path / "far" in store.path.parents:
-            raise StorageFailed("no space left on device", field="state")
-        write(store, *given)
+    def no_room(place: Store | Copied, *given: Any) -> None:
+        if full[0] and isinstance(place, Copied):
+            raise StorageFailed("no space left on device", field="copy")
+        write(place, *given)
 
     monkeypatch.setattr(keeping, "_write", no_room)
     sending = asyncio.create_task(front.send_to(0, 9))
@@ -205,8 +216,8 @@ async def test_a_full_disk_under_one_folder_stops_acknowledgements_until_there_i
     await sending
     same(await together(front.fleet), alone(front.acknowledged))
     await front.fleet.stop()
-    for lost in (0, 1):
-        other = Front([front.folders[1 - lost]], Processes())
+    for places in ([tmp_path / "near"], [tmp_path / "new", tmp_path / "far"]):
+        other = Front(places, Processes())
         await other.start()
         same(await together(other.fleet), alone(front.acknowledged))
         await other.fleet.stop()
@@ -263,12 +274,15 @@ def test_moves_are_the_fewest_and_leave_the_shards_even() -> None:
 
 
 def test_a_layout_is_read_back_and_the_later_one_of_two_folders_counts(tmp_path: Path) -> None:
-    layout = Layout.even(3)
-    assert Layout.load([tmp_path]) is None
-    layout.save([tmp_path / "a", tmp_path / "b"])
+    layout, places = Layout.even(3), [Folder(tmp_path / "a"), Folder(tmp_path / "b")]
+    assert Layout.load(places) is None
+    layout.save(places)
     later = layout.moved(moves(layout.owner, 2)[0]).after(shards=3, retired={"rows_accepted": 4})
-    later.save([tmp_path / "b"])
-    assert Layout.load([tmp_path / "a", tmp_path / "b"]) == later
-    (tmp_path / "a" / "layout.json").write_text("{")
+    later.save(places[1:])
+    assert Layout.load(places) == later
+    (tmp_path / "a" / "layout").write_text("{")
     with pytest.raises(StateDamaged, match="layout"):
-        Layout.load([tmp_path / "a"])
+        Layout.load(places)
+    places[0].put("layout", b"{}")
+    with pytest.raises(StateDamaged, match="layout"):
+        Layout.load(places)

@@ -16,7 +16,7 @@ from advisor.cluster.keeping import Keeping
 from advisor.cluster.objects import beside, objects_at
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
-from advisor.engine.events import Forget
+from advisor.engine.events import ComponentForgotten
 from advisor.errors import InvalidValue, StateDamaged, StorageFailed
 from advisor.storage import store
 
@@ -52,7 +52,7 @@ def happen(engine: Engine, number: int) -> None:
     """Let one of three kinds of event happen: rows, what is changed by hand, and what only pages hold."""
     name = NAMES[number % 7]
     if number % 5 == 0 and name in engine.advisor.components.components:
-        engine.apply(KEY, number, Forget(name, 0.5))
+        engine.apply(KEY, number, ComponentForgotten(name, 0.5))
         return
     engine.apply(KEY, number, batch(number))
     if number % 7 == 0:

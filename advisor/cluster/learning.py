@@ -28,6 +28,7 @@ from advisor.service import questions
 from advisor.service.background import LATER
 from advisor.service.connection import Connection
 from advisor.service.learning import Learning
+from advisor.service.worker import network_of
 
 WAITING_ROWS_MAX = 2_000_000  # that are not acknowledged, at some 60 bytes: beyond, who sends waits
 OWN_COUNTS = ("batches_replayed", "gaps", "producers_resumed")  # each shard sees all batches, the front once
@@ -217,7 +218,7 @@ class ClusterLearning(Learning):
 
     async def _define(self, given: Any, network_id: int | str | None) -> dict[str, Any]:
         """Define a network here, where ids are given, and at its shard."""
-        network = None if questions.is_small(given) else await self.heavy.read(given)
+        network = None if questions.is_small(given) else await self.heavy.run(network_of, given)
         async with self._defining:
             answer = self.engine.apply(None, None, NetworkDefined(given, network_id, network))
             definition = self.engine.advisor.components.flows.definition(answer["id"])

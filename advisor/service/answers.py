@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from advisor.errors import InvalidValue
-from advisor.service.heavy import Curves, Spec, Wanted
+from advisor.service.worker import Curves, Spec, Wanted
 
 ANSWERS_MAX = 512  # kept at a time: a scheduler that asks once a second can look back for eight minutes
 ANSWERS_BYTES_MAX = 32 * 2**20  # of all of them: 80 answers about 1000 components, or one about 100,000

@@ -14,8 +14,12 @@ DEFAULTS: Mapping[str, Any] = {"instances_max": 1}
 COMPONENTS_SAID = 12  # of each sentence about several
 
 
-def explained(kept: KeptAnswer) -> dict[str, Any]:
+def explained(kept: KeptAnswer | KeptTogether) -> dict[str, Any]:
     """Return the structure of an explanation; its `sentences` can be read one after the other. Cost O(n)."""
+    return _of_one(kept) if isinstance(kept, KeptAnswer) else _of_several(kept)
+
+
+def _of_one(kept: KeptAnswer) -> dict[str, Any]:
     return {
         "id": kept.id,
         "at": kept.at,
@@ -26,8 +30,7 @@ def explained(kept: KeptAnswer) -> dict[str, Any]:
     }
 
 
-def explained_together(kept: KeptTogether) -> dict[str, Any]:
-    """Return the structure of an explanation of an answer about several networks, as `explained`. Cost O(n)."""
+def _of_several(kept: KeptTogether) -> dict[str, Any]:
     return {
         "id": kept.id,
         "at": kept.at,

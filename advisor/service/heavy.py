@@ -6,45 +6,27 @@ there, and plain answers come back; a deadline, or the service's end, kills the 
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import pickle
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import anyio
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from advisor.domain.curves import TabulatedCurves
-from advisor.domain.networks import Network
 from advisor.errors import Unavailable, WorkFailed, from_dict
 from advisor.network import parse
-from advisor.planning.stability import Look, WatchQuestion
 from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
-from advisor.service.worker import (
-    LENGTH_BYTES,
-    READY,
-    WARM_TEXT,
-    Curves,
-    Frozen,
-    Job,
-    Plan,
-    PlanTogether,
-    Read,
-    Reconsider,
-    Simulate,
-    Wanted,
-    Whole,
-    framed,
-)  # fmt: skip
+from advisor.service.worker import LENGTH_BYTES, READY, WARM_TEXT, Job, framed, shape_of
 
 START_S = 30.0  # for a worker process to load what it needs, on a machine that is very busy
 WARM_AFTER_S = 1.0
-Spec = str | Sequence[Mapping[str, Any]]
+P = ParamSpec("P")
+Found = TypeVar("Found")
 
 _PIPE_ERRORS = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 
@@ -114,7 +96,7 @@ class Heavy:
         if self.jobs or self._idle:
             return  # somebody was faster
         try:
-            await self.shape_of(WARM_TEXT)
+            await self.run(shape_of, WARM_TEXT)
         except (WorkFailed, Unavailable) as failure:
             event(logging.WARNING, "no worker process could be started yet", reason=failure)
 
@@ -123,51 +105,13 @@ class Heavy:
         while self._idle:
             await self._idle.pop().end()
 
-    async def shape_of(self, network: Spec) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the keys of a network, in text order, and the component name of each.
+    async def run(self, call: Callable[P, Found], *given: P.args, **none: P.kwargs) -> Found:
+        """Return what a function of `advisor.service.worker` answers, called in a worker process.
 
-        Raises NetworkSyntax, Unsupported, TooLarge, InvalidValue when it does not read; Unavailable when too many requests
-        wait already; WorkFailed at the deadline, or when the process died.
+        Raises what it raises; Unavailable when too many requests wait already; WorkFailed at the deadline, or when the process
+        died.
         """
-        return await self._run(Read(_frozen(network)))
-
-    async def plan(
-        self, network: Spec, curves: Curves, request: Mapping[str, Any], deadline_s: float | None = None
-    ) -> tuple[dict[str, Any], int | None]:
-        """Return the allocation for a network, and the steps that a deadline left it.
-
-        Raises as `shape_of` and `advisor.planning.plan`.
-        """
-        return await self._run(Plan(_frozen(network), curves, dict(request), deadline_s))
-
-    async def plan_together(
-        self, networks: Sequence[Wanted], cores: int, objective: str, deadline_s: float | None = None
-    ) -> tuple[dict[str, Any], int | None]:
-        """Return the allocation of one machine to several networks, and the steps that a deadline left it.
-
-        Raises as `shape_of` and `advisor.planning.plan_together`.
-        """
-        return await self._run(PlanTogether(_all_frozen(networks), cores, objective, deadline_s))
-
-    async def reconsider_together(
-        self, networks: Sequence[Wanted], cores: int, objective: str, question: WatchQuestion
-    ) -> Look:
-        """Return what a watch of several networks finds when it looks again; raises as `plan_together`."""
-        return await self._run(PlanTogether(_all_frozen(networks), cores, objective, question=question))
-
-    async def reconsider(
-        self, network: Spec, curves: TabulatedCurves, request: Mapping[str, Any], question: WatchQuestion
-    ) -> Look:
-        """Return what a watch finds when it looks again; raises as `plan`."""
-        return await self._run(Reconsider(_frozen(network), curves, dict(request), question))
-
-    async def read(self, network: Spec) -> Network:
-        """Return a network, read elsewhere; raises as `shape_of`."""
-        return await self._run(Whole(_frozen(network)))
-
-    async def simulate(self, job: Simulate) -> dict[str, Any]:
-        """Return the analyses of a task graph; raises as `components_of` and `advisor.simulation.answer`."""
-        return await self._run(job)
+        return await self._run(Job(call, given))
 
     async def _run(self, job: Job) -> Any:
         if self.jobs >= self._limiter.total_tokens + self._waiting_max:
@@ -215,11 +159,3 @@ class Heavy:
                 return worker
             await worker.end()
         return await Worker.start()
-
-
-def _all_frozen(networks: Sequence[Wanted]) -> tuple[Wanted, ...]:
-    return tuple(one._replace(network=_frozen(one.network)) for one in networks)
-
-
-def _frozen(network: Spec) -> Frozen:
-    return Frozen(network, nodes=False) if isinstance(network, str) else Frozen(json.dumps(network), nodes=True)

@@ -40,6 +40,7 @@ from advisor.service.questions import is_small
 from advisor.service.rota import Rota
 from advisor.service.sampled import Sampled
 from advisor.service.watching import Watching
+from advisor.service.worker import network_of
 
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
 NUMBERED = frozenset(name for name, verb in m.METHODS.items() if name == "hello" or "sequence" in verb.keys)
@@ -230,7 +231,7 @@ class Learning:
         given: Any = params.nodes if params.text is None else params.text
 
         async def define() -> dict[str, Any] | None:
-            network = await self.heavy.read(given)
+            network = await self.heavy.run(network_of, given)
             answer = self.engine.apply(None, None, NetworkDefined(given, params.id, network))
             return self._durably(connection, msgid, answer, 0)
 

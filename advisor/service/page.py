@@ -31,10 +31,11 @@ from advisor.profile.diagnosis import diagnose
 from advisor.profile.profiler import Profiler
 from advisor.profile.view import profile_of
 from advisor.service.answers import KeptAnswer
-from advisor.service.explaining import explained, explained_together
+from advisor.service.explaining import explained
 from advisor.service.hub import Hub
 from advisor.service.questions import is_small
 from advisor.service.told import Told, as_json
+from advisor.service.worker import network_of
 
 STREAMS_MAX = 16  # open pages: a team's; each costs a connection and what its system has not read
 TICK_S = 1.0  # between two news: people read no faster
@@ -192,14 +193,13 @@ class LivePage:
         if size > most:
             raise TooLarge("network", size, most, "it is too large to be drawn; `advisor explain` tells its answers")
         if not is_small(given):
-            return await self._hub.heavy.read(given)
+            return await self._hub.heavy.run(network_of, given)
         return self._hub.engine.advisor.network(given) if isinstance(given, str) else network_from_nodes(given)
 
     async def _answer(self, request: Request) -> Any:
         kept = self._hub.planner.answers.find(_text(request, "id"))
-        put = partial(explained, kept) if isinstance(kept, KeptAnswer) else partial(explained_together, kept)
         few = isinstance(kept, KeptAnswer) and len(kept.allocation["instances"]) <= EXPLAINED_INLINE
-        found = put() if few else await to_thread.run_sync(put)
+        found = explained(kept) if few else await to_thread.run_sync(explained, kept)
         sentences = [sentence[:SENTENCE_LETTERS] for sentence in found["sentences"][:SENTENCES_TOLD]]
         return {"id": kept.id, "at": kept.at, "sentences": sentences, "drawn": isinstance(kept, KeptAnswer)}
 

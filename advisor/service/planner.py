@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,11 +17,13 @@ from advisor.errors import InvalidValue
 from advisor.planning.demand import LEVEL
 from advisor.planning.stability import Look, WatchQuestion
 from advisor.planning.together import about
+from advisor.service import worker
 from advisor.service.answers import Answers, KeptAnswer, KeptTogether
-from advisor.service.explaining import explained, explained_together
-from advisor.service.heavy import Curves, Heavy, Spec, Wanted
+from advisor.service.explaining import explained
+from advisor.service.heavy import Heavy
 from advisor.service.questions import is_small, of_kept
 from advisor.service.tables import tables_of
+from advisor.service.worker import Spec, Wanted
 
 
 class NetworkKeys(NamedTuple):
@@ -30,31 +33,23 @@ class NetworkKeys(NamedTuple):
     components: tuple[str, ...]
 
 
+@dataclass(eq=False)
 class Planner:
-    """Puts a network, what is known of its components and a request together.
+    """Puts a network, what is known of its components and a request together; keeps the answers."""
 
-    Parameters
-    ----------
-    advisor : Advisor
-        Whose curves are asked for.
-    heavy : Heavy
-        The worker processes.
-    answers : Answers
-        Where answers are kept.
-    """
+    advisor: Advisor  # whose curves are asked for
+    heavy: Heavy
+    answers: Answers
 
-    def __init__(self, advisor: Advisor, heavy: Heavy, answers: Answers) -> None:
-        self._advisor = advisor
-        self._heavy = heavy
-        self.answers = answers
+    def __post_init__(self) -> None:
         # where curves come from, see `advisor.service.tables`
-        self.tables_of: Callable[..., Awaitable[TabulatedCurves]] = partial(tables_of, advisor)
+        self.tables_of: Callable[..., Awaitable[TabulatedCurves]] = partial(tables_of, self.advisor)
 
     async def read(self, network: Spec) -> NetworkKeys:
-        """Return the keys and components of a network; raises as `Heavy.shape_of`."""
+        """Return the keys and components of a network; raises as `worker.shape_of` and `Heavy.run`."""
         if not is_small(network):
-            return NetworkKeys(*await self._heavy.shape_of(network))
-        read = self._advisor.network(network) if isinstance(network, str) else network_from_nodes(network)
+            return NetworkKeys(*await self.heavy.run(worker.shape_of, network))
+        read = self.advisor.network(network) if isinstance(network, str) else network_from_nodes(network)
         return NetworkKeys(read.keys, read.components)
 
     async def allocate(
@@ -69,7 +64,7 @@ class Planner:
         shape = await self.read(network)
         curves, rest = await self._curves(shape, request)
         left = None if deadline_s is None else max(deadline_s - (time.monotonic() - began), 0.0)
-        allocation, steps = await self._heavy.plan(network, curves, rest, left)
+        allocation, steps = await self.heavy.run(worker.plan_one, network, curves, rest, left)
         if steps is not None:
             request = {**request, "work_max": steps}  # with which a replay ends where the deadline ended this
         allocation["id"] = self.answers.keep(network, request, curves, allocation)
@@ -79,9 +74,9 @@ class Planner:
         """Return what changes when a plan of a network that is kept by id might: rows of its components, and how often what was
         learned changed otherwise. Raises UnknownNetwork. Cost O(components of the network).
         """
-        components = self._advisor.components
+        components = self.advisor.components
         slots = components.slot_of
-        own = [slots[name] for name in set(self._advisor.network(network_id).components) if name in slots]
+        own = [slots[name] for name in set(self.advisor.network(network_id).components) if name in slots]
         if not own:
             return 0, 0
         rows, changes = (int(components.table.count(each)[own].sum()) for each in ("rows", "changes"))
@@ -92,11 +87,11 @@ class Planner:
 
         Raises as `allocate`, and UnknownNetwork.
         """
-        network, request = of_kept(self._advisor, network_id, {"cores": cores})
+        network, request = of_kept(self.advisor, network_id, {"cores": cores})
         curves, rest = await self._curves(await self.read(network), request)
         found = [0.0]
         for count in range(1, cores + 1):
-            allocation, _ = await self._heavy.plan(network, curves, {**rest, "cores": count})
+            allocation, _ = await self.heavy.run(worker.plan_one, network, curves, {**rest, "cores": count})
             found.append(max(found[-1], allocation["throughput_per_s"]))
         return found
 
@@ -117,7 +112,7 @@ class Planner:
         began = time.monotonic()
         wanted = await self._wanted(asked, of_all)
         left = None if deadline_s is None else max(deadline_s - (time.monotonic() - began), 0.0)
-        found, steps = await self._heavy.plan_together(wanted, of_all["cores"], objective, left)
+        found, steps = await self.heavy.run(worker.plan_several, wanted, of_all["cores"], objective, left)
         if steps is not None:
             wanted = [one._replace(request={**one.request, "work_max": steps}) for one in wanted]
         found["id"] = self.answers.keep_together(wanted, of_all["cores"], objective, found)
@@ -138,22 +133,22 @@ class Planner:
     ) -> Look:
         """Return what a watch of several networks finds when it looks again. Raises as `allocate_together`."""
         wanted = await self._wanted(asked, of_all)
-        return await self._heavy.reconsider_together(wanted, of_all["cores"], objective, question)
+        return await self.heavy.run(worker.reconsider_several, wanted, of_all["cores"], objective, question)
 
     async def reconsider(
         self, network: Spec, request: Mapping[str, Any], question: WatchQuestion
     ) -> tuple[Look, TabulatedCurves]:
         """Return what a watch finds when it looks again, and the curves that it looked at. Raises as `allocate`."""
         curves, rest = await self._curves(await self.read(network), request)
-        return await self._heavy.reconsider(network, curves, rest, question), curves
+        return await self.heavy.run(worker.reconsider_one, network, curves, rest, question), curves
 
     async def replay(self, kept: KeptAnswer | KeptTogether) -> dict[str, Any]:
         """Return an answer worked out again from what was kept of it; raises as `allocate`."""
         if isinstance(kept, KeptTogether):
-            again, _ = await self._heavy.plan_together(kept.networks, kept.cores, kept.objective)
+            again, _ = await self.heavy.run(worker.plan_several, kept.networks, kept.cores, kept.objective)
             return again
         _, _, rest = _split(kept.request, None)
-        again, _ = await self._heavy.plan(kept.network, kept.curves, rest)
+        again, _ = await self.heavy.run(worker.plan_one, kept.network, kept.curves, rest)
         return again
 
     async def explain(self, number: str, *, replay: bool) -> dict[str, Any]:
@@ -162,26 +157,18 @@ class Planner:
         Raises InvalidValue when it is not kept.
         """
         kept = self.answers.find(number)
-        found = explained_together(kept) if isinstance(kept, KeptTogether) else explained(kept)
+        found = explained(kept)
         if replay:
             again = await self.replay(kept)
-            found["replayed"] = {"same": again == _bare(kept.allocation), "allocation": again}
+            before = {key: each for key, each in kept.allocation.items() if key != "id"}
+            found["replayed"] = {"same": again == before, "allocation": again}
         return found
-
-    def keep(self, network: Spec, request: Mapping[str, Any], curves: Curves, allocation: dict[str, Any]) -> str:
-        """Keep an answer that was worked out elsewhere; return its id."""
-        return self.answers.keep(network, request, curves, allocation)
 
     async def _curves(self, shape: NetworkKeys, request: Mapping[str, Any]) -> tuple[TabulatedCurves, dict[str, Any]]:
         names, load, rest = _split(request, shape.components)
         cores_max = request.get("cores") or limits.ALLOCATE_CORES_MAX
         level = request.get("level") or LEVEL
         return await self.tables_of(shape.components, names, load, cores_max, level), rest
-
-
-def _bare(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an answer as the planner gives it."""
-    return {key: value for key, value in answer.items() if key != "id"}
 
 
 def _split(

@@ -20,7 +20,7 @@ from advisor.errors import InvalidValue, UnknownNetwork
 from advisor.planning.combining import OF_MACHINE
 from advisor.planning.together import about
 from advisor.protocol import verbs as m
-from advisor.service.heavy import Spec
+from advisor.service.worker import Spec
 
 Answer = TypeVar("Answer", bound=Callable[..., Any])
 

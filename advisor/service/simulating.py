@@ -12,7 +12,7 @@ from advisor.engine.task_times import TaskTimes, predicting
 from advisor.errors import InvalidValue
 from advisor.protocol import verbs as m
 from advisor.service.heavy import Heavy
-from advisor.service.worker import Simulate
+from advisor.service.worker import simulated
 
 OPTIONS = (
     "cores", "policies", "contention", "measured_alone", "speeds", "metrics", "seed", "burden_ns", "advise", "draws", "shared",
@@ -32,7 +32,7 @@ async def simulated_apart(advisor: Advisor, heavy: Heavy, params: m.SimulateAske
         found = await _predicted(advisor, params, graph)
         times = (found.times, found.low, found.high)
         graph["times"] = found.times.astype("<f8").tobytes()
-    return await heavy.simulate(Simulate(graph, request, times, params.level))
+    return await heavy.run(simulated, graph, request, times, params.level)
 
 
 async def _predicted(advisor: Advisor, params: m.SimulateAsked, graph: dict[str, Any]) -> TaskTimes:

@@ -313,7 +313,9 @@ class Watching:
     def _kept(self, watch: WatchedNetwork, allocation: Allocation) -> dict[str, Any]:
         """Return an allocation as it is told; that of one network is kept, and has an id."""
         told = allocation.as_dict()
-        return told if watch.params.networks is not None else told | {"id": self._planner.keep(*watch.slice, told)}
+        return (
+            told if watch.params.networks is not None else told | {"id": self._planner.answers.keep(*watch.slice, told)}
+        )
 
     def _push(self, watch: WatchedNetwork, item: dict[str, Any]) -> None:
         """Tell it with the next push; a kind that was not told yet is replaced by the newer one."""

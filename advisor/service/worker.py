@@ -5,13 +5,12 @@ Started by `advisor.service.heavy`, and by nobody else: a job is a pickle.
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple, TypeVar
@@ -26,10 +25,12 @@ from advisor.errors import AdvisorError
 from advisor.network import parse
 from advisor.planning import Request, Share, Together, asked_of, plan, plan_together
 from advisor.planning.search import WORK_MAX
-from advisor.planning.stability import WatchQuestion, reconsider
+from advisor.planning.stability import Look, WatchQuestion, reconsider
 from advisor.planning.together import about, reconsider_together
 
 Curves = AmdahlCurves | TabulatedCurves
+Floats = NDArray[np.float64]
+Spec = str | Sequence[Mapping[str, Any]]  # a network: its text, or its nodes
 
 NETWORKS_KEPT = 16  # read networks that each worker keeps
 STEPS_FIRST = 1_000  # of a search with a deadline: about a millisecond
@@ -45,36 +46,8 @@ Found = TypeVar("Found")
 Answer = tuple[bool, Any]  # (True, result), or (False, an error as a dict): errors of ours do not pickle
 
 
-class Frozen(NamedTuple):
-    """What a worker keeps a network by: its text, or its nodes as JSON."""
-
-    text: str
-    nodes: bool
-
-
-class Read(NamedTuple):
-    """The job to read a network and tell its keys, and the component name of each."""
-
-    network: Frozen
-
-
-class Whole(NamedTuple):
-    """The job to read a network and hand it over."""
-
-    network: Frozen
-
-
-class Plan(NamedTuple):
-    """The job to plan a network with curves, with the best found within `deadline_s` where one is given."""
-
-    network: Frozen
-    curves: Curves
-    request: Mapping[str, Any]
-    deadline_s: float | None = None
-
-
 class Wanted(NamedTuple):
-    """One of several networks, as the planner is asked about it; `network` is frozen where it comes to a worker."""
+    """One of several networks, as the planner is asked about it; `network` is its text or its nodes."""
 
     name: str
     network: Any
@@ -84,35 +57,11 @@ class Wanted(NamedTuple):
     priority: int
 
 
-class PlanTogether(NamedTuple):
-    """The job to plan several networks on one machine, or with a `question` to judge whether a change is worth telling."""
+class Job(NamedTuple):
+    """What a worker process is to call: a function of this module, and with what."""
 
-    networks: tuple[Wanted, ...]
-    cores: int
-    objective: str
-    deadline_s: float | None = None
-    question: WatchQuestion | None = None
-
-
-class Reconsider(NamedTuple):
-    """The job to plan a network again, and to judge whether that is worth telling."""
-
-    network: Frozen
-    curves: TabulatedCurves
-    request: Mapping[str, Any]
-    question: WatchQuestion
-
-
-class Simulate(NamedTuple):
-    """The job to analyse a task graph, in its flat form; `times` are (elapsed, low, high) where they were predicted."""
-
-    graph: Mapping[str, Any]
-    request: Mapping[str, Any]
-    times: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None
-    level: float
-
-
-Job = Read | Whole | Plan | PlanTogether | Reconsider | Simulate
+    call: Callable[..., Any]
+    given: tuple[Any, ...]
 
 
 def framed(value: object) -> bytes:
@@ -121,32 +70,41 @@ def framed(value: object) -> bytes:
     return len(data).to_bytes(LENGTH_BYTES, "little") + data
 
 
-@lru_cache(NETWORKS_KEPT)
-def _network(spec: Frozen) -> Network:
-    return network_from_nodes(json.loads(spec.text)) if spec.nodes else parse(spec.text)
-
-
 def done(job: Job) -> Answer:
     """Do a job."""
     try:
-        if isinstance(job, Simulate):
-            return True, _simulated(job)
-        if isinstance(job, PlanTogether):
-            if job.question is not None:
-                return True, reconsider_together(_shares(job), job.cores, job.objective, job.question)
-            together, steps = _together(job)
-            return True, (together.as_dict(), steps)
-        network = _network(job.network)
-        if isinstance(job, Read):
-            return True, (network.keys, network.components)
-        if isinstance(job, Whole):
-            return True, network
-        if isinstance(job, Reconsider):
-            return True, reconsider(asked_of(network, Request(**job.request)), job.curves, job.question)
-        found, steps = planned(network, job.curves, job.request, job.deadline_s)
-        return True, (found.as_dict(), steps)
+        return True, job.call(*job.given)
     except AdvisorError as error:
         return False, error.as_dict()
+
+
+def network_of(network: Spec) -> Network:
+    """Read a network; raises NetworkSyntax, Unsupported, TooLarge, InvalidValue when it does not read."""
+    return _read(network if isinstance(network, str) else pickle.dumps(network))
+
+
+@lru_cache(NETWORKS_KEPT)
+def _read(spec: str | bytes) -> Network:
+    return parse(spec) if isinstance(spec, str) else network_from_nodes(pickle.loads(spec))  # noqa: S301 - made above
+
+
+def shape_of(network: Spec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the keys of a network, in text order, and the component name of each; raises as `network_of`."""
+    read = network_of(network)
+    return read.keys, read.components
+
+
+def plan_one(
+    network: Spec, curves: Curves, request: Mapping[str, Any], deadline_s: float | None = None
+) -> tuple[dict[str, Any], int | None]:
+    """Return the allocation for a network, and the steps that a deadline left it; raises as `advisor.planning.plan`."""
+    found, steps = planned(network_of(network), curves, request, deadline_s)
+    return found.as_dict(), steps
+
+
+def reconsider_one(network: Spec, curves: TabulatedCurves, request: Mapping[str, Any], question: WatchQuestion) -> Look:
+    """Return what a watch finds when it looks again; raises as `plan_one`."""
+    return reconsider(asked_of(network_of(network), Request(**request)), curves, question)
 
 
 def planned(
@@ -169,23 +127,32 @@ def planned(
     )
 
 
-def _shares(job: PlanTogether) -> list[Share]:
+def _shares(networks: Sequence[Wanted]) -> list[Share]:
     shares: list[Share] = []
-    for place, one in enumerate(job.networks):
+    for place, one in enumerate(networks):
         with about(place, one.name):
-            request = Request(**one.request)
-            shares.append(Share(_network(one.network), one.curves, request, one.weight, one.priority, name=one.name))
+            request, read = Request(**one.request), network_of(one.network)
+            shares.append(Share(read, one.curves, request, one.weight, one.priority, name=one.name))
     return shares
 
 
-def _together(job: PlanTogether) -> tuple[Together, int | None]:
-    shares = _shares(job)
+def plan_several(
+    networks: Sequence[Wanted], cores: int, objective: str, deadline_s: float | None = None
+) -> tuple[dict[str, Any], int | None]:
+    """As `plan_one`, of several networks on one machine; raises as `advisor.planning.plan_together`."""
+    shares = _shares(networks)
 
     def search(steps: int | None) -> Together:
         limited = [replace(share, request=replace(share.request, work_max=steps)) for share in shares]
-        return plan_together(limited, job.cores, job.objective)
+        return plan_together(limited, cores, objective)
 
-    return _anytime(search, shares[0].request.work_max, job.deadline_s, time.perf_counter)
+    found, steps = _anytime(search, shares[0].request.work_max, deadline_s, time.perf_counter)
+    return found.as_dict(), steps
+
+
+def reconsider_several(networks: Sequence[Wanted], cores: int, objective: str, question: WatchQuestion) -> Look:
+    """As `reconsider_one`, of several networks on one machine."""
+    return reconsider_together(_shares(networks), cores, objective, question)
 
 
 def _anytime(
@@ -207,17 +174,23 @@ def _anytime(
         steps = min(most, GROWTH * steps, affordable)
 
 
-def _simulated(job: Simulate) -> dict[str, Any]:
+def simulated(
+    flat: Mapping[str, Any], options: Mapping[str, Any], times: tuple[Floats, Floats, Floats] | None, level: float
+) -> dict[str, Any]:
+    """Return the analyses of a task graph in its flat form; `times` are (elapsed, low, high) where they were predicted.
+
+    Raises as `advisor.simulation.answer`.
+    """
     from advisor.domain.task_graphs import graph_from_flat  # noqa: PLC0415 - few workers analyse graphs
     from advisor.simulation import answer  # noqa: PLC0415
     from advisor.simulation.ensembles import uncertain  # noqa: PLC0415
     from advisor.simulation.requests import checked_size, request_of  # noqa: PLC0415
 
-    graph = graph_from_flat(job.graph)
-    request = dict(job.request)
-    if job.times is not None:
-        graph = graph.timed(job.times[0])
-        request["uncertain"] = uncertain(*job.times, job.level)
+    graph = graph_from_flat(flat)
+    request = dict(options)
+    if times is not None:
+        graph = graph.timed(times[0])
+        request["uncertain"] = uncertain(*times, level)
     asked = request_of(request)
     checked_size(graph, asked)
     return answer(graph, asked)
@@ -235,7 +208,7 @@ def main() -> None:
     """Run the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then ends its workers
     os.nice(NICE)
-    done(Plan(Frozen(WARM_TEXT, nodes=False), AmdahlCurves(np.ones(2), np.ones(2)), {"cores": 3}, None))
+    plan_one(WARM_TEXT, AmdahlCurves(np.ones(2), np.ones(2)), {"cores": 3})
     sys.stdout.buffer.write(READY)
     sys.stdout.buffer.flush()
     serve_jobs(sys.stdin.buffer, sys.stdout.buffer)

@@ -7,6 +7,7 @@ import random
 import ssl
 import warnings
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 from math import inf
 from typing import Final
 
@@ -32,41 +33,21 @@ _CONNECTION_ERRORS: Final = (
 )
 
 
+@dataclass(eq=False)
 class Link:
-    """Moves the bytes of a session.
+    """Moves the bytes of a session."""
 
-    Parameters
-    ----------
-    address, tls :
-        Where the service is; encryption of TCP.
-    linger_s : float
-        How long a row waits for others to fill its batch.
-    tell : callable
-        Takes each `Answered`.
-    told : callable
-        Takes each `Pushed`.
-    failed : callable
-        Takes an error with which no connection can be had until somebody mends it.
-    """
+    # address, tls: where the service is; encryption of TCP
+    address: UnixAddress | TcpAddress
+    tls: ssl.SSLContext | None
+    session: Session
+    _: KW_ONLY
+    linger_s: float  # how long a row waits for others to fill its batch
+    tell: Callable[[Answered], None]  # takes each `Answered`
+    told: Callable[[Pushed], None]  # takes each `Pushed`
+    failed: Callable[[AdvisorError], None]  # takes an error with which no connection can be had until somebody mends it
 
-    def __init__(
-        self,
-        address: UnixAddress | TcpAddress,
-        tls: ssl.SSLContext | None,
-        session: Session,
-        *,
-        linger_s: float,
-        tell: Callable[[Answered], None],
-        told: Callable[[Pushed], None],
-        failed: Callable[[AdvisorError], None],
-    ) -> None:
-        self._address = address
-        self._tls = tls
-        self._session = session
-        self._linger_s = linger_s
-        self._tell = tell
-        self._told = told
-        self._failed = failed
+    def __post_init__(self) -> None:
         self._scope: anyio.CancelScope | None = None  # made by `run`: a scope needs the loop it is on
         self._stopped = False
         self._answered = False  # on this connection
@@ -95,15 +76,15 @@ class Link:
         with anyio.CancelScope() as self._scope:
             attempt = 0
             while not self._stopped:
-                acknowledged, began = self._session.stats.batches_acknowledged, anyio.current_time()
+                acknowledged, began = self.session.stats.batches_acknowledged, anyio.current_time()
                 self._answered = False
                 error = await self._connection()
-                self._session.disconnected(error)
+                self.session.disconnected(error)
                 self._stir()
                 if not error.retry:
-                    self._failed(error)
+                    self.failed(error)
                 # To be greeted is not enough: who is turned away right after it must not come back at once.
-                moved = self._answered or self._session.stats.batches_acknowledged > acknowledged
+                moved = self._answered or self.session.stats.batches_acknowledged > acknowledged
                 attempt = 0 if moved or anyio.current_time() - began > BACKOFF_LAST_S else attempt + 1
                 await anyio.sleep(backoff_s(attempt))
 
@@ -114,29 +95,29 @@ class Link:
                 stream = await self._connect()
         except (*_CONNECTION_ERRORS, TimeoutError) as error:
             return ConnectionFailed(
-                f"no connection to {self._address}: {error or type(error).__name__}",
-                field="address", value=str(self._address), hint="is the service running?",
+                f"no connection to {self.address}: {error or type(error).__name__}",
+                field="address", value=str(self.address), hint="is the service running?",
             )  # fmt: skip
         try:
             async with stream:
                 self._stream = stream
                 return await self._converse(stream)
         except _CONNECTION_ERRORS as error:
-            return ConnectionFailed(f"the connection closed: {error}", field="address", value=str(self._address))
+            return ConnectionFailed(f"the connection closed: {error}", field="address", value=str(self.address))
         finally:
             self._stream = None
 
     async def _connect(self) -> anyio.abc.ByteStream:
-        match self._address:
+        match self.address:
             case UnixAddress(path):
                 return await anyio.connect_unix(path)
             case TcpAddress(host, port):
-                if self._tls is None:
+                if self.tls is None:
                     return await anyio.connect_tcp(host, port)
-                return await anyio.connect_tcp(host, port, ssl_context=self._tls, tls_hostname=host)
+                return await anyio.connect_tcp(host, port, ssl_context=self.tls, tls_hostname=host)
 
     async def _converse(self, stream: anyio.abc.ByteStream) -> AdvisorError:
-        self._session.connected()
+        self.session.connected()
         reasons: list[AdvisorError] = []
         async with anyio.create_task_group() as group:
 
@@ -144,8 +125,8 @@ class Link:
                 try:
                     reasons.append(await work())
                 except _CONNECTION_ERRORS as error:
-                    why = f"the connection to {self._address} closed: {error or type(error).__name__}"
-                    reasons.append(ConnectionFailed(why, field="address", value=str(self._address)))
+                    why = f"the connection to {self.address} closed: {error or type(error).__name__}"
+                    reasons.append(ConnectionFailed(why, field="address", value=str(self.address)))
                 group.cancel_scope.cancel()
 
             group.start_soon(until_broken, lambda: self._write(stream))
@@ -157,15 +138,15 @@ class Link:
         seal_at: float | None = None
         while True:
             self._wake = anyio.Event()
-            if self._session.outbox.filling:
+            if self.session.outbox.filling:
                 now = anyio.current_time()
-                seal_at = now + self._linger_s if seal_at is None else seal_at
+                seal_at = now + self.linger_s if seal_at is None else seal_at
                 if now >= seal_at:
-                    self._session.outbox.seal()
+                    self.session.outbox.seal()
                     seal_at = None
             else:
                 seal_at = None
-            data = self._session.outgoing()
+            data = self.session.outgoing()
             if data:
                 await stream.send(data)
                 continue
@@ -180,9 +161,9 @@ class Link:
             with anyio.move_on_after(STALL_S):
                 data = await stream.receive(READ_BYTES)
             if not data:
-                if owed_before and self._session.expecting:
-                    return ConnectionFailed("the service does not answer", field="address", value=str(self._address))
-                owed_before = self._session.expecting
+                if owed_before and self.session.expecting:
+                    return ConnectionFailed("the service does not answer", field="address", value=str(self.address))
+                owed_before = self.session.expecting
                 continue
             owed_before = False
             before = pauses
@@ -195,15 +176,15 @@ class Link:
 
     def _take(self, data: bytes, pauses: int) -> tuple[AdvisorError | None, int]:
         """Pass on what the bytes say; return why the connection is over, and how many pauses were asked for."""
-        for outcome in self._session.receive(data):
+        for outcome in self.session.receive(data):
             match outcome:
                 case Answered():
                     self._answered = True
-                    self._tell(outcome)
+                    self.tell(outcome)
                 case Pushed():
-                    self._told(outcome)
+                    self.told(outcome)
                 case Refused(why):
-                    warn(f"{self._address}: {why}; stats() counts the others")
+                    warn(f"{self.address}: {why}; stats() counts the others")
                 case Pause():
                     pauses += 1
                 case GiveUp(error):
@@ -212,7 +193,7 @@ class Link:
 
     async def _resume_after(self, seconds: float) -> None:
         await anyio.sleep(seconds)
-        self._session.resume()
+        self.session.resume()
         self._wake.set()
 
     def _stir(self) -> None:

@@ -65,25 +65,19 @@ class NetworkAdvice:
     looked: tuple[float, float] | None = None  # (monotonic, wall) or None: when it was looked at
 
 
+@dataclass(eq=False)
 class Advising:
-    """The advice of one service. One event loop, no locks.
+    """The advice of one service. One event loop, no locks."""
 
-    Parameters
-    ----------
-    engine : Engine
-        Whose networks and curves are asked for.
-    planner : Planner
-        Plans in worker processes.
-    asked : sequence of Advise
-        What to plan for, by network. Others are planned from when they are first asked about, for this machine's processors.
-    """
+    engine: Engine  # whose networks and curves are asked for
+    planner: Planner  # plans in worker processes
+    # what to plan for, by network. Others are planned from when they are first asked about, for this machine's
+    # processors.
+    asked: tuple[Advise, ...]
+    clock: Callable[[], float] = time.monotonic
 
-    def __init__(
-        self, engine: Engine, planner: Planner, asked: tuple[Advise, ...], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._engine, self._planner = engine, planner
-        self._clock = clock
-        self._asked = {each.network: each for each in asked}
+    def __post_init__(self) -> None:
+        self._asked = {each.network: each for each in self.asked}
         self._wanted: set[str] = set()
         self._advice: dict[str, NetworkAdvice] = {}
 
@@ -95,26 +89,26 @@ class Advising:
 
     async def refresh(self) -> None:
         """Look again at each network that has rows enough since it was looked at, those that waited longest first."""
-        self._engine.flush()
+        self.engine.flush()
         for name in await self._due():
-            began = self._clock()
+            began = self.clock()
             try:
                 await self._look(name)
             except Exception as error:  # a defect of ours must not cost the others their advice
                 event(logging.ERROR, "defect in advice", error=error, network=name)
-            await anyio.sleep(min(self._clock() - began, PLAN_COUNTED_S) * (1.0 / PLAN_SHARE - 1.0))
+            await anyio.sleep(min(self.clock() - began, PLAN_COUNTED_S) * (1.0 / PLAN_SHARE - 1.0))
 
     def of(self, name: str) -> tuple[str, str] | None:
         """Return the state of a network's advice and its JSON, None where it is not defined; from now on it is planned."""
-        if not self._engine.advisor.components.flows.keeps(name):
+        if not self.engine.advisor.components.flows.keeps(name):
             return None
         self._wanted.add(name)
         found = self._advice.get(name)
         if found is None or found.looked is None:
             return WAITING, _json({"network": name, "state": WAITING, "why": ["it is not planned yet"]})
-        rows, _ = self._planner.learned_of(name)
+        rows, _ = self.planner.learned_of(name)
         since, wall = found.looked
-        fresh = {"planned_at": wall, "age_s": self._clock() - since, "rows": found.schedule.rows,
+        fresh = {"planned_at": wall, "age_s": self.clock() - since, "rows": found.schedule.rows,
                  "rows_since": rows - found.schedule.rows}  # fmt: skip
         return found.state, f'{found.text}, "fresh": {_json(fresh)}}}'
 
@@ -141,7 +135,7 @@ class Advising:
     # -- inside
 
     async def _due(self) -> list[str]:
-        flows = self._engine.advisor.components.flows
+        flows = self.engine.advisor.components.flows
         every = EVERY_NETWORK in self._asked
         names = [
             name for name in flows.kept if (every or name in self._asked or name in self._wanted) and flows.keeps(name)
@@ -155,7 +149,7 @@ class Advising:
             found = self._advice.get(name)
             if found is None or found.network is not network:
                 found = self._advice[name] = NetworkAdvice(network)
-            rows, changes = self._planner.learned_of(name)
+            rows, changes = self.planner.learned_of(name)
             if found.looked is None or found.schedule.due(rows, changes, len(network.keys)):
                 due.append(name)
         return sorted(due, key=lambda name: (self._advice[name].looked or (0.0,))[0])
@@ -165,13 +159,13 @@ class Advising:
         options = dict(asked.options)
         if "cores" not in options and options.get("objective") != "fewest_cores":
             options["cores"] = len(usable_processors())
-        return questions.of_kept(self._engine.advisor, name, options)
+        return questions.of_kept(self.engine.advisor, name, options)
 
     async def _look(self, name: str) -> None:
         advice = self._advice.get(name)
         if advice is None:
             return
-        rows, changes = self._planner.learned_of(name)
+        rows, changes = self.planner.learned_of(name)
         schedule = advice.schedule.looked(rows, changes)
         told: dict[str, Any] = {"network": name}
         try:
@@ -179,7 +173,7 @@ class Advising:
             told["asked"] = {key: value for key, value in request.items() if key in ASKED}
             present = None if advice.allocation is None else Setting.of(advice.allocation)
             question = WatchQuestion(present, None, CostOfChange(), ChangePolicy(), schedule.looks)
-            look, _ = await self._planner.reconsider(network, request, question)
+            look, _ = await self.planner.reconsider(network, request, question)
         except AdvisorError as error:
             told |= self._failed(advice, error)
             if isinstance(error, (Unavailable, WorkFailed)):
@@ -189,7 +183,7 @@ class Advising:
             advice.state, advice.allocation = ADVISED, look.allocation if changed else advice.allocation
             told |= _told(advice.allocation, look.values["best" if changed else "present"])
             told["why"] += [] if look.verdict is None else [look.verdict.text]
-        advice.schedule, advice.looked = schedule, (self._clock(), time.time())
+        advice.schedule, advice.looked = schedule, (self.clock(), time.time())
         told["state"] = advice.state
         advice.text = _json(told)[:-1]
 

@@ -17,6 +17,7 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from advisor.domain.observations import Columns
@@ -74,21 +75,15 @@ class TurnQueue:
         self._taken = False
 
 
+@dataclass(eq=False)
 class Folding:
-    """The large batches of a service.
+    """The large batches of a service."""
 
-    Parameters
-    ----------
-    rota : Rota
-        Whose turn a slice is.
-    told : callable
-        Called after each slice.
-    """
+    engine: Engine
+    rota: Rota  # whose turn a slice is
+    told: Callable[[], None]  # called after each slice
 
-    def __init__(self, engine: Engine, rota: Rota, told: Callable[[], None]) -> None:
-        self._engine = engine
-        self._rota = rota
-        self._told = told
+    def __post_init__(self) -> None:
         self._turns = TurnQueue()
         self._keys: Counter[Key] = Counter()
         self._rows = 0
@@ -120,13 +115,13 @@ class Folding:
             The answer for the whole batch; or what is left of it, for `takes` and `fold`; None where it is not its turn.
         """
         if len(columns) <= SLICE_ROWS or self._rows + len(columns) > WAITING_ROWS_MAX:
-            return self._engine.apply(key, sequence, columns)
+            return self.engine.apply(key, sequence, columns)
         if not self._turns.take_now():
             return None
         batch: Batch | Answer | None = None
         more = False
         try:
-            batch = self._engine.begin(key, sequence, columns)
+            batch = self.engine.begin(key, sequence, columns)
             if isinstance(batch, dict):
                 return batch
             end = time.perf_counter() + SLICE_S
@@ -135,7 +130,7 @@ class Folding:
                     return batch
             return batch.answer()
         except BaseException:
-            self._engine.give_up()
+            self.engine.give_up()
             more = False
             raise
         finally:
@@ -161,10 +156,10 @@ class Folding:
             if batch is None:
                 await self._turns.take(connection.path)
             try:
-                await self._rota.turn(connection.path)
+                await self.rota.turn(connection.path)
                 return await self._fold(connection, columns, key, sequence, batch)
             finally:
-                if self._engine.underway is None:
+                if self.engine.underway is None:
                     self._turns.give()
         finally:
             self.ended(connection, key, len(columns))
@@ -173,7 +168,7 @@ class Folding:
         self, connection: Connection, columns: Columns, key: Key | None, sequence: int | None, batch: Batch | None
     ) -> Answer:
         if batch is None:
-            begun = self._engine.begin(key, sequence, columns)
+            begun = self.engine.begin(key, sequence, columns)
             if isinstance(begun, dict):
                 return begun
             batch = begun
@@ -181,11 +176,11 @@ class Folding:
             end = time.perf_counter() + SLICE_S
             while batch.fold_next():
                 if time.perf_counter() > end:
-                    self._told()
-                    await self._rota.turn(connection.path)
+                    self.told()
+                    await self.rota.turn(connection.path)
                     end = time.perf_counter() + SLICE_S
         except Exception:
-            self._engine.give_up()
+            self.engine.give_up()
             raise
         return batch.answer()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import anyio
@@ -45,36 +46,22 @@ LOOK_SHARE = 0.1  # of the time that looks of one watch may take: after one of a
 PUSH_EVERY_S = 0.01  # between two pushes of one watch
 
 
+@dataclass(eq=False)
 class Watching:
-    """All watches of a service. One event loop, no locks.
+    """All watches of a service. One event loop, no locks."""
 
-    Parameters
-    ----------
-    engine, subscriptions, measures :
-        Whose rows, who is told, what is counted.
-    planner : Planner
-        Reads networks, makes curves and plans, here or in a worker process.
-    spawn : callable
-        Starts a coroutine in the background.
-    """
+    # engine, subscriptions, measures: whose rows, who is told, what is counted
+    engine: Engine
+    planner: Planner  # reads networks, makes curves and plans, here or in a worker process
+    subscriptions: Subscriptions
+    measures: ServiceMeasures
+    spawn: Callable[..., object]  # starts a coroutine in the background
+    clock: Callable[[], float] = time.monotonic
 
-    def __init__(
-        self,
-        engine: Engine,
-        planner: Planner,
-        subscriptions: Subscriptions,
-        measures: ServiceMeasures,
-        spawn: Callable[..., object],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._advisor = engine.advisor
-        self._components = engine.advisor.components
+    def __post_init__(self) -> None:
+        self._advisor = self.engine.advisor
+        self._components = self.engine.advisor.components
         self._turn = anyio.Lock()  # one look at a time: watches must not crowd out who waits for an answer
-        self._planner = planner
-        self._subscriptions = subscriptions
-        self._measures = measures
-        self._spawn = spawn
-        self._clock = clock
         self._numbered = 0
         self._watches: dict[int, WatchedNetwork] = {}
         self._observed = ObservedCores(self._components)
@@ -115,7 +102,7 @@ class Watching:
             self._by_place.setdefault(place, []).append(watch)
         self._watches[watch.number] = watch
         try:
-            self._subscriptions.add(owner, ("watch", watch.number), lambda: self._news(watch), PUSH_EVERY_S)
+            self.subscriptions.add(owner, ("watch", watch.number), lambda: self._news(watch), PUSH_EVERY_S)
             look = await self._look(watch)
             watch.again_at = watch.rest_until = 0.0  # the first has waited for a worker process, perhaps
         except BaseException:
@@ -130,11 +117,11 @@ class Watching:
         """Return the keys of what is to be watched, of several networks ``name:key``, and the component of each."""
         if params.networks is None:
             network, request = questions.allocation_asked(self._advisor, params)
-            read, names = await self._planner.read(network), request.get("components", {})
+            read, names = await self.planner.read(network), request.get("components", {})
             return read.keys, tuple(names.get(box, box) for box in read.components)
         keys, components = list[str](), list[str]()
         for one in questions.together_asked(self._advisor, params):
-            read = await self._planner.read(one.network)
+            read = await self.planner.read(one.network)
             keys += [f"{one.name}:{key}" for key in read.keys]
             components += [one.components.get(box, box) for box in read.components]
         return tuple(keys), tuple(components)
@@ -193,7 +180,7 @@ class Watching:
             self._consider(watch)
 
     def _consider(self, watch: WatchedNetwork) -> None:
-        now = self._clock()
+        now = self.clock()
         if watch.looking or now < watch.rest_until:
             return
         changes = self._changes(watch)
@@ -202,7 +189,7 @@ class Watching:
             return
         if watch.schedule.due(watch.rows, changes, len(watch.keys)):
             watch.looking = True
-            self._spawn(self._look_again, watch)
+            self.spawn(self._look_again, watch)
 
     def _changes(self, watch: WatchedNetwork) -> int:
         """Return how often the speed of the network's components was found to have changed."""
@@ -228,7 +215,7 @@ class Watching:
 
     async def _look(self, watch: WatchedNetwork) -> Look | None:
         """Plan again and see what is to be told. Raises as `open`."""
-        began = self._clock()
+        began = self.clock()
         watch.schedule = watch.schedule.looked(watch.rows, self._changes(watch))
         try:
             actual = self._observed.present(
@@ -244,14 +231,14 @@ class Watching:
             look = await self._in_turn(watch, question)
         except (UnknownComponent, NotEnoughData, Unavailable) as error:
             watch.waiting = str(error)
-            self._measures.replans["waiting"] += 1
+            self.measures.replans["waiting"] += 1
             return None
         finally:
-            now = self._clock()
+            now = self.clock()
             took = min(now - began, LOOK_COUNTED_S)
             watch.rest_until = now + took
             watch.again_at = now + took * (1.0 / LOOK_SHARE - 1.0)
-        self._measures.replans[look.kind or "nothing"] += 1
+        self.measures.replans[look.kind or "nothing"] += 1
         self._found(watch, look)
         return look
 
@@ -267,9 +254,9 @@ class Watching:
                     questions.together_asked(self._advisor, watch.params),
                     questions.of_all_asked(watch.params),
                 )
-                return await self._planner.reconsider_together(asked, of_all, watch.objective, question)
+                return await self.planner.reconsider_together(asked, of_all, watch.objective, question)
             network, request = questions.allocation_asked(self._advisor, watch.params)
-            look, curves = await self._planner.reconsider(network, request, question)
+            look, curves = await self.planner.reconsider(network, request, question)
             watch.slice = network, request, curves
             return look
         finally:
@@ -281,9 +268,9 @@ class Watching:
         watch.waiting, watch.failure = "", ""
         watch.best, watch.figures = look.allocation, look.values
         watch.verdict = look.verdict
-        span, lost_s = watch.account(self._clock())
-        self._measures.watched_s += span
-        self._measures.regret_s += lost_s
+        span, lost_s = watch.account(self.clock())
+        self.measures.watched_s += span
+        self.measures.regret_s += lost_s
         changed = watch.judged(look)
         if changed is not None:
             self._say_outcome(watch, changed)
@@ -314,17 +301,17 @@ class Watching:
         """Return an allocation as it is told; that of one network is kept, and has an id."""
         told = allocation.as_dict()
         return (
-            told if watch.params.networks is not None else told | {"id": self._planner.answers.keep(*watch.slice, told)}
+            told if watch.params.networks is not None else told | {"id": self.planner.answers.keep(*watch.slice, told)}
         )
 
     def _push(self, watch: WatchedNetwork, item: dict[str, Any]) -> None:
         """Tell it with the next push; a kind that was not told yet is replaced by the newer one."""
         watch.told = [each for each in watch.told if each["kind"] != item["kind"]] + [item]
-        self._measures.notifications[item["kind"]] += 1
-        self._subscriptions.stir()
+        self.measures.notifications[item["kind"]] += 1
+        self.subscriptions.stir()
 
     def _say_outcome(self, watch: WatchedNetwork, found: Outcome) -> None:
-        self._measures.outcomes["paid" if found.paid else "not_paid"] += 1
+        self.measures.outcomes["paid" if found.paid else "not_paid"] += 1
         self._push(
             watch,
             {
@@ -335,7 +322,7 @@ class Watching:
 
     def _apply(self, watch: WatchedNetwork, present: Setting, took_s: float | None) -> None:
         watch.apply(present, took_s)
-        self._measures.applied += 1
+        self.measures.applied += 1
 
     async def _news(self, watch: WatchedNetwork) -> bytes | None:
         if not watch.told:
@@ -345,7 +332,7 @@ class Watching:
 
     def _failed(self, watch: WatchedNetwork, error: AdvisorError) -> None:
         """A look failed: said once, until one succeeds again."""
-        self._measures.replans["failed"] += 1
+        self.measures.replans["failed"] += 1
         watch.verdict = None
         watch.waiting = str(error)
         if watch.failure != error.code:
@@ -356,7 +343,7 @@ class Watching:
 
     def status(self, limit: int) -> dict[str, Any]:
         """Return how many there are, and of the first how they fare."""
-        measures = self._measures
+        measures = self.measures
         return {
             "watches": len(self._watches),
             "notifications": dict(measures.notifications),
@@ -398,7 +385,7 @@ class Watching:
             return
         if watch.queued is not None:
             watch.queued.cancel()
-        self._subscriptions.remove(watch.owner, ("watch", watch.number))
+        self.subscriptions.remove(watch.owner, ("watch", watch.number))
         self._observed.drop(watch.components)
         for place in set(watch.places.tolist()):
             self._by_place[place].remove(watch)

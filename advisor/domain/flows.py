@@ -9,38 +9,24 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What is known of the way of records through a network; absent parts are unknown.
+    """What is known of the way of records through a network; absent parts are unknown."""
 
-    Attributes
-    ----------
-    shares : tuple
-        One entry a choice, in text order (`Network.choices`): the share of records that take each branch, or None.
-    depths : tuple
-        One entry a replication: the distribution of the number of replicas that a record passes, ``depths[i][k]`` being
-        the share that passes k, or None.
-    fan_outs : tuple
-        One entry a split: the share of records of each replica, heaviest first, of sum 1; equal shares say that no tag
-        value is preferred. Or None.
-    returns : tuple
-        One entry a feedback: the probability that a record which leaves returns, in [0, 1), or None.
-    visits : mapping
-        Key to visits per record that enters; where given it overrides what structure and the others say.
-    records : int
-        Records that this was learned from; 0 where it was given.
-    errors : tuple
-        One entry a choice: the standard error of each of `shares`, or None.
-    notes : tuple of str
-        What a reader should know: what was assumed, what cannot be told apart.
-    """
-
+    # one entry a choice, in text order (`Network.choices`): the share of records that take each branch, or None
     shares: tuple[Sequence[float] | None, ...] = ()
+    # one entry a replication: the distribution of the number of replicas that a record passes, `depths[i][k]` being the
+    # share that passes k, or None
     depths: tuple[Sequence[float] | None, ...] = ()
+    # one entry a split: the share of records of each replica, heaviest first, of sum 1; equal shares say that no tag
+    # value is preferred. Or None.
     fan_outs: tuple[Sequence[float] | None, ...] = ()
+    # one entry a feedback: the probability that a record which leaves returns, in [0, 1), or None
     returns: tuple[float | None, ...] = ()
+    # key to visits per record that enters; where given it overrides what structure and the others say
     visits: Mapping[str, float] = field(default_factory=dict[str, float])
-    records: int = 0
+    records: int = 0  # records that this was learned from; 0 where it was given
+    # one entry a choice: the standard error of each of `shares`, or None
     errors: tuple[Sequence[float] | None, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what a reader should know: what was assumed, what cannot be told apart
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire."""

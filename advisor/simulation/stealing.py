@@ -31,25 +31,16 @@ MODULUS, MULTIPLIER = 2_147_483_647, 48_271  # Park and Miller's minimal standar
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a runtime and a machine charge.
+    """What a runtime and a machine charge."""
 
-    Attributes
-    ----------
-    create_ns, wait_ns : float
-        Of one creation and one wait.
-    steal_ns : float
-        Of asking one victim.
-    crowding : float
-        c: with b workers busy, work takes 1 / (1 - c (b - 1)) times as long, as behind an open queue; b is that of the start.
-    moved : float
-        m: a stolen strand's work takes 1 + m times as long.
-    """
-
+    # create_ns, wait_ns: of one creation and one wait
     create_ns: float = 0.0
     wait_ns: float = 0.0
-    steal_ns: float = 0.0
+    steal_ns: float = 0.0  # of asking one victim
+    # c: with b workers busy, work takes 1 / (1 - c (b - 1)) times as long, as behind an open queue; b is that of the
+    # start
     crowding: float = 0.0
-    moved: float = 0.0
+    moved: float = 0.0  # m: a stolen strand's work takes 1 + m times as long
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +65,8 @@ class StolenRun:
 def run_stealing(graph: TaskGraph | Program, workers: int, costs: Costs, seed: int = 0) -> StolenRun:
     """Execute a graph whose unit is a time under work stealing; the same seed gives the same run. Cost O(n log p + m).
 
-    Raises
-    ------
-    InvalidValue
-        For costs that are negative or crowd the machine to a stop, workers below 1, or a graph whose unit has no name.
+    Raises InvalidValue for costs that are negative or crowd the machine to a stop, workers below 1, or a graph whose unit has
+    no name.
     """
     program = graph if isinstance(graph, Program) else Program(graph)
     graph = program.graph

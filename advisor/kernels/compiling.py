@@ -57,7 +57,7 @@ def bare(_: Any, given: Any) -> Any:
     return given(given), generate
 
 
-class Folder:
+class CacheFolder:
     """What a dispatcher keeps its machine code in: a file an entry and signature, checked by its sum when it is read."""
 
     def __init__(self, folder: Path | None, name: str, fill: bool) -> None:
@@ -139,7 +139,7 @@ def dispatchers(
     found: dict[str, Any] = {}
     for function in entries:
         dispatcher: Any = njit(error_model="numpy", nogil=True)(_entry(function, made[function]))
-        dispatcher._cache = Folder(folder, function.__name__, fill)
+        dispatcher._cache = CacheFolder(folder, function.__name__, fill)
         found[function.__name__] = dispatcher
     with _side_by_side():
         for name, arguments in examples:

@@ -219,9 +219,20 @@ def waiting(r, n, axes, z, t, machine):
 
 
 def let_wait(r, n, axes, z, t, count, machine):
-    """Put a run's cell behind those in use, the latest last; the first of `WAITING` gives way."""
+    """Put a run's cell behind those in use, the latest last; the first of `WAITING` gives way.
+
+    Where all are in use the latest of one run that no choice of settings has seen gives way: for what may be wild, cells that
+    are known well are not merged.
+    """
     while n[COUNT] == CELLS:
-        coarsen(r, n, axes)
+        unseen = CELLS - 1
+        while unseen >= 0 and (r[MODEL + unseen] == r[MODEL + unseen] or freedom_of(r, n, unseen) > 0.0):
+            unseen -= 1
+        if unseen >= 0:
+            close_gap(r, n, axes, unseen)
+            n[COUNT] -= 1
+        else:
+            coarsen(r, n, axes)
     for cell in range(max(n[COUNT], CELLS - WAITING), CELLS - 1):
         move_cell(r, n, axes, cell + 1, cell)
     place_cell(r, n, axes, CELLS - 1, key_of(n, axes, z, machine), z, t, count, machine)
@@ -242,11 +253,16 @@ def trust(r, n, axes, cell):
     into = n[COUNT]
     if into != cell:
         move_cell(r, n, axes, cell, into)
-        for behind in range(cell, CELLS - 1):
-            move_cell(r, n, axes, behind + 1, behind)
-        n[KEY + CELLS - 1] = NOWHERE
+        close_gap(r, n, axes, cell)
     n[COUNT] = into + 1
     gather(r, n, axes)
+
+
+def close_gap(r, n, axes, cell):
+    """Write each cell behind one over that before it."""
+    for behind in range(cell, CELLS - 1):
+        move_cell(r, n, axes, behind + 1, behind)
+    n[KEY + CELLS - 1] = NOWHERE
 
 
 def move_cell(r, n, axes, cell, into):

@@ -17,6 +17,8 @@ def learn_noise(r, n, rows):
 
     It begins with a tau that explains all scatter, and a cell whose mean is far below tau does not weigh: times are not
     negative, so it scatters less whatever the timer does. Otherwise a clock's ticks would be found as a relative noise.
+    s**2, too, falls to `NOISE_STEP` of itself at most in a round: the belief weighs as 1 / s**4, and drowns all cells from
+    far below.
     """
     freedoms, seen, squares = rows[0], rows[1], rows[2]
     told, total, most = 0, 0.0, 0.0
@@ -36,7 +38,6 @@ def learn_noise(r, n, rows):
             )
             told += 1
     relative, absolute = RUN_SD * RUN_SD, total / max(most, 1.0)
-    least = RUN_SD_LEAST * RUN_SD_LEAST
     for _ in range(NOISE_ROUNDS):
         aa = RUN_SD_RUNS / (relative * relative)
         ay = RUN_SD * RUN_SD * aa
@@ -55,6 +56,7 @@ def learn_noise(r, n, rows):
         absolute *= NOISE_STEP
         if bb > 0.0 and determinant > 1e-9 * aa * bb:
             absolute = max((aa * by - ab * ay) / determinant, absolute)
+        least = max(relative * NOISE_STEP, RUN_SD_LEAST * RUN_SD_LEAST)
         relative = (ay - ab * absolute) / aa
         if relative < least:
             relative = least

@@ -16,7 +16,7 @@ os.environ.setdefault("ADVISOR_KERNELS", "compiled" if find_spec("numba") else "
 os.environ.setdefault("ADVISOR_HEAVY_DEADLINE_S", "300")
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from advisor.client import AsyncClient, SyncClient
 
@@ -27,9 +27,10 @@ for client in (AsyncClient, SyncClient):
     defaults |= {"timeout_s": 300.0}
 
 # What a commit's tests say depends on the commit alone, not on how busy the machine is. `pytest --hypothesis-profile=search`
-# draws new examples at each run.
-settings.register_profile("repeatable", derandomize=True, deadline=None)
-settings.register_profile("search", print_blob=True, deadline=None)
+# draws new examples at each run. Nor do they fail because a busy machine draws examples slowly.
+SLOW = [HealthCheck.too_slow]
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=SLOW)
+settings.register_profile("search", print_blob=True, deadline=None, suppress_health_check=SLOW)
 settings.load_profile("repeatable")
 
 

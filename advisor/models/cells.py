@@ -112,16 +112,16 @@ def rise(r, n, axes, cell, z):
     return min(max(found, -CARRY_MAX), CARRY_MAX)
 
 
-def expected(r, n, axes, z, machine, cell):
-    """Return ln t as the last choice of settings left it: the model at the cell of z, or near it, and its slope from there.
-
-    `UNKNOWN` where no cell within `NEAR_BY` is known.
-    """
+def standing_for(r, n, axes, z, machine, cell):
+    """Return the cell whose model says what a run at z takes: its own, or one within `NEAR_BY`; NOWHERE where none is known."""
     if cell == NOWHERE or r[MODEL + cell] != r[MODEL + cell]:
-        cell = nearest(r, n, axes, z, machine, NEAR_BY)
-    if cell == NOWHERE:
-        return UNKNOWN
-    return r[MODEL + cell] + rise(r, n, axes, cell, z)
+        return nearest(r, n, axes, z, machine, NEAR_BY)
+    return cell
+
+
+def expected(r, n, axes, z, cell):
+    """Return ln t as the last choice of settings left it: the model at a cell that stands for z, and its slope from there."""
+    return UNKNOWN if cell == NOWHERE else r[MODEL + cell] + rise(r, n, axes, cell, z)
 
 
 def freedom_of(r, n, cell):
@@ -174,7 +174,8 @@ def add_run(r, n, axes, z, t, count, machine, cell):
         t = min(max(t, mean - reach), mean + reach)
     step = t - mean
     if r[WILD + cell] > 0.0 and step * step <= AGREED * (r[RELATIVE] * mean * mean + r[ABSOLUTE]):
-        r[WILD + cell] = 0.0  # two runs agree
+        r[WILD + cell] = 0.0  # two runs agree, against a model that did not heed them
+        r[MODEL + cell] = UNKNOWN
     r[RUNS + cell] += count
     r[MEAN + cell] += step * share
     r[SCATTER + cell] += count * step * (t - r[MEAN + cell])

@@ -25,12 +25,14 @@ from advisor.models.cells import (
     SEEN,
     SEEN_RUNS,
     UNKNOWN,
+    WILD,
     carry_level,
     cell_with,
     expected,
     key_of,
     log_predictor,
     place_of_machine,
+    standing_for,
 )  # fmt: skip
 from advisor.models.combine import forget_cells, forget_sums, merge_cells_of, merge_sums
 from advisor.models.contention import FIELDS as CONTENTION
@@ -118,7 +120,8 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
         machine = place_of_machine(m, machine)
     found, wild, learned, reference = WITHIN, False, t, t
     cell = cell_with(m, key_of(m, axes, z, machine)) if has else NOWHERE
-    model = expected(r, m, axes, z, machine, cell) if has else UNKNOWN
+    beside = standing_for(r, m, axes, z, machine, cell) if has else NOWHERE
+    model = expected(r, m, axes, z, beside) if has else UNKNOWN
     if n[ROWS] - n[START] < FIRST_SOLVE:
         n[UNSCORED] += 1
     else:
@@ -126,7 +129,7 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
         w[ERROR] += min(abs(t - weighed) / max(t, weighed), 1.0)  # bounded, as the score of learner.score
         residual, known = 0.0, False
         if has:
-            known = model == model
+            known = beside != NOWHERE and r[WILD + beside] == 0.0  # what a wild cell differs by is no change of speed
             if known:
                 residual = log2_of(t) - model / LN2
         else:

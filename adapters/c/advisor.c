@@ -97,6 +97,8 @@ enum {
 #define CORES_MAX 1048576.0          /* 2^20 */
 #define PREDICTOR_MAX 1152921504606846976.0 /* 2^60 */
 #define PREDICTOR_RESOLUTION (1.0 / PREDICTOR_MAX)
+#define ELAPSED_MIN_S 1e-9
+#define ELAPSED_MAX_S 1e9
 #define LOG_BOUND 4096.0
 #define LOG_ERROR 1e-9
 #define STEP_LEAST 0.0009765625
@@ -341,6 +343,7 @@ long advisor_find(const advisor_bundle *bundle, const char *name, size_t length)
 /* ---- evaluation: advisor/models/bundled.py ---- */
 
 static double clamped(double value, double low, double high) { return value < low ? low : value > high ? high : value; }
+static double legal(double elapsed_s) { return clamped(elapsed_s, ELAPSED_MIN_S, ELAPSED_MAX_S); }
 
 static double log_x(const double *record, double x) {
     double zero = record[X_ZERO], value;
@@ -453,7 +456,7 @@ double advisor_predict(const advisor_bundle *bundle, uint32_t component, double 
     }
     lx = log_x(record, x);
     lp = log2_of(p);
-    value = record[KIND] == FORM ? form_value(record, x, p) : exp2_of(grid_log(record, lx, p, lp));
+    value = legal(record[KIND] == FORM ? form_value(record, x, p) : exp2_of(grid_log(record, lx, p, lp)));
     if (!low && !high) return value;
     nx = (size_t)record[X_KNOTS];
     count = (size_t)record[P_KNOTS];
@@ -465,8 +468,8 @@ double advisor_predict(const advisor_bundle *bundle, uint32_t component, double 
     step = record[X_STEP];
     most = WIDER_MOST * between;
     tables = record + HEAD_WORDS + 2 * count + (record[KIND] == FORM ? 0 : nx * count) + row * count;
-    if (low) *low = value * exp2_of(-half_width(tables, count, j, w, step, v, most));
-    if (high) *high = value * exp2_of(half_width(tables + nx * count, count, j, w, step, v, most));
+    if (low) *low = legal(value * exp2_of(-half_width(tables, count, j, w, step, v, most)));
+    if (high) *high = legal(value * exp2_of(half_width(tables + nx * count, count, j, w, step, v, most)));
     return value;
 }
 
@@ -495,9 +498,9 @@ static uint32_t of_monotone(const double *record, double x, uint32_t most, doubl
     double serial = cubic(record + SERIAL, u), parallel = cubic(record + PARALLEL, u);
     double one = at_least(by_cores(record, serial, parallel, 1.0, &q, &scaling), floor);
     double last = at_least(by_cores(record, serial, parallel, (double)most, &q, &scaling), floor);
-    double bound = (one < last ? one : last) * slack;
+    double bound = legal(one < last ? one : last) * slack;
     uint32_t low = 1, high = most;
-    if (one <= bound) return 1;
+    if (legal(one) <= bound) return 1;
     while (high - low > 1) {
         uint32_t middle = (low + high) / 2;
         if (at_least(by_cores(record, serial, parallel, (double)middle, &q, &scaling), floor) <= bound)
@@ -562,8 +565,9 @@ static uint32_t choose(const double *record, double x, uint32_t most, double tol
     least = row[0];
     for (k = 1; k < used; k++)
         if (row[k] < least) least = row[k];
-    bound = least + log2_of(slack);
+    bound = clamped(least, log2_of(ELAPSED_MIN_S), log2_of(ELAPSED_MAX_S)) + log2_of(slack);
     k = 0;
+    if (bound >= log2_of(ELAPSED_MAX_S)) return 1;
     while (row[k] > bound && k < used - 1) k++;
     above = first + k >= count || knots[first + k] > (double)most ? most : (uint32_t)knots[first + k];
     if (!k) return above;

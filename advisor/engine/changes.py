@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
+from advisor.domain.json_bytes import read_json
 from advisor.errors import StateDamaged, StateTooNew
 
 FORMAT: Final = 1
@@ -62,7 +63,7 @@ def version_of(data: bytes) -> int:
 
 def _told(data: bytes) -> Mapping[str, Any]:
     try:
-        told = json.loads(data)
+        told = read_json(data)
     except (ValueError, RecursionError) as error:
         raise StateDamaged(f"changes do not read: {error}") from error
     if not isinstance(told, dict) or not isinstance(cast("Any", told).get("format", FORMAT), int):

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from advisor.domain.flows import Flow
+from advisor.domain.json_bytes import read_json
 from advisor.domain.limits import DEFINITION_BYTES_MAX, NETWORK_ID_MAX, NETWORKS_MAX, NETWORKS_NAMED_MAX
 from advisor.domain.names import checked_name
 from advisor.domain.networks import Network, network_from_nodes
@@ -322,7 +323,7 @@ def from_document(name: str, data: bytes) -> KeptNetwork:
         )  # fmt: skip
     try:
         size = int.from_bytes(data[1:5], "little")
-        definition = json.loads(data[5 : 5 + size])
+        definition = read_json(data[5 : 5 + size])
         return KeptNetwork(counts_from_bytes(name, data[5 + size :]), definition, changed=False)
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise InvalidValue("network", name, "a document of a network", f"it does not read: {error}") from error

@@ -19,6 +19,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain.json_bytes import read_json
 from advisor.domain.observations import UNRESOLVED, Columns, ComponentNames, Misread
 from advisor.domain.runs import ProgramRun
 from advisor.domain.vectors import Bools, Ints
@@ -197,7 +198,7 @@ def _decode(data: bytes, book: Book) -> Entry:
             f"a journal of format {magic!r}; this version reads {MAGIC!r}",
             field="journal", value=magic, bound=MAGIC, hint="use the version that wrote it",
         )  # fmt: skip
-    head: dict[str, Any] = json.loads(data[_HEAD.size : _HEAD.size + length])
+    head: dict[str, Any] = read_json(data[_HEAD.size : _HEAD.size + length])
     reader = _EntryReader(data, _HEAD.size + length)
     events = tuple(_event(told, reader, book) for told in head["events"])
     if reader.offset != len(data):

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from advisor.domain.json_bytes import read_json
 from advisor.domain.names import normalised_name
 from advisor.engine.components import SEPARATOR, Components
 from advisor.engine.exactly_once import Producer
@@ -109,7 +110,7 @@ def load(data: bytes) -> tuple[Components, Parts]:
 def _load(data: bytes) -> tuple[Components, Parts]:
     (length,) = struct.unpack_from("<I", data, len(MAGIC))
     start = len(MAGIC) + 4
-    header: dict[str, Any] = json.loads(data[start : start + length])
+    header: dict[str, Any] = read_json(data[start : start + length])
     if header["format"] > FORMAT or header["layout"] not in READABLE:
         raise StateTooNew(
             f"state of format {header['format']}, layout {header['layout']}; this version reads format {FORMAT}, {LAYOUT}",

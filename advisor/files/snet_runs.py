@@ -231,16 +231,19 @@ class SnetRun:
 
     def _resolve(self, run: _SnetRun, *, final: bool) -> bool:
         """Find the record that entered and became what a run took in; return whether that is settled."""
-        chain = [run]
+        chain, seen = [run], {run}
         while not chain[-1].resolved:
             last = chain[-1]
             if last.maker is None:
                 last.maker = self._made.pop(last.id, None)
+            if last.maker in seen:  # logs that say so are wrong: no record comes of itself
+                last.maker = None
             if last.maker is None or last.maker is self._source:
                 if not self._begin(last, final=final):
                     return False
                 break
             chain.append(last.maker)
+            seen.add(last.maker)
         number = chain[-1].number
         for each in chain:
             each.resolved, each.number, each.maker = True, number, None

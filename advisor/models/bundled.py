@@ -1,7 +1,7 @@
 """What a bundle's record answers: time, interval and choice of cores, in plain arithmetic that two languages share.
 
 A record is a row of float64 words (see `advisor.domain.bundle`). The functions here take all words of a bundle and the place
-`at` where the record begins; `adapters/c/advisor_curves.c` has them line by line. They use + - * / and comparisons, `log2_of`
+`at` where the record begins; `adapters/c/advisor.c` has them line by line. They use + - * / and comparisons, `log2_of`
 and `exp2_of` only: IEEE 754 rounds each in one way, so the two agree to the bit.
 
 Logs are to base 2. Between knots tables are bilinear in (log2 x, log2 p); beyond them they go on with the slope at the edge,
@@ -38,7 +38,7 @@ from advisor.domain.bundle import (
     X_STEP,
     X_ZERO,
 )
-from advisor.domain.limits import PREDICTOR_RESOLUTION
+from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S, PREDICTOR_RESOLUTION
 from advisor.models.logarithm import exp2_of, log2_of
 
 SLOPE_MOST = 3.0  # of log time in log x, beyond the seen predictors: cubic work
@@ -52,6 +52,11 @@ EQUAL = 1e-12  # relative: times closer than this are one time, and fewer cores 
 def clamped(value: float, low: float, high: float) -> float:
     """Return value within low and high."""
     return low if value < low else high if value > high else value
+
+
+def legal(elapsed_s: float) -> float:
+    """Return a time within those that a run may have."""
+    return clamped(elapsed_s, ELAPSED_MIN_S, ELAPSED_MAX_S)
 
 
 def log_x(words: Sequence[float], at: int, x: float) -> float:
@@ -180,7 +185,7 @@ def grid_log(words: Sequence[float], at: int, lx: float, p: float, lp: float) ->
 def predict(words: Sequence[float], at: int, x: float, p: float) -> tuple[float, float, float, float]:
     """Return (elapsed_s, low_s, high_s, octaves outside what was seen) of a record that is no question to the service."""
     lx, lp = log_x(words, at, x), log2_of(p)
-    value = form_value(words, at, x, p) if words[at + KIND] == FORM else exp2_of(grid_log(words, at, lx, p, lp))
+    value = legal(form_value(words, at, x, p) if words[at + KIND] == FORM else exp2_of(grid_log(words, at, lx, p, lp)))
     down, up = half_widths(words, at, lx, p, lp)
     outside = 0.0
     if lx < words[at + LOG_X_LOW]:
@@ -191,7 +196,7 @@ def predict(words: Sequence[float], at: int, x: float, p: float) -> tuple[float,
         outside += words[at + LOG_P_LOW] - lp
     if lp > words[at + LOG_P_HIGH]:
         outside += lp - words[at + LOG_P_HIGH]
-    return value, value * exp2_of(-down), value * exp2_of(up), outside
+    return value, legal(value * exp2_of(-down)), legal(value * exp2_of(up)), outside
 
 
 def choose_cores(
@@ -220,7 +225,10 @@ def choose_cores(
     least = row[0]
     for k in range(1, used):
         least = min(least, row[k])
-    bound = least + log2_of(slack)
+    longest = log2_of(ELAPSED_MAX_S)
+    bound = clamped(least, log2_of(ELAPSED_MIN_S), longest) + log2_of(slack)
+    if bound >= longest:
+        return 1
     k = 0
     while row[k] > bound and k < used - 1:
         k += 1
@@ -235,8 +243,8 @@ def _of_monotone(words: Sequence[float], at: int, x: float, most: int, slack: fl
     serial, parallel, floor = cubic(words, at + SERIAL, u), cubic(words, at + PARALLEL, u), words[at + FLOOR]
     one = max(by_cores(words, at, serial, parallel, 1.0)[0], floor)
     last = max(by_cores(words, at, serial, parallel, float(most))[0], floor)
-    bound = (one if one < last else last) * slack
-    if one <= bound:
+    bound = legal(one if one < last else last) * slack
+    if legal(one) <= bound:
         return 1
     low, high = 1, most
     while high - low > 1:

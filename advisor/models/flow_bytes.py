@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from advisor.domain.json_bytes import read_json
 from advisor.models.flow import KEY_FIELDS, FlowCounts, Open
 
 FORMAT = 1
@@ -32,7 +33,7 @@ def to_bytes(counts: FlowCounts) -> bytes:
 def from_bytes(name: str, data: bytes) -> FlowCounts:
     """Return the counts of network `name` whose `to_bytes` gave `data`; ValueError, KeyError, TypeError where it is none."""
     size = int.from_bytes(data[:4], "little")
-    header: dict[str, Any] = json.loads(data[4 : 4 + size])
+    header: dict[str, Any] = read_json(data[4 : 4 + size])
     if header["format"] != FORMAT:
         raise ValueError(f"flow of format {header['format']}; this version reads {FORMAT}")
     found = FlowCounts(name, header["places"])

@@ -9,6 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
+from advisor.domain.json_bytes import read_json
 from advisor.domain.task_events import Clock
 from advisor.errors import InvalidValue, StateTooNew
 from advisor.models.size_time import WORDS_BEFORE
@@ -75,7 +76,7 @@ def from_bytes(data: bytes, profiler: Profiler) -> Profiler:
     tables = data[HEAD.size + text_bytes : HEAD.size + text_bytes + table_bytes]
     if len(text) + len(tables) != text_bytes + table_bytes or crc32(tables, crc32(text)) != summed:
         raise InvalidValue("profile", len(data), "as its checksum says: it is damaged")
-    header: dict[str, Any] = json.loads(text)
+    header: dict[str, Any] = read_json(text)
     for name, value in header["g"].items():
         profiler.tables.g[getattr(at, name)] = value
     for code, (word, _) in at.REFUSALS.items():

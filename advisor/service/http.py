@@ -51,10 +51,14 @@ class TokenCheck:
         if scope["type"] == "http" and scope["path"] != "/healthz":
             token = _token(dict(scope["headers"]).get(b"authorization", b""))
             grant = self._hub.access.grant(("token", digest(token))) if token else None
-            if grant is None and token:
+            guessed = grant is None and bool(token)
+            if guessed:
+                scope["state"]["connection"].gives_way()
                 await self._hub.guessed(scope["client"])
             if grant is None or not (grant.read or grant.admin):
                 refusal = PlainTextResponse("a token that may read is needed\n", 401 if grant is None else 403)
+                if guessed:
+                    refusal.headers["connection"] = "close"
                 refusal.headers["www-authenticate"] = (
                     'Basic realm="Advisor: the token as password"' if _of_page(scope) else "Bearer"
                 )
@@ -157,6 +161,7 @@ class HttpConnection(H11Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a peer in; at the limit whoever has kept us waiting longest gives way."""
         super().connection_made(cast("asyncio.Transport", transport))
+        self.app_state["connection"] = self
         self.waiting_since = self.loop.time()
         self._expect_within(HEADERS_S)
         others = [each for each in _all(self.server_state) if not (each.transport.is_closing() or each.streams)]
@@ -172,7 +177,12 @@ class HttpConnection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of the peer."""
         self._expect_nothing()
+        self.app_state.clear()
         super().connection_lost(exc)
+
+    def gives_way(self) -> None:
+        """Its request is answered late: in a crowd it goes before a newcomer does."""
+        self.waiting_since = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
         """Take in what was read: a request must be whole in time."""

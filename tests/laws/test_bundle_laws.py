@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from advisor import Advisor, Bundle
 from advisor.domain.bundle import AT, FIELDS, GRID, HEAD_WORDS, KIND, P_KNOTS, X_KNOTS, BundleRecord, pack
+from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.engine.bundles import ERROR_GOAL, core_counts
 from advisor.errors import MalformedMessage, UnknownComponent, Unsupported
 from advisor.models.logarithm import log2_of
@@ -89,7 +90,7 @@ def made(x_knots: int, counts: list[int], values: list[float]) -> Bundle:
 def test_the_choice_is_exact_on_tables_of_any_shape(data: st.DataObject) -> None:
     counts = core_counts(data.draw(st.integers(2, 200)), data.draw(st.sampled_from([1, 2, 4])))
     size = 2 * len(counts)
-    bundle = made(2, counts.tolist(), data.draw(st.lists(st.floats(-4, 4), min_size=size, max_size=size)))
+    bundle = made(2, counts.tolist(), data.draw(st.lists(st.floats(-40, 40), min_size=size, max_size=size)))
     x, most = data.draw(st.floats(0.0, 8.0)), data.draw(st.integers(1, 250))
     tolerance = data.draw(st.sampled_from([0.0, 1e-6, 0.1, 1.0]))
     times = np.array([bundle.predict("c", x, float(p)).elapsed_s for p in range(1, most + 1)])
@@ -105,11 +106,21 @@ def test_beyond_its_ends_a_table_goes_on_with_bounded_slopes_and_never_surer() -
         far = [bundle.predict(name, 2.0**k, 4.0) for k in range(13, 40)]
         for near, further in pairwise(far):
             assert 0.999 <= further.elapsed_s / near.elapsed_s <= 8.001
-            assert further.high_s / further.elapsed_s >= near.high_s / near.elapsed_s * (1 - 1e-9)
+            if further.high_s < ELAPSED_MAX_S:
+                assert further.high_s / further.elapsed_s >= near.high_s / near.elapsed_s * (1 - 1e-9)
             assert further.extrapolates == pytest.approx(near.extrapolates + 1.0)
         many = [bundle.predict(name, 100.0, 2.0**k) for k in range(8, 20)]
         for fewer, more in pairwise(many):
             assert 0.499 <= more.elapsed_s / fewer.elapsed_s <= 2.001
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["form", "grid"])
+def test_no_answer_leaves_the_times_that_a_run_may_have(kind: str, name: str) -> None:
+    for x in (0.0, 2.0**-61, 1.0, 2.0**60):
+        for p in (2.0**-10, 1.0, 2.0**20):
+            elapsed_s, low_s, high_s, _ = BUNDLES[kind].predict(name, x, p)
+            assert ELAPSED_MIN_S <= low_s <= elapsed_s <= high_s <= ELAPSED_MAX_S
 
 
 def test_core_counts_are_whole_rising_and_reach_their_end() -> None:

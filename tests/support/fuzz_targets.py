@@ -63,6 +63,7 @@ CORPUS, GOLDEN = TESTS / "fuzz" / "corpus", TESTS / "golden"
 VERBS = sorted(METHODS)
 TURNS = 400  # of the loop, for what one input set going
 EVENTS = 60
+INPUTS_A_SERVICE = 64  # then a new one begins, for a restart must not be needed to bring a defect out
 RECORDS_MAX = 64  # batches of a file that are read: a few bytes may stand for many
 
 
@@ -118,49 +119,81 @@ def _config() -> Any:
     return load_config(tcp="127.0.0.1:1")
 
 
-async def _served(messages: Iterable[bytes]) -> None:
-    """Answer messages of one connection as the service does; raise where one met a defect."""
-    config, engine, measures = _config(), Engine.from_bytes(taught()), ServiceMeasures()
-    committer = Committer(engine, None, measures, rows_max=config.commit_rows, share=config.commit_share, durable={})
-    heavy = Heavy(measures, jobs=1, waiting_max=1, deadline_s=60.0)
-    heavy._ask = _done
-    hub = Hub(config, engine, committer, Producers(engine.producers), heavy, measures)
-    tasks = list[asyncio.Task[Any]]()
-    hub.spawn = lambda work, *args: tasks.append(asyncio.get_running_loop().create_task(work(*args)))
-    connection, wire = Connection(hub), _Wire()
-    connection.connection_made(wire)
+class _Service:
+    """A service that answers one input after the other, each on a connection of its own: what one teaches the next finds."""
+
+    def __init__(self) -> None:
+        self.given: list[list[bytes]] = []
+        self._tasks: list[asyncio.Task[Any]] = []
+        config, engine, self._measures = _config(), Engine.from_bytes(taught()), ServiceMeasures()
+        rows, share = config.commit_rows, config.commit_share
+        committer = Committer(engine, None, self._measures, rows_max=rows, share=share, durable={})
+        heavy = Heavy(self._measures, jobs=1, waiting_max=1, deadline_s=60.0)
+        heavy._ask = _done
+        self._hub = Hub(config, engine, committer, Producers(engine.producers), heavy, self._measures)
+        self._hub.background.spawn = self._spawn
+
+    def _spawn(self, work: Callable[..., Any], *args: Any) -> None:
+        self._tasks.append(_loop().create_task(work(*args)))
+
+    async def serve(self, messages: list[bytes]) -> None:
+        """Answer messages of one connection as the service does; raise where one met a defect."""
+        self.given.append(messages)
+        connection, wire = Connection(self._hub), _Wire()
+        connection.connection_made(wire)
+        try:
+            for message in messages:
+                for start in range(0, len(message), 2**16):
+                    part = message[start : start + 2**16]
+                    if not wire.closed:
+                        connection.get_buffer(-1)[: len(part)] = part
+                        connection.buffer_updated(len(part))
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+                if not getattr(_loop(), "_ready", True):
+                    break  # nothing more comes of it, but by a clock
+            answers = msgpack.Unpacker(strict_map_key=False)
+            answers.feed(wire.told)
+            for answer in answers:
+                assert answer[0] in (1, 2), answer
+            for task in self._tasks:
+                if task.done() and not task.cancelled() and task.exception() is not None:
+                    raise cast("BaseException", task.exception())
+            assert not self._measures.errors["defect"], "a request met a defect: its log has it"
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._tasks.clear()
+            connection.connection_lost(None)
+
+
+_services: list[_Service] = []  # the one at work
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    atexit.register(loop.close)
+    return loop
+
+
+def _served(messages: list[bytes]) -> None:
+    """Answer messages by the service at work, or by a new one; tell what it was given before where that matters."""
+    if not _services or len(_services[0].given) >= INPUTS_A_SERVICE:
+        _services[:] = [_Service()]
     try:
-        for message in messages:
-            for start in range(0, len(message), 2**16):
-                part = message[start : start + 2**16]
-                if not wire.closed:
-                    connection.get_buffer(-1)[: len(part)] = part
-                    connection.buffer_updated(len(part))
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
-        answers = msgpack.Unpacker(strict_map_key=False)
-        answers.feed(wire.told)
-        for answer in answers:
-            assert answer[0] in (1, 2), answer
-        for task in tasks:
-            if task.done() and not task.cancelled() and task.exception() is not None:
-                raise cast("BaseException", task.exception())
-        assert not measures.errors["defect"], "a request met a defect: its log has it"
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        connection.connection_lost(None)
+        _loop().run_until_complete(_services[0].serve(messages))
+    except BaseException as defect:
+        before = _services.pop().given[:-1]
+        _loop().run_until_complete(_Service().serve(messages))  # raises, where it is of these messages alone
+        defect.add_note(f"behind {before!r}")
+        raise
 
 
 async def _done(job: Any) -> tuple[bool, Any]:
     """Do in this process what a worker's would, so that a defect of it is seen."""
     return worker.done(pickle.loads(pickle.dumps(job)))
-
-
-def _run(work: Any) -> None:
-    with contextlib.closing(asyncio.new_event_loop()) as loop:
-        loop.run_until_complete(work)
 
 
 def verbs(data: bytes) -> None:
@@ -174,7 +207,7 @@ def verbs(data: bytes) -> None:
             messages.append(msgpack.packb([0, number, name, params]))
     except (ValueError, msgpack.UnpackException, OverflowError, TypeError):
         messages.append(data)
-    _run(_served(messages))
+    _served(messages)
 
 
 def frames_of_a_client(data: bytes) -> None:

@@ -100,6 +100,7 @@ class World:
         self.sent: dict[tuple[Key, int], tuple[str, dict[str, Any]]] = {}  # by producer and number
         self.promised: Counter[Key] = Counter()
         self.applied: list[tuple[Key, int]] = []  # in the order of the service, those lost in a crash taken back
+        self.twin: tuple[Engine, list[tuple[Key, int]]] = Engine(), []  # never disturbed, and what it was told
         self.offered = 0  # rows
         self.connections = 0  # of clients
         self.former: list[dict[str, bytes]] = []  # images of the disk
@@ -159,11 +160,14 @@ class World:
         if Counter(key for key, _ in kept) != Counter(durable):
             raise Broken(f"numbers {dict(durable)} are remembered, {len(kept)} batches were applied")
         self.applied = kept
-        twin = Engine()
-        for key, number in kept:
+        twin, known = self.twin
+        if known != kept[: len(known)]:  # a damaged disk may lack what was durable and not promised
+            twin, known = Engine(), []
+        for key, number in kept[len(known) :]:
             if (key, number) not in self.sent:
                 raise Broken(f"{key[0]}: nobody has sent the batch {number}")
             _apply(twin, key, number, *self.sent[key, number])
+        self.twin = twin, list(kept)
         totals, never = dict(engine.totals), dict(twin.totals)
         for counted in ("batches_replayed", "gaps"):  # of what was sent again
             twin.advisor.components.totals[counted] = engine.totals.get(counted, 0)

@@ -157,6 +157,14 @@ def test_a_run_lasts_from_its_record_to_the_next_or_to_the_stop() -> None:
     ]
 
 
+def test_a_record_that_would_come_of_itself_comes_of_nobody() -> None:
+    run = SnetRun("net")
+    run.feed("n00_tasks.map", b"7:S1 box 0#8:S2 other 0#")
+    run.feed("mon_n00_worker00.log", b"1000I7 500 600I0.1S8;700O0.1S8;#2000I7 500 1600I0.2S8;#")
+    run.feed("mon_n00_worker00.log", b"2100I8 500 1700I0.3S8;1800O0.2S8;#2200I7 50 2150I0.4S8;2160O0.3S8;#")
+    assert len(list(run.rows(final=True))) == 4
+
+
 def test_a_run_that_never_ended_is_no_time_and_holds_back_until_the_end() -> None:
     run = SnetRun("net")
     run.feed("n00_tasks.map", b"7 one 0#8:S2 two 0#")

@@ -16,13 +16,13 @@ from typing import Any, get_args
 import httpx
 import msgpack
 import pytest
-from live import Closed, Live, Peer, refused, rows_of, running
+from live import PATIENCE_S, Closed, Live, Peer, refused, rows_of, running
 
 from advisor.errors import InvalidValue, Unavailable
 from advisor.protocol.declaring import Scope
 from advisor.protocol.page import with_tables
 from advisor.protocol.verbs import METHODS
-from advisor.service import hub
+from advisor.service import http, hub
 from advisor.service.access import OWNER, Access, tls_context
 from advisor.service.config import load_config
 from advisor.service.connection import STRANGER_BYTES_MAX
@@ -342,8 +342,33 @@ async def test_a_wrong_token_is_told_late_logged_counted_and_ends_the_connection
             peer = await live.peer()
             await refused("unauthorized", peer.call("hello", {"token": f"{SECRET} {number}"}))
             assert await peer.closed() == []
+        assert live.bound.http is not None
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{live.bound.http.port}") as client:
+            headers = {"authorization": f"Bearer {SECRET}"}
+            assert "advisor_wrong_tokens_total 30.0\n" in (await client.get("/metrics", headers=headers)).text
     told = [record for record in caplog.records if "wrong token" in record.getMessage()]
     assert 1 <= len(told) <= 2 * hub.GUESSES_TOLD_A_MINUTE
+
+
+async def test_a_guess_waits_for_its_answer_and_holds_a_strangers_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer never comes here: so whoever guesses gives way to newcomers with nothing said, and others are served."""
+    monkeypatch.setattr(hub, "GUESS_S", 1e9)
+    async with running(tmp_path, tcp="127.0.0.1:0", token_file=token_file(tmp_path)) as live:
+        friend = await live.peer()
+        await friend.call("hello", {"token": SECRET})
+        guessers = [await live.peer() for _ in range(hub.STRANGERS_MAX)]
+        for number, guesser in enumerate(guessers):
+            await guesser.post("hello", {"token": f"{SECRET} {number}"})
+            await guesser.post("hello", {"token": SECRET})  # the second guess of one connection is not looked at
+        await friend.call("status", {})
+        newcomers = [await live.peer() for _ in guessers]
+        for newcomer in newcomers:
+            await newcomer.call("hello", {"token": SECRET})
+            for guesser in guessers[:1]:
+                assert await guesser.closed() == []
+            del guessers[:1]
 
 
 async def test_strangers_cost_no_more_than_a_hello(tmp_path: Path) -> None:
@@ -411,3 +436,39 @@ async def test_http_beyond_loopback_asks_for_tls_and_a_token_that_may_read(tmp_p
             asked = (await client.get("/")).headers["www-authenticate"]
             assert asked.startswith("Basic")
             assert (await client.get("/metrics")).headers["www-authenticate"] == "Bearer"
+
+
+async def test_who_guesses_by_http_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their answers never come here."""
+    monkeypatch.setattr(hub, "GUESS_S", 1e9)
+    monkeypatch.setattr(http, "CLOSE_S", 0)
+    certificate, key = certified(tmp_path)
+    options = {"tls_certificate": certificate, "tls_key": key, "access_file": access_file(tmp_path)}
+    async with running(tmp_path, http="0.0.0.0:0", **options) as live:
+        assert live.bound.http is not None
+        port, context = live.bound.http.port, ssl.create_default_context(cafile=certificate)
+        guessers = []
+        for _ in range(2 * http.CONNECTIONS_MAX):
+            _, writer = await asyncio.open_connection("localhost", port, ssl=context)
+            writer.write(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer wrong\r\n\r\n")
+            guessers.append(writer)
+        headers = {"authorization": "Bearer the scraper's own secret"}
+        for path in ("/healthz", "/metrics"):
+            async with httpx.AsyncClient(verify=context, base_url=f"https://localhost:{port}") as client:
+                assert (await client.get(path, headers=headers)).status_code == 200
+        for writer in guessers:
+            writer.transport.abort()
+
+
+async def test_a_wrong_token_by_http_ends_its_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "GUESS_S", 0.001)
+    certificate, key = certified(tmp_path)
+    options = {"tls_certificate": certificate, "tls_key": key, "access_file": access_file(tmp_path)}
+    async with running(tmp_path, http="0.0.0.0:0", **options) as live:
+        assert live.bound.http is not None
+        context = ssl.create_default_context(cafile=certificate)
+        reader, writer = await asyncio.open_connection("localhost", live.bound.http.port, ssl=context)
+        writer.write(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer wrong\r\n\r\n" * 2)
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await reader.read()).count(b"HTTP/1.1 401") == 1
+        writer.transport.abort()

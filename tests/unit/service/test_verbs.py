@@ -389,9 +389,11 @@ async def test_the_status_of_many_components_is_told_in_turns_with_others(tmp_pa
 async def test_what_was_observed_with_two_predictors_is_freed_by_forget(tmp_path: Path) -> None:
     async with running(tmp_path) as live:
         peer = await live.peer()
-        await peer.call("observe_rows", {"rows": [["c", [1.0, 2.0], 1.0, 1.0]]})
-        refusal = await peer.call("observe_rows", {"rows": [["c", 1.0, 1.0, 1.0]]})
-        assert (refusal["accepted"], refusal["refused"]["count"]) == (0, 1)
+        one, two = ["c", 1.0, 1.0, 1.0], ["c", [1.0, 2.0], 1.0, 1.0]
+        taken = [(await peer.call("observe_rows", {"rows": [row]}))["accepted"] for row in (two, one, one, one, two)]
+        assert taken == [1, 0, 0, 1, 0]  # outvoted, after which it takes more votes still
         await peer.call("forget", {"component": "c", "keep": 0.0})
-        assert (await peer.call("observe_rows", {"rows": [["c", 1.0, 1.0, 1.0]] * 20}))["accepted"] == 20
+        assert (await peer.call("observe_rows", {"rows": [two]}))["accepted"] == 1
+        await peer.call("forget", {"component": "c", "keep": 0.0})
+        assert (await peer.call("observe_rows", {"rows": [one] * 20}))["accepted"] == 20
         assert (await peer.call("predict", "c", 1.0, 1))["elapsed_s"] > 0.9

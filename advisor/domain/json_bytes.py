@@ -1,0 +1,18 @@
+"""JSON as it stands in states and their journals."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def read_json(data: bytes) -> Any:
+    """Return what JSON in UTF-8 says, all of whose text can be written again; raises ValueError where it is not. Cost O(bytes).
+
+    `json.loads` of bytes takes halves of surrogate pairs, encoded or escaped, which no state can be written with.
+    """
+    text = bytes(data).decode()
+    found = json.loads(text)
+    if "\\u" in text:
+        json.dumps(found, ensure_ascii=False).encode()
+    return found

@@ -10,6 +10,7 @@ checksum.
 from __future__ import annotations
 
 import json
+import operator
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -208,7 +209,7 @@ def _decode(data: bytes, book: Book) -> Entry:
         events,
         {(name, bytes.fromhex(own)): number for name, own, number in head["producers"]},
         tuple((name, bytes.fromhex(own)) for name, own in head["gone"]),
-        head["counts"],
+        {name: operator.index(n) for name, n in head["counts"].items()},
     )
 
 

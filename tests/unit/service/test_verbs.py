@@ -6,9 +6,11 @@ from pathlib import Path
 
 import msgpack
 import numpy as np
+import pytest
 from live import Closed, refused, rows_of, running
 
 from advisor.engine import Engine
+from advisor.service import questions
 from advisor.storage import Store
 
 ZEROS = bytes(16)
@@ -370,14 +372,16 @@ async def test_many_points_are_those_one_by_one_and_others_have_their_turn(tmp_p
         assert len(curve["elapsed_s"]) == 200
 
 
-async def test_the_status_of_many_components_is_told_in_turns_with_others(tmp_path: Path) -> None:
+async def test_the_status_of_many_components_is_told_in_turns_with_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slices, told = list[int](), questions.status
+    monkeypatch.setattr(questions, "status", lambda advisor, asked: slices.append(asked.limit) or told(advisor, asked))
     async with running(tmp_path) as live:
         peer, other = await live.peer(), await live.peer()
         await peer.call("observe_rows", {"rows": rows_of(3000, components=300)})
-        many = await peer.post("status", {"components": True, "offset": 5, "limit": 1000})
-        await other.call("predict", "c0", 1.0, 1)  # not behind it
-        assert many not in peer.early
-        answer = await peer.answer(many)
+        answer = await peer.call("status", {"components": True, "offset": 5, "limit": 1000})
+        assert slices == [questions.STATUS_SLICE] * (1 + 295 // questions.STATUS_SLICE)
         assert [each["component"] for each in answer["components"]] == [f"c{i}" for i in range(5, 300)]
         assert (answer["offset"], answer["components_known"]) == (5, 300)
         assert answer["service"]["connections"] == 2

@@ -104,13 +104,13 @@ def integer(low: int, high: int) -> Check:
     return check
 
 
-def text(bytes_max: int) -> Check:
-    """Text of at most `bytes_max` bytes of UTF-8."""
+def text(bytes_max: int, *, secret: bool = False) -> Check:
+    """Text of at most `bytes_max` bytes of UTF-8. Of a secret no error repeats anything."""
 
     @takes("text")
     def check(field: str, value: Any) -> str:
         if not isinstance(value, str):
-            raise InvalidValue(field, value, "text")
+            raise InvalidValue(field, type(value).__name__ if secret else value, "text")
         if len(value) > bytes_max or len(value.encode()) > bytes_max:
             raise TooLarge(f"bytes of {field}", len(value.encode()), bytes_max)
         return value

@@ -30,7 +30,6 @@ from advisor.service.rota import Allowance
 
 GRANTS_MAX = 1_000  # each token given is compared with all of them
 SO_PEERGROUPS: Final = 59  # Linux: the groups of a Unix socket's peer; Python does not name it
-GROUPS_MAX = 65_536  # that a process may be in
 RATE = "rows_per_second"  # of a grant
 RATE_MIN, RATE_MAX = 1, 10**9  # below, a grant is of no use; above, nothing is limited
 UNIX: Final = getattr(socket, "AF_UNIX", None)
@@ -150,7 +149,6 @@ class Access:
             return False
         self._seen = stamps
         before, self._grants = self._grants, self._read()
-        self._allowances.clear()
         return before != self._grants
 
     def _stamps(self) -> list[tuple[int, int, int] | None]:

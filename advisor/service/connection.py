@@ -268,8 +268,9 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def idle(self) -> bool:
-        """True when nothing received is unanswered and nothing answered is unsent."""
-        return not (self._backlog or self._unanswered or self._waits or self._transport.get_write_buffer_size())
+        """True when nothing received is unanswered, but for what waits for its rate, and nothing answered is unsent."""
+        due = self._unanswered or self._waits or (self._backlog and not self._throttled)
+        return not (due or self._transport.get_write_buffer_size())
 
     def _close(self) -> None:
         """Close when what is written has been read."""

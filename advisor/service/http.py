@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
@@ -50,7 +50,8 @@ class TokenCheck:
         """Check, then pass on."""
         if scope["type"] == "http" and scope["path"] != "/healthz":
             token = _token(dict(scope["headers"]).get(b"authorization", b""))
-            grant = self._hub.access.grant(("token", digest(token))) if token else None
+            shown = ("token", digest(token)) if token else None
+            grant = self._hub.access.grant(shown)
             guessed = grant is None and bool(token)
             if guessed:
                 scope["state"]["connection"].gives_way()
@@ -64,6 +65,14 @@ class TokenCheck:
                 )
                 await refusal(scope, receive, send)
                 return
+
+            async def send_while_granted(message: Message) -> None:
+                if self._hub.access.grant(shown) != grant:  # the events of a page outlive what its reader was granted
+                    scope["state"]["connection"].transport.abort()
+                await send(message)
+
+            await self._app(scope, receive, send_while_granted)
+            return
         await self._app(scope, receive, send)
 
 

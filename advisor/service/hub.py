@@ -122,7 +122,9 @@ class Hub:
         """Take a connection in; False when the service is full or stopping."""
         if connection.grant is None:
             if len(self._strangers) >= STRANGERS_MAX:
-                next(iter(self._strangers)).drop("stranger")
+                first = next(iter(self._strangers))
+                del self._strangers[first]  # at once: many may come in one turn of the loop
+                first.drop("stranger")
             self._strangers[connection] = None
         if len(self.connections) >= self.config.connections_max:
             self._make_room()

@@ -26,8 +26,8 @@ class Opened:
 def read(path: Path) -> Opened:
     """Open a state only to read it; raises StateDamaged, StateTooNew, StorageFailed as `Store.open`."""
     said = testimony(path)  # before the state: a service that commits meanwhile is ahead of what was read
-    if not path.exists() or not path.stat().st_size:
-        _refuse_unless(mend=False, damage=_unseen(said))
+    if not _bytes(path):
+        _refuse_unless(mend=False, damage=_unseen(path, said))
     connection = schema.connect(path, read_only=True)
     try:
         found, contents = _contents(connection, path, said, check_structure=False)
@@ -40,7 +40,7 @@ def read(path: Path) -> Opened:
 def _readable(path: Path, said: Testimony | None, found: int, contents: Contents | None) -> Contents:
     """Return contents that are whole, or raise what says why not."""
     if contents is None or found != schema.FORMAT:
-        _refuse_unless(mend=False, damage=_unseen(said))
+        _refuse_unless(mend=False, damage=_unseen(path, said))
         if found == 0:
             raise StateDamaged(f"{path} is empty: no state was written yet", hint="name a file that a service writes")
         raise StateTooNew(
@@ -67,7 +67,7 @@ def read_to_write(lock: StateLock, *, mend: bool, page_bytes: int) -> Opened:
             raise
         rescued = salvage.rebuild(lock)
         found, contents = _looked_at(path, said)
-    damage = contents.damage if contents else _unseen(said)
+    damage = contents.damage if contents else _unseen(path, said)
     _refuse_unless(mend=mend, damage=damage)
     connection = schema.connect(path, read_only=False, page_bytes=page_bytes)
     try:
@@ -86,10 +86,16 @@ def _refuse_unless(*, mend: bool, damage: Damage) -> None:
         raise damage.error()
 
 
-def _unseen(said: Testimony | None) -> Damage:
+def _unseen(path: Path, said: Testimony | None) -> Damage:
     """Return what a state lacks that was never committed to under a witness, or that is not there."""
     lost = lacking(said, None, b"", copied=False)
+    if not lost and not _bytes(path) and _bytes(path.with_name(path.name + "-wal")):
+        lost = f"it is empty or gone, and beside it lies the log of one that was not: {path.name}-wal"
     return Damage(parts=(lost,) if lost else ())
+
+
+def _bytes(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _looked_at(path: Path, said: Testimony | None) -> tuple[int, Contents | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 import sqlite3
@@ -19,6 +20,7 @@ from advisor.storage.witness import SECTOR
 
 Damage = Callable[[random.Random, Files, History], object]
 SEED = 5
+RUBBISH = bytes(range(256)) * 64
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +122,31 @@ def _none_is_silent(history: History, whole: bytes, seeds: range) -> dict[str, i
             assert isinstance(each, str) or each == (whole, COMMITS), f"{kind.__name__} {seed}: unseen"
     history.put(history.states[COMMITS])
     return refused
+
+
+def test_no_mixture_of_what_was_and_what_is_not_is_silent(
+    history: History, whole: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Each of the three files as it is, gone, empty, older, another state's, or rubbish: all 216 mixtures."""
+    other = killed(tmp_path_factory.mktemp("other") / "s", SEED + 1)
+    seen = {"now": history.states[COMMITS], "older": history.states[COMMITS // 2], "other": other.states[COMMITS]}
+    seen |= {"gone": {}, "empty": dict.fromkeys(SUFFIXES, b""), "rubbish": dict.fromkeys(SUFFIXES, RUBBISH)}
+    for mixture in itertools.product(seen, repeat=len(SUFFIXES)):
+        files = {suffix: seen[of][suffix] for suffix, of in zip(SUFFIXES, mixture, strict=True) if suffix in seen[of]}
+        state, log, witness = mixture
+        for read_only in (True, False):
+            history.put(files)
+            try:
+                with Store.open(history.path, read_only=read_only) as store:
+                    loaded, copied = store.load(), store.copied
+            except AdvisorError:
+                continue
+            if loaded is None:
+                assert not any(files.values()), f"{mixture}: taken for a new one"
+            elif Engine.restore(loaded).advisor.to_bytes() != whole:
+                # Left open, and said: a copy is told by the log; an older witness is believed; one moment is a state.
+                assert copied or witness == "older" or state == log == witness == "other", f"{mixture}: unseen"
+    history.put(history.states[COMMITS])
 
 
 def test_a_killed_writer_has_lost_nothing(history: History, whole: bytes) -> None:

@@ -54,7 +54,7 @@ class Hello(Question):
     """
 
     protocol: Annotated[int, Key(f.integer(0, 2**32 - 1))] = PROTOCOL_VERSION
-    token: Annotated[str, Key(f.text(TOKEN_BYTES_MAX))] | None = None
+    token: Annotated[str, Key(f.text(TOKEN_BYTES_MAX, secret=True))] | None = None
     producer: Producer | None = None
     incarnation: Incarnation = NO_INCARNATION
     resume_at: Annotated[int, Key(f.integer(0, SEQUENCE_MAX))] | None = None

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import socket
 import ssl
 import stat
 import subprocess
@@ -18,17 +19,18 @@ import msgpack
 import pytest
 from live import PATIENCE_S, Closed, Live, Peer, refused, rows_of, running
 
-from advisor.errors import InvalidValue, Unavailable
+from advisor.errors import AdvisorError, InvalidValue, Unavailable
 from advisor.protocol.declaring import Scope
 from advisor.protocol.page import with_tables
 from advisor.protocol.verbs import METHODS
-from advisor.service import http, hub
+from advisor.service import http, hub, page
 from advisor.service.access import OWNER, Access, tls_context
 from advisor.service.config import load_config
 from advisor.service.connection import STRANGER_BYTES_MAX
 from advisor.service.listeners import HANDSHAKES_MAX
 
 pack = msgpack.packb
+AT_ONCE = 120  # connections, fewer than any system holds back for a listener
 SECRET = "correct horse battery staple"
 GRANTS = """
 [[grant]]
@@ -103,6 +105,14 @@ async def test_tcp_asks_for_the_token(tmp_path: Path, caplog: pytest.LogCaptureF
         await peer.call("hello", {"token": SECRET})
         assert (await peer.call("observe_rows", {"rows": rows_of(3)}))["accepted"] == 3
     assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize("wrong", [[SECRET], {SECRET: 1}, SECRET.encode(), SECRET * 200])
+async def test_no_error_repeats_a_token(tmp_path: Path, wrong: Any) -> None:
+    async with running(tmp_path, tcp="127.0.0.1:0", token_file=token_file(tmp_path)) as live:
+        with pytest.raises(AdvisorError, match="token") as caught:
+            await (await live.peer()).call("hello", {"token": wrong})
+        assert SECRET not in str(caught.value.as_dict())
 
 
 async def test_whoever_gives_no_token_is_dropped(tmp_path: Path) -> None:
@@ -297,6 +307,47 @@ async def test_who_is_granted_something_else_is_ended_and_others_stay(
         await refused("unauthorized", greeted(live, "scraper"))
 
 
+def test_grants_that_do_not_read_leave_the_former_ones(tmp_path: Path) -> None:
+    access = Access(load_config(socket="/s", access_file=(file := access_file(tmp_path))))
+    for broken in ("[[grant]]\nname = 7", "[[", None):
+        file.unlink() if broken is None else file.write_text(broken)
+        with pytest.raises(InvalidValue, match=r"grant|access_file"):
+            access.changed()
+        assert not access.changed()  # told once
+        assert access.grant(("unix", (4712, ()))) is not None
+    rated = GRANTS.replace('name = "anna"', 'name = "anna"\nrows_per_second = 5')
+    access_file(tmp_path, rated)
+    assert access.changed()
+    allowance = access.allowance(access.grant(("unix", (4712, ()))))
+    access_file(tmp_path, rated.replace("4711", "4799"))
+    assert access.changed()
+    assert access.allowance(access.grant(("unix", (4712, ())))) is allowance  # who was there sends with who comes now
+    assert access.grant(("unix", (1, (4711,)))) is None
+
+
+async def test_who_is_granted_nothing_any_more_reads_no_more_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "TICK_S", 0.01)
+    certificate, key = certified(tmp_path)
+    file = access_file(tmp_path)
+    options = {"tls_certificate": certificate, "tls_key": key, "access_file": file, "stall_s": 2.0}
+    async with running(tmp_path, http="0.0.0.0:0", **options) as live:
+        assert live.bound.http is not None
+        context = ssl.create_default_context(cafile=certificate)
+        url = f"https://localhost:{live.bound.http.port}{page.STREAM}"
+        headers = {"authorization": "Bearer the scraper's own secret"}
+        async with httpx.AsyncClient(verify=context, timeout=PATIENCE_S) as client, client.stream(
+            "GET", url, headers=headers
+        ) as stream:  # fmt: skip
+            assert stream.status_code == 200
+            file.write_text(GRANTS.replace("the scraper's own secret", "the scraper's new secret"))
+            async with asyncio.timeout(PATIENCE_S):
+                with pytest.raises(httpx.TransportError):
+                    async for _ in stream.aiter_raw():
+                        pass
+
+
 def test_users_and_groups_of_unix_peers_have_their_grants_together(tmp_path: Path) -> None:
     access = Access(load_config(socket="/s", access_file=access_file(tmp_path)))
     assert access.shares_socket
@@ -384,6 +435,20 @@ async def test_strangers_cost_no_more_than_a_hello(tmp_path: Path) -> None:
         newcomer = await live.peer()
         await newcomer.call("hello", {"token": SECRET})
         assert len(strangers) == 2 * hub.STRANGERS_MAX
+
+
+async def test_strangers_who_come_in_one_turn_have_no_more_places(tmp_path: Path) -> None:
+    """They have all connected before the service accepts the first."""
+    async with running(tmp_path, tcp="127.0.0.1:0", token_file=token_file(tmp_path)) as live:
+        friend = await live.peer()
+        await friend.call("hello", {"token": SECRET})
+        assert live.bound.tcp is not None
+        many = [socket.create_connection(("127.0.0.1", live.bound.tcp.port)) for _ in range(AT_ONCE)]
+        for _ in many:  # turns of the loop in which they are accepted
+            status = await friend.call("status", {})
+        assert status["service"]["connections"] <= hub.STRANGERS_MAX + 1
+        for each in many:
+            each.close()
 
 
 async def test_a_certificate_of_a_client_is_who_it_is(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def calls_in_c(data: bytes, names: tuple[str, ...]) -> None:
 def in_process() -> None:
     for tier, memory in (("mixture", 2**24), ("form", 0)):
         advisor = learned(1, 400, memory)
-        name = advisor.components.names[0]
+        name = advisor.components.slots.names[0]
         point = microseconds(lambda a=advisor, n=name: a.predict(n, predictor=500.0, cores=4.0), 500)
         choice = microseconds(
             lambda a=advisor, n=name: a.choose_cores(n, predictor=500.0, cores_max=64, tolerance=0.05), 2000
@@ -109,7 +109,7 @@ def in_process() -> None:
 
 def tables(components: int, cores: int) -> None:
     advisor = learned(components, 20)
-    names = advisor.components.names
+    names = advisor.components.slots.names
     began = time.perf_counter()
     advisor.tables_of(names, cores_max=cores)
     cold = time.perf_counter() - began

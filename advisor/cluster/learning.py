@@ -141,8 +141,8 @@ class ClusterLearning(Learning):
 
     def _tell_watches(self, columns: Columns) -> None:
         if len(self.watching):
-            slot_of = self.engine.advisor.components.slot_of
-            cache = columns.components.slots_of(self.engine.advisor.components.era)
+            slot_of = self.engine.advisor.components.slots.by_name
+            cache = columns.components.slots_of(self.engine.advisor.components.slots.era)
             numbers: list[int] = columns.index.tolist()
             for number in set(numbers):
                 cache[number] = slot_of.get(columns.components.names[number], -1)

@@ -83,7 +83,7 @@ class Shard:
         learners = components.learners
         return {
             "shard": self.number, "level": self._keeping.level, "version": self._version,
-            "components": len(components) - components.measures, "bytes": self._engine.tables_bytes,
+            "components": len(components) - components.slots.measures, "bytes": self._engine.tables_bytes,
             "model_bytes": learners.used_bytes, "model_bytes_max": learners.memory_bytes,
             "ledger": self._engine.advisor.ledger(), "totals": dict(self._engine.totals),
             "profiles": self._engine.profiles.held(),
@@ -159,7 +159,7 @@ class Shard:
 
     def names(self) -> list[str]:
         """Return the names of all components."""
-        return list(self._engine.advisor.components.components)
+        return list(self._engine.advisor.components.slots.components)
 
     def networks(self) -> bytes:
         """Return all networks of this shard."""
@@ -201,7 +201,7 @@ class Shard:
 
     def _of_buckets(self, buckets: Collection[int]) -> tuple[list[str], list[str], list[str], list[Producer]]:
         wanted, advisor = frozenset(buckets), self._engine.advisor
-        names = dict.fromkeys([*advisor.components.components, *advisor.task_types.numbers])
+        names = dict.fromkeys([*advisor.components.slots.components, *advisor.task_types.numbers])
         found = names, advisor.components.flows.kept, advisor.programs.programs
         of: list[list[str]] = [[name for name in kind if bucket_of(name) in wanted] for kind in found]
         return of[0], of[1], of[2], [key for key in self._engine.profiles.runs if bucket_of_producer(key[0]) in wanted]

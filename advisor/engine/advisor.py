@@ -20,12 +20,12 @@ from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.rows import ColumnFields, Point, Travel, check_kinds, check_numbers, is_number, point_of, whole
 from advisor.domain.task_graphs import TaskGraph
 from advisor.domain.told import MeasureWord, Simulated, Status
-from advisor.engine import state_bytes, widths
+from advisor.engine import batches, state_bytes, widths
 from advisor.engine.alone import alone, verb
 from advisor.engine.asking import Asking
 from advisor.engine.checks import checked_cores, checked_level
 from advisor.engine.choice import take_or_wait
-from advisor.engine.components import TIME, Components
+from advisor.engine.components import Components
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.following import Bundles
 from advisor.engine.learners import ABSENT, MODEL_MEMORY_BYTES, Solved
@@ -33,6 +33,7 @@ from advisor.engine.networks import Networks
 from advisor.engine.programs import Programs
 from advisor.engine.report import component_status, fate
 from advisor.engine.rows import columns_of_row
+from advisor.engine.slots import TIME
 from advisor.engine.suggestion import suggest
 from advisor.engine.task_times import TaskTimes, predicting
 from advisor.engine.task_types import TaskTypeModels, is_model
@@ -80,7 +81,7 @@ class Advisor:
         self.programs = Programs()
 
     def __repr__(self) -> str:
-        known, rows = len(self.components.components), self.components.totals["rows_accepted"]
+        known, rows = len(self.components.slots.components), self.components.totals["rows_accepted"]
         return f"<Advisor: {known} component{'s' * (known != 1)}, {rows} rows, {self.components.bytes} bytes>"
 
     def _adopt(self, components: Components) -> None:
@@ -130,15 +131,15 @@ class Advisor:
             When the component is new and there is no room for it.
         """
         components = self.components
-        slot = components.slot_of.get(component) if isinstance(component, str) else None
+        slot = components.slots.by_name.get(component) if isinstance(component, str) else None
         if slot is None:
             component = checked_name("component", component)
-            slot = components.slot_of.get(component)
-            if slot is None and components.full:
+            slot = components.slots.by_name.get(component)
+            if slot is None and components.slots.full:
                 raise TooLarge(
                     "components",
                     len(components) + 1,
-                    components.components_max,
+                    components.slots.components_max,
                     "forget is no cure: raise components_max",
                 )
         x: Any = 1.0 if predictor is None else predictor
@@ -149,9 +150,10 @@ class Advisor:
         check_kinds(count, ok=ok, running=running)
         plain = ok and not (further or travel or running) and machine is None and measures is None
         if plain and slot is not None and components.table.records_whole[slot, DIMENSIONS] & widths.WIDTH == 1:
-            components.fold_one(slot, (float(x), float(cores)), float(elapsed_s), int(count), ABSENT)
+            batches.fold_one(components, slot, (float(x), float(cores)), float(elapsed_s), int(count), ABSENT)
             return
-        components.fold(
+        batches.fold(
+            components,
             columns_of_row(
                 component, (float(x), *further), float(cores), float(elapsed_s), int(count), bool(ok), bool(running),
                 machine, measures, travel,
@@ -181,12 +183,12 @@ class Advisor:
     @alone
     def fold(self, columns: Columns) -> Receipt:
         """Learn a batch of checked shape; its rows are refused one by one."""
-        return self.components.fold(columns)
+        return batches.fold(self.components, columns)
 
     @alone
     def fold_plain(self, columns: Columns) -> None:
         """Learn rows that are known to be good, see `advisor.engine.plain`."""
-        self.components.fold_plain(columns)
+        batches.fold_plain(self.components, columns)
 
     def flush(self) -> None:
         """Do nothing: rows are learned when they are observed. A client's `flush` waits; code may have either."""
@@ -220,7 +222,7 @@ class Advisor:
             When the component has no learner and the budget allows none: the pin has nowhere to stand.
         """
         self._asking.pin(component, model)
-        self._drop(self.components.slot(component))
+        self._drop(self.components.slots.of(component))
         return {"component": component, "model": model}
 
     @alone
@@ -457,17 +459,17 @@ class Advisor:
         if limit > limits.STATUS_PAGE_MAX:
             raise TooLarge("limit", limit, limits.STATUS_PAGE_MAX, "page with offset")
         if components is None or components is True:
-            chosen = self.components.components
+            chosen = self.components.slots.components
         elif isinstance(components, (str, bytes)) or not (components is False or isinstance(components, Iterable)):
             raise InvalidValue("components", components, "a list of names")
         else:
             chosen = [checked_name("components", name) for name in components or ()]
-        slots = [self.components.slot(name) for name in chosen[offset : offset + limit]]
+        slots = [self.components.slots.of(name) for name in chosen[offset : offset + limit]]
         error, scored = self.components.error()
         return cast("Status", {
             "totals": dict(self.components.totals),
-            "components_known": len(self.components) - self.components.measures,
-            "components_max": self.components.components_max,
+            "components_known": len(self.components) - self.components.slots.measures,
+            "components_max": self.components.slots.components_max,
             "state_bytes": self.components.bytes,
             "model_memory_bytes": self.components.learners.memory_bytes,
             "model_memory_used_bytes": self.components.learners.used_bytes,
@@ -490,7 +492,7 @@ class Advisor:
         ------
         UnknownComponent, InvalidValue
         """
-        return self.components.contention(self.components.slot(component))
+        return self.components.contention(self.components.slots.of(component))
 
     def model(self, component: str, form: str | None = None) -> Model:
         """Return the solved model of a component: its form, coefficients and parallel fraction, for who wants to look inside.
@@ -499,7 +501,7 @@ class Advisor:
         ------
         UnknownComponent, NotEnoughData, InvalidValue
         """
-        slot = self.components.slot(component)
+        slot = self.components.slots.of(component)
         self._asking.require_rows([slot])
         return self._asking.model(slot, form)
 
@@ -510,7 +512,7 @@ class Advisor:
         ------
         UnknownComponent, InvalidValue
         """
-        return self._asking.solved(self.components.slot(component))
+        return self._asking.solved(self.components.slots.of(component))
 
     def ledger(self) -> dict[str, Any]:
         """Return how predictions of elapsed times made before their rows were learned have fared, in sums.
@@ -576,14 +578,14 @@ class Advisor:
         the whole, to the byte. What a component that learned nothing is told from the others, the prior, is no state: it
         follows from the components that are there.
         """
-        names = [*self.components.components, *self.task_types.numbers] if names is None else list(names)
+        names = [*self.components.slots.components, *self.task_types.numbers] if names is None else list(names)
         return state_bytes.dump(self.components.part(names), self.parts(frozenset(names), parts))
 
     @alone
     def put(self, other: Advisor) -> None:
         """Let another's components and task types stand in the place of ours of the same names; the rest as `merge`."""
-        here = self.components.slot_of
-        theirs = other.components.slot_of
+        here = self.components.slots.by_name
+        theirs = other.components.slots.by_name
         self.components.drop([name for name in other.task_types.numbers if name in here and name not in theirs])
         for name in (*theirs, *other.task_types.numbers):
             self.task_types.forget(name, 0.0)

@@ -16,12 +16,13 @@ from advisor.domain.vectors import Floats
 from advisor.engine import shaped
 from advisor.engine.checks import check_together, checked
 from advisor.engine.choice import choose, counts_to
-from advisor.engine.components import MEASURE_SCALES, TIME, Components, ModelEvent
+from advisor.engine.components import Components
 from advisor.engine.exploring import explored
 from advisor.engine.kept import Kept
 from advisor.engine.learners import ANY_MACHINE, OTHER_MACHINE, Learners, Solved
 from advisor.engine.load import over_load
 from advisor.engine.prior import prior_of
+from advisor.engine.slots import MEASURE_SCALES, TIME
 from advisor.errors import InvalidValue, NotEnoughData, TooLarge, not_one_of
 from advisor.models import prediction, shapes
 from advisor.models.cells import PITCHES
@@ -105,7 +106,7 @@ class Asking:
         """Raise NotEnoughData for the first of the slots that has learned nothing."""
         for slot in slots:
             if not self.learned(slot):
-                name = self._components.names[slot]
+                name = self._components.slots.names[slot]
                 raise NotEnoughData(
                     f"component {name!r} has no learned run", field="component", value=name,
                     hint="failed and running rows are counted only; observe a finished run",
@@ -130,7 +131,7 @@ class Asking:
             if solved is not None:
                 return solved if form is None or form in LEARNED else shaped.fitted(solved, form)
             if form is not None and form != self.pinned(slot) and self.learned(slot):
-                name = self._components.names[slot]
+                name = self._components.slots.names[slot]
                 raise InvalidValue(
                     "model", form, f"a form of the exact sums: {name!r} has no learner", "raise model_memory"
                 )
@@ -149,7 +150,7 @@ class Asking:
         """Hold a component to a form, or to none; raises UnknownComponent, InvalidValue, TooLarge."""
         if form is not None and form not in PINS:
             raise not_one_of("model", form, PINS, ", or none")
-        slot = self._components.slot(component)
+        slot = self._components.slots.of(component)
         learners = self.learners
         if learners.find(slot) is None and not learners.promote(slot, 1 + self._components.dimensions(slot), ""):
             raise TooLarge("model_memory", learners.used_bytes, learners.memory_bytes, "raise model_memory")
@@ -159,8 +160,7 @@ class Asking:
         table.count("pin")[place] = 0 if form is None else 1 + PINS.index(form)
         table.changed[place] = True
         self._components.totals["pins"] += 1
-        rows = int(self._components.table.count("rows")[slot])
-        self._components.events.append(ModelEvent("pin", component, rows, f"asked for {form or 'the evidence'}"))
+        self._components.tell("pin", slot, f"asked for {form or 'the evidence'}")
 
     def predict(
         self,
@@ -177,9 +177,9 @@ class Asking:
 
         Raises UnknownComponent, NotEnoughData, InvalidValue, TooLarge.
         """
-        if prior and self._components.known(component) is None:
+        if prior and self._components.slots.find(component) is None:
             return self._unseen(component, predictor, cores, level, measure)
-        slot = self._components.slot(component, measure)
+        slot = self._components.slots.of(component, measure)
         dimensions = self._components.dimensions(slot) if self._components.vectors else 1
         p = checked("cores", cores, "invalid_cores")
         if predictor is None:
@@ -196,7 +196,7 @@ class Asking:
             check_together(x, p)
         found = self.answering(slot, form)
         if found is None:
-            kind = self._components.kind(slot)
+            kind = self._components.slots.kind(slot)
             answer = prior_of(self._components, slot, kind, x if dimensions == 1 else x[..., 0], p, level)
         elif isinstance(found, Model):
             x = x if dimensions == 1 else np.minimum(x.prod(axis=-1), limits.PREDICTOR_MAX)
@@ -261,7 +261,7 @@ class Asking:
         p = checked("cores", cores, "invalid_cores")
         check_together(x, p)
         answer = prior_of(self._components, None, "" if measure == TIME else measure, x, p, level)
-        near = self._components.nearest(component)
+        near = self._components.slots.nearest(component)
         like = f"; known names like it: {', '.join(map(repr, near))}" if near else ""
         answer = replace(answer, notes=(f"{component!r} was never observed{like}", *answer.notes), nearest=near)
         return answer if measure == TIME else _rescaled(answer, 1.0 / MEASURE_SCALES[measure])
@@ -309,10 +309,10 @@ class Asking:
         """
         counts = counts_to(cores_max)
         x: Any = predictor if predictor is None else checked("predictor", predictor, "invalid_predictor")
-        if prior and self._components.known(component) is None:
+        if prior and self._components.slots.find(component) is None:
             answer = self._unseen(component, 1.0, counts, level, TIME)
             return choose(counts, answer, tolerance, risk)
-        slot = self._components.slot(component)
+        slot = self._components.slots.of(component)
         dimensions = self._components.dimensions(slot)
         if x is not None and np.shape(x) != ((dimensions,) if dimensions > 1 else ()):
             raise InvalidValue("predictor", predictor, f"one point: {dimensions} number{'s' * (dimensions > 1)}")

@@ -46,8 +46,8 @@ def compare(first: Advisor, second: Advisor, level: float = 0.99) -> list[Differ
     """
     level = checked_level(level)
     names = [
-        *first.components.components,
-        *(n for n in second.components.components if n not in first.components.slot_of),
+        *first.components.slots.components,
+        *(n for n in second.components.slots.components if n not in first.components.slots.by_name),
     ]
     found = [_difference(first, second, name, level) for name in names]
     return sorted(found, key=lambda d: (not d.significant, d.ratio is None, -abs(np.log(d.ratio)) if d.ratio else 0.0))
@@ -56,7 +56,7 @@ def compare(first: Advisor, second: Advisor, level: float = 0.99) -> list[Differ
 def _difference(first: Advisor, second: Advisor, name: str, level: float) -> Difference:
     sides: list[Solved] = []
     for advisor in (first, second):
-        slot = advisor.components.slot_of.get(name)
+        slot = advisor.components.slots.by_name.get(name)
         if slot is None or not advisor.components.table.evidence(slot) > 0:
             return Difference(name, None, None, None, False, 0, NOT_BOTH)
         solved = advisor.learner(name)

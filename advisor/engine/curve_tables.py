@@ -108,7 +108,7 @@ class CurveTables:
             if not is_number(value):
                 raise InvalidValue(f"load[{box}]", value, "a number")
         asked = (
-            tuple(boxes), tuple(components.items()), tuple(load.items()), cores_max, level, self._components.measures
+            tuple(boxes), tuple(components.items()), tuple(load.items()), cores_max, level, self._components.slots.measures
         )  # fmt: skip
         kept, counted = self._together.get(asked), self._components.table.count("rows")
         if kept is not None:
@@ -124,7 +124,10 @@ class CurveTables:
                 raise InvalidValue(
                     "components" if unknown[0] in components else "load", unknown[0], "a box of the network"
                 )
-            places, slots = list(range(len(boxes))), [self._components.slot(components.get(box, box)) for box in boxes]
+            places, slots = (
+                list(range(len(boxes))),
+                [self._components.slots.of(components.get(box, box)) for box in boxes],
+            )
             self._asking.require_rows(slots)
         counts = counts_of(cores_max)
         if not KERNELS.ready:
@@ -135,7 +138,7 @@ class CurveTables:
         if kept is not None:
             kept = kept._replace(rows=now, curves=kept.curves.renewed(places, columns))  # type: ignore[possibly-undefined]
         else:
-            peaks = [(place, self._components.measure_slot(slot, PEAK)) for place, slot in enumerate(slots)]
+            peaks = [(place, self._components.slots.of_measure(slot, PEAK)) for place, slot in enumerate(slots)]
             peaks = [(place, peak) for place, peak in peaks if peak is not None]
             watched = np.array([*slots, *(peak for _, peak in peaks)], np.int64)
             elapsed, upper = (one.reshape(-1, len(counts)) for one in columns[:2])
@@ -149,7 +152,7 @@ class CurveTables:
     ) -> int:
         """Return how many tables of known components would have to be made; what is wrong with a load is said elsewhere."""
         counts = len(counts_of(cores_max))
-        wanted = {(self._components.slot_of.get(components.get(box, box), -1), load.get(box)) for box in boxes}
+        wanted = {(self._components.slots.by_name.get(components.get(box, box), -1), load.get(box)) for box in boxes}
         found = 0
         for slot, x in wanted:
             found += slot >= 0 and self._kept.get((slot, counts, level, x), self._rows(slot)) is None
@@ -158,7 +161,7 @@ class CurveTables:
     def _rows(self, slot: int) -> tuple[int, int]:
         """Return the rows of a component and of its `peak_bytes`: those that its table stands for."""
         rows = self._components.table.count("rows")
-        peak = self._components.measure_slot(slot, PEAK) if self._components.measures else None
+        peak = self._components.slots.of_measure(slot, PEAK) if self._components.slots.measures else None
         return int(rows[slot]), 0 if peak is None else int(rows[peak])
 
     def _table(self, slot: int, x: float | None, box: str, counts: Ints, level: float) -> _Table:
@@ -169,7 +172,7 @@ class CurveTables:
             return kept
         found = self._asking.answering(slot, None)
         if found is None:  # `curves` has looked
-            raise NotEnoughData(f"component {self._components.names[slot]!r} has no learned run")
+            raise NotEnoughData(f"component {self._components.slots.names[slot]!r} has no learned run")
         if isinstance(found, Shaped):  # a plan prices what is not known, which a shape does not tell
             found = found.solved
         if x is None:
@@ -183,7 +186,7 @@ class CurveTables:
         at = counts.astype(np.float64)
         base = self._components.table
         kappa, peak = self._components.contention(slot).kappa, 0.0
-        if self._components.measures:
+        if self._components.slots.measures:
             peak = self._peak(slot, given, level)
         if isinstance(found, Solved):
             elapsed, upper, variation = self._of_learner(found, given, at, level)
@@ -208,7 +211,7 @@ class CurveTables:
 
     def _peak(self, slot: int, load: Load, level: float) -> float:
         """Return the most memory that a run of the load takes, on the fewest or most cores seen, at `level`; 0: not learned."""
-        measured = self._components.measure_slot(slot, PEAK)
+        measured = self._components.slots.of_measure(slot, PEAK)
         if measured is None or not self._asking.learned(measured):
             return 0.0
         table = self._components.table
@@ -220,7 +223,7 @@ class CurveTables:
         )
         if x.shape[-1] == 1:
             x = x[:, 0]
-        name = self._components.names[slot]
+        name = self._components.slots.names[slot]
         high = [self._asking.predict(name, x, cores, level, None, None, PEAK).high_s for cores in seen.tolist()]
         return float(np.max(high))
 

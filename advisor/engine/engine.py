@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +20,10 @@ from advisor.domain.observations import Columns, bad_rows
 from advisor.domain.runs import ProgramRun, checked_run
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import advisor as whole
+from advisor.engine import batches, restoring, slices, state_bytes
 from advisor.engine import events as e
-from advisor.engine import restoring, slices, state_bytes
 from advisor.engine.advisor import Advisor
 from advisor.engine.changes import NAMES_A_FRAME, framed, frames, head, head_of, version_of
-from advisor.engine.components import SEPARATOR
 from advisor.engine.components import ModelEvent as Happened
 from advisor.engine.exactly_once import Producer, ProducerLedger
 from advisor.engine.following import COUNT_MASK, ORIGIN_BITS
@@ -32,6 +32,7 @@ from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.pages import BASE, table_pages
 from advisor.engine.plain import PLAIN_ROWS_MAX, PlainRows
 from advisor.engine.profiles import ANONYMOUS, Profiles, refusals
+from advisor.engine.slots import SEPARATOR
 from advisor.engine.snapshot import Snapshot
 from advisor.engine.versions import Versions
 from advisor.errors import AdvisorError, InvalidValue, StateDamaged, TooLarge
@@ -145,7 +146,7 @@ class Engine:
             if producer is not None and sequence is not None:
                 self.advance(producer, sequence)
 
-        young = self.advisor.components.young
+        young = partial(batches.young, self.advisor.components)
         self.underway = slices.Batch(lambda part: self._happen(None, part), young, columns, done, sequence)
         return self.underway
 
@@ -264,7 +265,7 @@ class Engine:
         """
         advisor = self.advisor
         self.flush()
-        names = [*advisor.components.components, *advisor.task_types.numbers] if names is None else list(names)
+        names = [*advisor.components.slots.components, *advisor.task_types.numbers] if names is None else list(names)
         return state_bytes.dump(advisor.components.part(names), self._parts(frozenset(names), parts))
 
     def _parts(self, names: Collection[str] | None, parts: Collection[str]) -> state_bytes.Parts:
@@ -298,7 +299,7 @@ class Engine:
         """Return what there is by key, by kind."""
         advisor = self.advisor
         return {
-            "components": advisor.components.slot_of, "networks": advisor.components.flows.kept,
+            "components": advisor.components.slots.by_name, "networks": advisor.components.flows.kept,
             "programs": advisor.programs.programs, "task_types": advisor.task_types.numbers,
             "producers": self.producers, "profiles": self.profiles.runs,
         }  # fmt: skip
@@ -311,7 +312,7 @@ class Engine:
         for name, table in components.records.items():
             owners = table.count("component")[: table.size][self._versions.changed(name, at, table.size)]
             slots[owners[owners >= 0]] = True
-        names = {components.names[slot].partition(SEPARATOR)[0]: None for slot in np.flatnonzero(slots).tolist()}
+        names = {components.slots.names[slot].partition(SEPARATOR)[0]: None for slot in np.flatnonzero(slots).tolist()}
         names.pop("", None)  # of free slots
         due = [*names, *(name for name in touched["task_types"] if name not in names)]
         for start in range(0, len(due), NAMES_A_FRAME):
@@ -398,9 +399,9 @@ class Engine:
         flags = {"base": components.table.changed[: len(components)]}
         flags |= {name: table.changed for name, table in components.records.items()}
         kinds = {
-            "components": components.dropped, "networks": components.flows.touched, "programs": advisor.programs.paged.touched,
-            "task_types": advisor.task_types.paged.touched, "producers": self.ledger.touched(),
-            "profiles": self.profiles.paged.touched,
+            "components": components.slots.dropped, "networks": components.flows.touched,
+            "programs": advisor.programs.paged.touched, "task_types": advisor.task_types.paged.touched,
+            "producers": self.ledger.touched(), "profiles": self.profiles.paged.touched,
         }  # fmt: skip
         count = self._versions.sweep(flags, kinds)
         for touched in kinds.values():
@@ -435,7 +436,7 @@ class Engine:
         if journal is None or journal.beyond:
             return None
         memory = self.advisor.components.learners.memory_bytes
-        return journal.take(Limits(self.advisor.components.components_max, memory))
+        return journal.take(Limits(self.advisor.components.slots.components_max, memory))
 
     def put_back(self, entry: Entry) -> None:
         """Count an entry as not taken: its commit failed, and the next one must hold what it held."""
@@ -467,9 +468,11 @@ class Engine:
         for paged in (self.profiles.paged, self.advisor.programs.paged, self.advisor.task_types.paged):
             found += paged.pages()
         tables = tuple(pages for pages in found if pages is not None)
-        renamed = ((slot, components.names[slot]) for slot in components.renamed if slot < self._names_taken)
-        names = (*enumerate(components.names[self._names_taken :], self._names_taken), *renamed)
-        components.renamed.clear()
+        renamed = (
+            (slot, components.slots.names[slot]) for slot in components.slots.renamed if slot < self._names_taken
+        )
+        names = (*enumerate(components.slots.names[self._names_taken :], self._names_taken), *renamed)
+        components.slots.renamed.clear()
         self._names_taken = n
         producers, gone = self.ledger.take_changed()
         documents, lost = components.flows.take_changed()
@@ -518,7 +521,7 @@ class Engine:
     def _replay(self, journal: Iterable[bytes], now: Limits) -> None:
         """Let happen again what was noted, under the limits of then."""
         components = self.advisor.components
-        book = Book(components.names)
+        book = Book(components.slots.names)
         for data in journal:
             entry = decode(data, book)
             restoring.limit(self.advisor, entry.limits)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from advisor.engine.changes import NAMES_A_FRAME
-from advisor.engine.components import SEPARATOR
 from advisor.engine.engine import Engine
+from advisor.engine.slots import SEPARATOR
 from advisor.errors import InvalidValue
 
 # Of each kind so many a page, in this order: a page is made within a few ms, and is far smaller than a message.
@@ -33,7 +33,7 @@ def page(engine: Engine, after: str | None) -> tuple[bytes, str | None]:
 
 def _components(engine: Engine, at: str) -> tuple[list[str], str | None]:
     """Return the components of the next slots: a slot stays its component's."""
-    names, start = engine.advisor.components.names, int(at) if at.isascii() and at.isdigit() else 0
+    names, start = engine.advisor.components.slots.names, int(at) if at.isascii() and at.isdigit() else 0
     end = start + A_PAGE["components"]
     found = [name for name in names[start:end] if name and SEPARATOR not in name]
     return found, str(end) if end < len(names) else None
@@ -43,7 +43,7 @@ def _named(engine: Engine, kind: str, at: str) -> tuple[list[str], str | None]:
     """Return the next few of what there is little of, in the order of the names."""
     advisor = engine.advisor
     names = {
-        "task_types": advisor.task_types.numbers.keys() - advisor.components.slot_of.keys(),
+        "task_types": advisor.task_types.numbers.keys() - advisor.components.slots.by_name.keys(),
         "networks": advisor.components.flows.kept, "programs": advisor.programs.programs,
     }[kind]  # fmt: skip
     due = sorted(name for name in names if name > at)

@@ -15,8 +15,9 @@ from advisor.domain.bundle import BundleRecord, pack
 from advisor.domain.vectors import Ints
 from advisor.engine.asking import Asking
 from advisor.engine.bundles import record_of
-from advisor.engine.components import SEPARATOR, Components
+from advisor.engine.components import Components
 from advisor.engine.kept import Kept
+from advisor.engine.slots import SEPARATOR
 from advisor.models.bundle import CurveAnswers, carried
 from advisor.models.layout import AT
 
@@ -77,7 +78,7 @@ class Bundles:
         version = self.version
         mine = since is not None and since >> ORIGIN_BITS == self.origin and since <= version
         after = since & COUNT_MASK if since is not None and mine else -1
-        return [slot for slot in np.flatnonzero(self._stamps > after).tolist() if not self._components.kind(slot)]
+        return [slot for slot in np.flatnonzero(self._stamps > after).tolist() if not self._components.slots.kind(slot)]
 
     def record(self, slot: int, level: float, cores_max: int) -> BundleRecord:
         """Return the record of a component; made again only when rows came since. Cost: milliseconds, then O(1)."""
@@ -86,7 +87,7 @@ class Bundles:
         kept = self._records.get(key, rows)
         if kept is not None:
             return kept
-        name, dimensions = self._components.names[slot], self._components.dimensions(slot)
+        name, dimensions = self._components.slots.names[slot], self._components.dimensions(slot)
         return self._records.put(key, record_of(self._asking, slot, name, rows, dimensions, level, cores_max), rows)
 
     def standing(self, slots: Ints) -> tuple[Ints, Ints, Ints]:
@@ -97,14 +98,14 @@ class Bundles:
 
     def slots(self, names: Sequence[str] | None) -> Ints:
         """Return the slots of the known ones of some names, or of all components."""
-        known = self._components.slot_of
+        known = self._components.slots.by_name
         if names is not None:
             return np.array([known[name] for name in names if name in known], np.int64)
-        if not self._components.measures:
+        if not self._components.slots.measures:
             return np.arange(len(self._components))
-        if self._renames != self._components.renames:
-            self._timed, self._looked, self._renames = [], 0, self._components.renames
-        for name in self._components.names[self._looked :]:
+        if self._renames != self._components.slots.renames:
+            self._timed, self._looked, self._renames = [], 0, self._components.slots.renames
+        for name in self._components.slots.names[self._looked :]:
             if SEPARATOR not in name:
                 self._timed.append(self._looked)
             self._looked += 1
@@ -219,7 +220,7 @@ class LiveCurves(CurveAnswers):
         return carried(words, 0, component), 0
 
     def _made(self, component: str) -> _Live:
-        slot = self._components.slot(component)
+        slot = self._components.slots.of(component)
         whole, touches = self._components.table.records_whole[slot], self._bundles.touches
         rows, changes = int(whole[ROWS]), int(whole[CHANGES])
         words = self._bundles.record(slot, self._level, self._cores_max).words.tolist()

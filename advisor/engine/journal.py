@@ -340,7 +340,7 @@ class Journal:
     def restart(self, components: Components) -> None:
         """Begin anew: the pages hold all that was noted, and the names of `components`."""
         self.beyond = False
-        self._names_noted, self._renames = len(components), components.renames
+        self._names_noted, self._renames = len(components), components.slots.renames
         self._waiting = None
         self._clear()
 
@@ -348,12 +348,12 @@ class Journal:
         """Note an event that was folded into `components`. Cost O(new names)."""
         if isinstance(event, (Columns, Travels)):
             columns = event.rows if isinstance(event, Travels) else event
-            slots = columns.components.slots_of(components.era)[columns.index]
-            new = tuple(components.names[self._names_noted :])
+            slots = columns.components.slots_of(components.slots.era)[columns.index]
+            new = tuple(components.slots.names[self._names_noted :])
             self._names_noted += len(new)
-            renamed = components.renamed if self._renames != components.renames else ()
-            self._renames = components.renames
-            told = tuple((slot, components.names[slot]) for slot in renamed)
+            renamed = components.slots.renamed if self._renames != components.slots.renames else ()
+            self._renames = components.slots.renames
+            told = tuple((slot, components.slots.names[slot]) for slot in renamed)
             self._events.append(RowsEvent(columns, slots, new, told, isinstance(event, Travels)))
         else:
             self._events.append(cast("ByHand", event))

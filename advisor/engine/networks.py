@@ -231,7 +231,7 @@ class Networks:
         ------
         UnknownComponent, InvalidValue
         """
-        names = self._components.components if components is None else components
+        names = self._components.slots.components if components is None else components
         return LiveCurves(
             self._bundles, self._components, names, checked_level(level), checked_cores("cores_max", cores_max)
         )
@@ -305,7 +305,7 @@ class Networks:
         """
         names = None if components is None else list(dict.fromkeys(components))
         for name in names or ():
-            self._components.slot(name)
+            self._components.slots.of(name)
         follower = Follower(self._bundles, names, checked_level(level), checked_cores("cores_max", cores_max))
         version = follower.version
         return follower.pack(list(follower.records(follower.due(), sys.maxsize)), version)

@@ -135,7 +135,7 @@ def check_words(components: Components) -> None:
         found = (int(strange[0]), "component", int(owners[strange[0]])) if len(strange) else table.outside(table.size)
     if found is not None:
         slot = int(owners[found[0]])
-        whose = components.names[slot] if 0 <= slot < n else "no component"
+        whose = components.slots.names[slot] if 0 <= slot < n else "no component"
         raise StateDamaged(
             f"{name} table: {found[1]} of {whose} is {found[2]!r}, which no rows lead to", components=(whose,),
             hint="restore a backup",

@@ -16,7 +16,8 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames
 from advisor.engine import widths
-from advisor.engine.components import SEPARATOR, Components
+from advisor.engine.components import Components
+from advisor.engine.slots import SEPARATOR
 
 PLAIN_ROWS_MAX = 1_024  # taken before they are folded; more would save nothing
 _X, _P_LOW, _P_HIGH = limits.PREDICTOR_MAX, limits.CORES_MIN, limits.CORES_MAX
@@ -34,7 +35,7 @@ class PlainRows:
 
     def take(self, rows: Sequence[Any]) -> bool:
         """Take rows ``[component, predictor, cores, elapsed_s]``, all or none; False where one is not plain. Cost O(rows)."""
-        if self._renames != self.components.renames:
+        if self._renames != self.components.slots.renames:
             self.forget()
         slots, taken = self._slots, self.rows
         before = len(taken)
@@ -56,7 +57,7 @@ class PlainRows:
 
     def _slot_of(self, component: Any) -> int:
         """Return the slot of a component that has one predictor; KeyError for all else."""
-        slot = self.components.slot_of[component]
+        slot = self.components.slots.by_name[component]
         # One that was wholly forgotten has none: its next row may have several predictors.
         if SEPARATOR in component or widths.of(self.components.table.count("dimensions")[slot]) != 1:
             raise KeyError(component)
@@ -68,12 +69,12 @@ class PlainRows:
         n = len(self.rows)
         table = np.fromiter(chain.from_iterable(self.rows), np.float64, 4 * n).reshape(n, 4)
         self.rows.clear()
-        names, known = self._names, self.components.names
+        names, known = self._names, self.components.slots.names
         if len(names) < len(known):
             first = len(names)
             names.names += known[first:]
             names.valid = np.ones(len(known), np.bool_)
-            names.owner, names.slots = self.components.era, np.arange(len(known))
+            names.owner, names.slots = self.components.slots.era, np.arange(len(known))
         index, x, p, t = np.ascontiguousarray(table.T)
         return Columns(names, index.astype(np.int64), x, p, t)
 
@@ -81,4 +82,4 @@ class PlainRows:
         """Look at components anew: one may have got another number of predictors, or another one's slot."""
         self._slots: dict[str, int] = {}  # of components found to have one predictor
         self._names = ComponentNames()  # numbered by their slots
-        self._renames = self.components.renames
+        self._renames = self.components.slots.renames

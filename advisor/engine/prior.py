@@ -28,7 +28,7 @@ def prior_of(components: Components, slot: int | None, kind: str, x: Any, p: Any
     slot : int or None
         None for a component that was never observed.
     kind : str
-        What is asked for: see `Components.kind`.
+        What is asked for: see `Slots.kind`.
     """
     logs = _levels(components, kind)
     middle = float(np.median(logs)) if len(logs) else np.log(LEVEL_ALONE_S)
@@ -54,6 +54,8 @@ def _levels(components: Components, kind: str) -> np.ndarray[tuple[int], np.dtyp
     low = components.table["t_low"][: len(components)]
     # Nothing learned, or all of it forgotten, which leaves the least time at its start, infinite.
     others = [
-        i for i in np.flatnonzero(np.isfinite(low) & (low > 0))[: 4 * OTHERS_MAX].tolist() if components.kind(i) == kind
+        i
+        for i in np.flatnonzero(np.isfinite(low) & (low > 0))[: 4 * OTHERS_MAX].tolist()
+        if components.slots.kind(i) == kind
     ]
     return np.log(low[others[:OTHERS_MAX]]) if others else np.zeros(0)

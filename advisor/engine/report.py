@@ -7,7 +7,8 @@ from math import isfinite
 from typing import Any
 
 from advisor.engine.asking import Asking
-from advisor.engine.components import MEASURE_SCALES, SEPARATOR, Components
+from advisor.engine.components import Components
+from advisor.engine.slots import MEASURE_SCALES, SEPARATOR
 
 
 def component_status(components: Components, slots: Sequence[int], asking: Asking) -> list[dict[str, Any]]:
@@ -15,7 +16,7 @@ def component_status(components: Components, slots: Sequence[int], asking: Askin
     table = components.table
     rows: list[dict[str, Any]] = []
     for slot in slots:
-        entry: dict[str, Any] = {"component": components.names[slot]}
+        entry: dict[str, Any] = {"component": components.slots.names[slot]}
         entry |= {name: int(table.count(name)[slot]) for name in ("rows", "failed", "unfinished")}
         entry["runs"] = int(table.runs(slot))
         entry["explored_s"] = float(table["explored_s"][slot])
@@ -49,7 +50,7 @@ def component_status(components: Components, slots: Sequence[int], asking: Askin
 
 def _rich(components: Components, slot: int, asking: Asking) -> dict[str, Any]:
     """Return what the learner holds of a component, and how its predictions have fared."""
-    measures = [m for m in MEASURE_SCALES if components.names[slot] + SEPARATOR + m in components.slot_of]
+    measures = [m for m in MEASURE_SCALES if components.slots.names[slot] + SEPARATOR + m in components.slots.by_name]
     record = components.learners.find(slot)
     if record is None:
         return {"tier": "base", "model_bytes": 0, "pinned": None, "measures": measures}

@@ -52,5 +52,5 @@ def mark(advisor: Advisor, profiles: Profiles, snapshot: Snapshot) -> None:
 def limit(advisor: Advisor, to: Limits) -> None:
     """Allow so many components, or as many as there are, and so much memory."""
     components = advisor.components
-    components.components_max = max(to.components_max, len(components))
+    components.slots.components_max = max(to.components_max, len(components))
     components.learners.memory_bytes = to.model_memory_bytes

@@ -22,11 +22,12 @@ import numpy as np
 
 from advisor.domain.json_bytes import read_json
 from advisor.domain.names import normalised_name
-from advisor.engine.components import SEPARATOR, Components
+from advisor.engine.components import Components
 from advisor.engine.exactly_once import Producer
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.pages import check_words, put_rows
 from advisor.engine.programs import LAYOUT as PROGRAM_LAYOUT
+from advisor.engine.slots import SEPARATOR
 from advisor.engine.task_types import LAYOUT as TYPE_LAYOUT
 from advisor.errors import InvalidValue, StateDamaged, StateTooNew
 from advisor.models.layout import LAYOUT, WORDS
@@ -61,8 +62,8 @@ def dump(components: Components, parts: Parts) -> bytes:
     header: dict[str, Any] = {
         "format": FORMAT if parts.producers is not None else FORMAT - 1,
         "layout": LAYOUT,
-        "components_max": components.components_max,
-        "names": components.names,
+        "components_max": components.slots.components_max,
+        "names": components.slots.names,
         "totals": dict(sorted(parts.totals.items())),
         "words": WORDS,
         "slots": n,

@@ -41,7 +41,7 @@ def suggest(
         whole("cores_max", cores_max, 1, limits.ALLOCATE_CORES_MAX),
         whole("limit", limit, 1, CANDIDATES_MAX),
     )
-    slot = components.slot(component)
+    slot = components.slots.of(component)
     dimensions = components.dimensions(slot)
     found = asking.answering(slot, None)
     if isinstance(found, Shaped):

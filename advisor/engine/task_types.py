@@ -18,9 +18,11 @@ from advisor.domain.answers import Prediction, Receipt
 from advisor.domain.observations import ComponentNames, bad_rows, columns_of
 from advisor.domain.rows import bound_text, is_number
 from advisor.domain.vectors import Floats, Ints
+from advisor.engine import batches
 from advisor.engine.blobs import NAME_BYTES, Paged, name_and_words, named
 from advisor.engine.checks import check_together, checked
-from advisor.engine.components import EVIDENCE_LEAST, TIME, Components
+from advisor.engine.components import EVIDENCE_LEAST, Components
+from advisor.engine.slots import TIME
 from advisor.errors import InvalidValue, NotEnoughData, StateDamaged
 from advisor.models.record_domains import strange_type
 from advisor.models.size_time import WORDS, SizeTime
@@ -104,7 +106,7 @@ class TaskTypeModels:
         )
         if beyond:
             self._components.totals[BEYOND] += beyond
-        return self._components.fold(columns)
+        return batches.fold(self._components, columns)
 
     def fold(
         self, names: Sequence[str], index: Ints, sizes: Floats, times: Floats, running: Ints, stands: Floats
@@ -214,7 +216,7 @@ class TaskTypeModels:
                     field, value, f"absent with model {model!r}: instances tell neither machine nor measures"
                 )
         if name not in self.numbers:
-            self._components.slot(name)  # one that nobody knows is told so
+            self._components.slots.of(name)  # one that nobody knows is told so
             raise NotEnoughData(
                 f"no instances of a task type {name!r}: {model} is learned from ends of task instances",
                 field="component", value=name, bound=1, hint="send task_events, or observe_instances in process",

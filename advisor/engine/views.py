@@ -14,7 +14,7 @@ from advisor.domain import limits
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.advisor import Advisor
 from advisor.engine.asking import load_of
-from advisor.engine.components import SEPARATOR
+from advisor.engine.slots import SEPARATOR
 from advisor.errors import UnknownComponent
 from advisor.models.learner_layout import CELLS
 from advisor.models.prediction import LEVEL
@@ -37,8 +37,8 @@ def found(advisor: Advisor, text: str, order: str, known: int) -> Ints:
     """
     components = advisor.components
     wanted = text.strip().lower()
-    names = components.names[:known]
-    plain = not components.measures
+    names = components.slots.names[:known]
+    plain = not components.slots.measures
     chosen = [i for i, name in enumerate(names) if (plain or SEPARATOR not in name) and wanted in name.lower()]
     slots = np.array(chosen, np.int64)
     if order == "name":
@@ -110,9 +110,9 @@ class _Shown:
 
     def __init__(self, advisor: Advisor, component: str) -> None:
         components = advisor.components
-        slot = components.slot_of.get(component)
+        slot = components.slots.by_name.get(component)
         if slot is None or SEPARATOR in component:
-            raise UnknownComponent(component, components.nearest(component))
+            raise UnknownComponent(component, components.slots.nearest(component))
         self.advisor, self.slot, self.component, base = advisor, slot, component, components.table
         self.learned = base.evidence(slot) > 0
         self.low, self.high = float(base["p_low"][slot]), float(base["p_high"][slot])  # the fewest and most cores seen

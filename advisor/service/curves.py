@@ -30,7 +30,7 @@ def asked(advisor: Advisor, params: CurvesAsked) -> Follower:
     """
     if not params.watch:
         for name in params.components or ():
-            advisor.components.slot(name)
+            advisor.components.slots.of(name)
     return Follower(advisor.bundles, params.components, params.level, params.cores_max)
 
 

@@ -206,7 +206,7 @@ class Hub:
         """
         if self.memory.look(may_recover=not self.committer.unsaved):
             components = self.engine.advisor.components
-            components.components_max = len(components) if self.memory.short else self.config.components_max
+            components.slots.components_max = len(components) if self.memory.short else self.config.components_max
 
     def _make_room(self) -> None:
         """At the limit, whoever keeps us waiting longest in the middle of a message gives way to the newcomer."""
@@ -359,7 +359,7 @@ class Hub:
         advisor, components = self.engine.advisor, self.engine.advisor.components
         learners = components.learners
         return StateSize(
-            len(components) - components.measures, components.components_max, self.engine.tables_bytes,
+            len(components) - components.slots.measures, components.slots.components_max, self.engine.tables_bytes,
             learners.used_bytes, learners.memory_bytes, advisor.ledger(),
         )  # fmt: skip
 

@@ -8,7 +8,8 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
-from advisor.engine.components import SEPARATOR, ModelEvent
+from advisor.engine.components import ModelEvent
+from advisor.engine.slots import SEPARATOR
 from advisor.service.logs import event
 
 EVENTS_A_SECOND = 10  # a burst that a person can still read

@@ -118,7 +118,7 @@ class ObservedCores:
                 del self._places[name], self._users[place]
                 self._unknown.discard(name)
                 self._free.append(place)
-                slot = self._components.slot_of.get(name, NOBODY)
+                slot = self._components.slots.by_name.get(name, NOBODY)
                 if 0 <= slot < len(self._place_of):
                     self._place_of[slot] = NOBODY
 
@@ -127,7 +127,7 @@ class ObservedCores:
         if not self._places:
             return None
         self._look_up()
-        slots = columns.components.slots_of(self._components.era)[columns.index]
+        slots = columns.components.slots_of(self._components.slots.era)[columns.index]
         places = np.where(slots >= 0, self._place_of[slots], NOBODY)
         good = (places != NOBODY) & (columns.elapsed_s > 0) & (columns.cores > 0)
         if columns.ok is not None:
@@ -153,7 +153,7 @@ class ObservedCores:
         if more > 0:
             self._place_of = np.append(self._place_of, np.full(more, NOBODY, np.int64))
         for name in list(self._unknown):
-            slot: Any = self._components.slot_of.get(name)
+            slot: Any = self._components.slots.by_name.get(name)
             if slot is not None:
                 self._place_of[slot] = self._places[name]
                 self._unknown.discard(name)

@@ -155,17 +155,17 @@ class LivePage:
             raise not_one_of("order", order, ORDERS)
         page = _number(request, "page")
         advisor = self._hub.engine.advisor
-        search = partial(views.found, advisor, text, order, len(advisor.components.names))
-        small = len(advisor.components.names) <= SEARCHED_INLINE
+        search = partial(views.found, advisor, text, order, len(advisor.components.slots.names))
+        small = len(advisor.components.slots.names) <= SEARCHED_INLINE
         slots = search() if small else await to_thread.run_sync(search)
         pages = max(1, -(-len(slots) // CARDS_A_PAGE))
         page = min(page, pages - 1)
         cards: list[dict[str, Any]] = []
         shown: list[int] = slots[page * CARDS_A_PAGE : (page + 1) * CARDS_A_PAGE].tolist()
         for slot in shown:
-            cards.append(views.card(advisor, advisor.components.names[slot]))
+            cards.append(views.card(advisor, advisor.components.slots.names[slot]))
             await anyio.lowlevel.checkpoint()
-        known = len(advisor.components) - advisor.components.measures
+        known = len(advisor.components) - advisor.components.slots.measures
         return {"known": known, "found": len(slots), "page": page, "pages": pages, "cards": cards}
 
     async def _component(self, request: Request) -> Any:

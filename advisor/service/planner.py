@@ -75,7 +75,7 @@ class Planner:
         learned changed otherwise. Raises UnknownNetwork. Cost O(components of the network).
         """
         components = self.advisor.components
-        slots = components.slot_of
+        slots = components.slots.by_name
         own = [slots[name] for name in set(self.advisor.network(network_id).components) if name in slots]
         if not own:
             return 0, 0

@@ -12,10 +12,10 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.engine import Advisor, Engine
-from advisor.engine.components import TIME
 from advisor.engine.exporting import page
 from advisor.engine.flows import filled
 from advisor.engine.sharing import NetworkAsked, asked_of, of_machine
+from advisor.engine.slots import TIME
 from advisor.errors import InvalidValue, UnknownNetwork
 from advisor.planning.combining import OF_MACHINE
 from advisor.planning.together import about
@@ -249,7 +249,7 @@ def _one_point(advisor: Advisor, component: str, given: Any, prior: bool = False
 def _dimensions(advisor: Advisor, component: Any, measure: str, prior: bool) -> int | None:
     """Return how many predictors a component has; None where nobody knows, for it has no learner, or is not known."""
     components = advisor.components
-    if prior and components.known(component) is None:
+    if prior and components.slots.find(component) is None:
         return None
-    found = components.learners.find(components.slot(component, measure))
+    found = components.learners.find(components.slots.of(component, measure))
     return None if found is None else found[0].axes - 1

@@ -195,7 +195,9 @@ class Watching:
         """Return how often the speed of the network's components was found to have changed."""
         total = self._components.totals["changes"]
         if total != watch.changes_seen:
-            slots = [slot for name in set(watch.components) if (slot := self._components.slot_of.get(name)) is not None]
+            slots = [
+                slot for name in set(watch.components) if (slot := self._components.slots.by_name.get(name)) is not None
+            ]
             watch.changes = int(self._components.table.count("changes")[slots].sum()) if slots else 0
             watch.changes_seen = total
         return watch.changes

@@ -40,7 +40,7 @@ def test_a_former_state_is_upgraded_by_a_service_and_by_nobody_else(path: Path, 
     engine = Engine.restore(loaded)
     assert engine.applied(*KEY) == 4
     assert engine.totals["rows_accepted"] == 120
-    assert sorted(engine.advisor.components.names) == sorted(SCALE)
+    assert sorted(engine.advisor.components.slots.names) == sorted(SCALE)
     for name, scale in SCALE.items():
         told = engine.advisor.predict(name, predictor=20.0, cores=2)
         assert told.elapsed_s == pytest.approx(scale * 20 * 0.6, rel=0.02)

@@ -109,7 +109,7 @@ def replay(batch: int) -> Engine:
 
 
 def state_of(engine: Engine) -> dict[str, Any]:
-    table, names = engine.advisor.components.table, engine.advisor.components.names
+    table, names = engine.advisor.components.table, engine.advisor.components.slots.names
     return {
         name: {
             field: (table.count(field) if field in INTEGERS else table.floats(field).T)[..., slot].tolist()
@@ -122,8 +122,8 @@ def state_of(engine: Engine) -> dict[str, Any]:
 def cells_of(engine: Engine) -> dict[str, Any]:
     """Return the learner's record of each component, field by field; empty cells left out."""
     found: dict[str, Any] = {}
-    for name in engine.advisor.components.names:
-        record = engine.advisor.components.learners.find(engine.advisor.components.slot(name))
+    for name in engine.advisor.components.slots.names:
+        record = engine.advisor.components.learners.find(engine.advisor.components.slots.of(name))
         assert record is not None
         table, place = record
         used = int(table.count("cells")[place])
@@ -142,7 +142,7 @@ def answers_of(engine: Engine) -> dict[str, Any]:
     x, p = (np.array(column) for column in zip(*QUESTIONS, strict=True))
     return {
         f"{name}, {model}": engine.advisor.predict(name, predictor=x, cores=p, model=model).as_dict()
-        for name in engine.advisor.components.names
+        for name in engine.advisor.components.slots.names
         for model in MODELS
     }
 

@@ -130,7 +130,7 @@ def tabled() -> list[Any]:
     for predictors in (1, 2):
         one = Advisor()
         one.observe_columns(**rows_of(rng, 300, predictors))
-        names = sorted(one.components.components)
+        names = sorted(one.components.slots.components)
         loads: list[dict[str, float]] = [{}, {names[0]: 3.0}] if predictors == 1 else [{}]
         for load in loads:
             curves = one.tables_of(names, load=load, cores_max=40)

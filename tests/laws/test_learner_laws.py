@@ -23,8 +23,8 @@ from stored import Stored
 from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor, Engine
-from advisor.engine.components import MEASURE_SCALES, SEPARATOR
 from advisor.engine.slices import Batch
+from advisor.engine.slots import MEASURE_SCALES, SEPARATOR
 from advisor.errors import InvalidValue, NotEnoughData, UnknownComponent
 from advisor.models.layout import FIELDS, WORDS
 from advisor.models.learner_layout import LearnerTable
@@ -106,12 +106,12 @@ def fresh(columns: Columns) -> Columns:
 
 def learned_names(advisor: Advisor) -> list[str]:
     components = advisor.components
-    return [n for n in components.components if components.table.evidence(components.slot(n)) > 0]
+    return [n for n in components.slots.components if components.table.evidence(components.slots.of(n)) > 0]
 
 
 def record_words(advisor: Advisor, component: str) -> np.ndarray:
     """Return the words of a component's record, without the number of its slot."""
-    found = advisor.components.learners.find(advisor.components.slot(component))
+    found = advisor.components.learners.find(advisor.components.slots.of(component))
     if found is None:
         return np.zeros(0, np.uint64)
     table, place = found
@@ -265,7 +265,7 @@ def test_after_forgetting_all_there_is_a_prior_and_then_again_an_answer(memory: 
 
 def points_for(advisor: Advisor, component: str, x: Any) -> Any:
     """Return values (n,) as points of as many predictors as the component has."""
-    dimensions = advisor.components.dimensions(advisor.components.slot(component))
+    dimensions = advisor.components.dimensions(advisor.components.slots.of(component))
     return np.asarray(x) if dimensions == 1 else np.stack([np.asarray(x)] * dimensions, axis=-1)
 
 
@@ -357,7 +357,7 @@ def test_any_legal_points_machines_and_measures_give_finite_positive_predictions
     half = len(columns) // 2
     for part in (columns.take(slice(0, half)), columns.take(slice(half, None))):
         advisor.fold(fresh(part))
-        for name in advisor.components.components if part is not None and len(part) == half else []:
+        for name in advisor.components.slots.components if part is not None and len(part) == half else []:
             advisor.forget(name, keep)
     for name in learned_names(advisor):
         at = points_for(advisor, name, [0.0, 1e-30, 1.0, 2.0**60])
@@ -418,9 +418,9 @@ def test_cut_anywhere_same_bytes(columns: Columns, cuts: list[int], at: int, kee
         receipt = whole.fold(fresh(half))
         receipts = [cut.fold(fresh(part)) for part in parts(half, cuts)]
         assert receipt.accepted == sum(r.accepted for r in receipts)
-        if keep is not None and number == 0 and whole.components.names:
+        if keep is not None and number == 0 and whole.components.slots.names:
             for advisor in (whole, cut):
-                advisor.forget(advisor.components.names[0], keep)
+                advisor.forget(advisor.components.slots.names[0], keep)
     assert cut.to_bytes() == whole.to_bytes()
 
 
@@ -466,7 +466,7 @@ def test_components_do_not_touch_each_other(columns: Columns, others: Columns) -
     if done < len(mine):
         mixed.fold(fresh(mine.take(slice(done, None))))
     np.testing.assert_array_equal(
-        mixed.components.table.words[mixed.components.slot("mine")].view(np.uint64),
+        mixed.components.table.words[mixed.components.slots.of("mine")].view(np.uint64),
         alone.components.table.words[0].view(np.uint64),
     )
     np.testing.assert_array_equal(record_words(mixed, "mine"), record_words(alone, "mine"))
@@ -546,7 +546,7 @@ def test_what_was_sent_was_accepted_or_refused_and_counts_are_exact(columns: Col
     failed = np.zeros(len(columns), bool) if columns.ok is None else ~columns.ok
     running = np.zeros(len(columns), bool) if columns.running is None else columns.running
     each = np.ones(len(columns), np.int64) if columns.count is None else columns.count
-    for slot, key in enumerate(advisor.components.names):
+    for slot, key in enumerate(advisor.components.slots.names):
         name, _, measure = key.partition(SEPARATOR)
         mine = ~spoiled & (np.array(columns.components.names)[columns.index] == name)
         learned = mine & ~failed & ~running
@@ -646,7 +646,7 @@ def test_the_default_budget_holds_whatever_comes() -> None:
     totals = advisor.components.totals
     assert totals["promotions"] + totals["promotions_refused"] == 45
     assert totals["promotions"] >= 10
-    for name in advisor.components.components:
+    for name in advisor.components.slots.components:
         point = [1.0] * (int(name[0]) - 1)
         assert advisor.predict(name, predictor=point if len(point) > 1 else 1.0).elapsed_s == pytest.approx(
             1.0, rel=0.02
@@ -665,7 +665,7 @@ def test_a_round_trip_gives_the_same_state_answers_and_future(
     original = Advisor(model_memory_bytes=memory)
     original.fold(fresh(before))
     copied = trip(original)
-    assert copied.components.names == original.components.names
+    assert copied.components.slots.names == original.components.slots.names
     assert copied.components.totals == original.components.totals
     assert copied.to_bytes() == original.to_bytes()
     for advisor in (original, copied):
@@ -738,8 +738,8 @@ def test_forgetting_keeps_exact_counts(columns: Columns, keep: float, memory: in
     exact = ("rows", "extra_runs", "failed", "unfinished")
     before = {field: table.count(field)[: len(advisor.components)].copy() for field in exact}
     totals = dict(advisor.components.totals)
-    for name in list(advisor.components.components):
-        assert advisor.forget(name, keep)["rows"] == before["rows"][advisor.components.slot(name)]
+    for name in list(advisor.components.slots.components):
+        assert advisor.forget(name, keep)["rows"] == before["rows"][advisor.components.slots.of(name)]
     for field in exact:
         np.testing.assert_array_equal(table.count(field)[: len(advisor.components)], before[field])
     assert {k: v for k, v in advisor.components.totals.items() if k != "forgets"} == totals
@@ -754,7 +754,7 @@ def test_forgetting_keeps_exact_counts(columns: Columns, keep: float, memory: in
 def test_a_component_that_forgot_all_learns_as_a_new_one(columns: Columns, memory: int) -> None:
     new, renewed = (Advisor(model_memory_bytes=memory) for _ in range(2))
     renewed.fold(fresh(columns))
-    for name in list(renewed.components.names):
+    for name in list(renewed.components.slots.names):
         renewed.forget(name, 0.0)
     for advisor in (new, renewed):
         advisor.fold(fresh(columns))

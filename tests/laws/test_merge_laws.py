@@ -76,8 +76,8 @@ def in_one_basis(*advisors: Advisor) -> list[Table]:
     """Return copies of the tables, slots in the order of names, re-expressed in one basis: sums compare only there."""
     tables = []
     for advisor in advisors:
-        names = sorted(advisor.components.names)
-        tables.append(gathered(advisor.components.table, [advisor.components.slot(n) for n in names]))
+        names = sorted(advisor.components.slots.names)
+        tables.append(gathered(advisor.components.table, [advisor.components.slots.of(n) for n in names]))
     for slot in range(tables[0].size):
         of = [table.records[slot] for table in tables]
         origin = min(w[sums.ORIGIN] for w in of)
@@ -104,7 +104,7 @@ def test_counts_ranges_and_unweighted_sums_merge_exactly_or_to_rounding(
 ) -> None:
     columns = rows(seed, n, spread, components=3)
     whole, together = learned(columns), merged(columns, [min(c, n) for c in cuts])
-    assert sorted(whole.components.names) == sorted(together.components.names)
+    assert sorted(whole.components.slots.names) == sorted(together.components.slots.names)
     assert whole.components.totals == together.components.totals
     one, other = in_one_basis(whole, together)
     # A shard's own history decides what is a change or an outlier to it, and with it what its sums hold.
@@ -159,7 +159,7 @@ def test_answers_after_a_merge_are_those_of_one_state(cuts: list[int]) -> None:
 
 
 def record_of(advisor: Advisor, component: str = "c0") -> tuple[LearnerTable, int]:
-    found = advisor.components.learners.find(advisor.components.slot(component))
+    found = advisor.components.learners.find(advisor.components.slots.of(component))
     assert found is not None
     return found
 

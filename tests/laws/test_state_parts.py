@@ -106,7 +106,7 @@ KINDS = st.lists(st.integers(0, 11), max_size=8)
 @given(KINDS, st.integers(2, 4))
 def test_the_whole_is_the_merge_of_its_parts_to_the_byte(kinds: list[int], shards: int) -> None:
     engine = taught(kinds)
-    whole, names = canonical(engine), [*engine.advisor.components.components, *engine.advisor.task_types.numbers]
+    whole, names = canonical(engine), [*engine.advisor.components.slots.components, *engine.advisor.task_types.numbers]
     parts = [
         engine.extract([n for n in names if bucket_of(n) % shards == shard], PARTS[shard::shards])
         for shard in range(shards)
@@ -191,7 +191,7 @@ def test_a_dropped_component_leaves_its_slot_to_the_next_new_name() -> None:
     live = engine.advisor.curves()
     assert engine.take_rows(key, 2, [["b", 1.0, 1.0, 0.5]])
     assert engine.apply(key, 3, Drop(("b", "c", "nobody"))) == {"dropped": 2, "sequence": 3}
-    assert engine.advisor.components.components == ["a", "d"]
+    assert engine.advisor.components.slots.components == ["a", "d"]
     assert not engine.take_rows(key, 4, [["b", 1.0, 1.0, 0.5]])
     answer = engine.apply(key, 4, of("x", "b", "y"))
     assert (answer["accepted"], answer["refused"]["by_code"]) == (2, {"too_many_components": 1})
@@ -248,7 +248,7 @@ def test_a_part_moves_to_another_engine_and_rows_split_by_network_teach_as_whole
         split.apply(KEY, number + 1, bare)
         home.apply(KEY, number + 1, Travels(rows))
     assert canonical_parts(split, ()) == canonical_parts(engine, ())
-    assert home.advisor.components.components == []
+    assert home.advisor.components.slots.components == []
     assert [home.advisor.components.flows.documents(), "n0" in home.advisor.components.flows.kept] == [
         engine.advisor.components.flows.documents(), True,
     ]  # fmt: skip
@@ -257,7 +257,7 @@ def test_a_part_moves_to_another_engine_and_rows_split_by_network_teach_as_whole
     home.put(Engine.from_bytes(moved))
     home.put(Engine.from_bytes(moved))  # twice is once
     split.leave(NAMES[:4])
-    assert home.advisor.components.components == sorted(home.advisor.components.components)
+    assert home.advisor.components.slots.components == sorted(home.advisor.components.slots.components)
     assert home.extract(NAMES[:4], ()) == moved_part(before, NAMES[:4])
     assert split.extract(NAMES, ()) == moved_part(before, NAMES[4:])
     home.put(Engine.from_bytes(split.part(NAMES[4:])))

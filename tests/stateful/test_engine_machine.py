@@ -237,10 +237,10 @@ class EngineMachine(RuleBasedStateMachine):
     @invariant()
     def every_row_counts_once(self) -> None:
         components = self.engine.advisor.components
-        for slot, name in enumerate(components.names):
+        for slot, name in enumerate(components.slots.names):
             assert components.table.count("rows")[slot] == self.counted[name, "rows"]
             assert components.table.count("failed")[slot] == self.counted[name, "failed"]
-        assert set(components.names) == {name for name, _ in self.counted}
+        assert set(components.slots.names) == {name for name, _ in self.counted}
 
     @invariant()
     def totals_add_up(self) -> None:

@@ -51,7 +51,7 @@ def batch(number: int) -> Columns:
 def happen(engine: Engine, number: int) -> None:
     """Let one of three kinds of event happen: rows, what is changed by hand, and what only pages hold."""
     name = NAMES[number % 7]
-    if number % 5 == 0 and name in engine.advisor.components.components:
+    if number % 5 == 0 and name in engine.advisor.components.slots.components:
         engine.apply(KEY, number, ComponentForgotten(name, 0.5))
         return
     engine.apply(KEY, number, batch(number))

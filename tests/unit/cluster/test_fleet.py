@@ -59,8 +59,8 @@ async def together(fleet: Fleet) -> Engine:
 
 
 def same(found: Engine, wanted: Engine) -> None:
-    names = wanted.advisor.components.components
-    assert sorted(found.advisor.components.components) == sorted(names)
+    names = wanted.advisor.components.slots.components
+    assert sorted(found.advisor.components.slots.components) == sorted(names)
     assert found.extract(names, ("flows",)) == wanted.extract(names, ("flows",))
 
 

@@ -117,7 +117,7 @@ def test_names_equal_to_unicode_are_one_component_at_every_face() -> None:
     for name in ("cafe\u0301", "caf\u00e9"):
         assert advisor.predict(name).observations == 4
         assert advisor.status(components=[name])["components"][0]["component"] == "caf\u00e9"
-    assert advisor.components.names == ["caf\u00e9"]
+    assert advisor.components.slots.names == ["caf\u00e9"]
     assert advisor.forget("cafe\u0301")["rows"] == 4
 
 
@@ -151,7 +151,7 @@ def test_a_component_beyond_the_limit_is_refused_by_name_and_the_known_go_on() -
         (3, "invalid_name", "bad\\u000a"),
         (5, "invalid_elapsed_s", -1.0),
     )
-    assert advisor.components.names == ["a", "b"]
+    assert advisor.components.slots.names == ["a", "b"]
     assert advisor.components.totals["refused.too_many_components"] == 2
     assert advisor.predict("a").observations == 3
 
@@ -160,7 +160,7 @@ def test_a_refused_row_gives_no_slot() -> None:
     advisor = Advisor(components_max=1)
     receipt = advisor.observe_columns(components=["spoiled", "good"], index=[0, 1], cores=[0, 1], elapsed_s=[1.0, 1.0])
     assert receipt.accepted == 1
-    assert advisor.components.names == ["good"]
+    assert advisor.components.slots.names == ["good"]
 
 
 def test_waiting_rows_of_new_names_count_against_the_limit() -> None:
@@ -397,7 +397,7 @@ def test_a_newer_state_is_refused_with_words(changes: dict[str, Any]) -> None:
 
 def test_equal_streams_give_equal_bytes_and_an_empty_state_is_a_state() -> None:
     assert Advisor.from_bytes(Advisor().to_bytes()).to_bytes() == Advisor().to_bytes()
-    assert Advisor.from_bytes(crafted()).components.names == []
+    assert Advisor.from_bytes(crafted()).components.slots.names == []
     failing = Advisor()
     failing.observe("c", elapsed_s=1.0, ok=False)
     restored = Advisor.from_bytes(failing.to_bytes())

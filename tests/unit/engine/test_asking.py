@@ -52,7 +52,7 @@ def test_among_very_many_names_those_that_begin_and_end_alike_are_compared() -> 
     advisor = Advisor()
     names = [f"stage{i:05d}" for i in range(3000)] + ["filter low", "filter high"]
     advisor.observe_columns(components=names, index=np.arange(3002), cores=np.ones(3002), elapsed_s=np.ones(3002))
-    assert advisor.components.nearest("filter  high")[0] == "filter high"
+    assert advisor.components.slots.nearest("filter  high")[0] == "filter high"
 
 
 def test_with_risk_more_cores_are_taken_only_where_the_gain_is_sure() -> None:
@@ -97,7 +97,7 @@ def scheduled(explore: float, best: int, runs: int = 40, cores_max: int = 32) ->
 
 
 def explored_s(advisor: Advisor) -> float:
-    known = "c" in advisor.components.slot_of
+    known = "c" in advisor.components.slots.by_name
     return advisor.status(components=["c"])["components"][0]["explored_s"] if known else 0.0
 
 

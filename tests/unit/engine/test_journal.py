@@ -175,9 +175,9 @@ def test_rows_are_replayed_under_the_limits_of_then(kept: tuple[Engine, Stored])
     for limits in ({"components_max": 5}, {"components_max": 1000}, {"model_memory_bytes": 0}):
         restored = Engine.restore(storage.snapshot(), **{"components_max": 20} | limits)
         components, was = restored.advisor.components, engine.advisor.components
-        assert components.components_max == max(20, limits.get("components_max", 20))
+        assert components.slots.components_max == max(20, limits.get("components_max", 20))
         assert (components.learners.memory_bytes == 0) == ("model_memory_bytes" in limits)
-        components.components_max, components.learners.memory_bytes = 20, was.learners.memory_bytes
+        components.slots.components_max, components.learners.memory_bytes = 20, was.learners.memory_bytes
         assert restored.advisor.to_bytes() == engine.advisor.to_bytes()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from advisor.domain.observations import Columns, bad_rows
 from advisor.domain.rows import bound_text
+from advisor.engine import batches
 from advisor.engine.advisor import Advisor
 from advisor.errors import InvalidValue
 
@@ -18,16 +19,16 @@ def taken(monkeypatch: pytest.MonkeyPatch, *rows: dict[str, Any]) -> list[Column
     """Return the columns that rows become, each its own; a plain row of a known component becomes none."""
     found: list[Columns] = []
     advisor = Advisor()
-    monkeypatch.setattr(advisor.components, "fold", found.append)
+    monkeypatch.setattr(batches, "fold", lambda _, columns: found.append(columns))
     for row in rows:
         advisor.observe("a", **({"elapsed_s": 1.0} | row))
     return found
 
 
 def test_plain_rows_have_no_optional_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    batches = taken(monkeypatch, {}, {"predictor": 3}, {"predictor": [4]}, {"predictor": np.array([5.0])})
-    assert [batch.predictor.tolist() for batch in batches] == [[1.0], [3.0], [4.0], [5.0]]
-    for batch in batches:
+    rows = taken(monkeypatch, {}, {"predictor": 3}, {"predictor": [4]}, {"predictor": np.array([5.0])})
+    assert [batch.predictor.tolist() for batch in rows] == [[1.0], [3.0], [4.0], [5.0]]
+    for batch in rows:
         assert batch.further is batch.machine is batch.count is batch.ok is batch.running is None
         assert (batch.machines, batch.measures) == ((), {})
 

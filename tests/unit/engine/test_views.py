@@ -11,7 +11,7 @@ import pytest
 from advisor import Advisor
 from advisor.domain.networks import network_from_nodes
 from advisor.engine import composed, trend, views
-from advisor.engine.components import SEPARATOR
+from advisor.engine.slots import SEPARATOR
 from advisor.errors import UnknownComponent
 
 SIZES, CORES = (100.0, 200.0, 400.0), (1.0, 2.0, 4.0, 8.0)
@@ -82,7 +82,7 @@ def test_components_are_found_by_a_part_of_their_name_in_the_order_asked_for() -
     for n, (name, runs) in enumerate((("Render.a", 1), ("render.b", 19), ("load", 14), ("UNRENDERED", 2))):
         for k in range(runs):
             advisor.observe(name, elapsed_s=1.0 + 0.5 * n * (k % 2), measures={"peak_bytes": 1.0})
-    names, known = advisor.components.names, len(advisor.components.names)
+    names, known = advisor.components.slots.names, len(advisor.components.slots.names)
     assert known > 4  # what is measured beside time has places of its own
 
     def found(text: str, order: str) -> list[str]:

@@ -76,7 +76,7 @@ def test_a_recorded_state_of_base_4_answers_as_it_did_and_keeps_what_it_knows_of
 def test_an_upgraded_component_is_tested_for_change_after_its_next_solve() -> None:
     advisor = Advisor.from_bytes(OLD)
     rng = np.random.default_rng(1)
-    slot = advisor.components.slot("many")
+    slot = advisor.components.slots.of("many")
     for step, rows in ((1.0, 1100), (4.0, 60)):
         x, p = rng.uniform(1, 100, rows), rng.choice([1.0, 2.0, 8.0], rows)
         t = step * (1e-3 + 1e-4 * x) * (0.2 + 0.8 / p) * rng.lognormal(0, 0.1, rows)

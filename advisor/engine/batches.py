@@ -1,0 +1,317 @@
+"""A batch of rows, or one of them, folded into the tables of components; bad rows are refused one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.domain.answers import Receipt, Refusals
+from advisor.domain.observations import UNRESOLVED, Bools, Columns, Floats, Ints, bad_rows, refusals_of
+from advisor.engine import widths
+from advisor.engine.components import Components
+from advisor.engine.learners import ABSENT, machine_number
+from advisor.engine.rows import Rows, ended_well, first_rows, widths_of
+from advisor.engine.slots import MEASURE_SCALES, SEPARATOR
+from advisor.models import contention
+from advisor.models.fold import KERNELS
+from advisor.models.learner_layout import SETTLED_EVERY
+
+
+def fold(components: Components, columns: Columns) -> Receipt:
+    """Learn the good rows of a batch, count the others. Cost O(rows); constant space a component."""
+    receipt, done = _fold_some(components, columns)
+    while done < len(columns):
+        more, n = _fold_some(components, columns.take(slice(done, done + widths.SLICE_ROWS)))
+        receipt, done = receipt.then(more, done), done + n
+    return receipt
+
+
+def fold_plain(components: Components, columns: Columns) -> None:
+    """Learn rows of components with one predictor, numbered by their slots, that are known to be good: as `fold` does."""
+    _learn(components, columns, columns.index, None)
+    components.totals["rows_accepted"] += len(columns)
+
+
+def _fold_some(components: Components, columns: Columns) -> tuple[Receipt, int]:
+    """Fold a batch up to the first row that makes a component begin anew; return how many rows those are."""
+    bad = bad_rows(columns)
+    good = ~np.logical_or.reduce(list(bad.values())) if bad else None
+    slots, full = _resolve(components, columns, good)
+    if full is not None:
+        bad["too_many_components"] = full
+        good = ~full if good is None else good & ~full
+    if columns.further is not None or components.vectors or components.forgotten:
+        _begin_again(components, columns, slots, good)
+        wrong, stop = _wrong_dimensions(components, columns, slots, good)
+        if stop is not None:
+            return _fold_some(components, replace(columns.take(slice(stop)), carried=columns.carried))
+        if wrong.any():
+            bad["invalid_dimensions"] = wrong
+            good = ~wrong if good is None else good & ~wrong
+    refused = refusals_of(bad, columns) if bad else Refusals()
+    accepted = len(columns) - refused.count
+    _learn(components, columns, slots, good)
+    components.flows.fold(columns, bad)
+    components.totals["rows_accepted"] += accepted
+    if refused.count:
+        components.totals["rows_refused"] += refused.count
+        components.totals.update({f"refused.{code}": n for code, n in refused.by_code.items()})
+    if columns.carried:
+        components.totals.update({f"carried.{name}": n for name, n in columns.carried.items()})
+    return Receipt(accepted, refused), len(columns)
+
+
+def _begin_again(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> None:
+    """Give components that were wholly forgotten the number of predictors of their first good row since."""
+    rows = np.arange(len(slots)) if good is None else np.flatnonzero(good)
+    dimensions = components.table.count("dimensions")
+    bare = rows[dimensions[slots[rows]] == 0]
+    if len(bare):
+        fresh, first = np.unique(slots[bare], return_index=True)
+        dimensions[fresh] = widths_of(columns, bare[first])
+        for slot in fresh.tolist():
+            components.fit_records(slot)
+        components.vectors = components.vectors or bool((dimensions[fresh] > 1).any())
+
+
+def _wrong_dimensions(
+    components: Components, columns: Columns, slots: Ints, good: Bools | None
+) -> tuple[Bools, int | None]:
+    """Return the rows (n,) with another number of predictors than their component, and count their votes against it.
+
+    Where such a row makes its component begin anew, and rows come before it, nothing is counted, and its place is returned.
+    """
+    wrong = np.zeros(len(slots), np.bool_)
+    rows = np.arange(len(slots)) if good is None else np.flatnonzero(good)
+    dimensions, given = components.table.count("dimensions"), widths_of(columns, rows)
+    taught = rows[ended_well(columns, np.ones(len(slots), np.bool_), good)[rows]]
+    while True:
+        wrong[rows] = np.maximum(widths.of(dimensions[slots[rows]]), 1) != given
+        if not wrong.any():
+            return wrong, None
+        learned = components.table.count("rows") - components.table.count("start")
+        voted, words, first = widths.counted(dimensions, learned, slots, taught, wrong)
+        if first is None:
+            dimensions[voted] = words
+            components.table.changed[voted] = True
+            return wrong, None
+        if first > 0:
+            return wrong, first
+        _begin_with(components, int(slots[0]), int(given[0]), int(learned[slots[0]]))
+
+
+def _begin_with(components: Components, slot: int, width: int, learned: int) -> None:
+    """Let a component begin anew with rows of another width: more came than it has learned."""
+    own, dimensions = components.slots.with_measures(slot), components.table.count("dimensions")
+    before = dimensions[slot] & widths.WIDTH
+    for one in own:
+        components.weaken(one, 0.0)
+    dimensions[slot] = widths.anew(int(dimensions[slot]), learned, width)
+    components.fit_records(slot)
+    components.vectors = components.vectors or width > 1
+    components.slots.renames += 1  # whoever has noted its width looks again
+    reason = f"most rows have {width} predictor{'s' * (width > 1)}, and not {before}"
+    components.tell("forget", slot, reason)
+
+
+def _charge(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> None:
+    """Charge what explored rows put at risk: those of runs that ended, well or not."""
+    at_risk = columns.at_risk_s
+    if at_risk is None:
+        return
+    rows = at_risk > 0.0 if good is None else (at_risk > 0.0) & good
+    if columns.running is not None:
+        rows &= ~columns.running
+    np.add.at(components.table["explored_s"], slots[rows], at_risk[rows])
+    components.table.changed[slots[rows]] = True
+
+
+def _learn(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> None:
+    _charge(components, columns, slots, good)
+    learned = good
+    for field, counted, mark in (("failed", columns.ok, False), ("unfinished", columns.running, True)):
+        if counted is None:
+            continue
+        rows = counted == mark if learned is None else (counted == mark) & learned
+        if rows.any():
+            np.add.at(components.table.count(field), slots[rows], 1)
+            if field == "unfinished":
+                np.maximum.at(components.table["running_high"], slots[rows], columns.elapsed_s[rows])
+            components.table.changed[slots[rows]] = True
+            components.totals[f"rows_{field}"] += int(np.count_nonzero(rows))
+            learned = ~rows if learned is None else learned & ~rows
+    rows = Rows(
+        np.arange(len(slots)), slots, columns.predictor, columns.further, columns.cores, columns.elapsed_s,
+        columns.count, _machines(columns),
+    )  # fmt: skip
+    batches = {"": rows if learned is None else rows.take(learned)}
+    for measure, values in columns.measures.items():
+        given = ~np.isnan(values) if learned is None else learned & ~np.isnan(values)
+        batches[measure] = _of_measure(components, measure, values, rows.take(given), given)
+    kinds = list(batches)
+    for slot, batch in first_rows(components.table.count("rows"), list(batches.values())):
+        if components.learners.find(slot) is None:
+            components.learners.promote(slot, 1 + components.dimensions(slot), kinds[batch])
+    for kind, part in batches.items():
+        if len(part.slots):
+            active = None if kind else columns.active_cores
+            _fold(components, part, kind, None if active is None else active[part.at])
+
+
+def _fold(components: Components, rows: Rows, kind: str, active: Floats | None) -> None:
+    """Fold rows in their order into the sums and the records of their components. Cost O(n).
+
+    Where they tell `active_cores`, NaN where nobody knows, they are folded as an idle machine would have run them.
+    """
+    beside: tuple[Any, ...] = ()
+    if active is not None and not np.isnan(active).all():
+        others = np.maximum(active - rows.cores, 0.0)
+        beside = _contentions_of(components, rows.slots, ~np.isnan(others)), others
+    axes = (
+        1 + np.maximum(widths.of(components.table.count("dimensions")[rows.slots]), 1) if components.vectors else None
+    )
+    for width in (2,) if axes is None else np.unique(axes).tolist():
+        part: Any = slice(None) if axes is None else axes == width
+        alike = rows if axes is None or part.all() else rows.take(part)
+        _fold_alike(components, alike, int(width), kind, *(column[part] for column in beside))
+
+
+def _contentions_of(components: Components, slots: Ints, known: Bools) -> Ints:
+    """Return the place (n,) of each row's contention, given in the order of the rows; ABSENT where nothing is known."""
+    places = components.contentions.places(slots)
+    new, first = np.unique(slots[known & (places == ABSENT)], return_index=True)
+    for slot in new[np.argsort(first)].tolist():
+        components.contentions.give(slot, components.contentions.named(contention.NAME))
+    return np.where(known, components.contentions.places(slots), ABSENT)
+
+
+def _fold_alike(
+    components: Components, rows: Rows, axes: int, kind: str, homes: Ints | None = None, others: Floats | None = None
+) -> None:
+    """Fold rows of components over the same axes; `homes`: the places of their contentions, beside `others` busy cores."""
+    n, slots = len(rows.slots), _own(rows.slots)
+    KERNELS.expect(n)
+    learners = components.learners
+    table, room = learners.table(axes, kind), learners.room(axes)
+    places = learners.places(slots)
+    found, ratios = np.empty(n, np.int64), np.empty(n)
+    count = np.ones(n) if rows.count is None else rows.count.astype(np.float64)
+    machine = np.full(n, ABSENT, np.int64) if rows.machine is None else rows.machine
+    given = (
+        components.table.records, slots, table.words, places, axes, rows.predictors(axes - 1), _own(rows.cores),
+        _own(rows.elapsed_s), count, _own(machine),
+    )  # fmt: skip
+    if homes is None:
+        changes = KERNELS.fold_rows(*given, *room, found, ratios)
+    else:
+        contentions = components.contentions.named(contention.NAME)
+        changes = KERNELS.fold_beside(*given, contentions.words, homes, others, *room, found, ratios)
+        contentions.changed[homes[homes != ABSENT]] = True
+    components.table.changed[slots] = True
+    table.changed[places[places != ABSENT]] = True
+    if changes:
+        _tell_changes(components, slots[found[:changes]].tolist(), ratios[:changes].tolist())
+
+
+def fold_one(components: Components, slot: int, point: Sequence[float], t: float, count: int, machine: int) -> None:
+    """Fold one run of a known component, all of whose values are checked: what `fold` does, in plain numbers.
+
+    Parameters
+    ----------
+    point : sequence of float
+        Predictors, then cores.
+    machine : int
+        Its number, negative where none is named.
+    """
+    learners, axes = components.learners, len(point)
+    record = learners.find(slot)
+    if record is None and not components.table.count("rows")[slot]:
+        learners.promote(slot, axes, "")
+        record = learners.find(slot)
+    table, place = (learners.table(axes, ""), ABSENT) if record is None else record
+    room = learners.room(axes)
+    for axis, value in enumerate(point):
+        room.point[axis] = value
+    ratio = KERNELS.fold_one(
+        components.table.records, slot, table.words, place, axes, room.point, t, float(count), machine,
+        room.solution, room.scratch, room.out,
+    )  # fmt: skip
+    components.table.changed[slot] = True
+    if place != ABSENT:
+        table.changed[place] = True
+    components.totals["rows_accepted"] += 1
+    if ratio != 0.0:
+        _tell_changes(components, [slot], [ratio])
+
+
+def _tell_changes(components: Components, slots: Sequence[int], ratios: Sequence[float]) -> None:
+    components.totals["changes"] += len(slots)
+    for slot, ratio in zip(slots, ratios, strict=True):
+        components.tell("change", slot, f"runs take {2.0**ratio:.3g} times as long as before")
+
+
+def _of_measure(components: Components, measure: str, values: Floats, rows: Rows, given: Bools) -> Rows:
+    """Return the values of one measure as the times of a component of their own."""
+    distinct, inverse = np.unique(rows.slots, return_inverse=True)
+    found = [components.slots.of_measure(slot, measure) for slot in distinct.tolist()]
+    slots = np.array([UNRESOLVED if slot is None else slot for slot in found], np.int64)[inverse]
+    rows = replace(rows, slots=slots, elapsed_s=values[given] * MEASURE_SCALES[measure])
+    full = slots == UNRESOLVED
+    if full.any():
+        components.totals["measures_dropped"] += int(np.count_nonzero(full))
+        rows = rows.take(~full)
+    return rows
+
+
+def _machines(columns: Columns) -> Ints | None:
+    """Return the machines' numbers of the state (n,), -1 where none is named."""
+    if columns.machine is None:
+        return None
+    numbers = np.array([*map(machine_number, columns.machines), UNRESOLVED], np.int64)
+    return numbers[columns.machine]
+
+
+def _resolve(components: Components, columns: Columns, good: Bools | None) -> tuple[Ints, Bools | None]:
+    """Return the slot of each row, and the mask of rows whose component finds no room (None when all do)."""
+    slots = components.slots.among(columns.components, columns.index)
+    missing = slots == UNRESOLVED
+    if not columns.measures and not missing.any():
+        return slots, None
+    if good is not None:
+        missing &= good
+    if missing.any() or columns.measures:
+        _begin(components, columns, components.slots.give(columns, missing, good))
+        slots = columns.components.slots_of(components.slots.era)[columns.index]
+    full = slots == UNRESOLVED
+    if good is not None:
+        full &= good
+    return slots, full if full.any() else None
+
+
+def _begin(components: Components, columns: Columns, began: Mapping[int, int]) -> None:
+    """Give new slots, each with its first row, their number of predictors; measures have that of their component."""
+    table, slots = components.table, components.slots
+    table.grow(len(slots), slots.components_max)
+    dimensions, given = table.count("dimensions"), list(began)
+    dimensions[given] = widths_of(columns, list(began.values()))
+    for slot in given if slots.measures else ():
+        dimensions[slot] = dimensions[slots.by_name[slots.names[slot].partition(SEPARATOR)[0]]] & widths.WIDTH
+    table.changed[given] = True
+    components.vectors = components.vectors or bool((dimensions[given] > 1).any())
+
+
+def young(components: Components, columns: Columns, rows: slice) -> Bools:
+    """Return which of the rows are of components that have learned few: they cost several times as much."""
+    slots = components.slots.among(columns.components, columns.index[rows])
+    if not components.slots.names:
+        return np.ones(len(slots), np.bool_)
+    return (slots == UNRESOLVED) | (components.table.count("rows")[slots] < SETTLED_EVERY)
+
+
+def _own(column: NDArray[Any]) -> NDArray[Any]:
+    """Return a column as kernels take it: contiguous, and writeable, which a view of a message's bytes is not."""
+    return column if column.flags.writeable and column.flags.c_contiguous else column.copy()

@@ -22,9 +22,9 @@ from advisor.models.process import DOUBT, SHARE, predict, refresh, settle
 SCORES, COVERED, ERROR, BIAS, WIDTH = (AT[name] for name in ("scores", "covered", "error", "bias", "width"))
 LN_ELAPSED_MIN, LN_ELAPSED_MAX = ln(ELAPSED_MIN_S), ln(ELAPSED_MAX_S)
 # What a score moves widths by from `WIDTH_SHARE_LEAST` on, beyond an interval and within.
-STEP_LEAST = WIDTH_RATE * WIDTH_SHARE_LEAST
-WIDER = tuple(float(exp(STEP_LEAST * level)) for level in LEVELS.tolist())
-NARROWER = tuple(float(exp(STEP_LEAST * (0.0 - (1.0 - level)))) for level in LEVELS.tolist())
+STEPS_LEAST = WIDTH_RATES * WIDTH_SHARE_LEAST
+WIDER = tuple(float(exp(step * level)) for step, level in zip(STEPS_LEAST, LEVELS, strict=True))
+NARROWER = tuple(float(exp(step * (0.0 - (1.0 - level)))) for step, level in zip(STEPS_LEAST, LEVELS, strict=True))
 LEVEL_TOLD = 2  # of LEVELS: the one whose coverage is counted
 
 
@@ -135,15 +135,15 @@ def score(r, n, mean, variance, t, wild):
             r[WIDTH + level] = WIDTHS[level]
     mean = min(max(mean, LN_ELAPSED_MIN), LN_ELAPSED_MAX)
     time = exp(mean)
-    step = WIDTH_RATE * max(1.0 / (made + WIDTH_ROWS), WIDTH_SHARE_LEAST)
     for level in range(len(LEVELS)):
         reach = r[WIDTH + level]
+        step = WIDTH_RATES[level] * max(1.0 / (made + WIDTH_ROWS[level]), WIDTH_SHARE_LEAST)
         spread = spread_of(r, variance, reach, WIDTHS[level])
         beyond = t > up(time, spread, r[ABSOLUTE], reach) if t > time else t < down(time, spread, r[ABSOLUTE], reach)
         if level == LEVEL_TOLD and not beyond:
             n[COVERED] += 1
         if not wild:
-            if step > STEP_LEAST:
+            if step > STEPS_LEAST[level]:
                 r[WIDTH + level] *= exp(step * ((1.0 if beyond else 0.0) - (1.0 - LEVELS[level])))
             else:
                 r[WIDTH + level] *= WIDER[level] if beyond else NARROWER[level]

@@ -92,12 +92,15 @@ RISE_IN_CORES = 0.5  # above the counts seen; below them time falls as 1/p at mo
 BEYOND_SD = 0.3  # of ln t, a unit of z outside: curves bend, or jump, where nobody has looked
 BEYOND = 0.7  # of ln t, above the longest cell
 
-# Interval: half-widths, in standard deviations, tracked at these levels. A little wider than a normal's at first.
+# Interval: half-widths, in standard deviations, tracked at these levels. A little wider than a normal's at first; at 99 % as
+# Student's t of `FREEDOM` degrees has it beside its 90 %, for noise is known from few runs.
 LEVELS = np.array([0.5, 0.8, 0.9, 0.99])
-WIDTHS = np.array([0.74, 1.40, 1.80, 2.82])
-WIDTH_RATE = 2.0  # a score moves ln(width) by this times its share
+WIDTHS = np.array([0.74, 1.40, 1.80, 3.90])
+# A score moves ln(width) by this times its share: 1 / (q f(q)), of a density f at its quantile q, is 2 to 3 where many runs
+# lie and 13 at a normal's 99 %, where few do. A first score moves it by a third.
+WIDTH_RATES = np.array([2.0, 2.0, 2.0, 13.0])
+WIDTH_ROWS = 3.0 * WIDTH_RATES  # of scores that the first widths are worth
 WIDTH_SHARE_LEAST = 0.02
-WIDTH_ROWS = 6.0  # of scores that the first widths are worth
 WIDTH_MAX = 20.0  # of ln t, up and down: beyond, the interval says "unknown"
 
 # Schedules, by a component's own rows alone: nothing depends on batch, clock, load or what was asked.

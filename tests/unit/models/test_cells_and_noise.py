@@ -1,12 +1,17 @@
-"""The noise law of cells, what a cell's runs are carried along, and which cell gives way to one that waits."""
+"""The noise law of cells, what runs are carried along, which cell gives way to one that waits, widths of intervals."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
 
+import numpy as np
+import pytest
+
+from advisor.domain.vectors import Floats
 from advisor.models.cells import let_wait
 from advisor.models.covariance import MIDDLE_PULL, NEAR_PULL, further_at, point_rows
-from advisor.models.learner_layout import AT, CELLS, LearnerTable
+from advisor.models.learner import SCORES, WIDTH, down, score, spread_of, up
+from advisor.models.learner_layout import AT, CELLS, LEVELS, WIDTHS, LearnerTable
 from advisor.models.noise_law import learn_noise
 from advisor.models.process import sum_pulls
 
@@ -58,3 +63,36 @@ def test_the_latest_unseen_cell_of_one_run_gives_way_to_one_that_waits() -> None
     kept = [1.0 + cell for cell in range(CELLS) if cell != 33]
     assert r[AT["mean"] : AT["mean"] + CELLS].tolist() == [*kept, 7.0]
     assert (n[AT["coarseness"] : AT["coarseness"] + 2] == coarseness).all()
+
+
+NOISES: dict[str, Callable[[np.random.Generator, int], Floats]] = {  # of mean 1
+    "Gauss": lambda rng, n: np.maximum(rng.normal(1.0, 0.05, n), 0.1),
+    "log-normal": lambda rng, n: rng.lognormal(-0.02, 0.2, n),
+    "exponential": lambda rng, n: 0.7 + rng.exponential(0.3, n),
+    "Student t(3)": lambda rng, n: np.maximum(1.0 + 0.05 * rng.standard_t(3, n), 0.1),
+    "a clock's ticks": lambda rng, n: np.floor(rng.normal(10.0, 1.0, n) + rng.random(n)) * 0.1,
+    "two modes": lambda rng, n: rng.lognormal(0.0, 0.05, n) * np.where(rng.random(n) < 0.3, 1.4, 0.83),
+}
+BOUNDED = ("two modes",)  # what holds 99 % of these holds all
+
+
+@pytest.mark.parametrize("name", list(NOISES))
+def test_intervals_of_every_level_hold_their_share_of_runs_from_the_first_scores_on(name: str) -> None:
+    held, scored = np.zeros(len(LEVELS)), 0
+    for seed in range(20):
+        times = NOISES[name](np.random.default_rng(seed), 400)
+        table = LearnerTable(2, 1)
+        r = table.words[0]
+        n = r.view(np.int64)
+        r[AT["relative"]] = times.var()
+        for t in times.tolist():
+            widths = r[WIDTH : WIDTH + len(LEVELS)].tolist() if n[SCORES] else WIDTHS.tolist()
+            spread = [spread_of(r, 0.0, reach, usual) for reach, usual in zip(widths, WIDTHS, strict=True)]
+            pairs = list(zip(widths, spread, strict=True))
+            held += [down(1.0, sd, 0.0, reach) <= t <= up(1.0, sd, 0.0, reach) for reach, sd in pairs]
+            scored += 1
+            score(r, n, 0.0, 0.0, t, wild=False)
+    share = held / scored
+    assert (abs(share - LEVELS) <= 0.03).all(), share
+    assert share[-1] >= 0.985, share
+    assert share[-1] <= 0.995 or name in BOUNDED, share

@@ -37,7 +37,7 @@ from advisor.engine.slots import TIME
 from advisor.engine.suggestion import suggest
 from advisor.engine.task_times import TaskTimes, predicting
 from advisor.engine.task_types import TaskTypeModels, is_model
-from advisor.errors import InvalidValue, StateDamaged, TooLarge
+from advisor.errors import InvalidValue, TooLarge
 from advisor.models.contention import Contention
 from advisor.models.layout import AT
 from advisor.models.prediction import LEVEL, Model
@@ -630,11 +630,8 @@ class Advisor:
         """
         restored = cls()
         restored._adopt(components)
-        try:
-            for record in parts.programs:
-                restored.programs.paged.put_record(record)
-            for record in parts.task_types:
-                restored.task_types.paged.put_record(record)
-        except (ValueError, IndexError) as error:
-            raise StateDamaged(f"the state does not read: {error}", hint="restore a backup") from error
+        for record in parts.programs:
+            restored.programs.paged.put_record(record)
+        for record in parts.task_types:
+            restored.task_types.paged.put_record(record)
         return restored

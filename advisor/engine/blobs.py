@@ -99,8 +99,13 @@ class Paged(Generic[K, V]):
         return [self._record(key) for key in sorted(self.numbers) if keys is None or key in keys]
 
     def put_record(self, data: bytes) -> None:
-        """Take a thing from its bytes, in the place of what its key had; raises ValueError where they do not read."""
-        key, thing = self._read(data)
+        """Take a thing from its bytes, in the place of what its key had; raises StateDamaged where they do not read."""
+        try:
+            key, thing = self._read(data)
+        except (ValueError, LookupError) as error:
+            raise StateDamaged(
+                f"a {self._kind} of the state does not read: {error}", hint="restore a backup"
+            ) from error
         self.touch(key)
         self._keep(key, thing)
 

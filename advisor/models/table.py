@@ -54,10 +54,13 @@ class Table(RecordTable):
         return self.count("rows")[at] - self.count("unscored")[at]
 
     def outside(self, size: int) -> tuple[int, str, float] | None:
-        """As of records; nor may there be more predictors than are legal, or moments of a sketch outside of its cells."""
+        """As of records; nor may there be rows without sums, too many predictors, or moments outside of a cell."""
         found = super().outside(size)
         if found is not None:
             return found
+        bare = (self["scale"][:size] == 0) & (self.count("rows")[:size] > self["forgotten"][:size])
+        if bare.any():
+            return int(np.flatnonzero(bare)[0]), "scale", 0.0
         strange = np.flatnonzero((self.count("dimensions")[:size] & 0xFF) > DIMENSIONS_MAX)
         if len(strange):
             return int(strange[0]), "dimensions", float(self.count("dimensions")[strange[0]])

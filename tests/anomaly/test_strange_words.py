@@ -120,6 +120,20 @@ def test_a_word_outside_its_domain_is_refused_with_its_name() -> None:
     assert len(seen) > 100
 
 
+def test_rows_without_sums_are_refused() -> None:
+    at = next(at for table, field, _, at in places() if (table, field) == ("base", "scale"))
+    with pytest.raises(StateDamaged, match=r"base table: scale of plain is 0.0, which no rows lead to"):
+        Advisor.from_bytes(with_words(("f", at, 0.0)))
+    advisor = Advisor.from_bytes(taught())
+    advisor.forget("plain")
+    Advisor.from_bytes(advisor.to_bytes())  # they are forgotten
+
+
+def test_a_profile_of_something_without_a_name_is_refused() -> None:
+    with pytest.raises(StateDamaged, match="a profile of the state does not read"):
+        Engine().profiles.paged.put_record((5).to_bytes(8, "little") + bytes(16) + b"\xd9name" + bytes(3))
+
+
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")  # the answer is what counts
 @pytest.mark.parametrize("seeds", [range(150), pytest.param(range(150, 5000), marks=pytest.mark.slow)])
 def test_no_word_crashes_what_uses_it(seeds: range) -> None:

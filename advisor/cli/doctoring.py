@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import socket
 import stat
 from collections.abc import Generator, Mapping
 from importlib.util import find_spec
@@ -13,8 +14,8 @@ from typing import Any, NamedTuple
 import click
 
 from advisor.cli import options
-from advisor.cli.source import connected, whom
-from advisor.errors import AdvisorError
+from advisor.cli.source import CONNECT_S, connected, whom
+from advisor.errors import AdvisorError, ConnectionFailed
 
 FULL = 0.9  # of a bound: from here on it is told
 
@@ -58,6 +59,7 @@ def doctor_command(state: Path | None, as_json: bool, **source: Any) -> None:
 def _looked(state: Path | None, source: Mapping[str, Any]) -> Generator[Examined]:
     service: Mapping[str, Any] | None = None
     try:
+        _knock(str(whom(source)[1]))
         with connected(source) as client:
             status = client.status()
         service = status["service"]
@@ -76,6 +78,24 @@ def _looked(state: Path | None, source: Mapping[str, Any]) -> Generator[Examined
     if path is not None:
         yield from _state(path)
     yield from _here()
+
+
+def _knock(at: str) -> None:
+    """Raise ConnectionFailed where nobody listens: who asks how it is now does not wait for a service that begins."""
+    from advisor.client.address import UnixAddress, parse_address
+
+    address = parse_address(at)
+    try:
+        if isinstance(address, UnixAddress):
+            with socket.socket(socket.AF_UNIX) as door:
+                door.settimeout(CONNECT_S)
+                door.connect(address.path)
+        else:
+            socket.create_connection((address.host, address.port), CONNECT_S).close()
+    except (FileNotFoundError, ConnectionRefusedError) as error:
+        raise ConnectionFailed(f"no connection to {address}: {error}", field="address", value=at) from error
+    except OSError:
+        return  # a crowd before the door, say: a client that tries again finds out
 
 
 def _service(service: Mapping[str, Any], status: Mapping[str, Any]) -> Generator[Examined]:

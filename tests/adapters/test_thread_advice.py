@@ -155,8 +155,11 @@ def test_cores_that_are_none_are_told(advised: Advised, cores_max: Any) -> None:
         advised.cores("fit", cores_max=cores_max)
 
 
-def test_a_service_that_is_away_does_not_stop_a_program(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with SyncClient(str(tmp_path / "nobody.sock")) as client:
+def test_a_service_that_is_away_does_not_stop_a_program(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("advisor.adapters.threads.advised.ASK_S", 0.1)
+    with SyncClient(str(tmp_path / "nobody.sock"), close_s=0.0) as client:  # nobody takes what is held
         advised = Advised(client, load=lambda: 0.0)
 
         @advised("sum", predictor=len, cores_max=2)

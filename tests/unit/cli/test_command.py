@@ -249,9 +249,11 @@ def test_with_json_an_error_is_json_too(table: Path) -> None:
     )
 
 
-def test_nobody_at_the_socket_ends_with_1(tmp_path: Path) -> None:
-    done = run("status", "--socket", tmp_path / "none")
-    assert (done.returncode, done.stdout) == (1, "")
+def test_nobody_at_the_socket_ends_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SOON_S", "CONNECT_S"):
+        monkeypatch.setattr(f"advisor.cli.source.{name}", 0.1)
+    done = invoke("status", "--socket", tmp_path / "none")
+    assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
     assert str(tmp_path / "none") in done.stderr
 

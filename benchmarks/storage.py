@@ -62,7 +62,7 @@ def compare(
                 names, index, x, np.full(len(index), 1.0 + repeat % 8), t
             ))  # fmt: skip
             begun = time.perf_counter()
-            snapshot = engine.snapshot()
+            snapshot = engine.commits.snapshot()
             copied = time.perf_counter()
             store.commit(snapshot)
             committed = time.perf_counter()
@@ -93,7 +93,7 @@ def journalled(
             engine.apply(("benchmark", bytes(16)), engine.applied("benchmark", bytes(16)) + 1, columns_of(
                 names, index, rng.uniform(1, 100, rows), np.ones(rows), rng.uniform(0.1, 1.0, rows)
             ))  # fmt: skip
-            entry = engine.take_entry()
+            entry = engine.commits.take_entry()
             assert entry is not None
             begun = time.perf_counter()
             store.append(entry)
@@ -124,7 +124,7 @@ def main() -> None:
         path = Path(place) / "state"
         with Store.open(path) as store:
             begun = time.perf_counter()
-            store.commit(engine.snapshot())
+            store.commit(engine.commits.snapshot())
             print(
                 f"{n} components at once: {time.perf_counter() - begun:.2f} s, {path.stat().st_size / n:.0f} bytes each"
             )
@@ -140,8 +140,8 @@ def main() -> None:
         with Store.open(path) as store:
             Engine.restore(store.load(), components_max=n)  # type: ignore[arg-type]
             print(f"opened, every bit checked, and restored in {time.perf_counter() - begun:.2f} s")
-            engine.snapshot()
-            engine.keep_journal()
+            engine.commits.snapshot()
+            engine.commits.keep_journal()
             for rows in (1, 9, 1000, 10_000):
                 title = f"journal: {rows} rows"
                 journalled(title, engine, names, store, Path(place) / "plain", rows, 20 * given.repeats)

@@ -40,7 +40,7 @@ def import_command(exported: Path, state: Path, as_json: bool) -> None:
         raise InvalidValue("state", str(state), "a file that is not there yet", "an import never changes a state")
     advisor = stored(exported, "exported")
     engine = Engine()
-    engine.advisor = advisor
+    engine.state.advisor = advisor
     with Store.open(state) as store:
-        store.commit(engine.snapshot())
+        store.commit(engine.commits.snapshot())
     show.moved(str(state), advisor.status(components=[]), state.stat().st_size, as_json=as_json)

@@ -92,7 +92,7 @@ class StatePupil:
 
         # All rows at once, then their numbers: nothing is durable between. One by one they cost many times as much.
         for row in {row.producer: row for row in reversed(rows)}.values():
-            self._engine.ledger.replays((row.producer, NO_INCARNATION), row.sequence)
+            self._engine.state.ledger.replays((row.producer, NO_INCARNATION), row.sequence)
         answer = self._engine.apply(None, None, columns_of_rows([row.plain() for row in rows], NameBook()))
         for producer, number in {row.producer: row.sequence for row in rows}.items():
             self._engine.advance((producer, NO_INCARNATION), number)
@@ -104,7 +104,7 @@ class StatePupil:
     def commit(self) -> None:
         """Make it durable."""
         self._engine.flush()
-        snapshot = self._engine.snapshot()
+        snapshot = self._engine.commits.snapshot()
         self._store.commit(snapshot)
         self._rows = 0
 

@@ -116,9 +116,8 @@ class ClusterHub(Hub):
         fleet: Fleet,
     ) -> None:
         committer = Acknowledging(fleet, config.stale_s / 2)
-        engine.ledger = ProducerLedger(config.producers_max, lambda name: self.learning.counted.update((name,)))
-        engine.ledger.put(fleet.durable)
-        engine.producers = engine.ledger.applied
+        engine.state.ledger = ProducerLedger(config.producers_max, lambda name: self.learning.counted.update((name,)))
+        engine.state.ledger.put(fleet.durable)
         super().__init__(config, engine, cast("Any", committer), producers, heavy, measures)
         self.fleet = fleet
         self.copies = Copies(

@@ -95,7 +95,7 @@ class Keeping:
         except BaseException:
             self._store.close()
             raise
-        self.engine.keep_journal()
+        self.engine.commits.keep_journal()
 
     @property
     def level(self) -> int:
@@ -149,12 +149,12 @@ class Keeping:
         Raises StorageFailed when one cannot be written. The engine is then ahead of it: whoever drives it ends.
         """
         self.engine.advance(COMMITS, self.level + 1)
-        entry = self.engine.take_entry()
+        entry = self.engine.commits.take_entry()
         snapshot: Snapshot | None = None
         if entry is None or self._store.journal_full:
             if (cut_off := self._store.give_up()) is not None:
-                self.engine.count_again(cut_off)
-            snapshot = self.engine.snapshot()
+                self.engine.commits.count_again(cut_off)
+            snapshot = self.engine.commits.snapshot()
         if entry is not None:
             entry = cast("Entry", _Written(b"" if entry.empty else entry.encode(), entry.empty))  # once for all places
         for place in (*self._copies, self._store):

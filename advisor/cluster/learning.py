@@ -17,7 +17,7 @@ from advisor.domain import limits
 from advisor.domain.buckets import bucket_of
 from advisor.domain.observations import Columns
 from advisor.domain.task_events import TaskEvents
-from advisor.engine.engine import KINDS, NOTHING
+from advisor.engine.effects import KINDS, NOTHING
 from advisor.engine.events import Event, NetworkDefined, ProfileForgotten, ProgramForgotten, RunObserved
 from advisor.engine.exactly_once import Producer
 from advisor.engine.flows import name_of
@@ -84,7 +84,7 @@ class ClusterLearning(Learning):
             return self._replayed(connection, msgid, key, sequence)
         columns = read()
         if key is not None and sequence is not None:
-            self.engine.ledger.replays(key, sequence)  # raises where one before it is missing
+            self.engine.state.ledger.replays(key, sequence)  # raises where one before it is missing
             self.engine.advance(key, sequence)
         self._send(connection, msgid, key, None if key is None else sequence, columns)
         return LATER
@@ -171,7 +171,7 @@ class ClusterLearning(Learning):
         if known and key is not None and sequence is not None:
             return self._replayed(connection, msgid, key, sequence, KINDS[type(event)].again(event))
         if key is not None and sequence is not None:
-            self.engine.ledger.replays(key, sequence)  # raises where one before it is missing
+            self.engine.state.ledger.replays(key, sequence)  # raises where one before it is missing
         self.folding.takes(connection, key, size)
         self.background.start(self._applied, connection, msgid, key, sequence, event, size)
         return LATER

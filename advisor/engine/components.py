@@ -156,6 +156,7 @@ class Components:
         if bare:  # the next row may have another number of predictors
             self.table.count("dimensions")[own] = 0
             self.forgotten = True
+            self.slots.renames += 1  # whoever has noted its width looks again
         self.totals["forgets"] += 1
         self.tell("forget", slot, f"asked to keep the share {keep:g}")
         return slot

@@ -326,6 +326,7 @@ class Journal:
     """Events on their way into the next entry."""
 
     def __init__(self) -> None:
+        self.kept = False  # whether somebody takes entries: else nothing is noted
         self.beyond = False  # something changed that only pages hold: the next commit must write them
         self._names_noted = self._renames = 0
         self._waiting: Entry | None = None  # whose commit failed
@@ -346,6 +347,8 @@ class Journal:
 
     def note(self, event: Event, components: Components) -> None:
         """Note an event that was folded into `components`. Cost O(new names)."""
+        if not self.kept:
+            return
         if isinstance(event, (Columns, Travels)):
             columns = event.rows if isinstance(event, Travels) else event
             slots = columns.components.slots_of(components.slots.era)[columns.index]
@@ -360,17 +363,20 @@ class Journal:
 
     def advance(self, key: Producer, number: int) -> None:
         """Note the number that a producer has come to."""
-        self._producers[key] = number
-        self._gone.pop(key, None)
+        if self.kept:
+            self._producers[key] = number
+            self._gone.pop(key, None)
 
     def evict(self, key: Producer) -> None:
         """Note that a producer was forgotten."""
-        self._producers.pop(key, None)
-        self._gone[key] = None
+        if self.kept:
+            self._producers.pop(key, None)
+            self._gone[key] = None
 
     def count(self, name: str, n: int) -> None:
         """Note what the totals count and no event tells."""
-        self._counts[name] += n
+        if self.kept:
+            self._counts[name] += n
 
     def take(self, limits: Limits) -> Entry:
         """Return what was noted since the last time, and count it as written; counts alone wait for company."""

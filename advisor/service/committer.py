@@ -93,7 +93,7 @@ class Committer:
         self._retry_s = RETRY_FIRST_S
         self.failure: StorageFailed | None = None  # why the last commit failed; None while the storage is well
         if store is not None:
-            engine.keep_journal()
+            engine.commits.keep_journal()
 
     @property
     def durable_storage(self) -> bool:
@@ -212,7 +212,7 @@ class Committer:
         self._committing = True
         if not (self._pages_wanted or store.journal_full) and engine.underway is None:
             try:
-                entry = engine.take_entry()
+                entry = engine.commits.take_entry()
                 if entry is not None:
                     self._write_entry(store, entry)
                     return
@@ -227,15 +227,15 @@ class Committer:
         order, engine = cast("Order", self._order), self._engine
         if not (self._pages_wanted or store.journal_full):
             async with order.whole():
-                entry = engine.take_entry()
+                entry = engine.commits.take_entry()
             if entry is not None:
                 self._write_entry(store, entry)
                 return
         async with order.still():
-            entry = None if self._pages_wanted else engine.take_entry()
+            entry = None if self._pages_wanted else engine.commits.take_entry()
             if entry is None:
                 self._hold_again(store)
-            slices = engine.snapshot_in_slices()
+            slices = engine.commits.snapshot_in_slices()
             while True:
                 try:
                     next(slices)
@@ -249,17 +249,17 @@ class Committer:
         self._pages_wanted = False
         nothing = snapshot.empty and not store.journal_entries
         write = None if nothing else partial(store.commit, snapshot)
-        self._write(store, write, snapshot.producers, partial(engine.mark_changed, snapshot))
+        self._write(store, write, snapshot.producers, partial(engine.commits.mark_changed, snapshot))
 
     def _write_entry(self, store: Store, entry: Entry, checkpoint: Snapshot | None = None) -> None:
         nothing = entry.empty and checkpoint is None and not store.writes_on
         write = None if nothing else partial(store.append, entry, checkpoint)
-        self._write(store, write, entry.producers, partial(self._engine.put_back, entry))
+        self._write(store, write, entry.producers, partial(self._engine.commits.journal.put_back, entry))
 
     def _hold_again(self, store: Store) -> None:
         """Have the next pages hold what a checkpoint that will not be finished should have written."""
         if (cut_off := store.give_up()) is not None:
-            self._engine.count_again(cut_off)
+            self._engine.commits.count_again(cut_off)
 
     def _write(
         self,

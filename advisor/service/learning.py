@@ -306,13 +306,13 @@ class Learning:
     def _room_for(self, key: Key) -> None:
         """Have a new producer remembered: at the limit the one that has been silent for longest gives way."""
         engine = self.engine
-        if key in engine.producers or len(engine.producers) < engine.ledger.producers_max:
+        if key in engine.producers or len(engine.producers) < engine.state.ledger.producers_max:
             return
         silent = self.producers.longest_silent()
         if silent is None:
             raise Unavailable(
                 "the service remembers as many producers as it may", field="producers", value=len(engine.producers),
-                bound=engine.ledger.producers_max, hint="close clients when they are done; or raise producers_max",
+                bound=engine.state.ledger.producers_max, hint="close clients when they are done; or raise producers_max",
             )  # fmt: skip
         self.forget_producers([silent])
 

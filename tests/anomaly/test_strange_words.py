@@ -167,7 +167,7 @@ def test_a_record_of_no_component_is_refused(value: int) -> None:
 def test_a_state_file_is_looked_at_likewise() -> None:
     engine = Engine()
     observed(engine.advisor, 40, 1)
-    snapshot = engine.snapshot()
+    snapshot = engine.commits.snapshot()
     base = next(table for table in snapshot.tables if table.table == "base")
     base.words[0, layout.AT["scale"].start, 0] = np.array(NAN).view(np.uint64)
     with pytest.raises(StateDamaged, match="base table: scale of plain is nan") as caught:
@@ -263,7 +263,7 @@ def test_records_of_any_past_are_taken_back() -> None:
 def test_a_strange_record_of_a_state_file_is_refused_and_a_damaged_one_left_out(lost: bool) -> None:
     engine = Engine()
     teach_records(engine.advisor, 60)
-    snapshot = engine.snapshot()
+    snapshot = engine.commits.snapshot()
     record = next(table for table in snapshot.tables if table.table.startswith("tasktype"))
     record.words[0, task_types.NAME_BYTES // 8 % 64, task_types.NAME_BYTES // 512] = np.array(NAN).view(np.uint64)
     if lost:

@@ -156,13 +156,13 @@ def by_observe(advisor: Advisor, columns: Columns) -> None:
 
 def by_engine(advisor: Advisor, columns: Columns) -> None:
     engine = Engine()
-    engine.advisor = advisor
+    engine.state.advisor = advisor
     engine.apply(("laws", bytes(16)), 1, fresh(columns))
 
 
 def by_pieces(advisor: Advisor, columns: Columns) -> None:
     engine = Engine()
-    engine.advisor = advisor
+    engine.state.advisor = advisor
     batch = engine.begin(("laws", bytes(16)), 1, fresh(columns))
     assert isinstance(batch, Batch)
     while batch.fold_next():
@@ -187,12 +187,12 @@ def through_bytes(advisor: Advisor) -> Advisor:
 
 def through_a_snapshot(advisor: Advisor) -> Advisor:
     engine = Engine()
-    engine.advisor = advisor
+    engine.state.advisor = advisor
     advisor.components.table.changed[: len(advisor.components)] = True
     for table in advisor.components.learners.tables.values():
         table.changed[: table.size] = True
     memory = advisor.components.learners.memory_bytes
-    return Engine.restore(engine.snapshot(), model_memory_bytes=memory).advisor
+    return Engine.restore(engine.commits.snapshot(), model_memory_bytes=memory).advisor
 
 
 ROUND_TRIPS = (through_bytes, through_a_snapshot)
@@ -693,28 +693,28 @@ def test_snapshots_put_together_restore_the_engine_though_commits_fail(
     )
     for number, (columns, commit_succeeds) in enumerate([*steps, (steps[0][0], True)], 1):
         engine.apply(("p", bytes(16)), number, fresh(columns))
-        snapshot = engine.snapshot()
+        snapshot = engine.commits.snapshot()
         if commit_succeeds:
             stored.commit(snapshot)
         else:
-            engine.mark_changed(snapshot)
-    assert engine.snapshot().empty
+            engine.commits.mark_changed(snapshot)
+    assert engine.commits.snapshot().empty
     restored = Engine.restore(stored.snapshot(), model_memory_bytes=memory)
     assert restored.advisor.to_bytes() == engine.advisor.to_bytes()
     assert restored.producers == engine.producers
-    assert restored.snapshot().empty
+    assert restored.commits.snapshot().empty
 
 
 def test_a_snapshot_holds_only_the_pages_that_changed() -> None:
     engine = Engine()
     names = [f"c{i}" for i in range(200)]
     engine.apply(None, None, columns_of(ComponentNames(names), np.arange(200), None, np.ones(200), np.ones(200)))
-    assert [(t.table, t.pages.tolist()) for t in engine.snapshot().tables] == [
+    assert [(t.table, t.pages.tolist()) for t in engine.commits.snapshot().tables] == [
         ("base", [0, 1, 2, 3]),
         ("learner-2", [0, 1, 2, 3]),
     ]
     engine.apply(None, None, columns_of(ComponentNames(["c130", "c7"]), [0, 1, 0], None, [1, 1, 1], [1.0, 2.0, 3.0]))
-    snapshot = engine.snapshot()
+    snapshot = engine.commits.snapshot()
     assert [t.table for t in snapshot.tables] == ["base", "learner-2"]
     for table in snapshot.tables:  # records were given in the order of the components
         assert table.pages.tolist() == [0, 2]

@@ -18,7 +18,6 @@ from advisor.domain.buckets import BUCKETS, bucket_of
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import Advisor, Engine
-from advisor.engine.engine import PARTS
 from advisor.engine.events import (
     ComponentForgotten,
     ComponentPinned,
@@ -30,6 +29,7 @@ from advisor.engine.events import (
     RunObserved,
     Travels,
 )
+from advisor.engine.state import PARTS
 from advisor.errors import InvalidValue, StateDamaged, UnknownComponent, UnknownProgram
 from advisor.profile.view import profile_of
 
@@ -161,14 +161,14 @@ def test_who_follows_the_changes_has_the_state_however_they_are_cut(
 @given(st.lists(st.lists(st.sampled_from([*range(9), 11]), max_size=4), min_size=1, max_size=5), st.data())
 def test_what_is_dropped_is_gone_from_pages_and_journal_too(kinds: list[list[int]], data: st.DataObject) -> None:
     engine, storage = Engine(model_memory_bytes=MEMORY), Stored()
-    engine.keep_journal()
+    engine.commits.keep_journal()
     for number, some in enumerate([[0, 1, 4], *kinds, [4, 0]]):
         happens(engine, some, 10 * number)
         if data.draw(st.booleans()):
-            engine.mark_changed(engine.snapshot())  # its commit failed
-        entry = None if data.draw(st.booleans()) else engine.take_entry()
+            engine.commits.mark_changed(engine.commits.snapshot())  # its commit failed
+        entry = None if data.draw(st.booleans()) else engine.commits.take_entry()
         if entry is None:
-            storage.commit(engine.snapshot())
+            storage.commit(engine.commits.snapshot())
         else:
             storage.append(entry)
         restored = Engine.restore(storage.snapshot(), model_memory_bytes=MEMORY)

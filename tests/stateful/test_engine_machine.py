@@ -68,7 +68,7 @@ class EngineMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.engine = Engine(components_max=COMPONENTS_MAX, producers_max=PRODUCERS_MAX, model_memory_bytes=MEMORY)
-        self.engine.keep_journal()
+        self.engine.commits.keep_journal()
         self.storage = Stored()
         self.counted: Counter[tuple[str, str]] = Counter()  # (component, rows | failed)
         self.accepted = self.refused = self.sent = self.replayed = self.gaps = 0
@@ -182,14 +182,14 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(rows=ROWS)
     def commit(self, rows: list[Any]) -> None:
-        snapshot, state = self.engine.snapshot(), self.state()
+        snapshot, state = self.engine.commits.snapshot(), self.state()
         self.observe(rows)  # what comes while the commit is in flight belongs to the next one
         self.storage.commit(snapshot)
         self.durable = state
 
     @rule(rows=ROWS)
     def commit_to_the_journal(self, rows: list[Any]) -> None:
-        state, entry = self.state(), self.engine.take_entry()
+        state, entry = self.state(), self.engine.commits.take_entry()
         if entry is None:  # something changed that the journal does not hold
             self.commit(rows)
             return
@@ -200,10 +200,10 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(rows=ROWS)
     def commit_to_the_journal_that_fails(self, rows: list[Any]) -> None:
-        entry = self.engine.take_entry()
+        entry = self.engine.commits.take_entry()
         self.observe(rows)
         if entry is not None and not entry.empty:
-            self.engine.put_back(entry)
+            self.engine.commits.journal.put_back(entry)
 
     @rule(component=st.sampled_from(NAMES[:3]))
     def pin(self, component: str) -> None:
@@ -213,9 +213,9 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(rows=ROWS)
     def commit_that_fails(self, rows: list[Any]) -> None:
-        snapshot = self.engine.snapshot()
+        snapshot = self.engine.commits.snapshot()
         self.observe(rows)
-        self.engine.mark_changed(snapshot)
+        self.engine.commits.mark_changed(snapshot)
 
     @rule()
     def crash(self) -> None:
@@ -227,10 +227,10 @@ class EngineMachine(RuleBasedStateMachine):
         self.accepted, self.refused, self.sent, self.replayed, self.gaps = self.durable["sums"]
         self.sent_batches = {k: v for k, v in self.sent_batches.items() if k[1] <= self.applied.get(k[0], 0)}
         assert self.engine.advisor.to_bytes() == self.durable["bytes"]
-        self.engine.keep_journal()
-        assert self.engine.take_entry() == Entry(self.limits)
+        self.engine.commits.keep_journal()
+        assert self.engine.commits.take_entry() == Entry(self.limits)
         if not self.storage.journal:
-            assert self.engine.snapshot().empty
+            assert self.engine.commits.snapshot().empty
 
     # -- laws ---------------------------------------------------------------------------------------------------------------
 

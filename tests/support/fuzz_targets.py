@@ -405,15 +405,15 @@ def _made(target: str) -> list[bytes]:
             return [b"".join(len(each).to_bytes(2, "little") + each for each in frames(whole) if len(each) < 2**16)]
         case "journal":
             engine = Engine()
-            engine.keep_journal()
+            engine.commits.keep_journal()
             found = list[bytes]()
             for at in range(EVENTS // 2):
                 verb, producer, sequence, given = mixed.events[at]
                 if verb == "task_events" or "profile" in given:  # these go into pages
-                    engine.ledger.advance((producer, bytes(16)), sequence)
+                    engine.state.ledger.advance((producer, bytes(16)), sequence)
                 else:
                     mixed.apply(engine, at)
-                entry = engine.take_entry()
+                entry = engine.commits.take_entry()
                 found += [entry.encode()] if entry is not None else []
             return found
         case "bundle":

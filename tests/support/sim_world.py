@@ -197,13 +197,13 @@ class World:
             self._bury(life)
             return False
         self._check(hub.engine)
-        advance = hub.engine.ledger.advance
+        advance = hub.engine.state.ledger.advance
 
         def applied(key: Key, number: int) -> None:
             self.applied.append((key, number))
             advance(key, number)
 
-        hub.engine.ledger.advance = applied
+        hub.engine.state.ledger.advance = applied
         committer = hub.committer
         committer._writer = VirtualWriter(
             self.loop, self.rng, lambda: self._down(life), self.rng.choice((1e-4, 1e-3, 0.3))

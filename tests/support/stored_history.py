@@ -46,15 +46,15 @@ def write(path: Path, seed: int) -> None:
     schema.CHECKPOINT_PAGES = 24  # the log goes round, and older frames lie behind its end
     pages.STEP_BYTES = store_module.STEP_BYTES = 1
     engine = Engine()
-    engine.keep_journal()
+    engine.commits.keep_journal()
     with Store.open(path) as store:
         for number in range(1, COMMITS + 1):
             engine.apply(KEY, number, batch(seed, number))
-            entry = None if number - 1 in PAGES_AT else engine.take_entry()
+            entry = None if number - 1 in PAGES_AT else engine.commits.take_entry()
             if entry is None:
-                store.commit(engine.snapshot())
+                store.commit(engine.commits.snapshot())
             else:
-                store.append(entry, engine.snapshot() if number - 1 in BESIDE_AT else None)
+                store.append(entry, engine.commits.snapshot() if number - 1 in BESIDE_AT else None)
             print(number, flush=True)
             sys.stdin.readline()
 

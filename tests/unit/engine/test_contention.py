@@ -182,9 +182,9 @@ def test_an_engine_restores_and_goes_on_to_the_same_bytes() -> None:
     engine, storage = Engine(), Stored()
     for start, stop in itertools.pairwise((0, 200, 450, 900)):
         engine.apply(None, None, columns.take(slice(start, stop)))
-        storage.commit(engine.snapshot())
+        storage.commit(engine.commits.snapshot())
         engine = Engine.restore(storage.snapshot())
-        assert engine.snapshot().empty
+        assert engine.commits.snapshot().empty
     whole = learned(columns)
     assert engine.advisor.to_bytes() == whole.to_bytes()
     assert Advisor.from_bytes(whole.to_bytes()).contention("c1") == whole.contention("c1")

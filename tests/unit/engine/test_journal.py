@@ -57,13 +57,13 @@ def misread(_: int) -> Columns:
 @pytest.fixture
 def kept() -> tuple[Engine, Stored]:
     engine, storage = Engine(components_max=20), Stored()
-    engine.keep_journal()
-    storage.commit(engine.snapshot())
+    engine.commits.keep_journal()
+    storage.commit(engine.commits.snapshot())
     return engine, storage
 
 
 def append(engine: Engine, storage: Stored) -> Entry:
-    entry = engine.take_entry()
+    entry = engine.commits.take_entry()
     assert entry is not None
     storage.append(entry)
     return entry
@@ -86,7 +86,7 @@ def test_rows_are_replayed_to_the_bit(rows: Callable[[int], Columns], kept: tupl
         if number % 2:
             append(engine, storage)
         if number == 3:
-            storage.commit(engine.snapshot())
+            storage.commit(engine.commits.snapshot())
     append(engine, storage)
     restored = assert_replayed(engine, storage)
     for each in (engine, restored):
@@ -131,7 +131,7 @@ def test_forgets_pins_and_numbers_are_replayed_in_their_places(kept: tuple[Engin
     append(engine, storage)
     restored = assert_replayed(engine, storage)
     assert not restored.advisor.components.events  # they were told when they happened
-    storage.commit(restored.snapshot())
+    storage.commit(restored.commits.snapshot())
     assert_replayed(engine, storage)
 
 
@@ -150,7 +150,7 @@ def test_runs_and_networks_are_replayed_in_their_places(kept: tuple[Engine, Stor
         append(engine, storage)
     assert_replayed(engine, storage)
     engine.apply(None, None, NetworkDefined("c2", 1))
-    storage.commit(engine.snapshot())
+    storage.commit(engine.commits.snapshot())
     assert_replayed(engine, storage)
 
 
@@ -185,11 +185,11 @@ def test_what_the_journal_does_not_hold_asks_for_pages(kept: tuple[Engine, Store
     engine, storage = kept
     engine.apply(None, None, NO_EVENTS)
     engine.apply(None, None, rows_of(1))
-    assert engine.take_entry() is None
-    failed = engine.snapshot()
-    engine.mark_changed(failed)
-    assert engine.take_entry() is None
-    storage.commit(engine.snapshot())
+    assert engine.commits.take_entry() is None
+    failed = engine.commits.snapshot()
+    engine.commits.mark_changed(failed)
+    assert engine.commits.take_entry() is None
+    storage.commit(engine.commits.snapshot())
     engine.apply(None, None, rows_of(2))
     append(engine, storage)
     assert_replayed(engine, storage)
@@ -199,9 +199,9 @@ def test_an_entry_that_was_not_written_comes_with_the_next(kept: tuple[Engine, S
     engine, storage = kept
     for number in range(1, 4):
         engine.apply(KEY, number, rows_of(number))
-        entry = engine.take_entry()
+        entry = engine.commits.take_entry()
         assert entry is not None
-        engine.put_back(entry)
+        engine.commits.journal.put_back(entry)
     engine.evict_producers([KEY])
     assert append(engine, storage).producers == {}
     assert_replayed(engine, storage)
@@ -212,7 +212,7 @@ def test_counts_alone_are_no_entry_and_come_with_the_next(kept: tuple[Engine, St
     engine.apply(KEY, 1, rows_of(1))
     append(engine, storage)
     engine.apply(KEY, 1, rows_of(1))
-    entry = engine.take_entry()
+    entry = engine.commits.take_entry()
     assert entry is not None
     assert entry.empty
     engine.apply(KEY, 2, rows_of(2))
@@ -238,10 +238,10 @@ def test_a_defect_in_a_fold_asks_for_pages(kept: tuple[Engine, Stored], monkeypa
         broken.setattr(engine.advisor, "fold", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             engine.apply(None, None, rows_of(1))
-    assert engine.take_entry() is None
+    assert engine.commits.take_entry() is None
 
 
 def test_an_engine_without_a_journal_keeps_nothing() -> None:
     engine = Engine()
     engine.apply(None, None, rows_of(1))
-    assert engine.take_entry() is None
+    assert engine.commits.take_entry() is None

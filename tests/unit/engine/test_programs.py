@@ -109,17 +109,17 @@ def test_snapshots_hold_what_changed_and_restore_it() -> None:
         engine.apply(("p", bytes(16)), number, RunObserved({"program": "law", **each}))
         again = engine.apply(("p", bytes(16)), number, RunObserved({"program": "law", **each}))
         assert again["replayed"]
-    first = engine.snapshot()
+    first = engine.commits.snapshot()
     assert [pages.table for pages in first.tables] == ["program-0"]
     restored = Engine.restore(first)
     assert restored.advisor.to_bytes() == engine.advisor.to_bytes()
-    assert engine.snapshot().empty
-    engine.mark_changed(first)
-    (pages,) = engine.snapshot().tables
+    assert engine.commits.snapshot().empty
+    engine.commits.mark_changed(first)
+    (pages,) = engine.commits.snapshot().tables
     assert np.array_equal(pages.words, first.tables[0].words)
     engine.apply(None, None, RunObserved({"program": "law", **run(100.0, 1)}))
     engine.apply(None, None, RunObserved({"program": "other", "transform": "2^n", **run(9.0, 1)}))
-    changed = {pages.table: pages for pages in engine.snapshot().tables}
+    changed = {pages.table: pages for pages in engine.commits.snapshot().tables}
     assert set(changed) == {"program-0", "program-1"}
     written = sum(bin(int(bits)).count("1") for bits in changed["program-0"].changed)
     assert written < 40  # slots of 512 bytes: one fold of each model, not the whole record
@@ -144,23 +144,23 @@ def test_a_refused_first_run_leaves_nothing_to_store() -> None:
     engine = Engine()
     with pytest.raises(InvalidValue):
         engine.apply(None, None, RunObserved({"program": "law", **run(100.0, 4), "size": 1e4, "transform": "n!"}))
-    assert engine.snapshot().empty
+    assert engine.commits.snapshot().empty
     engine.apply(None, None, RunObserved({"program": "law", **run(100.0, 4)}))
-    assert [pages.table for pages in engine.snapshot().tables] == ["program-0"]
+    assert [pages.table for pages in engine.commits.snapshot().tables] == ["program-0"]
 
 
 def test_a_forgotten_program_does_not_come_back_from_what_is_stored() -> None:
     engine, stored = Engine(), Stored()
     for name in ("law", "other"):
         engine.apply(None, None, RunObserved({"program": name, **run(100.0, 1)}))
-    stored.commit(engine.snapshot())
+    stored.commit(engine.commits.snapshot())
     number = 1
     assert engine.apply(("p", bytes(16)), number, ProgramForgotten("law"))["runs"] == 1
     assert engine.apply(("p", bytes(16)), number, ProgramForgotten("law"))["replayed"]
-    failed = engine.snapshot()
-    engine.mark_changed(failed)  # its commit failed
-    stored.commit(engine.snapshot())
-    assert engine.snapshot().empty
+    failed = engine.commits.snapshot()
+    engine.commits.mark_changed(failed)  # its commit failed
+    stored.commit(engine.commits.snapshot())
+    assert engine.commits.snapshot().empty
     restored = Engine.restore(stored.snapshot())
     assert list(restored.advisor.programs.programs) == ["other"]
     assert restored.advisor.components.totals["programs_forgotten"] == 1
@@ -170,13 +170,13 @@ def test_a_forgotten_program_does_not_come_back_from_what_is_stored() -> None:
     for each in (engine, restored):  # its place is taken again
         each.apply(None, None, RunObserved({"program": "new", **run(7.0, 2)}))
         mine = deepcopy(stored)
-        mine.commit(each.snapshot())
+        mine.commit(each.commits.snapshot())
         again = Engine.restore(mine.snapshot()).advisor
         assert sorted(again.programs.programs) == ["new", "other"]
         assert again.programs.paged.records() == each.advisor.programs.paged.records()
     engine.apply(None, None, RunObserved({"program": "never stored", **run(7.0, 2)}))
     engine.apply(None, None, ProgramForgotten("never stored"))
-    stored.commit(engine.snapshot())
+    stored.commit(engine.commits.snapshot())
     assert "never stored" not in Engine.restore(stored.snapshot()).advisor.programs.programs
 
 

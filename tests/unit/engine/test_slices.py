@@ -87,10 +87,10 @@ def test_a_number_is_applied_with_the_last_piece_and_there_is_no_snapshot_before
     underway.fold_next()
     assert engine.applied(*KEY) == 0
     with pytest.raises(AssertionError):
-        engine.snapshot()
+        engine.commits.snapshot()
     while underway.fold_next():
         pass
-    assert engine.snapshot().producers == {KEY: 1}
+    assert engine.commits.snapshot().producers == {KEY: 1}
     assert cast("dict[str, Any]", engine.begin(KEY, 1, batch))["replayed"]
     with pytest.raises(SequenceGap):
         engine.begin(KEY, 3, batch)

@@ -349,15 +349,15 @@ def test_snapshots_hold_what_changed_and_restore_it() -> None:
     engine, stored = Engine(), Stored()
     for name in ("a", "b"):
         taught(task_mixes.forces(300), name, into=engine.advisor)
-    first = engine.snapshot()
+    first = engine.commits.snapshot()
     assert {pages.table for pages in first.tables if pages.table.startswith("task")} == {"tasktype-0", "tasktype-1"}
     stored.commit(first)
     assert Engine.restore(stored.snapshot()).advisor.to_bytes() == engine.advisor.to_bytes()
-    assert engine.snapshot().empty
-    engine.mark_changed(first)
-    assert {pages.table for pages in engine.snapshot().tables} >= {"tasktype-0", "tasktype-1"}
+    assert engine.commits.snapshot().empty
+    engine.commits.mark_changed(first)
+    assert {pages.table for pages in engine.commits.snapshot().tables} >= {"tasktype-0", "tasktype-1"}
     taught(task_mixes.Mix(np.array([2e6]), np.array([1e-3]), np.array([1])), "b", into=engine.advisor)
-    (pages,) = (pages for pages in engine.snapshot().tables if pages.table.startswith("task"))
+    (pages,) = (pages for pages in engine.commits.snapshot().tables if pages.table.startswith("task"))
     assert pages.table == "tasktype-1"
     assert sum(bin(int(bits)).count("1") for bits in pages.changed) < 20  # slots of 512 bytes, of 35
     kept = TaskTypeModels(Components(9)).paged
@@ -369,11 +369,11 @@ def test_a_forgotten_type_does_not_come_back_from_what_is_stored() -> None:
     engine, stored = Engine(), Stored()
     for name in ("a", "b"):
         taught(task_mixes.forces(100), name, into=engine.advisor)
-    stored.commit(engine.snapshot())
+    stored.commit(engine.commits.snapshot())
     engine.advisor.forget("a")
-    failed = engine.snapshot()
-    engine.mark_changed(failed)  # its commit failed
-    stored.commit(engine.snapshot())
+    failed = engine.commits.snapshot()
+    engine.commits.mark_changed(failed)  # its commit failed
+    stored.commit(engine.commits.snapshot())
     restored = Engine.restore(stored.snapshot())
     assert [each["task_type"] for each in restored.advisor.status()["task_types"]] == ["b"]
     with pytest.raises(NotEnoughData):
@@ -381,7 +381,7 @@ def test_a_forgotten_type_does_not_come_back_from_what_is_stored() -> None:
     for each in (engine, restored):  # its place is taken again
         taught(task_mixes.forces(50), "c", into=each.advisor)
         mine = deepcopy(stored)
-        mine.commit(each.snapshot())
+        mine.commit(each.commits.snapshot())
         again = Engine.restore(mine.snapshot()).advisor
         assert [each["task_type"] for each in again.status()["task_types"]] == ["b", "c"]
         assert again.task_types.paged.records() == each.advisor.task_types.paged.records()

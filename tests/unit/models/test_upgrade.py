@@ -100,7 +100,7 @@ def test_pages_of_base_1_are_upgraded_and_all_written_at_the_next_commit() -> No
     pages = TablePages("base", "base-1", np.array([0]), words[None], np.array([0b1111], np.uint64))
     engine = Engine.restore(Snapshot((pages,), ((0, "many"), (1, "some"), (2, "few"), (3, "failed"))))
     assert engine.advisor.to_bytes()[-1000:-4] == Advisor.from_bytes(OLD).to_bytes()[-1000:-4]
-    (written,) = engine.snapshot().tables
+    (written,) = engine.commits.snapshot().tables
     assert (written.layout, written.words.shape, int(written.changed[0])) == (LAYOUT, (1, WORDS, 64), 0b1111)
 
 

@@ -88,7 +88,7 @@ def full(*_: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "broken", [("engine.take_entry", defect), ("store.append", defect), ("store.append", full), ("pace.ended", defect)]
+    "broken", [("commits.take_entry", defect), ("store.append", defect), ("store.append", full), ("pace.ended", defect)]
 )
 async def test_a_defect_while_committing_ends_the_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: tuple[str, Any]
@@ -102,8 +102,10 @@ async def test_a_defect_while_committing_ends_the_service(
         committer.hold(first, [b"one"])
         await first.told
         where, name = broken[0].split(".")
-        monkeypatch.setattr({"engine": engine, "store": store, "pace": committer._pace}[where], name, broken[1])
-        monkeypatch.setattr(engine, "put_back", defect)
+        monkeypatch.setattr(
+            {"commits": engine.commits, "store": store, "pace": committer._pace}[where], name, broken[1]
+        )
+        monkeypatch.setattr(engine.commits.journal, "put_back", defect)
         engine.apply(None, None, columns_of_rows(rows_of(3)))
         waits = Waits()
         committer.hold(waits, [b"two"])

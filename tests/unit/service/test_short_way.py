@@ -163,11 +163,11 @@ async def test_each_of_many_in_one_read_has_its_own_answer_and_all_are_durable(t
 def test_what_cannot_be_folded_is_never_acknowledged(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine()
     engine.apply(("p", bytes(16)), 1, columns_of_rows(rows_of(30)))
-    engine.keep_journal()
+    engine.commits.keep_journal()
     assert engine.take_rows(("p", bytes(16)), 2, [["c0", 1.0, 1.0, 1.0]] * rows)
     monkeypatch.setattr(engine.advisor, "fold_plain", lambda _: 1 / 0)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
-            engine.take_entry()
+            engine.commits.take_entry()
     with pytest.raises(ZeroDivisionError):
-        engine.snapshot()
+        engine.commits.snapshot()

@@ -40,7 +40,7 @@ class Service:
 
     def __init__(self, path: Path) -> None:
         self.engine = Engine()
-        self.engine.keep_journal()
+        self.engine.commits.keep_journal()
         self.path = path
         self.store = Store.open(path)
 
@@ -50,22 +50,22 @@ class Service:
     def pages(self) -> None:
         """Write pages at once."""
         if (cut_off := self.store.give_up()) is not None:
-            self.engine.count_again(cut_off)
-        self.store.commit(self.engine.snapshot())
+            self.engine.commits.count_again(cut_off)
+        self.store.commit(self.engine.commits.snapshot())
 
     def append(self, *, checkpoint: bool = False) -> None:
-        entry = self.engine.take_entry()
+        entry = self.engine.commits.take_entry()
         if entry is None:
             self.pages()
             return
-        snapshot = self.engine.snapshot() if checkpoint and not self.store.writes_on else None
+        snapshot = self.engine.commits.snapshot() if checkpoint and not self.store.writes_on else None
         assert snapshot is None or self.store.takes_beside(snapshot)
         try:
             self.store.append(entry, snapshot)
         except StorageFailed:
-            self.engine.put_back(entry)
+            self.engine.commits.journal.put_back(entry)
             if (cut_off := self.store.give_up()) is not None:
-                self.engine.count_again(cut_off)
+                self.engine.commits.count_again(cut_off)
             raise
 
     def check(self) -> None:
@@ -84,8 +84,8 @@ class Service:
         loaded = self.store.load()
         assert loaded is not None
         self.engine = Engine.restore(loaded)
-        self.engine.keep_journal()
-        self.engine._journal.beyond = False  # type: ignore[union-attr]
+        self.engine.commits.keep_journal()
+        self.engine.commits.journal.beyond = False  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("seed", range(3))

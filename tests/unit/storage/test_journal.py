@@ -27,14 +27,14 @@ def batch(seed: int) -> Columns:
 def journalled(path: Path, entries: int = 5) -> list[bytes]:
     """Write pages and so many entries; return what the state was after each commit."""
     engine = Engine()
-    engine.keep_journal()
+    engine.commits.keep_journal()
     engine.apply(KEY, 1, batch(1))
     states = [engine.advisor.to_bytes()]
     with Store.open(path) as file:
-        file.commit(engine.snapshot())
+        file.commit(engine.commits.snapshot())
         for number in range(2, entries + 2):
             engine.apply(KEY, number, batch(number))
-            entry = engine.take_entry()
+            entry = engine.commits.take_entry()
             assert entry is not None
             file.append(entry)
             states.append(engine.advisor.to_bytes())
@@ -69,9 +69,9 @@ def test_pages_and_entries_are_the_state_for_services_and_readers(path: Path) ->
 
 def test_entries_may_be_all_there_is(path: Path) -> None:
     engine = Engine()
-    engine.keep_journal()
+    engine.commits.keep_journal()
     engine.apply(KEY, 1, batch(1))
-    entry = engine.take_entry()
+    entry = engine.commits.take_entry()
     assert entry is not None
     with Store.open(path) as file:
         file.append(entry)
@@ -84,11 +84,11 @@ def test_pages_begin_the_journal_anew(path: Path) -> None:
         loaded = file.load()
         assert loaded is not None
         engine = Engine.restore(loaded)
-        engine.keep_journal()
-        file.commit(engine.snapshot())
+        engine.commits.keep_journal()
+        file.commit(engine.commits.snapshot())
         assert file.journal_entries == 0
         engine.apply(KEY, 7, batch(7))
-        entry = engine.take_entry()
+        entry = engine.commits.take_entry()
         assert entry is not None
         file.append(entry)
     assert change(path, "SELECT id FROM journal") == [(6,)]  # numbers are given once
@@ -99,9 +99,9 @@ def test_pages_begin_the_journal_anew(path: Path) -> None:
 def test_an_entry_that_is_not_written_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     states = journalled(path)
     engine = Engine()
-    engine.keep_journal()
+    engine.commits.keep_journal()
     engine.apply(None, None, batch(9))
-    entry = engine.take_entry()
+    entry = engine.commits.take_entry()
     assert entry is not None
     with Store.open(path) as file:
         with monkeypatch.context() as full:
@@ -167,13 +167,13 @@ class Ill:
 
 def test_the_log_is_copied_when_it_has_grown_and_begins_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine()
-    engine.keep_journal()
+    engine.commits.keep_journal()
     with Store.open(path) as file:
-        file.commit(engine.snapshot())
+        file.commit(engine.commits.snapshot())
         file.copy_log()  # the tables, made in it, are many pages: they are no part of what follows
         for number in range(1, 60):
             engine.apply(KEY, number, batch(number))
-            entry = engine.take_entry()
+            entry = engine.commits.take_entry()
             assert entry is not None
             file.append(entry)
             monkeypatch.setattr(store, "LOG_BYTES", 4 * store.COMMIT_BYTES)

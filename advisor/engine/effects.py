@@ -1,0 +1,155 @@
+"""What each type of event does to the state, and what is answered when its number was applied before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from advisor.domain.observations import Columns, bad_rows
+from advisor.domain.runs import ProgramRun, checked_run
+from advisor.domain.task_events import TaskEvents
+from advisor.engine import events as e
+from advisor.engine.components import ModelEvent
+from advisor.engine.exactly_once import Producer
+from advisor.engine.profiles import ANONYMOUS, refusals
+from advisor.engine.state import State
+from advisor.errors import InvalidValue
+
+Answer = dict[str, Any]
+
+RUN_NEEDS = ("size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits")
+
+
+class EventType(NamedTuple):
+    """What there is to know of a type of event."""
+
+    # takes the state, the producer and the event; changes the state; returns the answer, and the event as the journal
+    # notes it, None where only pages hold what it changed
+    fold: Callable[[State, Producer | None, Any], tuple[Answer, e.Event | None]]
+    again: Callable[[Any], Answer]  # what is answered, beside the number, to an event whose number was applied before
+
+
+def _fold_rows(state: State, _: Producer | None, columns: Columns) -> tuple[Answer, e.Event]:
+    return state.advisor.fold(columns).as_dict(), columns
+
+
+def _fold_travels(state: State, _: Producer | None, event: e.Travels) -> tuple[Answer, e.Event]:
+    rows = event.rows
+    state.advisor.components.flows.fold(rows, bad_rows(rows))
+    return NOTHING, event
+
+
+def _fold_events(state: State, key: Producer | None, events: TaskEvents) -> tuple[Answer, None]:
+    answer, ended = _profiled(state, key or ANONYMOUS, events)
+    _fold_ended(state, None, ended)
+    return answer, None
+
+
+def _fold_profile(state: State, key: Producer | None, event: e.Profiled) -> tuple[Answer, None]:
+    return _profiled(state, key or ANONYMOUS, event.events)[0], None
+
+
+def _profiled(state: State, key: Producer, events: TaskEvents) -> tuple[Answer, e.Ended]:
+    """Fold task events into the profile of their producer's run, those without a number into one of all that come so."""
+    folded = state.profiles.fold(key, events)
+    state.count("events_accepted", folded.accepted)
+    for code, count in folded.refused.items():
+        state.count(f"events_refused.{code}", count)
+    state.count("events_late", folded.late)
+    state.count("events_dropped", folded.dropped)
+    state.count("tasks_ended", len(folded.ended) + folded.summed)
+    return {
+        "accepted": folded.accepted, "refused": refusals(folded), "late": folded.late, "waiting": folded.waiting,
+    }, state.profiles.ended(key, folded)  # fmt: skip
+
+
+def _fold_ended(state: State, _: Producer | None, ended: e.Ended) -> tuple[Answer, None]:
+    """Teach each task type its instances, see `Advisor.observe_instances`."""
+    if len(ended):
+        receipt = state.advisor.observe_instances(
+            types=ended.types, index=ended.index, elapsed_s=ended.elapsed_s, size=ended.size,
+            active_cores=ended.active_cores, count=ended.count,
+        )  # fmt: skip
+        state.count("tasks_learned", receipt.accepted)
+    return NOTHING, None
+
+
+def _observe_run(state: State, _: Producer | None, event: e.RunObserved) -> tuple[Answer, e.Event]:
+    """Learn a run; where it names a `profile` by its producer, what that says fills in what is not given."""
+    told = {key: value for key, value in event.run.items() if value is not None}
+    named = told.pop("profile", None)
+    measured = state.profiles.run_of(**named) if named else {}
+    missing = [each for each in RUN_NEEDS if each not in told and each not in measured]
+    if missing:
+        raise InvalidValue(missing[0], None, "given, or measured by a profile", "name the producer of its task events")
+    return _learn_run(state, None, checked_run(**(measured | told)))
+
+
+def _learn_run(state: State, _: Producer | None, run: ProgramRun) -> tuple[Answer, e.Event]:
+    state.count("runs_observed")
+    return state.advisor.programs.observe(run), run
+
+
+def _define_network(state: State, _: Producer | None, event: e.NetworkDefined) -> tuple[Answer, e.Event]:
+    answer = state.advisor.define_network(event.network, id=event.id, read=event.read)
+    definition = state.advisor.components.flows.definition(answer["id"])
+    return answer, e.NetworkDefined(definition, answer["id"])
+
+
+def _forget(state: State, _: Producer | None, event: e.ComponentForgotten) -> tuple[Answer, e.Event]:
+    return state.advisor.forget(event.component, event.keep), event
+
+
+def _drop(state: State, _: Producer | None, event: e.Drop) -> tuple[Answer, e.Event]:
+    return {"dropped": state.advisor.drop(event.components)}, event
+
+
+def _none_dropped(_: e.Drop) -> Answer:
+    return {"dropped": 0}
+
+
+def _pin(state: State, _: Producer | None, event: e.ComponentPinned) -> tuple[Answer, e.Event]:
+    return state.advisor.pin(event.component, event.model), event
+
+
+def _forget_program(state: State, _: Producer | None, event: e.ProgramForgotten) -> tuple[Answer, e.Event]:
+    answer = state.advisor.forget_program(event.program)
+    state.count("programs_forgotten")
+    state.advisor.components.events.append(ModelEvent("forget_program", event.program, answer["runs"], "asked to"))
+    return answer, event
+
+
+def _forget_profile(state: State, _: Producer | None, event: e.ProfileForgotten) -> tuple[Answer, None]:
+    answer = state.profiles.forget(event.producer, event.incarnation)
+    state.count("profiles_forgotten", answer["runs"])
+    happened = ModelEvent("forget_profile", answer["producer"], answer["events"], "asked to")
+    state.advisor.components.events.append(happened)
+    return {"profile": answer}, None
+
+
+NOTHING = {"accepted": 0, "refused": refusals(None)}
+
+
+def _nothing(event: Columns | e.Travels | TaskEvents | e.Profiled | e.Ended) -> Answer:
+    return NOTHING | {"late": 0} if isinstance(event, (TaskEvents, e.Profiled)) else NOTHING
+
+
+def _named(*names: str) -> Callable[[Any], Answer]:
+    return lambda event: {name: getattr(event, name) for name in names}
+
+
+KINDS: Mapping[type, EventType] = {
+    Columns: EventType(_fold_rows, _nothing),
+    e.Travels: EventType(_fold_travels, _nothing),
+    TaskEvents: EventType(_fold_events, _nothing),
+    e.Profiled: EventType(_fold_profile, _nothing),
+    e.Ended: EventType(_fold_ended, _nothing),
+    ProgramRun: EventType(_learn_run, _named("program")),
+    e.RunObserved: EventType(_observe_run, _named("program")),
+    e.NetworkDefined: EventType(_define_network, _named("id")),
+    e.ComponentForgotten: EventType(_forget, _named("component", "keep")),
+    e.Drop: EventType(_drop, _none_dropped),
+    e.ComponentPinned: EventType(_pin, _named("component", "model")),
+    e.ProgramForgotten: EventType(_forget_program, _named("program")),
+    e.ProfileForgotten: EventType(_forget_profile, _named("profile")),
+}

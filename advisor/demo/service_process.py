@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 
 from advisor.client import SyncClient
 from advisor.errors import ConnectionFailed, Unavailable
@@ -16,6 +16,7 @@ from advisor.errors import ConnectionFailed, Unavailable
 START_S = (
     60.0  # it takes 1 s, and was seen to take 20 where others want the processor; one that has died is told at once
 )
+LOOK_S = 0.01  # between looks for its socket
 ANSWER_S = 1.0  # waited at a time, the client trying again; then the process is looked at
 STOP_S = 15.0  # beyond the 10 s that an orderly stop may take
 LOG_BYTES = 2000  # of what a service said before it died, repeated in the error
@@ -52,6 +53,8 @@ def served(producer: str) -> Generator[SyncClient]:
 
 def _await_answer(process: subprocess.Popen[bytes], socket: Path, log: Path) -> None:
     deadline = monotonic() + START_S
+    while not socket.exists() and process.poll() is None and monotonic() < deadline:
+        sleep(LOOK_S)  # a client that finds nobody waits longer and longer
     with SyncClient(str(socket)) as client:
         while process.poll() is None and monotonic() < deadline:
             try:

@@ -55,6 +55,7 @@ async def prometheus(tmp_path: Path, target: str) -> AsyncIterator[str]:
         f"--config.file={tmp_path / 'prometheus.yml'}",
         f"--storage.tsdb.path={tmp_path / 'tsdb'}",
         f"--web.listen-address={address}",
+        "--scrape.discovery-reload-interval=100ms",  # it knows its targets from then on, else from 5 s
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

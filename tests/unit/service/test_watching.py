@@ -19,6 +19,12 @@ BASE = {"a": 1.0, "b": 2.0, "c": 1.5}
 TEXT = "a .. b .. c"
 
 
+@pytest.fixture(autouse=True)
+def _looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watch looks for a tenth of the time: after a look that started a worker process, the next would be seconds later."""
+    monkeypatch.setattr(watching, "LOOK_SHARE", 1.0)
+
+
 class Runtime:
     """A runtime of three boxes, whose rows have 10 % noise."""
 

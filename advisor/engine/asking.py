@@ -225,8 +225,11 @@ class Asking:
         notes = (*answer.notes, f"no predictor given: over the observed load, at {n} points")
         return replace(answer, elapsed_s=value, low_s=low, high_s=high, extrapolates=outside, notes=notes)
 
-    def several(self, components: Sequence[str], predictor: Any, cores: Any, *asked: Any) -> Prediction:
-        """Return the predictions of components (n,), each at its own predictor and cores, or all at one; `asked` as `predict`.
+    def several(
+        self, components: Sequence[str], predictor: Any, cores: Any, level: float, form: str | None, machine: str | None,
+        measure: str, prior: bool = False,
+    ) -> Prediction:  # fmt: skip
+        """Return the predictions of components (n,), each at its own predictor and cores, or all at one; the rest as `predict`.
 
         Raises UnknownComponent, NotEnoughData, InvalidValue, TooLarge.
         """
@@ -243,7 +246,11 @@ class Asking:
         runs = np.empty(n, np.int64)
         for name, at in places.items():
             x = None if predictor is None else np.array([each_x[place] for place in at], np.float64)
-            answer = self.predict(name, x, np.array([each_p[place] for place in at], np.float64), *asked)
+            p = np.array([each_p[place] for place in at], np.float64)
+            if prior and self._components.slots.find(name) is None:  # names like it are looked for where one is asked
+                answer = self._unseen(name, x, p, level, measure, alone=False)
+            else:
+                answer = self.predict(name, x, p, level, form, machine, measure)
             found[:, at] = [
                 answer.elapsed_s,
                 answer.low_s,
@@ -255,13 +262,15 @@ class Asking:
             notes += [f"{name}: {note}" for note in answer.notes]
         return Prediction(found[0], found[1], found[2], ", ".join(names), tuple(notes), runs, found[3])
 
-    def _unseen(self, component: str, predictor: Any, cores: Any, level: float, measure: str) -> Prediction:
+    def _unseen(
+        self, component: str, predictor: Any, cores: Any, level: float, measure: str, *, alone: bool = True
+    ) -> Prediction:
         """Return what is said of a component that was never observed; points of several values count as they stand."""
         x = 1.0 if predictor is None else checked("predictor", predictor, "invalid_predictor")
         p = checked("cores", cores, "invalid_cores")
         check_together(x, p)
         answer = prior_of(self._components, None, "" if measure == TIME else measure, x, p, level)
-        near = self._components.slots.nearest(component)
+        near = self._components.slots.nearest(component) if alone else ()
         like = f"; known names like it: {', '.join(map(repr, near))}" if near else ""
         answer = replace(answer, notes=(f"{component!r} was never observed{like}", *answer.notes), nearest=near)
         return answer if measure == TIME else _rescaled(answer, 1.0 / MEASURE_SCALES[measure])

@@ -21,6 +21,7 @@ SEPARATOR: Final = "\x1f"
 MEASURE_SCALES: Mapping[str, float] = {"peak_bytes": 2.0**-30, "energy_j": 2.0**-20}
 TIME: Final = "elapsed_s"
 NAMES_SCANNED, NAMES_COMPARED = 10_000, 200  # for one that is not known: some milliseconds
+LETTERS_COMPARED = 60_000  # pairs of them: two names may be compared each letter with each, for 0.1 microseconds
 NAMES_TOLD = 3
 
 
@@ -88,12 +89,13 @@ class Slots:
         return self.names[slot].partition(SEPARATOR)[2]
 
     def nearest(self, component: str) -> tuple[str, ...]:
-        """Return the known names most like one that is not known, the most alike first. Cost: a few milliseconds at most."""
+        """Return the known names most like one that is not known, the most alike first. Cost: some milliseconds at most."""
         likely = [name for name in islice(self.by_name, NAMES_SCANNED) if SEPARATOR not in name]
-        if len(likely) > NAMES_COMPARED:  # those that begin and end alike, then those that do either
+        most = min(NAMES_COMPARED, LETTERS_COMPARED // (len(component) * max(map(len, likely), default=1)))
+        if len(likely) > most:  # those that begin and end alike, then those that do either
             begin, end = component[:3], component[-3:]
             likely.sort(key=lambda name: (name[:3] != begin) + (name[-3:] != end))
-        return tuple(get_close_matches(component, likely[:NAMES_COMPARED], NAMES_TOLD))
+        return tuple(get_close_matches(component, likely[:most], NAMES_TOLD))
 
     def among(self, known: ComponentNames, index: Ints) -> Ints:
         """Return the slots of names by number (n,), UNRESOLVED of those that have none. A look-up is quicker than a sort."""

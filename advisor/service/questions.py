@@ -29,6 +29,7 @@ INLINE_TEXT_BYTES_MAX = 1024
 INLINE_NODES_MAX = 64
 ALLOCATE_OPTIONS = tuple(key for key in m.Allocate.verb.keys if key not in ("network", "deadline_s", "fresh"))
 PREDICT_SLICE = 128  # points predicted at a time, within 2 ms, before others have their turn
+PRIOR_POINTS = 8  # that one of a component costs which nobody has observed, perhaps
 STATUS_SLICE = 16  # components told at a time, within 5 ms where all of them are solved first
 PREDICTED_ARRAYS = ("elapsed_s", "low_s", "high_s", "extrapolates")
 ANSWERS: dict[str, Callable[[Engine, Any], Any]] = {}  # by verb, what answers at once
@@ -43,7 +44,7 @@ def answers(question: Answer) -> Answer:
 def points_asked(params: m.Predict) -> int:
     """Return how many points a `predict` asks for, or a little more."""
     asked = params.component, params.predictor, params.cores
-    return max(len(given) if isinstance(given, list) else 1 for given in asked)
+    return max(len(given) if isinstance(given, list) else 1 for given in asked) * (PRIOR_POINTS if params.prior else 1)
 
 
 def predict(advisor: Advisor, params: m.Predict) -> dict[str, Any]:
@@ -79,8 +80,9 @@ async def predict_in_slices(advisor: Advisor, params: m.Predict) -> dict[str, An
 
 async def _several_in_slices(advisor: Advisor, params: m.Predict, names: list[str]) -> dict[str, Any]:
     parts: list[dict[str, Any]] = []
-    for start in range(0, len(names), PREDICT_SLICE):
-        part = slice(start, start + PREDICT_SLICE)
+    step = PREDICT_SLICE // (PRIOR_POINTS if params.prior else 1)
+    for start in range(0, len(names), step):
+        part = slice(start, start + step)
         x, p = _part(params.asked, part), _part(params.cores, part)
         parts.append(_predicted(advisor, replace(params, component=names[part]), x, p))
         await anyio.lowlevel.checkpoint()

@@ -298,7 +298,7 @@ class Harness:
                 fresh.apply(None, None, columns_of(ComponentNames(names), np.arange(len(names)), x, p, t))
         undisturbed = fresh.advisor.components
         for name, rows in expected.items():
-            slot, other = survivor.slot(name), undisturbed.slot(name)
+            slot, other = survivor.slots.of(name), undisturbed.slots.of(name)
             if survivor.table.count("rows")[slot] != rows:
                 raise Miscounted(f"{name}: {survivor.table.count('rows')[slot]} rows are counted, {rows} were sent")
             bits = [table.words[at].tobytes() for table, at in ((survivor.table, slot), (undisturbed.table, other))]

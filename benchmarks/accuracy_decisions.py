@@ -7,15 +7,17 @@ learned rows:
 
 - `best predicted`: of the counts measured for x, the one with the least predicted time, the fewest cores of equals. A count
   without an answer, or with none finite, is not taken; where no count has one, the slowest is: silence counts most.
-- `choose`, of a learner that has `choose(component, x, cores_max) -> cores or None` (ours: `choose_cores` with its defaults,
-  thus with its tolerance): `cores_max` is the largest count measured for x. The answer may be a count that nobody measured;
+- `choose`: of all whole counts up to the largest measured for x (beyond 256 of every second per cent), the fewest whose
+  predicted time is within 5 % of the least: what `choose_cores` does by default. A learner that has `choose(component, x,
+  cores_max) -> cores or None` (ours) says it itself. The answer may be a count that nobody measured;
   it is judged at the measured count nearest by ratio, the fewer of two equally near: at or below would charge a choice
   of 7 with the time of 4 where 8 was measured, at or above would hand it cores that it did not ask for. None counts as above.
 
 Regret at x is (mean measured time at the chosen count) / (least mean measured time over the counts measured for x) − 1. The
 means are over all rows of the component, learned or not. A component's regret is the mean over its predictors; a
 table's is the median and the mean over components, averaged over seeds. `cores` is the chosen count over the count of the
-least mean time, geometric mean over all decisions: a tolerance trades regret for it.
+least mean time, geometric mean over all decisions: a tolerance trades regret for it. So a line is compared with the simple
+peers' by the same rule.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from accuracy_protocol import Array, Learner, Table
 
 STAGES = (10, 30, 100)  # learned rows of a component before it is judged
 BEST, CHOOSE = "best predicted", "choose"
+TOLERANCE = 0.05  # that of choose_cores by default
+ALL_COUNTS = 256  # counts that are all tried; beyond, those 2 % apart
 SIMPLE = ("log_quadratic", "nearest_cell")  # no learner may decide worse than the better of these
 
 
@@ -105,18 +109,34 @@ def judge_decisions(learner: Learner, table: Table, seed: int) -> Decisions:
 
 
 def choices(learner: Learner, name: str, asked: Sequence[Case]) -> Iterator[tuple[str, list[int]]]:
-    """Yield each rule of the learner and the places of the counts that it takes."""
-    yield BEST, [best_predicted(learner, name, case) for case in asked]
+    """Yield each rule and the places of the counts that the learner takes by it."""
+    yield BEST, [fewest(case, case.counts, predicted(learner, name, case.x, case.counts), 0.0) for case in asked]
     choose: Any = getattr(learner, "choose", None)
     if choose is not None:
         yield CHOOSE, [nearest(case, choose(name, case.x, int(case.counts[-1]))) for case in asked]
+        return
+    tried = [counts_to(int(case.counts[-1])) for case in asked]
+    pairs = list(zip(asked, tried, strict=True))
+    yield CHOOSE, [fewest(case, counts, predicted(learner, name, case.x, counts), TOLERANCE) for case, counts in pairs]
 
 
-def best_predicted(learner: Learner, name: str, case: Case) -> int:
-    """Return the place of the measured count with the least predicted time."""
-    told = [learner.predict(name, case.x, float(count))[0] for count in case.counts]
-    times = np.array([math.inf if t is None or not math.isfinite(t) else t for t in told])
-    return int(np.argmin(times)) if np.isfinite(times).any() else int(np.argmax(case.times))
+def counts_to(last: int) -> Array:
+    """Return the counts that are tried."""
+    further = np.rint(np.geomspace(ALL_COUNTS, last, max(int(math.log(max(last / ALL_COUNTS, 1.0)) * 50), 2)))
+    return np.unique(np.concatenate([np.arange(1.0, min(last, ALL_COUNTS) + 1), further[further <= last]]))
+
+
+def predicted(learner: Learner, name: str, x: float, counts: Array) -> Array:
+    """Return the predicted times of some counts, infinite where there is no answer."""
+    told = [learner.predict(name, x, float(count))[0] for count in counts]
+    return np.array([math.inf if t is None or not math.isfinite(t) else t for t in told])
+
+
+def fewest(case: Case, counts: Array, times: Array, tolerance: float) -> int:
+    """Return the place among those measured of the fewest count with a predicted time within `tolerance` of the least."""
+    if not np.isfinite(times).any():
+        return nearest(case, None)
+    return nearest(case, float(counts[np.argmax(times <= times.min() * (1.0 + tolerance))]))
 
 
 def nearest(case: Case, cores: float | None) -> int:
@@ -153,29 +173,31 @@ def print_decisions(tables: Sequence[str], found: dict[tuple[str, str], dict[str
     width = max(len(label(learner, CHOOSE)) for learner in learners)
     for table in tables:
         here = {learner: found[learner, table] for learner in learners if (learner, table) in found}
-        lines = {label(learner, rule): row for learner, rules in here.items() for rule, row in rules.items()}
+        lines = {(learner, rule): row for learner, rules in here.items() for rule, row in rules.items()}
         stages = max(len(row) for row in lines.values())
         head = "".join(f"{f'median@{rows}':>12}{f'mean@{rows}':>10}{'cores':>7}" for rows in STAGES[:stages])
         print(f"{table:<{width}}{head}")
-        for name, row in lines.items():
-            print(f"{name:<{width}}" + "".join(f"{one.median:12.2f}{one.mean:10.2f}{one.cores:7.2f}" for one in row))
+        for key, row in lines.items():
+            cells = "".join(f"{one.median:12.2f}{one.mean:10.2f}{one.cores:7.2f}" for one in row)
+            print(f"{label(*key):<{width}}{cells}")
         taken = next(iter(lines.values()))
         print(f"{'components':<{width}}" + "".join(f"{one.components:12d}{'':17}" for one in taken).rstrip())
         print_differences(lines, width)
 
 
-def print_differences(lines: dict[str, list[Regret]], width: int) -> None:
-    """Print each line less the better of the simple peers, in points; nothing where these were not judged."""
-    simple = [lines[name] for name in SIMPLE if name in lines]
-    if not simple:
+def print_differences(lines: dict[tuple[str, str], list[Regret]], width: int) -> None:
+    """Print each line less the better of the simple peers by the same rule, in points; nothing where these were not judged."""
+    judged = [name for name in SIMPLE if (name, BEST) in lines]
+    if not judged:
         return
-    print(f"points above the better of {' and '.join(name for name in SIMPLE if name in lines)}:")
-    for name, row in lines.items():
-        if name in SIMPLE:
+    print(f"points above the better of {' and '.join(judged)}:")
+    for (name, rule), row in lines.items():
+        simple = [lines[peer, rule] for peer in judged if (peer, rule) in lines]
+        if name in SIMPLE or not simple:
             continue
         cells = [
             f"{one.median - min(peer.median for peer in peers):+12.2f}"
             f"{one.mean - min(peer.mean for peer in peers):+10.2f}{'':7}"
             for one, *peers in zip(row, *simple, strict=True)
         ]
-        print(f"{name:<{width}}" + "".join(cells).rstrip())
+        print(f"{label(name, rule):<{width}}" + "".join(cells).rstrip())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import accuracy_decisions as decisions
@@ -257,6 +258,42 @@ def test_regret_of_the_best_predicted_count(tmp_path: Path, times: dict[float, f
     assert found.regret[decisions.BEST] == [[pytest.approx(regret)], [], []]
 
 
+class Line:
+    """Predicts t(p), and has no choice of its own."""
+
+    def __init__(self, time: Callable[[float], float | None]) -> None:
+        self.time = time
+
+    def predict(self, component: str, x: float, p: float) -> protocol.Answer:
+        return self.time(p), None, None
+
+    def learn(self, component: str, x: float, p: float, t: float) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("time", "regret"),
+    [
+        (lambda p: 2.0 + 0.09 * (p < 3), 1.0),  # 1 core takes less than 5 % longer
+        (lambda p: 2.0 + 0.2 * (p < 3), 0.0),  # 3 of 8 cores are nearest to 4
+        (lambda p: 2.0 + 0.2 * (p < 7), 1 / 3),
+        (lambda p: None, 1.0),
+    ],
+)
+def test_a_learner_without_a_choice_takes_the_fewest_cores_within_five_percent(
+    tmp_path: Path, time: Callable[[float], float | None], regret: float
+) -> None:
+    found = decisions.judge_decisions(Line(time), measured(tmp_path), 0)
+    assert found.regret[decisions.CHOOSE][0] == [pytest.approx(regret)]
+
+
+def test_counts_that_are_tried_are_all_of_the_first_and_two_percent_apart_beyond() -> None:
+    assert decisions.counts_to(8).tolist() == list(range(1, 9))
+    many = decisions.counts_to(1024)
+    assert many[:256].tolist() == list(range(1, 257))
+    assert many[-1] == 1024
+    assert (np.diff(many) <= np.maximum(0.03 * many[:-1], 1.0)).all()
+
+
 @pytest.mark.parametrize(
     ("chosen", "regret", "cores"),
     [(1, 1.0, 1 / 4), (4, 0.0, 1), (5, 0.0, 1), (6, 1 / 3, 2), (2, 1.0, 1 / 4), (99, 1 / 3, 2), (None, 1.0, 1 / 4)],
@@ -297,6 +334,17 @@ def test_points_above_the_better_simple_learner(capsys: pytest.CaptureFixture[st
     )
     last = capsys.readouterr().out.splitlines()[-1].split()
     assert last == ["advisor", "+1.00", "-2.00"]
+
+
+def test_a_choice_is_compared_with_the_simple_learners_by_its_own_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    def row(median: float) -> list[decisions.Regret]:
+        return [decisions.Regret(median, median, 1.0, 3)]
+
+    peer = {decisions.BEST: row(1), decisions.CHOOSE: row(4)}
+    decisions.print_decisions(
+        ["made"], {("advisor", "made"): {decisions.CHOOSE: row(6)}, ("nearest_cell", "made"): peer}
+    )
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["advisor", "choose", "+2.00", "+2.00"]
 
 
 # -- peers ----------------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from advisor.adapters.threads import Advised
-from advisor.adapters.threads.machine import Load
+from advisor.adapters.threads.machine import MachineLoad
 
 Floats = NDArray[np.float64]
 OTHERS = "others"  # the column with the cores that other processes kept busy
@@ -83,7 +83,7 @@ def drawn(calls: int, seed: int) -> list[tuple[str, int]]:
 def record(path: Path, calls: int, seed: int) -> None:
     """Run each call on each number of threads, one after another; write their seconds, and the cores that others had."""
     counts = counts_to(len(os.sched_getaffinity(0)))
-    load = Load()
+    load = MachineLoad()
     rng = np.random.default_rng(seed)
     pools = ThreadpoolController()
     with path.open("w", newline="") as file:

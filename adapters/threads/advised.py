@@ -17,10 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from advisor.adapters.threads.deciding import FLOOR_S, Deciding, Size, Together
-from advisor.adapters.threads.grants import GRANTS, Grant
-from advisor.adapters.threads.machine import Load, cache_file, cores_here
-from advisor.adapters.threads.memory import Memory
+from advisor.adapters.threads.deciding import FLOOR_S, CallTotals, Deciding, Size
+from advisor.adapters.threads.grants import GRANTS, CoreGrant
+from advisor.adapters.threads.machine import MachineLoad, cache_file, cores_here
+from advisor.adapters.threads.memory import FunctionMemory
 from advisor.domain.limits import CORES_MAX, DIMENSIONS_MAX, PREDICTOR_MAX
 from advisor.domain.names import checked_name
 from advisor.errors import AdvisorError, InvalidValue, NotEnoughData, UnknownComponent
@@ -90,10 +90,10 @@ class Advised:
         self._client = client
         self._patience: dict[str, Any] = {} if client is None else {"timeout_s": ASK_S}
         self._path = path
-        self._memory: Memory | None = None
+        self._memory: FunctionMemory | None = None
         self._deciding: dict[tuple[str, int], Deciding] = {}
-        self._together = Together()
-        self._load = Load().cores if load is None else load
+        self._together = CallTotals()
+        self._load = MachineLoad().cores if load is None else load
         self._lock = threading.Lock()
         self._told = False
 
@@ -116,14 +116,14 @@ class Advised:
 
                 @functools.wraps(function)
                 async def waiting(*args: Any, **kwargs: Any) -> Any:
-                    with _Run(self, component, known, 1.0 if predictor is None else predictor(*args, **kwargs)):
+                    with _AdvisedRun(self, component, known, 1.0 if predictor is None else predictor(*args, **kwargs)):
                         return await function(*args, **kwargs)
 
                 return waiting  # pyright: ignore[reportReturnType]
 
             @functools.wraps(function)
             def advised(*args: Any, **kwargs: Any) -> Any:
-                with _Run(self, component, known, 1.0 if predictor is None else predictor(*args, **kwargs)):
+                with _AdvisedRun(self, component, known, 1.0 if predictor is None else predictor(*args, **kwargs)):
                     return function(*args, **kwargs)
 
             return advised  # pyright: ignore[reportReturnType]
@@ -132,7 +132,7 @@ class Advised:
 
     def cores(
         self, component: str, *, predictor: Any = 1.0, cores_max: int | None = None, workers: bool = False
-    ) -> _Run:
+    ) -> _AdvisedRun:
         """Return a context whose block is a run of `component`; it is entered with the cores that the run has.
 
         Parameters
@@ -144,7 +144,7 @@ class Advised:
         ------
         InvalidValue
         """
-        return _Run(self, component, self.deciding(component, cores_max), predictor, workers=workers)
+        return _AdvisedRun(self, component, self.deciding(component, cores_max), predictor, workers=workers)
 
     def parallel(
         self, component: str, *, predictor: Any = None, cores_max: int | None = None, **options: Any
@@ -188,7 +188,7 @@ class Advised:
 
     # -- what runs need -------------------------------------------------------------------------------------------------------
 
-    def others(self, grant: Grant) -> float:
+    def others(self, grant: CoreGrant) -> float:
         """Return the cores that others had while a call ran: in this process, and outside."""
         return grant.others + self._load()
 
@@ -229,13 +229,13 @@ class Advised:
         pairs = zip(cast("list[float]", answer.elapsed_s), cast("list[float]", answer.high_s), strict=True)
         return [float(elapsed) * (float(high) / float(elapsed)) ** self.risk for elapsed, high in pairs]
 
-    def _learner(self) -> SyncClient | Memory:
+    def _learner(self) -> SyncClient | FunctionMemory:
         if self._client is not None:
             return self._client
         if self._memory is None:
             with self._lock:
                 if self._memory is None:
-                    self._memory = Memory(cache_file() if self._path is None else Path(self._path), self.clock)
+                    self._memory = FunctionMemory(cache_file() if self._path is None else Path(self._path), self.clock)
         return self._memory
 
     def _tell(self, error: AdvisorError) -> None:
@@ -244,12 +244,12 @@ class Advised:
             log.warning("calls go on without advice, or without being learned; told once: %s", error)
 
 
-class _Run:
+class _AdvisedRun:
     """One call: entered with its cores, learned when it ends."""
 
     __slots__ = ("_advised", "_begun", "_component", "_deciding", "_grant", "_predictor", "_size", "_workers")
     _begun: float
-    _grant: Grant
+    _grant: CoreGrant
     _size: Size
 
     def __init__(

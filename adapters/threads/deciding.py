@@ -72,7 +72,7 @@ class Stalls:
         self.beyond_s += beyond_s
 
 
-class Together:
+class CallTotals:
     """What calls of all components took, and which of them stalled, by the decade of seconds that they last."""
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class Deciding:
     ----------
     ask : callable
         (predictor, counts) to the seconds on each count, or None where nothing is known.
-    together : Together
+    together : CallTotals
         Of all components.
     """
 
@@ -141,7 +141,7 @@ class Deciding:
         cores_max: int,
         tolerance: float,
         ask: Callable[[Any, Sequence[int]], Sequence[float] | None],
-        together: Together,
+        together: CallTotals,
     ) -> None:
         self.cores_max = cores_max
         self.runs = 0

@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from advisor.adapters.threads.advised import checked_predictor
-from advisor.adapters.threads.grants import GRANTS, Grant
+from advisor.adapters.threads.grants import GRANTS, CoreGrant
 from advisor.adapters.threads.pools import set_limits
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ Ended = tuple[Any, float, BaseException | None]  # a task's value, its seconds, 
 
 
 @dataclass(slots=True)
-class _Task:
+class _Submission:
     future: Future[Any]
     call: Callable[..., Any]
     args: tuple[Any, ...]
@@ -74,18 +74,18 @@ class AdvisedExecutor(Executor):
         self._inner = ThreadPoolExecutor(self._deciding.cores_max, "advised") if executor is None else executor
         self._lock = threading.RLock()
         self._idle = threading.Condition(self._lock)
-        self._waiting: deque[_Task] = deque()
+        self._waiting: deque[_Submission] = deque()
         self._running = 0
         self._ended = 0  # tasks of this stretch
         self._begun = 0.0
         self._point: Any = 1.0
-        self._grant: Grant | None = None
+        self._grant: CoreGrant | None = None
         self._closed = False
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Return the future of a call, which runs when it is its turn."""
         predictor = 1.0 if self._predictor is None else checked_predictor(self._predictor(*args, **kwargs))
-        task = _Task(Future(), fn, args, kwargs, predictor)
+        task = _Submission(Future(), fn, args, kwargs, predictor)
         with self._lock:
             if self._closed:
                 raise RuntimeError("cannot schedule new futures after shutdown")
@@ -110,9 +110,9 @@ class AdvisedExecutor(Executor):
 
     # -- stretches ----------------------------------------------------------------------------------------------------------
 
-    def _start(self, *, here: bool = False) -> _Task | None:
+    def _start(self, *, here: bool = False) -> _Submission | None:
         """Start tasks, as many as may run at once; the lock is held. A worker that is `here` runs what is returned itself."""
-        own: _Task | None = None
+        own: _Submission | None = None
         while self._waiting:
             grant = self._grant if self._grant is not None else self._begin(self._waiting[0].predictor)
             if self._running >= grant.cores:  # of the stretch before more may still run
@@ -136,7 +136,7 @@ class AdvisedExecutor(Executor):
                 self._inner.shutdown(wait=False)
         return own
 
-    def _hand(self, task: _Task) -> None:
+    def _hand(self, task: _Submission) -> None:
         """Let a worker run a task."""
         if self._threads:
             self._inner.submit(self._work, task)
@@ -144,12 +144,12 @@ class AdvisedExecutor(Executor):
         inner = self._inner.submit(timed, os.getpid(), task.call, task.args, task.kwargs)
         inner.add_done_callback(lambda inner: self._done(task, _ended(inner), here=False))
 
-    def _work(self, task: _Task | None) -> None:
+    def _work(self, task: _Submission | None) -> None:
         """Run one task after another on this thread, while as many may run at once: to hand each over costs what it takes."""
         while task is not None:
             task = self._done(task, timed(os.getpid(), task.call, task.args, task.kwargs), here=True)
 
-    def _begin(self, predictor: Any) -> Grant:
+    def _begin(self, predictor: Any) -> CoreGrant:
         deciding = self._deciding
         self._point = predictor
         available = GRANTS.available(deciding.cores_max)
@@ -159,7 +159,7 @@ class AdvisedExecutor(Executor):
         self._begun = self._advised.clock()
         return self._grant
 
-    def _done(self, task: _Task, ended: Ended, *, here: bool) -> _Task | None:
+    def _done(self, task: _Submission, ended: Ended, *, here: bool) -> _Submission | None:
         """Hand on what a task gave, and start the next ones."""
         value, elapsed_s, failed = ended
         if elapsed_s > 0.0:

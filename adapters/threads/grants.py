@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from advisor.adapters.threads.pools import Pools, limits_of, set_limits
 
 
-class Grant:
+class CoreGrant:
     """The cores of one call.
 
     Attributes
@@ -30,12 +30,12 @@ class Grant:
 
     __slots__ = ("before", "changed", "cores", "cores_max", "inner", "others", "outer", "wish", "workers")
 
-    def __init__(self, wish: int, cores_max: int, outer: Grant | None, *, workers: bool) -> None:
+    def __init__(self, wish: int, cores_max: int, outer: CoreGrant | None, *, workers: bool) -> None:
         self.wish = wish
         self.cores = wish
         self.cores_max = cores_max
         self.outer = outer
-        self.inner: list[Grant] = []
+        self.inner: list[CoreGrant] = []
         self.workers = workers
         self.others = 0
         self.changed = False
@@ -47,7 +47,7 @@ class Grant:
         return min((threads, *(grant.least() for grant in self.inner))) if self.inner else threads
 
 
-_current: ContextVar[Grant | None] = ContextVar("cores granted", default=None)
+_current: ContextVar[CoreGrant | None] = ContextVar("cores granted", default=None)
 
 
 class Grants:
@@ -55,7 +55,7 @@ class Grants:
 
     def __init__(self) -> None:
         self.pools = Pools()
-        self._roots: list[Grant] = []
+        self._roots: list[CoreGrant] = []
         self._before: dict[str, int] = {}
         self._limit = 0
         self._lock = threading.RLock()
@@ -82,7 +82,7 @@ class Grants:
         sharing = 1 + sum(not grant.workers for grant in roots)
         return max(1, (min(cores_max, *(grant.cores_max for grant in roots)) - held) // sharing)
 
-    def enter(self, wish: int, cores_max: int, *, workers: bool = False) -> Grant:
+    def enter(self, wish: int, cores_max: int, *, workers: bool = False) -> CoreGrant:
         """Give a call `wish` cores, or what is left; from now on its limits hold. `leave` must follow."""
         outer = _current.get()
         with self._lock:
@@ -90,7 +90,7 @@ class Grants:
             if outer is not None and outer not in self._siblings(outer):
                 outer = None  # it has ended: a task that was begun within it goes on
             wish = min(wish, self.available(cores_max))
-            grant = Grant(wish, cores_max, outer, workers=workers)
+            grant = CoreGrant(wish, cores_max, outer, workers=workers)
             (self._roots if outer is None else outer.inner).append(grant)
             self._settle()
             grant.cores, grant.changed = (wish if workers else self._limit), False
@@ -103,7 +103,7 @@ class Grants:
         _current.set(grant)
         return grant
 
-    def leave(self, grant: Grant) -> None:
+    def leave(self, grant: CoreGrant) -> None:
         """End a call: the limits are as they were before it, or as the others need them."""
         with self._lock:
             siblings = self._siblings(grant)
@@ -114,7 +114,7 @@ class Grants:
         if _current.get() is grant:
             _current.set(grant.outer)
 
-    def _siblings(self, grant: Grant) -> list[Grant]:
+    def _siblings(self, grant: CoreGrant) -> list[CoreGrant]:
         return self._roots if grant.outer is None else grant.outer.inner
 
     def _settle(self) -> None:
@@ -158,7 +158,7 @@ class Grants:
             self._settle()
 
 
-def _mark(grant: Grant, limit: int) -> None:
+def _mark(grant: CoreGrant, limit: int) -> None:
     """Mark the calls that began with another limit."""
     for inner in grant.inner:
         _mark(inner, limit)
@@ -166,7 +166,7 @@ def _mark(grant: Grant, limit: int) -> None:
         grant.changed = True
 
 
-def _note(grant: Grant, others: int) -> None:
+def _note(grant: CoreGrant, others: int) -> None:
     grant.others = max(grant.others, others)
     for inner in grant.inner:
         _note(inner, others)

@@ -30,7 +30,7 @@ def cache_file() -> Path:
     return folder / f"threads-{re.sub(r'[^A-Za-z0-9-]', '_', platform.node()) or 'machine'}.state"
 
 
-class Load:
+class MachineLoad:
     """The cores that other processes keep busy, looked at no more often than each `LOAD_S` seconds."""
 
     def __init__(self) -> None:

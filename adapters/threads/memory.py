@@ -40,7 +40,7 @@ Row = list[Any]  # component, predictor, cores, elapsed_s, active cores (NaN: no
 log = logging.getLogger("advisor.threads")
 
 
-class Memory:
+class FunctionMemory:
     """An advisor of this process behind a lock, with its file. Safe to use from all threads, and after a fork.
 
     Parameters
@@ -139,7 +139,7 @@ class Memory:
                 self._saved_at = self._clock()
                 self._load(take=self._lock_file())
                 atexit.register(self.close)
-                util.register_after_fork(self, Memory._close_at_end)
+                util.register_after_fork(self, FunctionMemory._close_at_end)
                 self._close_at_end()
         return self._advisor
 

@@ -18,7 +18,7 @@ from thread_pools import Clock, Found, Pool, elsewhere, rows_of, use
 from advisor import SyncClient
 from advisor.adapters.threads import Advised
 from advisor.adapters.threads.deciding import FLOOR_S, LOSS_SHARE, UNSEEN_S, powers
-from advisor.adapters.threads.memory import Memory
+from advisor.adapters.threads.memory import FunctionMemory
 from advisor.errors import InvalidValue
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -40,11 +40,11 @@ def test_calls_below_the_floor_ask_nothing(advised: Advised, tmp_path: Path, mon
     advised = Advised(path=tmp_path / "t.state", clock=clock, load=lambda: 0.0)
     asked: list[Any] = []
 
-    def predict(self: Memory, component: str, **more: Any) -> Any:
+    def predict(self: FunctionMemory, component: str, **more: Any) -> Any:
         asked.append(more)
         return self._learn().predict(component, **more)
 
-    monkeypatch.setattr(Memory, "predict", predict)
+    monkeypatch.setattr(FunctionMemory, "predict", predict)
     for _ in range(100):
         with advised.cores("short", predictor=9.0, cores_max=8) as cores:
             assert cores == 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from thread_pools import Found, Pool, elsewhere, use
 
 from advisor.adapters.threads import Advised
-from advisor.adapters.threads.grants import Grant, Grants
+from advisor.adapters.threads.grants import CoreGrant, Grants
 
 
 def test_a_block_limits_the_pools_and_leaves_them_as_they_were(advised: Advised, blas: Pool) -> None:
@@ -55,7 +55,7 @@ def test_a_call_within_a_call_has_its_cores_at_most(blas: Pool, monkeypatch: pyt
 def test_calls_that_overlap_never_exceed_their_cores_together(steps: list[tuple[bool, int, int, bool, int]]) -> None:
     grants, blas = GRANTS, POOL
     assert blas.threads == 7
-    running: list[Grant] = []
+    running: list[CoreGrant] = []
     for ends, wish, cores_max, workers, which in steps:
         if ends and running:
             grant = running.pop(which % len(running))

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from thread_pools import rows_of
 
-from advisor.adapters.threads.memory import Memory
+from advisor.adapters.threads.memory import FunctionMemory
 
 
-def learned(memory: Memory, runs: int, component: str = "fit") -> None:
+def learned(memory: FunctionMemory, runs: int, component: str = "fit") -> None:
     for number in range(runs):
         memory.observe(component, predictor=1.0 + number, cores=1, elapsed_s=1.0)
 
 
 def test_one_process_writes_and_the_others_leave_their_rows(tmp_path: Path) -> None:
     path = tmp_path / "t.state"
-    one, other = Memory(path), Memory(path)
+    one, other = FunctionMemory(path), FunctionMemory(path)
     learned(one, 3)
     one.flush()
     learned(other, 2, "solve")
@@ -34,7 +34,7 @@ def test_one_process_writes_and_the_others_leave_their_rows(tmp_path: Path) -> N
 
 def test_who_waits_writes_when_the_writer_has_ended(tmp_path: Path) -> None:
     path = tmp_path / "t.state"
-    one, other = Memory(path), Memory(path)
+    one, other = FunctionMemory(path), FunctionMemory(path)
     learned(one, 3)
     one.flush()
     learned(other, 2, "solve")
@@ -47,7 +47,7 @@ def test_who_waits_writes_when_the_writer_has_ended(tmp_path: Path) -> None:
 
 def test_rows_that_a_state_holds_are_not_learned_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "t.state"
-    one, other = Memory(path), Memory(path)
+    one, other = FunctionMemory(path), FunctionMemory(path)
     learned(one, 1)
     one.flush()
     learned(other, 2)
@@ -58,7 +58,7 @@ def test_rows_that_a_state_holds_are_not_learned_again(tmp_path: Path, monkeypat
         one.close()
     assert rows_of(path) == {"fit": 4}
     assert list(tmp_path.glob("*.rows"))
-    last = Memory(path)
+    last = FunctionMemory(path)
     learned(last, 1)
     last.close()
     assert rows_of(path) == {"fit": 5}
@@ -69,7 +69,7 @@ def test_rows_that_a_state_holds_are_not_learned_again(tmp_path: Path, monkeypat
 def test_a_damaged_file_is_put_aside(tmp_path: Path, data: bytes, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "t.state"
     path.write_bytes(data)
-    memory = Memory(path)
+    memory = FunctionMemory(path)
     learned(memory, 2)
     memory.close()
     assert rows_of(path) == {"fit": 2}
@@ -81,7 +81,7 @@ def test_rows_that_cannot_be_read_are_told(tmp_path: Path, caplog: pytest.LogCap
     path = tmp_path / "t.state"
     (tmp_path / "t.1-1-1.rows").write_text('[["fit"')
     (tmp_path / "t.1-1-2.rows").write_text('[["fit", 1.0, 1, 1.0, NaN, true], ["fit", 1.0, 1, -1.0, NaN, true]]')
-    memory = Memory(path)
+    memory = FunctionMemory(path)
     learned(memory, 1)
     memory.close()
     assert rows_of(path) == {"fit": 2}
@@ -91,7 +91,7 @@ def test_rows_that_cannot_be_read_are_told(tmp_path: Path, caplog: pytest.LogCap
 
 def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
-    memory = Memory(tmp_path / "file" / "t.state")
+    memory = FunctionMemory(tmp_path / "file" / "t.state")
     learned(memory, 2)
     assert float(memory.predict("fit", predictor=1.0, cores=1).elapsed_s) == pytest.approx(1.0, rel=0.1)
     memory.close()

@@ -1,4 +1,4 @@
-"""A class name means one thing: none is given twice in advisor/."""
+"""A class name means one thing: none is given twice in advisor/ and adapters/."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SEVERAL: dict[str, str] = {}  # a name that several classes have -> why
 
 def test_a_class_name_is_given_once() -> None:
     places = defaultdict[str, list[str]](list)
-    for file in sorted((ROOT / "advisor").glob("**/*.py")):
+    for file in sorted([*(ROOT / "advisor").glob("**/*.py"), *(ROOT / "adapters").glob("**/*.py")]):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(f"{file.relative_to(ROOT)}:{node.lineno}")

@@ -1,0 +1,270 @@
+"""What an advisor answers about components: predictions, cores, times of task graphs, and what was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from advisor.domain import limits
+from advisor.domain.answers import CoreChoice, Prediction, Suggestion
+from advisor.domain.names import checked_name
+from advisor.domain.rows import is_number, whole
+from advisor.domain.task_graphs import TaskGraph
+from advisor.domain.told import MeasureWord, Simulated
+from advisor.engine.alone import alone
+from advisor.engine.asking import Asking
+from advisor.engine.checks import checked_cores, checked_level
+from advisor.engine.choice import take_or_wait
+from advisor.engine.components import Components
+from advisor.engine.learners import Solved
+from advisor.engine.slots import TIME
+from advisor.engine.suggestion import suggest
+from advisor.engine.task_times import TaskTimes, predicting
+from advisor.engine.task_types import TaskTypeModels, is_model
+from advisor.errors import InvalidValue
+from advisor.models.contention import Contention
+from advisor.models.prediction import LEVEL, Model
+
+
+class ComponentQuestions:
+    """The verbs of an `Advisor` that ask about components."""
+
+    def __init__(self, components: Components, asking: Asking, task_types: TaskTypeModels, turn: list[None]) -> None:
+        self._components, self._asking, self._task_types = components, asking, task_types
+        self.turn = turn  # of `alone`
+
+    def predict(
+        self,
+        component: str | Sequence[str],
+        *,
+        predictor: Any = None,
+        cores: Any = 1,
+        level: float = LEVEL,
+        model: str | None = None,
+        machine: str | None = None,
+        measure: MeasureWord = TIME,
+        active_cores: float | None = None,
+        prior: bool = False,
+    ) -> Prediction:
+        """Predict the elapsed time of one run, or what else is measured of it; scalars, or arrays that broadcast together.
+
+        Parameters
+        ----------
+        component
+            A name; or a list of n names, the answer then being arrays (n,), each at its own of n predictors and cores, or all
+            at one. `model` then names all that answered, and `observations` is an array.
+        predictor
+            A value, or an array of them; for a component with d > 1 predictors d values, or an array (.., d). Absent: a
+            run of the observed load, E[T] over it.
+        level : float
+            Share of runs that the interval should hold, 0.01 to 0.9999.
+        model : str, optional
+            ``two_step`` or ``two_step degree K``, K up to 6, for paper 1's model; ``joint degree K``, ``proportional`` or
+            ``free degree K`` for a form of the base tier; ``smooth`` or the name of a shape (`advisor.models.shapes`);
+            ``mixture``; of a task type, learned from ends of its instances, `predictor` being their size: ``one_time``,
+            ``support_points``, ``support_points refined``, ``clusters``, ``clusters refined``, ``rate_by_workers`` (paper 2);
+            None for the pinned one, or the one that the evidence supports.
+        machine : str, optional
+            Where it runs; absent: on any of those seen.
+        measure : str
+            ``elapsed_s``, or ``peak_bytes`` or ``energy_j``, which are then what the answer's `_s` fields hold.
+        active_cores : float, optional
+            Workers that run tasks meanwhile, its own among them: for the models of task types.
+        prior : bool
+            A component that was never observed is answered by a guess from the others, `nearest` naming those most like it.
+
+        Raises
+        ------
+        UnknownComponent, NotEnoughData, InvalidValue
+        """
+        level = checked_level(level)
+        if model is not None and not isinstance(model, str):
+            raise InvalidValue("model", model, "the name of a model")
+        if active_cores is not None or (model is not None and is_model(model)):
+            if not isinstance(component, str):
+                raise InvalidValue("component", component, "one task type", "ask for each")
+            x = 1.0 if predictor is None else predictor
+            return self._task_types.predict(component, x, cores, level, model, machine, measure, active_cores)
+        if machine is not None:
+            machine = checked_name("machine", machine)
+        asked = predictor, cores, level, model, machine, measure, prior
+        if isinstance(component, (list, tuple)):
+            return self._asking.several(component, *asked)
+        return self._asking.predict(component, *asked)  # type: ignore[arg-type] - what is no name either is told so
+
+    def choose_cores(
+        self,
+        component: str,
+        *,
+        predictor: Any = None,
+        cores_max: int,
+        tolerance: float = 0.05,
+        level: float = LEVEL,
+        risk: float = 0.0,
+        explore: float = 0.0,
+        machine: str | None = None,
+        free_now: int | None = None,
+        wait_s: float | None = None,
+        prior: bool = False,
+    ) -> CoreChoice:
+        """Choose the whole cores for one invocation: the fastest, or the fewest within `tolerance` of the fastest.
+
+        Parameters
+        ----------
+        tolerance : float
+            0.05 takes the fewest cores whose predicted time is at most 5 % above the fastest.
+        risk : float
+            0 to 1: how far from the expected time towards the interval's upper end counts are compared: more cores, or counts
+            that nobody tried, are then taken only where the gain is sure.
+        explore : float
+            Seconds that this component's runs may lose, all in all, for what they teach. Where something is left of them, and
+            another count may well be faster, the choice is that count, `exploring` is true and `at_risk_s` what the run may
+            lose, a quarter of what is left at most. The row that reports the run is given ``at_risk_s=choice.at_risk_s``, and
+            charges it; other rows may be given it, too, for it is 0. Nothing is charged by a question: so many answers that are
+            out at once may together put more at risk than is left.
+        free_now, wait_s : int and float, optional
+            So many cores are free now, all `cores_max` in so many seconds: the choice is what ends earlier, and
+            ``take_or_wait`` says why.
+        prior : bool
+            As for `predict`.
+
+        Raises
+        ------
+        UnknownComponent, NotEnoughData, InvalidValue
+        """
+        cores_max = checked_cores("cores_max", cores_max)
+        if not is_number(tolerance) or not 0.0 <= tolerance <= 1e6:
+            raise InvalidValue("tolerance", tolerance, "a number from 0 (fastest) to 1e6")
+        if not is_number(risk) or not 0.0 <= risk <= 1.0:
+            raise InvalidValue("risk", risk, "a number from 0 (the expected time) to 1 (the interval's upper end)")
+        if not is_number(explore) or not 0.0 <= explore <= limits.ELAPSED_MAX_S:
+            raise InvalidValue("explore", explore, f"a number of seconds from 0 to {limits.ELAPSED_MAX_S:g}")
+        level = checked_level(level)
+        if machine is not None:
+            machine = checked_name("machine", machine)
+        asked = float(tolerance), level, machine, float(risk), prior, float(explore)
+        later = self._asking.choose_cores(component, predictor, cores_max, *asked)
+        if free_now is None and wait_s is None:
+            return later
+        free_now = whole("free_now", free_now, 0, cores_max, "cores_max at most")
+        if wait_s is None or not is_number(wait_s) or not 0.0 <= wait_s <= limits.ELAPSED_MAX_S:
+            raise InvalidValue("wait_s", wait_s, f"a number of seconds from 0 to {limits.ELAPSED_MAX_S:g}")
+        now = self._asking.choose_cores(component, predictor, free_now, *asked) if free_now else None
+        return take_or_wait(now, later, float(wait_s), level)
+
+    def suggest(
+        self,
+        component: str,
+        *,
+        predictor: Any = None,
+        cores: Any = None,
+        cores_max: int = 64,
+        candidates: Sequence[tuple[float, float]] | None = None,
+        limit: int = 3,
+    ) -> list[Suggestion]:
+        """Suggest which (predictor, cores) to run next: those that narrow the answers most for what they cost.
+
+        Parameters
+        ----------
+        predictor, cores : optional
+            The point whose answer should narrow; absent: all of the component's observed load on 1 to `cores_max` cores.
+        candidates : sequence of (predictor, cores), optional
+            What can be run; absent: predictors of the observed load on powers of two of cores up to `cores_max`.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        """
+        return suggest(self._asking, self._components, component, predictor, cores, cores_max, candidates, limit)
+
+    def simulate(
+        self,
+        graph: TaskGraph,
+        *,
+        predict_times: bool = False,
+        components: Mapping[str, str] | None = None,
+        level: float = LEVEL,
+        machine: str | None = None,
+        **request: Any,
+    ) -> Simulated:
+        """Compute what executing a task graph would take, without running it; see `advisor.simulation.answer` for the answer.
+
+        Parameters
+        ----------
+        predict_times : bool
+            Take the tasks' times from what was learned, by task type and size, and give each makespan its interval.
+        components : mapping, optional
+            The component that stands for a task type, where it has another name.
+        level : float
+            Of the intervals, of one run and of the makespan.
+        request
+            Fields of `advisor.simulation.Request`: ``cores``, ``policies``, ``contention``, ``metrics``, ``advise``, …
+
+        Raises
+        ------
+        InvalidValue, UnknownKey, TooLarge
+            For a request that cannot be, or a graph without what a policy, a contention model or a prediction needs.
+        UnknownComponent, NotEnoughData
+            For a task type that nothing was learned of.
+        """
+        from advisor.simulation import answer  # noqa: PLC0415 - few advisors analyse graphs
+        from advisor.simulation.ensembles import uncertain  # noqa: PLC0415
+        from advisor.simulation.requests import request_of  # noqa: PLC0415
+
+        if predict_times:
+            level = checked_level(level)
+            found = self._task_times(graph, components or {}, level, machine)
+            graph = graph.timed(found.times)
+            request["uncertain"] = uncertain(found.times, found.low, found.high, level)
+        return cast("Simulated", answer(graph, request_of(request)))
+
+    @alone
+    def _task_times(
+        self, graph: TaskGraph, components: Mapping[str, str], level: float, machine: str | None
+    ) -> TaskTimes:
+        found = TaskTimes(graph.times, graph.times, graph.times)
+        kinds, sizes = (graph.columns.get(name, np.ones(len(graph))) for name in ("type", "size"))
+        for _ in predicting(
+            self.predict, found, unit=graph.unit, types=graph.types, kinds=kinds, sizes=sizes, components=components,
+            level=level, machine=machine, parts=graph.columns.get("part"),
+        ):  # fmt: skip
+            pass
+        return found
+
+    def contention(self, component: str) -> Contention:
+        """Return by how much a component slows down while other cores of its machine are busy: its factor `kappa`.
+
+        A run beside `others` busy cores takes ``1 + kappa * others`` times what `predict` says, which is of an idle machine as
+        far as rows told `active_cores`.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        """
+        return self._components.contention(self._components.slots.of(component))
+
+    def model(self, component: str, form: str | None = None) -> Model:
+        """Return the solved model of a component: its form, coefficients and parallel fraction, for who wants to look inside.
+
+        Raises
+        ------
+        UnknownComponent, NotEnoughData, InvalidValue
+        """
+        slot = self._components.slots.of(component)
+        self._asking.require_rows([slot])
+        return self._asking.model(slot, form)
+
+    def models(self, components: Sequence[str]) -> list[Model]:
+        """Return the solved models of several components; the errors of `model`."""
+        return [self.model(component) for component in components]
+
+    def learner(self, component: str) -> Solved | None:
+        """Return the solved learner of a component, for who wants to look inside; None where it has none.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        """
+        return self._asking.solved(self._components.slots.of(component))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Self, Unpack, overload
+from typing import Any, Self
 
 import anyio
 import anyio.abc
@@ -19,17 +19,16 @@ from advisor.client import requests
 from advisor.client.address import parse_address, usual_address
 from advisor.client.link import Link
 from advisor.client.outcomes import Answered, Pushed, Stats
-from advisor.client.policy import WhenFull, check_policy
+from advisor.client.policy import WhenFull, buffer_full, check_policy
+from advisor.client.rows import TakesRows
 from advisor.client.session import BATCH_ROWS, PAUSED, READY, WINDOW_BATCHES, Session
 from advisor.client.taking import LEFT, TAKEN, Taken
 from advisor.client.verbs import Awaits
 from advisor.client.watching import Followed
-from advisor.domain.limits import ROWS_BATCH_MAX
-from advisor.domain.rows import ColumnsGiven, Point, RowFields, row_of
-from advisor.errors import AdvisorError, ConnectionFailed, NotAnswered, Unavailable
+from advisor.errors import AdvisorError, ConnectionFailed, NotAnswered
 from advisor.protocol import verbs as v
-from advisor.protocol.declaring import Question, plain, sent
-from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
+from advisor.protocol.declaring import Question, sent
+from advisor.protocol.encoding import Body
 
 BUFFER_ROWS = 100_000  # held for a service that does not answer: about 30 MB
 LINGER_S = 0.02  # a row waits so long for others to fill its batch
@@ -37,7 +36,6 @@ TIMEOUT_S = 10.0  # of a question, its connection included
 UNDURABLE = "the service is connected; its log, status or /readyz says whether its storage fails, or is slow"
 UNANSWERED = "the service is connected; give it longer with timeout_s"
 CLOSE_S = 5.0  # given to what is held when the client closes
-COLUMN_ROWS = min(2**16, ROWS_BATCH_MAX)  # a larger batch of columns is cut: with every column it is still a message
 
 
 def default_producer() -> str:
@@ -45,7 +43,7 @@ def default_producer() -> str:
     return f"{socket.gethostname()[:100]}:{os.getpid()}"
 
 
-class AsyncClient(Awaits):
+class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
     """A client of the service, for anyio and asyncio programs; use it as an asynchronous context manager.
 
     Rows are taken at once and sent in numbered batches behind the program's back: through cuts, restarts and crashes of
@@ -153,70 +151,16 @@ class AsyncClient(Awaits):
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
-    @overload
-    def observe(
-        self, component: str, predictor: Point, cores: float, elapsed_s: float, **optional: Unpack[RowFields]
-    ) -> Taken[bool]: ...
-    @overload
-    def observe(
-        self,
-        component: str,
-        predictor: Point = ...,
-        cores: float = ...,
-        *,
-        elapsed_s: float,
-        **optional: Unpack[RowFields],
-    ) -> Taken[bool]: ...
-    def observe(
-        self, component: str, predictor: Point = None, cores: float = 1, elapsed_s: Any = None,
-        **optional: Unpack[RowFields],
-    ) -> Taken[bool]:  # fmt: skip
-        """Take one row, of which `elapsed_s` must be given; the answer is true where it was taken. `predictor` absent is 1.
-
-        The row is taken when this returns: a callback need not await it. Awaiting waits for nothing, unless `when_full` is
-        "block" and the buffer is full: then the row is taken when there is room, and only where it is awaited.
-
-        Raises
-        ------
-        InvalidValue, UnknownKey
-            As `Advisor.observe`.
-        Unavailable
-            When the buffer is full and `when_full` is "raise".
-        """
-        row = row_of(component, predictor, cores, elapsed_s, optional)
+    def _take_row(self, row: list[Any]) -> Taken[bool]:
         if self.room(1):
             self.take(row)
             return TAKEN
         waits = self._offer([row])
         return Taken(False, waits.rest_is_taken, waits.drop) if waits.items else TAKEN if waits.taken else LEFT
 
-    def observe_rows(self, rows: Sequence[Sequence[Any]]) -> Taken[int]:
-        """Take rows `[component, predictor, cores, elapsed_s, {optional}]`; return how many were taken.
-
-        Raises
-        ------
-        InvalidValue, TooLarge
-            When a row has no form on the wire.
-        Unavailable
-            As `observe`.
-        """
-        return self._submit(bodies_of_rows([plain(row) for row in rows], BATCH_ROWS))
-
-    def observe_columns(self, **columns: Unpack[ColumnsGiven]) -> Taken[int]:
-        """Take a batch of columns (see `docs/protocol.md`); return how many rows were taken.
-
-        Columns are numpy arrays, array.array, lists, or little-endian bytes: `index`, `predictor`, `cores`,
-        `elapsed_s` and the optional ones. `components` are the names that `index` counts in; without it, those that
-        `names` numbered.
-
-        Raises
-        ------
-        InvalidValue, TooLarge
-            When a column is none, or of another length than `index`.
-        Unavailable
-            As `observe`.
-        """
-        return self._submit(bodies_of_columns(columns, COLUMN_ROWS))
+    def _take_batches(self, bodies: Sequence[Body]) -> Taken[int]:
+        waits = self._offer(bodies)
+        return Taken(waits.taken, waits.rest_is_counted, waits.drop) if waits.items else Taken(waits.taken)
 
     async def names(self, names: Sequence[str]) -> int:
         """Number names for `index` columns, on every connection of this client; return the first's number."""
@@ -294,10 +238,6 @@ class AsyncClient(Awaits):
         held = self._session.stats.rows_held
         return not self._closed and (held + rows <= self._buffer_rows or not held)
 
-    def _submit(self, bodies: Sequence[Body]) -> Taken[int]:
-        waits = self._offer(bodies)
-        return Taken(waits.taken, waits.rest_is_counted, waits.drop) if waits.items else Taken(waits.taken)
-
     def _offer(self, items: Sequence[Sequence[Any] | Body]) -> _Waits:
         """Take rows and batches as far as there is room, or `when_full` makes it; return what then waits for more."""
         waits = _Waits(self, deque(items))
@@ -319,10 +259,7 @@ class AsyncClient(Awaits):
             return True
         self._outbox.drop_new(rows)
         if self._when_full == "raise":
-            raise Unavailable(
-                "the client's buffer is full", field="buffer_rows", value=self._session.stats.rows_held,
-                bound=self._buffer_rows, hint="the service does not keep up, or does not answer",
-            )  # fmt: skip
+            raise buffer_full(self._session.stats.rows_held, self._buffer_rows)
         return False
 
     async def _drained(self) -> None:

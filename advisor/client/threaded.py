@@ -15,19 +15,18 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any, Self, Unpack, overload
+from typing import Any, Self
 
 import anyio
 
-from advisor.client.aio import BUFFER_ROWS, CLOSE_S, COLUMN_ROWS, LINGER_S, TIMEOUT_S, AsyncClient, rows_of
+from advisor.client.aio import BUFFER_ROWS, CLOSE_S, LINGER_S, TIMEOUT_S, AsyncClient, rows_of
 from advisor.client.outcomes import Stats
-from advisor.client.policy import WhenFull, check_policy
+from advisor.client.policy import WhenFull, buffer_full, check_policy
+from advisor.client.rows import TakesRows
 from advisor.client.session import BATCH_ROWS, WINDOW_BATCHES
 from advisor.client.verbs import Answer, Blocks
-from advisor.domain.rows import ColumnsGiven, Point, RowFields, row_of
-from advisor.errors import ConnectionFailed, Unavailable
-from advisor.protocol.declaring import plain
-from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
+from advisor.errors import ConnectionFailed
+from advisor.protocol.encoding import Body
 
 GATHER_S = 0.005  # rows gather so long before the thread takes them: one wake-up for many rows
 AHEAD_ROWS = 2 * BATCH_ROWS * WINDOW_BATCHES  # taken out of the queue ahead of their sending, at most: two windows
@@ -38,7 +37,7 @@ FAREWELL_S = 1.0  # for the answer to it; what is held was sent before
 GRACE_S = 2.0  # beyond `close_s`, for the thread to end
 
 
-class SyncClient(Blocks):
+class SyncClient(Blocks, TakesRows[bool, int]):
     """A client of the service for programs with threads. Safe to use from all of them.
 
     `observe` costs about a microsecond and never waits for the service, unless `when_full` is "block". The thread
@@ -133,34 +132,7 @@ class SyncClient(Blocks):
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
-    @overload
-    def observe(
-        self, component: str, predictor: Point, cores: float, elapsed_s: float, **optional: Unpack[RowFields]
-    ) -> bool: ...
-    @overload
-    def observe(
-        self,
-        component: str,
-        predictor: Point = ...,
-        cores: float = ...,
-        *,
-        elapsed_s: float,
-        **optional: Unpack[RowFields],
-    ) -> bool: ...
-    def observe(
-        self, component: str, predictor: Point = None, cores: float = 1, elapsed_s: Any = None,
-        **optional: Unpack[RowFields],
-    ) -> bool:  # fmt: skip
-        """Take one row, of which `elapsed_s` must be given; return whether it was taken. `predictor` absent is 1.
-
-        Raises
-        ------
-        InvalidValue, UnknownKey
-            As `Advisor.observe`.
-        Unavailable
-            When the buffer is full and `when_full` is "raise".
-        """
-        row = row_of(component, predictor, cores, elapsed_s, optional)
+    def _take_row(self, row: list[Any]) -> bool:
         held = len(self._queue) + self._batched + self._counts.rows_held
         if (held >= self._buffer_rows or self._closed) and not self._make_space(1):
             return False
@@ -168,20 +140,6 @@ class SyncClient(Blocks):
         if not self._rung:
             self._ring()
         return True
-
-    def observe_rows(self, rows: Sequence[Sequence[Any]]) -> int:
-        """Take rows `[component, predictor, cores, elapsed_s, {optional}]`; return how many were taken.
-
-        Raises
-        ------
-        InvalidValue, TooLarge, Unavailable
-            As `AsyncClient.observe_rows`.
-        """
-        return self._submit(bodies_of_rows([plain(row) for row in rows], BATCH_ROWS))
-
-    def observe_columns(self, **columns: Unpack[ColumnsGiven]) -> int:
-        """Take a batch of columns; return how many rows were taken. As `AsyncClient.observe_columns`."""
-        return self._submit(bodies_of_columns(columns, COLUMN_ROWS))
 
     def names(self, names: Sequence[str]) -> int:
         """Number names for `index` columns, on every connection of this client; return the first's number."""
@@ -223,7 +181,7 @@ class SyncClient(Blocks):
 
     # -- the queue -------------------------------------------------------------------------------------------------
 
-    def _submit(self, bodies: Sequence[Body]) -> int:
+    def _take_batches(self, bodies: Sequence[Body]) -> int:
         taken = 0
         for body in bodies:
             if (self._closed or not self._has_space(body.rows)) and not self._make_space(body.rows):
@@ -247,10 +205,7 @@ class SyncClient(Blocks):
                 return True
             self._dropped += rows
         if self._when_full == "raise" and not self._closed:
-            raise Unavailable(
-                "the client's buffer is full", field="buffer_rows", value=self._held(),
-                bound=self._buffer_rows, hint="the service does not keep up, or does not answer",
-            )  # fmt: skip
+            raise buffer_full(self._held(), self._buffer_rows)
         return False
 
     def _held(self) -> int:

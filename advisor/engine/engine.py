@@ -19,7 +19,6 @@ from advisor.engine.changes import framed, frames, head_of, version_of
 from advisor.engine.commits import Commits
 from advisor.engine.effects import KINDS, NOTHING, Answer
 from advisor.engine.exactly_once import Producer, ProducerLedger
-from advisor.engine.following import COUNT_MASK, ORIGIN_BITS
 from advisor.engine.journal import Book, Limits, RowsEvent, decode
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.plain import PLAIN_ROWS_MAX, PlainRows
@@ -79,11 +78,6 @@ class Engine:
         """Exact counters, see `Components.totals`."""
         self.flush()
         return self.advisor.components.totals
-
-    @property
-    def origin(self) -> int:
-        """Which tells this run's versions from another's, see `Bundles`."""
-        return self.advisor.bundles.origin
 
     @property
     def tables_bytes(self) -> int:
@@ -260,10 +254,9 @@ class Engine:
         look, then O(what changed).
         """
         self._settle()
-        version = self.origin << ORIGIN_BITS | self.state.sweep(self._versions)
-        known = since is not None and since >> ORIGIN_BITS == self.origin and self._versions.floor <= since & COUNT_MASK
-        at = since & COUNT_MASK if since is not None and known and since <= version else -1
-        return framed(self.state.changes(self._versions, at, version))
+        versions, origin = self._versions, self.advisor.bundles.origin
+        self.state.sweep(versions)
+        return framed(self.state.changes(versions, versions.after(origin, since), versions.told(origin)))
 
     def apply_changes(self, data: bytes) -> int | None:
         """Take in what another engine's `changes` gave; return the version that this one has come to, None where it was cut.

@@ -18,13 +18,13 @@ from advisor.engine.bundles import record_of
 from advisor.engine.components import Components
 from advisor.engine.kept import Kept
 from advisor.engine.slots import SEPARATOR
+from advisor.engine.versions import Versions
 from advisor.models.bundle import CurveAnswers, carried
 from advisor.models.layout import AT
 
 RECORDS_KEPT = 4_096  # records kept for reuse, about 8 KB each
 GROWN = 8  # a component is told again when its rows grew by one part in so many
-ORIGIN_BITS = 32  # of a version: where its count began; below them the count
-COUNT_MASK = (1 << ORIGIN_BITS) - 1
+CURVES = "curves"  # their name among versions
 ROWS, CHANGES = AT["rows"].start, AT["changes"].start
 
 
@@ -40,9 +40,8 @@ class Bundles:
         self._records = Kept[BundleRecord](RECORDS_KEPT)
         self._timed: list[int] = []  # slots that are components and no measures of one, as far as it was looked
         self._looked = self._renames = 0
-        self._count = 0
+        self._versions = Versions()
         self._rows: Ints = np.zeros(0, np.int64)  # of each slot, when last looked at
-        self._stamps: Ints = np.zeros(0, np.int64)  # the count at which its last change was seen
         self._touched: Ints = np.zeros(0, np.int64)  # times it changed otherwise than by rows
 
     def touch(self, slot: int | None) -> None:
@@ -56,29 +55,27 @@ class Bundles:
     @property
     def version(self) -> int:
         """The version of all curves as they are now. Cost O(components)."""
+        self._sweep()
+        return self._versions.told(self.origin)
+
+    def _sweep(self) -> None:
         self._grow()
         rows = self._components.table.count("rows")[: len(self._rows)]
         changed = rows != self._rows
-        if changed.any():
-            self._count += 1
-            self._rows[changed] = rows[changed]
-            self._stamps[changed] = self._count
-        return self.origin << ORIGIN_BITS | self._count
+        self._rows[:] = rows
+        self._versions.sweep({CURVES: changed}, {})
 
     def _grow(self) -> None:
         more = len(self._components) - len(self._rows)
         if more > 0:
             self._rows = np.concatenate([self._rows, np.full(more, -1, np.int64)])
-            self._stamps, self._touched = (
-                np.concatenate([kept, np.zeros(more, np.int64)]) for kept in (self._stamps, self._touched)
-            )
+            self._touched = np.concatenate([self._touched, np.zeros(more, np.int64)])
 
     def changed(self, since: int | None) -> list[int]:
         """Return the slots of components that changed after a version, all where it is none of ours. Cost O(components)."""
-        version = self.version
-        mine = since is not None and since >> ORIGIN_BITS == self.origin and since <= version
-        after = since & COUNT_MASK if since is not None and mine else -1
-        return [slot for slot in np.flatnonzero(self._stamps > after).tolist() if not self._components.slots.kind(slot)]
+        self._sweep()
+        changed = self._versions.changed(CURVES, self._versions.after(self.origin, since), len(self._rows))
+        return [slot for slot in np.flatnonzero(changed).tolist() if not self._components.slots.kind(slot)]
 
     def record(self, slot: int, level: float, cores_max: int) -> BundleRecord:
         """Return the record of a component; made again only when rows came since. Cost: milliseconds, then O(1)."""

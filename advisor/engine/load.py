@@ -16,7 +16,7 @@ def over_load(share: Floats, elapsed: Floats, low: Floats, high: Floats, level: 
     """Return E[T] (m,) and the interval of one run drawn from a load, of answers (n, m) at its n predictors.
 
     A run at a predictor is log-normal on either side of its expectation, with the spreads of its own interval; the load's
-    interval lies between the quantiles of the mixture. Cost O(n m).
+    interval lies between the quantiles of the mixture, and holds its mean, which few long runs may raise beyond. Cost O(n m).
     """
     reach = NormalDist().inv_cdf(0.5 + 0.5 * level)
     middle: Floats = np.log(elapsed)
@@ -33,7 +33,8 @@ def over_load(share: Floats, elapsed: Floats, low: Floats, high: Floats, level: 
             least, most = np.where(below, at, least), np.where(below, most, at)
         return np.exp(0.5 * (least + most))
 
-    return share @ elapsed, quantile(0.5 - 0.5 * level, low), quantile(0.5 + 0.5 * level, high)
+    mean: Floats = share @ elapsed
+    return mean, np.minimum(quantile(0.5 - 0.5 * level, low), mean), np.maximum(quantile(0.5 + 0.5 * level, high), mean)
 
 
 def normal_cdf(z: Floats) -> Floats:

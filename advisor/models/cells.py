@@ -14,6 +14,7 @@ from math import floor, sqrt
 
 import numpy as np
 
+from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.domain.vectors import Floats
 from advisor.models.learner_layout import *
 from advisor.models.logarithm import LN2, exp2_of, log2_of
@@ -42,6 +43,9 @@ def ln(value):
 def exp(value):
     """Return e**value, of IEEE operations alone, for abs(value) below 690."""
     return exp2_of(value / LN2)
+
+
+LN_ELAPSED_MIN, LN_ELAPSED_MAX = ln(ELAPSED_MIN_S), ln(ELAPSED_MAX_S)
 
 
 def log_predictor(x):
@@ -164,9 +168,7 @@ def add_run(r, n, axes, z, t, count, machine, cell):
     if aside != 0.0 or moved != 0.0:
         moved = min(max(moved, -CARRY_MAX), CARRY_MAX)
         t *= exp(min(max(moved - aside, -CARRY_MAX), CARRY_MAX))
-        factor = exp(moved)
-        r[MEAN + cell] *= factor
-        r[SCATTER + cell] *= factor * factor
+        scale_cell(r, cell, exp(moved))
         r[MODEL + cell] += moved
     mean = r[MEAN + cell]
     if r[RUNS + cell] >= WINSOR_RUNS and r[RELATIVE] > 0.0:
@@ -179,6 +181,16 @@ def add_run(r, n, axes, z, t, count, machine, cell):
     r[RUNS + cell] += count
     r[MEAN + cell] += step * share
     r[SCATTER + cell] += count * step * (t - r[MEAN + cell])
+
+
+def scale_cell(r, cell, factor):
+    """Multiply a cell's times: its mean stays legal, however wide the cell is and however often it was carried."""
+    mean = r[MEAN + cell] * factor
+    if mean < ELAPSED_MIN_S or mean > ELAPSED_MAX_S:
+        factor = min(max(mean, ELAPSED_MIN_S), ELAPSED_MAX_S) / r[MEAN + cell]
+        mean = r[MEAN + cell] * factor
+    r[MEAN + cell] = mean
+    r[SCATTER + cell] *= factor * factor
 
 
 def open_cell(r, n, axes, key, z, t, count, machine):
@@ -295,6 +307,16 @@ def coarsen(r, n, axes):
                 different += 1
         if different > most:
             widest, most = axis, different
+    if (
+        most == 0
+    ):  # predictors of 0 and machines alone tell more cells apart than there is room for: the least known gives way
+        least = 0
+        for cell in range(n[COUNT]):
+            if r[RUNS + cell] <= r[RUNS + least]:
+                least = cell
+        close_gap(r, n, axes, least)
+        n[COUNT] -= 1
+        return
     n[COARSENESS + widest] += 1
     gather(r, n, axes)
 
@@ -352,7 +374,7 @@ def merge_cells(r, n, axes, into, cell):
     gap = other - mean
     scatter = r[SCATTER + into] * first * first + r[SCATTER + cell] * second * second
     r[SCATTER + into] = scatter + gap * gap * r[RUNS + into] * share
-    r[MEAN + into] = mean + gap * share
+    r[MEAN + into] = min(max(mean + gap * share, ELAPSED_MIN_S), ELAPSED_MAX_S)
     r[RUNS + into] = runs
     r[WILD + into] = 0.0
     model, beside = r[MODEL + into] + one, r[MODEL + cell] + two
@@ -383,12 +405,12 @@ def carry_level(r, n, log_ratio):
     """Carry all cells to a new level, t becoming t e**log_ratio, and let them count `KEPT_RUNS` together."""
     factor = exp(log_ratio)
     total = 0.0
+    n[MACHINE] = NOWHERE  # what waited was of before
     for cell in range(n[COUNT], CELLS):
-        n[KEY + cell] = NOWHERE  # what waited was of before
+        n[KEY + cell] = NOWHERE
     for cell in range(n[COUNT]):
-        r[MEAN + cell] *= factor
-        r[SCATTER + cell] *= factor * factor
-        r[MODEL + cell] += log_ratio
+        scale_cell(r, cell, factor)
+        r[MODEL + cell] = min(max(r[MODEL + cell] + log_ratio, LN_ELAPSED_MIN), LN_ELAPSED_MAX)
         total += r[RUNS + cell]
     if total > KEPT_RUNS:
         fade(r, n, KEPT_RUNS / total)

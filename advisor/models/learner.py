@@ -20,7 +20,6 @@ from advisor.models.logarithm import LN2
 from advisor.models.process import DOUBT, SHARE, predict, refresh, settle
 
 SCORES, COVERED, ERROR, BIAS, WIDTH = (AT[name] for name in ("scores", "covered", "error", "bias", "width"))
-LN_ELAPSED_MIN, LN_ELAPSED_MAX = ln(ELAPSED_MIN_S), ln(ELAPSED_MAX_S)
 # What a score moves widths by from `WIDTH_SHARE_LEAST` on, beyond an interval and within.
 STEPS_LEAST = WIDTH_RATES * WIDTH_SHARE_LEAST
 WIDER = tuple(float(exp(step * level)) for step, level in zip(STEPS_LEAST, LEVELS, strict=True))
@@ -70,6 +69,8 @@ def learn(r, n, axes, z, t, count, machine, cell, wild, model, solution, scratch
         wild = not believed(r, n, axes, z, t, count, machine, solution, scratch, out)
         if not wild:
             cell = cell_with(n, key_of(n, axes, z, machine))
+    elif n[MACHINE] < NOWHERE:
+        n[MACHINE] += 1
     if not wild:
         for axis in range(axes - 1):
             if z[axis] > ZERO:
@@ -84,7 +85,8 @@ def believed(r, n, axes, z, t, count, machine, solution, scratch, out):
 
     It may where it lies within what the model holds likely there, one sd (`BELIEVED`) and a factor of ten: it then moves what
     is known well by no more than as many sd of that, for |cov(f, g)| <= sd(f) sd(g). Else it waits for `AGREEING` runs, and
-    where it is off by a factor of ten for `AGREEING_WILD`.
+    where it is off by a factor of ten for `AGREEING_WILD`; or, where such rows stand at ever new places, for as much to be
+    owed as these are: `OWED_MOST`.
     """
     if n[COUNT] < WILD_CELLS:
         return True
@@ -96,14 +98,17 @@ def believed(r, n, axes, z, t, count, machine, solution, scratch, out):
     if likely and off * off <= BELIEVED * variance:
         return True
     beside = waiting(r, n, axes, z, t, machine)
+    if beside != NOWHERE and freedom_of(r, n, beside) + 2.0 >= (AGREEING if likely else AGREEING_WILD):
+        trust(r, n, axes, beside)
+        return True
+    if NOWHERE - n[MACHINE] >= OWED_MOST - OWED:
+        return True
+    n[MACHINE] -= OWED
     if beside == NOWHERE:
         let_wait(r, n, axes, z, t, count, machine)
-        return False
-    if freedom_of(r, n, beside) + 2.0 < (AGREEING if likely else AGREEING_WILD):
+    else:
         wait_with(r, axes, beside, z, t, count)
-        return False
-    trust(r, n, axes, beside)
-    return True
+    return False
 
 
 def spread_of(r, variance, reach, usual):

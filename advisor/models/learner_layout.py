@@ -72,6 +72,10 @@ WILD_ROUNDS = 3
 # Else when so many runs agree: two, or, where it is off by a factor of ten, `TENFOLD`, more than a burst of wild ones has.
 BELIEVED, TENFOLD = 1.0, 2.3
 AGREEING, AGREEING_WILD = 2.0, 24.0
+# Rows far from all others at ever new places agree with none: each is owed as much, and a row near others pays one back. What
+# is owed for as many as more than a burst are is no burst, whether they agree or not: more than a ninth of the rows.
+OWED = 8
+OWED_MOST = 24 * OWED
 WAITING = 4  # cells that wait at most, of rows far from all others: the latest stay
 DOUBT_CELLS = 1.0  # cells that the prior's own variance counts as, when leave-one-out errors correct it; it never grows
 DOUBT_LEAST = 0.02
@@ -143,7 +147,8 @@ def fields_of(axes: int) -> tuple[Field, ...]:
         # Ln of the least positive value of each predictor
         ("least", AXES_MAX - 1, "f", np.inf, (-legal.LOG, legal.LOG, (legal.INF,))),
         ("coarseness", AXES_MAX, "i", STEPS * int(axes == AXES_MAX), (0.0, COARSEST, ())),
-        ("machine", MACHINES_MAX, "i", -1, legal.ANY),  # numbers of the machines told apart
+        # Numbers of the machines told apart; the first place, of none, is -1 less what is owed to rows far from all others
+        ("machine", MACHINES_MAX, "i", -1, legal.ANY),
         # Cells: a run's key on the lattice, runs, mean time, sum of squared deviations from it, variance by which a wild
         # one is distrusted, ln of what the model says there (NaN: not since it began), centre and slope of ln t.
         # Behind those in use, at the end, stand up to `WAITING` that wait for a run that agrees; else nothing looks at them.
@@ -190,7 +195,12 @@ class LearnerTable(RecordTable):
         return Cells(z, np.where(x <= ZERO, 0.0, np.exp(x)), *of_each)
 
     def outside(self, size: int) -> tuple[int, str, float] | None:
-        """As of records; nor may a cell in use be none: without a key, a time or runs."""
+        """As of records; nor may a cell in use be none: without a key, a time or runs.
+
+        What the model says at a cell far from all others is no longer any number: where it was, it is not known.
+        """
+        models = self.floats("model")
+        models[np.abs(models) > legal.LOG] = np.nan
         found = super().outside(size)
         if found is not None:
             return found

@@ -280,7 +280,8 @@ def tell_cells(r, n, frame, points, alpha, share, rows, slopes, bends):
         for lane in range(LANES):
             noise = points[further + NOISE, cell] + NOISY[lane] * points[further + UNTOLD, cell]
             beside += share[lane] * alpha[cell, lane] * noise
-        r[MODEL + cell] = points[further + LOG_TIME, cell] - beside
+        # At a cell left out as wild, far from all others, it may be any number.
+        r[MODEL + cell] = min(max(points[further + LOG_TIME, cell] - beside, LN_ELAPSED_MIN), LN_ELAPSED_MAX)
         for axis in range(axes):
             slope = (SLOPE if axis < axes - 1 else -SLOPE) + SLOPE_SD * frame[STRAIGHT + 1 + axis]
             for other in range(axes):

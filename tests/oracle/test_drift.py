@@ -202,6 +202,29 @@ def test_what_runs_far_from_all_others_agree_on_is_learned(cliff: float, runs: i
     assert advisor.predict("c", **at).elapsed_s == pytest.approx(cliff * expected, rel=0.5)
 
 
+@pytest.mark.parametrize(("power", "decades"), [(0.0, (4.0, 8.0)), (1.0, (4.0, 8.0)), (2.0, (2.0, 5.0))])
+@pytest.mark.parametrize("counts", [4, 6])
+def test_sizes_far_from_those_of_the_first_runs_are_learned_wherever_they_lie(
+    power: float, decades: tuple[float, float], counts: int
+) -> None:
+    """100 runs of one small size, then sizes over decades: no two near each other agree, and all say what the law is.
+
+    They waited for ever, and predictions stayed off by up to 10 ** 5.
+    """
+
+    def law(x: np.ndarray, p: np.ndarray | float) -> np.ndarray:
+        return 1e-3 * x**power * (0.1 + 0.9 / p)
+
+    sizes = np.geomspace(10.0 ** decades[0], 10.0 ** decades[1], 9)
+    for seed in range(4):
+        rng, advisor = np.random.default_rng(seed), Advisor()
+        p = 2.0 ** rng.integers(0, counts, 300)
+        x = np.where(np.arange(300) < 100, 1.0, 10.0 ** rng.uniform(*decades, 300))
+        taught(advisor, x, p, law(x, p) * rng.lognormal(0, 0.05, 300))
+        off = np.log(advisor.predict("c", predictor=sizes, cores=1).elapsed_s / law(sizes, 1.0))
+        assert np.abs(off).max() <= np.log(2.0), (seed, off)
+
+
 @pytest.mark.parametrize(("factor", "within"), [(2.0, 40), (0.5, 40), (1000.0, 100), (0.001, 100)])
 @pytest.mark.parametrize("order", ["random", "constant"])
 @pytest.mark.parametrize("before", [64, 300, 2000])

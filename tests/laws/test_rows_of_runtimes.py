@@ -1,0 +1,76 @@
+"""What rows as runtimes send them may lead to: coarse clocks, rows without a size, sizes of 0, several machines."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from advisor.engine import Advisor
+from advisor.models.learner_layout import CELLS, COARSEST
+
+
+@pytest.mark.parametrize("decades", [(13.0, 17.0), (-11.0, -7.0)])
+@pytest.mark.parametrize("without_size", [0.0, 0.05, 0.3])
+def test_a_state_opens_again_whatever_rows_it_has_seen(decades: tuple[float, float], without_size: float) -> None:
+    """A clock of coarse ticks, and some rows without a size: a third of such states were called damaged.
+
+    The model may say anything of a cell that it leaves out, e**-1000 among others.
+    """
+    for seed in range(30):
+        rng, advisor = np.random.default_rng(seed), Advisor()
+        x = 10.0 ** rng.uniform(*decades, 60)
+        t = 1e-3 * x / 10.0 ** decades[0]
+        tick = np.median(t) / 3.0
+        advisor.observe_columns(
+            components=["c"], index=np.zeros(60, int), predictor=np.where(rng.random(60) < without_size, 1.0, x),
+            cores=np.ones(60), elapsed_s=np.maximum(np.rint(t / tick) * tick, 1e-9),
+        )  # fmt: skip
+        state = advisor.to_bytes()
+        assert Advisor.from_bytes(state).to_bytes() == state, seed
+
+
+def test_a_state_from_before_the_model_was_bounded_opens() -> None:
+    advisor = Advisor()
+    for x in range(1, 9):
+        advisor.observe("c", predictor=x, cores=1, elapsed_s=0.1 * x)
+    models = advisor.components.learners.tables["learner-2"].floats("model")
+    models[0, 3] = -386.0
+    again = Advisor.from_bytes(advisor.to_bytes())
+    assert np.isnan(again.components.learners.tables["learner-2"].floats("model")[0, 3])
+    assert again.predict("c", predictor=4, cores=1) == advisor.predict("c", predictor=4, cores=1)
+
+
+@pytest.mark.parametrize("large", [30.0, 1e17])
+@pytest.mark.parametrize(("predictors", "machines"), [(2, 12), (3, 5), (4, 3), (4, 12)])
+def test_predictors_of_0_on_several_machines_are_more_cells_than_there_is_room_for(
+    predictors: int, machines: int, large: float
+) -> None:
+    """None is ever near another: the lattice was made coarser beyond its coarsest, and memory was overwritten."""
+    advisor, rng = Advisor(), np.random.default_rng(1)
+    for x in itertools.product((0.0, 7.0, large), repeat=predictors):
+        for machine in range(machines):
+            t = (1.0 + sum(x)) ** 0.1 * rng.lognormal(0.0, 0.1)
+            advisor.observe("c", predictor=list(x), cores=2, elapsed_s=t, machine=f"m{machine}")
+        table = advisor.components.learners.tables[f"learner-{predictors + 1}"]
+        assert table.count("cells")[0] <= CELLS
+        assert table.integers("coarseness")[0].max() <= COARSEST
+    state = advisor.to_bytes()
+    assert Advisor.from_bytes(state).to_bytes() == state
+    for x in itertools.product((0.0, 7.0), repeat=predictors):
+        told = advisor.predict("c", predictor=list(x), cores=2, machine="m1")
+        assert told.low_s <= told.elapsed_s <= told.high_s
+        if large < 100.0:  # else one place of the lattice holds both sizes
+            assert 0.2 < told.elapsed_s < 5.0
+
+
+def test_an_answer_over_the_load_lies_within_its_interval() -> None:
+    """One run without a size among a thousand of tiny ones is a long way to extrapolate, and takes as long."""
+    advisor, rng = Advisor(), np.random.default_rng(1)
+    x = 10.0 ** rng.uniform(-11, -7, 1000)
+    x[500] = 1.0
+    advisor.observe_columns(
+        components=["c"], index=np.zeros(1000, int), predictor=x, cores=np.ones(1000),
+        elapsed_s=np.where(x < 1.0, 1e9 * x, 1.0),
+    )  # fmt: skip
+    told = advisor.predict("c", cores=1)
+    assert told.low_s <= told.elapsed_s <= told.high_s

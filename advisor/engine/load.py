@@ -33,7 +33,7 @@ def over_load(share: Floats, elapsed: Floats, low: Floats, high: Floats, level: 
             least, most = np.where(below, at, least), np.where(below, most, at)
         return np.exp(0.5 * (least + most))
 
-    mean: Floats = share @ elapsed
+    mean: Floats = np.clip(share @ elapsed, elapsed.min(axis=0), elapsed.max(axis=0))  # shares are rounded
     return mean, np.minimum(quantile(0.5 - 0.5 * level, low), mean), np.maximum(quantile(0.5 + 0.5 * level, high), mean)
 
 

@@ -19,6 +19,7 @@ from advisor.engine.components import Components
 from advisor.engine.learners import ANY_MACHINE, Solved
 from advisor.engine.shaped import Shaped
 from advisor.errors import InvalidValue, TooLarge
+from advisor.models.cells import LN_ELAPSED_MIN
 from advisor.models.load_table import points_of
 from advisor.models.prediction import LEVEL
 
@@ -81,7 +82,9 @@ def _gains(found: Solved, tried: tuple[Floats, Floats], targets: tuple[Floats, F
     """Return the mean variance at the targets, what a run at each candidate takes from it, and the variance of a run."""
     own, variance = (found.curve(*points) for points in (tried, targets))
     noise = float(found.table.column("relative")[found.place])
-    runs = noise + float(found.table.column("absolute")[found.place]) * np.exp(-2.0 * own[:, 0])
+    runs = noise + float(found.table.column("absolute")[found.place]) * np.exp(
+        -2.0 * np.maximum(own[:, 0], LN_ELAPSED_MIN)
+    )
     gain = np.square(found.covariance(tried, targets)).mean(axis=1) / (own[:, 1] + runs)
     return float(variance[:, 1].mean()), gain, float(runs.mean())
 

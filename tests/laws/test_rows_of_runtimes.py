@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.engine import Advisor
+from advisor.engine.learners import Solved
 from advisor.models.learner_layout import CELLS, COARSEST
 
 
@@ -74,3 +75,15 @@ def test_an_answer_over_the_load_lies_within_its_interval() -> None:
     )  # fmt: skip
     told = advisor.predict("c", cores=1)
     assert told.low_s <= told.elapsed_s <= told.high_s
+
+
+def test_a_suggestion_where_the_model_is_far_below_the_legal_times_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timer's error over a run of e**-400 s was infinite, and no interval was any narrower for it."""
+    advisor = Advisor()
+    for x in range(1, 9):
+        advisor.observe("c", predictor=x, cores=1, elapsed_s=0.1 * x)
+    advisor.components.learners.tables["learner-2"].column("absolute")[0] = 1e-6
+    monkeypatch.setattr(
+        Solved, "curve", lambda self, x, p: np.stack([np.full(len(p), -400.0), np.ones(len(p))], axis=1)
+    )
+    assert all(suggestion.narrower is not None and suggestion.narrower >= 0.0 for suggestion in advisor.suggest("c"))

@@ -8,9 +8,13 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-# Tests answer by compiled kernels and refuse a call with types that no example has; the processes that they start do the same.
-# Said before a source is made.
-os.environ.setdefault("ADVISOR_KERNELS", "compiled" if find_spec("numba") else "interpreted")
+# Tests answer by compiled kernels and refuse a call with types that no example has. Processes that they start are short: they
+# give the same bytes interpreted, without half a second to two of a processor each for numba. Who sets ADVISOR_KERNELS sets
+# both. Said before a source is made; pytest's workers have the environment of the process that started them.
+os.environ.setdefault(
+    "TESTED_KERNELS", os.environ.get("ADVISOR_KERNELS") or ("compiled" if find_spec("numba") else "interpreted")
+)
+os.environ.setdefault("ADVISOR_KERNELS", "interpreted")
 
 # Requests run in other processes as long as a busy machine takes; tests of the deadline name their own.
 os.environ.setdefault("ADVISOR_HEAVY_DEADLINE_S", "300")
@@ -19,12 +23,17 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from advisor.client import AsyncClient, SyncClient
+from advisor.kernels import source
 
 # So do answers; tests of a silent service name their own time-outs.
 for client in (AsyncClient, SyncClient):
     defaults = client.__init__.__kwdefaults__
     assert defaults is not None
     defaults |= {"timeout_s": 300.0}
+
+KERNELS = os.environ["TESTED_KERNELS"]
+KERNELS = os.environ["TESTED_KERNELS"]
+source.mode_told = lambda: KERNELS
 
 # What a commit's tests say depends on the commit alone, not on how busy the machine is. `pytest --hypothesis-profile=search`
 # draws new examples at each run. Nor do they fail because a busy machine draws examples slowly.
@@ -49,5 +58,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Fill the cache of compiled kernels once, before any worker begins: two minutes the first time."""
-    if not hasattr(session.config, "workerinput") and os.environ["ADVISOR_KERNELS"] == "compiled":
+    if not hasattr(session.config, "workerinput") and KERNELS == "compiled":
         subprocess.run([sys.executable, "-m", "advisor.kernels"], check=True)

@@ -16,6 +16,8 @@ from typing import Any, Self
 
 from live import PATIENCE_S
 
+from advisor.kernels.source import mode_told
+
 READY = b"ready"
 
 
@@ -49,6 +51,7 @@ class Nursery:
         self._link.settimeout(PATIENCE_S)
         paths = [str(Path(__file__).parent), *filter(None, sys.path)]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
+        environment["ADVISOR_KERNELS"] = mode_told()  # it loads them once for all
         command = [sys.executable, "-X", "faulthandler", __file__, str(theirs.fileno())]
         self._process = subprocess.Popen(command, env=environment, pass_fds=[theirs.fileno()])
         theirs.close()

@@ -8,7 +8,6 @@ import json
 import math
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -38,32 +37,30 @@ DASHBOARD = json.loads((KIT / "grafana.json").read_text())
 PROMTOOL = shutil.which("promtool") or ""
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @asynccontextmanager
 async def prometheus(tmp_path: Path, target: str) -> AsyncIterator[str]:
     """Run a Prometheus server that scrapes `target`; yield its address."""
     (tmp_path / "prometheus.yml").write_text(CONFIGURATION.format(target=target, rules=KIT / "alerts.yml"))
-    address = f"127.0.0.1:{free_port()}"
     assert PROMETHEUS is not None
     server = await asyncio.create_subprocess_exec(
         PROMETHEUS,
         f"--config.file={tmp_path / 'prometheus.yml'}",
         f"--storage.tsdb.path={tmp_path / 'tsdb'}",
-        f"--web.listen-address={address}",
-        "--scrape.discovery-reload-interval=100ms",  # it knows its targets from then on, else from 5 s
+        "--web.listen-address=127.0.0.1:0",
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     )
+    assert server.stderr is not None
     try:
-        yield f"http://{address}"
+        async with asyncio.timeout(PATIENCE_S):
+            while not (
+                listens := re.search(rb'"Listening on".* address=(\S+)', line := await server.stderr.readline())
+            ):
+                assert line, "it ended"
+        yield f"http://{listens[1].decode()}"
     finally:
         server.terminate()
-        await server.wait()
+        await server.communicate()
 
 
 async def ask(server: str, query: str) -> list[Any]:
@@ -77,24 +74,6 @@ async def ask(server: str, query: str) -> list[Any]:
             result = answer.json()["data"]["result"] if answer.status_code == 200 else []
             if result:
                 return list(result)
-
-
-async def test_prometheus_scrapes_the_service(tmp_path: Path) -> None:
-    async with running(tmp_path, state=tmp_path / "state", http="127.0.0.1:0") as live:
-        peer = await live.peer()
-        await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": [*rows_of(75), ["c", 1.0, 0.0, 1.0]]})
-        await peer.call("predict", "c0", 1, 1)
-        async with prometheus(tmp_path, str(live.bound.http)) as server:
-            (up,) = await ask(server, 'up{job="advisor"} == 1')
-            assert up["value"][1] == "1"
-            (rows,) = await ask(server, "advisor_rows_accepted_total")
-            assert rows["value"][1] == "75"
-            (refused,) = await ask(server, 'advisor_rows_refused_total{reason="invalid_cores"}')
-            assert refused["value"][1] == "1"
-            (quantile,) = await ask(server, 'histogram_quantile(1, advisor_request_seconds_bucket{verb="predict"})')
-            assert 0 < float(quantile["value"][1]) < 30
-            (healthy,) = await ask(server, "advisor_storage_healthy")
-            assert healthy["value"][1] == "1"
 
 
 async def test_promtool_has_nothing_to_say_against_the_metrics(tmp_path: Path) -> None:
@@ -129,7 +108,8 @@ async def told(client: httpx.AsyncClient, server: str, query: str) -> bool:
     return any(math.isfinite(float(each["value"][1])) for each in answer["data"]["result"])
 
 
-async def test_each_query_of_the_dashboard_has_an_answer_and_each_alert_can_be_worked_out(tmp_path: Path) -> None:
+async def test_prometheus_scrapes_answers_the_dashboard_and_works_out_each_alert(tmp_path: Path) -> None:
+    """Of one server, for it looks for its targets 5 s after it has begun."""
     async with running(tmp_path, state=tmp_path / "state", http="127.0.0.1:0") as live:
         peer = await live.peer()
         numbers = itertools.count(1)
@@ -147,6 +127,16 @@ async def test_each_query_of_the_dashboard_has_an_answer_and_each_alert_can_be_w
             prometheus(tmp_path, str(live.bound.http)) as server,
             httpx.AsyncClient(timeout=PATIENCE_S) as client,
         ):
+            (up,) = await ask(server, 'up{job="advisor"} == 1')
+            assert up["value"][1] == "1"
+            (rows,) = await ask(server, "advisor_rows_accepted_total")
+            assert rows["value"][1] == "75"
+            (bad,) = await ask(server, 'advisor_rows_refused_total{reason="invalid_cores"}')
+            assert bad["value"][1] == "1"
+            (quantile,) = await ask(server, 'histogram_quantile(1, advisor_request_seconds_bucket{verb="predict"})')
+            assert 0 < float(quantile["value"][1]) < 30
+            (healthy,) = await ask(server, "advisor_storage_healthy")
+            assert healthy["value"][1] == "1"
             async with asyncio.timeout(PATIENCE_S):
                 left = set(queries())
                 assert len(left) > 30

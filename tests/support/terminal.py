@@ -15,6 +15,8 @@ import termios
 from collections.abc import Sequence
 from pathlib import Path
 
+from advisor.kernels.source import mode_told
+
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 MARK = "=== next ==="
 # All commands in one process: to start one costs a second, and a terminal is what counts here.
@@ -38,7 +40,7 @@ def in_terminal(
     """
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
+    environment = {key: value for key, value in _environment().items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
     told = json.dumps([[str(word) for word in each] for each in commands])
     with tempfile.TemporaryFile() as aside:
         process = subprocess.Popen(
@@ -59,6 +61,10 @@ def in_terminal(
     return text.split(f"{MARK}\n")[: len(commands)]
 
 
+def _environment() -> dict[str, str]:
+    return os.environ | {"ADVISOR_KERNELS": mode_told()}  # many commands of one process load compiled kernels once
+
+
 def _read(master: int) -> bytes:
     try:
         return os.read(master, 2**16)
@@ -69,5 +75,7 @@ def _read(master: int) -> bytes:
 def in_pipe(commands: Sequence[Sequence[str | Path]]) -> list[str]:
     """As `in_terminal`, with standard output no terminal."""
     told = json.dumps([[str(word) for word in each] for each in commands])
-    done = subprocess.run([sys.executable, "-c", SCRIPT, told], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, told], capture_output=True, text=True, check=True, env=_environment()
+    )
     return done.stdout.split(f"{MARK}\n")[: len(commands)]

@@ -42,19 +42,7 @@ class Named(NamedTuple):
 
 
 class Copied:
-    """A copy.
-
-    Parameters
-    ----------
-    objects : Objects
-
-    Attributes
-    ----------
-    level : int
-        Commits that it has.
-    identity : bytes
-        Of the state file that went on beside it.
-    """
+    """A copy."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
@@ -64,11 +52,11 @@ class Copied:
         found = self._there()
         self._epoch = max((each.epoch for each in found), default=0)
         opened = sorted(each for each in found if each.kind == OPENED)
-        self.identity = objects.get(opened[-1].name) if opened else None
+        self.identity = objects.get(opened[-1].name) if opened else None  # of the state file that went on beside it
         # what was written after a later epoch had gone on from before it is of a process that was taken for lost
         counts = [each for each in found if all(o.level >= each.level for o in opened if o.epoch > each.epoch)]
         self._base = max((each for each in counts if each.kind == BASE), key=lambda each: each.level, default=None)
-        self.level = 0 if self._base is None else self._base.level
+        self.level = 0 if self._base is None else self._base.level  # commits that it has
         commits = {each.level: each for each in counts if each.kind == COMMIT}
         self._commits: list[Named] = []
         while (following := commits.get(self.level + 1)) is not None:

@@ -65,19 +65,13 @@ class Keeping:
         As `Engine` takes them.
     anew : bool
         Remove what is there.
-
-    Attributes
-    ----------
-    engine : Engine
-    mended : sequence of str
-        What was done to bring the places to one state.
     """
 
     def __init__(
         self, places: Sequence[str], limits: dict[str, Any], *, anew: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        self.mended: list[str] = []
+        self.mended: list[str] = []  # what was done to bring the places to one state
         self._folder, self._clock = Path(places[0]), clock
         objects = [objects_at(place) for place in places[1:]]
         if anew:

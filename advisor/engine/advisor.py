@@ -237,14 +237,14 @@ class Advisor:
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
-    predict = alone(verb("_questions", ComponentQuestions.predict))
-    choose_cores = alone(verb("_questions", ComponentQuestions.choose_cores))
-    suggest = alone(verb("_questions", ComponentQuestions.suggest))
-    simulate = verb("_questions", ComponentQuestions.simulate)
-    contention = verb("_questions", ComponentQuestions.contention)
-    model = verb("_questions", ComponentQuestions.model)
-    models = verb("_questions", ComponentQuestions.models)
-    learner = verb("_questions", ComponentQuestions.learner)
+    predict = alone(ComponentQuestions.predict, "_questions")
+    choose_cores = alone(ComponentQuestions.choose_cores, "_questions")
+    suggest = alone(ComponentQuestions.suggest, "_questions")
+    simulate = verb(ComponentQuestions.simulate, "_questions")
+    contention = verb(ComponentQuestions.contention, "_questions")
+    model = verb(ComponentQuestions.model, "_questions")
+    models = verb(ComponentQuestions.models, "_questions")
+    learner = verb(ComponentQuestions.learner, "_questions")
 
     @alone
     def status(self, *, components: bool | Iterable[str] | None = None, offset: int = 0, limit: int = 100) -> Status:
@@ -291,21 +291,21 @@ class Advisor:
 
     # -- networks, whole programs (paper 3), instances of task types (paper 2) ----------------------------------------------
 
-    network = verb("networks", Networks.network)
-    tables_of = verb("networks", Networks.tables_of)
-    tables_missing = verb("networks", Networks.tables_missing)
-    allocate = alone(verb("networks", Networks.allocate))
-    allocate_together = alone(verb("networks", Networks.allocate_together))
-    define_network = alone(verb("networks", Networks.define_network))
-    flow = alone(verb("networks", Networks.flow))
-    curves = alone(verb("networks", Networks.curves))
-    demands = alone(verb("networks", Networks.demands))
-    bundle = alone(verb("networks", Networks.bundle))
-    observe_run = alone(verb("programs", Programs.observe_run))
-    predict_run = alone(verb("programs", Programs.predict_run))
-    forget_program = alone(verb("programs", Programs.forget_program))
-    observe_instances = alone(verb("task_types", TaskTypeModels.observe_instances))
-    task_type = alone(verb("task_types", TaskTypeModels.task_type))
+    network = verb(Networks.network, "networks")
+    tables_of = verb(Networks.tables_of, "networks")
+    tables_missing = verb(Networks.tables_missing, "networks")
+    allocate = alone(Networks.allocate, "networks")
+    allocate_together = alone(Networks.allocate_together, "networks")
+    define_network = alone(Networks.define_network, "networks")
+    flow = alone(Networks.flow, "networks")
+    curves = alone(Networks.curves, "networks")
+    demands = alone(Networks.demands, "networks")
+    bundle = alone(Networks.bundle, "networks")
+    observe_run = alone(Programs.observe_run, "programs")
+    predict_run = alone(Programs.predict_run, "programs")
+    forget_program = alone(Programs.forget_program, "programs")
+    observe_instances = alone(TaskTypeModels.observe_instances, "task_types")
+    task_type = alone(TaskTypeModels.task_type, "task_types")
 
     # -- state ------------------------------------------------------------------------------------------------------------
 

@@ -9,12 +9,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from advisor.errors import ConcurrentUse
 
 P = ParamSpec("P")
-Self = TypeVar("Self")
 Answer = TypeVar("Answer")
 
 
-def alone(method: Callable[Concatenate[Self, P], Answer]) -> Callable[Concatenate[Self, P], Answer]:
+def alone(method: Callable[Concatenate[Any, P], Answer], part: str = "") -> Callable[Concatenate[Any, P], Answer]:
     """Return a method that holds its object's `turn` while it runs: a list of one item, taken out in one atomic step.
+
+    With `part` the object answers by `method` of its attribute of that name, as by `verb`.
 
     Kernels run without the interpreter's lock, so that two calls at once would mix their sums. No lock is waited for: who
     shares an advisor between threads puts one around each call; else it raises ConcurrentUse. Cost: some tenths of a
@@ -22,8 +23,8 @@ def alone(method: Callable[Concatenate[Self, P], Answer]) -> Callable[Concatenat
     """
 
     @wraps(method)
-    def guarded(this: Self, /, *args: P.args, **given: P.kwargs) -> Answer:
-        turn: list[None] = this.turn  # type: ignore[attr-defined]
+    def guarded(this: Any, /, *args: P.args, **given: P.kwargs) -> Answer:
+        turn: list[None] = this.turn
         try:
             turn.pop()
         except IndexError:
@@ -32,14 +33,14 @@ def alone(method: Callable[Concatenate[Self, P], Answer]) -> Callable[Concatenat
                 hint="one thread at a time: put one lock around each call",
             ) from None
         try:
-            return method(this, *args, **given)
+            return method(getattr(this, part) if part else this, *args, **given)
         finally:
             turn.append(None)
 
     return guarded
 
 
-def verb(part: str, method: Callable[Concatenate[Any, P], Answer]) -> Callable[Concatenate[Any, P], Answer]:
+def verb(method: Callable[Concatenate[Any, P], Answer], part: str) -> Callable[Concatenate[Any, P], Answer]:
     """Return the method of an object that answers by `method` of its attribute `part`."""
 
     @wraps(method)

@@ -12,7 +12,7 @@ from advisor.domain.names import normalised_name
 from advisor.engine.snapshot import PAGE_SLOTS, TablePages, flagged
 from advisor.errors import AdvisorError, StateDamaged, StateTooNew
 
-Slots = NDArray[np.uint64]
+SlotWords = NDArray[np.uint64]
 K = TypeVar("K", bound=Any)
 V = TypeVar("V")
 
@@ -20,7 +20,7 @@ WORDS: Final = 64  # of a slot: 512 bytes; a changed number rewrites no more tha
 NAME_BYTES: Final = 208  # of a record that begins with a name: its length, at most 200 bytes of it, and room
 # GONE: first word of what was forgotten; versions that do not know it take it for damage, and leave it out
 GONE: Final = 2**64 - 1
-NO_SLOTS: Final[Slots] = np.zeros((0, WORDS), np.uint64)
+NO_SLOTS: Final[SlotWords] = np.zeros((0, WORDS), np.uint64)
 
 
 def named(name: str, words: NDArray[np.float64], last: int = 0) -> bytes:
@@ -51,13 +51,6 @@ class Paged(Generic[K, V]):
         Returns a key and its thing of their bytes; ValueError, KeyError and IndexError where they do not read.
     keep : callable
         Keeps a thing by its key, which has its number.
-
-    Attributes
-    ----------
-    numbers : dict of key to int
-        Of their tables.
-    touched : dict
-        Keys of those that changed, or went, since somebody took note.
     """
 
     def __init__(
@@ -69,9 +62,9 @@ class Paged(Generic[K, V]):
         self._record = record
         self._read = read
         self._keep = keep
-        self.numbers: dict[K, int] = {}
-        self.touched: dict[K, None] = {}
-        self._taken: dict[int, Slots] = {}  # of each number in use, as the last snapshot had it
+        self.numbers: dict[K, int] = {}  # of their tables
+        self.touched: dict[K, None] = {}  # keys of those that changed, or went, since somebody took note
+        self._taken: dict[int, SlotWords] = {}  # of each number in use, as the last snapshot had it
         self._changed: set[int] = set()
         self._gone: dict[int, int] = {}  # numbers of what was forgotten, to be written over, and their slots
 
@@ -178,7 +171,7 @@ def _missing(pages: TablePages) -> bool:
     return int(pages.pages[-1]) >= len(pages.pages) or not held[: held.nonzero()[0][-1] + 1].all()
 
 
-def changed_pages(table: str, layout: str, before: Slots, slots: Slots) -> TablePages | None:
+def changed_pages(table: str, layout: str, before: SlotWords, slots: SlotWords) -> TablePages | None:
     """Return the pages with slots that differ from those of before; None where none does."""
     before = before[: len(slots)]
     changed = np.ones(len(slots), np.bool_)

@@ -79,11 +79,6 @@ class Engine:
         self.flush()
         return self.advisor.components.totals
 
-    @property
-    def tables_bytes(self) -> int:
-        """Bytes of the tables."""
-        return self.advisor.components.bytes
-
     # -- events -----------------------------------------------------------------------------------------------------------
 
     def apply(self, producer: Producer | None, sequence: int | None, event: e.Event) -> Answer:

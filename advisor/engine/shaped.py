@@ -23,27 +23,18 @@ RELATIVE_LEAST = 0.01  # of a cell's mean: a closer one does not outweigh all ot
 
 @dataclass(frozen=True, slots=True)
 class Shaped:
-    """A shape fitted to a component's cells.
-
-    Attributes
-    ----------
-    variance : float
-        Of one run's ln t about it: the noise law and what the shape leaves unexplained.
-    """
+    """A shape fitted to a component's cells."""
 
     solved: Solved
     name: str
     shape: Shape
-    variance: float
+    variance: float  # of one run's ln t about it: the noise law and what the shape leaves unexplained
 
 
 def fitted(solved: Solved, name: str) -> Shaped:
     """Return the named shape fitted by least squares of relative errors to the cells. Cost O(cells).
 
-    Raises
-    ------
-    InvalidValue
-        When the shape is for more predictors than the component has.
+    Raises InvalidValue when the shape is for more predictors than the component has.
     """
     frame, points, _, _ = solved.solution
     axes, count = int(frame[process.AXES]), int(frame[process.CELLS_USED])

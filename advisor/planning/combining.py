@@ -31,39 +31,21 @@ OF_MACHINE = ("nodes", "memory_bytes", "level", "quantile", "weights", "work_max
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A network that shares the machine.
-
-    Attributes
-    ----------
-    network : Network
-    curves : AmdahlCurves or TabulatedCurves
-    request : Request
-        Its routing and limits; its objective and cores are those of the whole machine.
-    weight : float
-        How its throughput (or latency) counts against others of the same priority.
-    priority : int
-        Higher ones are planned first, others keep their minimum.
-    flow : Flow, optional
-    name : str
-        What answers and errors call it; empty: its place, from 1.
-    """
+    """A network that shares the machine."""
 
     network: Network
     curves: AnyCurves
-    request: Request
-    weight: float = 1.0
-    priority: int = 0
+    request: Request  # its routing and limits; its objective and cores are those of the whole machine
+    weight: float = 1.0  # how its throughput (or latency) counts against others of the same priority
+    priority: int = 0  # higher ones are planned first, others keep their minimum
     flow: Flow | None = None
-    name: str = ""
+    name: str = ""  # what answers and errors call it; empty: its place, from 1
 
 
 def weights_of(shares: Sequence[Share]) -> list[float]:
     """Return the share of all records that are of each network, of sum 1.
 
-    Raises
-    ------
-    InvalidValue
-        When only some of them have an arrival rate.
+    Raises InvalidValue when only some of them have an arrival rate.
     """
     rates = [share.request.arrival_per_s for share in shares]
     if any(rate is not None for rate in rates):
@@ -88,10 +70,8 @@ def own(share: Share, values: Mapping[str, Any]) -> dict[str, Any]:
 def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Asked, TabulatedCurves]:
     """Return the choice between networks of different names, as it is asked, with its curves; keys are ``name:key``.
 
-    Raises
-    ------
-    InvalidValue, TooLarge, MissingShares
-        When a request does not fit its network, or all of them are too large together.
+    Raises InvalidValue, TooLarge, MissingShares when a request does not fit its network, or all of them are too large
+    together.
     """
     weights, first, nodes, roots = weights_of(shares), shares[0].request, list[Node](), list[int]()
     parts = [terms_of(one.network, one.request, visits_of(one.network, one.request, one.flow)) for one in shares]

@@ -130,13 +130,6 @@ class Profile:
             node = int(self.parent[node])
         return tuple(reversed(found))
 
-    def exclusive_of(self, role: int, root: int | None = None) -> int:
-        """Return the exclusive time of all nodes of a role, ns; below one root where it is given."""
-        chosen = self.role == role
-        if root is not None:
-            chosen &= self.root == root
-        return int(self.exclusive_ns[chosen].sum())
-
     def as_dict(self) -> dict[str, Any]:
         """Return the profile as plain values, for JSON and the wire."""
         columns: dict[str, Any] = {name: getattr(self, name).tolist() for name in (*COLUMNS, *MOMENTS)}

@@ -17,16 +17,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from advisor.adapters.threads.deciding import FLOOR_S, CallTotals, Deciding, Size
+from advisor.adapters.threads.deciding import FLOOR_S, CallTotals, Deciding, Size, checked_predictor
+from advisor.adapters.threads.executor import AdvisedExecutor
 from advisor.adapters.threads.grants import GRANTS, CoreGrant
 from advisor.adapters.threads.machine import MachineLoad, cache_file, cores_here
 from advisor.adapters.threads.memory import FunctionMemory
-from advisor.domain.limits import CORES_MAX, DIMENSIONS_MAX, PREDICTOR_MAX
+from advisor.domain.limits import CORES_MAX, PREDICTOR_MAX
 from advisor.domain.names import checked_name
 from advisor.errors import AdvisorError, InvalidValue, NotEnoughData, UnknownComponent
 
 if TYPE_CHECKING:
-    from advisor.adapters.threads.executor import AdvisedExecutor
     from advisor.client import SyncClient
 
 TOLERANCE: Final = 0.02  # fewer cores are taken where they lose less: repeats of a call differ by more
@@ -172,8 +172,6 @@ class Advised:
 
     def executor(self, component: str, *, cores_max: int | None = None, **options: Any) -> AdvisedExecutor:
         """Return an executor of `concurrent.futures` whose number of workers is advised, see `AdvisedExecutor`."""
-        from advisor.adapters.threads.executor import AdvisedExecutor  # noqa: PLC0415
-
         return AdvisedExecutor(self, component, cores_max=cores_max, **options)
 
     def flush(self) -> None:
@@ -299,28 +297,6 @@ def checked_cores(cores_max: Any) -> int:
     if isinstance(cores_max, bool) or not isinstance(cores_max, int) or not 1 <= cores_max <= CORES_MAX:
         raise InvalidValue("cores_max", cores_max, f"a whole number from 1 to {CORES_MAX:.0f}")
     return cores_max
-
-
-def checked_predictor(predictor: Any) -> Any:
-    """Return a predictor as plain numbers: one, or a tuple of up to four.
-
-    Raises
-    ------
-    InvalidValue
-    """
-    values = cast("list[Any]", [*predictor] if isinstance(predictor, (tuple, list)) else [predictor])
-    try:
-        numbers = list(map(float, values))
-    except (TypeError, ValueError):
-        numbers = []
-    if not 1 <= len(numbers) <= DIMENSIONS_MAX or not all(0.0 <= x <= PREDICTOR_MAX for x in numbers):
-        raise InvalidValue(
-            "predictor",
-            values if len(values) != 1 else values[0],
-            f"1 to {DIMENSIONS_MAX} numbers from 0 to {PREDICTOR_MAX:g}",
-            "mend what predictor= gives",
-        )
-    return tuple(numbers) if len(numbers) > 1 else numbers[0]
 
 
 advised = Advised()

@@ -22,6 +22,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, cast
 
+from advisor.domain.limits import DIMENSIONS_MAX, PREDICTOR_MAX
+from advisor.errors import InvalidValue
+
 FLOOR_S: Final = 2e-4  # ten times what a call through the adapter costs: below it nothing can be gained
 ASK_SHARE: Final = 0.01  # of the time of all calls, for questions
 SLOWER: Final = 8.0  # times a question, that one before it counts at most
@@ -281,3 +284,20 @@ def _octave(x: float) -> int:
 
 def _distance(one: Key, other: Key) -> int:
     return sum(abs(a - b) for a, b in zip(one, other, strict=False))
+
+
+def checked_predictor(predictor: Any) -> Any:
+    """Return a predictor as plain numbers: one, or a tuple of up to four; raises InvalidValue."""
+    values = cast("list[Any]", [*predictor] if isinstance(predictor, (tuple, list)) else [predictor])
+    try:
+        numbers = list(map(float, values))
+    except (TypeError, ValueError):
+        numbers = []
+    if not 1 <= len(numbers) <= DIMENSIONS_MAX or not all(0.0 <= x <= PREDICTOR_MAX for x in numbers):
+        raise InvalidValue(
+            "predictor",
+            values if len(values) != 1 else values[0],
+            f"1 to {DIMENSIONS_MAX} numbers from 0 to {PREDICTOR_MAX:g}",
+            "mend what predictor= gives",
+        )
+    return tuple(numbers) if len(numbers) > 1 else numbers[0]

@@ -14,14 +14,11 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
-from advisor.adapters.threads.advised import checked_predictor
+from advisor.adapters.threads.deciding import Deciding, checked_predictor
 from advisor.adapters.threads.grants import GRANTS, CoreGrant
 from advisor.adapters.threads.pools import set_limits
-
-if TYPE_CHECKING:
-    from advisor.adapters.threads.advised import Advised
 
 STRETCH: Final = 8  # tasks a worker, after which the number at once is chosen anew: a stretch's ends weigh an eighth
 
@@ -36,6 +33,20 @@ class _Submission:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     predictor: Any
+
+
+class Adviser(Protocol):
+    """What an executor needs of an `Advised`."""
+
+    clock: Callable[[], float]
+
+    def deciding(self, component: str, cores_max: int | None) -> Deciding: ...
+
+    def others(self, grant: CoreGrant) -> float: ...
+
+    def learn(
+        self, component: str, predictor: Any, cores: int, elapsed_s: float, others: float, *, ok: bool
+    ) -> None: ...
 
 
 class AdvisedExecutor(Executor):
@@ -58,7 +69,7 @@ class AdvisedExecutor(Executor):
 
     def __init__(
         self,
-        advised: Advised,
+        advised: Adviser,
         component: str,
         *,
         cores_max: int | None = None,

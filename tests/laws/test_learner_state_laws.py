@@ -1,0 +1,335 @@
+"""The laws of a learner's state: its size, its way through bytes and snapshots, what is left of it when it forgets."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from learner_rows import (
+    BUDGETS,
+    FACES,
+    NAMES,
+    RECORD_BYTES,
+    ROOMS,
+    assert_possible,
+    assert_prior,
+    batches,
+    fresh,
+    learned_names,
+    points_for,
+    record_words,
+    rich_batches,
+)
+from stored import Stored
+
+from advisor.domain import limits
+from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.engine import Advisor, Engine
+from advisor.errors import InvalidValue
+from advisor.models.layout import WORDS
+from advisor.models.learner_layout import LearnerTable
+
+
+@pytest.fixture(params=sorted(FACES))
+def face(request: pytest.FixtureRequest) -> Callable[[Advisor, Columns], None]:
+    return FACES[request.param]
+
+
+# -- round trips ----------------------------------------------------------------------------------------------------------
+
+
+def through_bytes(advisor: Advisor) -> Advisor:
+    return Advisor.from_bytes(advisor.to_bytes())
+
+
+def through_a_snapshot(advisor: Advisor) -> Advisor:
+    engine = Engine()
+    engine.state.advisor = advisor
+    advisor.components.table.changed[: len(advisor.components)] = True
+    for table in advisor.components.learners.tables.values():
+        table.changed[: table.size] = True
+    memory = advisor.components.learners.memory_bytes
+    return Engine.restore(engine.commits.snapshot(), model_memory_bytes=memory).advisor
+
+
+ROUND_TRIPS = (through_bytes, through_a_snapshot)
+
+
+# -- laws: size -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("memory", BUDGETS)
+def test_state_is_of_one_size_after_n_and_10_n_rows(face: Callable[[Advisor, Columns], None], memory: int) -> None:
+    rng = np.random.default_rng(1)
+    advisor = Advisor(model_memory_bytes=memory)
+
+    def feed(n: int) -> None:
+        # A few settings, so that cells are all there from the start and their solution has its final size.
+        index, x, t = rng.integers(0, 3, n), rng.choice([1.0, 30.0, 1e3, 1e6], n), rng.random(n) + 0.1
+        face(advisor, columns_of(ComponentNames(NAMES), index, x, rng.choice([1.0, 4.0], n), t))
+        for name in NAMES:
+            advisor.predict(name, predictor=5.0)
+
+    feed(1000)
+    tables, state = advisor.components.bytes, advisor.to_bytes()
+    tracemalloc.start()
+    try:
+        sizes: list[int] = []
+        for _ in range(5):
+            feed(9000)
+            gc.collect()
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert advisor.components.bytes == tables
+    digits = sum(len(str(n)) for n in advisor.components.totals.values())
+    assert len(advisor.to_bytes()) - digits == len(state) - sum(_digits(state))
+    # numpy's and Python's own stores of small blocks fill now and then; what is kept of rows is kept of all rows.
+    assert np.diff(sizes).min() < 9000, "a byte a row is kept somewhere"
+
+
+def _digits(state: bytes) -> list[int]:
+    return [len(str(n)) for n in Advisor.from_bytes(state).components.totals.values()]
+
+
+@pytest.mark.parametrize(("memory", "each_max"), [(0, 1280), (2**30, 4900)])
+def test_bytes_a_component_are_bounded(memory: int, each_max: int) -> None:
+    """The base tier alone at 100,000 components; with learners, of one predictor, at 10,000.
+
+    Rows of tables are counted as they are filled: Python's tracer does not see the pages that large tables grow in.
+    """
+
+    def filled(n: int) -> Advisor:
+        # Names are made for each batch, as a service decodes them: what stays of them is the advisor's.
+        advisor = Advisor(model_memory_bytes=memory)
+        for start in range(0, n, 10_000):
+            names = [f"stage/component-{i:06d}" for i in range(start, start + min(n, 10_000))]
+            index = np.arange(len(names))
+            advisor.fold(columns_of(ComponentNames(names), index, None, np.ones(len(names)), np.ones(len(names))))
+        return advisor
+
+    n = 10_000 if memory else limits.COMPONENTS_MAX
+    filled(1000)  # what is loaded at first use is no component's
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        advisor = filled(n)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(advisor.components) == n
+    rows = 8 * WORDS + (RECORD_BYTES if memory else 0)
+    each = rows + (after - before) / n
+    assert after - before < n * rows / 4, "the tables were traced, and counted twice"
+    assert each <= each_max, f"{each:.0f} bytes a component"
+    records = advisor.components.learners.used_bytes
+    assert records <= memory
+    assert records == (n * RECORD_BYTES if memory else 0)
+
+
+def test_a_component_with_one_predictor_keeps_at_most_four_and_a_half_kilobytes() -> None:
+    assert (WORDS + LearnerTable(2).words_a_record) * 8 <= 4.5 * 1024
+
+
+def test_the_default_budget_holds_whatever_comes() -> None:
+    advisor = Advisor(model_memory_bytes=20 * RECORD_BYTES)
+    for axes in (3, 2, 5):
+        names = [f"{axes} {i}" for i in range(15)]
+        ones = np.ones(15)
+        point = np.ones((15, axes - 1))
+        advisor.observe_columns(components=names, index=np.arange(15), predictor=point, cores=ones, elapsed_s=ones)
+        assert advisor.components.learners.used_bytes <= 20 * RECORD_BYTES
+    totals = advisor.components.totals
+    assert totals["promotions"] + totals["promotions_refused"] == 45
+    assert totals["promotions"] >= 10
+    for name in advisor.components.slots.components:
+        point = [1.0] * (int(name[0]) - 1)
+        assert advisor.predict(name, predictor=point if len(point) > 1 else 1.0).elapsed_s == pytest.approx(
+            1.0, rel=0.02
+        )
+
+
+# -- laws: round trips --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trip", ROUND_TRIPS)
+@given(before=rich_batches(), after=rich_batches(), memory=ROOMS)
+@settings(max_examples=40, deadline=None)
+def test_a_round_trip_gives_the_same_state_answers_and_future(
+    trip: Any, before: Columns, after: Columns, memory: int
+) -> None:
+    original = Advisor(model_memory_bytes=memory)
+    original.fold(fresh(before))
+    copied = trip(original)
+    assert copied.components.slots.names == original.components.slots.names
+    assert copied.components.totals == original.components.totals
+    assert copied.to_bytes() == original.to_bytes()
+    for advisor in (original, copied):
+        advisor.fold(fresh(after))
+    assert copied.to_bytes() == original.to_bytes()
+    for name in learned_names(original):
+        at = points_for(original, name, 5.0)
+        for question in ({}, {"machine": "m1"}):
+            assert copied.predict(name, predictor=at, cores=3, **question) == (
+                original.predict(name, predictor=at, cores=3, **question)
+            )
+
+
+@given(
+    st.lists(st.tuples(rich_batches(rows_max=30), st.booleans()), min_size=1, max_size=6), st.integers(0, 130), ROOMS
+)
+@settings(max_examples=40, deadline=None)
+def test_snapshots_put_together_restore_the_engine_though_commits_fail(
+    steps: list[tuple[Columns, bool]], others: int, memory: int
+) -> None:
+    engine, stored = Engine(model_memory_bytes=memory), Stored()
+    names = [f"other {i}" for i in range(others)]  # several pages
+    engine.apply(
+        None, None, columns_of(ComponentNames(names), np.arange(others), None, np.ones(others), np.ones(others))
+    )
+    for number, (columns, commit_succeeds) in enumerate([*steps, (steps[0][0], True)], 1):
+        engine.apply(("p", bytes(16)), number, fresh(columns))
+        snapshot = engine.commits.snapshot()
+        if commit_succeeds:
+            stored.commit(snapshot)
+        else:
+            engine.commits.mark_changed(snapshot)
+    assert engine.commits.snapshot().empty
+    restored = Engine.restore(stored.snapshot(), model_memory_bytes=memory)
+    assert restored.advisor.to_bytes() == engine.advisor.to_bytes()
+    assert restored.producers == engine.producers
+    assert restored.commits.snapshot().empty
+
+
+def test_a_snapshot_holds_only_the_pages_that_changed() -> None:
+    engine = Engine()
+    names = [f"c{i}" for i in range(200)]
+    engine.apply(None, None, columns_of(ComponentNames(names), np.arange(200), None, np.ones(200), np.ones(200)))
+    assert [(t.table, t.pages.tolist()) for t in engine.commits.snapshot().tables] == [
+        ("base", [0, 1, 2, 3]),
+        ("learner-2", [0, 1, 2, 3]),
+    ]
+    engine.apply(None, None, columns_of(ComponentNames(["c130", "c7"]), [0, 1, 0], None, [1, 1, 1], [1.0, 2.0, 3.0]))
+    snapshot = engine.commits.snapshot()
+    assert [t.table for t in snapshot.tables] == ["base", "learner-2"]
+    for table in snapshot.tables:  # records were given in the order of the components
+        assert table.pages.tolist() == [0, 2]
+        assert table.changed.tolist() == [1 << 7, 1 << 2]
+    assert snapshot.names == ()
+    frozen = [table.words.copy() for table in snapshot.tables]
+    engine.apply(None, None, columns_of(ComponentNames(["c7"]), [0], None, [1], [9.0]))
+    for table, words in zip(snapshot.tables, frozen, strict=True):
+        np.testing.assert_array_equal(table.words, words, "a snapshot is a copy, safe in another thread")
+
+
+# -- laws: forgetting ---------------------------------------------------------------------------------------------------------
+
+
+@given(rich_batches(), st.floats(0.0, 0.99), ROOMS)
+@settings(max_examples=40, deadline=None)
+def test_forgetting_keeps_exact_counts(columns: Columns, keep: float, memory: int) -> None:
+    advisor = Advisor(model_memory_bytes=memory)
+    advisor.fold(fresh(columns))
+    table = advisor.components.table
+    exact = ("rows", "extra_runs", "failed", "unfinished")
+    before = {field: table.count(field)[: len(advisor.components)].copy() for field in exact}
+    totals = dict(advisor.components.totals)
+    for name in list(advisor.components.slots.components):
+        assert advisor.forget(name, keep)["rows"] == before["rows"][advisor.components.slots.of(name)]
+    for field in exact:
+        np.testing.assert_array_equal(table.count(field)[: len(advisor.components)], before[field])
+    assert {k: v for k, v in advisor.components.totals.items() if k != "forgets"} == totals
+    if keep == 0.0:
+        assert (table.evidence()[: len(advisor.components)] == 0).all()
+        for table in advisor.components.learners.tables.values():
+            assert not table.count("cells").any()
+
+
+@given(batches(rows_max=100), st.sampled_from(BUDGETS))
+@settings(max_examples=40, deadline=None)
+def test_a_component_that_forgot_all_learns_as_a_new_one(columns: Columns, memory: int) -> None:
+    new, renewed = (Advisor(model_memory_bytes=memory) for _ in range(2))
+    renewed.fold(fresh(columns))
+    for name in list(renewed.components.slots.names):
+        renewed.forget(name, 0.0)
+    for advisor in (new, renewed):
+        advisor.fold(fresh(columns))
+    for name in learned_names(new):
+        here = new.predict(name, predictor=np.array([1.0, 300.0]), cores=3)
+        there = renewed.predict(name, predictor=np.array([1.0, 300.0]), cores=3)
+        for field in ("elapsed_s", "low_s", "high_s"):
+            np.testing.assert_array_equal(getattr(here, field), getattr(there, field))
+        np.testing.assert_array_equal(record_words(new, name), record_words(renewed, name))
+
+
+@pytest.mark.parametrize("before", [1, 2, 4])
+@pytest.mark.parametrize("after", [1, 3])
+@pytest.mark.parametrize("way", ["rows", "merge"])
+def test_a_component_that_forgot_all_may_have_another_number_of_predictors(before: int, after: int, way: str) -> None:
+    """And so may what is measured beside its times, whether rows bring it or another state."""
+    advisor, other = Advisor(), Advisor()
+
+    def run(learner: Advisor, predictors: int, elapsed_s: float) -> None:
+        point = [3.0] * predictors
+        learner.observe("c", predictor=point, elapsed_s=elapsed_s, measures={"energy_j": 7.0 * elapsed_s})
+
+    for _ in range(5):
+        run(advisor, before, 1.0)
+    advisor.forget("c")
+    for _ in range(5):
+        run(advisor if way == "rows" else other, after, 5.0)
+    advisor.merge(other)
+    run(advisor, after, 5.0)
+    at = np.full(after, 3.0) if after > 1 else 3.0
+    for restored in (advisor, Advisor.from_bytes(advisor.to_bytes())):
+        assert restored.predict("c", predictor=at).elapsed_s == pytest.approx(5.0, rel=0.01)
+        assert restored.predict("c", predictor=at, measure="energy_j").elapsed_s == pytest.approx(35.0, rel=0.01)
+        for slot in range(2):
+            record = restored.components.learners.find(slot)
+            assert record is not None
+            assert record[0].axes == 1 + after
+    if before != after > 1:
+        with pytest.raises(InvalidValue):
+            advisor.predict("c", predictor=np.full(before, 3.0))
+
+
+@pytest.mark.parametrize("memory", BUDGETS)
+def test_forgetting_again_and_again_ends_in_a_prior_and_never_in_nonsense(memory: int) -> None:
+    advisor = Advisor(model_memory_bytes=memory)
+    for i in range(100):
+        advisor.observe("c", predictor=1.0 + i % 9, cores=1 + i % 3, elapsed_s=1e-9 * (1.0 + i % 9), count=2**32)
+    for _ in range(400):  # 0.1 of 0.1 of ... leaves less than any number
+        advisor.forget("c", 0.1)
+        answer = advisor.predict("c", predictor=np.array([0.0, 5.0, 2.0**60])[:, None], cores=[0.5, 2.0])
+        if answer.observations:
+            assert_possible(answer, "forgetting")
+    assert_prior(advisor)
+    assert advisor.components.table.count("rows")[0] == 100
+
+
+@pytest.mark.parametrize("model", ["joint degree 1", None])
+def test_a_change_is_followed_sooner_the_more_is_forgotten(model: str | None) -> None:
+    errors = []
+    for keep in (0.9, 0.1, 0.0):
+        rng = np.random.default_rng(2)
+        advisor = Advisor()
+        for level in (1.0, 5.0):
+            n = 300 if level == 1.0 else 16  # few enough for no test of change
+            x, p = rng.random(n) * 100, rng.choice([1.0, 2.0, 8.0], n)
+            t = level * (1 + x) * (0.2 + 0.8 / p)
+            advisor.observe_columns(components=["c"], index=np.zeros(n, int), predictor=x, cores=p, elapsed_s=t)
+            if level == 1.0:
+                advisor.forget("c", keep)
+        answer = advisor.predict("c", predictor=50.0, cores=2, model=model)
+        errors.append(abs(answer.elapsed_s / (5.0 * 51 * 0.6) - 1))
+    # The learner also has its cells carried to a new level, as far as the test for change finds one.
+    assert errors[2] < min(errors[:2]), errors
+    assert model is None or errors[0] > errors[1], errors
+    assert errors[2] < (1e-9 if model else 0.01)

@@ -91,7 +91,7 @@ class ComponentStatus(TypedDict):
 
 
 class Status(TypedDict):
-    """The answer to `status`; `service` is told by a service only."""
+    """The answer to `status`; only a service tells `service`."""
 
     totals: dict[str, int]
     components_known: int

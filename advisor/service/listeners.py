@@ -25,7 +25,7 @@ DESCRIPTORS_RESERVED = 384
 SOCKET_UMASK = (
     0o177  # the socket is made with mode 0600: never, not for a moment, open to others who are granted nothing
 )
-SHARED_MODE = 0o666  # where others are granted something: who they are is asked of the system at each connection
+SHARED_MODE = 0o666  # where others are granted something: the system says at each connection who they are
 TLS_HANDSHAKE_S = 10.0
 
 

@@ -1,4 +1,4 @@
-"""What is asked of an analysis, as plain values: the same for the wire, the command line and the caller in process."""
+"""What an analysis may be asked, as plain values: the same for the wire, the command line and the caller in process."""
 
 from __future__ import annotations
 

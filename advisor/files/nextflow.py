@@ -67,4 +67,4 @@ def _cores(row: Mapping[str, str]) -> tuple[float, str]:
     if busy in ABSENT:
         return 1.0, "%cpu"
     percent = number_of(busy.removesuffix("%").strip())
-    return (percent if math.isnan(percent) else max(1.0, math.ceil(percent / 100.0))), "%cpu"
+    return (max(1.0, math.ceil(percent / 100.0)) if math.isfinite(percent) else percent), "%cpu"

@@ -48,7 +48,7 @@ class Answering:
 
     def _predict(self, connection: Connection, params: m.Predict, msgid: int | None) -> dict[str, Any] | None:
         advisor = self.engine.advisor
-        if questions.points_asked(params) <= questions.PREDICT_SLICE:
+        if questions.fits_a_slice(params):
             return questions.predict(advisor, params)
         return self.background.later("predict", connection, msgid, questions.predict_in_slices, advisor, params)
 

@@ -29,7 +29,7 @@ INLINE_TEXT_BYTES_MAX = 1024
 INLINE_NODES_MAX = 64
 ALLOCATE_OPTIONS = tuple(key for key in m.Allocate.verb.keys if key not in ("network", "deadline_s", "fresh"))
 PREDICT_SLICE = 128  # points predicted at a time, within 2 ms, before others have their turn
-PRIOR_POINTS = 8  # that one of a component costs which nobody has observed, perhaps
+NAMES_SLICE = 16  # components predicted at a time: each may have to be solved first, in half a millisecond
 STATUS_SLICE = 16  # components told at a time, within 5 ms where all of them are solved first
 PREDICTED_ARRAYS = ("elapsed_s", "low_s", "high_s", "extrapolates")
 ANSWERS: dict[str, Callable[[Engine, Any], Any]] = {}  # by verb, what answers at once
@@ -41,10 +41,11 @@ def answers(question: Answer) -> Answer:
     return question
 
 
-def points_asked(params: m.Predict) -> int:
-    """Return how many points a `predict` asks for, or a little more."""
+def fits_a_slice(params: m.Predict) -> bool:
+    """Return whether a `predict` asks for no more points than are answered at once."""
+    most = NAMES_SLICE if isinstance(params.component, list) else PREDICT_SLICE
     asked = params.component, params.predictor, params.cores
-    return max(len(given) if isinstance(given, list) else 1 for given in asked) * (PRIOR_POINTS if params.prior else 1)
+    return max(len(given) if isinstance(given, list) else 1 for given in asked) <= most
 
 
 def predict(advisor: Advisor, params: m.Predict) -> dict[str, Any]:
@@ -80,9 +81,8 @@ async def predict_in_slices(advisor: Advisor, params: m.Predict) -> dict[str, An
 
 async def _several_in_slices(advisor: Advisor, params: m.Predict, names: list[str]) -> dict[str, Any]:
     parts: list[dict[str, Any]] = []
-    step = PREDICT_SLICE // (PRIOR_POINTS if params.prior else 1)
-    for start in range(0, len(names), step):
-        part = slice(start, start + step)
+    for start in range(0, len(names), NAMES_SLICE):
+        part = slice(start, start + NAMES_SLICE)
         x, p = _part(params.asked, part), _part(params.cores, part)
         parts.append(_predicted(advisor, replace(params, component=names[part]), x, p))
         await anyio.lowlevel.checkpoint()

@@ -177,6 +177,14 @@ def test_odd_cells_are_refused_with_their_line(
     assert all(bad.line == 2 for bad in file.first_refused)
 
 
+@pytest.mark.parametrize("busy", ["inf", "1e999%", "-inf", "nan"])
+def test_busy_cores_beyond_all_numbers_are_refused(tmp_path: Path, busy: str) -> None:
+    path = tmp_path / "trace.txt"
+    path.write_text(f"name\tstatus\trealtime\t%cpu\na\tCOMPLETED\t3s\t{busy}\nb\tCOMPLETED\t3s\t150%\n")
+    file, rows = read("nextflow", path)
+    assert ([row[2] for row in rows], file.refused) == ([2.0], 1)
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [

@@ -390,6 +390,29 @@ async def test_the_status_of_many_components_is_told_in_turns_with_others(
         await refused("unknown_component", peer.call("status", {"components": ["c1"] * 40 + ["nobody"], "limit": 1000}))
 
 
+async def test_many_components_are_predicted_in_turns_with_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slices, told = list[int](), questions._predicted
+    monkeypatch.setattr(
+        questions, "_predicted",
+        lambda advisor, asked, x, p: slices.append(len(asked.component)) or told(advisor, asked, x, p),
+    )  # fmt: skip
+    async with running(tmp_path) as live:
+        peer = await live.peer()
+        await peer.call("observe_rows", {"rows": rows_of(600, components=50)})
+        asked = {"component": [f"c{i % 50}" for i in range(70)], "cores": [float(1 + i % 4) for i in range(70)]}
+        answer = await peer.call("predict", asked | {"predictor": 2.0})
+        whole, rest = divmod(70, questions.NAMES_SLICE)
+        assert slices == [questions.NAMES_SLICE] * whole + [rest]
+        slices.clear()
+        few = {key: values[10:20] for key, values in asked.items()}
+        assert (await peer.call("predict", few | {"predictor": 2.0}))["elapsed_s"] == answer["elapsed_s"][10:20]
+        assert slices == [10]
+        unknown = {"component": [f"new{i}" for i in range(40)], "predictor": 2.0, "cores": 1, "prior": True}
+        assert len((await peer.call("predict", unknown))["elapsed_s"]) == 40
+
+
 async def test_what_was_observed_with_two_predictors_is_freed_by_forget(tmp_path: Path) -> None:
     async with running(tmp_path) as live:
         peer = await live.peer()

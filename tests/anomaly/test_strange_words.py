@@ -111,6 +111,9 @@ def test_a_word_outside_its_domain_is_refused_with_its_name() -> None:
         if (table, field) in seen or field == "component":
             continue
         seen.add((table, field))
+        if (field, kind) == ("model", "f"):  # of a cell: beyond its domain it is not known
+            Advisor.from_bytes(with_words((kind, at, INF)))
+            continue
         low, high, further = domains.get(table, of_learners)[field]
         for value in STRANGE_INTEGERS if kind == "i" else STRANGE:
             legal = low <= value <= high or value in further or (value != value and any(v != v for v in further))

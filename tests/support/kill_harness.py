@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import signal
 import sys
@@ -28,6 +29,7 @@ from live import PATIENCE_S, Closed, Peer
 from advisor.domain.observations import ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.errors import AdvisorError
+from advisor.kernels.source import mode_told
 from advisor.storage import Store
 
 PROGRAM = "import sys, json; from advisor.service import load_config, run; run(load_config(**json.loads(sys.argv[1])))"
@@ -225,8 +227,9 @@ class Harness:
     async def _start(self, check: Any = None) -> None:
         options = {"socket": str(self.directory / "s"), "state": str(self.directory / "state")}
         self.process = await asyncio.create_subprocess_exec(
-            *COMMAND, PROGRAM, json.dumps(options), stderr=asyncio.subprocess.PIPE
-        )
+            *COMMAND, PROGRAM, json.dumps(options), stderr=asyncio.subprocess.PIPE,
+            env=os.environ | {"ADVISOR_KERNELS": mode_told()},  # it folds many rows
+        )  # fmt: skip
         assert self.process.stderr is not None
         while line := await self.process.stderr.readline():
             if b'"serving"' in line:

@@ -49,15 +49,13 @@ def reach_at(widths: Sequence[float], level: float) -> float:
     """
     wanted = NORMAL.inv_cdf(0.5 + 0.5 * level)
     ordered = np.maximum.accumulate(widths).tolist() if widths[0] > 0.0 else WIDTHS.tolist()
-    for i in range(1, len(ordered)):
-        if wanted <= LEVEL_QUANTILES[i] or i == len(ordered) - 1:
-            low, high = LEVEL_QUANTILES[i - 1], LEVEL_QUANTILES[i]
-            if wanted > high:
-                return ordered[i] * wanted / high
-            if wanted < low:
-                return ordered[i - 1] * wanted / low
-            return ordered[i - 1] + (ordered[i] - ordered[i - 1]) * (wanted - low) / (high - low)
-    return ordered[-1]
+    i = next((i for i in range(1, len(ordered)) if wanted <= LEVEL_QUANTILES[i]), len(ordered) - 1)
+    low, high = LEVEL_QUANTILES[i - 1], LEVEL_QUANTILES[i]
+    if wanted > high:
+        return ordered[i] * wanted / high
+    if wanted < low:
+        return ordered[i - 1] * wanted / low
+    return ordered[i - 1] + (ordered[i] - ordered[i - 1]) * (wanted - low) / (high - low)
 
 
 class Solved(NamedTuple):

@@ -21,6 +21,7 @@ from advisor.domain.limits import PREDICTOR_MAX, PREDICTOR_RESOLUTION
 from advisor.domain.vectors import Floats
 from advisor.models.cells import (
     COUNT,
+    MEAN,
     NOWHERE,
     SEEN,
     SEEN_RUNS,
@@ -127,16 +128,20 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
     else:
         weighed = weigh(w, n, W_COEFFICIENTS, x, p)
         w[ERROR] += min(abs(t - weighed) / max(t, weighed), 1.0)  # bounded, as the score of learner.score
-        residual, known = 0.0, False
+        residual, judged, told = 0.0, False, True
         if has:
-            known = beside != NOWHERE and r[WILD + beside] == 0.0  # what a wild cell differs by is no change of speed
-            if known:
+            judged = beside != NOWHERE
+            if judged:
                 residual = log2_of(t) - model / LN2
+                told = r[WILD + beside] == 0.0
+                if not told:  # what a wild cell differs by is no change of speed; what differs from it, too, is wild
+                    own = log2_of(t / r[MEAN + beside])
+                    residual = own if abs(own) < abs(residual) else residual
         else:
-            known = knows(w, n, W_COEFFICIENTS, x, p)
-            if known:
+            judged = knows(w, n, W_COEFFICIENTS, x, p)
+            if judged:
                 residual = -rough_log2_of(weighed / t)
-        if known:
+        if judged:
             rate = w[RATE]
             wild = rate > 0.0 and abs(np.rint((residual - w[CENTRE]) * rate)) > REACH
             # The sums bound a row that their own rough model finds wild as well, where it knows such rows.
@@ -144,7 +149,8 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
                 knows(w, n, W_COEFFICIENTS, x, p) and abs((rough_log2_of(weighed / t) + w[CENTRE]) * rate) <= REACH
             ):
                 learned = t * exp2_of(bound_of(w, residual) - residual)
-            found = test_row(w, n, residual)
+            if told:
+                found = test_row(w, n, residual)
         reference = max(weighed, learned * (1.0 / TRUST))
     add_sums(w, (x - w[ORIGIN]) / w[SCALE], p, learned, 1.0 / (reference * reference + NOISE) * count)
     add_to_sketch(w, x, count)

@@ -73,8 +73,8 @@ WILD_ROUNDS = 3
 BELIEVED, TENFOLD = 1.0, 2.3
 AGREEING, AGREEING_WILD = 2.0, 24.0
 # Rows far from all others at ever new places agree with none: each is owed as much, and a row near others pays one back. What
-# is owed for as many as more than a burst are is no burst, whether they agree or not: more than a ninth of the rows.
-OWED = 8
+# is owed for as many as more than a burst are is no burst, whether they agree or not: so many in 6000 rows.
+OWED = 256
 OWED_MOST = 24 * OWED
 WAITING = 4  # cells that wait at most, of rows far from all others: the latest stay
 DOUBT_CELLS = 1.0  # cells that the prior's own variance counts as, when leave-one-out errors correct it; it never grows

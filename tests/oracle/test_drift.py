@@ -243,6 +243,19 @@ def test_sizes_far_from_those_of_the_first_runs_are_learned_wherever_they_lie(
         assert np.abs(off).max() <= np.log(2.0), (seed, off)
 
 
+@pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
+def test_sizes_far_from_nearly_all_runs_are_learned_of_one_run_in_forty(power: float) -> None:
+    """The few large jobs among many small ones of one size: two decades of them on six counts of cores."""
+    sizes = np.geomspace(1e3, 1e5, 5)
+    for seed in range(3):
+        rng, advisor = np.random.default_rng(seed), Advisor()
+        p = 2.0 ** rng.integers(0, 6, 1400)
+        x = np.where((np.arange(1400) % 40 == 39) & (np.arange(1400) > 100), 10.0 ** rng.uniform(3, 5, 1400), 1.0)
+        taught(advisor, x, p, 1e-3 * x**power * (0.1 + 0.9 / p) * rng.lognormal(0, 0.05, 1400))
+        told = np.asarray(advisor.predict("c", predictor=sizes, cores=4).elapsed_s)
+        assert np.abs(np.log(told / (1e-3 * sizes**power * 0.325))).max() <= np.log(2.5), seed
+
+
 @pytest.mark.parametrize(("factor", "within"), [(2.0, 40), (0.5, 40), (1000.0, 100), (0.001, 100)])
 @pytest.mark.parametrize("order", ["random", "constant"])
 @pytest.mark.parametrize("before", [64, 300, 2000])

@@ -1,8 +1,9 @@
 """Advice for threads: recorded calls of numpy kernels replayed, a live run, machines planted, and what a call costs.
 
 `python -m benchmarks.threads record FILE | replay FILE | live | planted | cost | joblib | futures`, with `--calls 1500` and
-`--seed 1`. Each prints the machine and its load, and for the advised calls, from the first on and after 200, their time over
-that of the best constant number of threads, of all threads, and of hindsight (the best number for each call).
+`--seed 1`, and `live` with `--scale 2` for matrices up to twice as large. Each prints the machine and its load, and for the
+advised calls, from the first on and after 200, their time over that of the best constant number of threads, of all threads,
+and of hindsight (the best number for each call).
 
 A replay and a planted machine run the adapter itself on a clock that recorded or planted times move.
 """
@@ -68,15 +69,15 @@ def counts_to(cores: int) -> list[int]:
     return sorted({*(1 << k for k in range(cores.bit_length()) if 1 << k <= cores), cores})
 
 
-def drawn(calls: int, seed: int) -> list[tuple[str, int]]:
-    """Return (kernel, size) of calls: kernels in turn of chance, sizes even in the logarithm."""
+def drawn(calls: int, seed: int, scale: float = 1.0) -> list[tuple[str, int]]:
+    """Return (kernel, size) of calls: kernels in turn of chance, sizes even in the logarithm, the largest times `scale`."""
     rng = np.random.default_rng(seed)
     names = list(KERNELS)
     found: list[tuple[str, int]] = []
     for _ in range(calls):
         name = names[rng.integers(len(names))]
         low, high = KERNELS[name][0]
-        found.append((name, round(low * (high / low) ** rng.random())))
+        found.append((name, round(low * (scale * high / low) ** rng.random())))
     return found
 
 
@@ -207,7 +208,7 @@ def planted(calls: int, seed: int, noise: float = 0.05) -> dict[str, dict[str, f
     return told
 
 
-def live(calls: int, seed: int) -> dict[str, float]:
+def live(calls: int, seed: int, scale: float = 1.0) -> dict[str, float]:
     """Run kernels advised, on one thread and on all, interleaved call by call."""
     pools = ThreadpoolController()
     cores = len(os.sched_getaffinity(0))
@@ -221,7 +222,7 @@ def live(calls: int, seed: int) -> dict[str, float]:
             name: advised(name, predictor=lambda a: a.size, cores_max=cores)(call)
             for name, (_, call) in KERNELS.items()
         }
-        for number, (name, n) in enumerate(drawn(calls, seed)):
+        for number, (name, n) in enumerate(drawn(calls, seed, scale)):
             matrix = _square(n, rng)
             KERNELS[name][1](matrix)
             for turn in rng.permutation(len(counts) + 1).tolist():
@@ -329,6 +330,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--calls", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--scale", type=float, default=1.0)
     given = parser.parse_args(arguments)
     print(machine())
     if given.what in ("record", "replay") and given.file is None:
@@ -340,7 +342,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     elif given.what == "planted":
         planted(given.calls, given.seed)
     elif given.what == "live":
-        live(given.calls, given.seed)
+        live(given.calls, given.seed, given.scale)
     elif given.what in ("joblib", "futures"):
         workers(given.calls, given.what)
     else:

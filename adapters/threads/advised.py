@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from advisor import kernels
 from advisor.adapters.threads.deciding import FLOOR_S, CallTotals, Deciding, Size, checked_predictor
 from advisor.adapters.threads.executor import AdvisedExecutor
 from advisor.adapters.threads.grants import GRANTS, CoreGrant
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 TOLERANCE: Final = 0.02  # fewer cores are taken where they lose less: repeats of a call differ by more
 RISK: Final = 0.0  # counts are compared by what is expected of them: what single runs lose is booked apart, as stalls
+LOAD_S: Final = 0.5  # that calls took, when machine code is loaded beside them: it takes about as long
 ASK_S: Final = 1.0  # that a call waits for a service, at most; its time is charged to questions
 
 log = logging.getLogger("advisor.threads")
@@ -96,6 +98,7 @@ class Advised:
         self._load = MachineLoad().cores if load is None else load
         self._lock = threading.Lock()
         self._told = False
+        self._loading = client is not None
 
     def __call__(
         self, component: str, *, predictor: Callable[..., Any] | None = None, cores_max: int | None = None
@@ -196,6 +199,9 @@ class Advised:
 
     def learn(self, component: str, predictor: Any, cores: int, elapsed_s: float, others: float, *, ok: bool) -> None:
         """Teach a run; what cannot be taught is logged once."""
+        if not self._loading and self._together.spent_s >= LOAD_S:
+            self._loading = True
+            kernels.start(lambda _: self._together.quicker())
         optional: dict[str, Any] = {"active_cores": cores + others}
         if not ok:
             optional["ok"] = False
@@ -216,16 +222,22 @@ class Advised:
                 found = self._deciding.setdefault((component, cores_max), found)
         return found
 
-    def _ask(self, component: str, predictor: Any, counts: Sequence[int]) -> Sequence[float] | None:
+    def _ask(
+        self, component: str, predictors: Sequence[Any], counts: Sequence[int]
+    ) -> Sequence[Sequence[float]] | None:
         try:
-            answer = self._learner().predict(component, predictor=predictor, cores=counts, **self._patience)
+            answer = self._learner().predict(
+                component, predictor=[x for x in predictors for _ in counts], cores=[*counts] * len(predictors),
+                **self._patience,
+            )  # fmt: skip
         except (UnknownComponent, NotEnoughData):
-            return None
+            return []
         except AdvisorError as error:
             self._tell(error)
             return None
         pairs = zip(cast("list[float]", answer.elapsed_s), cast("list[float]", answer.high_s), strict=True)
-        return [float(elapsed) * (float(high) / float(elapsed)) ** self.risk for elapsed, high in pairs]
+        seconds = [float(elapsed) * (float(high) / float(elapsed)) ** self.risk for elapsed, high in pairs]
+        return [seconds[k : k + len(counts)] for k in range(0, len(seconds), len(counts))]
 
     def _learner(self) -> SyncClient | FunctionMemory:
         if self._client is not None:

@@ -37,6 +37,7 @@ DECADES: Final = 20  # of seconds that runs last, from a nanosecond on
 AGAIN: Final = 16  # runs, after which stalls are weighed again
 PER_DOUBLING: Final = 4  # sizes of predictors whose answers are kept: a fifth apart
 COUNTS_ALL: Final = 64  # cores compared one by one
+POINTS: Final = 256  # sizes times counts of a question
 SIZES_MAX: Final = 1024  # answers kept of a component: 60 doublings of one predictor take 240
 OCTAVES: Final = 22  # of the most cores that a run can have
 SEVERAL: Final = 2  # the octave from which on a run has several
@@ -46,10 +47,11 @@ Key = tuple[int, ...]  # the octaves of a predictor's values
 class Size:
     """What is known of calls of one size."""
 
-    __slots__ = ("answered_at", "core_s", "cores", "expected_s", "idle", "key", "weighed_at")
+    __slots__ = ("answered_at", "core_s", "cores", "expected_s", "idle", "key", "predictor", "weighed_at")
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: Key, predictor: Any) -> None:
         self.key = key
+        self.predictor = predictor  # of the first call
         self.cores = 0  # of the last answer; 0: none yet
         self.expected_s: Sequence[float] = ()  # predicted on each of the counts
         self.answered_at = 0  # the component's runs then
@@ -127,6 +129,10 @@ class CallTotals:
             self._asked_s = min(self._asked_s + seconds, SLOWER * self._questions * seconds)
         self._questions += 1
 
+    def quicker(self) -> None:
+        """Forget what questions have cost: from now on they cost less."""
+        self._asked_s, self._questions = 0.0, 0
+
 
 class Deciding:
     """Decides for one component, up to `cores_max`; the answers of `ask` are kept.
@@ -134,7 +140,8 @@ class Deciding:
     Parameters
     ----------
     ask : callable
-        (predictor, counts) to the seconds on each count, or None where nothing is known.
+        (predictors, counts) to the seconds of each predictor on each count; none where nothing is known, None where nobody
+        answered.
     together : CallTotals
         Of all components.
     """
@@ -143,7 +150,7 @@ class Deciding:
         self,
         cores_max: int,
         tolerance: float,
-        ask: Callable[[Any, Sequence[int]], Sequence[float] | None],
+        ask: Callable[[Sequence[Any], Sequence[int]], Sequence[Sequence[float]] | None],
         together: CallTotals,
     ) -> None:
         self.cores_max = cores_max
@@ -168,7 +175,7 @@ class Deciding:
         if found is None:
             if len(self._sizes) >= SIZES_MAX:
                 self._sizes = {}
-            found = self._sizes[key] = Size(key)
+            found = self._sizes[key] = Size(key, predictor)
         return found
 
     def cores(
@@ -178,13 +185,12 @@ class Deciding:
         if size.core_s < FLOOR_S:
             return 1
         if self._trials is None:
-            known = self._answer(size, predictor, clock)
+            known = self._answer(size, clock)
             self._trials = iter(() if known else powers(self.cores_max))
         cores = next(self._trials, 0)
         if not cores:
-            stale = not size.cores or self.runs >= GROWN * size.answered_at
-            if stale and self._together.may_ask:
-                self._answer(size, predictor, clock)
+            if self._stale(size) and self._together.may_ask:
+                self._answer(size, clock)
             if size.expected_s and (size.weighed_at != self._together.turn or size.idle != idle):
                 self._weigh(size, idle)
             cores = size.cores or self._nearest(size)
@@ -212,14 +218,23 @@ class Deciding:
         self._stalls[octave].book(beyond_s)
         self._together.ran(_decade(size), octave, beyond_s)
 
-    def _answer(self, size: Size, predictor: Any, clock: Callable[[], float]) -> bool:
+    def _answer(self, size: Size, clock: Callable[[], float]) -> bool:
+        """Ask for a size, and for those near it at once: a point costs a thirtieth of a question."""
+        stale = [other for other in [*self._sizes.values()] if self._stale(other)]
+        sizes = sorted(stale, key=lambda other: _distance(other.key, size.key))
+        sizes = sizes[: max(1, POINTS // len(self._counts))]
         begun = clock()
-        answer = self._ask(predictor, self._counts)
-        self._together.asked(clock() - begun)
-        if answer is None:
+        answers = self._ask([each.predictor for each in sizes], self._counts)
+        if answers is None or answers:
+            self._together.asked(clock() - begun)
+        if not answers:
             return False
-        size.expected_s, size.answered_at, size.weighed_at = answer, self.runs, -1
+        for each, expected_s in zip(sizes, answers, strict=True):
+            each.expected_s, each.answered_at, each.weighed_at = expected_s, self.runs, -1
         return True
+
+    def _stale(self, size: Size) -> bool:
+        return not size.expected_s or self.runs >= GROWN * size.answered_at
 
     def _weigh(self, size: Size, idle: float) -> None:
         """Choose the fewest cores near the fastest, by what is predicted and what stalls add."""

@@ -35,6 +35,7 @@ FORMAT: Final = 1
 PAUSE_S: Final = 0.01  # that a call waits at most while rows are learned: not compiled yet, a row takes 20 ms
 CATCH_UP_S: Final = 0.5  # that the end of a process may wait; a second process learns what takes longer
 TOGETHER: Final = 256  # rows learned at once, where nobody asks: a batch costs 0.1 ms and a microsecond a row
+GROWTH: Final = 4  # of batches until the pause is over: not compiled yet, some rows take a hundred times others
 Row = list[Any]  # component, predictor, cores, elapsed_s, active cores (NaN: nobody looked), ok
 
 log = logging.getLogger("advisor.threads")
@@ -103,13 +104,14 @@ class FunctionMemory:
     def _learn(self) -> Advisor:
         """Learn the oldest rows that wait, as many as `PAUSE_S` allows; rows that no file will have are let go of."""
         advisor = self._ready()
-        waiting = len(self._rows) - self._learned
-        if waiting:
-            several = min(waiting, max(1, int(PAUSE_S / self._row_s)) if self._row_s else TOGETHER)
-            begun = self._clock()
+        begun, before = self._clock(), self._learned
+        several = max(1, int(PAUSE_S / GROWTH / self._row_s)) if self._row_s else 1
+        while self._learned < len(self._rows) and self._clock() - begun <= PAUSE_S:
             learn(advisor, self._rows[self._learned : self._learned + several])
-            self._row_s = (self._clock() - begun) / several
-            self._learned += several
+            self._learned = min(self._learned + several, len(self._rows))
+            several *= GROWTH
+        if self._learned > before:
+            self._row_s = (self._clock() - begun) / (self._learned - before)
         if self.path is None or len(self._rows) > ROWS_MAX:
             if self.path is not None:
                 log.warning("%s is not written: %d runs of this process are in no file", self.path, len(self._rows))

@@ -2,8 +2,9 @@
 
 The first calls of a component try the powers of two, from one core to all; a component that is known needs none of them.
 Then what is predicted of each count is compared. The model is asked again where half as many runs more were learned, or where
-a run took twice or half of what was predicted: between, its answer for a predictor of that size is kept. Questions take a
-hundredth of the time of all components.
+a run took twice or half of what was predicted: between, its answer for a predictor of that size is kept. A question answers
+for all sizes whose answers are old. Questions take a hundredth of the time of all components; those about what nobody knows
+are free.
 
 A learner is not carried away by single wild runs. But where threads wait for one another on a busy machine one call in
 twenty takes a hundred times as long, and the mean is what a caller pays. So stalls are booked apart: the seconds of runs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -18,10 +18,11 @@ from advisor.cli.teaching import COMMIT_ROWS, Pupil, taught
 from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from advisor.files.run_files import Row
+    from advisor.files.run_files import Row, RunFile
     from advisor.files.snet_runs import SnetFiles
 
 TAUGHT_ROWS = COMMIT_ROWS // 4  # read at a time
+FILES_TOGETHER = 400  # by one connection, which may speak for a thousand producers: two a file
 POLL_S = 0.5  # between looks at files that grow
 
 
@@ -78,29 +79,38 @@ def _learn_files(paths: Sequence[Path], kind: str, given: Mapping[str, Any], *, 
 
     files = [RunFile(path, kind, import_module(READERS[kind]).runs) for path in paths]
     result: list[dict[str, Any]] = []
-    with taught(given) as pupil, progress() as bar:
+    with progress() as bar:
         task = bar.add_task("learning", total=sum(file.bytes_total for file in files), rows=0)
-        done = 0
-        for file in files:
-            counts: Counter[str] = Counter()
-            refused: Counter[str] = Counter()
-            rows = file.read()
-            while batch := list(islice(rows, TAUGHT_ROWS)):
-                new = _new(batch, pupil, counts)
-                refused.update(pupil.teach(new))
-                counts["rows"] += len(new)
-                counts["failed"] += sum(row.more.get("ok") is False for row in new)
-                bar.update(task, completed=done + file.lines.read, rows=counts["rows"])
-            done += file.bytes_total
-            tell_refused(file)
-            result.append(
-                {
-                    "file": file.name, "runs": counts["rows"] - counts["failed"], "failed": counts["failed"],
-                    "learned_before": counts["before"], "bad": file.refused, "refused": dict(refused),
-                    "passed": dict(file.passed),
-                }
-            )  # fmt: skip
+        done = rows = 0  # of the files before
+
+        def moved(file: RunFile, more: int) -> None:
+            bar.update(task, completed=done + file.lines.read, rows=rows + more)
+
+        for start in range(0, len(files), FILES_TOGETHER):
+            with taught(given) as pupil:
+                for file in files[start : start + FILES_TOGETHER]:
+                    result.append(_learn_file(file, pupil, moved))
+                    done, rows = done + file.bytes_total, rows + result[-1]["runs"] + result[-1]["failed"]
     show.files_learned(result, as_json=as_json)
+
+
+def _learn_file(file: RunFile, pupil: Pupil, moved: Callable[[RunFile, int], None]) -> dict[str, Any]:
+    """Teach one file; return what is told of it."""
+    counts: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
+    rows = file.read()
+    while batch := list(islice(rows, TAUGHT_ROWS)):
+        new = _new(batch, pupil, counts)
+        refused.update(pupil.teach(new))
+        counts["rows"] += len(new)
+        counts["failed"] += sum(row.more.get("ok") is False for row in new)
+        moved(file, counts["rows"])
+    refused.update(pupil.rest())
+    tell_refused(file)
+    return {
+        "file": file.name, "runs": counts["rows"] - counts["failed"], "failed": counts["failed"],
+        "learned_before": counts["before"], "bad": file.refused, "refused": dict(refused), "passed": dict(file.passed),
+    }  # fmt: skip
 
 
 def _learn_snet(
@@ -128,11 +138,14 @@ def _learn_snet(
                 refused.update(pupil.teach(new))
                 counts["rows"] += len(new)
                 if follow and new:
+                    refused.update(pupil.rest())
                     pupil.commit()
                 bar.update(task, completed=files.bytes_read, total=files.bytes_total, rows=counts["rows"])
         except KeyboardInterrupt:
             if not follow:
                 raise
+        else:  # after an interrupt nobody knows how much of a block was sent: what waits is for the next time
+            refused.update(pupil.rest())
     if not counts["rows"] and not counts["before"] and not files.run.grows:
         raise InvalidValue(
             "source", str(source), "logs that tell of runs of boxes", "run the program with the flag -m A"
@@ -161,7 +174,7 @@ def _batches(files: SnetFiles, *, follow: bool, ended: bool) -> Iterator[list[Ro
 
 def _new(rows: list[Row], pupil: Pupil, counts: Counter[str]) -> list[Row]:
     """Return the rows that were not taught before."""
-    known: Mapping[str, int] = {producer: pupil.known(producer) for producer in {row.producer for row in rows}}
+    known = pupil.known({row.producer for row in rows})
     new = [row for row in rows if row.sequence > known[row.producer]]
     counts["before"] += len(rows) - len(new)
     return new

@@ -1,10 +1,15 @@
-"""Whom `advisor learn` teaches: a state at rest, or a service. Rows are numbered by their producers, so none counts twice."""
+"""Whom `advisor learn` teaches: a state at rest, or a service. Rows are numbered by their producers, so none counts twice.
+
+A service is told `BLOCK_ROWS` rows a message as long as there are so many, and what is left one by one: a run that grows may
+stop anywhere. Blocks are numbered apart from single rows, and each is durable before what follows it is sent: so many rows
+of a producer are known as its two numbers tell, whenever either side was killed.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,21 +22,29 @@ from advisor.protocol.verbs import NO_INCARNATION, Hello, ObserveRows
 if TYPE_CHECKING:
     from advisor.engine import Engine
     from advisor.files.run_files import Row
+    from advisor.protocol.declaring import Question
     from advisor.storage import Store
 
-TOGETHER = 512  # rows on their way to a service at a time: half of what a connection may have unanswered
+TOGETHER = 512  # single rows on their way to a service at a time: half of what a connection may have unanswered
+BLOCK_ROWS = 512  # rows of a block: what states know of files taught before rests on it, so it never changes
+BLOCKS = b"blocks of 512   "  # the incarnation under which a producer's blocks are numbered
+KINDS = (NO_INCARNATION, BLOCKS)
 COMMIT_ROWS = 20_000  # between commits to a state file: what a kill costs is read again within a second or two
 
 
 class Pupil(Protocol):
     """Who is taught."""
 
-    def known(self, producer: str) -> int:
-        """Return the number of the last row of a producer that is durable."""
+    def known(self, producers: Iterable[str]) -> dict[str, int]:
+        """Return the number of the last row of each producer that is known."""
         ...
 
     def teach(self, rows: Sequence[Row]) -> Mapping[str, int]:
-        """Teach rows in order; return how many were refused, by code."""
+        """Teach rows in order, perhaps not all of them yet; return how many were refused, by code."""
+        ...
+
+    def rest(self) -> Mapping[str, int]:
+        """Teach what waits for more; return as `teach`."""
         ...
 
     def define(self, network: str, text: str) -> None:
@@ -76,9 +89,12 @@ class StatePupil:
         self._engine, self._store = engine, store
         self._rows = 0
 
-    def known(self, producer: str) -> int:
+    def known(self, producers: Iterable[str]) -> dict[str, int]:
         """Return as `Pupil`."""
-        return self._engine.applied(producer, NO_INCARNATION)
+        return {each: self._engine.applied(each, NO_INCARNATION) + self._in_blocks(each) for each in producers}
+
+    def _in_blocks(self, producer: str) -> int:
+        return BLOCK_ROWS * self._engine.applied(producer, BLOCKS)
 
     def define(self, network: str, text: str) -> None:
         """Keep as `Pupil`."""
@@ -92,14 +108,19 @@ class StatePupil:
 
         # All rows at once, then their numbers: nothing is durable between. One by one they cost many times as much.
         for row in {row.producer: row for row in reversed(rows)}.values():
-            self._engine.state.ledger.replays((row.producer, NO_INCARNATION), row.sequence)
+            number = row.sequence - self._in_blocks(row.producer)
+            self._engine.state.ledger.replays((row.producer, NO_INCARNATION), number)
         answer = self._engine.apply(None, None, columns_of_rows([row.plain() for row in rows], NameBook()))
         for producer, number in {row.producer: row.sequence for row in rows}.items():
-            self._engine.advance((producer, NO_INCARNATION), number)
+            self._engine.advance((producer, NO_INCARNATION), number - self._in_blocks(producer))
         self._rows += len(rows)
         if self._rows >= COMMIT_ROWS:
             self.commit()
         return answer["refused"]["by_code"]
+
+    def rest(self) -> Mapping[str, int]:
+        """Return as `Pupil`: nothing waits."""
+        return {}
 
     def commit(self) -> None:
         """Make it durable."""
@@ -114,29 +135,68 @@ class ServicePupil:
 
     def __init__(self, client: SyncClient) -> None:
         self._client = client
+        self._numbers: dict[tuple[str, bytes], int] = {}  # of each producer's single rows and blocks
+        self._waiting: dict[str, list[Row]] = {}  # by producer: fewer than a block
 
-    def known(self, producer: str) -> int:
-        """Return as `Pupil`."""
-        answer = self._client.run(lambda client: client.ask(Hello(producer=producer), read_map))
-        return int(answer["sequence"])
+    def known(self, producers: Iterable[str]) -> dict[str, int]:
+        """Return as `Pupil`.
+
+        A service tells what is durable; what somebody who was killed had sent may be applied, and not durable yet. So it is
+        told who speaks now, which ends what is still on its way; an empty batch is answered when all before it is durable;
+        and then it is asked.
+        """
+        hellos = {(name, kind): Hello(producer=name, incarnation=kind) for name in producers for kind in KINDS}
+        self._asked([*hellos.values(), ObserveRows([])])
+        told = self._asked([*hellos.values()])
+        self._numbers |= {key: int(answer["sequence"]) for key, answer in zip(hellos, told, strict=True)}
+        return {
+            name: self._numbers[name, NO_INCARNATION] + BLOCK_ROWS * self._numbers[name, BLOCKS] for name in producers
+        }
 
     def define(self, network: str, text: str) -> None:
-        """Keep as `Pupil`."""
+        """Keep a network by id."""
         self._client.define_network(text, id=network)
 
     def commit(self) -> None:
         """Commit as `Pupil`: a service has done it."""
 
     def teach(self, rows: Sequence[Row]) -> Mapping[str, int]:
-        """Teach as `Pupil`: as many at a time as a connection may have unanswered, in order."""
+        """Teach rows that follow what is `known`, as `Pupil`: whole blocks of each producer; what is left waits for more."""
+        for row in rows:
+            self._waiting.setdefault(row.producer, []).append(row)
+        blocks: list[ObserveRows] = []
+        for part in self._waiting.values():
+            whole = len(part) // BLOCK_ROWS * BLOCK_ROWS
+            blocks += [self._batch(part[at : at + BLOCK_ROWS], BLOCKS) for at in range(0, whole, BLOCK_ROWS)]
+            del part[:whole]
+        return self._refused(blocks)
+
+    def rest(self) -> Mapping[str, int]:
+        """Teach as `Pupil`: one by one, as many at a time as a connection may have unanswered."""
+        singles = [self._batch([row], NO_INCARNATION) for part in self._waiting.values() for row in part]
+        self._waiting.clear()
         refused = Counter[str]()
-        for start in range(0, len(rows), TOGETHER):
-            part = rows[start : start + TOGETHER]
-            batches = [ObserveRows([row.plain()], producer=row.producer, sequence=row.sequence) for row in part]
-
-            async def all_of(client: AsyncClient, batches: list[ObserveRows] = batches) -> list[dict[str, Any]]:
-                return await asyncio.gather(*(client.ask(batch, read_map) for batch in batches))
-
-            for answer in self._client.run(all_of):
-                refused.update(answer["refused"]["by_code"])
+        for start in range(0, len(singles), TOGETHER):
+            refused.update(self._refused(singles[start : start + TOGETHER]))
         return refused
+
+    def _refused(self, batches: Sequence[ObserveRows]) -> Counter[str]:
+        refused = Counter[str]()
+        for answer in self._asked(batches):
+            refused.update(answer["refused"]["by_code"])
+        return refused
+
+    def _batch(self, rows: Sequence[Row], kind: bytes) -> ObserveRows:
+        key = rows[0].producer, kind
+        self._numbers[key] += 1
+        return ObserveRows(
+            [row.plain() for row in rows], producer=key[0], incarnation=kind, sequence=self._numbers[key]
+        )
+
+    def _asked(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
+        """Send all, in order, and return their answers."""
+
+        async def all_of(client: AsyncClient) -> list[dict[str, Any]]:
+            return await asyncio.gather(*(client.ask(question, read_map) for question in questions))
+
+        return self._client.run(all_of)

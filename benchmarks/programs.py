@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from program_graphs import CASES, Case
+from stealing import KERNELS, Costs, StolenRun, run_stealing
 from unseen_graphs import UNSEEN
 
 from advisor.domain.runs import ProgramRun
@@ -30,9 +31,7 @@ from advisor.kernels import can_compile
 from advisor.models.lasso import fitted, rows_into
 from advisor.models.program_model import FOLDS, VARIANTS, WORDS, ProgramModel
 from advisor.models.program_terms import INTERMEDIATE, TRANSFORMS, Point
-from advisor.simulation import stealing
 from advisor.simulation.program import Program
-from advisor.simulation.stealing import Costs, StolenRun, run_stealing
 
 # What the runtime and the machine charge: a light-weight runtime on one node. At 36 workers crowding makes work 16 % longer.
 COSTS = Costs(create_ns=80.0, wait_ns=60.0, steal_ns=250.0, crowding=0.004, moved=0.05)
@@ -162,7 +161,7 @@ def main() -> None:
     parser.add_argument("--detail", action="store_true", help="what the parts are, against what they were")
     given = parser.parse_args()
     sys.setrecursionlimit(10_000)
-    stealing.KERNELS.use("compiled" if can_compile() else "interpreted")
+    KERNELS.use("compiled" if can_compile() else "interpreted")
     if given.load:
         with given.load.open() as file:
             kinds = {each.name: {"str": str, "int": int, "float": float}[str(each.type)] for each in fields(Run)}

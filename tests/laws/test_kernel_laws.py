@@ -25,7 +25,6 @@ from advisor.models.fold import KERNELS
 from advisor.planning import partitions, pieces
 from advisor.profile.profiler import Profiler
 from advisor.simulation import simulate
-from advisor.simulation.stealing import Costs, run_stealing
 
 pytestmark = pytest.mark.skipif(not kernels.can_compile(), reason="numba is not installed")
 
@@ -62,12 +61,6 @@ def analysed() -> Any:
                 execution = simulate(drawn(seed), cores, policy, trace=policy == "heft")
                 found.append((execution.ticks, execution.trace))
     return found
-
-
-def stolen() -> Any:
-    costs = Costs(30.0, 20.0, 50.0, 0.01, 0.5)
-    runs = [run_stealing(drawn(seed), workers, costs, seed) for seed in range(5) for workers in (1, 2, 7)]
-    return [(run.work_s, run.delay_s, run.no_work_s, run.steals, run.elapsed_s) for run in runs]
 
 
 def rows_of(rng: np.random.Generator, n: int, predictors: int) -> dict[str, Any]:
@@ -193,7 +186,6 @@ STREAMS: dict[str, Callable[[], Any]] = {
     "advisor.planning.pieces": searched,
     "advisor.profile.kernels": profiled,
     "advisor.simulation.loops": analysed,
-    "advisor.simulation.stealing": stolen,
 }
 
 

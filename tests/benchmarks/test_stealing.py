@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_laws import both_ways
+from stealing import KERNELS, Costs, run_stealing
 
 from advisor.domain.task_graphs import task_graph
 from advisor.errors import InvalidValue
 from advisor.kernels import can_compile
-from advisor.simulation.stealing import KERNELS, Costs, run_stealing
 
 
 @st.composite

@@ -28,14 +28,8 @@ def declared(
 ) -> Callable[[Function], Function]:  # fmt: skip
     """Return a decorator that adds an option for each key of a verb, but for those to `leave`.
 
-    Parameters
-    ----------
-    question : type
-        The declaration.
-    only : collection of str, optional
-        The keys, instead of all.
-    forms : mapping by key
-        What a command has otherwise: parameters of `click.option`, and `name`, the option's.
+    `question`: type, the declaration. `only`: collection of str, optional, the keys, instead of all. `forms`: mapping by key,
+    what a command has otherwise: parameters of `click.option`, and `name`, the option's.
     """
     given, said = {each.name: each for each in fields(question)}, meanings(question.verb.name)
     keys = [key for key in question.verb.keys if key not in leave and (only is None or key in only)]

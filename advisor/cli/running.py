@@ -53,14 +53,8 @@ def watched(program: Sequence[str], socket: Path | None, mode: str | None, *, qu
 
     Raises AdvisorError where the tool cannot be built, the program not be started, or nothing came of it.
 
-    Parameters
-    ----------
-    socket : Path, optional
-        Of a service; without it ADVISOR_SOCKET says which, and without that one is started for the run.
-    mode : str, optional
-        One of `MODES`; auto without.
-    quiet : bool
-        Keep standard output free: what the program prints goes to standard error.
+    `socket`: of a service; without it ADVISOR_SOCKET says which, and without that one is started for the run. `mode`: one of
+    `MODES`; auto without. `quiet`: keep standard output free: what the program prints goes to standard error.
     """
     from advisor.client import SyncClient
     from advisor.demo.service_process import serving

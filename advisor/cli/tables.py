@@ -22,12 +22,8 @@ NAME_LEAST = 24  # wide is a column of names at least, where it has a word so lo
 class FittedTable(Table):
     """A table that fits: headings are broken at words, then columns are left out, then names are folded, at words too.
 
-    Parameters
-    ----------
-    least : sequence of str
-        Headings of columns that may be left out, the first of them first.
-    words : sequence of str
-        Headings of columns that may wrap at words; so may one without heading.
+    `least`: headings of columns that may be left out, the first of them first. `words`: headings of columns that may wrap at
+    words; so may one without heading.
     """
 
     def __init__(self, headings: Sequence[str], text_columns: int, least: Sequence[str], words: Sequence[str]) -> None:

@@ -93,15 +93,9 @@ class Actor:
 class Actors:
     """Starts, finds and ends actors.
 
-    Parameters
-    ----------
-    engine : str
-        ``ray``: a Ray of our own, on this machine; ``ray://HOST:PORT``: the one whose head listens there, of which this
-        machine is a node.
-    folder : Path
-        Of the state: actors of one are not found by the front of another.
-    compiled : bool
-        Whether kernels are compiled.
+    `engine`: ``ray``: a Ray of our own, on this machine; ``ray://HOST:PORT``: the one whose head listens there, of which this
+    machine is a node. `folder`: of the state: actors of one are not found by the front of another. `compiled`: whether
+    kernels are compiled.
     """
 
     def __init__(self, engine: str, folder: Path, *, compiled: bool) -> None:
@@ -163,10 +157,7 @@ class RayTasks:
 
     Raises Unavailable when there is no Ray, here or there.
 
-    Parameters
-    ----------
-    engine : str
-        As of `Actors`.
+    `engine`: as of `Actors`.
     """
 
     def __init__(self, engine: str) -> None:

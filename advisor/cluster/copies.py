@@ -39,14 +39,8 @@ class Copy:
 class Copies:
     """The copies.
 
-    Parameters
-    ----------
-    engine : Engine
-        Which holds them, and answers.
-    rows_max, age_s : int, float
-        A copy that lacks more rows, or that lacks rows and is older, is asked for again before it answers.
-    copies_max : int
-        The longest unwanted make room.
+    `engine`: which holds them, and answers. `rows_max`, `age_s`: a copy that lacks more rows, or that lacks rows and is
+    older, is asked for again before it answers. `copies_max`: the longest unwanted make room.
     """
 
     def __init__(

@@ -33,16 +33,9 @@ CLOSE_S = 5.0  # that shards are waited for at the end: a process that is gone h
 class Fleet:
     """The shards.
 
-    Parameters
-    ----------
-    places : sequence of str
-        Where shards are kept, each below each of these: a folder, and of each copy another one or the URL of a store.
-    shards : int
-        How many a new state has.
-    limits : mapping
-        As `Engine` takes them, of each shard.
-    spares : int
-        Processes that are kept ready.
+    `places`: where shards are kept, each below each of these: a folder, and of each copy another one or the URL of a store.
+    `shards`: how many a new state has. `limits`: as `Engine` takes them, of each shard. `spares`: processes that are kept
+    ready.
     """
 
     def __init__(

@@ -97,10 +97,7 @@ class Acknowledging:
 class ClusterHub(Hub):
     """The verbs of a service, done by shards.
 
-    Parameters
-    ----------
-    fleet : Fleet
-        Started.
+    `fleet`: it has been started.
     """
 
     learns = ClusterLearning

@@ -57,14 +57,8 @@ def level_of(snapshot: Snapshot | None) -> int:
 class Keeping:
     """An engine and where it is kept.
 
-    Parameters
-    ----------
-    places : sequence of str
-        Of this shard: a folder of the node, and of each copy a folder or the URL of a store.
-    limits : mapping
-        As `Engine` takes them.
-    anew : bool
-        Remove what is there.
+    `places`: of this shard: a folder of the node, and of each copy a folder or the URL of a store. `limits`: as `Engine`
+    takes them. `anew`: remove what is there.
     """
 
     def __init__(

@@ -93,10 +93,7 @@ def replay(files: Sequence[str], headings: Mapping[str, str] | None, tasks: Task
 
     Raises as the reader of tables.
 
-    Parameters
-    ----------
-    shares : int
-        Tasks that learn, each the components of as many buckets.
+    `shares`: tasks that learn, each the components of as many buckets.
     """
     read = [FileRead(str(file), "") for file in files]
     spans = _spans(files, headings, tasks)

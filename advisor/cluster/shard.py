@@ -32,16 +32,8 @@ class Shard:
 
     Raises StateDamaged when the folders have not all that was acknowledged.
 
-    Parameters
-    ----------
-    folders : sequence of str
-        Where it is kept, see `Keeping`.
-    limits : mapping
-        As `Engine` takes them.
-    least : int
-        Commits that were acknowledged: a state that has seen fewer is an older one.
-    anew : bool
-        Remove what the folders hold.
+    `folders`: where it is kept, see `Keeping`. `limits`: as `Engine` takes them. `least`: commits that were acknowledged: a
+    state that has seen fewer is an older one. `anew`: remove what the folders hold.
     """
 
     def __init__(
@@ -99,13 +91,9 @@ class Shard:
         Raises Unavailable when another front has taken over, or the layout is another one; StorageFailed when it could not be
         committed: the shard must end, and be opened anew.
 
-        Parameters
-        ----------
-        first, names
-            The names that rows go by, numbered from `first` on.
-        items : sequence of (producer, sequence, events)
-            Rows with the numbers of `names` in the place of names. An item whose number was applied is not
-            applied again.
+        `first`, `names`: the names that rows go by, numbered from `first` on. `items`: sequence of (producer, sequence,
+        events), rows with the numbers of `names` in the place of names. An item whose number was applied is not applied
+        again.
         """
         if session != self._session or version != self._version:
             raise Unavailable(

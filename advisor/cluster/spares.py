@@ -32,10 +32,7 @@ class Runtime(Protocol):
 class Spares:
     """Processes kept ready.
 
-    Parameters
-    ----------
-    wanted : int
-        How many there are, as soon as they have started.
+    `wanted`: how many there are, as soon as they have started.
     """
 
     def __init__(self, runtime: Runtime, wanted: int) -> None:

@@ -85,10 +85,7 @@ def equal_shares(components: int, cores: int) -> list[int]:
 def proportional_shares(weights: ArrayLike, cores: int) -> list[int]:
     """Return whole shares of `cores` in proportion to `weights`, at least one each, by largest remainder.
 
-    Parameters
-    ----------
-    weights : (n,)
-        Positive; here the mean time of each component on one core. n is at most `cores`.
+    `weights`: (n,), positive; here the mean time of each component on one core. n is at most `cores`.
     """
     weight = np.asarray(weights, np.float64)
     ideal = 1.0 + (cores - len(weight)) * weight / weight.sum()

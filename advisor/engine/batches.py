@@ -220,12 +220,7 @@ def _fold_alike(
 def fold_one(components: Components, slot: int, point: Sequence[float], t: float, count: int, machine: int) -> None:
     """Fold one run of a known component, all of whose values are checked: what `fold` does, in plain numbers.
 
-    Parameters
-    ----------
-    point : sequence of float
-        Predictors, then cores.
-    machine : int
-        Its number, negative where none is named.
+    `point`: predictors, then cores. `machine`: its number, negative where none is named.
     """
     learners, axes = components.learners, len(point)
     record = learners.find(slot)

@@ -41,16 +41,9 @@ def name_and_words(data: bytes, words: int) -> tuple[str, NDArray[np.float64]]:
 class Paged(Generic[K, V]):
     """Things of one kind by key, each kept in the pages of a table of its own, ``KIND-N``: which ones changed, and are gone.
 
-    Parameters
-    ----------
-    kind, layout : str
-        Of the tables; pages of another layout are refused.
-    record : callable
-        Returns the bytes of a key's thing.
-    read : callable
-        Returns a key and its thing of their bytes; ValueError, KeyError and IndexError where they do not read.
-    keep : callable
-        Keeps a thing by its key, which has its number.
+    `kind`, `layout`: of the tables; pages of another layout are refused. `record`: returns the bytes of a key's thing.
+    `read`: returns a key and its thing of their bytes; ValueError, KeyError and IndexError where they do not read. `keep`:
+    keeps a thing by its key, which has its number.
     """
 
     def __init__(

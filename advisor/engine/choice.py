@@ -34,14 +34,8 @@ def counts_to(last: int) -> NDArray[np.int64]:
 def choose(counts: NDArray[np.int64], answer: Prediction, tolerance: float, risk: float) -> CoreChoice:
     """Return the fewest cores whose predicted time is within `tolerance` of the fastest. Cost O(counts).
 
-    Parameters
-    ----------
-    counts : int64 array (n,)
-        From `counts_to`.
-    answer : Prediction
-        Of one invocation on each.
-    risk : float
-        0 to 1: the share of the way from the expected time to the interval's upper end at which counts are compared.
+    `counts`: int64 array (n,), from `counts_to`. `answer`: of one invocation on each. `risk`: 0 to 1: the share of the way
+    from the expected time to the interval's upper end at which counts are compared.
     """
     elapsed, high = answer.elapsed_s, answer.high_s
     compared = elapsed if risk == 0.0 else elapsed * (high / elapsed) ** risk
@@ -77,10 +71,7 @@ def take_or_wait(now: CoreChoice | None, later: CoreChoice, wait_s: float, level
     from its prediction, taking ends earlier when f T_now < wait + f T_later, so with probability
     P = Phi(log(wait / (T_now - T_later)) / sd) where T_now > T_later, sd from the interval at `level`.
 
-    Parameters
-    ----------
-    now, later : CoreChoice
-        The best on the cores free now (None: none are free) and on all of them.
+    `now`, `later`: the best on the cores free now (None: none are free) and on all of them.
     """
     if now is None:
         why = f"no core is free: {later.cores} cores in {seconds(wait_s)} end after {seconds(wait_s + later.elapsed_s)}"

@@ -17,10 +17,7 @@ from advisor.engine.versions import Versions
 class Commits:
     """What was taken of a state, to be written by whoever drives its engine, and what comes next.
 
-    Parameters
-    ----------
-    settle : callable
-        Called before anything is taken: folds rows that were put aside, raises what an earlier fold of them has raised.
+    `settle`: called before anything is taken: folds rows that were put aside, raises what an earlier fold of them has raised.
     """
 
     def __init__(self, state: State, versions: Versions, settle: Callable[[], None]) -> None:

@@ -32,12 +32,8 @@ from advisor.errors import AdvisorError, StateDamaged, TooLarge
 class Engine:
     """State behind a service.
 
-    Parameters
-    ----------
-    components_max, model_memory_bytes
-        As for `Advisor`.
-    producers_max : int
-        Producers remembered; further ones are refused until some are evicted.
+    `components_max`, `model_memory_bytes`: as for `Advisor`. `producers_max`: producers remembered; further ones are refused
+    until some are evicted.
     """
 
     def __init__(

@@ -16,12 +16,8 @@ Producer = tuple[str, bytes]
 class ProducerLedger:
     """Applied numbers by producer.
 
-    Parameters
-    ----------
-    producers_max : int
-        Producers remembered; further ones are refused until some are evicted.
-    count : callable
-        Counts what happens, by name: ``batches_replayed``, ``gaps``, ``producers_resumed``.
+    `producers_max`: producers remembered; further ones are refused until some are evicted. `count`: counts what happens, by
+    name: ``batches_replayed``, ``gaps``, ``producers_resumed``.
     """
 
     def __init__(self, producers_max: int, count: Callable[[str], None]) -> None:

@@ -112,14 +112,7 @@ class Bundles:
 class Follower:
     """What one who follows curves was told.
 
-    Parameters
-    ----------
-    names : sequence of str, optional
-        Followed, whether known yet or not; None: all.
-    level : float
-        Of the intervals.
-    cores_max : int
-        Last count of the tables.
+    `names`: followed, whether known yet or not; None: all. `level`: of the intervals. `cores_max`: last count of the tables.
     """
 
     def __init__(self, bundles: Bundles, names: Sequence[str] | None, level: float, cores_max: int) -> None:
@@ -187,14 +180,8 @@ class LiveCurves(CurveAnswers):
     A component's curve is made again (milliseconds) when its rows grew by an eighth since, and when its speed changed, or it
     was pinned, forgotten or merged; between, a choice takes some microseconds.
 
-    Parameters
-    ----------
-    names : sequence of str, optional
-        Whose curves are made at once; the others' with their first question.
-    level : float
-        Of the intervals.
-    cores_max : int
-        Last count of the tables; beyond, curves go on as they end.
+    `names`: whose curves are made at once; the others' with their first question. `level`: of the intervals. `cores_max`:
+    last count of the tables; beyond, curves go on as they end.
     """
 
     def __init__(

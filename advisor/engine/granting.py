@@ -66,10 +66,7 @@ class _App:
 class Granting:
     """The cores of one machine and the applications that may have them.
 
-    Parameters
-    ----------
-    cores : iterable of int
-        The cores to lend, and no others.
+    `cores`: iterable of int, the cores to lend, and no others.
     """
 
     def __init__(self, cores: Iterable[int]) -> None:

@@ -23,12 +23,7 @@ FAR = 50.0  # exp of it is beyond every elapsed time
 def prior_of(components: Components, slot: int | None, kind: str, x: Any, p: Any, level: float) -> Prediction:
     """Return the prior prediction at points x, p. Optimistic: the others' shortest runs. Cost O(OTHERS_MAX).
 
-    Parameters
-    ----------
-    slot : int or None
-        None for a component that was never observed.
-    kind : str
-        What is asked for: see `Slots.kind`.
+    `slot`: None for a component that was never observed. `kind`: what is asked for: see `Slots.kind`.
     """
     logs = _levels(components, kind)
     middle = float(np.median(logs)) if len(logs) else np.log(LEVEL_ALONE_S)

@@ -18,10 +18,7 @@ T = TypeVar("T", bound=RecordTable)
 class RecordsBySlot(Generic[T]):
     """Tables of records, each record one component's.
 
-    Parameters
-    ----------
-    made : callable
-        Makes the empty table of a name.
+    `made`: makes the empty table of a name.
     """
 
     def __init__(self, made: Callable[[str], T]) -> None:

@@ -70,10 +70,7 @@ def widths_of(columns: Columns, rows: Any) -> Ints:
 def first_rows(known: Ints, batches: Sequence[Rows]) -> list[tuple[int, int]]:
     """Return (slot, batch) of the components that learn for the first time, in the order in which single rows would come.
 
-    Parameters
-    ----------
-    known : int64 array
-        Rows learned so far, by slot.
+    `known`: int64 array, rows learned so far, by slot.
     """
     found: list[tuple[int, int, int]] = []
     for batch, rows in enumerate(batches):

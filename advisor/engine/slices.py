@@ -25,16 +25,8 @@ KNOWN_FOR_YOUNG = 8  # rows of well-known components that cost as much as one of
 class Batch:
     """A batch on its way into an engine.
 
-    Parameters
-    ----------
-    fold : callable
-        Takes a piece in, and answers for it.
-    young : callable
-        Tells which of the batch's rows, by a slice of them, are of young components.
-    done : callable
-        Called with the last slice.
-    sequence : int or None
-        Its number.
+    `fold`: takes a piece in, and answers for it. `young`: tells which of the batch's rows, by a slice of them, are of young
+    components. `done`: called with the last slice. `sequence`: its number.
     """
 
     def __init__(

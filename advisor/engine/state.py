@@ -134,12 +134,7 @@ class State:
     def changes(self, versions: Versions, since: int, told: int) -> Iterator[bytes]:
         """Yield what changed after a version, as payloads of frames: see `advisor.engine.changes`.
 
-        Parameters
-        ----------
-        since : int
-            A count of `versions`; -1: all of the state.
-        told : int
-            The version that the last payload tells.
+        `since`: a count of `versions`; -1: all of the state. `told`: the version that the last payload tells.
         """
         components, there = self.advisor.components, self.known()
         touched: dict[str, list[Any]] = {kind: versions.keys(kind, since) for kind in there}

@@ -44,14 +44,9 @@ def predicting(
     Raises InvalidValue where the graph has no types, or its unit of time has no name; UnknownComponent, NotEnoughData as
     `Advisor.predict`.
 
-    Parameters
-    ----------
-    predict : callable
-        Of an `Advisor`: predicts a component for an array of predictors.
-    components : mapping
-        The component that stands for a type, where it is not of the same name.
-    parts : (n,), optional
-        The share of its instance that a task is, where a graph's tasks are strands of what was learned as one.
+    `predict`: of an `Advisor`: predicts a component for an array of predictors. `components`: the component that stands for a
+    type, where it is not of the same name. `parts`: (n,), optional, the share of its instance that a task is, where a graph's
+    tasks are strands of what was learned as one.
     """
     if not types:
         raise InvalidValue("graph.types", None, "given", "task times are predicted by task type and size")

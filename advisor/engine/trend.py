@@ -50,10 +50,7 @@ class TrendPoint:
 class Trend:
     """The samples of one life of an advisor.
 
-    Attributes
-    ----------
-    scores, covered : int
-        Over the whole life, at the last sample.
+    `scores`, `covered`: over the whole life, at the last sample.
     """
 
     def __init__(self, advisor: Advisor) -> None:

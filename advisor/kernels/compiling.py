@@ -122,14 +122,8 @@ def dispatchers(
 ) -> dict[str, Any]:
     """Return numba's dispatchers of the entries by name, with code for each example.
 
-    Parameters
-    ----------
-    folder : Path, optional
-        Where the machine code is; None: in this process only.
-    fill : bool
-        Compile what is not there; otherwise NotFilled is raised.
-    inline : bool
-        Make one function of an entry and all that it calls.
+    `folder`: where the machine code is; None: in this process only. `fill`: compile what is not there; otherwise NotFilled is
+    raised. `inline`: make one function of an entry and all that it calls.
     """
     made: dict[FunctionType, Any] = {}
     for function in reading.in_order(entries):

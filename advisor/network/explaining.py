@@ -90,16 +90,9 @@ def explained(
 ) -> NetworkSyntax:  # fmt: skip
     """Return the error in words.
 
-    Parameters
-    ----------
-    error
-        Lark's.
-    text, last, accepted
-        The text, the last token that read, the terminals that could have stood there.
-    plain
-        The text of each terminal that is no regular expression.
-    open_brackets
-        Brackets that are open there, the innermost last.
+    `error`: that of lark. `text`, `last`, `accepted`: the text, the last token that read, the terminals that could have stood
+    there. `plain`: the text of each terminal that is no regular expression. `open_brackets`: brackets that are open there,
+    the innermost last.
     """
     could = set(accepted) - {"WHOLE_BOX", "WHOLE_RECORD"}
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":

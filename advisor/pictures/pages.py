@@ -29,14 +29,8 @@ class Document(NamedTuple):
 def page(title: str, chart: str, data: Mapping[str, Any], help_text: str) -> str:
     """Return a page.
 
-    Parameters
-    ----------
-    chart : str
-        Which program draws: ``gantt`` or ``profile``.
-    data : mapping
-        What it draws, as JSON has it; arrays `packed`.
-    help_text : str
-        What the reader is told first, one line.
+    `chart`: which program draws: ``gantt`` or ``profile``. `data`: what it draws, as JSON has it; arrays `packed`.
+    `help_text`: what the reader is told first, one line.
     """
     return document("page", ("words", "page", chart), {"TITLE": title, "HELP": help_text}, data).html
 

@@ -29,14 +29,9 @@ def draw_replay(
 ) -> Path:
     """Draw the online error, predicted against measured times, and curves of the components with the most rows.
 
-    Parameters
-    ----------
-    online : mapping of component to (rows, error)
-        Mean relative error in windows of the rows seen.
-    sample : sequence of (component, predictor, cores, elapsed_s, predicted_s)
-        Rows of the table, in order.
-    predict : callable
-        (component, predictor (n,), cores (n,)) -> seconds (n,), by the models at the end.
+    `online`: mapping of component to (rows, error), mean relative error in windows of the rows seen. `sample`: sequence of
+    (component, predictor, cores, elapsed_s, predicted_s), rows of the table, in order. `predict`: (component, predictor (n,),
+    cores (n,)) -> seconds (n,), by the models at the end.
     """
     panels = [_online(online), _scatter(sample)]
     names = [name for name, *_ in sample]

@@ -17,16 +17,9 @@ CARDS_MAX = 2_000  # with a small picture: 2 KB each, so that a file stays below
 def report(advisor: Advisor, source: str, foot: str, *, trend: Trend | None = None, cores: int | None = None) -> str:
     """Return the page.
 
-    Parameters
-    ----------
-    source : str
-        Where it learned from: stands in the title.
-    foot : str
-        Last line: by what and when the report was made.
-    trend : Trend, optional
-        How predictions fared while it learned, over rows.
-    cores : int, optional
-        Cores of the machine: networks are drawn with what each box would be given of them.
+    `source`: where it learned from: stands in the title. `foot`: last line: by what and when the report was made. `trend`:
+    how predictions fared while it learned, over rows. `cores`: cores of the machine: networks are drawn with what each box
+    would be given of them.
     """
     components = advisor.components
     slots: list[int] = views.found(advisor, "", "runs", len(components.slots.names)).tolist()

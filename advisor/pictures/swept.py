@@ -20,11 +20,7 @@ Line = tuple[str, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 def draw_sweep(path: Path, title: str, found: Sequence[tuple[int, Allocation]], knee: int | None) -> Path:
     """Draw throughput and latency against cores; raises as `advisor.pictures.charts.draw`.
 
-    Parameters
-    ----------
-    found : sequence of (cores, Allocation)
-    knee : int, optional
-        The cores marked, with a line from top to bottom, where there is a knee.
+    `found`: sequence of (cores, Allocation). `knee`: the cores marked, with a line from top to bottom, where there is a knee.
     """
     cores = np.array([count for count, _ in found], np.float64)
     rate = np.array([each.throughput_per_s for _, each in found])

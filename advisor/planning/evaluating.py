@@ -35,10 +35,7 @@ def evaluate(
 
     Raises InvalidValue when a key is missing or unknown, or the allocation does not fit the request's machine.
 
-    Parameters
-    ----------
-    cores, instances : mapping
-        Key to cores per instance, every key of the network, and to instances, 1 where absent.
+    `cores`, `instances`: key to cores per instance, every key of the network, and to instances, 1 where absent.
     """
     given, many = by_key("cores", cores, network), by_key("instances", instances or {}, network)
     shape = np.ones((2, len(network.keys)), np.int64)

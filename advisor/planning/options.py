@@ -45,10 +45,7 @@ def options_of(request: Request, demand: Demand, most: int) -> Options:
 
     Raises InvalidValue when the least of all is more than `most`.
 
-    Parameters
-    ----------
-    most : int
-        Cores of the machine: no component gets more than what the least of the others leaves.
+    `most`: cores of the machine: no component gets more than what the least of the others leaves.
     """
     widest = min(most, request.nodes or most, int(demand.high.max()))
     counts = sizes_of(widest, len(demand), (demand.knots, demand.low, demand.high))

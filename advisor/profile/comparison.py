@@ -56,10 +56,7 @@ def compare(runs: Sequence[tuple[str, Profile]]) -> Comparison:
 
     Raises InvalidValue for less than two runs.
 
-    Parameters
-    ----------
-    runs : sequence of (name, profile)
-        At least two; a run's threads are the most workers that it had.
+    `runs`: sequence of (name, profile), at least two; a run's threads are the most workers that it had.
     """
     if len(runs) < 2:
         raise InvalidValue("runs", len(runs), "at least 2")

@@ -23,12 +23,8 @@ HELD_EVENTS_MAX = 2**20  # 32 MB of plain records; beyond, the oldest leave earl
 class Reorder:
     """Records of mixed threads in, in order of time out.
 
-    Parameters
-    ----------
-    window_ns : int
-        How much later than a newer one an event may come; 0: they come in order, and pass as they are.
-    held_max : int
-        Events held back at most.
+    `window_ns`: how much later than a newer one an event may come; 0: they come in order, and pass as they are. `held_max`:
+    events held back at most.
     """
 
     __slots__ = ("_held", "_released", "_times", "held_max", "late", "squeezed", "window_ns")

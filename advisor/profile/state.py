@@ -40,12 +40,8 @@ class Caps:
 class Tables:
     """The state in flat arrays, as numpy arrays for the compiled fold or as lists for the plain one.
 
-    Parameters
-    ----------
-    burden_ns : int
-        Cost of handing a task to another worker, for the burdened span.
-    plain : bool
-        Keep lists, on which the kernels are interpreted.
+    `burden_ns`: cost of handing a task to another worker, for the burdened span. `plain`: keep lists, on which the kernels
+    are interpreted.
     """
 
     def __init__(self, caps: Caps, burden_ns: int, *, plain: bool) -> None:

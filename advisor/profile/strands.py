@@ -76,12 +76,8 @@ class _Team:
 class Strands:
     """Strands and what they wait for, while events come in order of time.
 
-    Parameters
-    ----------
-    made : set of int
-        Instances whose creation is told, now or later.
-    at_once : bool
-        Tasks that are undeferred are so because one thread runs everything, though none of them says so (`Flag.AT_ONCE`).
+    `made`: instances whose creation is told, now or later. `at_once`: tasks that are undeferred are so because one thread
+    runs everything, though none of them says so (`Flag.AT_ONCE`).
     """
 
     def __init__(self, made: set[int], *, at_once: bool) -> None:

@@ -26,14 +26,8 @@ SLACK: Final = 1e-6  # of a mean, by which rounded squares may fall below what m
 def fold_sums(tables: Tables, sums: NDArray[np.void], ns_a_tick: float, strings: int) -> list[int]:
     """Book sums of ended instances; return the codes of those that are refused. Cost O(sums).
 
-    Parameters
-    ----------
-    sums : structured array (k,)
-        Of `SUM`.
-    ns_a_tick : float
-        Of the clock whose ticks the times are.
-    strings : int
-        How many strings are known.
+    `sums`: structured array (k,), of `SUM`. `ns_a_tick`: of the clock whose ticks the times are. `strings`: how many strings
+    are known.
     """
     if sums.dtype != SUM:
         raise TypeError("sums have the dtype of advisor.domain.task_events.SUM")

@@ -81,10 +81,7 @@ class Framing:
 
     After `take` has returned a fault the stream is lost: what follows cannot be told from garbage.
 
-    Parameters
-    ----------
-    structure_bytes_max : int
-        Bytes of a message outside the `bin` values of its parameters.
+    `structure_bytes_max`: bytes of a message outside the `bin` values of its parameters.
     """
 
     __slots__ = ("_cutter", "_decoder", "_origin", "_pending", "_size", "_structure_bytes_max")

@@ -15,12 +15,8 @@ def flattened(values: Any, dimensions: Any = None) -> tuple[Any, int]:
     Raises InvalidValue when `dimensions` is none, or the rows have another, or several, lengths. The values are not looked
     at.
 
-    Parameters
-    ----------
-    values : array (n,) or (n, d), list of numbers, or list of lists of d numbers
-        Flat (n * d,) with `dimensions` d.
-    dimensions : int, optional
-        d, 1 to 4; absent: what the shape says.
+    `values`: array (n,) or (n, d), list of numbers, or list of lists of d numbers, flat (n * d,) with `dimensions` d.
+    `dimensions`: d, 1 to 4; absent: what the shape says.
     """
     if dimensions is not None and (type(dimensions) is not int or not 1 <= dimensions <= DIMENSIONS_MAX):
         raise InvalidValue("dimensions", dimensions, f"an integer from 1 to {DIMENSIONS_MAX}")

@@ -83,12 +83,8 @@ def columns_of_rows(params: verbs.ObserveRows | Sequence[Any], book: NameBook | 
 
     A row that cannot be read keeps its place, as a `Misread`: it is refused as a row, the others are accepted.
 
-    Parameters
-    ----------
-    params : ObserveRows, or list of rows
-        Rows `[component, predictor, cores, elapsed_s, {optional}]`.
-    book : NameBook, optional
-        Numbers for the names; with one book for all batches each name is checked and resolved once.
+    `params`: ObserveRows, or list of rows, rows `[component, predictor, cores, elapsed_s, {optional}]`. `book`: numbers for
+    the names; with one book for all batches each name is checked and resolved once.
     """
     rows = params.rows if isinstance(params, verbs.ObserveRows) else params
     book = NameBook() if book is None else book

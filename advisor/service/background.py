@@ -26,10 +26,7 @@ def _nothing_runs(*_: object) -> None:
 class Background:
     """Starts work, and answers for it when it has ended.
 
-    Parameters
-    ----------
-    connections : container of int
-        The numbers of those that are there: nobody waits for the answers of others.
+    `connections`: container of int, the numbers of those that are there: nobody waits for the answers of others.
     """
 
     def __init__(self, measures: ServiceMeasures, connections: Container[int]) -> None:

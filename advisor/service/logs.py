@@ -74,10 +74,7 @@ class ThreadedHandler(logging.Handler):
 
     The descriptor is written past `sys.stderr`, whose lock a thread that hangs would keep from the interpreter's end.
 
-    Attributes
-    ----------
-    dropped : int
-        Lines that had no room, or could not be written.
+    `dropped`: lines that had no room, or could not be written.
     """
 
     def __init__(self, descriptor: int) -> None:

@@ -71,10 +71,7 @@ class Rates:
 class ServiceMeasures:
     """The service's own counters; those about rows are the engine's.
 
-    Attributes
-    ----------
-    events : Counter
-        Everything that is counted by name: errors by code, connections by end, commits by outcome.
+    `events`: everything that is counted by name: errors by code, connections by end, commits by outcome.
     """
 
     def __init__(self) -> None:

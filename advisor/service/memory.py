@@ -38,10 +38,7 @@ def give_back() -> None:
 class Memory:
     """Whether the service is short of memory.
 
-    Parameters
-    ----------
-    bytes_max : int, optional
-        The budget; without one it is never short.
+    `bytes_max`: the budget; without one it is never short.
     """
 
     def __init__(self, bytes_max: int | None, resident: Callable[[], int | None] = resident_bytes) -> None:

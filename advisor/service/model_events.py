@@ -28,10 +28,8 @@ OF_WHAT = {"forget_program": "program", "forget_profile": "producer"}  # the oth
 class ModelEvents:
     """Drains the engine's events into the log, and counts those that are too many for it.
 
-    Parameters
-    ----------
-    events : deque of Event
-        The engine's; bounded, so that of a burst between two drains only the latest are seen. Its counters miss none.
+    `events`: deque of Event, the engine's; bounded, so that of a burst between two drains only the latest are seen. Its
+    counters miss none.
     """
 
     def __init__(self, events: deque[ModelEvent], clock: Callable[[], float] = time.monotonic) -> None:

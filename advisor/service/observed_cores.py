@@ -69,10 +69,7 @@ class Tally:
 class ObservedCores:
     """The rows of watched components.
 
-    Parameters
-    ----------
-    components : Components
-        The engine's: which slot each name has.
+    `components`: the engine's: which slot each name has.
     """
 
     def __init__(self, components: Components) -> None:

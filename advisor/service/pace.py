@@ -14,12 +14,8 @@ PAUSE_MAX_S = 0.005  # however much a commit took, the next waits no longer: ack
 class Pace:
     """Keeps commits to a share of the time.
 
-    Parameters
-    ----------
-    share
-        Part of the time of one core that commits may take when there is always something to commit.
-    clock
-        Seconds, of any beginning.
+    `share`: part of the time of one core that commits may take when there is always something to commit. `clock`: seconds, of
+    any beginning.
     """
 
     def __init__(self, share: float, clock: Callable[[], float]) -> None:

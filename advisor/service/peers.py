@@ -17,10 +17,7 @@ class Peers:
 
     `messages` half received, `names` numbered, the `lists` of names of last batches, `producers` spoken for.
 
-    Parameters
-    ----------
-    bytes_max : int
-        Of all connections together.
+    `bytes_max`: of all connections together.
     """
 
     def __init__(self, bytes_max: int) -> None:

@@ -102,12 +102,8 @@ class Planner:
 
         Raises as `Advisor.allocate_together` and `Heavy`.
 
-        Parameters
-        ----------
-        asked : sequence of Asked
-            Each with the text or the nodes of its network.
-        of_all : mapping
-            What the requests of all have alike, their cores among it.
+        `asked`: each with the text or the nodes of its network. `of_all`: what the requests of all have alike, their cores
+        among it.
         """
         began = time.monotonic()
         wanted = await self._wanted(asked, of_all)

@@ -93,10 +93,7 @@ class Rota:
 class Allowance:
     """How many rows a second somebody may send: what is beyond has to wait.
 
-    Parameters
-    ----------
-    clock : callable
-        Seconds, of any beginning.
+    `clock`: seconds, of any beginning.
     """
 
     def __init__(self, rate: float, clock: Callable[[], float]) -> None:

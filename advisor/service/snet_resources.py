@@ -41,12 +41,7 @@ UNSENT_BYTES_MAX = 2**16  # answers that a client may leave unread: beyond, it i
 class SnetResources:
     """The resource server of one service. One event loop, no locks.
 
-    Parameters
-    ----------
-    engine : Engine
-        Whose networks and curves are asked for.
-    planner : Planner
-        Plans in worker processes.
+    `engine`: whose networks and curves are asked for. `planner`: plans in worker processes.
     """
 
     def __init__(

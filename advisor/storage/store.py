@@ -213,14 +213,9 @@ class Store:
 
         Raises StorageFailed as `commit`; the checkpoint is given up then.
 
-        Parameters
-        ----------
-        entry
-            What has happened.
-        checkpoint
-            All that changed since the last snapshot, taken right behind the entry: its pages are written from now
-            on, a step with each entry, beside those that the state stands on. With the last of them the state
-            stands on the new ones, and the journal begins behind them.
+        `entry`: what has happened. `checkpoint`: all that changed since the last snapshot, taken right behind the entry: its
+        pages are written from now on, a step with each entry, beside those that the state stands on. With the last of them
+        the state stands on the new ones, and the journal begins behind them.
         """
         data = b"" if entry.empty else entry.encode()
         self._transaction(lambda: self._append(data, checkpoint))

@@ -154,16 +154,9 @@ def lacking(said: Testimony | None, commit: Commit | None, before: bytes, *, cop
 
     A log that is ahead of its witness is whole: the commit was written, and not acknowledged yet.
 
-    Parameters
-    ----------
-    said
-        What the witness says, read before the state.
-    commit
-        The state's last commit; None where the state has never had a witness: it is new, or of an older format.
-    before
-        The digest before it.
-    copied
-        The state file is a copy of the one that the witness was made for: a backup is one file, without its witness.
+    `said`: what the witness says, read before the state. `commit`: the state's last commit; None where the state has never
+    had a witness: it is new, or of an older format. `before`: the digest before it. `copied`: the state file is a copy of the
+    one that the witness was made for: a backup is one file, without its witness.
     """
     if said is None or (said.silent and (commit is None or said.last.identity != commit.identity)):  # type: ignore[union-attr]
         if commit is None or copied:

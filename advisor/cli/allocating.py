@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from advisor.cli import options, sharing, show, show_plans
+from advisor.cli import options, sharing, show_plans
 from advisor.cli.declared import asked_by, by_name, declared
 from advisor.cli.source import asked
 from advisor.domain.answers import Allocation
@@ -193,7 +193,7 @@ def _allocate_one(
             if objective == "pareto" and not given["as_json"]:
                 show_plans.front(allocation, request, plot)
                 return
-            show.allocation(objective, cores, allocation, as_json=given["as_json"])
+            show_plans.allocation(objective, cores, allocation, as_json=given["as_json"])
             if not given["as_json"]:
                 show_plans.cost(allocation)
             return
@@ -203,7 +203,7 @@ def _allocate_one(
         from advisor.pictures.swept import draw_sweep
 
         draw_sweep(plot, f"{network.name}: {objective} by cores", found, knee)
-    show.sweep(objective, found, knee, plot, as_json=given["as_json"])
+    show_plans.sweep(objective, found, knee, plot, as_json=given["as_json"])
 
 
 def _print_arguments(network: Path, cores: int | None, request: dict[str, Any], given: dict[str, Any]) -> None:
@@ -216,7 +216,7 @@ def _print_arguments(network: Path, cores: int | None, request: dict[str, Any], 
         request["instances_max"] = cores
     with hinted(text), asked(given) as advisor:
         allocation = advisor.allocate(text, cores=cores, **{**ONE, **request})
-    show.arguments(arguments_of(parsed(text), allocation), allocation, as_json=given["as_json"])
+    show_plans.arguments(arguments_of(parsed(text), allocation), allocation, as_json=given["as_json"])
 
 
 def _allocate_together(

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from advisor.cli.options import Command
-from advisor.service.config import Config, KeyKind
+from advisor.service.config import Config
+from advisor.service.key_kinds import KeyKind
 
 
 def _option(key: str, default: Any, said: Mapping[str, Any]) -> click.Option:

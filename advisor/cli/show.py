@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.markup import escape
 
 from advisor.cli.tables import notes, put, say, table
-from advisor.domain.advice import Advice
-from advisor.domain.answers import Allocation, CoreChoice, Prediction, Suggestion
+from advisor.domain.answers import CoreChoice, Prediction, Suggestion
 from advisor.domain.runs import RunPrediction
 from advisor.domain.wording import seconds
 
-ADVICE_TOLD = ("kind", "gain", "probability", "cost_s", "break_even_s", "figures", "paid", "why")
 LEAST_SHARE = 1e-4  # that is told in digits
 SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 
@@ -102,124 +99,6 @@ def suggestions(component: str, found: Sequence[Suggestion], *, as_json: bool) -
     put(rows)
     say(f"run next, for {component}: best first; narrower is by how much the predictions' intervals should shrink")
     notes(dict.fromkeys(each.why for each in found))
-
-
-def allocation(objective: str, cores: int | None, found: Allocation, *, as_json: bool) -> None:
-    """Show an allocation."""
-    if as_json:
-        put_json({"objective": objective} | found.as_dict())
-        return
-    replicated = any(n > 1 for n in found.instances.values())
-    rows = table("component", "cores", *(["instances"] if replicated else []), "")
-    for cores_, keys in found.groups or ((count, (key,)) for key, count in found.cores.items()):
-        for place, key in enumerate(keys):
-            given = str(found.cores.get(key, cores_)) if place == 0 else '"'
-            cells = [escape(key), given, *([str(found.instances[key])] if replicated else [])]
-            turn = "in turns" if len(keys) > 1 else ""
-            rows.add_row(*cells, ", ".join(filter(None, (turn, "bottleneck" if key in found.bottleneck else ""))))
-    put(rows)
-    used = found.cores_used
-    for count, keys in found.groups:
-        say(f"{several(count, 'core')} {'shared by' if len(keys) > 1 else 'for'} {', '.join(keys)}")
-    of_all = several(used, "core") if cores is None else f"{used} of {several(cores, 'core')}"
-    more = (("with queueing", found.latency_queued_s), ("at the quantile", found.latency_quantile_s))
-    late = "".join(f", {seconds(value)} {words}" for words, value in more if value is not None)
-    say(f"{rate(found.throughput_per_s)} records/s, latency {seconds(found.latency_s)}{late}; {of_all} used")
-    notes([*(reason.text for reason in found.why), *([f"answer {found.id}"] if found.id else [])])
-
-
-def sweep(
-    objective: str, found: Sequence[tuple[int, Allocation]], knee: int | None, plot: Any, *, as_json: bool
-) -> None:  # fmt: skip
-    """Show allocations by cores, the knee among them."""
-    used = [each.cores_used for _, each in found]
-    if as_json:
-        points = [
-            {
-                "cores": cores, "spare": each.spare, "throughput_per_s": each.throughput_per_s,
-                "latency_s": each.latency_s, "bottleneck": list(each.bottleneck), "allocation": dict(each.cores),
-                "groups": each.as_dict()["groups"],
-            }
-            for cores, each in found
-        ]  # fmt: skip
-        put_json(
-            {"objective": objective, "sweep": points, "knee": knee} | ({} if plot is None else {"plot": str(plot)})
-        )
-        return
-    rows = table("cores", "used", "records/s", "latency", "bottleneck", "", text_columns=0, words=("bottleneck",))
-    for (cores, each), taken in zip(found, used, strict=True):
-        names = ", ".join(each.bottleneck[:3]) + (", …" if len(each.bottleneck) > 3 else "")
-        took = f"{min(taken, cores - each.spare)}"
-        mark = "knee" if cores == knee else ""
-        rows.add_row(str(cores), took, rate(each.throughput_per_s), seconds(each.latency_s), escape(names), mark)
-    put(rows)
-    if knee is None:
-        say(f"no knee among these: only {several(found[-1][0], 'core')} reach 99 % of the best", style="dim")
-    else:
-        say(f"{several(knee, 'core')} reach 99 % of the best of these")
-    if plot is not None:
-        say(f"picture: {plot}")
-
-
-def watched(state: Mapping[str, Any], found: Allocation | None, cores: int | None, *, as_json: bool) -> None:
-    """Show where a watch stands."""
-    if as_json:
-        print(json.dumps(_finite(state), ensure_ascii=False))
-        return
-    if found is not None:
-        allocation(str(state.get("objective", "throughput")), cores, found, as_json=False)
-    for key, words in (("waiting", "waiting: {}"), ("why", "{}"), ("outcome", "{}")):
-        if state.get(key):
-            say(words.format(state[key]))
-    if state.get("regret") is not None:
-        mean = state.get("regret_mean")
-        say(
-            f"lost against the best known: {percent(state['regret'])} now"
-            + ("" if mean is None else f", {percent(mean)} on average")
-        )
-
-
-def advice(found: Advice, cores: int | None, *, as_json: bool) -> None:
-    """Show one thing that a watch tells."""
-    if as_json:
-        plain: dict[str, Any] = {key: getattr(found, key) for key in ("watch", *ADVICE_TOLD)}
-        told = None if found.allocation is None else found.allocation.as_dict()
-        print(json.dumps(_finite(plain | {"changed": list(found.changed), "allocation": told}), ensure_ascii=False))
-        return
-    say(f"{found.kind}: {found.why}", style="bold")
-    if found.allocation is not None and found.kind != "withdrawn":
-        allocation(found.allocation.objective, cores, found.allocation, as_json=False)
-        if found.allocation.id:
-            say(f"advisor explain {found.allocation.id} tells more", style="dim")
-
-
-def explained(found: Mapping[str, Any]) -> None:
-    """Show why an answer was as it was; one about several networks says it in sentences alone."""
-    for sentence in found["sentences"]:
-        say(sentence)
-    rows = table("component", "cores", "one more", "one less", "model", "runs", "extrapolated", least=("runs", "model"))
-    marginal = {row["key"]: row for row in found["allocation"].get("marginal", ())}
-    evidence: Mapping[str, Mapping[str, Any]] = found["allocation"].get("evidence", {})
-    latency = found["allocation"].get("objective") == "latency"
-    name, told = ("latency_s", seconds) if latency else ("throughput_per_s", rate)
-    for key, count in found["allocation"].get("cores", {}).items():
-        row, known = marginal.get(key), evidence.get(key)
-        if row is None and known is None:
-            continue
-        beyond = known and known["extrapolates"]
-        rows.add_row(
-            escape(key), str(count), *(told(row[f"{side}_{name}"]) if row else "–" for side in ("next", "last")),
-            escape(str(known["model"])) if known else "–", f"{known['observations']:,}" if known else "–",
-            f"{beyond:.1f} doublings" if beyond else "no" if known else "–",
-        )  # fmt: skip
-    if rows.row_count:
-        say(
-            f"{'latency' if latency else 'records/s'} of the network with one core more or less of a component:",
-            style="dim",
-        )
-        put(rows)
-    if "replayed" in found:
-        say("worked out again from what was kept: " + ("the same" if found["replayed"]["same"] else "NOT the same"))
 
 
 def would_forget(what: str, keep: float, *, as_json: bool) -> None:
@@ -332,14 +211,6 @@ def runs_learned(program: str, runs: int, answer: Mapping[str, Any], *, as_json:
     say(f"{program}: {several(runs, 'run')} sent{known}")
 
 
-def arguments(words: Sequence[str], found: Allocation, *, as_json: bool) -> None:
-    """Show the arguments of a runtime that do what an allocation says."""
-    if as_json:
-        put_json({"arguments": list(words)} | found.as_dict())
-        return
-    print(shlex.join(words))
-
-
 def learned(result: Mapping[str, Any], *, as_json: bool) -> None:
     """Show what the files of a run have taught."""
     if as_json:
@@ -399,14 +270,15 @@ def run_prediction(
 
 def put_json(value: Any) -> None:
     """Print JSON; what is not finite is null."""
-    print(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Return a value as JSON has it: what is not finite is null."""
     if isinstance(value, Mapping):
-        return {str(key): _finite(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return {str(key): finite(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
+        return [finite(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

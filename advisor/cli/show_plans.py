@@ -1,7 +1,9 @@
-"""Plans of more than one allocation, for people: the front of one network, several networks on one machine."""
+"""Plans for people: an allocation, what a watch tells of it, why it is so; sweeps, fronts, several networks on one machine."""
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,139 @@ from rich.markup import escape
 
 from advisor.cli import show
 from advisor.cli.tables import notes, put, say, table
+from advisor.domain.advice import Advice
 from advisor.domain.answers import Allocation
 from advisor.domain.sharing import Together
+from advisor.domain.wording import seconds
 
 COMPONENTS_SHOWN = 12  # of one point of a front: a line has no more room
+ADVICE_TOLD = ("kind", "gain", "probability", "cost_s", "break_even_s", "figures", "paid", "why")
+
+
+def allocation(objective: str, cores: int | None, found: Allocation, *, as_json: bool) -> None:
+    """Show an allocation."""
+    if as_json:
+        show.put_json({"objective": objective} | found.as_dict())
+        return
+    replicated = any(n > 1 for n in found.instances.values())
+    rows = table("component", "cores", *(["instances"] if replicated else []), "")
+    for cores_, keys in found.groups or ((count, (key,)) for key, count in found.cores.items()):
+        for place, key in enumerate(keys):
+            given = str(found.cores.get(key, cores_)) if place == 0 else '"'
+            cells = [escape(key), given, *([str(found.instances[key])] if replicated else [])]
+            turn = "in turns" if len(keys) > 1 else ""
+            rows.add_row(*cells, ", ".join(filter(None, (turn, "bottleneck" if key in found.bottleneck else ""))))
+    put(rows)
+    used = found.cores_used
+    for count, keys in found.groups:
+        say(f"{show.several(count, 'core')} {'shared by' if len(keys) > 1 else 'for'} {', '.join(keys)}")
+    of_all = show.several(used, "core") if cores is None else f"{used} of {show.several(cores, 'core')}"
+    more = (("with queueing", found.latency_queued_s), ("at the quantile", found.latency_quantile_s))
+    late = "".join(f", {seconds(value)} {words}" for words, value in more if value is not None)
+    say(f"{show.rate(found.throughput_per_s)} records/s, latency {seconds(found.latency_s)}{late}; {of_all} used")
+    notes([*(reason.text for reason in found.why), *([f"answer {found.id}"] if found.id else [])])
+
+
+def sweep(
+    objective: str, found: Sequence[tuple[int, Allocation]], knee: int | None, plot: Any, *, as_json: bool
+) -> None:  # fmt: skip
+    """Show allocations by cores, the knee among them."""
+    used = [each.cores_used for _, each in found]
+    if as_json:
+        points = [
+            {
+                "cores": cores, "spare": each.spare, "throughput_per_s": each.throughput_per_s,
+                "latency_s": each.latency_s, "bottleneck": list(each.bottleneck), "allocation": dict(each.cores),
+                "groups": each.as_dict()["groups"],
+            }
+            for cores, each in found
+        ]  # fmt: skip
+        show.put_json(
+            {"objective": objective, "sweep": points, "knee": knee} | ({} if plot is None else {"plot": str(plot)})
+        )
+        return
+    rows = table("cores", "used", "records/s", "latency", "bottleneck", "", text_columns=0, words=("bottleneck",))
+    for (cores, each), taken in zip(found, used, strict=True):
+        names = ", ".join(each.bottleneck[:3]) + (", …" if len(each.bottleneck) > 3 else "")
+        took = f"{min(taken, cores - each.spare)}"
+        mark = "knee" if cores == knee else ""
+        rows.add_row(str(cores), took, show.rate(each.throughput_per_s), seconds(each.latency_s), escape(names), mark)
+    put(rows)
+    if knee is None:
+        say(f"no knee among these: only {show.several(found[-1][0], 'core')} reach 99 % of the best", style="dim")
+    else:
+        say(f"{show.several(knee, 'core')} reach 99 % of the best of these")
+    if plot is not None:
+        say(f"picture: {plot}")
+
+
+def watched(state: Mapping[str, Any], found: Allocation | None, cores: int | None, *, as_json: bool) -> None:
+    """Show where a watch stands."""
+    if as_json:
+        print(json.dumps(show.finite(state), ensure_ascii=False))
+        return
+    if found is not None:
+        allocation(str(state.get("objective", "throughput")), cores, found, as_json=False)
+    for key, words in (("waiting", "waiting: {}"), ("why", "{}"), ("outcome", "{}")):
+        if state.get(key):
+            say(words.format(state[key]))
+    if state.get("regret") is not None:
+        mean = state.get("regret_mean")
+        say(
+            f"lost against the best known: {show.percent(state['regret'])} now"
+            + ("" if mean is None else f", {show.percent(mean)} on average")
+        )
+
+
+def advice(found: Advice, cores: int | None, *, as_json: bool) -> None:
+    """Show one thing that a watch tells."""
+    if as_json:
+        plain: dict[str, Any] = {key: getattr(found, key) for key in ("watch", *ADVICE_TOLD)}
+        told = None if found.allocation is None else found.allocation.as_dict()
+        print(json.dumps(show.finite(plain | {"changed": list(found.changed), "allocation": told}), ensure_ascii=False))
+        return
+    say(f"{found.kind}: {found.why}", style="bold")
+    if found.allocation is not None and found.kind != "withdrawn":
+        allocation(found.allocation.objective, cores, found.allocation, as_json=False)
+        if found.allocation.id:
+            say(f"advisor explain {found.allocation.id} tells more", style="dim")
+
+
+def explained(found: Mapping[str, Any]) -> None:
+    """Show why an answer was as it was; one about several networks says it in sentences alone."""
+    for sentence in found["sentences"]:
+        say(sentence)
+    rows = table("component", "cores", "one more", "one less", "model", "runs", "extrapolated", least=("runs", "model"))
+    marginal = {row["key"]: row for row in found["allocation"].get("marginal", ())}
+    evidence: Mapping[str, Mapping[str, Any]] = found["allocation"].get("evidence", {})
+    latency = found["allocation"].get("objective") == "latency"
+    name, told = ("latency_s", seconds) if latency else ("throughput_per_s", show.rate)
+    for key, count in found["allocation"].get("cores", {}).items():
+        row, known = marginal.get(key), evidence.get(key)
+        if row is None and known is None:
+            continue
+        beyond = known and known["extrapolates"]
+        rows.add_row(
+            escape(key), str(count), *(told(row[f"{side}_{name}"]) if row else "–" for side in ("next", "last")),
+            escape(str(known["model"])) if known else "–", f"{known['observations']:,}" if known else "–",
+            f"{beyond:.1f} doublings" if beyond else "no" if known else "–",
+        )  # fmt: skip
+    if rows.row_count:
+        say(
+            f"{'latency' if latency else 'records/s'} of the network with one core more or less of a component:",
+            style="dim",
+        )
+        put(rows)
+    if "replayed" in found:
+        say("worked out again from what was kept: " + ("the same" if found["replayed"]["same"] else "NOT the same"))
+
+
+def arguments(words: Sequence[str], found: Allocation, *, as_json: bool) -> None:
+    """Show the arguments of a runtime that do what an allocation says."""
+    if as_json:
+        show.put_json({"arguments": list(words)} | found.as_dict())
+        return
+    print(shlex.join(words))
 
 
 def front(found: Allocation | Together, request: Mapping[str, Any], plot: Path | None = None) -> None:
@@ -28,7 +159,7 @@ def front(found: Allocation | Together, request: Mapping[str, Any], plot: Path |
         if point.groups:
             shared = "; ".join(f"{', '.join(keys[:COMPONENTS_SHOWN])} on {cores}" for cores, keys in point.groups)
             given = f"in turns: {shared}"
-        rows.add_row(str(point.used), show.rate(point.throughput_per_s), show.seconds(point.latency_s), escape(given))
+        rows.add_row(str(point.used), show.rate(point.throughput_per_s), seconds(point.latency_s), escape(given))
     if found.front:
         put(rows)
         say(f"{show.several(len(found.front), 'point')}: each is better in one of the three than every other")
@@ -102,4 +233,4 @@ def _given(cores: Mapping[str, int], instances: Mapping[str, int]) -> str:
 
 def _latency(plan: Allocation) -> str:
     """Return what was asked for, of the latency that queues have a part in."""
-    return show.seconds(plan.latency_quantile_s or plan.latency_queued_s or plan.latency_s)
+    return seconds(plan.latency_quantile_s or plan.latency_queued_s or plan.latency_s)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from advisor.cli import options, show
+from advisor.cli import options, show, show_plans
 from advisor.cli.allocating import BY_BOX, asked_for, asked_together, hinted, network_text, planned
 from advisor.cli.declared import asked_by, declared
 from advisor.cli.source import connected
@@ -44,7 +44,7 @@ def watch_command(networks: tuple[Path, ...], count: int | None, within_s: float
     with hinted(text), connected(given) as client:
         watch = client.watch(**request)
         if watch.state.get("verdict") != "worth":  # otherwise it is the first advice
-            show.watched(watch.state, watch.allocation, given["cores"], as_json=given["as_json"])
+            show_plans.watched(watch.state, watch.allocation, given["cores"], as_json=given["as_json"])
         told = (
             "what is lost against the best is counted"
             if given["shadow"]
@@ -56,10 +56,10 @@ def watch_command(networks: tuple[Path, ...], count: int | None, within_s: float
             advice = watch.next(within_s)
             if advice is None:
                 break
-            show.advice(advice, given["cores"], as_json=given["as_json"])
+            show_plans.advice(advice, given["cores"], as_json=given["as_json"])
             left = None if left is None else left - 1
         if given["shadow"]:
-            show.watched(watch.status(), None, given["cores"], as_json=given["as_json"])
+            show_plans.watched(watch.status(), None, given["cores"], as_json=given["as_json"])
         watch.close()
 
 
@@ -75,4 +75,4 @@ def explain_command(answer_id: str, *, replay: bool, **given: Any) -> None:
     if given["as_json"]:
         show.put_json(found)
     else:
-        show.explained(found)
+        show_plans.explained(found)

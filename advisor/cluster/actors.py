@@ -18,7 +18,7 @@ from typing import Any, Final
 from advisor.cluster.lanes import Gone, Handle
 from advisor.cluster.shard import Shard
 from advisor.errors import AdvisorError, Unavailable, from_dict
-from advisor.service.config import LOOPBACK
+from advisor.service.key_kinds import LOOPBACK
 from advisor.service.logs import event
 
 SCHEME: Final = "ray://"

@@ -34,7 +34,7 @@ from advisor.errors import (
 from advisor.planning.estimates import Setting
 from advisor.planning.stability import ChangePolicy, CostOfChange, Schedule, WatchQuestion
 from advisor.service import questions
-from advisor.service.config import EVERY_NETWORK, Advise
+from advisor.service.key_kinds import EVERY_NETWORK, Advise
 from advisor.service.logs import event
 from advisor.service.planner import Planner
 from advisor.service.snet_machine import usable_processors

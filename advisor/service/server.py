@@ -23,11 +23,12 @@ from advisor.errors import AdvisorError
 from advisor.service import listeners, memory
 from advisor.service.access import tls_context
 from advisor.service.committer import Committer
-from advisor.service.config import Address, Config
+from advisor.service.config import Config
 from advisor.service.connection import Connection
 from advisor.service.heavy import Heavy
 from advisor.service.http import HttpFace
 from advisor.service.hub import Hub
+from advisor.service.key_kinds import Address
 from advisor.service.logs import event, to_stderr
 from advisor.service.measures import ServiceMeasures
 from advisor.service.producers import Producers

@@ -22,7 +22,8 @@ from advisor.engine.granting import Granting
 from advisor.errors import AdvisorError
 from advisor.protocol import snet_resources as text
 from advisor.service import listeners
-from advisor.service.config import Address, Config, SnetPort
+from advisor.service.config import Config
+from advisor.service.key_kinds import Address, SnetPort
 from advisor.service.logs import event
 from advisor.service.planner import Planner
 from advisor.service.snet_machine import this_machine

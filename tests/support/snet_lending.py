@@ -14,8 +14,8 @@ from advisor.domain.machines import Machine
 from advisor.engine import Engine
 from advisor.service import load_config
 from advisor.service.answers import Answers
-from advisor.service.config import Address
 from advisor.service.heavy import Heavy
+from advisor.service.key_kinds import Address
 from advisor.service.measures import ServiceMeasures
 from advisor.service.planner import Planner
 from advisor.service.snet_resources import REFRESH_S, SnetResources

@@ -20,8 +20,8 @@ from advisor.errors import InvalidValue, Unavailable, from_dict
 from advisor.service import advising, load_config, worker
 from advisor.service.advising import SERIES_MAX, Advising
 from advisor.service.answers import Answers
-from advisor.service.config import Advise
 from advisor.service.heavy import Heavy
+from advisor.service.key_kinds import Advise
 from advisor.service.measures import ServiceMeasures
 from advisor.service.planner import Planner
 

@@ -9,7 +9,7 @@ import pytest
 
 from advisor.errors import InvalidValue, UnknownKey
 from advisor.service import KEYS, Address, load_config
-from advisor.service.config import parse_address
+from advisor.service.key_kinds import parse_address
 
 
 def test_a_file_and_options_together_options_win(tmp_path: Path) -> None:

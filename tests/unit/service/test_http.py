@@ -14,7 +14,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from advisor.domain.task_events import EventWriter, Kind
-from advisor.service.config import Address
+from advisor.service.key_kinds import Address
 from advisor.service.listeners import tcp_sockets
 
 

@@ -1,4 +1,4 @@
-"""Record flow learned from rows, held to the truth of simulated streams; networks kept by id."""
+"""Record flow learned from rows, held to the truth of simulated streams."""
 
 from __future__ import annotations
 
@@ -9,108 +9,27 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flow_streams import (
+    LEAVES,
+    NODES,
+    RETURNS,
+    SHARE,
+    SIGMAS,
+    Row,
+    box,
+    check,
+    close,
+    columns,
+    learned,
+    stream,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored import Stored
 
-from advisor.domain import limits
 from advisor.domain.networks import network_from_nodes
-from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor, Engine
-from advisor.errors import InvalidValue, TooLarge, UnknownNetwork
 from advisor.models import flow as learner
-
-NAMES = ["a", "b", "c", "d", "e", "f"]
-SIGMAS = 4.5  # of a binomial: once in 150,000; every test is seeded
-
-
-def box(name: str) -> dict[str, Any]:
-    return {"kind": "box", "name": name}
-
-
-# a .. (b | c .. d) .. e * {x} .. f \ {y}
-NODES = [
-    box("a"), box("b"), box("c"), box("d"), {"kind": "series", "children": [2, 3]}, {"kind": "choice", "children": [1, 4]},
-    box("e"), {"kind": "replication", "children": [6], "patterns": ["{x}"]},
-    box("f"), {"kind": "feedback", "children": [8], "patterns": ["{y}"]}, {"kind": "series", "children": [0, 5, 7, 9]},
-]  # fmt: skip
-SHARE, LEAVES, RETURNS = 0.3, 0.4, 0.25
-
-
-class Row:
-    """One row of a stream."""
-
-    def __init__(self, name: str, record: int, entered: bool = False, **more: Any) -> None:
-        self.name, self.record, self.entered = name, record, entered
-        self.more: dict[str, Any] = more
-
-
-def walk(rng: np.random.Generator, record: int) -> list[Row]:
-    """Return the rows of one record, and what it did."""
-    names = ["a", *(["b"] if rng.random() < SHARE else ["c", "d"])]
-    names += ["e"] * (int(rng.geometric(LEAVES)) - 1) + ["f"] * int(rng.geometric(1 - RETURNS))
-    return [Row(name, record, entered=i == 0) for i, name in enumerate(names)]
-
-
-def stream(records: int, seed: int, in_flight: int = 20, *, first: int = 0) -> list[Row]:
-    """Return the rows of records that overlap: at each step one of those in flight goes on."""
-    rng = np.random.default_rng(seed)
-    fresh = (walk(rng, first + i) for i in range(records))
-    flying: list[list[Row]] = []
-    rows: list[Row] = []
-    while True:
-        flying += itertools.islice(fresh, in_flight - len(flying))
-        if not flying:
-            return rows
-        at = int(rng.random() * len(flying))
-        rows.append(flying[at].pop(0))
-        if not flying[at]:
-            flying[at] = flying[-1]
-            flying.pop()
-
-
-def columns(rows: list[Row], network: str | None = "net", **fixed: Any) -> Columns:
-    n = len(rows)
-    more = {key: [row.more.get(key, default) for row in rows] for key, default in (("ok", True), ("count", 1))}
-    given = {
-        "network": None if network is None else [network] * n, "record": [row.record for row in rows],
-        "entered": [row.entered for row in rows], "ok": more["ok"] if n else None, "count": more["count"],
-    } | fixed  # fmt: skip
-    times = [row.more.get("elapsed_s", 1.0) for row in rows]
-    index = [NAMES.index(row.name) for row in rows]
-    return columns_of(ComponentNames(NAMES), index, None, np.ones(n), np.array(times, float), **given)
-
-
-def learned(rows: list[Row], *, define: bool = True, batch: int = 1000, **fixed: Any) -> Advisor:
-    advisor = Advisor()
-    if define:
-        advisor.define_network(NODES, id="net")
-    for start in range(0, len(rows), batch):
-        advisor.fold(columns(rows[start : start + batch], **fixed))
-    return advisor
-
-
-def close(found: float, truth: float, n: float) -> bool:
-    return abs(found - truth) <= SIGMAS * np.sqrt(truth * (1 - truth) / n) + 1e-9
-
-
-def check(flow: Any, n: float, *, passes: bool = True, sampled: float | None = None) -> None:
-    """Hold a flow to the truth of `stream`, n records strong."""
-    ((b, cd),) = flow.shares
-    assert close(b, SHARE, n), (b, n)
-    assert b + cd == pytest.approx(1.0)
-    assert flow.visits["a"] == pytest.approx(1.0, abs=SIGMAS * 25 / n)  # records in flight
-    # Visits of geometric numbers: sd sqrt(1 - p) / p.
-    for key, mean, p in (("e", (1 - LEAVES) / LEAVES, LEAVES), ("f", 1 / (1 - RETURNS), 1 - RETURNS)):
-        assert abs(flow.visits[key] - mean) < SIGMAS * np.sqrt(1 - p) / p / np.sqrt(n) + 60 / n
-    if passes:
-        (depths,), (returns,) = flow.depths, flow.returns
-        m = sampled or n
-        for depth in range(6):
-            assert close(depths[depth], LEAVES * (1 - LEAVES) ** depth, m), (depth, depths[depth])
-        assert sum(depths) == pytest.approx(1.0)
-        assert abs(returns - RETURNS) < SIGMAS * np.sqrt(RETURNS * (1 - RETURNS) / m) + 0.005
-
 
 # -- shares, visits, depths ---------------------------------------------------------------------------------------------------
 
@@ -466,128 +385,3 @@ def test_an_engine_restores_networks_and_goes_on_to_the_same_bytes() -> None:
         assert engine.commits.snapshot().empty
     assert engine.advisor.to_bytes() == learned(rows, batch=250).to_bytes()
     assert Advisor.from_bytes(engine.advisor.to_bytes()).flow("net") == engine.advisor.flow("net")
-
-
-# -- networks by id -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_network_is_kept_by_its_id() -> None:
-    advisor = Advisor()
-    first = advisor.define_network("a .. (b | c)")
-    assert first["id"] == 1
-    assert first["keys"] == ["a", "b", "c"]
-    assert first["choices"] == [2]
-    assert advisor.define_network("a .. (b | c)") == first
-    assert advisor.define_network("a .. b")["id"] == 2
-    assert advisor.define_network("a", id="front end")["id"] == "front end"
-    assert advisor.define_network("a", id=7)["id"] == 7
-    assert advisor.network("7").keys == advisor.network(7).keys == ("a",)
-    state = advisor.to_bytes()
-    advisor.define_network("a .. b", id=2)
-    assert advisor.to_bytes() == state
-    assert Advisor.from_bytes(state).network(1).keys == ("a", "b", "c")
-
-
-def test_another_network_under_an_id_begins_anew() -> None:
-    advisor = learned(stream(50, 1))
-    assert advisor.flow("net").records == 50
-    advisor.define_network("a .. b", id="net")
-    assert advisor.flow("net").records == 0
-    assert advisor.network("net").keys == ("a", "b")
-
-
-def test_what_came_before_the_definition_counts() -> None:
-    advisor = learned(stream(500, 2), define=False)
-    with pytest.raises(UnknownNetwork):
-        advisor.flow("net")
-    by_structure = advisor.flow("net", NODES)
-    check(by_structure, 500, sampled=200)
-    advisor.define_network(NODES, id="net")
-    assert advisor.flow("net").visits == by_structure.visits
-
-
-@pytest.mark.parametrize("bad", [-1, 2**53 + 1, True, 1.5, None, "", "a\n", b"x", []])
-def test_what_is_no_id_is_refused(bad: Any) -> None:
-    advisor = Advisor()
-    if bad is not None:
-        with pytest.raises(InvalidValue) as caught:
-            advisor.define_network("a", id=bad)
-        assert caught.value.field == "id"
-    with pytest.raises(InvalidValue):
-        advisor.flow(bad)
-
-
-def test_an_unknown_id_is_named() -> None:
-    advisor = Advisor()
-    advisor.define_network("a", id="one")
-    for ask in (lambda: advisor.flow(9), lambda: advisor.allocate(9, cores=2), lambda: advisor.network(9)):
-        with pytest.raises(UnknownNetwork) as caught:
-            ask()
-        assert (caught.value.value, caught.value.bound) == (9, "one")
-
-
-def test_networks_are_bounded() -> None:
-    advisor = Advisor()
-    for i in range(limits.NETWORKS_NAMED_MAX + 3):  # as rows name them
-        advisor.observe("a", elapsed_s=1.0, network=f"n{i}")
-    assert advisor.status()["totals"]["network_rows_dropped"] == 3
-    for i in range(limits.NETWORKS_MAX):  # what is defined comes first
-        advisor.define_network("a", id=i)
-    with pytest.raises(TooLarge) as caught:
-        advisor.define_network("a", id="one more")
-    assert (caught.value.field, caught.value.bound) == ("networks", limits.NETWORKS_MAX)
-    advisor.define_network("b", id=3)
-
-
-def test_definitions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.engine.flows.DEFINITION_BYTES_MAX", 40)
-    advisor = Advisor()
-    advisor.define_network("a .. b .. c", id=1)
-    before = advisor.to_bytes()
-    with pytest.raises(TooLarge):
-        advisor.define_network("a .. b .. c .. d .. e .. f .. g .. h", id=2)
-    assert advisor.to_bytes() == before
-
-
-def test_keys_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learner, "KEYS_MAX", 3)
-    advisor = learned(stream(300, 3))
-    kept = advisor.components.flows.kept["net"].counts
-    assert len(kept.keys) == 3
-    assert kept.n["keyless"] > 0
-    assert set(kept.keys).isdisjoint({key for key in advisor.flow("net").visits if key not in kept.keys})
-
-
-def test_allocate_takes_what_was_learned_where_the_query_is_silent() -> None:
-    advisor = learned(stream(3000, 25))
-    learned_plan = advisor.allocate("net", cores=12)
-    flow = advisor.flow("net")
-    routes = {name: list(getattr(flow, name)) for name in ("shares", "depths", "fan_outs", "returns")}
-    assert learned_plan == advisor.allocate(NODES, cores=12, visits=flow.visits, **routes)
-    assert advisor.allocate("net", cores=12, visits={"e": 50.0}).bottleneck == ("e",)
-    given = advisor.allocate("net", cores=12, shares=[[0.0, 1.0]])
-    assert given == advisor.allocate(NODES, cores=12, **{**routes, "shares": [[0.0, 1.0]]})
-
-
-def test_a_text_that_is_an_id_is_the_id() -> None:
-    advisor = Advisor()
-    for name in "ab":
-        advisor.observe(name, elapsed_s=1.0)
-    assert set(advisor.allocate("a", cores=2).cores) == {"a"}
-    advisor.define_network("a .. b", id="a")
-    assert set(advisor.allocate("a", cores=2).cores) == {"a", "b"}
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("network", ""), ("network", 5), ("record", -1), ("record", 2**64 - 1), ("record", 1.0), ("record", True),
-        ("entered", 1), ("replica", "x"), ("active_cores", -1), ("active_cores", float("nan")), ("active_cores", "4"),
-    ],
-)  # fmt: skip
-def test_a_bad_field_of_a_single_row_is_refused_by_name(field: str, value: Any) -> None:
-    advisor = Advisor()
-    with pytest.raises(InvalidValue) as caught:
-        advisor.observe("a", elapsed_s=1.0, **{field: value})
-    assert caught.value.field == field
-    assert not len(advisor.components)

@@ -7,11 +7,11 @@ import math
 from array import array
 from typing import Any
 
-import msgpack
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wire_batches import over_the_wire
 
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
@@ -28,26 +28,14 @@ from advisor.errors import InvalidValue, TooLarge, UnknownNameId
 from advisor.protocol import encoding
 from advisor.protocol import rows as reading
 from advisor.protocol.columns import ConnectionNames, columns_of_bins
-from advisor.protocol.connection import RpcRequest, ServerConnection
 from advisor.protocol.rows import NameBook, columns_of_rows
-from advisor.protocol.verbs import METHODS, Names, ObserveColumns, check_params
+from advisor.protocol.verbs import METHODS, Names, ObserveColumns
 
 FULL = {
     "count": 3, "ok": True, "running": False, "dimensions": 1, "network": "n", "record": 2**63, "entered": True,
     "replica": 5, "machine": "m", "active_cores": 4.0, "at_risk_s": 2.0,
     "measures": {"peak_bytes": 1, "energy_j": 2.0},
 }  # fmt: skip
-
-
-def over_the_wire(body: encoding.Body) -> object:
-    """Return the checked parameters at the service."""
-    data = encoding.encode_numbered(9, body, "p", bytes(16), 4)
-    (request,) = ServerConnection().receive(data)
-    assert isinstance(request, RpcRequest)
-    assert request.msgid == 9
-    params = check_params(request.method, request.params)
-    assert (params.producer, params.sequence) == ("p", 4)
-    return params
 
 
 def refused(rows: list) -> dict:
@@ -416,92 +404,3 @@ def test_columns_that_do_not_fit_refuse_the_batch(change: dict, error: type, fie
     with pytest.raises(error) as caught:
         columns_of_bins(ObserveColumns(**whole | change), ConnectionNames())
     assert caught.value.field == field
-
-
-@pytest.mark.parametrize(
-    "values",
-    [[0, 1, 2], (0, 1, 2), array("I", [0, 1, 2]), array("q", [0, 1, 2]), np.array([0, 1, 2]), np.arange(3, dtype=np.uint8),
-     np.arange(0, 6, 2) // 2, b"\0\0\0\0\1\0\0\0\2\0\0\0"],
-)  # fmt: skip
-def test_a_column_may_be_given_in_any_form(values: object) -> None:
-    assert encoding.column_bytes("index", values, "I") == b"\0\0\0\0\1\0\0\0\2\0\0\0"
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        [-1],
-        [2**32],
-        [1.5],
-        ["1"],
-        5,
-        np.array([-1]),
-        np.array([2**32]),
-        np.array([1.5]),
-        np.array([[1]]),
-        np.array(["1"]),
-    ],
-)
-def test_a_column_that_does_not_fit_is_refused_at_the_client(values: object) -> None:
-    with pytest.raises(InvalidValue) as caught:
-        encoding.column_bytes("index", values, "I")
-    assert caught.value.field == "index"
-
-
-@pytest.mark.parametrize(
-    ("columns", "field"),
-    [
-        ({"index": [0], "cores": [1]}, "elapsed_s"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1, 2]}, "elapsed_s"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "core": [1]}, "columns"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "measures": {"joules": [1]}}, "measures"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "measures": {"energy_j": []}}, "energy_j"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "measures": 5}, "measures"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "machine": ["a", "b"]}, "machine"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "machine": [-1]}, "machine"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "predictor": [[1] * 5]}, "predictor"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "predictor": [[]]}, "predictor"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "predictor": [["a", "b"]]}, "predictor"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "predictor": [[[1]]]}, "predictor"),
-        ({"index": [0, 0], "cores": [1, 1], "elapsed_s": [1, 1], "predictor": [[1, 2], [3]]}, "predictor"),
-        ({"index": [0, 0], "cores": [1, 1], "elapsed_s": [1, 1], "predictor": [[1, 2], 3]}, "predictor"),
-        ({"index": [0, 0], "cores": [1, 1], "elapsed_s": [1, 1], "predictor": [1, [2, 3]]}, "predictor"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "predictor": [[1, 2]], "dimensions": 3}, "predictor"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "predictor": [1, 2, 3], "dimensions": 2}, "predictor"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "predictor": np.ones((1, 2, 1))}, "predictor"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "predictor": np.ma.masked_array([1.0], [True])}, "predictor"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "dimensions": 2}, "predictor"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "dimensions": 5}, "dimensions"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "dimensions": 1.0}, "dimensions"),
-        ({"index": [0], "cores": [1], "elapsed_s": [1], "dimensions": [1]}, "dimensions"),
-    ],
-)
-def test_what_is_no_batch_is_refused_at_the_client(columns: dict, field: str) -> None:
-    with pytest.raises(InvalidValue) as caught:
-        encoding.bodies_of_columns(columns, 10)
-    assert caught.value.field == field
-
-
-def test_rows_are_cut_to_fit_a_message() -> None:
-    rows = [["x" * 200, 1.0, 1.0, 1.0, {"network": "y" * 200, "machine": "z" * 200}] for _ in range(3000)]
-    bodies = encoding.bodies_of_rows(rows, 5000)
-    assert len(bodies) > 1
-    assert sum(body.rows for body in bodies) == 3000
-    for body in bodies:
-        assert len(over_the_wire(body).rows) == body.rows
-    with pytest.raises(TooLarge, match="bytes of a row"):
-        encoding.bodies_of_rows([["x" * 2**20, 1, 1, 1]], 10)
-    with pytest.raises(InvalidValue):
-        encoding.bodies_of_rows([[object(), 1, 1, 1]], 10)
-
-
-def test_too_many_names_for_a_message_are_refused_at_the_client() -> None:
-    with pytest.raises(TooLarge, match="number them with `names`"):
-        encoding.bodies_of_columns({"components": ["x" * 200] * 6000, "index": [], "cores": [], "elapsed_s": []}, 10)
-
-
-def test_the_empty_batch_is_one() -> None:
-    params = over_the_wire(encoding.EMPTY)
-    assert params.rows == []
-    assert msgpack.unpackb(b"\x81" + encoding.EMPTY.data) == {"rows": []}
-    assert len(columns_of_rows(params)) == 0

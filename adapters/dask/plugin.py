@@ -189,7 +189,9 @@ class AdvisorPlugin(SchedulerPlugin):
         """Ask the service, beside the loop, about each prefix of which enough has run since it was last asked."""
         for known in [each for each in self._prefixes.values() if each.due]:
             sizes = known.question()
-            known.learn(sizes, await asyncio.to_thread(self._ask, known.name, sizes))
+            seconds = await asyncio.to_thread(self._ask, known.name, sizes)
+            bare = await asyncio.to_thread(self._ask, known.name, None) if known.mixed and sizes else [None]
+            known.learn(sizes, seconds, bare[0])
 
     def _ask(self, name: str, sizes: list[float] | None) -> list[float]:
         assert self._client is not None

@@ -46,6 +46,8 @@ class Sizes:
     __slots__ = (
         "_asked",
         "_at_work",
+        "_bare",
+        "_bare_s",
         "_high",
         "_low",
         "_mean_s",
@@ -65,11 +67,14 @@ class Sizes:
         self._seconds: list[float] = []
         self._sum_s = 0.0
         self._mean_s: float | None = None
+        self._bare = False  # whether some task had no inputs
+        self._bare_s: float | None = None  # seconds of such a one, where others have inputs
 
     def begin(self, size: float | None) -> float | None:
         """A task is sent to a worker; return the seconds that it will take, None where nobody knows."""
         if size is not None:
             self._low, self._high = min(self._low, max(size, 1.0)), max(self._high, size, 1.0)
+        self._bare = self._bare or size is None
         seconds = self.seconds(size)
         if seconds is not None:
             self._at_work += 1
@@ -92,6 +97,8 @@ class Sizes:
 
     def seconds(self, size: float | None) -> float | None:
         """Return the seconds that a task of a size will take, None where nobody knows."""
+        if size is None and self._bare_s is not None:
+            return self._bare_s
         if not self._sizes:
             return self._seconds[0] if self._seconds else None
         x = math.log(max(size or 1.0, 1.0))
@@ -117,8 +124,14 @@ class Sizes:
         step = math.log(self._high / self._low) / (POINTS - 1)
         return [self._low * math.exp(step * i) for i in range(POINTS)]
 
-    def learn(self, sizes: Sequence[float] | None, seconds: Sequence[float]) -> None:
-        """Take what the model answered."""
+    @property
+    def mixed(self) -> bool:
+        """Whether some tasks have inputs and others none: the model is asked about both."""
+        return self._bare and self._high > 0.0
+
+    def learn(self, sizes: Sequence[float] | None, seconds: Sequence[float], bare_s: float | None = None) -> None:
+        """Take what the model answered: at the sizes, and of a task without inputs."""
+        self._bare_s = bare_s
         self._sizes = [] if sizes is None or len(sizes) < 2 else [math.log(size) for size in sizes]
         self._seconds = list(seconds)
         if self._mean_s is None:

@@ -49,7 +49,7 @@ class TakesRows(ABC, Generic[One, Many]):
         self, component: str, predictor: Point = None, cores: float = 1, elapsed_s: Any = None,
         **optional: Unpack[RowFields],
     ) -> One:  # fmt: skip
-        """Take one row, of which `elapsed_s` must be given; the answer is true where it was taken. `predictor` absent is 1.
+        """Take one row, of which `elapsed_s` must be given; the answer is true where it was taken.
 
         Raises
         ------

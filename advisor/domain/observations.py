@@ -130,6 +130,8 @@ class Columns:
     # float64 array (n,) or None: what the answer put at risk that proposed an explored count, seconds; NaN or 0 for all
     # other rows
     at_risk_s: Floats | None = None
+    # bool array (n,) or None: True where a row has no predictor; `predictor` is 1 there. None: every row has one
+    absent: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -150,7 +152,17 @@ class Columns:
         )
 
 
-_OPTIONAL_COLUMNS = ("count", "ok", "running", "further", "machine", *FLOW_FIELDS, "active_cores", "at_risk_s")
+_OPTIONAL_COLUMNS = (
+    "count",
+    "ok",
+    "running",
+    "further",
+    "machine",
+    *FLOW_FIELDS,
+    "active_cores",
+    "at_risk_s",
+    "absent",
+)
 
 
 def refusals_of(codes: Mapping[str, Bools], columns: Columns) -> Refusals:
@@ -242,7 +254,7 @@ def columns_of(
     elapsed_s: ArrayLike,
     **optional: Any,
 ) -> Columns:
-    """Return a batch from arrays of one length; `predictor` None means 1 everywhere.
+    """Return a batch from arrays of one length; `predictor` None: no row has one.
 
     Raises InvalidValue when a column is no numeric vector of the length of `index`, or an index lies outside `components`;
     TooLarge beyond ROWS_BATCH_MAX rows.
@@ -291,6 +303,7 @@ def columns_of(
         carried={key: n for key, value in optional.items() if value is not None},
         further=further,
         measures=measures,
+        absent=np.ones(n, np.bool_) if predictor is None else None,
         **named,
         **counted,
     )

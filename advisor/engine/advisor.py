@@ -17,7 +17,7 @@ from advisor.domain.names import checked_name
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.rows import ColumnFields, Point, Travel, check_kinds, check_numbers, point_of, whole
 from advisor.domain.told import Status
-from advisor.engine import batches, state_bytes, widths
+from advisor.engine import batches, state_bytes
 from advisor.engine.alone import alone, verb
 from advisor.engine.asking import Asking
 from advisor.engine.component_questions import ComponentQuestions
@@ -31,9 +31,7 @@ from advisor.engine.report import component_status, fate
 from advisor.engine.rows import columns_of_row
 from advisor.engine.task_types import TaskTypeModels
 from advisor.errors import InvalidValue, TooLarge
-from advisor.models.layout import AT
 
-DIMENSIONS = AT["dimensions"].start
 PARTS = ("flows", "programs", "totals")  # of a state, beside what is of one component
 
 
@@ -108,7 +106,9 @@ class Advisor:
         measures: Mapping[str, float] | None = None,
         **travel: Unpack[Travel],
     ) -> None:
-        """Learn one run: `component` took `elapsed_s` seconds on `cores` for an input of value `predictor` (absent: 1).
+        """Learn one run: `component` took `elapsed_s` seconds on `cores` for an input of value `predictor`.
+
+        Without one nothing is known of the input: beside runs with one such runs are learned apart.
 
         A predictor may have up to four values (`dimensions`, where given, must agree); `machine` names where it ran;
         `measures` holds ``peak_bytes`` and ``energy_j``, as far as they were measured. `travel` says where it ran among
@@ -141,14 +141,15 @@ class Advisor:
         check_numbers(x, cores, elapsed_s, count)
         check_kinds(count, ok=ok, running=running)
         plain = ok and not (further or travel or running) and machine is None and measures is None
-        if plain and slot is not None and components.table.records_whole[slot, DIMENSIONS] & widths.WIDTH == 1:
+        if plain and slot is not None and components.takes_plain(slot, absent=predictor is None):
             batches.fold_one(components, slot, (float(x), float(cores)), float(elapsed_s), int(count), ABSENT)
             return
         batches.fold(
             components,
             columns_of_row(
-                component, (float(x), *further), float(cores), float(elapsed_s), int(count), bool(ok), bool(running),
-                machine, measures, travel,
+                component,
+                None if predictor is None else (float(x), *further),
+                float(cores), float(elapsed_s), int(count), bool(ok), bool(running), machine, measures, travel,
             )
         )  # fmt: skip
 

@@ -15,7 +15,7 @@ from advisor.engine import widths
 from advisor.engine.components import Components
 from advisor.engine.learners import ABSENT, machine_number
 from advisor.engine.rows import Rows, ended_well, first_rows, widths_of
-from advisor.engine.slots import MEASURE_SCALES, SEPARATOR
+from advisor.engine.slots import APART, MEASURE_SCALES, SEPARATOR
 from advisor.models import contention
 from advisor.models.fold import KERNELS
 from advisor.models.learner_layout import SETTLED_EVERY
@@ -32,7 +32,7 @@ def fold(components: Components, columns: Columns) -> Receipt:
 
 def fold_plain(components: Components, columns: Columns) -> None:
     """Learn rows of components with one predictor, numbered by their slots, that are known to be good: as `fold` does."""
-    _learn(components, columns, columns.index, None)
+    _learn(components, columns, columns.index, None, columns.index)
     components.totals["rows_accepted"] += len(columns)
 
 
@@ -44,17 +44,27 @@ def _fold_some(components: Components, columns: Columns) -> tuple[Receipt, int]:
     if full is not None:
         bad["too_many_components"] = full
         good = ~full if good is None else good & ~full
-    if columns.further is not None or components.vectors or components.forgotten:
-        _begin_again(components, columns, slots, good)
+    if components.forgotten:
+        stop = _begin_again(components, columns, slots, good)
+        if stop is not None:
+            return _fold_some(components, replace(columns.take(slice(stop)), carried=columns.carried))
+    if columns.further is not None or components.vectors:
         wrong, stop = _wrong_dimensions(components, columns, slots, good)
         if stop is not None:
             return _fold_some(components, replace(columns.take(slice(stop)), carried=columns.carried))
         if wrong.any():
             bad["invalid_dimensions"] = wrong
             good = ~wrong if good is None else good & ~wrong
+    apart = slots
+    if columns.absent is not None:
+        apart = _apart(components, columns, slots, good)
+        full = apart == UNRESOLVED if good is None else (apart == UNRESOLVED) & good
+        if full.any():
+            bad["too_many_components"] = bad.get("too_many_components", False) | full
+            good = ~full if good is None else good & ~full
     refused = refusals_of(bad, columns) if bad else Refusals()
     accepted = len(columns) - refused.count
-    _learn(components, columns, slots, good)
+    _learn(components, columns, slots, good, apart)
     components.flows.fold(columns, bad)
     components.totals["rows_accepted"] += accepted
     if refused.count:
@@ -65,17 +75,87 @@ def _fold_some(components: Components, columns: Columns) -> tuple[Receipt, int]:
     return Receipt(accepted, refused), len(columns)
 
 
-def _begin_again(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> None:
-    """Give components that were wholly forgotten the number of predictors of their first good row since."""
+def _begin_again(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> int | None:
+    """Give components without a number of predictors that of their first good row which has any.
+
+    One that has learned rows without predictor before sets these apart. Where rows of others come before that, nothing of it is
+    done, and the place of that row is returned.
+    """
     rows = np.arange(len(slots)) if good is None else np.flatnonzero(good)
     dimensions = components.table.count("dimensions")
     bare = rows[dimensions[slots[rows]] == 0]
-    if len(bare):
-        fresh, first = np.unique(slots[bare], return_index=True)
-        dimensions[fresh] = widths_of(columns, bare[first])
-        for slot in fresh.tolist():
+    if not len(bare):
+        return None
+    alone, fresh, mixed = _first_with(components, columns, slots, bare, good)
+    turn = min(mixed.values(), default=0)
+    if turn > 0:
+        return turn
+    for slot in alone:
+        if (record := components.learners.find(slot)) is not None and record[0].axes != 2:
             components.fit_records(slot)
-        components.vectors = components.vectors or bool((dimensions[fresh] > 1).any())
+    for slot, row in (*fresh.items(), *((slot, row) for slot, row in mixed.items() if row == turn)):
+        if slot in mixed:
+            components.set_apart(slot)
+        dimensions[slot] = widths_of(columns, np.array([row]))[0]
+        components.fit_records(slot)
+        components.vectors = components.vectors or bool(dimensions[slot] > 1)
+    return _begin_again(components, columns, slots, good) if mixed else None
+
+
+def _first_with(
+    components: Components, columns: Columns, slots: Ints, rows: Ints, good: Bools | None
+) -> tuple[list[int], dict[int, int], dict[int, int]]:
+    """Look at the rows of components without a number of predictors, ascending places.
+
+    Returns
+    -------
+    tuple of (slots, dict of slot to row, dict of slot to row)
+        Components that learn rows without predictor first; the row that gives a component its number, of those that have
+        learned nothing, and of those that have learned rows without predictor by then.
+    """
+    well = ended_well(columns, np.ones(len(slots), np.bool_), good)
+    absent = np.zeros(len(slots), np.bool_) if columns.absent is None else columns.absent
+    given, given_well, without = (
+        _first(slots, rows[wanted[rows]]) for wanted in (~absent, ~absent & well, absent & well)
+    )
+    known = {slot: bool(components.table.evidence(slot) > 0) for slot in {**given, **without}}
+    fresh = {slot: row for slot, row in given.items() if not known[slot] and row < without.get(slot, len(slots))}
+    mixed = {slot: row for slot, row in given_well.items() if slot not in fresh}
+    return [slot for slot in without if not known[slot] and slot not in fresh], fresh, mixed
+
+
+def _first(slots: Ints, rows: Ints) -> dict[int, int]:
+    """Return the first of the rows, ascending places, of each slot."""
+    found, first = np.unique(slots[rows], return_index=True)
+    return dict(zip(found.tolist(), rows[first].tolist(), strict=True))
+
+
+def _apart_at(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> list[tuple[int, int]]:
+    """Return (row, number of the component) with which components come to have rows both with and without predictor."""
+    if columns.absent is None and not components.forgotten:
+        return []
+    n, dimensions = len(slots), components.table.count("dimensions")
+    open_ = slots == UNRESOLVED  # whether they will have a number of predictors is told by their rows
+    open_[~open_] = dimensions[slots[~open_]] & widths.WIDTH == 0
+    absent = np.zeros(n, np.bool_) if columns.absent is None else columns.absent
+    taken = np.ones(n, np.bool_) if good is None else good
+    well = ended_well(columns, np.ones(n, np.bool_), good)
+    without, given, given_well = (
+        _first(columns.index, np.flatnonzero(rows))
+        for rows in (absent & well, ~absent & taken & open_, ~absent & well & open_)
+    )
+    found: list[tuple[int, int]] = []
+    for number in {**without, **given_well}:
+        slot, row = components.slots.by_name.get(columns.components.names[number]), without.get(number, n)
+        if slot is not None and dimensions[slot] & widths.WIDTH:
+            at = -1
+        elif slot is not None and components.table.evidence(slot) > 0:
+            at, row = given_well.get(number, n), -1
+        else:
+            at = given.get(number, n)
+            at = at if at < row else given_well.get(number, n)
+        found += [(max(at, row), number)] if max(at, row) < n else []
+    return found
 
 
 def _wrong_dimensions(
@@ -87,6 +167,7 @@ def _wrong_dimensions(
     """
     wrong = np.zeros(len(slots), np.bool_)
     rows = np.arange(len(slots)) if good is None else np.flatnonzero(good)
+    rows = rows if columns.absent is None else rows[~columns.absent[rows]]
     dimensions, given = components.table.count("dimensions"), widths_of(columns, rows)
     taught = rows[ended_well(columns, np.ones(len(slots), np.bool_), good)[rows]]
     while True:
@@ -130,7 +211,8 @@ def _charge(components: Components, columns: Columns, slots: Ints, good: Bools |
     components.table.changed[slots[rows]] = True
 
 
-def _learn(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> None:
+def _learn(components: Components, columns: Columns, slots: Ints, good: Bools | None, apart: Ints) -> None:
+    """Learn the good rows of components `slots` (n,), their elapsed times in the slots `apart`."""
     _charge(components, columns, slots, good)
     learned = good
     for field, counted, mark in (("failed", columns.ok, False), ("unfinished", columns.running, True)):
@@ -149,17 +231,56 @@ def _learn(components: Components, columns: Columns, slots: Ints, good: Bools | 
         columns.count, _machines(columns),
     )  # fmt: skip
     batches = {"": rows if learned is None else rows.take(learned)}
+    elsewhere = None if apart is slots else apart != slots
     for measure, values in columns.measures.items():
         given = ~np.isnan(values) if learned is None else learned & ~np.isnan(values)
+        if elsewhere is not None and (dropped := int(np.count_nonzero(given & elsewhere))):
+            components.totals["measures_dropped"] += dropped
+            given &= ~elsewhere
         batches[measure] = _of_measure(components, measure, values, rows.take(given), given)
-    kinds = list(batches)
-    for slot, batch in first_rows(components.table.count("rows"), list(batches.values())):
+    kinds, begun = [*batches], [*batches.values()]
+    if elsewhere is not None:
+        placed = replace(rows, slots=apart)
+        batches[""] = placed if learned is None else placed.take(learned)
+        elsewhere = elsewhere if learned is None else elsewhere & learned
+        kinds.append("")
+        begun.append(placed.take(elsewhere))
+    for slot, batch in first_rows(components.table.count("rows"), begun):
         if components.learners.find(slot) is None:
             components.learners.promote(slot, 1 + components.dimensions(slot), kinds[batch])
+    if elsewhere is not None:
+        _count_elsewhere(components, rows.take(elsewhere))
     for kind, part in batches.items():
         if len(part.slots):
             active = None if kind else columns.active_cores
             _fold(components, part, kind, None if active is None else active[part.at])
+
+
+def _apart(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> Ints:
+    """Return slots (n,) where rows without predictor, of components that have rows with one, are in slots of their own.
+
+    UNRESOLVED where there is no room for one.
+    """
+    absent = np.zeros(len(slots), np.bool_) if columns.absent is None else columns.absent
+    rows = ended_well(columns, absent.copy(), good)
+    rows[rows] = widths.of(components.table.count("dimensions")[slots[rows]]) > 0
+    if not rows.any():
+        return slots
+    distinct, inverse = np.unique(slots[rows], return_inverse=True)
+    found = [components.slots.of_measure(slot, APART) for slot in distinct.tolist()]
+    apart = slots.copy()
+    apart[rows] = np.array([UNRESOLVED if slot is None else slot for slot in found], np.int64)[inverse]
+    return apart
+
+
+def _count_elsewhere(components: Components, rows: Rows) -> None:
+    """Count rows that are learned apart with those of their component, whose sums do not stand for them."""
+    table = components.table
+    for field in ("rows", "start", "unscored", "solve_at", "forgotten"):
+        np.add.at(table[field], rows.slots, 1)
+    if rows.count is not None:
+        np.add.at(table["extra_runs"], rows.slots, rows.count - 1)
+    table.changed[rows.slots] = True
 
 
 def _fold(components: Components, rows: Rows, kind: str, active: Floats | None) -> None:
@@ -274,12 +395,13 @@ def _resolve(components: Components, columns: Columns, good: Bools | None) -> tu
     """Return the slot of each row, and the mask of rows whose component finds no room (None when all do)."""
     slots = components.slots.among(columns.components, columns.index)
     missing = slots == UNRESOLVED
-    if not columns.measures and not missing.any():
+    apart = _apart_at(components, columns, slots, good)
+    if not (columns.measures or apart or missing.any()):
         return slots, None
     if good is not None:
         missing &= good
-    if missing.any() or columns.measures:
-        _begin(components, columns, components.slots.give(columns, missing, good))
+    if missing.any() or columns.measures or apart:
+        _begin(components, columns, components.slots.give(columns, missing, good, apart))
         slots = columns.components.slots_of(components.slots.era)[columns.index]
     full = slots == UNRESOLVED
     if good is not None:
@@ -293,8 +415,13 @@ def _begin(components: Components, columns: Columns, began: Mapping[int, int]) -
     table.grow(len(slots), slots.components_max)
     dimensions, given = table.count("dimensions"), list(began)
     dimensions[given] = widths_of(columns, list(began.values()))
+    if columns.absent is not None:
+        dimensions[given] *= ~columns.absent[list(began.values())]
+        components.forgotten = components.forgotten or bool((dimensions[given] == 0).any())
     for slot in given if slots.measures else ():
-        dimensions[slot] = dimensions[slots.by_name[slots.names[slot].partition(SEPARATOR)[0]]] & widths.WIDTH
+        own, _, kind = slots.names[slot].partition(SEPARATOR)
+        if kind:
+            dimensions[slot] = 1 if kind == APART else dimensions[slots.by_name[own]] & widths.WIDTH
     table.changed[given] = True
     components.vectors = components.vectors or bool((dimensions[given] > 1).any())
 

@@ -57,7 +57,7 @@ class ComponentQuestions:
             at one. `model` then names all that answered, and `observations` is an array.
         predictor
             A value, or an array of them; for a component with d > 1 predictors d values, or an array (.., d). Absent: a
-            run of the observed load, E[T] over it.
+            run that tells none: as such runs were, where six were learned apart, else of the observed load, E[T] over it.
         level : float
             Share of runs that the interval should hold, 0.01 to 0.9999.
         model : str, optional

@@ -16,15 +16,17 @@ from advisor.engine import widths
 from advisor.engine.flows import Flows
 from advisor.engine.learners import MODEL_MEMORY_BYTES, Learners
 from advisor.engine.records_by_slot import RecordsBySlot
-from advisor.engine.slots import SEPARATOR, Slots
+from advisor.engine.slots import APART, SEPARATOR, Slots
 from advisor.errors import InvalidValue
 from advisor.models import contention
 from advisor.models.contention import Contention
 from advisor.models.fold import KERNELS
-from advisor.models.layout import empty_record
+from advisor.models.layout import AT, empty_record
+from advisor.models.learner_layout import FIRST_SCORED
 from advisor.models.records import RecordTable
 from advisor.models.table import Table
 
+DIMENSIONS = AT["dimensions"].start
 EVIDENCE_LEAST = 1e-6  # rows: a component left with fewer when it forgets, forgets all, for sums that underflow lie
 # EVENTS_KEPT: latest changes, promotions and pins, for the log: a reader that is slower misses some, and the counts tell
 EVENTS_KEPT = 256
@@ -46,7 +48,8 @@ class Components:
     def __init__(self, components_max: int, model_memory_bytes: int = MODEL_MEMORY_BYTES) -> None:
         self.slots = Slots(components_max)
         self.vectors = False  # whether some component has more than one predictor
-        self.forgotten = False  # whether some was wholly forgotten: its next row sets its number of predictors
+        # Whether some has no number of predictors yet: it was wholly forgotten, or none of its rows has a predictor.
+        self.forgotten = False
         self.table = Table()
         # exact counts over all components: `rows_accepted`, `rows_refused`, `refused.CODE`, `rows_failed`,
         # `rows_unfinished`, `carried.FIELD`, `forgets`; and what the engine counts of its producers:
@@ -72,8 +75,46 @@ class Components:
         return self.table.bytes + self.learners.bytes + self.contentions.bytes
 
     def dimensions(self, slot: int) -> int:
-        """Return how many values a component's predictors have: those of its first accepted row."""
+        """Return how many values a component's predictors have: those of its first accepted row that has any; else one."""
         return max(int(self.table.count("dimensions")[slot]) & widths.WIDTH, 1)
+
+    def takes_plain(self, slot: int, *, absent: bool) -> bool:
+        """Return whether a row of one predictor, or of none, is one more of what a component has learned."""
+        width = self.table.records_whole[slot, DIMENSIONS] & widths.WIDTH
+        return width == 0 and bool(self.table.evidence(slot) > 0) if absent else width == 1
+
+    # -- rows without predictor, of components that have rows with one ----------------------------------------------------
+
+    def apart(self, slot: int, rows_least: int = 1) -> int | None:
+        """Return the slot of a component's rows without predictor beside those with one; None where it has learned fewer."""
+        found = self.slots.of_measure(slot, APART)
+        return None if found is None or self.table.evidence(found) < rows_least else found
+
+    def answers(self, slot: int, predictor: Any) -> int:
+        """Return the slot that answers: for a run without predictor that of such runs, where a few were learned apart."""
+        found = self.apart(slot, FIRST_SCORED) if predictor is None else None
+        return slot if found is None else found
+
+    def set_apart(self, slot: int) -> None:
+        """Move what a component has learned, all of it without predictor, to the slot of such rows; it begins anew.
+
+        Where there is no room for such a slot it is forgotten.
+        """
+        into, table = self.slots.of_measure(slot, APART), self.table
+        if into is not None:
+            table.records[into] = table.records[slot]
+            for field in ("failed", "unfinished", "running_high", "explored_s"):
+                table[field][into] = 0
+            table.count("dimensions")[into] = 1
+            table.changed[into] = True
+            if self.learners.find(into) is not None:
+                self.learners.free(into)
+            self.learners.copy(self.learners, np.array([slot]), np.array([into]))
+        for one in self.slots.with_measures(slot):
+            if one != into:
+                self.weaken(one, 0.0)
+        self.learners.drop()
+        self.slots.renames += 1  # whoever has noted what it is looks again
 
     def contention(self, slot: int) -> Contention:
         """Return what is known of how a component slows down beside others."""
@@ -88,6 +129,8 @@ class Components:
         """Give the measures of a forgotten component its new number of predictors; records of another number are taken away."""
         dimensions = self.table.count("dimensions")
         for one in self.slots.with_measures(slot):
+            if one == self.slots.of_measure(slot, APART):
+                continue
             if one != slot:
                 dimensions[one] = dimensions[slot] & widths.WIDTH
             self.table.changed[one] = True
@@ -166,7 +209,13 @@ class Components:
 
         With `replacing` its components stand in the place of ours of the same names, in our slots; flows and totals stay ours.
         """
-        other = other.compact()
+        whole, other = other, other.compact()  # copies have components alone
+        if not replacing:
+            self._set_apart_where(other)
+            if other.forgotten:
+                other = other._copies(np.arange(len(other)))
+                other.slots.components_max = max(self.slots.components_max, len(other))
+                other._set_apart_where(self)
         if replacing:
             theirs = set(other.slots.names)
             self.drop([
@@ -188,9 +237,21 @@ class Components:
         self.vectors = self.vectors or other.vectors
         self.forgotten = self.forgotten or other.forgotten
         if not replacing:
-            self.flows.merge(other.flows)
-            self.totals.update(other.totals)
+            self.flows.merge(whole.flows)
+            self.totals.update(whole.totals)
         self.learners.drop()
+
+    def _set_apart_where(self, other: Components) -> None:
+        """Set apart what was learned without predictor where the other has rows with one, as far as there is room."""
+        mine, theirs = self.table.count("dimensions"), other.table.count("dimensions")
+        for name in self.slots.components if self.forgotten else ():
+            slot, there = self.slots.by_name[name], other.slots.by_name.get(name)
+            learned = not mine[slot] and self.table.evidence(slot) > 0
+            if learned and there is not None and theirs[there] and not self.slots.full:
+                self.slots.add([f"{name}{SEPARATOR}{APART}"])
+                self.table.grow(len(self), self.slots.components_max)
+                mine = self.table.count("dimensions")
+                self.set_apart(slot)
 
     def _merge_known(self, places: Ints, slots: Ints, other: Components) -> None:
         """Add what another has learned of its components `places` (n,) to ours."""

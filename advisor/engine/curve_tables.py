@@ -194,6 +194,15 @@ class CurveTables:
         else:
             elapsed, upper, variation = _of_form(found, given, at, level)
             model, count = found.name, int(base.runs(slot))
+        apart = self._components.apart(slot) if x is None else None
+        if apart is not None:
+            beside = self._table(apart, None, box, counts, level)
+            runs = base["cell_runs"][:, [slot, apart]].sum(axis=0)
+            share = runs / runs.sum()
+            variation = _variation(
+                np.array([elapsed[0], beside.elapsed[0]]), share, 1.0 + np.array([variation, beside.variation])
+            )
+            elapsed, upper = share @ np.stack([elapsed, beside.elapsed]), share @ np.stack([upper, beside.upper])
         table = _Table(
             elapsed, upper, variation, kappa, peak, model, count, base["p_low"][slot], base["p_high"][slot]
         )  # fmt: skip

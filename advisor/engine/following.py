@@ -74,8 +74,9 @@ class Bundles:
     def changed(self, since: int | None) -> list[int]:
         """Return the slots of components that changed after a version, all where it is none of ours. Cost O(components)."""
         self._sweep()
+        names = self._components.slots.names
         changed = self._versions.changed(CURVES, self._versions.after(self.origin, since), len(self._rows))
-        return [slot for slot in np.flatnonzero(changed).tolist() if not self._components.slots.kind(slot)]
+        return [slot for slot in np.flatnonzero(changed).tolist() if SEPARATOR not in names[slot]]
 
     def record(self, slot: int, level: float, cores_max: int) -> BundleRecord:
         """Return the record of a component; made again only when rows came since. Cost: milliseconds, then O(1)."""

@@ -37,9 +37,10 @@ from advisor.engine.events import (
 from advisor.engine.exactly_once import Producer
 from advisor.errors import AdvisorError, StateDamaged, StateTooNew
 
-# The last two are the format; a later one is refused. 01 had no events but rows, `forget` and `pin`, 02 no narrow columns.
-MAGIC = b"AJ03"
-READABLE = (b"AJ01", b"AJ02", MAGIC)
+# The last two are the format; a later one is refused. 01 had no events but rows, `forget` and `pin`, 02 no narrow columns,
+# 03 no rows without predictor: these were rows of 1.
+MAGIC = b"AJ04"
+READABLE = (b"AJ01", b"AJ02", b"AJ03", MAGIC)
 _HEAD = struct.Struct("<4sI")
 
 # Columns that a batch may have, in their order behind the head: (name, type on disk, type in memory, values a row).
@@ -53,6 +54,7 @@ OPTIONAL = (
     ("further", "<f8", np.float64, 3), ("machine", "<i8", np.int64, 1), ("network", "<i8", np.int64, 1),
     ("record", "<u8", np.uint64, 1), ("entered", "u1", np.bool_, 1), ("replica", "<u8", np.uint64, 1),
     ("active_cores", "<f8", np.float64, 1), ("at_risk_s", "<f8", np.float64, 1),
+    ("absent", "u1", np.bool_, 1),
 )  # fmt: skip
 
 

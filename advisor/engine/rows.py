@@ -62,9 +62,10 @@ def ended_well(columns: Columns, rows: Bools, good: Bools | None) -> Bools:
 
 def widths_of(columns: Columns, rows: Any) -> Ints:
     """Return how many values the predictors of the given rows have."""
-    if columns.further is None:
-        return np.ones(len(columns), np.int64)[rows]
-    return 1 + np.count_nonzero(~np.isnan(columns.further[rows]), axis=1)
+    found = np.ones(len(columns), np.int64)[rows]
+    if columns.further is not None:
+        found += np.count_nonzero(~np.isnan(columns.further[rows]), axis=1)
+    return found
 
 
 def first_rows(known: Ints, batches: Sequence[Rows]) -> list[tuple[int, int]]:
@@ -84,13 +85,17 @@ def first_rows(known: Ints, batches: Sequence[Rows]) -> list[tuple[int, int]]:
 
 
 def columns_of_row(
-    component: str, point: tuple[float, ...], cores: float, elapsed_s: float, count: int, ok: bool, running: bool,
+    component: str, point: tuple[float, ...] | None, cores: float, elapsed_s: float, count: int, ok: bool, running: bool,
     machine: Any, measures: Any, travel: Mapping[str, Any],
 ) -> Columns:  # fmt: skip
     """Return one checked row as columns: one that names more than a predictor, cores and a time, or a component that is new.
 
+    `point` None: it has no predictor.
+
     Raises InvalidValue.
     """
+    absent = point is None
+    point = (1.0,) if point is None else point
     machine = None if machine is None else checked_name("machine", machine)
     measured = {} if measures is None else measures_of(measures)
     found: dict[str, Any] = {}
@@ -111,5 +116,6 @@ def columns_of_row(
         machine=None if machine is None else np.zeros(1, np.int64),
         machines=() if machine is None else (machine,),
         measures=vectors.measured({name: np.array([value]) for name, value in measured.items()}),
+        absent=np.ones(1, np.bool_) if absent else None,
         **found,
     )

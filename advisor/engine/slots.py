@@ -20,6 +20,8 @@ from advisor.errors import InvalidValue, NotEnoughData, TooLarge, UnknownCompone
 SEPARATOR: Final = "\x1f"
 MEASURE_SCALES: Mapping[str, float] = {"peak_bytes": 2.0**-30, "energy_j": 2.0**-20}
 TIME: Final = "elapsed_s"
+# So are elapsed times of rows without predictor, of a component that has rows with one.
+APART: Final = "no_predictor"
 NAMES_SCANNED, NAMES_COMPARED = 10_000, 200  # for one that is not known: some milliseconds
 LETTERS_COMPARED = 60_000  # pairs of them: two names may be compared each letter with each, for 0.1 microseconds
 NAMES_TOLD = 3
@@ -81,12 +83,13 @@ class Slots:
         return self.by_name.get(self.names[slot] + SEPARATOR + measure) if self.measures else None
 
     def with_measures(self, slot: int) -> list[int]:
-        """Return the slots of a component and of its measures."""
-        return [slot, *(s for m in MEASURE_SCALES if (s := self.of_measure(slot, m)) is not None)]
+        """Return the slots of a component, of its measures, and of its rows without predictor."""
+        return [slot, *(s for m in (*MEASURE_SCALES, APART) if (s := self.of_measure(slot, m)) is not None)]
 
     def kind(self, slot: int) -> str:
         """Return what a slot learns: a measure, or "" for elapsed times."""
-        return self.names[slot].partition(SEPARATOR)[2]
+        found = self.names[slot].partition(SEPARATOR)[2]
+        return "" if found == APART else found
 
     def nearest(self, component: str) -> tuple[str, ...]:
         """Return the known names most like one that is not known, the most alike first. Cost: some milliseconds at most."""
@@ -113,14 +116,17 @@ class Slots:
 
     # -- giving and taking ------------------------------------------------------------------------------------------------
 
-    def give(self, columns: Columns, missing: Bools, good: Bools | None) -> dict[int, int]:
+    def give(
+        self, columns: Columns, missing: Bools, good: Bools | None, apart: Iterable[tuple[int, int]] = ()
+    ) -> dict[int, int]:
         """Give slots to rows that have none, and to their measures; return the row with which each new slot begins.
 
-        In the order of first rows, a component before its measures, so that a cut batch gives the same slots.
+        In the order of first rows, a component before its measures, so that a cut batch gives the same slots. `apart`: rows
+        with which components, by number, come to have rows both with and without predictor.
         """
         known = columns.components
         cache = known.slots_of(self.era)
-        wanted: list[tuple[int, int, int, str]] = []
+        wanted = [(row, 1 + len(MEASURE_SCALES), number, APART) for row, number in apart]
         rows_by_rank = [(missing, "")]
         for measure in MEASURE_SCALES:
             values = columns.measures.get(measure)

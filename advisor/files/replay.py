@@ -43,7 +43,7 @@ class Learner(Protocol):
         *,
         components: Sequence[str],
         index: ArrayLike,
-        predictor: ArrayLike,
+        predictor: ArrayLike | None,
         cores: ArrayLike,
         elapsed_s: ArrayLike,
         **optional: Any,
@@ -209,8 +209,10 @@ def alike(columns: Columns, rows: Rows, *, by_machine: bool = True) -> Sequence[
     return [rows[part == number] for number in range(int(part.max()) + 1)]
 
 
-def points(columns: Columns, part: Rows) -> Floats:
-    """Return the predictors of rows of one width d: (n,) where d is 1, (n, d) otherwise."""
+def points(columns: Columns, part: Rows) -> Floats | None:
+    """Return the predictors of rows of one width d: (n,) where d is 1, (n, d) otherwise; None of a table without any."""
+    if columns.absent is not None:
+        return None
     first = columns.predictor[part]
     if columns.further is None:
         return first

@@ -227,12 +227,10 @@ class TableReader:
 
     def _parse(self, numbers: Sequence[int], cells: Any, refused: Sequence[BadCell]) -> Columns:
         names, index = self._index(self._texts(cells, "component"))
-        values = {
-            field: self._numbers(cells, field) if field in self._columns else np.ones(len(numbers)) for field in NUMBERS
-        }
-        columns = columns_of(
-            names, index, values["predictor"], values["cores"], values["elapsed_s"], **self._optional(cells)
-        )
+        x, p, t = (self._numbers(cells, field) if field in self._columns else None for field in NUMBERS)
+        assert p is not None
+        assert t is not None
+        columns = columns_of(names, index, x, p, t, **self._optional(cells))
         if "x2" in self._columns:
             columns = replace(columns, further=self._further(cells, len(numbers)))
         bad = self._bad_cells(columns, numbers, cells)

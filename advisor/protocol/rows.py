@@ -109,6 +109,7 @@ def columns_of_rows(params: verbs.ObserveRows | Sequence[Any], book: NameBook | 
         running=_scattered(optional.get("running"), len(rows), False, np.bool_),
         misread=unread or unnamed,
         further=plain.further,
+        absent=plain.absent,
         **learned,
     )
 
@@ -124,6 +125,7 @@ class _Plain:
     elapsed_s: NDArray[np.float64]
     maps: bool
     further: NDArray[np.float64] | None = None
+    absent: NDArray[np.bool_] | None = None
 
 
 def _plain_rows(rows: Sequence[Any], book: NameBook) -> _Plain | None:
@@ -142,8 +144,10 @@ def _plain_rows(rows: Sequence[Any], book: NameBook) -> _Plain | None:
         if {*map(type, names)} != {str}:
             return None
         index = book.index_of(names)
-        x, further = _plain_points(predictor)
-        return _Plain(book.names, index, x, _floats(values[2::4]), _floats(values[3::4]), 5 in widths, further)
+        absent = np.ones(len(rows), np.bool_) if predictor[0] is None and {*predictor} == {None} else None
+        x, further = _plain_points(predictor) if absent is None else (np.ones(len(rows)), None)
+        p, t = _floats(values[2::4]), _floats(values[3::4])
+        return _Plain(book.names, index, x, p, t, 5 in widths, further, absent)
     except (TypeError, ValueError):
         return None
 
@@ -154,8 +158,6 @@ def _plain_points(predictor: Sequence[Any]) -> tuple[NDArray[np.float64], NDArra
         if {*map(type, predictor)} != {list} or not 1 <= d <= limits.DIMENSIONS_MAX:
             raise TypeError("not points of one width throughout")
         return vectors.split(_floats(list(chain.from_iterable(predictor))).reshape(-1, d))
-    if predictor[0] is None and {*predictor} == {None}:
-        return np.ones(len(predictor)), None
     return _floats(predictor), None
 
 
@@ -170,18 +172,23 @@ def _rows_one_by_one(rows: Sequence[Any], book: NameBook, misread: dict[int, Cal
     names = [""] * len(rows)
     numbers = np.ones((3, len(rows)))
     further: dict[int, list[float]] = {}
+    absent = np.zeros(len(rows), np.bool_)
     for i, row in enumerate(rows):
         try:
             names[i], point, *numbers[1:, i] = _plain_row(row)
         except CallerError as error:
             misread[i] = error
             continue
+        absent[i] = row[1] is None
         # A NaN behind the first value would pass for an absent one: it spoils the first.
         numbers[0, i] = point[0] if all(value == value for value in point) else np.nan  # noqa: PLR0124
         if len(point) > 1:
             further[i] = point[1:]
     index = book.index_of(names)
-    return _Plain(book.names, index, *numbers, maps=True, further=vectors.further_of(further, len(rows)))
+    return _Plain(
+        book.names, index, *numbers, maps=True, further=vectors.further_of(further, len(rows)),
+        absent=absent if absent.any() else None,
+    )  # fmt: skip
 
 
 def _plain_row(row: Any) -> tuple[str, list[float], float, float]:

@@ -46,10 +46,12 @@ class Sampled:
             return
         machine = -1 if columns.machine is None else int(columns.machine[row])
         predictor = [float(columns.predictor[row])]
+        absent = columns.absent is not None and bool(columns.absent[row])
         if columns.further is not None:
             predictor += [value for value in columns.further[row].tolist() if not math.isnan(value)]
         self._look(
-            columns.components.names[int(columns.index[row])], predictor if len(predictor) > 1 else predictor[0],
+            columns.components.names[int(columns.index[row])],
+            None if absent else predictor if len(predictor) > 1 else predictor[0],
             float(columns.cores[row]), float(columns.elapsed_s[row]), columns.machines[machine] if machine >= 0 else None,
         )  # fmt: skip
 
@@ -64,7 +66,8 @@ class Sampled:
     def _look(self, component: str, predictor: Any, cores: Any, elapsed_s: float, machine: str | None) -> None:
         began = self._clock()
         try:
-            told = self._advisor.predict(component, predictor=[predictor], cores=[cores], machine=machine)
+            x = None if predictor is None else [predictor]
+            told = self._advisor.predict(component, predictor=x, cores=[cores], machine=machine)
         except AdvisorError:
             return  # it is new, or the row will be refused: nobody would have been answered
         finally:

@@ -88,6 +88,11 @@ def test_sizes_interpolate_and_know_nothing_at_first() -> None:
     for each in begun:
         known.end(each)
     assert known.mean_s == pytest.approx(begun[1])
+    assert not known.mixed
+    known.begin(None)
+    assert known.mixed
+    known.learn(sizes, [size / 1000 for size in sizes], 70.0)
+    assert (known.seconds(None), known.seconds(100.0)) == pytest.approx((70.0, 0.1))
 
 
 def test_edges_make_the_longest_path_of_a_graph() -> None:

@@ -185,7 +185,8 @@ def test_a_dropped_component_leaves_its_slot_to_the_next_new_name() -> None:
     key = ("p", bytes(16))
 
     def of(*names: str) -> Columns:
-        return columns_of(ComponentNames(names), range(len(names)), None, [1.0] * len(names), [0.5] * len(names))
+        each = [1.0] * len(names)
+        return columns_of(ComponentNames(names), range(len(names)), each, each, [0.5] * len(names))
 
     engine.apply(key, 1, of("a", "b", "c", "d"))
     live = engine.advisor.curves()

@@ -51,13 +51,14 @@ def _for_a_point(params: Any) -> None:
 class Predict(Question):
     """Return the elapsed time to expect, or the `measure`; `predictor` and `cores` may be arrays.
 
-    They are of one length, or one of them is a number. Without `predictor` it is a run of the observed load. Predictors of d
+    They are of one length, or one of them is a number. Without `predictor` it is a run that tells none. Predictors of d
     values are the rows of an array (n, d), or flat with `dimensions` d: a single point goes with each of the `cores`.
 
     component: for an array of n names, `predictor` and `cores` are a number for all or an array of n (`dimensions` times n);
         `model` then names all that answered, `notes` whom they are about, and `observations` is an array
-    predictor: nil: a run of the observed load, its expected time and the interval of one run over all the predictors that
-        rows had (1 with a model of task types)
+    predictor: nil: a run that tells none: as such rows were, where six or more of them came beside rows with one; else a run of
+        the observed load, its expected time and the interval of one run over all the predictors that rows had (1 with a model
+        of task types)
     cores: where `predictor` is an array too, of the same length
     model: a named form (below), instead of the pinned one, or of what the evidence supports
     dimensions: `predictor` is an array of points, d values each, row-major; a single point goes with each of the

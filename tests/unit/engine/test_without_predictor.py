@@ -1,0 +1,170 @@
+"""Rows without predictor beside rows with one: each kind is answered as if the other had never been."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor import Advisor
+from advisor.engine.journal import Book, Entry, Limits, RowsEvent, decode
+from advisor.errors import AdvisorError
+from advisor.protocol.rows import columns_of_rows
+
+LEAST = 6  # rows without predictor that answer for such runs
+
+Row = list[Any]
+
+
+def mixed(rng: np.random.Generator, n: int, share: float, first: int = 0) -> list[Row]:
+    """Return n rows: with a predictor they take microseconds to minutes by size, without one a minute; the first have none."""
+    rows: list[Row] = []
+    for i in range(n):
+        x = None if i < first or rng.random() < share else float(np.exp(rng.uniform(4.0, 18.0)))
+        p = float(rng.choice([1, 2, 4, 8]))
+        t = (60.0 if x is None else 1e-6 * x) * (0.1 + 0.9 / p) * rng.lognormal(0, 0.1)
+        rows.append(["c", x, p, float(t)])
+    return rows
+
+
+def learned(rows: list[Row]) -> Advisor:
+    advisor = Advisor()
+    advisor.fold(columns_of_rows(rows))
+    return advisor
+
+
+def only(rows: list[Row], *, without: bool) -> list[Row]:
+    return [row for row in rows if (row[1] is None) == without]
+
+
+@pytest.mark.parametrize(("share", "first"), [(0.0, 1), (0.1, 0), (0.1, 9), (0.5, 0)])
+def test_each_kind_of_rows_is_answered_as_if_the_other_had_not_been(share: float, first: int) -> None:
+    rows = mixed(np.random.default_rng(1), 120, share, first)
+    both, sizes, none = learned(rows), learned(only(rows, without=False)), learned(only(rows, without=True))
+    at: dict[str, Any] = {"predictor": np.geomspace(60.0, 6e7, 9), "cores": np.full(9, 2.0)}
+    told, wanted = both.predict("c", **at), sizes.predict("c", **at)
+    assert [told.elapsed_s.tolist(), told.low_s.tolist()] == [wanted.elapsed_s.tolist(), wanted.low_s.tolist()]
+    assert told.observations == 120
+    enough = len(only(rows, without=True)) >= LEAST
+    told, wanted = both.predict("c", cores=4), (none if enough else sizes).predict("c", cores=4)
+    assert (told.elapsed_s, told.low_s, told.high_s) == (wanted.elapsed_s, wanted.low_s, wanted.high_s)
+    assert ("told none" in told.notes[-1]) == enough
+    assert both.choose_cores("c", cores_max=8).cores == (none if enough else sizes).choose_cores("c", cores_max=8).cores
+    assert both.status()["components"][0]["rows"] == 120
+
+
+def test_a_row_alone_is_learned_like_one_of_a_batch_and_like_one_observed() -> None:
+    rows = mixed(np.random.default_rng(2), 60, 0.3, 3)
+    whole, one, observed = learned(rows), Advisor(), Advisor()
+    for name, x, p, t in rows:
+        one.fold(columns_of_rows([[name, x, p, t]]))
+        observed.observe(name, predictor=x, cores=p, elapsed_s=t)
+    assert whole.to_bytes() == one.to_bytes() == observed.to_bytes()
+
+
+def wild(rng: np.random.Generator, n: int) -> list[Row]:
+    rows: list[Row] = []
+    for _ in range(n):
+        name, kind = str(rng.choice(["a", "b", "c", "d"])), rng.random()
+        x: Any = None if kind < 0.4 else [3.0, 2.0] if kind < 0.5 and name in "cd" else float(rng.integers(1, 200))
+        optional = {"ok": False, "running": True, "count": 3, "measures": {"peak_bytes": 1e6}, "active_cores": 5.0}
+        more = {key: value for key, value in optional.items() if rng.random() < 0.15}
+        rows.append([name, x, float(rng.choice([1, 2])), -1.0 if rng.random() < 0.05 else float(rng.lognormal()), more])
+    return rows
+
+
+@pytest.mark.parametrize("room", [(100, 10**9), (100, 12_000), (5, 10**9), (3, 0)])
+def test_wherever_a_batch_is_cut_the_state_is_the_same_and_opens_again(room: tuple[int, int]) -> None:
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        rows = wild(rng, 50)
+        forgets, cuts = 25, sorted({0, 25, 50, *rng.integers(0, 50, 3).tolist()})
+        states: list[bytes] = []
+        for places in ([0, 25, 50], cuts, list(range(51))):
+            advisor = Advisor(*room)
+            for start, end in pairwise(places):
+                if start == forgets and rows[0][0] in advisor.components.slots.by_name:
+                    advisor.forget(rows[0][0])
+                advisor.fold(columns_of_rows(rows[start:end]))
+            states.append(advisor.to_bytes())
+        assert states[0] == states[1] == states[2], seed
+        assert Advisor.from_bytes(states[0]).to_bytes() == states[0]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_merged_advisors_that_saw_one_kind_each_answer_for_both(turned: bool) -> None:
+    rows = mixed(np.random.default_rng(3), 100, 0.4)
+    parts = [learned(only(rows, without=without)) for without in (turned, not turned)]
+    before = parts[1].to_bytes()
+    parts[0].merge(parts[1])
+    assert parts[1].to_bytes() == before
+    alone = learned(only(rows, without=False)).predict("c", predictor=1e3, cores=2)
+    assert parts[0].predict("c", predictor=1e3, cores=2).elapsed_s == pytest.approx(alone.elapsed_s, rel=0.05)
+    assert parts[0].predict("c", cores=1).elapsed_s == pytest.approx(60.0, rel=0.1)
+    assert parts[0].status()["components"][0]["rows"] == 100
+
+
+def test_a_plan_is_made_for_the_load_of_both_kinds() -> None:
+    rows = mixed(np.random.default_rng(4), 400, 0.5)
+    both, sizes, none = learned(rows), learned(only(rows, without=False)), learned(only(rows, without=True))
+    share = len(only(rows, without=True)) / 400
+    tables = [each.tables_of(["c"], cores_max=4) for each in (both, sizes, none)]
+    expected = (1.0 - share) * tables[1].elapsed_s + share * tables[2].elapsed_s
+    assert tables[0].elapsed_s == pytest.approx(expected, rel=1e-12)
+    squares = [float(table.elapsed_s[0, 0] ** 2 * (1.0 + table.variation[0])) for table in tables]
+    assert squares[0] == pytest.approx((1.0 - share) * squares[1] + share * squares[2], rel=1e-12)
+
+
+def test_a_part_of_the_state_has_both_kinds_and_a_dropped_component_none() -> None:
+    rows = mixed(np.random.default_rng(5), 60, 0.5)
+    both = learned(rows)
+    part = Advisor.from_bytes(both.extract(["c"]))
+    for cores in (1, 4):
+        assert part.predict("c", cores=cores) == both.predict("c", cores=cores)
+        assert part.predict("c", predictor=1e4, cores=cores) == both.predict("c", predictor=1e4, cores=cores)
+    both.drop(["c"])
+    both.observe("c", predictor=2.0, elapsed_s=1.0)
+    assert "told none" not in str(both.predict("c").notes)
+
+
+def test_rows_without_room_for_them_are_refused() -> None:
+    advisor = Advisor(components_max=1)
+    advisor.observe("c", predictor=5.0, elapsed_s=1.0)
+    receipt = advisor.fold(columns_of_rows([["c", None, 1.0, 9.0], ["c", 5.0, 1.0, 1.0]]))
+    assert (receipt.accepted, dict(receipt.refused.by_code)) == (1, {"too_many_components": 1})
+    assert advisor.predict("c", predictor=5.0).elapsed_s == pytest.approx(1.0, rel=0.05)
+
+
+def test_what_a_component_has_measured_is_told_of_runs_with_a_predictor_alone() -> None:
+    advisor = Advisor()
+    for i in range(20):
+        advisor.observe("c", predictor=(10.0 + i, 2.0), elapsed_s=1.0, measures={"peak_bytes": 1e6})
+        advisor.observe("c", elapsed_s=9.0, measures={"peak_bytes": 1e9})
+    answer = advisor.predict("c", predictor=(15.0, 2.0), measure="peak_bytes")
+    assert answer.elapsed_s == pytest.approx(1e6, rel=0.05)
+    assert advisor.status()["totals"]["measures_dropped"] == 20
+    with pytest.raises(AdvisorError):
+        advisor.predict("c", predictor=15.0)
+
+
+def test_the_journal_tells_rows_without_predictor_from_rows_of_one() -> None:
+    rows = [["c", 1.0, 1.0, 2.0], ["c", None, 1.0, 3.0]]
+    columns = columns_of_rows(rows)
+    entry = Entry(Limits(10, 10**6), (RowsEvent(columns, np.zeros(2, np.int64), ("c",)),))
+    (event,) = decode(entry.encode(), Book(())).events
+    assert isinstance(event, RowsEvent)
+    assert event.columns.absent is not None
+    assert event.columns.absent.tolist() == [False, True]
+    assert event.columns.predictor.tolist() == [1.0, 1.0]
+
+
+def test_what_is_merged_in_brings_its_counts_though_it_has_dropped_components() -> None:
+    one, two = Advisor(), Advisor()
+    for name in ("a", "b"):
+        two.observe(name, predictor=2.0, elapsed_s=1.0, network="net", record=1)
+    two.drop(["a"])
+    one.merge(two)
+    assert one.status()["totals"]["rows_accepted"] == 2
+    assert set(one.components.flows.documents()) == {"network:net"}

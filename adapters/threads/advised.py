@@ -268,7 +268,7 @@ class _AdvisedRun:
         self._advised = advised
         self._component = component
         self._deciding = deciding
-        plain = type(predictor) is float and 0.0 <= predictor <= PREDICTOR_MAX
+        plain = type(predictor) in (float, int) and 0 <= predictor <= PREDICTOR_MAX
         self._predictor = predictor if plain else checked_predictor(predictor)
         self._workers = workers
 

@@ -3,8 +3,11 @@
 The first calls of a component try the powers of two, from one core to all; a component that is known needs none of them.
 Then what is predicted of each count is compared. The model is asked again where half as many runs more were learned, or where
 a run took twice or half of what was predicted: between, its answer for a predictor of that size is kept. A question answers
-for all sizes whose answers are old. Questions take a hundredth of the time of all components; those about what nobody knows
-are free.
+for all sizes whose answers are old, and those of other components follow it: the first one finds nothing in the processor's
+caches and takes ten times as long. Questions take half a hundredth of the time of all components; those about what nobody
+knows are free, and beside a long run of a size that has no answer one is made at once.
+
+A count that no run nearly as long had is tried once where its cores are idle: of short runs the model knows what threads cost.
 
 A learner is not carried away by single wild runs. But where threads wait for one another on a busy machine one call in
 twenty takes a hundred times as long, and the mean is what a caller pays. So stalls are booked apart: the seconds of runs
@@ -27,17 +30,24 @@ from advisor.domain.limits import DIMENSIONS_MAX, PREDICTOR_MAX
 from advisor.errors import InvalidValue
 
 FLOOR_S: Final = 2e-4  # ten times what a call through the adapter costs: below it nothing can be gained
-ASK_SHARE: Final = 0.01  # of the time of all calls, for questions
+ASK_SHARE: Final = 0.005  # of the time of all calls, for questions
+ASK_LARGE: Final = (
+    0.05  # of one run of a size of which nothing is known, for a question: it may take twice as long as it need
+)
 SLOWER: Final = 8.0  # times a question, that one before it counts at most
 LOSS_SHARE: Final = 0.01  # of it, that stalls may lose again in the long run
 # UNSEEN_S: of a stall that is reckoned with: a thread waits while others have its processor, some slices of milliseconds
 UNSEEN_S: Final = 0.03
 GROWN: Final = 1.5  # runs since an answer: the learner chooses its settings at such counts
 SURPRISE: Final = 2.0  # a run that is so far off its answer asks again, and one that is so much slower has stalled
+LONGER: Final = 4.0  # times the longest run that was tried on so many cores: a run of such a size is tried, too
 DECADES: Final = 20  # of seconds that runs last, from a nanosecond on
-AGAIN: Final = 16  # runs, after which stalls are weighed again
+AGAIN: Final = 1.125  # times the runs: then stalls are weighed that are so much rarer
 PER_DOUBLING: Final = 4  # sizes of predictors whose answers are kept: a fifth apart
 COUNTS_ALL: Final = 64  # cores compared one by one
+ROUND: Final = (
+    2.0  # times the first question: that long others follow it, which find its code in the processor's caches
+)
 POINTS: Final = 256  # sizes times counts of a question
 SIZES_MAX: Final = 1024  # answers kept of a component: 60 doublings of one predictor take 240
 OCTAVES: Final = 22  # of the most cores that a run can have
@@ -82,36 +92,46 @@ class CallTotals:
     """What calls of all components took, and which of them stalled, by the decade of seconds that they last."""
 
     def __init__(self) -> None:
+        self.components: list[Deciding] = []
         self.spent_s = 0.0
         self.turn = 0  # moves where what is to be expected of stalls has changed
         self.begun = 0  # the turn at which all was forgotten
         self._runs = 0
         self._asked_s = 0.0
         self._questions = 0
+        self.question_s = 0.0  # that the last one took
         self._unseen_s = self._worst_s = UNSEEN_S
         self._forgotten_s = 0.0  # of the time spent, when all was forgotten
         self._stalls = stalls_of_decades()
+        self._weighed_at = 0  # runs, when stalls were last weighed for their being rarer
+        self._weighed: dict[int, list[tuple[float, float]]] = {}  # since the last turn, by decade
 
     def ran(self, decade: int, octave: int, beyond_s: float) -> None:
         """Add a run on cores of an octave, and what it stalled."""
         self._runs += 1
-        self.turn += beyond_s > 0.0 or self._runs % AGAIN == 0
+        if beyond_s > 0.0 or self._runs >= AGAIN * self._weighed_at:
+            self.turn += 1
+            self._weighed_at, self._weighed = self._runs, {}
         self._worst_s = max(self._worst_s, beyond_s)
         self._stalls[decade][octave].book(beyond_s)
         if LOSS_SHARE * (self.spent_s - self._forgotten_s) >= self._worst_s:
             self._forgotten_s = self.spent_s
             self._unseen_s, self._worst_s = 0.0, UNSEEN_S
-            self._stalls = stalls_of_decades()
+            self._stalls, self._weighed = stalls_of_decades(), {}
             self.turn = self.begun = self.turn + 1
 
     def stalls(self, decade: int, octaves: int) -> list[tuple[float, float]]:
         """Return for each octave the mean stall of a run that lasts about so long, and in how many runs there is one."""
+        found = self._weighed.get(decade, [])
+        if len(found) >= octaves:
+            return found
         near = self._stalls[max(0, decade - 1) : decade + 2]
-        found: list[tuple[float, float]] = []
+        found = list[tuple[float, float]]()
         for octave in range(octaves):
             runs = 1 + sum(kind[octave].runs for kind in near)
             mean_s = sum(kind[octave].beyond_s for kind in near) / runs
             found.append((mean_s, runs / (1 + sum(kind[octave].seen for kind in near))))
+        self._weighed[decade] = found
         return found
 
     def unseen_s(self, decade: int) -> float:
@@ -126,6 +146,7 @@ class CallTotals:
 
     def asked(self, seconds: float) -> None:
         """Add a question; the first one, which loads what answers, counts nothing, and a quick one bounds those before it."""
+        self.question_s = seconds
         if self._questions:
             self._asked_s = min(self._asked_s + seconds, SLOWER * self._questions * seconds)
         self._questions += 1
@@ -161,22 +182,24 @@ class Deciding:
         self._ask = ask
         self._together = together
         self._trials: Iterator[int] | None = None
-        self._sizes: dict[Key, Size] = {}
+        self.sizes: dict[Key, Size] = {}
         self._stalls = [Stalls() for _ in range(cores_max.bit_length() + 1)]
+        self._tried_s = [0.0] * len(self._stalls)  # by octave, what the longest run on so many takes on one core
         self._begun = 0
         self._spent_s = 0.0  # since a look took longer
         self._looks = False
         self._down = False
+        together.components.append(self)
 
     def size(self, predictor: Any) -> Size:
         """Return what is known of calls like this one."""
         several = isinstance(predictor, tuple)
         key = tuple(map(_octave, cast("tuple[float, ...]", predictor))) if several else (_octave(predictor),)
-        found = self._sizes.get(key)
+        found = self.sizes.get(key)
         if found is None:
-            if len(self._sizes) >= SIZES_MAX:
-                self._sizes = {}
-            found = self._sizes[key] = Size(key, predictor)
+            if len(self.sizes) >= SIZES_MAX:
+                self.sizes = {}
+            found = self.sizes[key] = Size(key, predictor)
         return found
 
     def cores(
@@ -190,13 +213,14 @@ class Deciding:
             self._trials = iter(() if known else powers(self.cores_max))
         cores = next(self._trials, 0)
         if not cores:
-            if self._stale(size) and self._together.may_ask:
+            if self.stale(size) and (self._together.may_ask or self._large(size)):
                 self._answer(size, clock)
             if size.expected_s and (size.weighed_at != self._together.turn or size.idle != idle):
                 self._weigh(size, idle)
-            cores = size.cores or self._nearest(size)
-            if self._looks and size.cores and available == self.cores_max:
-                cores = self._beside(size)
+            known = size if size.cores else self._nearest(size)
+            cores = known.cores or 1
+            if known.cores and available == self.cores_max:
+                cores = self._untried(known, idle) or (self._beside(size) if self._looks and size.cores else cores)
         return min(cores, available)
 
     def ran(self, size: Size, cores: int, elapsed_s: float) -> None:
@@ -206,6 +230,8 @@ class Deciding:
         size.core_s = cores * elapsed_s
         if not size.cores:
             return
+        octave = cores.bit_length()
+        self._tried_s[octave] = max(self._tried_s[octave], size.expected_s[0])
         expected_s = self._expected_s(size, cores)
         if not expected_s / SURPRISE <= elapsed_s <= expected_s * SURPRISE:
             size.answered_at = 0
@@ -215,26 +241,40 @@ class Deciding:
         self._spent_s += elapsed_s
         if self._looks and cores != size.cores and elapsed_s > self._expected_s(size, size.cores):
             self._looks, self._spent_s = False, 0.0
-        octave = cores.bit_length()
         self._stalls[octave].book(beyond_s)
         self._together.ran(_decade(size), octave, beyond_s)
 
     def _answer(self, size: Size, clock: Callable[[], float]) -> bool:
-        """Ask for a size, and for those near it at once: a point costs a thirtieth of a question."""
-        stale = [other for other in [*self._sizes.values()] if self._stale(other)]
+        """Ask for a size; and, while that costs no more than once again, for what is old of all components."""
+        begun = clock()
+        answered = self.question(size)
+        if answered is False:
+            return False
+        first_s = clock() - begun
+        for other in [*self._together.components] if answered else ():
+            if clock() - begun >= ROUND * first_s:
+                break
+            if other is not self and (stale := next(filter(other.stale, [*other.sizes.values()]), None)) is not None:
+                other.question(stale)
+        self._together.asked(clock() - begun)
+        return bool(answered)
+
+    def question(self, size: Size) -> bool | None:
+        """Ask for a size, and for those near it at once: a point costs a thirtieth of a question.
+
+        False where nothing is known, None where nobody answered.
+        """
+        stale = [other for other in [*self.sizes.values()] if self.stale(other)]
         sizes = sorted(stale, key=lambda other: _distance(other.key, size.key))
         sizes = sizes[: max(1, POINTS // len(self._counts))]
-        begun = clock()
         answers = self._ask([each.predictor for each in sizes], self._counts)
-        if answers is None or answers:
-            self._together.asked(clock() - begun)
         if not answers:
-            return False
+            return None if answers is None else False
         for each, expected_s in zip(sizes, answers, strict=True):
             each.expected_s, each.answered_at, each.weighed_at = expected_s, self.runs, -1
         return True
 
-    def _stale(self, size: Size) -> bool:
+    def stale(self, size: Size) -> bool:
         return not size.expected_s or self.runs >= GROWN * size.answered_at
 
     def _weigh(self, size: Size, idle: float) -> None:
@@ -245,7 +285,7 @@ class Deciding:
             self._looks, self._down = True, not self._down
         stalls = [
             (every * mean_s + own.beyond_s) / (every + own.runs)
-            for own, (mean_s, every) in zip(self._stalls, together.stalls(decade, len(self._stalls)), strict=True)
+            for own, (mean_s, every) in zip(self._stalls, together.stalls(decade, len(self._stalls)), strict=False)
         ]
         unseen_s = together.unseen_s(decade)
         cost = [
@@ -255,6 +295,25 @@ class Deciding:
         least = min(cost) * (1.0 + self._tolerance)
         size.cores = next(count for count, seconds in zip(self._counts, cost, strict=True) if seconds <= least)
         size.weighed_at, size.idle = together.turn, idle
+
+    def _large(self, size: Size) -> bool:
+        """Return whether a question is next to nothing beside a run of a size that was never asked for."""
+        if size.expected_s or not (near := self._nearest(size)).expected_s:
+            return False
+        return self._together.question_s <= ASK_LARGE * near.expected_s[0]
+
+    def _untried(self, size: Size, idle: float) -> int:
+        """Return a power of two above the answer that no run near as long as this one had, 0 where there is none that is idle.
+
+        Of small runs on many cores the model knows what threads cost, not what they are worth to large ones.
+        """
+        longest_s = size.expected_s[0] / LONGER
+        for octave in range(size.cores.bit_length(), len(self._tried_s)):
+            count = min(1 << octave, self.cores_max)
+            if self._tried_s[count.bit_length()] < longest_s and size.cores < count <= idle:
+                self._tried_s[count.bit_length()] = size.expected_s[0]
+                return count
+        return 0
 
     def _beside(self, size: Size) -> int:
         """Return half or twice the cores of an answer where what that may lose can be afforded; else the answer."""
@@ -266,10 +325,10 @@ class Deciding:
     def _expected_s(self, size: Size, cores: int) -> float:
         return size.expected_s[bisect_right(self._counts, cores) - 1]
 
-    def _nearest(self, size: Size) -> int:
-        """Return the answer for the size that is nearest, of those that have one; else 1."""
-        answered = [other for other in list(self._sizes.values()) if other.cores]
-        return min(answered, key=lambda other: _distance(other.key, size.key)).cores if answered else 1
+    def _nearest(self, size: Size) -> Size:
+        """Return the size that is nearest, of those that have an answer; this one where none has."""
+        answered = [other for other in [*self.sizes.values()] if other.cores]
+        return min(answered, key=lambda other: _distance(other.key, size.key), default=size)
 
 
 def counts_to(cores_max: int) -> list[int]:

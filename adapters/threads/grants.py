@@ -12,7 +12,7 @@ import os
 import threading
 from contextvars import ContextVar
 
-from advisor.adapters.threads.pools import Pools, limits_of, set_limits
+from advisor.adapters.threads.pools import Pools, set_limits
 
 
 class CoreGrant:
@@ -25,7 +25,7 @@ class CoreGrant:
     others : int
         Cores that calls which overlapped had, at most.
     changed : bool
-        Another call changed the limit, or the process forked: the run is nobody's own.
+        Another call or a thread of the program changed the limit, or the process forked: the run is nobody's own.
     """
 
     __slots__ = ("before", "changed", "cores", "cores_max", "inner", "others", "outer", "wish", "workers")
@@ -89,17 +89,17 @@ class Grants:
             self.pools.look()
             if outer is not None and outer not in self._siblings(outer):
                 outer = None  # it has ended: a task that was begun within it goes on
-            wish = min(wish, self.available(cores_max))
+            wish = min(wish, self.available(cores_max) if self._roots else cores_max)
             grant = CoreGrant(wish, cores_max, outer, workers=workers)
             (self._roots if outer is None else outer.inner).append(grant)
-            self._settle()
-            grant.cores, grant.changed = (wish if workers else self._limit), False
+            held = self._settle()
+            grant.cores, grant.changed = (wish if workers else self._limit), not (held or workers)
             if len(self._roots) > 1:
                 self._note_others()
             if workers:
                 return grant  # its threads are not this one, and whoever ends may run elsewhere
-            limits_of(self.pools.of_threads, grant.before)
-            set_limits(self.pools.of_threads, self._limit)
+            if not set_limits(self.pools.of_threads, self._limit, grant.before):
+                grant.changed = True
         _current.set(grant)
         return grant
 
@@ -117,14 +117,13 @@ class Grants:
     def _siblings(self, grant: CoreGrant) -> list[CoreGrant]:
         return self._roots if grant.outer is None else grant.outer.inner
 
-    def _settle(self) -> None:
-        """Make the process's limit what the grants need."""
+    def _settle(self) -> bool:
+        """Make the process's limit what the grants need; False where another thread of the program keeps it."""
         roots = self._roots
         if not roots:
-            set_limits(self.pools.shared, self._before)
+            held = set_limits(self.pools.shared, self._before)
             self._before, self._limit = {}, 0
-            return
-        limits_of(self.pools.shared, self._before)
+            return held
         limit = roots[0].least()
         if len(roots) > 1:
             held = sum(grant.cores for grant in roots if grant.workers)
@@ -135,7 +134,10 @@ class Grants:
             self._limit = limit
             for root in roots:
                 _mark(root, limit)
-        set_limits(self.pools.shared, limit)
+        held = set_limits(self.pools.shared, limit, self._before)
+        for root in () if held else roots:
+            root.changed = root.changed or not root.workers
+        return held
 
     def _note_others(self) -> None:
         """Note for each call what the others have."""

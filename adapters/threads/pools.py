@@ -45,16 +45,22 @@ class Pools:
         self._modules = len(sys.modules)  # the search itself imports
 
 
-def limits_of(pools: list[Any], before: dict[str, int]) -> None:
-    """Add the limits of pools that are not in `before` yet."""
-    for pool in pools:
-        if pool.filepath not in before:
-            before[pool.filepath] = pool.get_num_threads()
+def set_limits(pools: list[Any], limits: dict[str, int] | int, before: dict[str, int] | None = None) -> bool:
+    """Set the limit of each pool that has another one; False where one kept its own.
 
-
-def set_limits(pools: list[Any], limits: dict[str, int] | int) -> None:
-    """Set the limit of each pool that has another one."""
+    `before` is given the limits of pools that are not in it yet. threadpoolctl has a thread control the pools that it sets, and
+    sets nothing for others until that thread ends or gives them up: so ours gives them up at once, and a thread of the
+    program that holds on to them is left what it chose.
+    """
+    held = True
     for pool in pools:
-        limit = limits if isinstance(limits, int) else limits.get(pool.filepath)
-        if limit is not None and pool.get_num_threads() != limit:
+        current, path = pool.get_num_threads(), pool.filepath
+        if before is not None and path not in before:
+            before[path] = current
+        limit = limits if isinstance(limits, int) else limits.get(path, current)
+        if current != limit:
             pool.set_num_threads(limit)
+            if (give_up := getattr(pool, "clear_controlling_thread", None)) is not None:
+                give_up()
+            held = pool.get_num_threads() == limit and held
+    return held

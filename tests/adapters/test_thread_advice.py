@@ -17,7 +17,7 @@ from thread_pools import Clock, Found, Pool, elsewhere, rows_of, use
 
 from advisor import SyncClient
 from advisor.adapters.threads import Advised
-from advisor.adapters.threads.deciding import FLOOR_S, LOSS_SHARE, UNSEEN_S, powers
+from advisor.adapters.threads.deciding import FLOOR_S, LOSS_SHARE, UNSEEN_S, CallTotals, powers
 from advisor.adapters.threads.memory import FunctionMemory
 from advisor.errors import ConnectionFailed, InvalidValue
 
@@ -78,8 +78,8 @@ def test_a_question_about_what_nobody_knows_stands_in_no_other_ones_way(
     asked = questions(
         tmp_path, monkeypatch, names, lambda memory, *name, **more: memory._learn().predict(*name, **more)
     )
-    # Three are unknown. The fourth call of one asks again, for all of its three sizes on four counts.
-    assert asked == [("a", 4), ("b", 4), ("c", 4), ("c", 12)]
+    # Three are unknown. The fourth call of one asks again, for its three sizes on four counts, and for as long for another.
+    assert asked == [("a", 4), ("b", 4), ("c", 4), ("c", 12), ("a", 12)]
 
 
 def test_who_does_not_answer_is_not_asked_again_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,6 +119,49 @@ def test_where_others_have_the_cores_a_stall_is_reckoned_with_until_it_can_be_af
     first = beside.index(2, 3)
     assert UNSEEN_S / LOSS_SHARE <= 0.1 * first <= UNSEEN_S / LOSS_SHARE * 1.2
     assert beside[first:].count(2) >= 0.9 * len(beside[first:])
+
+
+def test_a_size_of_which_nothing_is_known_is_asked_for_where_its_run_is_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question takes 10 ms: much beside a run of 20 ms, next to nothing beside one of 2 s."""
+    clock, asked = Clock(), list[float]()
+
+    def predict(self: FunctionMemory, component: str, **more: Any) -> Any:
+        asked.extend(more["predictor"])
+        clock.now += 0.01
+        return self._learn().predict(component, **more)
+
+    def run(predictor: float) -> None:
+        with advised.cores("fit", predictor=predictor, cores_max=2) as cores:
+            clock.now += 1e-5 * predictor / cores
+
+    monkeypatch.setattr(FunctionMemory, "predict", predict)
+    advised = Advised(path=tmp_path / "t.state", clock=clock, load=lambda: 0.0)
+    for predictor in [2e3, 2e5] * 20:
+        run(predictor)
+    assert {2e3, 2e5} <= {*asked}
+    monkeypatch.setattr(CallTotals, "may_ask", False)
+    asked.clear()
+    run(3e3)
+    assert not asked
+    run(3e5)
+    assert 3e5 in asked
+
+
+def test_runs_much_longer_than_those_on_many_cores_try_them_again(tmp_path: Path) -> None:
+    """Short runs are three times slower on two cores: of them nobody can tell what two are worth to runs of 20 ms."""
+    clock, chosen = Clock(), list[int]()
+    advised = Advised(path=tmp_path / "t.state", clock=clock, cores_max=2, load=lambda: 0.0)
+    for number in range(200):
+        long = number >= 60 and number % 2 == 0
+        work_s = (0.02 if long else 1e-3) * 1.1 ** (number % 7)
+        with advised.cores("fit", predictor=1e6 * work_s) as cores:
+            clock.now += work_s if cores == 1 else work_s * (0.55 if long else 3.0)
+        if long:
+            chosen.append(cores)
+    advised.close()
+    assert chosen[-40:].count(2) >= 36
 
 
 def test_what_was_learned_is_used_at_once_by_the_next_process(tmp_path: Path) -> None:

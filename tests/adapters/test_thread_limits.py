@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from thread_pools import Found, Pool, elsewhere, use
 
 from advisor.adapters.threads import Advised
 from advisor.adapters.threads.grants import CoreGrant, Grants
+from advisor.adapters.threads.pools import set_limits
 
 
 def test_a_block_limits_the_pools_and_leaves_them_as_they_were(advised: Advised, blas: Pool) -> None:
@@ -80,6 +83,64 @@ def test_calls_that_overlap_never_exceed_their_cores_together(steps: list[tuple[
 POOL = Pool("blas", 7)
 GRANTS = Grants()
 GRANTS.pools = Found(POOL)  # type: ignore[assignment]
+
+
+def test_calls_of_every_thread_have_their_limits_in_a_real_pool() -> None:
+    """Since threadpoolctl 3.8 a thread keeps the pools that it has set: calls of others would run without limits."""
+    np.linalg.inv(np.eye(2))
+    grants = Grants()
+    grants.pools.look()
+    pools = grants.pools.shared
+    if not pools:
+        pytest.skip("numpy's BLAS has no pool for the process")
+    before = [pool.get_num_threads() for pool in pools]
+
+    def seen(cores: int) -> list[int]:
+        grant = grants.enter(cores, cores)
+        try:
+            assert not grant.changed
+            return [pool.get_num_threads() for pool in pools]
+        finally:
+            grants.leave(grant)
+
+    try:
+        assert set_limits(pools, 2)
+        assert seen(1) == elsewhere(lambda: seen(1)) == [1 for _ in pools]
+        assert [pool.get_num_threads() for pool in pools] == [2 for _ in pools]
+    finally:
+        set_limits(pools, {pool.filepath: threads for pool, threads in zip(pools, before, strict=True)})
+
+
+class ControlledPool(Pool):
+    """A pool that obeys the thread that set it first, until that gives it up."""
+
+    controls: threading.Thread | None = None
+
+    def set_num_threads(self, threads: int) -> None:
+        self.controls = self.controls or threading.current_thread()
+        if self.controls is threading.current_thread():
+            super().set_num_threads(threads)
+
+    def clear_controlling_thread(self) -> None:
+        if self.controls is threading.current_thread():
+            self.controls = None
+
+
+def test_a_thread_of_the_program_that_holds_a_pool_keeps_it_and_no_run_is_learned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = ControlledPool("blas", 7)
+    grants = use(monkeypatch, Found(pool))
+    pool.set_num_threads(3)
+    grant = elsewhere(lambda: grants.enter(1, 1))
+    assert grant.changed
+    elsewhere(lambda: grants.leave(grant))
+    assert pool.threads == 3
+    pool.clear_controlling_thread()
+    grant = elsewhere(lambda: grants.enter(1, 1))
+    assert (grant.changed, pool.threads) == (False, 1)
+    elsewhere(lambda: grants.leave(grant))
+    assert pool.threads == 3
 
 
 def test_workers_take_what_calls_leave(monkeypatch: pytest.MonkeyPatch, blas: Pool) -> None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from itertools import chain, islice
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Final
 
 from distributed.diagnostics.plugin import SchedulerPlugin
@@ -24,6 +25,8 @@ from advisor.errors import AdvisorError
 if TYPE_CHECKING:
     from distributed.scheduler import Scheduler, TaskState
 
+    from advisor.domain.task_events import TaskEvents
+
 REFRESH_S: Final = 0.5  # between two looks at what the model is to be asked
 SEND_S: Final = 5.0  # that the answer to task events is waited for: they are numbered, and held by the client meanwhile
 PREFIXES_MAX: Final = 10_000  # of one scheduler: what comes beyond is told, and not predicted
@@ -31,7 +34,7 @@ QUEUED_MAX: Final = 1_000  # tasks that wait and are looked at one by one, a mil
 MEMORY_SHARE: Final = 0.6  # of the workers' memory: beyond it Dask's own rule doubles them, and ours does
 PREDICTOR: Final = "predictor"  # the annotation with a task's size, where its inputs do not tell it
 WAITING: Final = ("waiting", "queued", "no-worker")
-UNKNOWN: Final = "unknown prefix"
+UNDONE: Final = ("queued", "no-worker")  # states of a task that is known and not at work: nothing is told of them
 
 log = logging.getLogger("advisor.dask")
 
@@ -56,7 +59,7 @@ class AdvisorPlugin(SchedulerPlugin):
     Attributes
     ----------
     told : int
-        Rows given to the client.
+        Rows of successful runs.
     """
 
     name = "advisor"
@@ -70,6 +73,7 @@ class AdvisorPlugin(SchedulerPlugin):
         self._asking: asyncio.Task[None] | None = None
         self._prefixes: dict[str, Sizes] = {}
         self._running: dict[Any, tuple[Sizes, float | None, float | None, float]] = {}  # known, size, seconds, since
+        self._rows: deque[tuple[str, float | None, float, bool]] = deque()  # since the last tick
         self._backlogs: dict[float, Backlog] = {}
         self._events = events
         self._edges: Edges | None = None
@@ -88,66 +92,63 @@ class AdvisorPlugin(SchedulerPlugin):
             self._asking.cancel()
         if self._client is not None:
             try:
-                await self.tell_events()
+                await self.tell_now()
             except (AdvisorError, OSError) as error:
                 log.info("the last task events are not acknowledged: %s", error)
             await asyncio.to_thread(self._client.close)
 
     # -- what ran ---------------------------------------------------------------------------------------------------
 
-    def transition(self, key: Any, start: str, finish: str, *_: Any, **told: Any) -> None:
-        """Take in that a task has changed its state: to work, to its end, or to nothing."""
-        startstops = told.get("startstops") or ()
-        if self._edges is not None:
-            self._follow(self._edges, key, finish, told, startstops)
-        if finish == "processing":
-            self._began(key)
-        elif start == "processing":
-            self._ended(key, finish, startstops)
-
-    def _follow(self, edges: Edges, key: Any, finish: str, told: Mapping[str, Any], startstops: Any) -> None:
-        now = time.time()
-        if finish in ("waiting", "processing"):
-            ts = self._scheduler.tasks[key] if self._scheduler is not None else None
-            if ts is not None:
-                needs, needed_by = ((each.key for each in found) for found in (ts.dependencies, ts.dependents))
-                edges.made(key, self._known(ts).task_type, needs, needed_by, now)
-        if finish == "processing":
-            edges.sent(key, now)
-            return
-        runs = [each for each in startstops if each["action"] == "compute"]
-        if finish in ("memory", "erred") and runs:
-            thread = told.get("thread")
-            number = thread if isinstance(thread, int) else 0
-            edges.ran(key, str(told.get("worker")), number, runs[0]["start"], runs[-1]["stop"])
-        elif finish not in ("waiting", "queued", "no-worker"):
-            edges.gone(key, now)
-
-    def _began(self, key: Any) -> None:
+    def transition(
+        self, key: Any, start: str, finish: str, *_: Any,
+        startstops: Sequence[Mapping[str, Any]] = (), worker: object = None, thread: object = None, **__: Any,
+    ) -> None:  # fmt: skip
+        """Take in that a task has changed its state: to work, to its end, or to nothing. It costs 5 transitions a task."""
         if self._scheduler is None:
             return
-        ts = self._scheduler.tasks[key]
-        known, size = self._known(ts), size_of(ts)
-        seconds = known.begin(size)
-        self._running[key] = known, size, seconds, time.monotonic()
-        self._average(ts, known)
+        edges = self._edges
+        if finish == "processing":
+            ts = self._scheduler.tasks[key]
+            known = self._known(ts)
+            if edges is not None:
+                self._made(edges, ts, known)
+                edges.sent(key, time.time())
+            size = size_of(ts)
+            self._running[key] = known, size, known.begin(size), time.monotonic()
+            self._average(ts, known)
+            return
+        runs = [each for each in startstops if each["action"] == "compute"] if startstops else ()
+        if start == "processing":
+            self._ended(key, finish, runs)
+        if edges is None or finish in UNDONE:
+            return
+        if finish == "waiting":
+            ts = self._scheduler.tasks[key]
+            self._made(edges, ts, self._known(ts))
+        elif runs and finish in ("memory", "erred"):
+            edges.ran(key, str(worker), thread if isinstance(thread, int) else 0, runs[0]["start"], runs[-1]["stop"])
+        elif edges.knows(key):
+            edges.gone(key, time.time())
 
-    def _ended(self, key: Any, finish: str, startstops: Any) -> None:
+    def _made(self, edges: Edges, ts: TaskState, known: Sizes) -> None:
+        if not edges.knows(ts.key):
+            needs, needed_by = ([each.key for each in found] for found in (ts.dependencies, ts.dependents))
+            edges.made(ts.key, known.task_type, needs, needed_by, time.time())
+
+    def _ended(self, key: Any, finish: str, runs: Sequence[Mapping[str, Any]]) -> None:
         known, size, seconds, _ = self._running.pop(key, (None, None, None, 0.0))
-        if known is None or self._client is None or self._scheduler is None:
+        if known is None or self._scheduler is None:
             return
         known.end(seconds)
         ts = self._scheduler.tasks[key]
         self._average(ts, known)
-        elapsed_s = sum(each["stop"] - each["start"] for each in startstops if each["action"] == "compute")
+        elapsed_s = sum(each["stop"] - each["start"] for each in runs)
         if finish not in ("memory", "erred") or elapsed_s <= 0.0:
             return  # released, cancelled, or lost with its worker: it runs again, or not at all
-        if finish == "erred":
-            self._client.observe(known.name, size, 1, elapsed_s, ok=False)
-            return
-        known.runs += 1
-        self.told += 1
-        self._client.observe(known.name, size, 1, elapsed_s)
+        ok = finish == "memory"
+        known.runs += ok
+        self.told += ok
+        self._rows.append((known.name, size, elapsed_s, ok))
 
     def _known(self, ts: TaskState) -> Sizes:
         prefix = ts.prefix.name
@@ -169,21 +170,28 @@ class AdvisorPlugin(SchedulerPlugin):
         while True:
             await asyncio.sleep(REFRESH_S)
             try:
-                await self.tell_events()
+                await self.tell_now()
                 await self.ask_now()
             except (AdvisorError, OSError) as error:  # what is known stays: it is asked again with later rows
                 log.info("the service does not answer: %s", error)
             except Exception:
                 log.exception("no more predictions until tasks of this kind have run again")
 
-    async def tell_events(self) -> None:
-        """Send the task events that are in order by now, beside the loop."""
-        batch = None if self._edges is None else self._edges.batch(time.time())
+    async def tell_now(self) -> None:
+        """Give the rows that there are to the client, and send the task events that are in order by now, beside the loop."""
+        batch = self._gathered()
         if batch is not None and self._client is not None:
             strings, dropped = list(batch.strings), batch.dropped
             await asyncio.to_thread(
                 self._client.task_events, batch.records, strings=strings, dropped=dropped, timeout_s=SEND_S
             )
+
+    def _gathered(self) -> TaskEvents | None:
+        """Hand over the rows: for each alone the client's thread would be woken, which takes as long as all else here."""
+        while self._rows and self._client is not None:
+            name, size, elapsed_s, ok = self._rows.popleft()
+            self._client.observe(name, size, 1, elapsed_s, ok=ok)
+        return None if self._edges is None else self._edges.batch(time.time())
 
     async def ask_now(self) -> None:
         """Ask the service, beside the loop, about each prefix of which enough has run since it was last asked."""
@@ -251,9 +259,14 @@ class AdvisorPlugin(SchedulerPlugin):
 
 def size_of(ts: TaskState) -> float | None:
     """Return the bytes of a task's inputs, or what its annotation says; None where it has neither."""
-    if ts.annotations and PREDICTOR in ts.annotations:
-        said = ts.annotations[PREDICTOR]
-        return float(said) if isinstance(said, (int, float)) and math.isfinite(said) and said >= 0 else None
+    annotations = ts.annotations
+    if annotations and PREDICTOR in annotations:
+        said = annotations[PREDICTOR]
+        try:
+            size = float(said) if isinstance(said, Real) else -1.0
+        except OverflowError:  # an integer of more than 308 digits
+            size = -1.0
+        return size if 0.0 <= size < float("inf") else None
     if not ts.dependencies:
         return None
-    return float(sum(max(each.nbytes, 0) for each in ts.dependencies))
+    return float(sum([max(each.nbytes, 0) for each in ts.dependencies]))

@@ -62,8 +62,8 @@ class Sizes:
     def __init__(self, prefix: str) -> None:
         self.name, self.task_type = cleaned(prefix), cleaned(f"task {prefix}")
         self.runs = self._asked = self._at_work = 0
-        self._low, self._high = math.inf, 0.0
-        self._sizes: list[float] = []  # logarithms
+        self._low, self._high = math.inf, -1.0
+        self._sizes: list[float] = []
         self._seconds: list[float] = []
         self._sum_s = 0.0
         self._mean_s: float | None = None
@@ -72,9 +72,12 @@ class Sizes:
 
     def begin(self, size: float | None) -> float | None:
         """A task is sent to a worker; return the seconds that it will take, None where nobody knows."""
-        if size is not None:
-            self._low, self._high = min(self._low, max(size, 1.0)), max(self._high, size, 1.0)
-        self._bare = self._bare or size is None
+        if size is None:
+            self._bare = True
+        else:
+            self._high = max(self._high, size)
+            if 0.0 < size < self._low:
+                self._low = size
         seconds = self.seconds(size)
         if seconds is not None:
             self._at_work += 1
@@ -99,15 +102,15 @@ class Sizes:
         """Return the seconds that a task of a size will take, None where nobody knows."""
         if size is None and self._bare_s is not None:
             return self._bare_s
-        if not self._sizes:
-            return self._seconds[0] if self._seconds else None
-        x = math.log(max(size or 1.0, 1.0))
-        right = bisect_right(self._sizes, x)
-        if right in (0, len(self._sizes)):
-            return self._seconds[min(right, len(self._sizes) - 1)]
-        low, high = self._sizes[right - 1 : right + 1]
-        share = (x - low) / (high - low)
-        return self._seconds[right - 1] * (1.0 - share) + self._seconds[right] * share
+        sizes, seconds = self._sizes, self._seconds
+        if len(sizes) < 2:
+            return seconds[0] if seconds else None
+        x = sizes[0] if size is None else size
+        right = bisect_right(sizes, x)
+        if right in (0, len(sizes)):
+            return seconds[0 if right == 0 else -1]
+        share = (x - sizes[right - 1]) / (sizes[right] - sizes[right - 1])
+        return seconds[right - 1] * (1.0 - share) + seconds[right] * share
 
     @property
     def due(self) -> bool:
@@ -115,25 +118,26 @@ class Sizes:
         return self.runs >= max(ROWS_LEAST, self._asked + self._asked // GROWTH + 1)
 
     def question(self) -> list[float] | None:
-        """Return the sizes to ask for, in bytes; None where the tasks have no inputs."""
+        """Return the sizes to ask for, in bytes, from the smallest to the largest; None where the tasks have no inputs."""
         self._asked = self.runs
-        if self._high == 0.0:
+        if self._high < 0.0:
             return None
-        if self._low == self._high:
-            return [self._low]
+        if self._low >= self._high:
+            return [self._high]
         step = math.log(self._high / self._low) / (POINTS - 1)
-        return [self._low * math.exp(step * i) for i in range(POINTS)]
+        return [*(self._low * math.exp(step * i) for i in range(POINTS - 1)), self._high]
 
     @property
     def mixed(self) -> bool:
         """Whether some tasks have inputs and others none: the model is asked about both."""
-        return self._bare and self._high > 0.0
+        return self._bare and self._high >= 0.0
 
     def learn(self, sizes: Sequence[float] | None, seconds: Sequence[float], bare_s: float | None = None) -> None:
         """Take what the model answered: at the sizes, and of a task without inputs."""
-        self._bare_s = bare_s
-        self._sizes = [] if sizes is None or len(sizes) < 2 else [math.log(size) for size in sizes]
-        self._seconds = list(seconds)
+        if sizes is not None and any(
+            low >= high for low, high in pairwise(sizes)
+        ):  # so near each other that they are one
+            sizes, seconds = sizes[:1], seconds[:1]
+        self._sizes, self._seconds, self._bare_s = list(sizes or ()), list(seconds), bare_s
         if self._mean_s is None:
             self._mean_s = sum(seconds) / len(seconds)
-        assert all(low < high for low, high in pairwise(self._sizes))

@@ -270,11 +270,13 @@ class Scripted:
         self.plugin.transition(
             key, "processing", finish, stimulus_id="s", **(told if finish in ("memory", "erred") else {})
         )
+        self.plugin._gathered()
 
     def ask(self) -> None:
         for known in self.plugin._prefixes.values():
             sizes = known.question()
-            known.learn(sizes, self.plugin._ask(known.name, sizes))
+            bare = self.plugin._ask(known.name, None)[0] if known.mixed else None
+            known.learn(sizes, self.plugin._ask(known.name, sizes), bare)
 
 
 def test_each_successful_run_is_a_row_with_the_bytes_of_its_inputs() -> None:
@@ -285,14 +287,36 @@ def test_each_successful_run_is_a_row_with_the_bytes_of_its_inputs() -> None:
     it.end("b", seconds=3.0)
     it.begin("c", predictor=7)
     it.end("c")
-    it.begin("d", predictor=float("nan"))
-    it.end("d")
+    odd = [float("nan"), float("inf"), -1, 10**400, "7", [7], None]
+    for each in odd:
+        it.begin("d", nbytes=[9], predictor=each)
+        it.end("d")
+    it.begin("e", predictor=np.int64(7))
+    it.end("e")
     assert it.client.rows == [
         ("f", 150.0, 2.0, True),
         ("f", None, 3.0, True),
         ("f", 7.0, 1.0, True),
-        ("f", None, 1.0, True),
+        *[("f", None, 1.0, True) for _ in odd],
+        ("f", 7.0, 1.0, True),
     ]
+
+
+def test_tasks_without_inputs_and_sizes_below_one_are_predicted_as_what_they_are() -> None:
+    """Of one prefix: tasks without inputs take 5 ms, those with 10^4 to 10^6 bytes 0.1 to 10 s; of another, sizes up to one."""
+    it, rng = Scripted(), np.random.default_rng(5)
+    for i in range(120):
+        size = int(10 ** rng.uniform(4, 6))
+        it.begin("a", nbytes=[size] if i % 2 else None)
+        it.end("a", seconds=1e-5 * size if i % 2 else 0.005)
+        share = float(rng.uniform(0.01, 1.0))
+        it.begin("b", "small", predictor=share)
+        it.end("b", seconds=share)
+    it.ask()
+    mixed, small = it.plugin._prefixes["f"], it.plugin._prefixes["small"]
+    assert mixed.seconds(None) == pytest.approx(0.005, rel=0.3)
+    assert mixed.seconds(1e5) == pytest.approx(1.0, rel=0.3)
+    assert small.seconds(0.1) == pytest.approx(0.1, rel=0.2)
 
 
 def test_lost_cancelled_and_failed_runs_are_no_rows_of_a_success() -> None:
@@ -387,6 +411,7 @@ async def test_a_scheduler_in_this_process_tells_its_successful_runs_and_is_told
         assert await client.gather(total) == 8555
         await distributed.wait(client.map(fails, range(4)))
         assert plugin._client is not None
+        await plugin.tell_now()
         held = await asyncio.to_thread(plugin._client.flush, PATIENCE_S)
         assert (held.rows_held, plugin.told, counted.successes) == (0, 31, 31)
         known = plugin._prefixes["pow"]
@@ -397,12 +422,12 @@ async def test_a_scheduler_in_this_process_tells_its_successful_runs_and_is_told
         assert 0.0 < known.mean_s < PATIENCE_S
         assert await client.submit(pow, 3, 5) == 243
         assert scheduler.task_prefixes["pow"].duration_average == pytest.approx(known.mean_s)
+        await plugin.tell_now()
         await asyncio.to_thread(plugin._client.flush, PATIENCE_S)
         status = await (await live.peer()).call("status", {"components": ["pow", "sum"]})
         assert {each["component"] for each in status["components"]} == {"pow", "sum"}
         assert status["totals"]["rows_failed"] == 4
-        assert status["totals"]["rows_accepted"] == 36
-        await plugin.tell_events()
+        assert status["totals"]["rows_accepted"] - status["totals"]["tasks_learned"] == 36
         (run,) = (await asyncio.to_thread(plugin._client.profile, nodes=False))["runs"]
         found = await asyncio.to_thread(plugin._client.profile, run["producer"], ended=True)
         assert found["events"] >= 30 * 4  # made, begun, ended, idle
@@ -491,6 +516,7 @@ def test_rows_are_the_successful_runs_through_retries_lost_workers_and_a_kill_of
         cluster.scale(1)  # a worker goes, with results that are computed again
         cluster.wait_for_workers(1, timeout=PATIENCE_S)
         assert [len(each) for each in client.gather(kept)] == [1000 * (i + 1) for i in range(100, 120)]
+        cluster.sync(inner.tell_now)
         held = inner._client.flush(PATIENCE_S)
         assert held.rows_held == 0
         assert inner.told == counter.successes >= 85
@@ -513,7 +539,6 @@ def test_a_cluster_adapts_to_what_was_learned(service: Service) -> None:
         client.register_plugin(AdvisorPlugin(service.address))
         inner: AdvisorPlugin = cluster.scheduler.plugins["advisor"]
         assert client.gather(client.map(pow, range(10), range(10)))[3] == 27
-        inner._client.flush(PATIENCE_S)
 
         async def learned() -> None:
             async with asyncio.timeout(PATIENCE_S):

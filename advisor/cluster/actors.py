@@ -21,7 +21,6 @@ from advisor.errors import AdvisorError, Unavailable, from_dict
 from advisor.service.key_kinds import LOOPBACK
 from advisor.service.logs import event
 
-SCHEME: Final = "ray://"
 CORES_A_SHARD: Final = 1.0  # of a node, where nodes are others' too; a Ray of our own shares out what there is
 LOCAL_STORE_BYTES: Final = 2**27  # of a Ray that we start ourselves: batches and moved buckets pass through it
 PREFIX: Final = "advisor-"

@@ -10,19 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
-from advisor.domain.networks import (
-    BOX,
-    CHOICE,
-    FEEDBACK,
-    FILTER,
-    PLACEMENT,
-    REPLICATION,
-    SERIES,
-    SPLIT,
-    SYNC,
-    Network,
-    Node,
-)
+from advisor.domain import networks as kinds
+from advisor.domain.networks import Network, Node
 from advisor.network.reader import read_filter, read_pattern
 from advisor.network.records import Pattern
 
@@ -72,7 +61,7 @@ def labels_of(labels: Iterable[str]) -> Labels:
 def _declared(node: Node) -> Rules:
     if node.mappings:
         return tuple(_rule(takes, gives) for takes, *gives in node.mappings)
-    if node.kind != BOX:
+    if node.kind != kinds.BOX:
         return None
     if node.once:
         return ()
@@ -86,11 +75,11 @@ def _rule(takes: Sequence[str], gives: Sequence[Sequence[str]]) -> Rule:
 
 
 def _inferred(node: Node, parts: list[Rules]) -> Rules:
-    if node.kind == FILTER:
+    if node.kind == kinds.FILTER:
         return (_filter_rule(node.text),)
-    if node.kind == SYNC:
+    if node.kind == kinds.SYNC:
         return _sync_rules(node.patterns)
-    if node.kind == SERIES:
+    if node.kind == kinds.SERIES:
         rules = parts[0]
         for part in parts[1:]:
             rules = _composed(rules, part)
@@ -101,19 +90,19 @@ def _inferred(node: Node, parts: list[Rules]) -> Rules:
 
 
 def _of_operator(node: Node, known: list[tuple[Rule, ...]]) -> Rules:
-    if node.kind == CHOICE:
+    if node.kind == kinds.CHOICE:
         return tuple(dict.fromkeys(rule for part in known for rule in part))
     body = known[0]
-    if node.kind == PLACEMENT:
+    if node.kind == kinds.PLACEMENT:
         return body
-    if node.kind == SPLIT:
+    if node.kind == kinds.SPLIT:
         tag = frozenset((f"<{node.tag}>",))
         return tuple(rule._replace(takes=rule.takes | tag, keeps=rule.keeps | (tag - rule.takes)) for rule in body)
-    if node.kind not in (REPLICATION, FEEDBACK):
+    if node.kind not in (kinds.REPLICATION, kinds.FEEDBACK):
         return None  # a join
     patterns = [read_pattern(each) for each in node.patterns]
-    round_and_out = [_looped(rule, body, patterns, leave=node.kind == REPLICATION) for rule in body]
-    if node.kind == REPLICATION:
+    round_and_out = [_looped(rule, body, patterns, leave=node.kind == kinds.REPLICATION) for rule in body]
+    if node.kind == kinds.REPLICATION:
         exits = (frozenset(label.plain for label in pattern.labels) for pattern in patterns)
         round_and_out += [Rule(labels, (labels,)) for labels in exits]
     return tuple(dict.fromkeys(round_and_out))

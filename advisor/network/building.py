@@ -16,24 +16,7 @@ from lark import Token, Transformer, v_args  # pyright: ignore[reportUnknownVari
 from advisor.domain import limits
 from advisor.domain.networks import CHOICE, FEEDBACK, PLACEMENT, POSITION_MAX, REPLICATION, SERIES, SPLIT
 from advisor.errors import NetworkSyntax, TooLarge
-from advisor.network.program import (
-    ANYTHING,
-    Box,
-    Chain,
-    Definition,
-    Filter,
-    Metadata,
-    Net,
-    Postfix,
-    Reference,
-    Signature,
-    SignatureDefinition,
-    SnetProgram,
-    Sync,
-    TypeDefinition,
-    TypeMapping,
-    Variant,
-)
+from advisor.network import program as syntax
 from advisor.network.records import BINDING_TAG, FIELD, TAG, Action, Branch, FilterItem, FilterRule, Label, Pattern
 
 TAG_ITEMS_MAX = 1_000  # of one tag expression: hand-written ones have a dozen; writing one costs its square
@@ -44,7 +27,7 @@ TUPLES_KEPT = 1_024  # of boxes, kept read: the boxes of a program share few,
 TUPLE_KEPT_CHARACTERS_MAX = 1_000  # and they are short
 _NAME = re.compile(r"[A-Za-z0-9_:]+")
 
-Part = Reference | Chain | Postfix | Sync | Filter
+Part = syntax.Reference | syntax.Chain | syntax.Postfix | syntax.Sync | syntax.Filter
 Tags = list[int | str]
 
 
@@ -57,37 +40,37 @@ class _Produced(NamedTuple):
 
 
 class _Body(NamedTuple):
-    definitions: tuple[Definition, ...]
+    definitions: tuple[syntax.Definition, ...]
 
 
 class _Signed(NamedTuple):
-    signature: Signature
+    signature: syntax.Signature
 
 
 class _Head(NamedTuple):
     name: Token
-    definitions: tuple[Definition, ...]
-    signature: Signature | None
+    definitions: tuple[syntax.Definition, ...]
+    signature: syntax.Signature | None
 
 
 class _Takes(NamedTuple):
-    variants: tuple[Variant, ...]
+    variants: tuple[syntax.Variant, ...]
 
 
 class _Gives(NamedTuple):
-    variants: tuple[Variant, ...]
+    variants: tuple[syntax.Variant, ...]
 
 
-_SPACES = {Box: "boxes and nets of one scope share a name space", Net: "boxes and nets of one scope share a name space",
-           TypeDefinition: "", SignatureDefinition: ""}  # fmt: skip
+_SHARED = "boxes and nets of one scope share a name space"
+_SPACES = {syntax.Box: _SHARED, syntax.Net: _SHARED, syntax.TypeDefinition: "", syntax.SignatureDefinition: ""}
 
 
-def _defined(items: Iterable[Definition]) -> tuple[Definition, ...]:
+def _defined(items: Iterable[syntax.Definition]) -> tuple[syntax.Definition, ...]:
     """Return the definitions of one scope, none of them twice."""
     definitions = tuple(item for item in items if cast("object", item) is not None)  # None: an XML comment
-    first: dict[tuple[str, str], Definition] = {}
+    first: dict[tuple[str, str], syntax.Definition] = {}
     for item in definitions:
-        if isinstance(item, Metadata):
+        if isinstance(item, syntax.Metadata):
             continue
         space = _SPACES[type(item)]
         known = first.setdefault((space or type(item).__name__, item.name), item)
@@ -118,36 +101,36 @@ def _integer(token: Token) -> int:
     return value
 
 
-def callbacks() -> Transformer[Token, SnetProgram]:
+def callbacks() -> Transformer[Token, syntax.SnetProgram]:
     """Return the callbacks that build a Program."""
     return cast("type[_Building]", v_args(inline=True)(_Building))()
 
 
-class _Building(Transformer[Token, SnetProgram]):
+class _Building(Transformer[Token, syntax.SnetProgram]):
     # Definitions
 
-    def program(self, *items: Definition) -> SnetProgram:
-        return SnetProgram(_defined(items))
+    def program(self, *items: syntax.Definition) -> syntax.SnetProgram:
+        return syntax.SnetProgram(_defined(items))
 
-    def bare(self, expression: list[Part]) -> SnetProgram:
-        return SnetProgram((), tuple(expression))
+    def bare(self, expression: list[Part]) -> syntax.SnetProgram:
+        return syntax.SnetProgram((), tuple(expression))
 
-    def metadata(self, text: Token) -> Metadata:
-        return Metadata(str(text), *_place(text))
+    def metadata(self, text: Token) -> syntax.Metadata:
+        return syntax.Metadata(str(text), *_place(text))
 
     def aside(self, _: Token) -> None:
         """An XML prologue or comment says nothing."""
 
-    def type_definition(self, name: Token, variants: tuple[Variant, ...]) -> TypeDefinition:
-        return TypeDefinition(str(name), *_place(name), variants)
+    def type_definition(self, name: Token, variants: tuple[syntax.Variant, ...]) -> syntax.TypeDefinition:
+        return syntax.TypeDefinition(str(name), *_place(name), variants)
 
-    def signature_definition(self, name: Token, *mappings: TypeMapping | Token) -> SignatureDefinition:
-        return SignatureDefinition(str(name), *_place(name), _signature(mappings))
+    def signature_definition(self, name: Token, *mappings: syntax.TypeMapping | Token) -> syntax.SignatureDefinition:
+        return syntax.SignatureDefinition(str(name), *_place(name), _signature(mappings))
 
-    def box_definition(self, name: Token, signature: tuple[Any, Any], code: Token | None = None) -> Box:
-        return Box(str(name), *_place(name), *signature, None if code is None else str(code))
+    def box_definition(self, name: Token, signature: tuple[Any, Any], code: Token | None = None) -> syntax.Box:
+        return syntax.Box(str(name), *_place(name), *signature, None if code is None else str(code))
 
-    def whole_box(self, text: Token) -> Box:
+    def whole_box(self, text: Token) -> syntax.Box:
         return _whole_box(text)
 
     def box_signature(self, *parts: object) -> tuple[tuple[Label, ...] | None, tuple[tuple[Label, ...], ...]]:
@@ -163,38 +146,38 @@ class _Building(Transformer[Token, SnetProgram]):
     def passing_label(self, label: Label) -> Label:
         return label._replace(passes=True)
 
-    def net_definition(self, head: _Head, expression: list[Part]) -> Net:
-        return Net(str(head.name), *_place(head.name), head.definitions, tuple(expression), head.signature)
+    def net_definition(self, head: _Head, expression: list[Part]) -> syntax.Net:
+        return syntax.Net(str(head.name), *_place(head.name), head.definitions, tuple(expression), head.signature)
 
     unfinished_net = net_definition
 
-    def external_net(self, name: Token, signed: _Signed | None = None) -> Net:
-        return Net(str(name), *_place(name), (), None, None if signed is None else signed.signature)
+    def external_net(self, name: Token, signed: _Signed | None = None) -> syntax.Net:
+        return syntax.Net(str(name), *_place(name), (), None, None if signed is None else signed.signature)
 
     def net_head(self, name: Token, *parts: _Signed | _Body) -> _Head:
         definitions = next((part.definitions for part in parts if isinstance(part, _Body)), ())
         return _Head(name, definitions, next((part.signature for part in parts if isinstance(part, _Signed)), None))
 
-    def net_signature(self, *mappings: TypeMapping | Token) -> _Signed:
+    def net_signature(self, *mappings: syntax.TypeMapping | Token) -> _Signed:
         return _Signed(_signature(mappings))
 
-    def net_body(self, *items: Definition) -> _Body:
+    def net_body(self, *items: syntax.Definition) -> _Body:
         return _Body(_defined(items))
 
     # Types and labels
 
-    def mapping(self, *parts: object) -> TypeMapping:
+    def mapping(self, *parts: object) -> syntax.TypeMapping:
         takes = next((part.variants for part in parts if isinstance(part, _Takes)), None)
         gives = next((part.variants for part in parts if isinstance(part, _Gives)), None)
-        return TypeMapping(takes, ANYTHING if any(isinstance(part, Token) for part in parts) else gives)
+        return syntax.TypeMapping(takes, syntax.ANYTHING if any(isinstance(part, Token) for part in parts) else gives)
 
-    def takes(self, variants: tuple[Variant, ...]) -> _Takes:
+    def takes(self, variants: tuple[syntax.Variant, ...]) -> _Takes:
         return _Takes(variants)
 
-    def gives(self, variants: tuple[Variant, ...]) -> _Gives:
+    def gives(self, variants: tuple[syntax.Variant, ...]) -> _Gives:
         return _Gives(variants)
 
-    def type(self, *items: Any) -> tuple[Variant, ...]:
+    def type(self, *items: Any) -> tuple[syntax.Variant, ...]:
         return tuple(str(item) if isinstance(item, Token) else item for item in items
                      if not isinstance(item, Token) or item.type != "BAR")  # fmt: skip
 
@@ -227,7 +210,7 @@ class _Building(Transformer[Token, SnetProgram]):
     # Expressions
 
     def reference(self, name: Token) -> list[Part]:
-        return [Reference(str(name), *_place(name))]
+        return [syntax.Reference(str(name), *_place(name))]
 
     def bracketed(self, expression: list[Part]) -> list[Part]:
         return expression
@@ -242,7 +225,7 @@ class _Building(Transformer[Token, SnetProgram]):
         return _chain(CHOICE, items, ordered=True)
 
     def replication(self, body: list[Part], sign: Token, *patterns: Pattern) -> list[Part]:
-        body.append(Postfix(REPLICATION, patterns, ordered=sign.type == "DOUBLE_STAR", **_at(sign)))
+        body.append(syntax.Postfix(REPLICATION, patterns, ordered=sign.type == "DOUBLE_STAR", **_at(sign)))
         return body
 
     ordered_replication = replication
@@ -262,7 +245,7 @@ class _Building(Transformer[Token, SnetProgram]):
         return Label(BINDING_TAG if sign else TAG, str(name))
 
     def feedback(self, body: list[Part], sign: Token, *patterns: Pattern) -> list[Part]:
-        body.append(Postfix(FEEDBACK, patterns, **_at(sign)))
+        body.append(syntax.Postfix(FEEDBACK, patterns, **_at(sign)))
         return body
 
     def placement(self, body: list[Part], sign: Token, place: Token) -> list[Part]:
@@ -270,20 +253,20 @@ class _Building(Transformer[Token, SnetProgram]):
         if number > POSITION_MAX:
             line, column = _place(place)
             raise NetworkSyntax(f"place {number}, at most {POSITION_MAX} allowed", line=line, column=column)
-        body.append(Postfix(PLACEMENT, place=number, **_at(sign)))
+        body.append(syntax.Postfix(PLACEMENT, place=number, **_at(sign)))
         return body
 
     def sync(self, sign: Token, *patterns: Pattern) -> list[Part]:
-        return [Sync(patterns, *_place(sign))]
+        return [syntax.Sync(patterns, *_place(sign))]
 
     # Filters
 
     def identity_filter(self, sign: Token) -> list[Part]:
-        return [Filter(FilterRule(), *_place(sign))]
+        return [syntax.Filter(FilterRule(), *_place(sign))]
 
     def ruled_filter(self, sign: Token, labels: Any, *rules: Any) -> list[Part]:
         branches = tuple(rule if isinstance(rule, Branch) else Branch(None, rule) for rule in rules)
-        return [Filter(FilterRule(labels, branches), *_place(sign))]
+        return [syntax.Filter(FilterRule(labels, branches), *_place(sign))]
 
     def condition(self, guard: Tags, action: Action) -> Branch:
         return Branch(tuple(guard), action)
@@ -333,7 +316,7 @@ class _Building(Transformer[Token, SnetProgram]):
         return _applied(operand, sign={"!": "not", "-": "negative", "abs": "abs"}[sign])
 
 
-def _whole_box(text: Token) -> Box:
+def _whole_box(text: Token) -> syntax.Box:
     """Return the box of a definition that is one token; the terminal has checked its form."""
     head, _, signature = text.partition("(")
     name = head[3:].strip()
@@ -343,7 +326,7 @@ def _whole_box(text: Token) -> Box:
     tuples = right[: right.rindex(")")].split("|")
     consumed = _tuple(left.strip()) if "(" in left else None
     produced = tuple(_tuple(each.strip()) for each in tuples) if "(" in right else ()
-    return Box(name, line, column, consumed, produced)
+    return syntax.Box(name, line, column, consumed, produced)
 
 
 def _whole_record(text: Token) -> tuple[Label, ...]:
@@ -398,11 +381,11 @@ def _at(token: Token) -> Any:
 
 
 def _split(body: list[Part], sign: Token, tag: Label, *, placed: bool) -> list[Part]:
-    body.append(Postfix(SPLIT, tag=tag, ordered=sign.type == "DOUBLE_SPLIT", placed=placed, **_at(sign)))
+    body.append(syntax.Postfix(SPLIT, tag=tag, ordered=sign.type == "DOUBLE_SPLIT", placed=placed, **_at(sign)))
     return body
 
 
-def _signature(mappings: Iterable[TypeMapping | Token]) -> Signature:
+def _signature(mappings: Iterable[syntax.TypeMapping | Token]) -> syntax.Signature:
     return tuple(str(item) if isinstance(item, Token) else item for item in mappings)
 
 
@@ -410,7 +393,7 @@ def _chain(kind: str, items: Sequence[list[Part] | Token], *, ordered: bool) -> 
     parts = cast("list[Part]", items[0])
     for part in items[2::2]:
         parts += cast("list[Part]", part)
-    parts.append(Chain(kind, (len(items) + 1) // 2, ordered, *_place(cast("Token", items[1]))))
+    parts.append(syntax.Chain(kind, (len(items) + 1) // 2, ordered, *_place(cast("Token", items[1]))))
     return parts
 
 

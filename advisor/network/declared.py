@@ -6,34 +6,25 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from advisor.errors import TooLarge
-from advisor.network.program import (
-    ANYTHING,
-    Net,
-    Signature,
-    SignatureDefinition,
-    TypeDefinition,
-    TypeMapping,
-    Types,
-    Variant,
-)
+from advisor.network import program as syntax
 
 # For each variant of the input: its labels, then those of each variant of output.
 Mappings = tuple[tuple[tuple[str, ...], ...], ...]
 VARIANTS_MAX = 4_096  # of one declared type, in all its mappings: each use of the net carries them
-ANY_OUTPUT = (ANYTHING,)
-Named = TypeDefinition | SignatureDefinition
+ANY_OUTPUT = (syntax.ANYTHING,)
+Named = syntax.TypeDefinition | syntax.SignatureDefinition
 
 
 class Scope(Protocol):
     """Where names are looked up: the types defined there, and those around them."""
 
     @property
-    def types(self) -> Types: ...
+    def types(self) -> syntax.Types: ...
     @property
     def outer(self) -> Scope | None: ...
 
 
-def declared_type(net: Net, scope: Scope) -> Mappings:
+def declared_type(net: syntax.Net, scope: Scope) -> Mappings:
     """Return the type that a net's signature declares; empty where there is none, or a name in it is not defined.
 
     A mapping without input adds nothing. `scope` is where the net's own names are looked up. Raises TooLarge beyond
@@ -56,48 +47,48 @@ def declared_type(net: Net, scope: Scope) -> Mappings:
     return tuple(found)
 
 
-def outputs_of(net: Net, scope: Scope) -> tuple[tuple[str, ...], ...]:
+def outputs_of(net: syntax.Net, scope: Scope) -> tuple[tuple[str, ...], ...]:
     """Return the variants of output of a net that has no input."""
     return tuple(dict.fromkeys(variant for mapping, home in _mappings(net.signature or (), scope) if mapping is not None
                                for variant in _outputs(mapping, home)))  # fmt: skip
 
 
-def _outputs(mapping: TypeMapping, scope: Scope) -> tuple[tuple[str, ...], ...]:
+def _outputs(mapping: syntax.TypeMapping, scope: Scope) -> tuple[tuple[str, ...], ...]:
     if mapping.gives is None:
         return ()
-    variants = None if mapping.gives == ANYTHING else _variants(mapping.gives, scope)
+    variants = None if mapping.gives == syntax.ANYTHING else _variants(mapping.gives, scope)
     return (ANY_OUTPUT,) if variants is None else variants
 
 
-def _mappings(signature: Signature, scope: Scope) -> Iterator[tuple[TypeMapping | None, Scope]]:
+def _mappings(signature: syntax.Signature, scope: Scope) -> Iterator[tuple[syntax.TypeMapping | None, Scope]]:
     """Yield the mappings of a signature with their scope, those of named ones in place; None for an unknown name."""
-    todo: list[tuple[TypeMapping | str, Scope, Named | None]] = [(item, scope, None) for item in signature[::-1]]
+    todo: list[tuple[syntax.TypeMapping | str, Scope, Named | None]] = [(item, scope, None) for item in signature[::-1]]
     seen: set[int] = set()
     while todo:
         item, here, within = todo.pop()
-        if isinstance(item, TypeMapping):
+        if isinstance(item, syntax.TypeMapping):
             yield item, here
             continue
-        found, home = _look_up(item, here, within, SignatureDefinition)
-        if not isinstance(found, SignatureDefinition):
+        found, home = _look_up(item, here, within, syntax.SignatureDefinition)
+        if not isinstance(found, syntax.SignatureDefinition):
             yield None, here
         elif id(found) not in seen:
             seen.add(id(found))
             todo += [(part, home, found) for part in found.signature[::-1]]
 
 
-def _variants(variants: Sequence[Variant], scope: Scope) -> tuple[tuple[str, ...], ...] | None:
+def _variants(variants: Sequence[syntax.Variant], scope: Scope) -> tuple[tuple[str, ...], ...] | None:
     """Return the records of a type, each once, names looked up; None when one is not defined."""
     found: dict[tuple[str, ...], None] = {}
-    todo: list[tuple[Variant, Scope, Named | None]] = [(item, scope, None) for item in variants[::-1]]
+    todo: list[tuple[syntax.Variant, Scope, Named | None]] = [(item, scope, None) for item in variants[::-1]]
     seen: set[int] = set()
     while todo:
         item, here, within = todo.pop()
         if not isinstance(item, str):
             found[tuple(label.plain for label in item)] = None
             continue
-        named, home = _look_up(item, here, within, TypeDefinition)
-        if not isinstance(named, TypeDefinition):
+        named, home = _look_up(item, here, within, syntax.TypeDefinition)
+        if not isinstance(named, syntax.TypeDefinition):
             return None
         if id(named) not in seen:
             seen.add(id(named))
@@ -106,7 +97,7 @@ def _variants(variants: Sequence[Variant], scope: Scope) -> tuple[tuple[str, ...
 
 
 def _look_up(
-    name: str, scope: Scope, within: Named | None, kind: type[TypeDefinition] | type[SignatureDefinition]
+    name: str, scope: Scope, within: Named | None, kind: type[syntax.TypeDefinition] | type[syntax.SignatureDefinition]
 ) -> tuple[Named | None, Scope]:
     """Return what a name means; inside its own definition it means the one around that."""
     here: Scope | None = scope

@@ -9,29 +9,17 @@ from typing import NamedTuple
 from advisor.domain import limits
 from advisor.domain.networks import BOX, FILTER, SYNC, Network, Node
 from advisor.errors import InvalidValue, NetworkSyntax, TooLarge
+from advisor.network import program as syntax
 from advisor.network.declared import Mappings, declared_type, outputs_of
-from advisor.network.program import (
-    Box,
-    Chain,
-    Expression,
-    Filter,
-    Net,
-    Postfix,
-    Reference,
-    SnetProgram,
-    Sync,
-    TypeMapping,
-    Types,
-)
 
 
 class _Scope(NamedTuple):
     """What names mean inside one use of a net: its definitions, those around it (`outer`), who uses it (`caller`)."""
 
-    names: Mapping[str, Box | Net]
-    types: Types
+    names: Mapping[str, syntax.Box | syntax.Net]
+    types: syntax.Types
     outer: _Scope | None
-    net: Net | None = None
+    net: syntax.Net | None = None
     caller: _Scope | None = None
     depth: int = 0
 
@@ -39,7 +27,7 @@ class _Scope(NamedTuple):
 class _Frame(NamedTuple):
     """One use of a net: the rest of its expression, its scope, its declared type."""
 
-    items: Iterator[Reference | Chain | Postfix | Sync | Filter]
+    items: Iterator[syntax.Reference | syntax.Chain | syntax.Postfix | syntax.Sync | syntax.Filter]
     scope: _Scope
     mappings: Mappings = ()
 
@@ -47,7 +35,7 @@ class _Frame(NamedTuple):
 _EXPANDED = "nets are expanded where they are used"
 
 
-def main_network(program: SnetProgram, net: str | None) -> Network:
+def main_network(program: syntax.SnetProgram, net: str | None) -> Network:
     """Return the network of the program's main net: the one named, else the last top-level one with an expression.
 
     Raises InvalidValue when `net` names no net with an expression; NetworkSyntax when there is no such net, or a net contains
@@ -61,7 +49,7 @@ def main_network(program: SnetProgram, net: str | None) -> Network:
     planned = {
         name: (item, item.expression)
         for name, item in program.scope.items()
-        if isinstance(item, Net) and item.expression is not None
+        if isinstance(item, syntax.Net) and item.expression is not None
     }
     if net is not None and net not in planned:
         raise InvalidValue("net", net, f"one of: {', '.join(planned) or 'no net has a connect'}")
@@ -72,7 +60,7 @@ def main_network(program: SnetProgram, net: str | None) -> Network:
     return _expanded(expression, scope, declared_type(main, scope))
 
 
-def _expanded(expression: Expression, scope: _Scope, mappings: Mappings = ()) -> Network:
+def _expanded(expression: syntax.Expression, scope: _Scope, mappings: Mappings = ()) -> Network:
     """Return the network of an expression. Frames on an explicit stack: texts nest deeper than Python's recursion likes."""
     nodes: list[Node] = []
     ready: list[int] = []  # indices of finished nodes whose parent is not finished
@@ -82,9 +70,9 @@ def _expanded(expression: Expression, scope: _Scope, mappings: Mappings = ()) ->
     while frames:
         frame = frames[-1]
         for item in frame.items:
-            if isinstance(item, Reference):
+            if isinstance(item, syntax.Reference):
                 meant, home = _look_up(item.name, frame.scope)
-                if isinstance(meant, Net) and meant.expression is not None:
+                if isinstance(meant, syntax.Net) and meant.expression is not None:
                     uses += 1
                     if uses > limits.NETWORK_NODES_MAX:
                         raise TooLarge("network nets", uses, limits.NETWORK_NODES_MAX, _EXPANDED)
@@ -97,7 +85,7 @@ def _expanded(expression: Expression, scope: _Scope, mappings: Mappings = ()) ->
                 if boxes > limits.NETWORK_COMPONENTS_MAX:
                     raise TooLarge("network components", boxes, limits.NETWORK_COMPONENTS_MAX, _EXPANDED)
                 nodes.append(_box(item, meant, home))
-            elif isinstance(item, Chain):
+            elif isinstance(item, syntax.Chain):
                 children = tuple(ready[-item.arity :])
                 del ready[-item.arity :]
                 nodes.append(Node(item.kind, "", children, item.ordered, line=item.line, column=item.column))
@@ -111,19 +99,19 @@ def _expanded(expression: Expression, scope: _Scope, mappings: Mappings = ()) ->
     return Network(tuple(nodes))
 
 
-def _operator(item: Postfix | Sync | Filter, ready: list[int]) -> Node:
-    if isinstance(item, Filter):
+def _operator(item: syntax.Postfix | syntax.Sync | syntax.Filter, ready: list[int]) -> Node:
+    if isinstance(item, syntax.Filter):
         return Node(FILTER, text=item.rule.text, line=item.line, column=item.column)
     patterns = tuple(pattern.text for pattern in item.patterns)
-    if isinstance(item, Sync):
+    if isinstance(item, syntax.Sync):
         return Node(SYNC, patterns=patterns, line=item.line, column=item.column)
     tag = "" if item.tag is None else item.tag.plain[1:-1]
     return Node(item.kind, "", (ready.pop(),), item.ordered, line=item.line, column=item.column, tag=tag,
                 placed=item.placed, place=item.place, patterns=patterns)  # fmt: skip
 
 
-def _box(use: Reference, meant: Box | Net | None, home: _Scope) -> Node:
-    if isinstance(meant, Box):
+def _box(use: syntax.Reference, meant: syntax.Box | syntax.Net | None, home: _Scope) -> Node:
+    if isinstance(meant, syntax.Box):
         consumes = None if meant.consumes is None else tuple(label.text for label in meant.consumes)
         produces = tuple(tuple(label.plain for label in variant) for variant in meant.produces)
         return Node(BOX, use.name, (), False, consumes is None, use.line, use.column, consumes=consumes,
@@ -131,7 +119,7 @@ def _box(use: Reference, meant: Box | Net | None, home: _Scope) -> Node:
     node = Node(BOX, use.name, line=use.line, column=use.column)
     if meant is None or not meant.signature:
         return node
-    if all(isinstance(mapping, TypeMapping) and mapping.takes is None for mapping in meant.signature):
+    if all(isinstance(mapping, syntax.TypeMapping) and mapping.takes is None for mapping in meant.signature):
         return replace(node, once=True, produces=outputs_of(meant, home))
     return _typed(node, declared_type(meant, home))
 
@@ -147,7 +135,7 @@ def _typed(node: Node, mappings: Mappings) -> Node:
     return replace(node, mappings=mappings)
 
 
-def _look_up(name: str, scope: _Scope) -> tuple[Box | Net | None, _Scope]:
+def _look_up(name: str, scope: _Scope) -> tuple[syntax.Box | syntax.Net | None, _Scope]:
     """Return what a name means and the scope that defines it; None is an external component."""
     here: _Scope | None = scope
     while here is not None:
@@ -157,7 +145,7 @@ def _look_up(name: str, scope: _Scope) -> tuple[Box | Net | None, _Scope]:
     return None, scope
 
 
-def _inside(net: Net, home: _Scope, use: Reference, caller: _Scope) -> _Scope:
+def _inside(net: syntax.Net, home: _Scope, use: syntax.Reference, caller: _Scope) -> _Scope:
     """Return the scope inside a net at one use of it; a net that contains itself is found by its depth."""
     depth = caller.depth + 1
     if depth > limits.NETWORK_DEPTH_MAX:

@@ -17,34 +17,18 @@ from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from advisor.domain import limits
-from advisor.domain.networks import (
-    BOX,
-    CHOICE,
-    FEEDBACK,
-    FILTER,
-    JOIN,
-    KINDS,
-    PLACEMENT,
-    READERS,
-    REPLICATION,
-    REQUIRED,
-    SERIES,
-    SPLIT,
-    SYNC,
-    Network,
-    Node,
-    network_from_nodes,
-)
+from advisor.domain import networks as kinds
+from advisor.domain.networks import Network, Node, network_from_nodes
 from advisor.errors import InvalidValue, NetworkSyntax, TooLarge, UnknownKey
 from advisor.network.reader import read_filter, read_pattern
 
-SEVERAL = (SERIES, CHOICE, JOIN)  # operators whose value is a list of parts
-AROUND = (REPLICATION, SPLIT, FEEDBACK, PLACEMENT)  # operators whose value is one part
+SEVERAL = (kinds.SERIES, kinds.CHOICE, kinds.JOIN)  # operators whose value is a list of parts
+AROUND = (kinds.REPLICATION, kinds.SPLIT, kinds.FEEDBACK, kinds.PLACEMENT)  # operators whose value is one part
 # Where the value of a leaf's key goes.
-LEAVES = {BOX: "name", SYNC: "patterns", FILTER: "text"}
+LEAVES = {kinds.BOX: "name", kinds.SYNC: "patterns", kinds.FILTER: "text"}
 BOX_KEYS = ("consumes", "produces", "mappings", "once")
 _JSON = re.compile(r'\s*(?:\{|"|\[\s*(?:\{\s*)?")')
-_PATTERNS_MIN = {SYNC: 2}
+_PATTERNS_MIN = {kinds.SYNC: 2}
 
 
 def is_json(text: str) -> bool:
@@ -128,7 +112,7 @@ def _declared(value: object) -> dict[str, Node]:
         where = f"network.boxes.{name}"
         if not isinstance(given, Mapping):
             raise InvalidValue(where, given, f"a map with {', '.join(BOX_KEYS)}")
-        found[str(name)] = Node(BOX, **_attributes(where, BOX, cast("Mapping[Any, Any]", given), BOX_KEYS))
+        found[str(name)] = Node(kinds.BOX, **_attributes(where, kinds.BOX, cast("Mapping[Any, Any]", given), BOX_KEYS))
     return found
 
 
@@ -136,7 +120,7 @@ def _attributes(where: str, kind: str, given: Mapping[Any, Any], keys: Sequence[
     for key in given:
         if key not in keys:
             raise UnknownKey(f"{where}: a {kind} has no such key", field=where, value=key, bound=", ".join(keys))
-    return {key: None if key == "consumes" and item is None else READERS[key](f"{where}.{key}", item)
+    return {key: None if key == "consumes" and item is None else kinds.READERS[key](f"{where}.{key}", item)
             for key, item in given.items()}  # fmt: skip
 
 
@@ -169,24 +153,24 @@ def _part(task: _Task, boxes: Mapping[str, Node]) -> tuple[Node, list[_Task]]:
     if isinstance(value, str):
         return _box(where, value, boxes), []
     if not isinstance(value, Mapping):
-        raise InvalidValue(where, value, f"the name of a box, or a map with one of: {', '.join(KINDS)}")
+        raise InvalidValue(where, value, f"the name of a box, or a map with one of: {', '.join(kinds.KINDS)}")
     given = cast("Mapping[Any, Any]", value)
-    kinds = [key for key in given if key in KINDS]
-    if len(kinds) != 1:
-        raise InvalidValue(where, sorted(map(str, given)), f"a map with one of: {', '.join(KINDS)}")
-    kind: str = kinds[0]
+    named = [key for key in given if key in kinds.KINDS]
+    if len(named) != 1:
+        raise InvalidValue(where, sorted(map(str, given)), f"a map with one of: {', '.join(kinds.KINDS)}")
+    kind: str = named[0]
     here = f"{where}.{kind}"
     rest = {key: item for key, item in given.items() if key != kind}
     main = LEAVES.get(kind, "children")
-    found = _attributes(here, kind, rest, tuple(key for key in (*KINDS[kind].keys, "mappings") if key != main))
-    for key in REQUIRED.get(kind, ()):
+    found = _attributes(here, kind, rest, tuple(key for key in (*kinds.KINDS[kind].keys, "mappings") if key != main))
+    for key in kinds.REQUIRED.get(kind, ()):
         if key not in found and key != main:
             raise InvalidValue(f"{here}.{key}", None, f"given: a {kind} needs it")
-    if kind == BOX:
+    if kind == kinds.BOX:
         node = _box(here, given[kind], boxes)
         return (replace(node, **found) if found else node), []
     if kind in LEAVES:
-        return Node(kind, **found, **{main: READERS[main](here, given[kind])}), []
+        return Node(kind, **found, **{main: kinds.READERS[main](here, given[kind])}), []
     return Node(kind, **found), [_Task(*each, depth + 1) for each in _parts(here, kind, given[kind])]
 
 
@@ -194,14 +178,14 @@ def _parts(where: str, kind: str, value: object) -> list[tuple[str, object]]:
     if kind in AROUND:
         return [(where, value)]
     parts = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else ()
-    if len(parts) < KINDS[kind].children_min:
+    if len(parts) < kinds.KINDS[kind].children_min:
         raise InvalidValue(where, cast("object", value), "a list of at least two parts")
     return [(f"{where}[{number}]", part) for number, part in enumerate(parts)]
 
 
 def _box(where: str, name: object, boxes: Mapping[str, Node]) -> Node:
-    checked_box = READERS["name"](where, name)
-    return replace(boxes[checked_box], name=checked_box) if checked_box in boxes else Node(BOX, checked_box)
+    checked_box = kinds.READERS["name"](where, name)
+    return replace(boxes[checked_box], name=checked_box) if checked_box in boxes else Node(kinds.BOX, checked_box)
 
 
 def checked(network: Network) -> Network:
@@ -214,7 +198,7 @@ def checked(network: Network) -> Network:
 
 
 def _written(index: int, node: Node) -> Node:
-    if node.kind == FILTER:
+    if node.kind == kinds.FILTER:
         return replace(node, text=read_filter(node.text or "[]", f"network[{index}].text").text)
     least = _PATTERNS_MIN.get(node.kind, 0)
     if len(node.patterns) < least:
@@ -240,11 +224,11 @@ def as_plain(network: Network) -> Any:
 
 def _plain(node: Node, parts: list[Any], types: dict[str, dict[str, Any]]) -> Any:
     main = LEAVES.get(node.kind, "children")
-    keys = [key for key in (*KINDS[node.kind].keys, "mappings") if key != main]
+    keys = [key for key in (*kinds.KINDS[node.kind].keys, "mappings") if key != main]
     found = {key: _listed(getattr(node, key)) for key in keys
              if getattr(node, key) or (key == "consumes" and node.consumes is not None)
-             or key in REQUIRED.get(node.kind, ())}  # fmt: skip
-    if node.kind == BOX:
+             or key in kinds.REQUIRED.get(node.kind, ())}  # fmt: skip
+    if node.kind == kinds.BOX:
         if types.setdefault(node.name, found) == found:
             return node.name
         # A part says what differs from the declared type of its name.

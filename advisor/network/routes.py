@@ -18,20 +18,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from advisor.domain import networks as kinds
 from advisor.domain.flows import Flow
-from advisor.domain.networks import (
-    BOX,
-    CHOICE,
-    FEEDBACK,
-    FILTER,
-    JOIN,
-    PLACEMENT,
-    REPLICATION,
-    SERIES,
-    SPLIT,
-    SYNC,
-    Network,
-)
+from advisor.domain.networks import Network
 from advisor.network.accepting import Rules, labels_of, rules_of
 from advisor.network.matching import Record, branches, matched, may_match, pattern_labels
 from advisor.network.reader import read_filter, read_pattern
@@ -131,7 +120,8 @@ def _entering(
     root, found = network.nodes[-1], rules[-1]
     if found is None:
         return (Record(frozenset(), open=True),)
-    if root.kind == REPLICATION and not root.mappings:  # what matches an exit at once is no reason for a replication
+    # what matches an exit at once is no reason for a replication
+    if root.kind == kinds.REPLICATION and not root.mappings:
         exits = {pattern_labels(read_pattern(text)) for text in root.patterns}
         found = tuple(rule for rule in found if rule.takes not in exits) or found
     return tuple(dict.fromkeys(Record(rule.takes, not exact) for rule in found))
@@ -153,12 +143,12 @@ class _Walk:
         node = self._nodes[index]
         self._count(1 + len(stream))
         out: Stream
-        if node.kind == SERIES:
+        if node.kind == kinds.SERIES:
             out = stream
             for child in node.children:
                 out = self.run(child, out)
             return out
-        if node.kind == PLACEMENT:
+        if node.kind == kinds.PLACEMENT:
             return self.run(node.children[0], stream)
         return _bounded(index, _STEPS[node.kind](self, index, stream))
 
@@ -325,8 +315,8 @@ class _Walk:
 
 
 _STEPS = {
-    BOX: _Walk.box, FILTER: _Walk.filter, SYNC: _Walk.sync, CHOICE: _Walk.choice, JOIN: _Walk.join, SPLIT: _Walk.split,
-    REPLICATION: _Walk.replication, FEEDBACK: _Walk.feedback,
+    kinds.BOX: _Walk.box, kinds.FILTER: _Walk.filter, kinds.SYNC: _Walk.sync, kinds.CHOICE: _Walk.choice,
+    kinds.JOIN: _Walk.join, kinds.SPLIT: _Walk.split, kinds.REPLICATION: _Walk.replication, kinds.FEEDBACK: _Walk.feedback,
 }  # fmt: skip
 _UNKNOWN = Record(frozenset(), open=True)
 

@@ -8,22 +8,7 @@ from typing import NamedTuple, cast
 
 from advisor.domain.networks import BOX, CHOICE, FILTER, JOIN, KINDS, REPLICATION, SERIES, SPLIT, SYNC, Network, Node
 from advisor.errors import InvalidValue, Unsupported
-from advisor.network.program import (
-    Box,
-    Chain,
-    Definition,
-    Expression,
-    Filter,
-    Metadata,
-    Net,
-    Reference,
-    Signature,
-    SnetProgram,
-    Sync,
-    TypeDefinition,
-    TypeMapping,
-    Variant,
-)
+from advisor.network import program as syntax
 from advisor.network.reader import ID_PATTERN, read_filter, read_pattern
 from advisor.network.records import record_text
 
@@ -34,7 +19,7 @@ _NO_SNET = "write it as JSON"
 _CHOICE, _ORDERED, _SERIES, _POSTFIX, _PRIMARY = range(5)
 
 
-def write(what: SnetProgram | Network) -> str:
+def write(what: syntax.SnetProgram | Network) -> str:
     """Return S-Net text that reads back equal: `read` gives the program again, `parse` the network.
 
     A network is written as its boxes, nets for what has a declared type of its own, and a net ``main``; as a bare expression
@@ -94,18 +79,18 @@ def _operator(kind: str, patterns: str, tag: str, place: int, *, ordered: bool, 
     return f" \\ {patterns}" if kind == "feedback" else f" @ {place}"
 
 
-def _expression(expression: Expression) -> list[str]:
+def _expression(expression: syntax.Expression) -> list[str]:
     done: list[_Text] = []
     for item in expression:
-        if isinstance(item, Reference):
+        if isinstance(item, syntax.Reference):
             done.append(_Text([item.name], _PRIMARY))
-        elif isinstance(item, Chain):
+        elif isinstance(item, syntax.Chain):
             parts = done[-item.arity :]
             del done[-item.arity :]
             done.append(_chained(item.kind, parts, ordered=item.ordered))
-        elif isinstance(item, Sync):
+        elif isinstance(item, syntax.Sync):
             done.append(_Text([f"[| {', '.join(each.text for each in item.patterns)} |]"], _PRIMARY))
-        elif isinstance(item, Filter):
+        elif isinstance(item, syntax.Filter):
             done.append(_Text([item.rule.text], _PRIMARY))
         else:
             tag = "" if item.tag is None else item.tag.plain[1:-1]
@@ -119,14 +104,14 @@ def _expression(expression: Expression) -> list[str]:
 # Programs
 
 
-def _definitions(definitions: Sequence[Definition]) -> Iterator[str]:
+def _definitions(definitions: Sequence[syntax.Definition]) -> Iterator[str]:
     """Yield the lines of definitions. Open nets on an explicit stack."""
-    todo: list[tuple[Iterator[Definition], Net | None]] = [(iter(definitions), None)]
+    todo: list[tuple[Iterator[syntax.Definition], syntax.Net | None]] = [(iter(definitions), None)]
     while todo:
         items, around = todo[-1]
         indent = INDENT * (len(todo) - 1)
         for item in items:
-            if isinstance(item, Net) and item.expression is not None and item.definitions:
+            if isinstance(item, syntax.Net) and item.expression is not None and item.definitions:
                 yield f"{indent}net {item.name}{_signed(item)}"
                 yield indent + "{"
                 todo.append((iter(item.definitions), item))
@@ -138,18 +123,18 @@ def _definitions(definitions: Sequence[Definition]) -> Iterator[str]:
                 yield f"{INDENT * (len(todo) - 1)}}} connect {''.join(_expression(around.expression or ()))};"
 
 
-def _definition(item: Definition) -> str:
-    if isinstance(item, Metadata):
+def _definition(item: syntax.Definition) -> str:
+    if isinstance(item, syntax.Metadata):
         return item.text
-    if isinstance(item, Box):
+    if isinstance(item, syntax.Box):
         outs = " | ".join(_tuple(label.plain for label in variant) for variant in item.produces)
         consumed = None if item.consumes is None else _tuple(label.text for label in item.consumes)
         end = ";" if item.code is None else f" {{ {item.code} }}"
         return f"box {item.name} ({_arrow(consumed, outs)}){end}"
-    if isinstance(item, Net):
+    if isinstance(item, syntax.Net):
         expression = "" if item.expression is None else f" connect {''.join(_expression(item.expression))}"
         return f"net {item.name}{_signed(item)}{expression};"
-    if isinstance(item, TypeDefinition):
+    if isinstance(item, syntax.TypeDefinition):
         return f"type {item.name} = {_type(item.variants)};"
     return f"typesig {item.name} = {_signature(item.signature)};"
 
@@ -162,21 +147,21 @@ def _arrow(left: str | None, right: str | None) -> str:
     return " ".join(part for part in (left, "->", right) if part)
 
 
-def _signed(net: Net) -> str:
+def _signed(net: syntax.Net) -> str:
     return "" if net.signature is None else f" ({_signature(net.signature)})"
 
 
-def _signature(signature: Signature) -> str:
-    return ", ".join(_mapping(each) if isinstance(each, TypeMapping) else each for each in signature)
+def _signature(signature: syntax.Signature) -> str:
+    return ", ".join(_mapping(each) if isinstance(each, syntax.TypeMapping) else each for each in signature)
 
 
-def _mapping(mapping: TypeMapping) -> str:
+def _mapping(mapping: syntax.TypeMapping) -> str:
     takes = None if mapping.takes is None else _type(mapping.takes)
     gives = mapping.gives if mapping.gives is None or isinstance(mapping.gives, str) else _type(mapping.gives)
     return _arrow(takes, gives)
 
 
-def _type(variants: Sequence[Variant]) -> str:
+def _type(variants: Sequence[syntax.Variant]) -> str:
     return " | ".join(each if isinstance(each, str) else record_text(each) for each in variants)
 
 

@@ -10,19 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.errors import InvalidValue, Unsupported
-from advisor.pictures.charts import (
-    BLACK,
-    DOTS_PER_INCH,
-    HEADLINE,
-    Bars,
-    Panel,
-    Series,
-    described,
-    draw,
-    headline,
-    literal,
-    shortened,
-)
+from advisor.pictures import charts
 from advisor.pictures.gantt_page import gantt_page
 from advisor.pictures.kinds import COLOURS, kinds_of
 from advisor.simulation.analysis import Execution
@@ -51,25 +39,25 @@ def draw_speedups(path: str | Path, title: str, result: Mapping[str, Any]) -> Pa
         return _one_count(path, title, result)
     cores = np.asarray(sorted({row["cores"] for row in rows}), np.float64)
     factor, unit = scaled(max(row["makespan"] for row in rows), result["unit"])
-    speedups: list[Series] = []
-    times: list[Series] = []
+    speedups: list[charts.Series] = []
+    times: list[charts.Series] = []
     for place, name in enumerate(names):
         mine = sorted((row for row in rows if row["policy"] == name), key=lambda row: row["cores"])
         x = np.asarray([row["cores"] for row in mine], np.float64)
-        speedups.append(Series(name, x, np.asarray([row["speedup"] for row in mine]), colour=place))
-        times.append(Series(name, x, np.asarray([row["makespan"] for row in mine]) * factor, colour=place))
+        speedups.append(charts.Series(name, x, np.asarray([row["speedup"] for row in mine]), colour=place))
+        times.append(charts.Series(name, x, np.asarray([row["makespan"] for row in mine]) * factor, colour=place))
     # What no schedule is below, whatever the policy: it knows of the processors' speeds.
     least_of = {row["cores"]: max(row["bounds"]["work"], row["bounds"]["span"]) for row in rows}
     least = np.asarray([least_of[int(count)] for count in cores])
     above = np.divide(result["work"], least, out=cores.copy(), where=least > 0)
-    speedups.append(Series("no schedule above", cores, above, style="dashes", colour=BLACK))
-    times.append(Series("no schedule below", cores, least * factor, style="dashes", colour=BLACK))
-    return draw(
+    speedups.append(charts.Series("no schedule above", cores, above, style="dashes", colour=charts.BLACK))
+    times.append(charts.Series("no schedule below", cores, least * factor, style="dashes", colour=charts.BLACK))
+    return charts.draw(
         path,
         title,
         [
-            Panel("Speedup over one core", "cores", "speedup", speedups),
-            Panel(
+            charts.Panel("Speedup over one core", "cores", "speedup", speedups),
+            charts.Panel(
                 "Makespan",
                 "cores",
                 f"time [{unit}]" if unit else "time",
@@ -89,17 +77,17 @@ def _one_count(path: str | Path, title: str, result: Mapping[str, Any]) -> Path:
     least = max(rows[0]["bounds"]["work"], rows[0]["bounds"]["span"])
     above = {result["work"] / least: "no schedule above"} if least > 0 else {}
     on = f"on {cores} core{'' if cores == 1 else 's'}"
-    return draw(
+    return charts.draw(
         path,
         title,
         [
-            Panel(
+            charts.Panel(
                 f"Speedup {on} over one core", "", "speedup",
-                bars=Bars(names, {"": [row["speedup"] for row in rows]}), marks_y=above,
+                bars=charts.Bars(names, {"": [row["speedup"] for row in rows]}), marks_y=above,
             ),
-            Panel(
+            charts.Panel(
                 f"Makespan {on}", "", f"time [{unit}]" if unit else "time",
-                bars=Bars(names, {"": [row["makespan"] * factor for row in rows]}, "{:.4g}"),
+                bars=charts.Bars(names, {"": [row["makespan"] * factor for row in rows]}, "{:.4g}"),
                 marks_y={least * factor: "no schedule below"} if least > 0 else {},
             ),
         ],
@@ -159,10 +147,10 @@ def _gantt_png(path: Path, title: str, execution: Execution) -> Path:
     upper.set_ylim(execution.cores - 0.4, -0.6)
     upper.set_ylabel("core")
     upper.yaxis.get_major_locator().set_params(integer=True)
-    upper.set_title(headline(title, 2 * HEADLINE), fontsize=12, fontweight="bold")
+    upper.set_title(charts.headline(title, 2 * charts.HEADLINE), fontsize=12, fontweight="bold")
     if len(names) > 1:
         handles = [
-            Patch(color=COLOURS[min(place, len(COLOURS) - 1)], label=literal(shortened(name)))
+            Patch(color=COLOURS[min(place, len(COLOURS) - 1)], label=charts.literal(charts.shortened(name)))
             for place, name in enumerate(names)
         ]
         upper.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, frameon=False)
@@ -174,7 +162,7 @@ def _gantt_png(path: Path, title: str, execution: Execution) -> Path:
         f"Gantt chart of {len(graph)} tasks on {execution.cores} cores; colours: {', '.join(names) or 'none'}. "
         "Underlined in black: the critical path through the schedule. Below: how many tasks were ready."
     )
-    figure.savefig(path, dpi=DOTS_PER_INCH, format="png", metadata=described(title, words))
+    figure.savefig(path, dpi=charts.DOTS_PER_INCH, format="png", metadata=charts.described(title, words))
     return path
 
 
@@ -185,7 +173,7 @@ def _named(axes: Any, execution: Execution, kinds: NDArray[np.int64], per_tick: 
     for task, (start, finish, who, kind) in enumerate(rows):
         if (finish - start) * CHARACTERS >= len(graph.name(task)) * execution.ticks > 0:
             axes.text(
-                (start + finish) / 2 * per_tick, who, literal(graph.name(task)), ha="center", va="center", fontsize=8,
+                (start + finish) / 2 * per_tick, who, charts.literal(graph.name(task)), ha="center", va="center", fontsize=8,
                 color=ink_on(COLOURS[int(kind)]),
             )  # fmt: skip
 

@@ -12,25 +12,8 @@ from advisor.domain import limits
 from advisor.engine.granting import RETURN_S
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, UnknownKey, closest
-from advisor.service.key_kinds import (
-    ADDRESS,
-    ADVICE,
-    CPUS,
-    ENGINE,
-    FLAG,
-    HOSTS,
-    PATH,
-    PLACE,
-    SNET_PORTS,
-    Address,
-    Advise,
-    KeyKind,
-    SnetPort,
-    integer,
-    number,
-    one_of,
-    size,
-)  # fmt: skip
+from advisor.service import key_kinds as kinds
+from advisor.service.key_kinds import Address, Advise, KeyKind, SnetPort, integer, number, one_of, size
 
 TOKEN_BYTES_MIN = 16  # a shorter secret can be tried out over a network
 TOKEN_BYTES_MAX = 4_096  # as the protocol takes
@@ -44,37 +27,39 @@ def _key(default: Any, kind: KeyKind, about: str) -> Any:
 class Config:
     """What a service is told. Each field is a key of the TOML file; the command line gives the usual ones."""
 
-    socket: Path | None = _key(None, PATH, "path of the Unix socket to listen on, made with mode 0600")
-    tcp: Address | None = _key(None, ADDRESS, "HOST:PORT to listen on")
-    http: Address | None = _key(None, ADDRESS, "HOST:PORT of /metrics, /advice, /healthz and /readyz")
-    http_hosts: tuple[str, ...] = _key((), HOSTS, "names that a Host header may have, beside loopback and addresses")
-    state: Path | None = _key(None, PATH, "state file; without one nothing survives the service")
+    socket: Path | None = _key(None, kinds.PATH, "path of the Unix socket to listen on, made with mode 0600")
+    tcp: Address | None = _key(None, kinds.ADDRESS, "HOST:PORT to listen on")
+    http: Address | None = _key(None, kinds.ADDRESS, "HOST:PORT of /metrics, /advice, /healthz and /readyz")
+    http_hosts: tuple[str, ...] = _key(
+        (), kinds.HOSTS, "names that a Host header may have, beside loopback and addresses"
+    )
+    state: Path | None = _key(None, kinds.PATH, "state file; without one nothing survives the service")
     engine: str = _key(
         "here",
-        ENGINE,
+        kinds.ENGINE,
         "where the state is: here; or in shards on Ray, one of its own, or the one of which this machine is a node",
     )
     shards: int = _key(2, integer(1, limits.SHARDS_MAX), "shards of a new state on Ray; later see `advisor shards`")
     copy: str | None = _key(
         None,
-        PLACE,
+        kinds.PLACE,
         "where shards on Ray keep a copy of their states: a folder, or s3://BUCKET/PREFIX",
     )
     spares: int = _key(1, integer(0, 64), "processes on Ray kept ready to take over from one that is lost")
     stale_rows: int = _key(64, integer(0, 10**9), "on Ray: rows of a component that an answer may lack")
     stale_s: float = _key(0.5, number(0.01, 3600, "SECONDS"), "on Ray: seconds that an answer may lack rows")
-    accept_damage: bool = _key(False, FLAG, "start without what is damaged in the state file")
-    token_file: Path | None = _key(None, PATH, "file with a secret that allows TCP clients everything")
+    accept_damage: bool = _key(False, kinds.FLAG, "start without what is damaged in the state file")
+    token_file: Path | None = _key(None, kinds.PATH, "file with a secret that allows TCP clients everything")
     access_file: Path | None = _key(
-        None, PATH, "TOML file that grants scopes to tokens, users, groups and certificates"
+        None, kinds.PATH, "TOML file that grants scopes to tokens, users, groups and certificates"
     )
-    tls_certificate: Path | None = _key(None, PATH, "PEM file with the certificate chain, for TLS on TCP")
-    tls_key: Path | None = _key(None, PATH, "PEM file with the private key")
+    tls_certificate: Path | None = _key(None, kinds.PATH, "PEM file with the certificate chain, for TLS on TCP")
+    tls_key: Path | None = _key(None, kinds.PATH, "PEM file with the private key")
     tls_clients: Path | None = _key(
-        None, PATH, "PEM file with the authorities whose certificates TCP clients must show"
+        None, kinds.PATH, "PEM file with the authorities whose certificates TCP clients must show"
     )
-    allow_plaintext: bool = _key(False, FLAG, "let TCP beyond loopback do without TLS")
-    allow_open_http: bool = _key(False, FLAG, "let HTTP beyond loopback do without TLS and token")
+    allow_plaintext: bool = _key(False, kinds.FLAG, "let TCP beyond loopback do without TLS")
+    allow_open_http: bool = _key(False, kinds.FLAG, "let HTTP beyond loopback do without TLS and token")
     components_max: int = _key(limits.COMPONENTS_MAX, integer(1, 10**7), "components known; new ones are then refused")
     model_memory: int = _key(
         MODEL_MEMORY_BYTES,
@@ -97,7 +82,7 @@ class Config:
     shutdown_s: float = _key(10.0, number(0.1, 3600, "SECONDS"), "seconds an orderly stop may take")
     commit_rows: int = _key(200_000, integer(1, 10**9), "rows after which a commit begins at once")
     compiled: bool = _key(
-        True, FLAG, "compile the kernels, in a process beside the service, where numba is; answers are the same"
+        True, kinds.FLAG, "compile the kernels, in a process beside the service, where numba is; answers are the same"
     )
     commit_share: float = _key(0.25, number(0.01, 1.0), "part of a core's time that may go into commits")
     producer_idle_s: float = _key(
@@ -110,17 +95,17 @@ class Config:
     log_level: str = _key("info", one_of("debug", "info", "warning", "error"), "least level that is logged")
     advise: tuple[Advise, ...] = _key(
         (),
-        ADVICE,
+        kinds.ADVICE,
         "what to plan for in the background and tell by HTTP of a network, or of all others (*), e.g. film=throughput_per_s:20",
     )
     snet_resources: tuple[SnetPort, ...] = _key(
         (),
-        SNET_PORTS,
+        kinds.SNET_PORTS,
         "[HOST:]PORT[=NETWORK[*WORTH]] where S-Net's runtime comes for cores, one a network",
     )
     snet_cores: tuple[int, ...] | None = _key(
         None,
-        CPUS,
+        kinds.CPUS,
         "processors to lend there, like 0-3,6; absent: those that the service may run on",
     )
     snet_return_s: float = _key(
@@ -129,7 +114,7 @@ class Config:
         "seconds a client there may keep a core asked back; then it is disconnected",
     )
     snet_beyond_loopback: bool = _key(
-        False, FLAG, "let that protocol, which knows no token, be reached from other machines"
+        False, kinds.FLAG, "let that protocol, which knows no token, be reached from other machines"
     )
 
     def __post_init__(self) -> None:

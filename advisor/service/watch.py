@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import numpy as np
 
 from advisor.domain.answers import Allocation
+from advisor.errors import InvalidValue
 from advisor.planning.estimates import Setting
 from advisor.planning.outcomes import Outcome, outcome
 from advisor.planning.stability import ChangePolicy, CostOfChange, Look, Schedule, Verdict
@@ -144,6 +145,23 @@ class WatchedNetwork:
             "records_lost": self.records_lost,
             "outcome": self.outcome or None,
         }
+
+
+def policy_of(params: Any) -> ChangePolicy:
+    """Return what a watch is told of when a change is worth it."""
+    given = {name: value for name in ("horizon_s", "gain_min") if (value := getattr(params, name)) is not None}
+    return ChangePolicy(**given)
+
+
+def cost_of(given: Any, keys: Sequence[str]) -> CostOfChange:
+    """Return what a change costs: of each key, or flat; raises InvalidValue for a key that the network lacks."""
+    if isinstance(given, dict):
+        by_key = cast("dict[str, float]", given)
+        unknown = next((key for key in by_key if key not in set(keys)), None)
+        if unknown is not None:
+            raise InvalidValue("change_cost_s", unknown, f"a key of the network: {', '.join(keys[:8])}")
+        return CostOfChange(by_key=by_key)
+    return CostOfChange(flat_s=float(given or 0.0))
 
 
 def values_told(values: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -29,7 +29,7 @@ from advisor.errors import (
 )
 from advisor.planning.estimates import Setting
 from advisor.planning.outcomes import Outcome
-from advisor.planning.stability import ChangePolicy, CostOfChange, Look, WatchQuestion
+from advisor.planning.stability import Look, WatchQuestion
 from advisor.protocol.connection import encode_notification
 from advisor.service import questions
 from advisor.service.logs import event
@@ -37,7 +37,7 @@ from advisor.service.measures import ServiceMeasures
 from advisor.service.observed_cores import ObservedCores
 from advisor.service.planner import Planner
 from advisor.service.subscriptions import Subscriptions
-from advisor.service.watch import WatchedNetwork, judgement, values_told
+from advisor.service.watch import WatchedNetwork, cost_of, judgement, policy_of, values_told
 
 WATCHES_MAX = 1_000  # of the service: one a connection at its default limit
 WATCHES_CONNECTION_MAX = 16  # of one connection: as many as it may have subscriptions
@@ -92,8 +92,8 @@ class Watching:
             keys=keys,
             components=components,
             objective=params.objective or "throughput",
-            policy=_policy(params),
-            cost=_cost(params.change_cost_s, keys),
+            policy=policy_of(params),
+            cost=cost_of(params.change_cost_s, keys),
             shadow=params.shadow,
             present=None if params.current is None else Setting.given("current", params.current, keys),
         )
@@ -393,18 +393,3 @@ class Watching:
             self._by_place[place].remove(watch)
             if not self._by_place[place]:
                 del self._by_place[place]
-
-
-def _policy(params: Any) -> ChangePolicy:
-    given = {name: value for name in ("horizon_s", "gain_min") if (value := getattr(params, name)) is not None}
-    return ChangePolicy(**given)
-
-
-def _cost(given: Any, keys: Sequence[str]) -> CostOfChange:
-    if isinstance(given, dict):
-        by_key = cast("dict[str, float]", given)
-        unknown = next((key for key in by_key if key not in set(keys)), None)
-        if unknown is not None:
-            raise InvalidValue("change_cost_s", unknown, f"a key of the network: {', '.join(keys[:8])}")
-        return CostOfChange(by_key=by_key)
-    return CostOfChange(flat_s=float(given or 0.0))

@@ -56,7 +56,7 @@ def learn_command(sources: tuple[Path, ...], kind: str, *, as_json: bool, **give
     snet       a directory of monitor logs and maps, written with the flag -m A of S-Net's stream runtime
     nextflow   traces (-with-trace)
     snakemake  benchmark files (--benchmark-extended)
-    sacct      output of sacct -P --format=JobID,JobName,State,AllocCPUS,ElapsedRaw,MaxRSS
+    sacct      output of sacct -P --format=JobID,JobName,State,AllocCPUS,ElapsedRaw,MaxRSS,End
     wfformat   executions in WfCommons' WfFormat
 
     Failed runs are counted, not learned; bad rows are told and left out. A file is known by its format and its first rows.

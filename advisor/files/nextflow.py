@@ -1,8 +1,9 @@
 """Nextflow's trace of executions (`-with-trace`): a line a task, tabs between its columns, for people or raw.
 
 A component is a process, with the names of the workflows around it. Its predictor are the bytes that the task read (`rchar`),
-0 where the trace says "-": a task that ends at once is not measured. Its cores are the `cpus` that it asked for; where the
-trace has no such column, the whole cores that it kept busy (`%cpu`).
+0 where the trace says "-" of a task that ends at once, which is not measured; others that were not measured are passed over.
+Its cores are the `cpus` that it asked for; where the trace has no such column, the whole cores that it kept busy (`%cpu`).
+Numbers may have a decimal comma: older versions wrote them as the system's locale has them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ FAILED = ("FAILED", "ABORTED")
 PASSED = {"CACHED": "from the cache", "NEW": "not ended", "SUBMITTED": "not ended", "RUNNING": "not ended"}
 ABSENT = ("-", "")
 MILLISECOND = 1e-3
+AT_ONCE_S = 1.0  # measures are taken about so often
 
 
 def runs(lines: Lines) -> Iterator[Told]:
@@ -42,15 +44,17 @@ def _told(number: int, row: Mapping[str, str], columns: list[str]) -> Told:
     realtime = row["realtime"].strip()
     if realtime in ABSENT and not ok:
         return Passed(number, "failed without a time")
-    cores, column = _cores(row)
+    seconds, (cores, column) = _seconds(realtime), _cores(row)
     read, peak = row.get("rchar", "").strip(), row.get("peak_rss", "").strip()
+    if ok and read in ABSENT and "rchar" in columns and seconds > AT_ONCE_S:
+        return Passed(number, "not measured")
     predictor = 1.0 if "rchar" not in columns else 0.0 if read in ABSENT else bytes_of(read)
     peak_bytes = None if peak in (*ABSENT, "0") else bytes_of(peak)
     cells = {
         "component": ("process" if row.get("process") else "name", name), "elapsed_s": ("realtime", realtime),
         "cores": (column, row.get(column, "")), "predictor": ("rchar", read), "peak_bytes": ("peak_rss", peak),
     }  # fmt: skip
-    return Ran(number, name, predictor, cores, _seconds(realtime), cells, peak_bytes, ok)
+    return Ran(number, name, predictor, cores, seconds, cells, peak_bytes, ok)
 
 
 def _seconds(text: str) -> float:
@@ -66,5 +70,5 @@ def _cores(row: Mapping[str, str]) -> tuple[float, str]:
     busy = row.get("%cpu", "-").strip()
     if busy in ABSENT:
         return 1.0, "%cpu"
-    percent = number_of(busy.removesuffix("%").strip())
+    percent = number_of(busy.removesuffix("%").strip().replace(",", "."))
     return (max(1.0, math.ceil(percent / 100.0)) if math.isfinite(percent) else percent), "%cpu"

@@ -3,6 +3,9 @@
 A component is a job's name; all tasks of an array are runs of it. A step that `srun` began is a run of JOB/STEP. The peak
 of a job's memory is that of its steps, those of its script (``batch``) and of what else ran (``extern``) among them. Slurm
 knows nothing of inputs: there is no predictor.
+
+Accounts asked for again have the jobs that ended meanwhile among those that had ended before. Where they tell when each ended
+(`End`), rows are numbered in that order; elsewhere those behind a job that has not ended wait for it.
 """
 
 from __future__ import annotations
@@ -13,14 +16,21 @@ from collections.abc import Iterator, Mapping
 from advisor.files.run_files import Lines, Passed, Ran, Told, bytes_of, clock_of, number_of
 from advisor.files.tables import BadCell
 
-HINT = "sacct -P --format=JobID,JobName,State,AllocCPUS,ElapsedRaw,MaxRSS"
+HINT = "sacct -P --format=JobID,JobName,State,AllocCPUS,ElapsedRaw,MaxRSS,End"
 NEEDED: dict[str, str] = dict.fromkeys(("JobID", "JobName", "State"), HINT)
 CORES = ("AllocCPUS", "NCPUS")
 ELAPSED = ("ElapsedRaw", "Elapsed")
-NOT_ENDED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING")
+END = "End"
+NOT_ENDED = (
+    "PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING", "SIGNALING", "STAGE_OUT", "STOPPED",
+    "SPECIAL_EXIT", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD",
+)  # fmt: skip
 FAILED = (
     "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "CANCELLED", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "PREEMPTED", "REVOKED",
+    "LAUNCH_FAILED", "RECONFIG_FAIL",
 )  # fmt: skip
+UNENDED = "not ended"
+WAITS = "behind a job that has not ended: give --format a column End"
 INNER = ("batch", "extern", "interactive")  # steps that Slurm makes: their time is the job's
 
 
@@ -32,36 +42,57 @@ def runs(lines: Lines) -> Iterator[Told]:
         lines.header("|", {CORES[0] if cores is None else ELAPSED[0]: HINT})
     assert cores is not None
     assert elapsed is not None
+    told = _in_order(rows, len(columns), cores, elapsed)
+    if END in columns:
+        yield from (each for _, each in sorted(told, key=lambda found: found[0]))
+        return
+    waits = False
+    for _, each in told:
+        waits = waits or (isinstance(each, Passed) and each.why == UNENDED)
+        yield Passed(each.line, WAITS) if waits and isinstance(each, Ran) else each
+
+
+def _in_order(
+    rows: Iterator[tuple[int, dict[str, str]]], columns: int, cores: str, elapsed: str
+) -> Iterator[tuple[str, Told]]:
+    """Yield what each line tells, with its end: a job behind its steps."""
     job: tuple[int, Mapping[str, str]] | None = None
     peak = math.nan
+
+    def of_job(number: int, row: Mapping[str, str]) -> tuple[str, Told]:
+        return row.get(END, ""), _told(number, row, row["JobName"], cores, elapsed, peak)
+
     for number, row in rows:
         if not row:
-            yield BadCell(number, "all", "", f"a row of {len(columns)} columns")
+            yield "", BadCell(number, "all", "", f"a row of {columns} columns")
             continue
         id_, _, step = row["JobID"].partition(".")
         if not step:
             if job is not None:
-                yield _told(*job, job[1]["JobName"], cores, elapsed, peak)
+                yield of_job(*job)
             job, peak = (number, row), math.nan
         elif job is None or job[1]["JobID"] != id_:
-            yield BadCell(number, "JobID", row["JobID"], "a step behind the line of its job")
+            yield "", BadCell(number, "JobID", row["JobID"], "a step behind the line of its job")
             continue
         told = bytes_of(row.get("MaxRSS", ""))
         peak = told if math.isnan(peak) else max(peak, told) if told == told else peak  # noqa: PLR0124 - NaN is not itself
         if step and step not in INNER:
-            yield _told(number, row, f"{job[1]['JobName']}/{row['JobName']}", cores, elapsed, told)
+            name = f"{job[1]['JobName']}/{row['JobName']}"
+            yield row.get(END, ""), _told(number, row, name, cores, elapsed, told)
     if job is not None:
-        yield _told(*job, job[1]["JobName"], cores, elapsed, peak)
+        yield of_job(*job)
 
 
 def _told(number: int, row: Mapping[str, str], name: str, cores: str, elapsed: str, peak: float) -> Told:
     state = row["State"].split(" ")[0].rstrip("+")  # CANCELLED by 1000, or cut short
     if state in NOT_ENDED:
-        return Passed(number, "not ended")
+        return Passed(number, UNENDED)
     ok = state == "COMPLETED"
     if not ok and state not in FAILED:
         return BadCell(number, "State", row["State"], f"COMPLETED, {', '.join((*FAILED, *NOT_ENDED))}")
     seconds = number_of(row[elapsed]) if elapsed == ELAPSED[0] else clock_of(row[elapsed])
+    if ok and seconds == 0.0:
+        return Passed(number, "shorter than a second")
     if not ok and not (seconds > 0.0 and number_of(row[cores]) > 0.0):
         return Passed(number, "failed before it began")
     cells = {

@@ -1,4 +1,4 @@
-"""Workflow executions in WfCommons' WfFormat, versions 1.0 to 1.5.
+"""Workflow executions in WfCommons' WfFormat, versions 1.0 to 1.6.
 
 Up to 1.4 a workflow has one list of tasks (`jobs` in the first versions); in 1.5 their specification and their execution are
 apart. Run times are in seconds. A task's type is the program that it ran, where that is one word and no script, or its
@@ -80,8 +80,10 @@ def _task(
     program = cast("Entry", command).get("program") if isinstance(command, Mapping) else None
     kind = _word(program) or _first(entry, "category") or _stem(str(entry.get("name", key)))
     read = sum(sizes.get(str(file), 0.0) for file in _listed(entry, "inputFiles"))
-    read += sum(_bytes(file) for file in _objects(entry, "files") if file.get("link") == "input")
-    told = {"cores": _first(run, "coreCount", "cores"), "peak_bytes": _first(run, "memoryInBytes")}
+    read += sum(_bytes(file) for file in _objects(entry, "files") if str(file.get("link")).lower() == "input")
+    kilobytes = _first(run, "memory")  # of versions before 1.4
+    peak = float(kilobytes) * 1e3 if _is_number(kilobytes) else _first(run, "memoryInBytes")
+    told = {"cores": _first(run, "coreCount", "cores"), "peak_bytes": peak}
     columns = {name: float(value) for name, value in told.items() if _is_number(value)}
     return Task(key, float(time or 0.0), after, str(kind), max(read, 1.0), columns)
 

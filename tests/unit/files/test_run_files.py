@@ -59,22 +59,55 @@ def test_a_raw_trace_counts_milliseconds_and_bytes_and_busy_cores_where_none_wer
     ]
 
 
-def test_accounts_of_slurm_with_steps_and_arrays() -> None:
+def test_accounts_of_slurm_with_steps_and_arrays_in_the_order_of_their_ends() -> None:
     file, rows = read("sacct", SAMPLES / "sacct.txt")
     assert rows == [
+        ("sweep", 1.0, 4.0, 600.0, {"ok": False}),
         ("align/bwa", 1.0, 8.0, 3600.0, peak(8 * GIB)),
         ("align", 1.0, 8.0, 3723.0, peak(8 * GIB)),
-        ("sweep", 1.0, 4.0, 86410.0, peak(1.5 * GIB)),
-        ("sweep", 1.0, 4.0, 600.0, {"ok": False}),
         ("coupled/ocean", 1.0, 16.0, 1740.0, peak(3 * GIB)),
         ("coupled", 1.0, 32.0, 1800.0, peak(3 * GIB)),
+        ("sweep", 1.0, 4.0, 86410.0, peak(1.5 * GIB)),
     ]
     assert file.failed == 1
-    assert file.passed == {"not ended": 2, "failed before it began": 1}
+    assert file.passed == {"not ended": 2, "failed before it began": 2, "shorter than a second": 1}
     assert {(bad.line, bad.column, bad.value) for bad in file.first_refused} == {
         (13, "Elapsed", "later"),
         (14, "JobID", "4107.batch"),
     }
+
+
+JOBS = [(4101, 60, 100), (4102, 900, 950), (4103, 30, 130), (4104, 500, 640), (4105, 10, 150)]  # id, seconds, its end
+
+
+def accounts(now: int, *, ends: bool) -> str:
+    """Return what `sacct -P` tells at a time, of jobs in the order of their numbers."""
+    lines = ["JobID|JobName|State|AllocCPUS|ElapsedRaw|MaxRSS" + "|End" * ends]
+    for id_, seconds, end in JOBS:
+        state, at = (
+            ("COMPLETED", f"2026-03-02T{end // 60:02}:{end % 60:02}:00") if end <= now else ("RUNNING", "Unknown")
+        )
+        for number, name in ((f"{id_}", "sort"), (f"{id_}.batch", "batch"), (f"{id_}.0", "step")):
+            lines.append(f"{number}|{name}|{state}|4|{seconds}|1024K" + f"|{at}" * ends)
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("ends", [True, False])
+@given(st.lists(st.integers(60, 1000), max_size=6))
+def test_accounts_asked_for_again_and_again_teach_each_run_once(
+    tmp_path_factory: pytest.TempPathFactory, ends: bool, times: list[int]
+) -> None:
+    path = tmp_path_factory.mktemp("accounts") / "sacct.txt"
+    taught: dict[str, list[Plain]] = {}
+    for now in [*sorted(times), 1000]:
+        path.write_text(accounts(now, ends=ends))
+        for row in RunFile(path, "sacct", slurm.runs).read():
+            known = taught.setdefault(row.producer, [])
+            if row.sequence > len(known):
+                known.append(tuple(row[2:]))
+    told = [(component, elapsed_s) for rows in taught.values() for component, _, _, elapsed_s, _ in rows]
+    if ends or not times or min(times) >= JOBS[0][2]:  # else its first row changes, by which the file is known
+        assert sorted(told) == sorted((name, float(each[1])) for each in JOBS for name in ("sort", "sort/step"))
 
 
 def test_benchmarks_of_snakemake() -> None:
@@ -96,6 +129,25 @@ def test_benchmarks_as_json_lines(tmp_path: Path) -> None:
     file, rows = read("snakemake", path)
     assert rows == [("sort", 2.0**20, 4.0, 2.5, peak(3 * 2**20))]
     assert [(bad.line, bad.column) for bad in file.first_refused] == [(2, "threads"), (3, "s"), (4, "all")]
+
+
+def test_a_trace_with_decimal_commas_and_tasks_that_were_not_measured(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(
+        "name\tstatus\trealtime\t%cpu\tpeak_rss\trchar\n"
+        "a\tCOMPLETED\t8,5s\t199,3%\t1,5 GB\t2,5 KB\n"
+        "a\tCOMPLETED\t32m 10s\t-\t-\t-\n"
+        "a\tCOMPLETED\t40ms\t-\t-\t-\n"
+        "a\tRUNNING\t-\t-\t-\t-\n"
+    )
+    file, rows = read("nextflow", path)
+    assert rows == [("a", 2560.0, 2.0, 8.5, peak(1.5 * GIB)), ("a", 0.0, 1.0, pytest.approx(0.04), {})]
+    assert (file.refused, file.passed) == (0, {"not measured": 1, "not ended": 1})
+
+
+def test_a_workflow_of_the_first_versions_has_kilobytes_of_memory() -> None:
+    _, rows = read("wfformat", SAMPLES / "jobs.wfformat.json")
+    assert rows == [("split_fasta", 5000.0, 1.0, 4.2, peak(2.048e6)), ("blastall", 2500.0, 4.0, 20.5, peak(8.192e6))]
 
 
 def test_a_task_of_a_workflow_is_no_script() -> None:
@@ -173,7 +225,7 @@ def test_odd_cells_are_refused_with_their_line(
     path = tmp_path_factory.mktemp("odd") / "trace.txt"
     path.write_text("\n".join([header, "\t".join(row)]))
     file, rows = read("nextflow", path)
-    assert len(rows) + file.refused == 1
+    assert len(rows) + file.refused + file.passed.total() == 1
     assert all(bad.line == 2 for bad in file.first_refused)
 
 
@@ -217,5 +269,5 @@ def test_sizes(text: str, size: float) -> None:
 
 def test_lines_tell_how_much_was_read() -> None:
     lines = Lines(SAMPLES / "sacct.txt")
-    assert len(list(lines)) == 16
+    assert len(list(lines)) == 18
     assert lines.read == (SAMPLES / "sacct.txt").stat().st_size

@@ -25,7 +25,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from boxes import BOXES, SIDE
-from runtime import Measured, Runtime, Setting, equal_shares, settings_of
+from runtime import Measured, Runtime
+from runtime_workers import Setting, equal_shares, settings_of
 
 from advisor.client.watching import SyncWatch
 from advisor.demo.service_process import served

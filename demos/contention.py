@@ -25,7 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from adapt import first, usable_processors
 from boxes import BOXES
-from runtime import Runtime, Setting
+from runtime import Runtime
+from runtime_workers import Setting
 
 from advisor.client import SyncClient
 from advisor.demo.service_process import served

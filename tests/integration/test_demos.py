@@ -21,7 +21,7 @@ DEMOS = Path(__file__).resolve().parents[2] / "demos"
 def demos(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     """The modules of the demos, whose folder workers find on the path as well."""
     monkeypatch.setattr(sys, "path", [str(DEMOS), *sys.path])
-    return {name: importlib.import_module(name) for name in ("boxes", "runtime", "adapt")}
+    return {name: importlib.import_module(name) for name in ("boxes", "runtime", "runtime_workers", "adapt")}
 
 
 def test_the_demo_runs_measures_and_follows_the_advice(
@@ -50,7 +50,8 @@ def test_records_go_where_their_types_send_them_and_each_run_is_told_once(demos:
     runtime, client, n = demos["runtime"], Rows(), 12
     network = parse(demos["adapt"].NETWORK)
     settings = {
-        key: runtime.Setting(1, (frozenset({min(demos["adapt"].usable_processors())}),)) for key in network.keys
+        key: demos["runtime_workers"].Setting(1, (frozenset({min(demos["adapt"].usable_processors())}),))
+        for key in network.keys
     }
     with runtime.Runtime(network, demos["boxes"].BOXES, client) as running:
         running.apply(settings)
@@ -68,7 +69,7 @@ def test_records_go_where_their_types_send_them_and_each_run_is_told_once(demos:
 
 
 def test_an_allocation_becomes_processors(demos: dict[str, ModuleType]) -> None:
-    settings_of = demos["runtime"].settings_of
+    settings_of = demos["runtime_workers"].settings_of
     own = Allocation({"a": 2, "b": 1}, {"a": 1, "b": 2}, 0, 1.0, 1.0, ("a",))
     found = settings_of(own, range(4))
     assert found["a"].processors == (frozenset({0, 1}),)
@@ -78,5 +79,5 @@ def test_an_allocation_becomes_processors(demos: dict[str, ModuleType]) -> None:
     found = settings_of(shared, range(2))
     assert found["a"] == found["c"] != found["b"]
     assert found["a"].group != found["b"].group
-    equal = demos["runtime"].equal_shares(series("a", "b", "c"), range(2))
+    equal = demos["runtime_workers"].equal_shares(series("a", "b", "c"), range(2))
     assert [min(equal[key].processors[0]) for key in "abc"] == [0, 0, 1]

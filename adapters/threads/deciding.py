@@ -58,15 +58,16 @@ Key = tuple[int, ...]  # the octaves of a predictor's values
 class Size:
     """What is known of calls of one size."""
 
-    __slots__ = ("answered_at", "core_s", "cores", "expected_s", "idle", "key", "predictor", "weighed_at")
+    __slots__ = ("answered_at", "core_s", "cores", "decade", "expected_s", "idle", "key", "predictor", "weighed_at")
 
     def __init__(self, key: Key, predictor: Any) -> None:
         self.key = key
         self.predictor = predictor  # of the first call
         self.cores = 0  # of the last answer; 0: none yet
         self.expected_s: Sequence[float] = ()  # predicted on each of the counts
+        self.decade = 0  # of the seconds on one core
         self.answered_at = 0  # the component's runs then
-        self.weighed_at = -1  # the turn of stalls when cores were chosen
+        self.weighed_at = -1  # the turn of its decade's stalls when cores were chosen
         self.idle = math.inf  # cores that others left then
         self.core_s = math.inf  # cores times seconds of the last run: no less than it takes on one
 
@@ -94,8 +95,8 @@ class CallTotals:
     def __init__(self) -> None:
         self.components: list[Deciding] = []
         self.spent_s = 0.0
-        self.turn = 0  # moves where what is to be expected of stalls has changed
-        self.begun = 0  # the turn at which all was forgotten
+        self.turns = [0] * DECADES  # move where what is to be expected of stalls has changed
+        self.begun = 0  # how often all was forgotten
         self._runs = 0
         self._asked_s = 0.0
         self._questions = 0
@@ -109,16 +110,24 @@ class CallTotals:
     def ran(self, decade: int, octave: int, beyond_s: float) -> None:
         """Add a run on cores of an octave, and what it stalled."""
         self._runs += 1
-        if beyond_s > 0.0 or self._runs >= AGAIN * self._weighed_at:
-            self.turn += 1
-            self._weighed_at, self._weighed = self._runs, {}
+        if self._runs >= AGAIN * self._weighed_at:
+            self._weighed_at = self._runs
+            self._turn(0, DECADES)
+        elif beyond_s > 0.0:
+            self._turn(max(0, decade - 1), decade + 2)
         self._worst_s = max(self._worst_s, beyond_s)
         self._stalls[decade][octave].book(beyond_s)
         if LOSS_SHARE * (self.spent_s - self._forgotten_s) >= self._worst_s:
             self._forgotten_s = self.spent_s
             self._unseen_s, self._worst_s = 0.0, UNSEEN_S
-            self._stalls, self._weighed = stalls_of_decades(), {}
-            self.turn = self.begun = self.turn + 1
+            self._stalls = stalls_of_decades()
+            self.begun += 1
+            self._turn(0, DECADES)
+
+    def _turn(self, low: int, high: int) -> None:
+        for decade in range(low, min(high, DECADES)):
+            self.turns[decade] += 1
+            self._weighed.pop(decade, None)
 
     def stalls(self, decade: int, octaves: int) -> list[tuple[float, float]]:
         """Return for each octave the mean stall of a run that lasts about so long, and in how many runs there is one."""
@@ -215,7 +224,7 @@ class Deciding:
         if not cores:
             if self.stale(size) and (self._together.may_ask or self._large(size)):
                 self._answer(size, clock)
-            if size.expected_s and (size.weighed_at != self._together.turn or size.idle != idle):
+            if size.expected_s and (size.weighed_at != self._together.turns[size.decade] or size.idle != idle):
                 self._weigh(size, idle)
             known = size if size.cores else self._nearest(size)
             cores = known.cores or 1
@@ -242,7 +251,7 @@ class Deciding:
         if self._looks and cores != size.cores and elapsed_s > self._expected_s(size, size.cores):
             self._looks, self._spent_s = False, 0.0
         self._stalls[octave].book(beyond_s)
-        self._together.ran(_decade(size), octave, beyond_s)
+        self._together.ran(size.decade, octave, beyond_s)
 
     def _answer(self, size: Size, clock: Callable[[], float]) -> bool:
         """Ask for a size; and, while that costs no more than once again, for what is old of all components."""
@@ -272,6 +281,7 @@ class Deciding:
             return None if answers is None else False
         for each, expected_s in zip(sizes, answers, strict=True):
             each.expected_s, each.answered_at, each.weighed_at = expected_s, self.runs, -1
+            each.decade = min(max(0, int(math.log10(expected_s[0]) + 9.0)), DECADES - 1)
         return True
 
     def stale(self, size: Size) -> bool:
@@ -279,7 +289,7 @@ class Deciding:
 
     def _weigh(self, size: Size, idle: float) -> None:
         """Choose the fewest cores near the fastest, by what is predicted and what stalls add."""
-        together, decade = self._together, _decade(size)
+        together, decade = self._together, size.decade
         if self._begun != together.begun:
             self._begun, self._stalls = together.begun, [Stalls() for _ in self._stalls]
             self._looks, self._down = True, not self._down
@@ -294,7 +304,7 @@ class Deciding:
         ]
         least = min(cost) * (1.0 + self._tolerance)
         size.cores = next(count for count, seconds in zip(self._counts, cost, strict=True) if seconds <= least)
-        size.weighed_at, size.idle = together.turn, idle
+        size.weighed_at, size.idle = together.turns[decade], idle
 
     def _large(self, size: Size) -> bool:
         """Return whether a question is next to nothing beside a run of a size that was never asked for."""
@@ -316,11 +326,11 @@ class Deciding:
         return 0
 
     def _beside(self, size: Size) -> int:
-        """Return half or twice the cores of an answer where what that may lose can be afforded; else the answer."""
+        """Return half or twice the cores of an answer where these are idle and what that may lose can be afforded; else the answer."""
         twice, half = min(2 * size.cores, self.cores_max), max(1, size.cores // 2)
         beside = half if (self._down and half != size.cores) or twice == size.cores else twice
         at_risk_s = self._expected_s(size, beside) - self._expected_s(size, size.cores)
-        return beside if at_risk_s <= LOSS_SHARE * self._spent_s else size.cores
+        return beside if beside <= max(half, size.idle) and at_risk_s <= LOSS_SHARE * self._spent_s else size.cores
 
     def _expected_s(self, size: Size, cores: int) -> float:
         return size.expected_s[bisect_right(self._counts, cores) - 1]
@@ -347,10 +357,6 @@ def powers(cores_max: int) -> list[int]:
 def stalls_of_decades() -> list[list[Stalls]]:
     """Return that no run was seen yet."""
     return [[Stalls() for _ in range(OCTAVES)] for _ in range(DECADES)]
-
-
-def _decade(size: Size) -> int:
-    return min(max(0, int(math.log10(size.expected_s[0]) + 9.0)), DECADES - 1)
 
 
 def _octave(x: float) -> int:

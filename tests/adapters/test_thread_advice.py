@@ -121,6 +121,12 @@ def test_where_others_have_the_cores_a_stall_is_reckoned_with_until_it_can_be_af
     assert beside[first:].count(2) >= 0.9 * len(beside[first:])
 
 
+def test_cores_that_others_keep_busy_are_not_looked_at(tmp_path: Path) -> None:
+    alone, beside = (played(tmp_path / str(others), 1_000, lambda _: 0.1001, others) for others in (0.0, 1.0))
+    assert 2 in alone[100:]
+    assert 2 not in beside[2:]
+
+
 def test_a_size_of_which_nothing_is_known_is_asked_for_where_its_run_is_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -326,7 +326,7 @@ class Deciding:
         return 0
 
     def _beside(self, size: Size) -> int:
-        """Return half or twice the cores of an answer where these are idle and what that may lose can be afforded; else the answer."""
+        """Return half or twice the cores of an answer where these are idle and it can be afforded; else the answer."""
         twice, half = min(2 * size.cores, self.cores_max), max(1, size.cores // 2)
         beside = half if (self._down and half != size.cores) or twice == size.cores else twice
         at_risk_s = self._expected_s(size, beside) - self._expected_s(size, size.cores)

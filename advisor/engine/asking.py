@@ -180,8 +180,9 @@ class Asking:
         if prior and self._components.slots.find(component) is None:
             return self._unseen(component, predictor, cores, level, measure)
         slot = self._components.slots.of(component, measure)
-        apart = self._components.answers(slot, predictor) if measure == TIME else slot
-        alone, slot = apart != slot, apart
+        own = slot
+        if predictor is None and measure == TIME:
+            slot = self._components.answers_without(slot)
         dimensions = self._components.dimensions(slot) if self._components.vectors else 1
         p = checked("cores", cores, "invalid_cores")
         if predictor is None:
@@ -207,7 +208,7 @@ class Asking:
             answer = self._by_learner(found, x, p, level, machine, dimensions)
         else:
             answer = shaped.predict(found, x, p, level, self.runs(slot))
-        if alone:
+        if slot != own:
             answer = replace(answer, notes=(*answer.notes, "no predictor given: over the runs that told none"))
         return answer if measure == TIME else _rescaled(answer, 1.0 / MEASURE_SCALES[measure])
 
@@ -333,7 +334,7 @@ class Asking:
         answer = self.predict(component, points, counts.astype(np.float64), level, None, machine, TIME)
         chosen = choose(counts, answer, tolerance, risk)
         left_s = explore - float(self._components.table["explored_s"][slot]) if explore > 0.0 else 0.0
-        slot = self._components.answers(slot, x)
+        slot = self._components.answers_without(slot) if x is None else slot
         found = self.answering(slot, None) if left_s > 0.0 and len(counts) > 1 else None
         if not isinstance(found, Solved):
             return chosen

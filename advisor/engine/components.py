@@ -90,9 +90,9 @@ class Components:
         found = self.slots.of_measure(slot, APART)
         return None if found is None or self.table.evidence(found) < rows_least else found
 
-    def answers(self, slot: int, predictor: Any) -> int:
-        """Return the slot that answers: for a run without predictor that of such runs, where a few were learned apart."""
-        found = self.apart(slot, FIRST_SCORED) if predictor is None else None
+    def answers_without(self, slot: int) -> int:
+        """Return the slot that answers for a run without predictor: that of such runs, where a few were learned apart."""
+        found = self.apart(slot, FIRST_SCORED)
         return slot if found is None else found
 
     def set_apart(self, slot: int) -> None:

@@ -194,7 +194,7 @@ class CurveTables:
         else:
             elapsed, upper, variation = _of_form(found, given, at, level)
             model, count = found.name, int(base.runs(slot))
-        apart = self._components.apart(slot) if x is None else None
+        apart = self._components.apart(slot) if x is None and self._components.slots.measures else None
         if apart is not None:
             beside = self._table(apart, None, box, counts, level)
             runs = base["cell_runs"][:, [slot, apart]].sum(axis=0)

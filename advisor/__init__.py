@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from advisor.client import AsyncClient, SyncClient
-    from advisor.domain.answers import Allocation, CoreChoice, Prediction
+    from advisor.domain.allocations import Allocation
+    from advisor.domain.answers import CoreChoice, Prediction
     from advisor.engine.advisor import Advisor
     from advisor.errors import AdvisorError
     from advisor.models.bundle import Bundle
@@ -25,7 +26,7 @@ _HOMES = {
     "Bundle": "advisor.models.bundle",
     "SyncClient": "advisor.client",
     "AdvisorError": "advisor.errors",
-    "Allocation": "advisor.domain.answers",
+    "Allocation": "advisor.domain.allocations",
     "CoreChoice": "advisor.domain.answers",
     "Prediction": "advisor.domain.answers",
 }

@@ -29,7 +29,7 @@ import numpy as np
 from execution import Box, Outcome, simulate
 from random_networks import NOISE, Case, random_case, sketch, teach
 
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.engine import Advisor
 from advisor.planning import Request, plan

@@ -15,7 +15,7 @@ from execution import Box
 from numpy.typing import NDArray
 
 from advisor.domain import networks as kinds
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, Node
 from advisor.engine import Advisor

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import simpy
 
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, SERIES, Network, network_from_nodes, series
 from advisor.errors import CallerError

@@ -30,7 +30,7 @@ from runtime_workers import Setting, equal_shares, settings_of
 
 from advisor.client.watching import SyncWatch
 from advisor.demo.service_process import served
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.network import parse
 
 NETWORK = """

@@ -13,7 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.domain.networks import Network
 
 if TYPE_CHECKING:

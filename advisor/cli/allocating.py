@@ -13,7 +13,7 @@ import click
 from advisor.cli import options, sharing, show_plans
 from advisor.cli.declared import asked_by, by_name, declared
 from advisor.cli.source import asked
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.domain.limits import ALLOCATE_CORES_MAX, NETWORK_TEXT_BYTES_MAX
 from advisor.errors import InvalidValue, MissingShares, TooLarge
 from advisor.protocol import verbs as v

@@ -13,7 +13,7 @@ from rich.markup import escape
 from advisor.cli import show
 from advisor.cli.tables import notes, put, say, table
 from advisor.domain.advice import Advice
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.domain.sharing import Together
 from advisor.domain.wording import seconds
 

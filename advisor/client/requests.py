@@ -6,21 +6,8 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar, cast
 
-from advisor.domain.answers import (
-    Allocation,
-    CoreChoice,
-    Curves,
-    Details,
-    Evidence,
-    FrontPoint,
-    Knee,
-    Marginal,
-    Prediction,
-    Reason,
-    RunnerUp,
-    Suggestion,
-    TakeOrWait,
-)
+from advisor.domain.allocations import Allocation, Details, Evidence, FrontPoint, Knee, Marginal, Reason, RunnerUp
+from advisor.domain.answers import CoreChoice, Curves, Prediction, Suggestion, TakeOrWait
 from advisor.domain.flows import Flow
 from advisor.domain.runs import RunPrediction
 from advisor.domain.sharing import Part, Together

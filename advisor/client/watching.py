@@ -13,7 +13,8 @@ import anyio
 from advisor.client import requests
 from advisor.client.session import Session
 from advisor.domain.advice import Advice
-from advisor.domain.answers import Allocation, Curves
+from advisor.domain.allocations import Allocation
+from advisor.domain.answers import Curves
 from advisor.protocol import verbs as v
 from advisor.protocol.declaring import sent
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 
 
 @dataclass(frozen=True, slots=True)

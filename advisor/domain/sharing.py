@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from advisor.domain.answers import Allocation, FrontPoint, Reason
+from advisor.domain.allocations import Allocation, FrontPoint, Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 import numpy as np
 
 from advisor.domain import limits
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.domain.curves import Demands, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes

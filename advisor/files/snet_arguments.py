@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.domain.networks import Network
 
 ONE: Mapping[str, Any] = {"allowed": [1]}  # of a request: a worker is one core, and a box runs on one worker

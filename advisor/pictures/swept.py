@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.answers import Allocation, FrontPoint
+from advisor.domain.allocations import Allocation, FrontPoint
 from advisor.errors import InvalidValue
 from advisor.pictures.charts import Panel, Series, draw
 

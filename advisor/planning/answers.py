@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from advisor.domain.answers import Allocation, Details, Evidence, Reason
+from advisor.domain.allocations import Allocation, Details, Evidence, Reason
 from advisor.domain.curves import TabulatedCurves
 from advisor.planning.demand import PROMISED, TIE
 from advisor.planning.estimates import reaches

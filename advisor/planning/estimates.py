@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.limits import CORES_MAX, CORES_MIN, INSTANCES_MAX
 from advisor.errors import InvalidValue

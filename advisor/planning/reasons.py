@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from advisor.domain.answers import Evidence, Reason
+from advisor.domain.allocations import Evidence, Reason
 from advisor.planning.requests import Ints
 
 REASONS_MAX = 3  # of one code: the rest are counted in the last one's words

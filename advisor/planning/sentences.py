@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from advisor.domain.answers import Allocation, Marginal
+from advisor.domain.allocations import Allocation, Marginal
 from advisor.planning.reasons import amount, plural
 from advisor.planning.requests import OBJECTIVES
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.errors import ImpossibleTarget, TargetNotReached, Unsupported
 from advisor.planning.demand import TIE, AnyCurves

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.domain.answers import FrontPoint, Knee, Marginal, RunnerUp
+from advisor.domain.allocations import FrontPoint, Knee, Marginal, RunnerUp
 from advisor.planning.demand import TIE, Demand
 from advisor.planning.estimates import chance_of
 from advisor.planning.exact import Solution

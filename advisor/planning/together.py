@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.domain import limits
-from advisor.domain.answers import Allocation, Details, FrontPoint, Reason
+from advisor.domain.allocations import Allocation, Details, FrontPoint, Reason
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.rows import is_whole
 from advisor.domain.sharing import Part, Together

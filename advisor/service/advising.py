@@ -19,7 +19,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.domain.networks import Network
 from advisor.engine import Engine
 from advisor.errors import (

@@ -10,7 +10,7 @@ from typing import Any, cast
 import anyio
 import numpy as np
 
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.errors import InvalidValue
 from advisor.planning.estimates import Setting
 from advisor.planning.outcomes import Outcome, outcome

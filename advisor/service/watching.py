@@ -16,7 +16,7 @@ from typing import Any, cast
 import anyio
 import numpy as np
 
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.domain.observations import Columns
 from advisor.engine import Engine
 from advisor.errors import (

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import AdvisorError

@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.domain.networks import series
 from advisor.network import parse
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.engine import Advisor
 from advisor.network import parse
 from advisor.planning import Request, asked_of

@@ -15,7 +15,8 @@ import pytest
 
 from advisor import AsyncClient, SyncClient
 from advisor.client.address import default_socket, usual_address
-from advisor.domain.answers import Allocation, CoreChoice, Prediction, Reason, Suggestion
+from advisor.domain.allocations import Allocation, Reason
+from advisor.domain.answers import CoreChoice, Prediction, Suggestion
 from advisor.errors import (
     ConnectionFailed,
     InvalidValue,

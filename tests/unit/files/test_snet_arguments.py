@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from advisor import Advisor
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.files.snet_arguments import arguments_of
 from advisor.network import parse
 

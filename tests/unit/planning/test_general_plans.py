@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from advisor import planning
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.domain.curves import AmdahlCurves, Seen, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes, series

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor import planning
-from advisor.domain.answers import Allocation
+from advisor.domain.allocations import Allocation
 from advisor.domain.curves import AmdahlCurves
 from advisor.domain.networks import Network, series
 from advisor.errors import AdvisorError, ImpossibleTarget, InvalidValue, MissingShares, TargetNotReached, TooLarge

@@ -92,7 +92,7 @@ class Lines:
                         raise TooLarge(
                             f"{self.path}, line {number}, bytes", len(raw), LINE_BYTES_MAX, "is it the format named?"
                         )
-                    if not raw.endswith(b"\n") and number > 2:
+                    if not raw.endswith(b"\n") and number > 1:
                         return  # the rest of this line is to come
                     yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8", "replace").rstrip("\r\n")
         except OSError as error:

@@ -10,6 +10,7 @@ file teaches the same rows under the same numbers, however it is cut, wherever i
 
 from __future__ import annotations
 
+import os
 import re
 from collections import deque
 from collections.abc import Iterator
@@ -274,6 +275,7 @@ class SnetFiles:
         self.run = SnetRun(network)
         self._directory = directory
         self._at: dict[str, int] = {}
+        self._inodes: dict[str, int] = {}
         self.bytes_read = 0
         if not any(_LOG.fullmatch(path.name) for path in self._files()):
             raise InvalidValue("directory", str(directory), "a directory with mon_n00_worker00.log and the like")
@@ -301,11 +303,19 @@ class SnetFiles:
                 continue
             try:
                 with path.open("rb") as file:
+                    known = os.fstat(file.fileno())
                     file.seek(self._at.get(name, 0))
                     data = file.read(CHUNK_BYTES)
-                    size = path.stat().st_size
+                    size = known.st_size
             except OSError as error:
                 raise InvalidValue("directory", str(path), "a file that can be read", error.strerror or "") from error
+            if size < self._at.get(name, 0) or self._inodes.setdefault(name, known.st_ino) != known.st_ino:
+                raise InvalidValue(
+                    "directory",
+                    str(path),
+                    "a file that grows: it was replaced",
+                    "another run began here: learn it anew",
+                )
             at = self._at[name] = self._at.get(name, 0) + len(data)
             self.bytes_read += len(data)
             self.run.feed(name, data, more=bool(data) and at < size)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -30,7 +30,8 @@ from advisor.service.snet_machine import this_machine
 
 CLIENTS_MAX = 128  # twice the cores that there can be: the others would hold none
 REFRESH_S = 0.5  # between looks at what was learned: grants follow it within a second or two
-PLAN_SHARE = 0.25  # of the time that may go into plans: after one that took long, others come first
+PLAN_SHARE = 0.25  # of the time that may go into plans, or into grants: after those that took long, others come first
+TURN_BYTES = 2**10  # of one client that are read at a time: its commands take two milliseconds at most
 KEEPALIVE = {
     "TCP_KEEPIDLE": 30,
     "TCP_KEEPINTVL": 10,
@@ -60,7 +61,9 @@ class SnetResources:
         self._planned: dict[
             str, tuple[tuple[Any, ...], list[float] | None]
         ] = {}  # by network: at what state, the curve
-        self._plan_at = 0.0
+        self._plan_at = self._balance_at = 0.0
+        self._late = False  # grants wait for their time
+        self._turns: deque[Client] = deque()
 
     async def listen(self, sockets: list[socket.socket]) -> tuple[list[asyncio.Server], tuple[Address, ...]]:
         """Accept applications; sockets made are added to `sockets`. Return the servers, and where they listen.
@@ -112,9 +115,36 @@ class SnetResources:
         self._planned[network] = at, curve
 
     def balance(self) -> None:
-        """Send what brings cores to where they should be."""
-        for order in self.granting.balance(self._clock()):
+        """Send what brings cores to where they should be: at once, or a little later where that took long before."""
+        now = self._clock()
+        if now >= self._balance_at:
+            self._balance()
+        elif not self._late:
+            self._late = True
+            asyncio.get_running_loop().call_later(self._balance_at - now, self._balance)
+
+    def _balance(self) -> None:
+        self._late = False
+        now = self._clock()
+        for order in self.granting.balance(now):
             cast("Client", order.app).send((text.grant if order.verb == "grant" else text.revoke)(order.cores))
+        ended = self._clock()
+        self._balance_at = ended + (ended - now) * (1.0 / PLAN_SHARE - 1.0)
+
+    def heard(self, client: Client) -> None:
+        """A client has said something: it has its turn, one client in a turn of the loop."""
+        if not self._turns:
+            asyncio.get_running_loop().call_soon(self._turn)
+        self._turns.append(client)
+
+    def _turn(self) -> None:
+        client = self._turns[0]
+        client.turn()
+        self._turns.popleft()
+        if client.waits:
+            self._turns.append(client)
+        if self._turns:
+            asyncio.get_running_loop().call_soon(self._turn)
 
     def join(self, client: Client, port: SnetPort) -> bool:
         """Take a client in; False when there are too many."""
@@ -173,6 +203,9 @@ class Client(asyncio.Protocol):
         self._resources = resources
         self._port = port
         self._frames = text.Frames()
+        self._unread = bytearray()
+        self._full = False  # what it was told is not read
+        self.waits = False  # for its turn
         self.peer = ""
         self._transport: asyncio.Transport
 
@@ -191,8 +224,24 @@ class Client(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Take in what was read: all of it, then grant."""
-        for found in self._frames.receive(data):
+        """Take in what was read, and no more before that has had its turn."""
+        self._unread += data
+        self._transport.pause_reading()
+        self._wait()
+
+    def _wait(self) -> None:
+        if not self.waits and not self._full and not self._transport.is_closing():
+            self.waits = True
+            self._resources.heard(self)
+
+    def turn(self) -> None:
+        """Do what the next bytes say, then grant; `waits` where there are more."""
+        self.waits = False
+        if self._transport.is_closing() or self._full:
+            return
+        said = bytes(self._unread[:TURN_BYTES])
+        del self._unread[:TURN_BYTES]
+        for found in self._frames.receive(said):
             if self._transport.is_closing():
                 return
             if isinstance(found, text.ResourceCommand):
@@ -203,6 +252,9 @@ class Client(asyncio.Protocol):
             else:
                 self._resources.granting.counts["unknown command"] += 1
         self._resources.balance()
+        self.waits = bool(self._unread) and not self._full and not self._transport.is_closing()
+        if not self._unread and not self._full:
+            self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave: cores are free at once."""
@@ -210,11 +262,16 @@ class Client(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The peer does not read: it is not read either, and what it owes runs out of time."""
+        self._full = True
         self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         """The peer has read."""
-        self._transport.resume_reading()
+        self._full = False
+        if self._unread:
+            self._wait()
+        else:
+            self._transport.resume_reading()
 
     def send(self, message: bytes) -> None:
         """Send a message."""

@@ -197,6 +197,18 @@ def test_a_file_is_known_wherever_it_lies_and_when_it_has_grown(tmp_path: Path) 
     assert {row.producer for row in RunFile(moved, "nextflow", nextflow.runs).read()} != {few[0].producer}
 
 
+@pytest.mark.parametrize(("kind", "sample"), [("nextflow", "trace.txt"), ("snakemake", "count_words.a.tsv")])
+def test_a_file_that_is_read_while_a_line_is_written_teaches_each_run_once(
+    tmp_path: Path, kind: str, sample: str
+) -> None:
+    data, path = (SAMPLES / sample).read_bytes(), tmp_path / sample
+    whole = list(RunFile(SAMPLES / sample, kind, READERS[kind]).read())
+    for cut in range(data.index(b"\n") + 1, len(data)):
+        path.write_bytes(data[:cut])
+        found = list(RunFile(path, kind, READERS[kind]).read())
+        assert found == whole[: len(found)], data[:cut][-20:]
+
+
 @given(st.sampled_from(sorted(READERS)), st.lists(st.text(max_size=60), max_size=8), st.booleans())
 def test_whatever_stands_in_a_file_is_a_run_or_refused(
     tmp_path_factory: pytest.TempPathFactory, kind: str, lines: list[str], headed: bool
@@ -223,7 +235,7 @@ def test_odd_cells_are_refused_with_their_line(
     odd = [cell.replace("\t", "") for cell in cells]
     row[place + 8] = odd[place]
     path = tmp_path_factory.mktemp("odd") / "trace.txt"
-    path.write_text("\n".join([header, "\t".join(row)]))
+    path.write_text("\n".join([header, "\t".join(row), ""]))
     file, rows = read("nextflow", path)
     assert len(rows) + file.refused + file.passed.total() == 1
     assert all(bad.line == 2 for bad in file.first_refused)

@@ -119,6 +119,22 @@ def test_files_are_read_a_chunk_at_a_time_and_as_they_grow(tmp_path: Path, monke
     assert runs_of(rows) == Counter(SMALL.runs)
 
 
+@pytest.mark.parametrize("how", ["cut off", "replaced"])
+def test_another_run_that_begins_in_the_same_place_is_told(tmp_path: Path, how: str) -> None:
+    for name, text in SMALL.files.items():
+        (tmp_path / name).write_text(text)
+    files = SnetFiles(tmp_path, "film")
+    assert list(files.rows(final=True))
+    log = tmp_path / "mon_n00_worker00.log"
+    if how == "cut off":
+        log.write_text(HEADER)
+    else:
+        (tmp_path / "new").write_text(SMALL.files[log.name] + "7S#")
+        (tmp_path / "new").rename(log)
+    with pytest.raises(InvalidValue, match="another run began here"):
+        list(files.rows())
+
+
 def test_an_entry_is_read_as_the_page_has_it() -> None:
     entry = b"1500I7 900 3rI2?-*12wO1-!*|600I0.5S80;900O0.6S16;1200I0.7S8;"
     assert stop_of(entry, "log") == Stop(

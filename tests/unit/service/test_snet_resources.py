@@ -22,7 +22,7 @@ from advisor.engine.granting import ANSWER_S, RETURN_S
 from advisor.errors import InvalidValue
 from advisor.service import load_config
 from advisor.service.snet_machine import host_name, parse_cores, this_machine
-from advisor.service.snet_resources import CLIENTS_MAX, REFRESH_S
+from advisor.service.snet_resources import CLIENTS_MAX, REFRESH_S, TURN_BYTES
 
 
 async def test_the_recorded_dialogue_verb_by_verb() -> None:
@@ -124,9 +124,75 @@ async def test_a_client_that_does_not_read_is_not_read_either() -> None:
             await asyncio.sleep(0)
         other = await lender.peer(hello="{ access 0 }{ local 1 }")
         assert await other.told() == "{ grant 0 0 }"
-        (client,) = [c for c in lender.resources.clients if c._transport.get_write_buffer_size()]
-        assert client._transport.get_write_buffer_size() < 2**20
+        async with asyncio.timeout(PATIENCE_S):
+            while not (full := [client for client in lender.resources.clients if client._full]):
+                await asyncio.sleep(0)
+        (client,) = full
+        unread = len(client._unread)
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert (len(client._unread), client.waits, client._transport.is_reading()) == (unread, False, False)
+        assert client._transport.get_write_buffer_size() < 2**17
         greedy.writer.transport.abort()
+
+
+async def test_a_cut_after_any_byte_leaves_no_core_lent() -> None:
+    said = "{ list }{ access 0 }{ topology 0 }{ local 2 }{ accept 0 0 1 }{ return 0 1 }{ local 1 }"
+    async with lending() as lender:
+        for sent in range(len(said) + 1):
+            peer = await lender.peer(hello=said[:sent])
+            if sent > said.index("}{ accept"):  # else its cores may not have been granted yet
+                while not (await peer.told()).startswith("{ grant"):
+                    pass
+            peer.writer.close()
+            async with asyncio.timeout(PATIENCE_S):
+                while lender.resources.clients or lender.resources.ends.total() <= sent:
+                    await asyncio.sleep(0)
+            assert lender.resources.granting.lent() == {"free": 2}, said[:sent]
+            lender.resources.granting.check()
+
+
+async def test_floods_are_read_a_little_at_a_time_one_client_in_a_turn_of_the_loop() -> None:
+    async with lending(cores=8) as lender:
+        for _ in range(3):
+            await (await lender.peer(hello="{ access 0 }{ local 2 }{ list }")).told()
+        clients = list(lender.resources.clients)
+        for client, words in zip(clients, (b"{ local 1 }", b"{}", b" " * 8), strict=True):
+            client.data_received(words * 4000)
+        unread = sum(len(client._unread) for client in clients)
+        passes = 0
+        while unread:
+            await asyncio.sleep(0)
+            left = sum(len(client._unread) for client in clients)
+            assert left >= unread - TURN_BYTES
+            unread, passes = left, passes + 1
+        assert passes >= 4000 * (11 + 2 + 8) // TURN_BYTES
+        assert lender.resources.granting.counts["unknown command"] == 4000
+        other = await lender.peer(hello="{ access 0 }{ local 1 }")
+        assert await other.told() in {f"{{ grant 0 {core} }}" for core in range(8)}
+
+
+async def test_grants_that_took_long_come_after_others_have_had_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with lending(cores=2) as lender:
+        plain, calls = lender.resources.granting.balance, []
+
+        def slow(now: float) -> Any:
+            calls.append(now)
+            lender.now[0] += 0.01
+            return plain(now)
+
+        later: list[tuple[float, Any]] = []
+        monkeypatch.setattr(lender.resources.granting, "balance", slow)
+        monkeypatch.setattr(asyncio.get_running_loop(), "call_later", lambda *given: later.append(given))
+        for _ in range(3):
+            lender.resources.balance()
+        assert len(calls) == 1
+        assert [delay for delay, _ in later] == [pytest.approx(0.03)]
+        later.pop()[1]()
+        assert len(calls) == 2
+        lender.now[0] += 0.03
+        lender.resources.balance()
+        assert len(calls) == 3
 
 
 async def test_too_many_clients_are_turned_away() -> None:

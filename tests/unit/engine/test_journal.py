@@ -54,6 +54,15 @@ def misread(_: int) -> Columns:
     )
 
 
+def mixed(seed: int) -> Columns:
+    """Return rows with and without predictor, of components that have both sooner or later."""
+    rng = np.random.default_rng(seed)
+    return columns_of_rows([
+        [str(rng.choice(NAMES[:6])), None if rng.random() < 0.5 else float(rng.integers(1, 99)), 1.0, float(rng.lognormal())]
+        for _ in range(40)
+    ])  # fmt: skip
+
+
 @pytest.fixture
 def kept() -> tuple[Engine, Stored]:
     engine, storage = Engine(components_max=20), Stored()
@@ -77,7 +86,7 @@ def assert_replayed(engine: Engine, storage: Stored, **limits: Any) -> Engine:
     return restored
 
 
-@pytest.mark.parametrize("rows", [rows_of, everything, misread])
+@pytest.mark.parametrize("rows", [rows_of, everything, misread, mixed])
 def test_rows_are_replayed_to_the_bit(rows: Callable[[int], Columns], kept: tuple[Engine, Stored]) -> None:
     engine, storage = kept
     for number in range(1, 6):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from advisor import Advisor
+from advisor.engine.engine import Engine
 from advisor.engine.journal import Book, Entry, Limits, RowsEvent, decode
 from advisor.errors import AdvisorError
 from advisor.protocol.rows import columns_of_rows
@@ -127,6 +128,16 @@ def test_a_part_of_the_state_has_both_kinds_and_a_dropped_component_none() -> No
     both.drop(["c"])
     both.observe("c", predictor=2.0, elapsed_s=1.0)
     assert "told none" not in str(both.predict("c").notes)
+
+
+def test_changes_bring_both_kinds_to_another_engine_as_they_come() -> None:
+    rng = np.random.default_rng(6)
+    one, two, version = Engine(), Engine(), None
+    for _ in range(6):
+        one.apply(None, None, columns_of_rows(wild(rng, 25)))
+        version = two.apply_changes(one.changes(version))
+        for name in one.advisor.components.slots.components:
+            assert two.advisor.extract([name], ()) == one.advisor.extract([name], ())
 
 
 def test_rows_without_room_for_them_are_refused() -> None:

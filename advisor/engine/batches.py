@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,19 @@ from advisor.models import contention
 from advisor.models.fold import KERNELS
 from advisor.models.learner_layout import SETTLED_EVERY
 
+SLICE_LEAST = 8  # rows looked at beyond a change of a component, at least
+
 
 def fold(components: Components, columns: Columns) -> Receipt:
     """Learn the good rows of a batch, count the others. Cost O(rows); constant space a component."""
     receipt, done = _fold_some(components, columns)
+    ahead = widths.SLICE_ROWS
     while done < len(columns):
-        more, n = _fold_some(components, columns.take(slice(done, done + widths.SLICE_ROWS)))
+        more, n = _fold_some(components, columns.take(slice(done, done + ahead)))
         receipt, done = receipt.then(more, done), done + n
+        ahead = min(
+            max(2 * n, SLICE_LEAST), widths.SLICE_ROWS
+        )  # where one change follows another few rows are looked at
     return receipt
 
 
@@ -86,14 +93,19 @@ def _begin_again(components: Components, columns: Columns, slots: Ints, good: Bo
     bare = rows[dimensions[slots[rows]] == 0]
     if not len(bare):
         return None
-    alone, fresh, mixed = _first_with(components, columns, slots, bare, good)
-    turn = min(mixed.values(), default=0)
-    if turn > 0:
-        return turn
+    alone, fresh, mixed, early = _first_with(components, columns, slots, bare, good)
+    turns = sorted((row, slot) for slot, row in mixed.items())
+    if turns and turns[0][0] > 0:
+        return turns[0][0]
+    # At once, as far as nobody else gets a record between: the places of records are told by the order of rows.
+    begun = components.table.count("rows")[slots[rows]] == 0
+    begun |= False if columns.absent is None else columns.absent[rows]
+    until = 1 if fresh or columns.measures else 1 + int(rows[begun][0]) if begun.any() else len(slots)
+    now = [slot for _, slot in takewhile(lambda turn: turn[0] == 0 or (turn[0] < until and turn[1] in early), turns)]
     for slot in alone:
         if (record := components.learners.find(slot)) is not None and record[0].axes != 2:
             components.fit_records(slot)
-    for slot, row in (*fresh.items(), *((slot, row) for slot, row in mixed.items() if row == turn)):
+    for slot, row in (*fresh.items(), *((slot, mixed[slot]) for slot in now)):
         if slot in mixed:
             components.set_apart(slot)
         dimensions[slot] = widths_of(columns, np.array([row]))[0]
@@ -104,14 +116,14 @@ def _begin_again(components: Components, columns: Columns, slots: Ints, good: Bo
 
 def _first_with(
     components: Components, columns: Columns, slots: Ints, rows: Ints, good: Bools | None
-) -> tuple[list[int], dict[int, int], dict[int, int]]:
+) -> tuple[list[int], dict[int, int], dict[int, int], set[int]]:
     """Look at the rows of components without a number of predictors, ascending places.
 
     Returns
     -------
-    tuple of (slots, dict of slot to row, dict of slot to row)
+    tuple of (slots, dict of slot to row, dict of slot to row, slots)
         Components that learn rows without predictor first; the row that gives a component its number, of those that have
-        learned nothing, and of those that have learned rows without predictor by then.
+        learned nothing, and of those that have learned rows without predictor by then; which of these had before the batch.
     """
     well = ended_well(columns, np.ones(len(slots), np.bool_), good)
     absent = np.zeros(len(slots), np.bool_) if columns.absent is None else columns.absent
@@ -121,7 +133,8 @@ def _first_with(
     known = {slot: bool(components.table.evidence(slot) > 0) for slot in {**given, **without}}
     fresh = {slot: row for slot, row in given.items() if not known[slot] and row < without.get(slot, len(slots))}
     mixed = {slot: row for slot, row in given_well.items() if slot not in fresh}
-    return [slot for slot in without if not known[slot] and slot not in fresh], fresh, mixed
+    early = {slot for slot, row in mixed.items() if without.get(slot, len(slots)) > row}
+    return [slot for slot in without if not known[slot] and slot not in fresh], fresh, mixed, early
 
 
 def _first(slots: Ints, rows: Ints) -> dict[int, int]:

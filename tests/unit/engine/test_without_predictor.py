@@ -81,6 +81,8 @@ def test_wherever_a_batch_is_cut_the_state_is_the_same_and_opens_again(room: tup
     for seed in range(12):
         rng = np.random.default_rng(seed)
         rows = wild(rng, 50)
+        if seed % 3 == 0:  # many components turn in one batch
+            rows.sort(key=lambda row: row[1] is not None)
         forgets, cuts = 25, sorted({0, 25, 50, *rng.integers(0, 50, 3).tolist()})
         states: list[bytes] = []
         for places in ([0, 25, 50], cuts, list(range(51))):

@@ -21,6 +21,7 @@ from advisor.demo.service_process import serving
 
 ROWS = 1100  # two blocks of 512 rows, and some single ones
 PIECE = 1 << 16
+PATIENCE_S = 120.0  # for a learner to come: it takes a second
 IN_A_BLOCK, AMONG_SINGLE_ROWS = 8, 40  # numbers of messages: the first six greet, and ask how much is known
 
 
@@ -35,7 +36,7 @@ def passed_on(listener: socket.socket, to: Path, messages: int, then: Callable[[
     client, _ = listener.accept()
     with client, socket.socket(socket.AF_UNIX) as service:
         service.connect(str(to))
-        answering = threading.Thread(target=answers, args=(service, client))
+        answering = threading.Thread(target=answers, args=(service, client), daemon=True)
         answering.start()
         unpacker, ends, sent = msgpack.Unpacker(max_buffer_size=2**30), [0], 0
         while len(ends) <= messages and (said := client.recv(PIECE)):
@@ -71,9 +72,10 @@ def learn(trace: Path, *whom: object) -> Counter[str]:
 def test_each_row_counts_once_after_a_kill(tmp_path: Path, who: str, message: int) -> None:
     trace, state = trace_of(tmp_path / "trace.txt", ROWS), tmp_path / "state"
     with serving(tmp_path, "--state", state) as (service, process), socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "between"))
+        listener.bind(str(tmp_path / "by"))
         listener.listen()
-        command = ["learn", "--from", "nextflow", str(trace), "--socket", str(tmp_path / "between")]
+        listener.settimeout(PATIENCE_S)
+        command = ["learn", "--from", "nextflow", str(trace), "--socket", str(tmp_path / "by")]
         learner = subprocess.Popen(
             [sys.executable, "-m", "advisor.cli", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

@@ -31,6 +31,7 @@ REFRESH_S: Final = 0.5  # between two looks at what the model is to be asked
 SEND_S: Final = 5.0  # that the answer to task events is waited for: they are numbered, and held by the client meanwhile
 PREFIXES_MAX: Final = 10_000  # of one scheduler: what comes beyond is told, and not predicted
 QUEUED_MAX: Final = 1_000  # tasks that wait and are looked at one by one, a millisecond; of others the mean is taken
+LOOKED_LEAST: Final = 16  # of a prefix, whose mean is that of those not looked at
 MEMORY_SHARE: Final = 0.6  # of the workers' memory: beyond it Dask's own rule doubles them, and ours does
 PREDICTOR: Final = "predictor"  # the annotation with a task's size, where its inputs do not tell it
 WAITING: Final = ("waiting", "queued", "no-worker")
@@ -74,6 +75,7 @@ class AdvisorPlugin(SchedulerPlugin):
         self._prefixes: dict[str, Sizes] = {}
         self._running: dict[Any, tuple[Sizes, float | None, float | None, float]] = {}  # known, size, seconds, since
         self._rows: deque[tuple[str, float | None, float, bool]] = deque()  # since the last tick
+        self._each_has = 1  # threads of a worker
         self._backlogs: dict[float, Backlog] = {}
         self._events = events
         self._edges: Edges | None = None
@@ -220,9 +222,10 @@ class AdvisorPlugin(SchedulerPlugin):
         if scheduler is None or left is None:
             return None
         threads = [each.nthreads for each in scheduler.workers.values()]
-        each_has = max(round(sum(threads) / len(threads)), 1) if threads else 1
+        if threads:  # where there are none now, the next will be as the last were
+            self._each_has = max(round(sum(threads) / len(threads)), 1)
         backlog = self._backlogs.setdefault(target_duration, Backlog(target_duration))
-        target = backlog.target(time.monotonic(), left, each_has)
+        target = backlog.target(time.monotonic(), left, self._each_has)
         memory = sum(each.memory_limit for each in scheduler.workers.values())
         if memory and sum(each.nbytes for each in scheduler.workers.values()) > MEMORY_SHARE * memory:
             target = max(target, 2 * len(threads))
@@ -240,20 +243,23 @@ class AdvisorPlugin(SchedulerPlugin):
             if seconds is None:
                 return None
             found.append(max(seconds - (now - since), 0.0))
-        looked: dict[str, int] = {}
+        looked: dict[str, tuple[int, float]] = {}  # how many, and their seconds
         for ts in islice(chain(scheduler.queued, scheduler.unrunnable), QUEUED_MAX):
             seconds = self.estimate(ts)
             if seconds is None:
                 return None
             found.append(seconds)
-            looked[ts.prefix.name] = looked.get(ts.prefix.name, 0) + 1
+            n, sum_s = looked.get(ts.prefix.name, (0, 0.0))
+            looked[ts.prefix.name] = n + 1, sum_s + seconds
         for name, prefix in scheduler.task_prefixes.items():
-            more = sum(prefix.states[state] for state in WAITING) - looked.get(name, 0)
+            n, sum_s = looked.get(name, (0, 0.0))
+            more = sum(prefix.states[state] for state in WAITING) - n
             if more > 0:
-                mean = known.mean_s if (known := self._prefixes.get(name)) is not None else None
-                if mean is None:
+                known = self._prefixes.get(name)
+                usual_s = sum_s / n if n >= LOOKED_LEAST else known.usual_s if known is not None else None
+                if usual_s is None:
                     return None
-                found += [mean] * more
+                found += [usual_s] * more
         return found
 
 

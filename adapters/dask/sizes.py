@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
@@ -17,6 +18,9 @@ from advisor.domain.limits import NAME_BYTES_MAX
 POINTS: Final = 17  # from the smallest to the largest size: a step of 1.5 over three decades
 ROWS_LEAST: Final = 5  # before the model is asked: Dask's own estimate is as good until then
 GROWTH: Final = 4  # it is asked again when a quarter more tasks have run
+RECENT: Final = (
+    64  # sizes of tasks that were begun, by which those are counted that are not looked at one by one: 20 us
+)
 OTHER: Final = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -40,7 +44,9 @@ class Sizes:
     runs : int
         Tasks that ended well.
     mean_s : float or None
-        Seconds of one task: the mean over those at work, else over the sizes seen; None where nothing is known yet.
+        Seconds of one task: the mean over those at work, else the usual; None where nothing is known yet.
+    usual_s : float or None
+        The mean over tasks as large as the last that were begun.
     """
 
     __slots__ = (
@@ -51,12 +57,14 @@ class Sizes:
         "_high",
         "_low",
         "_mean_s",
+        "_recent",
         "_seconds",
         "_sizes",
         "_sum_s",
         "name",
         "runs",
         "task_type",
+        "usual_s",
     )
 
     def __init__(self, prefix: str) -> None:
@@ -67,6 +75,8 @@ class Sizes:
         self._seconds: list[float] = []
         self._sum_s = 0.0
         self._mean_s: float | None = None
+        self.usual_s: float | None = None
+        self._recent: deque[float | None] = deque(maxlen=RECENT)
         self._bare = False  # whether some task had no inputs
         self._bare_s: float | None = None  # seconds of such a one, where others have inputs
 
@@ -78,6 +88,7 @@ class Sizes:
             self._high = max(self._high, size)
             if 0.0 < size < self._low:
                 self._low = size
+        self._recent.append(size)
         seconds = self.seconds(size)
         if seconds is not None:
             self._at_work += 1
@@ -139,5 +150,7 @@ class Sizes:
         ):  # so near each other that they are one
             sizes, seconds = sizes[:1], seconds[:1]
         self._sizes, self._seconds, self._bare_s = list(sizes or ()), list(seconds), bare_s
+        said = [found for size in self._recent if (found := self.seconds(size)) is not None] or list(seconds)
+        self.usual_s = sum(said) / len(said)
         if self._mean_s is None:
-            self._mean_s = sum(seconds) / len(seconds)
+            self._mean_s = self.usual_s

@@ -372,6 +372,31 @@ async def test_the_target_is_unknown_until_all_that_waits_is_known() -> None:
     assert await it.plugin.advised_target(5.0) == 4
 
 
+@pytest.mark.parametrize(("threads", "hindsight"), [(1, 15), (4, 4)])
+async def test_tasks_that_are_not_looked_at_count_as_the_others_of_their_prefix(threads: int, hindsight: int) -> None:
+    """3000 wait, and the last at work was the smallest; there are no workers now, and the last had so many threads."""
+    it, rng = Scripted(), np.random.default_rng(4)
+    for i, size in enumerate([*(10 ** rng.uniform(4, 6, 40)), 1e4]):
+        of = it.begin(f"a{i}", nbytes=[int(size)])
+        it.end(f"a{i}", seconds=1e-6 * size)
+    it.ask()
+    waiting = [int(each) for each in 10 ** rng.uniform(4, 6, 3000)]
+    target_s = 1e-6 * sum(waiting) / 14.5
+    scheduler: Any = it.plugin._scheduler
+    scheduler.workers = {"w": SimpleNamespace(nthreads=threads, memory_limit=0, nbytes=0)}
+    of.states = {"waiting": 0, "queued": 0, "no-worker": 0}
+    assert await it.plugin.advised_target(target_s) == 0
+    scheduler.workers = {}
+    scheduler.queued = [
+        SimpleNamespace(key=f"b{i}", prefix=of, annotations=None, dependencies=[SimpleNamespace(nbytes=each)])
+        for i, each in enumerate(waiting)
+    ]
+    of.states["queued"] = len(waiting)
+    target = await it.plugin.advised_target(target_s)
+    assert target is not None
+    assert abs(target - hindsight) <= 1
+
+
 # -- a real scheduler --------------------------------------------------------------------------------------------------------
 
 

@@ -75,11 +75,12 @@ Reader = Callable[["Lines"], Iterator[Told]]
 
 
 class Lines:
-    """The lines of a file, with their numbers from 1; `read` bytes of it so far."""
+    """The lines of a file, with their numbers from 1; `read` bytes of it so far, `unended` where its last line has no end yet."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.read = 0
+        self.unended = False
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         try:
@@ -93,7 +94,8 @@ class Lines:
                             f"{self.path}, line {number}, bytes", len(raw), LINE_BYTES_MAX, "is it the format named?"
                         )
                     if not raw.endswith(b"\n") and number > 1:
-                        return  # the rest of this line is to come
+                        self.unended = True  # the rest of this line is to come
+                        return
                     yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8", "replace").rstrip("\r\n")
         except OSError as error:
             raise InvalidValue("file", str(self.path), "a file that can be read", error.strerror or "") from error
@@ -194,6 +196,8 @@ class RunFile:
             if told.peak_bytes is not None and told.ok:
                 more["measures"] = {"peak_bytes": told.peak_bytes}
             yield Row(producer, self.rows, told.component, told.predictor, told.cores, told.elapsed_s, more)
+        if self.lines.unended:
+            self.passed["without an end of line: still being written?"] += 1
 
     def _identity(self) -> str:
         """Return what the file is known by: its first two lines, the header and a run; or more, as its format needs."""

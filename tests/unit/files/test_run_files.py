@@ -197,6 +197,18 @@ def test_a_file_is_known_wherever_it_lies_and_when_it_has_grown(tmp_path: Path) 
     assert {row.producer for row in RunFile(moved, "nextflow", nextflow.runs).read()} != {few[0].producer}
 
 
+def test_a_last_line_without_an_end_is_told_and_learned_once_it_has_one(tmp_path: Path) -> None:
+    path = tmp_path / "bench.tsv"
+    path.write_text("s\tmax_rss\trule_name\tthreads\tinput_size_mb\n1.5\t3\ta\t4\t{}\n2.5\t3\ta\t4\t{}")
+    file, rows = read("snakemake", path)
+    assert [row[3] for row in rows] == [1.5]
+    assert file.passed == {"without an end of line: still being written?": 1}
+    path.write_text(path.read_text() + "\n")
+    file, rows = read("snakemake", path)
+    assert [row[3] for row in rows] == [1.5, 2.5]
+    assert not file.passed
+
+
 @pytest.mark.parametrize(("kind", "sample"), [("nextflow", "trace.txt"), ("snakemake", "count_words.a.tsv")])
 def test_a_file_that_is_read_while_a_line_is_written_teaches_each_run_once(
     tmp_path: Path, kind: str, sample: str

@@ -75,7 +75,7 @@ Reader = Callable[["Lines"], Iterator[Told]]
 
 
 class Lines:
-    """The lines of a file, with their numbers from 1; `read` bytes of it so far, `unended` where its last line has no end yet."""
+    """The lines of a file, with their numbers from 1; `read` bytes of it so far, `unended` where the last has no end yet."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

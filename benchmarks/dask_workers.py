@@ -26,6 +26,7 @@ import numpy as np
 from advisor import Advisor
 from advisor.adapters.dask import plugin as module
 
+LASTS = 5  # times its own length, that a stream goes on for hindsight: at its end less would do
 LATE = 0.01  # of a burst's tasks, that hindsight allows: the last stragglers, which nobody foresees
 Burst = tuple[float, list[tuple[str, float, float]]]  # when, and prefix, size and seconds of each task
 
@@ -120,6 +121,7 @@ class Run:
         ts = SimpleNamespace(key=key, prefix=self.prefixes[name], dependencies=needs, dependents=(), annotations=None)
         self.scheduler.tasks[key] = self.queued[key] = ts
         self.prefixes[name].states["queued"] += 1
+        self.plugin.transition(key, "released", "waiting")
 
     def begin(self, key: str) -> None:
         ts = self.queued.pop(key)
@@ -222,17 +224,20 @@ class Run:
 
 
 def fewest_constant(world: World) -> int:
-    """The fewest workers, there from the start, by which each task of a stream ends within the target of its coming."""
-    for n in range(1, 400):
+    """The fewest workers, there from the start, by which tasks of a stream that lasts end within the target of their coming."""
+    lasts = world.bursts[-1][0] + 1.0
+    again = [(when + k * lasts, tasks) for k in range(LASTS) for when, tasks in world.bursts]
+
+    def late(n: int) -> bool:
         ends, late = [0.0] * (n * world.threads), 0
-        for when, tasks in world.bursts:
+        for when, tasks in again:
             for *_, seconds in tasks:
                 end = max(ends[0], when) + seconds
                 heapq.heapreplace(ends, end)
                 late += end > when + world.target_s
-        if late <= LATE * sum(len(tasks) for _, tasks in world.bursts):
-            return n
-    return 400
+        return late > LATE * LASTS * sum(len(tasks) for _, tasks in world.bursts)
+
+    return next((n for n in range(1, 400) if not late(n)), 400)
 
 
 KINDS = ("batch", "bursts", "stream", "twice as fast", "twice as slow")

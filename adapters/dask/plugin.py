@@ -76,6 +76,7 @@ class AdvisorPlugin(SchedulerPlugin):
         self._running: dict[Any, tuple[Sizes, float | None, float | None, float]] = {}  # known, size, seconds, since
         self._rows: deque[tuple[str, float | None, float, bool]] = deque()  # since the last tick
         self._each_has = 1  # threads of a worker
+        self._came = 0  # tasks, ever
         self._backlogs: dict[float, Backlog] = {}
         self._events = events
         self._edges: Edges | None = None
@@ -109,6 +110,8 @@ class AdvisorPlugin(SchedulerPlugin):
         if self._scheduler is None:
             return
         edges = self._edges
+        if finish == "waiting":
+            self._came += 1
         if finish == "processing":
             ts = self._scheduler.tasks[key]
             known = self._known(ts)
@@ -141,10 +144,10 @@ class AdvisorPlugin(SchedulerPlugin):
         known, size, seconds, _ = self._running.pop(key, (None, None, None, 0.0))
         if known is None or self._scheduler is None:
             return
-        known.end(seconds)
+        elapsed_s = sum(each["stop"] - each["start"] for each in runs)
+        known.end(seconds, elapsed_s if finish == "memory" else 0.0)
         ts = self._scheduler.tasks[key]
         self._average(ts, known)
-        elapsed_s = sum(each["stop"] - each["start"] for each in runs)
         if finish not in ("memory", "erred") or elapsed_s <= 0.0:
             return  # released, cancelled, or lost with its worker: it runs again, or not at all
         ok = finish == "memory"
@@ -225,7 +228,7 @@ class AdvisorPlugin(SchedulerPlugin):
         if threads:  # where there are none now, the next will be as the last were
             self._each_has = max(round(sum(threads) / len(threads)), 1)
         backlog = self._backlogs.setdefault(target_duration, Backlog(target_duration))
-        target = backlog.target(time.monotonic(), left, self._each_has)
+        target = backlog.target(time.monotonic(), left, self._each_has, self._came)
         memory = sum(each.memory_limit for each in scheduler.workers.values())
         if memory and sum(each.nbytes for each in scheduler.workers.values()) > MEMORY_SHARE * memory:
             target = max(target, 2 * len(threads))

@@ -22,7 +22,7 @@ from live import running
 from advisor import Advisor
 from advisor.adapters.dask.edges import Edges
 from advisor.adapters.dask.needed import Backlog, fewest, makespan
-from advisor.adapters.dask.sizes import Sizes, cleaned
+from advisor.adapters.dask.sizes import DRIFT_RUNS, GROWTH, Sizes, cleaned
 from advisor.client import SyncClient
 from advisor.domain.names import normalised_name
 from advisor.profile.profiler import Profiler
@@ -152,7 +152,7 @@ class Replay:
         waiting: list[tuple[float, float]] = []  # true, predicted
         busy: list[tuple[float, float, float]] = []  # end, begin, predicted
         targets: list[int] = []
-        now = 0
+        now = came = 0
         while waiting or busy or now <= max(batches):
             factor = np.exp(self.error * self.rng.standard_normal(len(batches.get(now, []))))
             found = (
@@ -162,7 +162,8 @@ class Replay:
             )
             waiting += zip(batches.get(now, []), found, strict=True)
             left = [max(begin + said - now, 0.0) for _, begin, said in busy] + [said for _, said in waiting]
-            targets.append(self.backlog.target(float(now), left))
+            came += len(found)
+            targets.append(self.backlog.target(float(now), left, came=came))
             at = float(now)
             while at < now + 1:
                 while waiting and len(busy) < targets[-1]:
@@ -224,6 +225,46 @@ def test_work_that_comes_later_is_due_later() -> None:
     assert 12 <= targets[10] <= 14  # 50 that are left and 200 in 20 s
     assert turns(targets) <= 2, targets
     assert len(targets) <= 31
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_target_of_a_stream_is_what_does_as_much_as_comes(seed: int) -> None:
+    """Eight tasks of a second come each second: eight workers do them, however many of them wait."""
+    rng = np.random.default_rng(seed)
+    come = {second: np.exp(0.3 * rng.standard_normal(n)).tolist() for second, n in enumerate(rng.poisson(8.0, 240))}
+    work = sum(map(sum, come.values())) / len(come)
+    targets = Replay(30.0, 0.2, seed).run(come)
+    assert all(abs(each - work) <= 2.0 for each in targets[15:240]), (work, targets)
+    assert len(targets) <= 240 + 30
+
+
+def test_three_batches_sent_one_after_another_are_no_stream() -> None:
+    targets = Replay(30.0, 0.0, 1).run({0: [1.0] * 60, 1: [1.0] * 60, 3: [1.0] * 60})
+    assert max(targets) <= 180 / 30 + 2
+
+
+async def test_the_model_is_asked_again_at_once_where_runs_take_something_else_than_it_said() -> None:
+    it = Scripted()
+    for i in range(200):
+        it.begin(f"a{i}")
+        it.end(f"a{i}", seconds=1.0)
+        if it.plugin._prefixes["f"].due:
+            it.ask()
+    it.ask()
+    known, later = it.plugin._prefixes["f"], 0
+    while not known.due:
+        it.begin(f"b{later}")
+        it.end(f"b{later}", seconds=1.0 + (later % 3 - 1) / 10)
+        later += 1
+    it.ask()
+    assert later > 200 / GROWTH  # runs a tenth off are no reason
+    for i in range(DRIFT_RUNS):
+        assert not known.due
+        it.begin(f"c{i}")
+        it.end(f"c{i}", seconds=0.5)
+    assert known.due
+    it.ask()
+    assert not known.due
 
 
 # -- scripted transitions ----------------------------------------------------------------------------------------------------
@@ -421,7 +462,7 @@ async def test_a_scheduler_in_this_process_tells_its_successful_runs_and_is_told
     async with (
         asyncio.timeout(PATIENCE_S),
         running(tmp_path) as live,
-        Scheduler(protocol="inproc", dashboard=False) as scheduler,
+        Scheduler(protocol="inproc", dashboard=False, dashboard_address=":0") as scheduler,
         Worker(scheduler.address, nthreads=2, dashboard=False, local_directory=str(tmp_path)),
         Client(scheduler.address, asynchronous=True) as client,
     ):

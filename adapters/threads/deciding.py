@@ -222,11 +222,14 @@ class Deciding:
             self._trials = iter(() if known else powers(self.cores_max))
         cores = next(self._trials, 0)
         if not cores:
-            if self.stale(size) and (self._together.may_ask or self._large(size)):
-                self._answer(size, clock)
-            if size.expected_s and (size.weighed_at != self._together.turns[size.decade] or size.idle != idle):
-                self._weigh(size, idle)
-            known = size if size.cores else self._nearest(size)
+            if self.stale(size):
+                if self._together.may_ask:
+                    self._answer(size, clock)
+                elif self._large(size):
+                    self.question(size)
+            known = size if size.expected_s else self._nearest(size)
+            if known.expected_s and (known.weighed_at != self._together.turns[known.decade] or known.idle != idle):
+                self._weigh(known, idle)
             cores = known.cores or 1
             if known.cores and available == self.cores_max:
                 cores = self._untried(known, idle) or (self._beside(size) if self._looks and size.cores else cores)
@@ -337,7 +340,7 @@ class Deciding:
 
     def _nearest(self, size: Size) -> Size:
         """Return the size that is nearest, of those that have an answer; this one where none has."""
-        answered = [other for other in [*self.sizes.values()] if other.cores]
+        answered = [other for other in [*self.sizes.values()] if other.expected_s]
         return min(answered, key=lambda other: _distance(other.key, size.key), default=size)
 
 

@@ -20,7 +20,7 @@ from advisor.adapters.dask.edges import Edges
 from advisor.adapters.dask.needed import Backlog
 from advisor.adapters.dask.sizes import Sizes
 from advisor.client import SyncClient
-from advisor.errors import AdvisorError
+from advisor.errors import AdvisorError, InvalidValue
 
 if TYPE_CHECKING:
     from distributed.scheduler import Scheduler, TaskState
@@ -55,7 +55,11 @@ class AdvisorPlugin(SchedulerPlugin):
     events : bool
         Tell task events, too: which task waited for which, where and when it ran. `profile` answers work, span and delay.
     **options
-        As `SyncClient` takes them: `token`, `producer`, `buffer_rows` and more.
+        As `SyncClient` takes them: `token`, `producer`, `buffer_rows` and more, but for ``when_full="block"``.
+
+    Raises
+    ------
+    InvalidValue
 
     Attributes
     ----------
@@ -67,6 +71,10 @@ class AdvisorPlugin(SchedulerPlugin):
     idempotent = True
 
     def __init__(self, address: str, *, predict: bool = True, events: bool = True, **options: Any) -> None:
+        if options.get("when_full") == "block":
+            raise InvalidValue(
+                "when_full", "block", "drop_newest, drop_oldest or raise", "the scheduler's loop never waits"
+            )
         self._address, self._predict, self._options = address, predict, options
         self.told = 0
         self._client: SyncClient | None = None

@@ -25,6 +25,7 @@ from advisor.adapters.dask.needed import Backlog, fewest, makespan
 from advisor.adapters.dask.sizes import DRIFT_RUNS, GROWTH, Sizes, cleaned
 from advisor.client import SyncClient
 from advisor.domain.names import normalised_name
+from advisor.errors import InvalidValue
 from advisor.profile.profiler import Profiler
 from advisor.profile.view import profile_of
 
@@ -411,6 +412,11 @@ async def test_the_target_is_unknown_until_all_that_waits_is_known() -> None:
     it.ask()
     it.prefixes["f"].states = {"waiting": 20, "queued": 0, "no-worker": 0}
     assert await it.plugin.advised_target(5.0) == 4
+
+
+def test_a_client_that_would_wait_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="when_full"):
+        AdvisorPlugin("/nowhere", when_full="block")
 
 
 @pytest.mark.parametrize(("threads", "hindsight"), [(1, 15), (4, 4)])

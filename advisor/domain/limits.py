@@ -56,6 +56,9 @@ NETWORK_COMPONENTS_MAX = 100_000  # boxes in one network
 NETWORK_NODES_MAX = 2 * NETWORK_COMPONENTS_MAX  # a tree whose inner nodes have two children or more has fewer
 NETWORKS_TOGETHER_MAX = 64  # that share one machine: each may be planned once for each
 ALLOCATE_CORES_MAX = 2**20  # as CORES_MAX
+ALLOWED_COUNTS_MAX = (
+    256  # listed core counts of one component or question: more follow a rule, `{min, max, multiple_of}`
+)
 NETWORKS_MAX = 1_024  # defined, or named by rows: 20 KB of counts each, half a megabyte with thousands of keys
 NETWORKS_NAMED_MAX = 64  # of these, named by rows only: whoever writes could name any number
 DEFINITION_BYTES_MAX = 16 * 2**20  # of all definitions together, as JSON: sixteen of the largest text

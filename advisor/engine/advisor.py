@@ -240,6 +240,7 @@ class Advisor:
 
     predict = alone(ComponentQuestions.predict, "_questions")
     choose_cores = alone(ComponentQuestions.choose_cores, "_questions")
+    choose_together = alone(ComponentQuestions.choose_together, "_questions")
     suggest = alone(ComponentQuestions.suggest, "_questions")
     simulate = verb(ComponentQuestions.simulate, "_questions")
     contention = verb(ComponentQuestions.contention, "_questions")

@@ -9,6 +9,7 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.answers import CoreChoice, Prediction, Suggestion
+from advisor.domain.job_pools import PoolPlan
 from advisor.domain.names import checked_name
 from advisor.domain.rows import is_number, whole
 from advisor.domain.task_graphs import TaskGraph
@@ -19,6 +20,7 @@ from advisor.engine.checks import checked_cores, checked_level
 from advisor.engine.choice import take_or_wait
 from advisor.engine.components import Components
 from advisor.engine.learners import Solved
+from advisor.engine.pool_questions import choose_together
 from advisor.engine.slots import TIME
 from advisor.engine.suggestion import suggest
 from advisor.engine.task_times import TaskTimes, predicting
@@ -153,6 +155,45 @@ class ComponentQuestions:
             raise InvalidValue("wait_s", wait_s, f"a number of seconds from 0 to {limits.ELAPSED_MAX_S:g}")
         now = self._asking.choose_cores(component, predictor, free_now, *asked) if free_now else None
         return take_or_wait(now, later, float(wait_s), level)
+
+    def choose_together(
+        self, jobs: Sequence[Mapping[str, Any]], cores: int, *, order: str = "given", wait_max_s: float | None = None
+    ) -> PoolPlan:
+        """Choose the cores of jobs that share one pool: of those that wait and of those that run.
+
+        A job that is not resizable keeps the count on which it starts. It gets the allowed count p with the least
+        ``E[T(p)] (1 + w p / cores)``, with w the weight of the other jobs that wait, and half of that of those that run, over
+        its own; or fewer cores that are free at up to 1.5 times that price; or it waits, and jobs behind it may start.
+        Resizable jobs share the rest so that the total weighted response time falls fastest. Counts outside of what was seen
+        are tried down to a quarter of the fewest, up to twice the most. Cost: a curve for each component and predictor of the
+        jobs that may start, and some microseconds a job.
+
+        Parameters
+        ----------
+        jobs
+            Maps, in the order of arrival. Keys: `id`, any hashable value; `component`, which may have no rows; `predictor`;
+            `machine`; `allowed`, the counts that it may use (absent: 1 to `cores`); `cores_now` (absent, None or 0: it waits);
+            `weight` of its response time (1); `due_s`, seconds from now by which it should end: of the counts that keep it, at
+            the upper end of their 90 % interval, the cheapest, and where none does, the fastest; `resizable` (False);
+            `restart_s`, seconds that a running job loses by another count (0); `done`, the share of its work that is done (0);
+            `waited_s` (0).
+        cores : int
+            Of the pool, with those of the running jobs.
+        order : str
+            ``given``: the jobs' own. ``work``: the least expected core-seconds by weight first.
+        wait_max_s : float, optional
+            A job whose `waited_s` reaches it comes first, and no other job starts before it. ``work`` requires it.
+
+        Returns
+        -------
+        PoolPlan
+            `cores` by job, 0 to wait; `why` by job; `assumed` by component without rows.
+
+        Raises
+        ------
+        InvalidValue, TooLarge, UnknownKey
+        """
+        return choose_together(self._asking, self._components, jobs, cores, order, wait_max_s)
 
     def suggest(
         self,

@@ -1,0 +1,60 @@
+"""How the jobs of one pool share its cores: frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class PoolChoice:
+    """What one job gets.
+
+    Attributes
+    ----------
+    id : hashable
+        As the caller gave it.
+    cores : int
+        0: it waits.
+    elapsed_s : float or None
+        Seconds from now to its end, as expected; None where the job waits, or its time is not known.
+    why : str
+        The choice in words.
+    """
+
+    id: Hashable
+    cores: int
+    elapsed_s: float | None
+    why: str
+
+
+@dataclass(frozen=True)
+class PoolPlan:
+    """The cores of each job, in the order of the jobs.
+
+    Attributes
+    ----------
+    jobs : tuple of PoolChoice
+    assumed : mapping
+        For each component that has no rows: what was assumed instead, and the known names most like its own.
+    """
+
+    jobs: tuple[PoolChoice, ...]
+    assumed: Mapping[str, str]
+
+    @cached_property
+    def cores(self) -> dict[Hashable, int]:
+        """The cores by job, 0 to wait."""
+        return {job.id: job.cores for job in self.jobs}
+
+    @cached_property
+    def why(self) -> dict[Hashable, str]:
+        """The reasons by job."""
+        return {job.id: job.why for job in self.jobs}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the shape on the wire."""
+        jobs = [{"id": job.id, "cores": job.cores, "elapsed_s": job.elapsed_s, "why": job.why} for job in self.jobs]
+        return {"jobs": jobs, "assumed": dict(self.assumed)}

@@ -1,0 +1,211 @@
+"""Cores of one pool for several jobs: from what a scheduler says of its jobs to `advisor.planning.job_pool`, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, cast
+
+import numpy as np
+
+from advisor.domain import limits
+from advisor.domain.answers import Prediction
+from advisor.domain.job_pools import PoolChoice, PoolPlan
+from advisor.domain.names import checked_name
+from advisor.domain.rows import is_number, is_truth, whole
+from advisor.domain.vectors import Ints
+from advisor.engine.asking import Asking
+from advisor.engine.checks import checked, checked_cores
+from advisor.engine.components import Components
+from advisor.engine.prior import prior_of
+from advisor.engine.slots import TIME
+from advisor.errors import InvalidValue, TooLarge, UnknownKey, closest, not_one_of
+from advisor.planning.job_pool import ORDERS, JobCurve, PoolJob, share_pool
+
+LEVEL = 0.9  # of the interval whose upper end is held against a due time: 19 of 20 such runs end before it
+# BELOW_SEEN, BEYOND_SEEN: a learned curve is believed down to a quarter of the fewest cores seen, where a mistake costs few
+# core-seconds, and up to twice the most
+BELOW_SEEN, BEYOND_SEEN = 4.0, 2.0
+EQUAL = 1e-9  # relative: counts that are as near as this to the middle are equally near
+WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two jobs differ, far from what a double loses
+KEYS = (
+    "id", "component", "predictor", "allowed", "cores_now", "weight", "due_s", "resizable", "restart_s", "done", "waited_s",
+    "machine",
+)  # fmt: skip
+Key = tuple[str, Any, str | None]
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Jobs of one component, predictor and machine: the counts that they may use, and their one curve."""
+
+    counts: set[int]
+    answer: Prediction | None = None
+    at: Ints | None = None
+
+
+class PoolQuestion:
+    """One call of `choose_together`."""
+
+    def __init__(self, asking: Asking, components: Components, jobs: Any, cores: int) -> None:
+        self._asking, self._components, self.cores = asking, components, cores
+        self._kinds: dict[Key, _Kind] = {}
+        self._unseen: dict[str, str | None] = {}  # by component: what is assumed, None where it has rows
+        if not isinstance(jobs, (list, tuple)):
+            raise InvalidValue("jobs", jobs, "a list of jobs, each a map")
+        given = cast("Sequence[Any]", jobs)
+        if len(given) > limits.JOBS_TOGETHER_MAX:
+            raise TooLarge("jobs", len(given), limits.JOBS_TOGETHER_MAX)
+        self.ids = dict[Any, int]()
+        self.jobs = [self._job(f"jobs[{i}]", job) for i, job in enumerate(given)]
+        running = sum(job.cores_now for job in self.jobs)
+        if running > cores:
+            raise InvalidValue("cores", cores, f"{running} or more: so many are used by the running jobs")
+
+    def answer(self, order: str, wait_max_s: float | None) -> PoolPlan:
+        """Return the plan."""
+        given = share_pool(self.jobs, self.cores, order, wait_max_s)
+        found = tuple(PoolChoice(name, *each) for name, each in zip(self.ids, given, strict=True))
+        return PoolPlan(found, {name: text for name, text in self._unseen.items() if text is not None})
+
+    # -- jobs -------------------------------------------------------------------------------------------------------------
+
+    def _job(self, field: str, job: Any) -> PoolJob:
+        if not isinstance(job, Mapping):
+            raise InvalidValue(field, job, f"a map with {', '.join(KEYS)}")
+        given = cast("Mapping[Any, Any]", job)
+        for key in given:
+            if key not in KEYS:
+                raise UnknownKey(
+                    f"{field} has no key {str(key)[:40]!r}", field=field, value=key, bound=", ".join(KEYS),
+                    hint=closest(str(key), KEYS),
+                )  # fmt: skip
+        self._take_id(field, given.get("id"))
+        component = checked_name(f"{field}.component", given.get("component"))
+        machine = given.get("machine")
+        machine = None if machine is None else checked_name(f"{field}.machine", machine)
+        predictor = given.get("predictor")
+        if predictor is not None:
+            predictor = checked(f"{field}.predictor", predictor, "invalid_predictor")
+            values: list[float] = np.ravel(predictor).tolist()
+            predictor = values[0] if len(values) == 1 else tuple(values)
+        now = given.get("cores_now")
+        now = 0 if now is None else whole(f"{field}.cores_now", now, 0, self.cores)
+        resizable = _truth(f"{field}.resizable", given.get("resizable", False))
+        counts = self._allowed(f"{field}.allowed", given.get("allowed"), now, keep=bool(now) and not resizable)
+        key = component, predictor, machine
+        kind = self._kinds.setdefault(key, _Kind(set()))
+        if not now or resizable:
+            kind.counts.update(counts)
+        weight = _number(f"{field}.weight", given.get("weight", 1.0), WEIGHT_MIN, WEIGHT_MAX)
+        due = given.get("due_s")
+        return PoolJob(
+            self._curve_of(key, kind, counts, now), counts[0], now, weight,
+            None if due is None else _number(f"{field}.due_s", due, 0.0, limits.ELAPSED_MAX_S),
+            resizable,
+            _number(f"{field}.restart_s", given.get("restart_s", 0.0), 0.0, limits.ELAPSED_MAX_S),
+            _number(f"{field}.done", given.get("done", 0.0), 0.0, 0.999999),
+            _number(f"{field}.waited_s", given.get("waited_s", 0.0), 0.0, limits.ELAPSED_MAX_S),
+        )  # fmt: skip
+
+    def _take_id(self, field: str, name: Any) -> None:
+        try:
+            known = name is None or name in self.ids
+        except TypeError as error:
+            raise InvalidValue(f"{field}.id", name, "a value that can be hashed") from error
+        if known:
+            raise InvalidValue(f"{field}.id", name, "given, and different from that of each other job")
+        self.ids[name] = len(self.ids)
+
+    def _allowed(self, field: str, given: Any, now: int, *, keep: bool) -> list[int]:
+        """Return the counts that a job may use, ascending; a running job may stay on that it has."""
+        if keep:
+            return [now]
+        if given is None:
+            return list(range(1, min(self.cores, limits.ALLOWED_MAX) + 1))
+        items = cast("Sequence[Any]", given)
+        if not isinstance(given, (list, tuple)) or not items:
+            raise InvalidValue(field, cast("Any", given), "a list of core counts")
+        if len(items) > limits.ALLOWED_MAX:
+            raise TooLarge(field, len(items), limits.ALLOWED_MAX)
+        counts = {whole(f"{field}[{i}]", each, 1, limits.ALLOCATE_CORES_MAX) for i, each in enumerate(items)}
+        fitting = {count for count in counts if count <= self.cores} or {min(counts)}
+        return sorted(fitting | {now} if now else fitting)
+
+    # -- curves -----------------------------------------------------------------------------------------------------------
+
+    def _curve_of(self, key: Key, kind: _Kind, counts: list[int], now: int) -> Callable[[], JobCurve]:
+        found: list[JobCurve] = []
+
+        def curve() -> JobCurve:
+            if not found:
+                found.append(self._curve(key, kind, np.array(counts, np.int64), now))
+            return found[0]
+
+        return curve
+
+    def _curve(self, key: Key, kind: _Kind, counts: Ints, now: int) -> JobCurve:
+        component, predictor, machine = key
+        slot = self._components.slots.find(component)
+        if slot is None or not self._asking.learned(slot):
+            return self._assumed(component, slot, counts)
+        self._unseen[component] = None
+        base = self._components.table
+        fewest, most = float(base["p_low"][slot]) / BELOW_SEEN, float(base["p_high"][slot]) * BEYOND_SEEN
+        trusted = ((counts >= fewest) & (counts <= most)) | (counts == now)
+        if not trusted.any():
+            trusted[0 if counts[0] > most else -1] = True
+        if kind.answer is None or kind.at is None:
+            kind.at = np.array(sorted(kind.counts), np.int64)
+            x: Any = predictor
+            if isinstance(predictor, tuple):
+                values = np.array(cast("tuple[float, ...]", predictor))
+                x = np.broadcast_to(values, (len(kind.at), len(values)))
+            kind.answer = self._asking.predict(component, x, kind.at.astype(np.float64), LEVEL, None, machine, TIME)
+        counts = counts[trusted]
+        at = kind.at.searchsorted(counts)
+        return JobCurve(counts, kind.answer.elapsed_s[at], kind.answer.high_s[at])
+
+    def _assumed(self, component: str, slot: int | None, counts: Ints) -> JobCurve:
+        """Return the curve of a component without rows: T ~ 1 / sqrt(p), up to the count of a first run.
+
+        That is the allowed count nearest the least times (most / least)^(3/4). By the price rule it is then the pool's cores
+        over the jobs behind it, or less.
+        """
+        least, most = float(counts[0]), float(counts[-1])
+        middle = least * sqrt(most / least) * sqrt(sqrt(most / least))
+        apart = np.maximum(counts / middle, middle / counts)
+        counts = counts[: int((apart <= apart.min() * (1.0 + EQUAL)).argmax()) + 1]
+        guess = prior_of(self._components, slot, "", 1.0, 1.0, LEVEL)
+        falls = 1.0 / np.sqrt(counts.astype(np.float64))
+        if component not in self._unseen:
+            near = self._components.slots.nearest(component) if slot is None else ()
+            like = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            self._unseen[component] = f"no run was learned: its time is taken to fall with the root of the cores{like}"
+        return JobCurve(counts, guess.elapsed_s * falls, guess.high_s * falls)
+
+
+def choose_together(
+    asking: Asking, components: Components, jobs: Any, cores: Any, order: Any, wait_max_s: Any
+) -> PoolPlan:
+    """Return how jobs share a pool; see `ComponentQuestions.choose_together`."""
+    if order not in ORDERS:
+        raise not_one_of("order", order, ORDERS)
+    if wait_max_s is not None:
+        wait_max_s = _number("wait_max_s", wait_max_s, 0.0, limits.ELAPSED_MAX_S)
+    elif order == "work":
+        raise InvalidValue("wait_max_s", None, "a number of seconds: jobs that waited so long come first")
+    return PoolQuestion(asking, components, jobs, checked_cores("cores", cores)).answer(order, wait_max_s)
+
+
+def _number(field: str, value: Any, low: float, high: float) -> float:
+    if not is_number(value) or not low <= value <= high:
+        raise InvalidValue(field, value, f"a number from {low:g} to {high:g}")
+    return float(value)
+
+
+def _truth(field: str, value: Any) -> bool:
+    if not is_truth(value):
+        raise InvalidValue(field, value, "true or false")
+    return bool(value)

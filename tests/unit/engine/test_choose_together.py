@@ -1,0 +1,213 @@
+"""Cores of one pool for several jobs: what is asked, what is refused, and who waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor import Advisor
+from advisor.domain import limits
+from advisor.engine import pool_questions
+from advisor.errors import InvalidValue, TooLarge, UnknownKey
+
+POWERS = [1, 2, 4, 8, 16, 32, 64]
+
+
+def learned(counts: tuple[int, ...] = (1, 2, 4, 8, 16)) -> Advisor:
+    """An advisor that knows `wide`, T ~ 1/p, `narrow`, which no core helps, and `mixed`, half of it serial."""
+    advisor = Advisor()
+    for p in counts:
+        for x in (10.0, 20.0, 40.0):
+            advisor.observe("wide", predictor=x, cores=p, elapsed_s=x / p)
+            advisor.observe("narrow", predictor=x, cores=p, elapsed_s=x)
+            advisor.observe("mixed", predictor=x, cores=p, elapsed_s=x * (0.1 + 0.9 / p))
+    return advisor
+
+
+def job(name: Any, component: str = "mixed", **given: Any) -> dict[str, Any]:
+    return {"id": name, "component": component, "predictor": 20.0, "allowed": POWERS} | given
+
+
+def test_more_jobs_behind_one_leave_it_fewer_cores_and_no_byte_changes() -> None:
+    advisor = learned()
+    before = advisor.to_bytes()
+    counts = [advisor.choose_together([job(i) for i in range(n)], 64).cores[0] for n in (1, 4, 16, 64)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > counts[-1]
+    assert advisor.to_bytes() == before
+
+
+def test_an_answer_has_cores_seconds_and_a_reason_for_each_job() -> None:
+    plan = learned().choose_together([job("a", "narrow"), job(2, "wide"), job((3,), "wide", allowed=[64])], 64)
+    assert list(plan.cores) == ["a", 2, (3,)]
+    assert plan.cores["a"] == 1
+    assert plan.cores[(3,)] == 0
+    assert plan.why[(3,)].startswith("waits: it needs 64 cores or more")
+    assert plan.jobs[0].elapsed_s == pytest.approx(20.0, rel=0.05)
+    assert plan.assumed == {}
+    assert [each["id"] for each in plan.as_dict()["jobs"]] == ["a", 2, (3,)]
+
+
+def test_a_running_job_keeps_its_cores_where_it_is_not_resizable() -> None:
+    advisor = learned()
+    jobs = [job(0, cores_now=3, allowed=[1]), job(1, "narrow", cores_now=8), job(2)]
+    plan = advisor.choose_together(jobs, 16)
+    assert (plan.cores[0], plan.cores[1]) == (3, 8)
+    assert plan.cores[2] == 4, "of 5 that are free"
+    resized = advisor.choose_together([each | {"resizable": True, "allowed": POWERS} for each in jobs], 16)
+    assert resized.cores[1] == 1, "no core helps it"
+    assert resized.cores[2] > 4
+    assert sum(resized.cores.values()) <= 16
+
+
+def test_fewer_cores_are_taken_where_they_are_free_and_cost_little_more() -> None:
+    advisor = learned()
+    taken = [advisor.choose_together([job(0, cores_now=now), job(1)], 32).cores[1] for now in (1, 20, 24, 28, 31)]
+    assert taken == [16, 8, 8, 0, 0]
+
+
+def test_what_was_never_seen_is_tried_up_to_twice_the_most_cores_and_down_to_a_quarter_of_the_fewest() -> None:
+    def alone(counts: tuple[int, ...], behind: int = 0) -> int:
+        jobs = [job(i, "wide") for i in range(behind + 1)]
+        return learned(counts).choose_together(jobs, 64).cores[0]
+
+    assert alone((1,)) == 2
+    assert alone((2, 4)) == 8
+    assert alone((16,), behind=1000) == 4
+    assert learned((16,)).choose_together([job(0, allowed=[1, 2])], 64).cores[0] == 2, "the nearest there is"
+
+
+def test_a_component_without_rows_is_answered_and_the_names_like_it_are_named() -> None:
+    advisor = learned()
+    plan = advisor.choose_together([job(0, "mixd", allowed=POWERS[:-1]), job(1)], 64)
+    assert plan.cores[0] == 16, "nearest 32^(3/4)"
+    assert set(plan.assumed) == {"mixd"}
+    assert "did you mean 'mixed'?" in plan.assumed["mixd"]
+    assert advisor.choose_together([job(i, "new") for i in range(33)], 64).cores[0] == 2, "64 cores for 32 behind it"
+    assert Advisor().choose_together([{"id": 0, "component": "new"}], 8).cores[0] in (4, 5)
+
+
+def test_a_due_time_asks_for_more_cores_and_says_where_it_cannot_be_kept() -> None:
+    advisor = learned()
+    crowd = [job(i) for i in range(1, 30)]
+    plans = [advisor.choose_together([job(0, due_s=due), *crowd], 64) for due in (None, 5.0, 0.1)]
+    assert plans[0].cores[0] < plans[1].cores[0] <= 16
+    assert plans[1].jobs[0].elapsed_s is not None
+    assert plans[1].jobs[0].elapsed_s < 5.0
+    assert "due in 5 s" in plans[1].why[0]
+    assert "too late" in plans[2].why[0]
+    assert plans[0].cores[0] == 4
+    shared = [each | {"resizable": True} for each in [job(0, "wide", due_s=2.5, predictor=40.0), *crowd[:7]]]
+    assert advisor.choose_together(shared, 64).cores[0] >= 16
+
+
+def test_the_order_is_the_callers_or_that_of_least_work_with_a_bound_on_waiting() -> None:
+    advisor = learned()
+    jobs = [
+        job(i, "narrow", predictor=x, allowed=[4], waited_s=w) for i, (x, w) in enumerate([(40, 5), (20, 1), (10, 0)])
+    ]
+    assert [*advisor.choose_together(jobs, 4).cores.values()] == [4, 0, 0]
+    assert [*advisor.choose_together(jobs, 4, order="work", wait_max_s=10.0).cores.values()] == [0, 0, 4]
+    assert [*advisor.choose_together(jobs, 4, order="work", wait_max_s=5.0).cores.values()] == [4, 0, 0]
+    heavy = [*jobs[:2], jobs[2] | {"weight": 0.1}]
+    assert [*advisor.choose_together(heavy, 4, order="work", wait_max_s=10.0).cores.values()] == [0, 4, 0]
+
+
+def test_no_job_starts_before_one_that_has_waited_too_long() -> None:
+    advisor = learned()
+    jobs = [job(0, cores_now=4), job(1, "wide", allowed=[16], waited_s=9.0), job(2, "narrow")]
+    assert [*advisor.choose_together(jobs, 16).cores.values()] == [4, 0, 1]
+    held = advisor.choose_together(jobs, 16, wait_max_s=9.0)
+    assert [*held.cores.values()] == [4, 0, 0]
+    assert "waited for 9 s" in held.why[2]
+
+
+@pytest.mark.parametrize(
+    ("bad", "field"),
+    [
+        ({"component": "a\nb"}, "jobs[1].component"), ({"weight": 0.0}, "jobs[1].weight"), ({"due_s": -1}, "jobs[1].due_s"),
+        ({"allowed": []}, "jobs[1].allowed"), ({"allowed": [2, 0]}, "jobs[1].allowed[1]"), ({"id": 0}, "jobs[1].id"),
+        ({"id": None}, "jobs[1].id"), ({"id": []}, "jobs[1].id"), ({"predictor": -1.0}, "jobs[1].predictor"),
+        ({"resizable": 1}, "jobs[1].resizable"), ({"restart_s": "x"}, "jobs[1].restart_s"), ({"done": 1.0}, "jobs[1].done"),
+        ({"cores_now": 9}, "jobs[1].cores_now"), ({"cores_now": 8}, "cores"), ({"waited_s": float("nan")}, "jobs[1].waited_s"),
+    ],
+)  # fmt: skip
+def test_a_job_that_cannot_be_is_refused_and_the_error_names_it(bad: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        learned((1,)).choose_together([job(0, cores_now=4), job(1) | bad], 8)
+    assert caught.value.field == field
+
+
+def test_what_is_no_list_of_jobs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    advisor = Advisor()
+    with pytest.raises(UnknownKey, match="did you mean 'component'"):
+        advisor.choose_together([{"id": 1, "componnent": "a"}], 4)
+    for jobs in ({"id": 1}, "job", [1]):
+        with pytest.raises(InvalidValue):
+            advisor.choose_together(jobs, 4)  # type: ignore[arg-type]
+    for order, wait_max_s in (("size", None), ("work", None), ("given", -1.0)):
+        with pytest.raises(InvalidValue):
+            advisor.choose_together([], 4, order=order, wait_max_s=wait_max_s)
+    with pytest.raises(TooLarge):
+        advisor.choose_together([job(0, allowed=list(range(1, limits.ALLOWED_MAX + 2)))], 4)
+    monkeypatch.setattr(limits, "JOBS_TOGETHER_MAX", 1)
+    with pytest.raises(TooLarge):
+        advisor.choose_together([job(0), job(1)], 4)
+    assert advisor.choose_together([], 4).cores == {}
+
+
+def test_a_curve_is_asked_for_once_for_all_jobs_of_a_component_and_predictor(monkeypatch: pytest.MonkeyPatch) -> None:
+    advisor, asked = learned(), list[str]()
+    predict = pool_questions.Asking.predict
+
+    def counted(self: Any, component: str, *rest: Any) -> Any:
+        asked.append(component)
+        return predict(self, component, *rest)
+
+    monkeypatch.setattr(pool_questions.Asking, "predict", counted)
+    jobs = [job(i, ("wide", "mixed")[i % 2], predictor=(10.0, 20.0)[i // 2 % 2]) for i in range(200)]
+    advisor.choose_together(jobs, 256)
+    assert len(asked) == 4
+    asked.clear()
+    advisor.choose_together([job("running", cores_now=16), *jobs], 16)
+    assert asked == [], "no core is free"
+
+
+JOBS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "component": st.sampled_from(["wide", "narrow", "mixed", "new"]),
+            "predictor": st.sampled_from([10.0, 20.0, 160.0]),
+            "allowed": st.lists(st.sampled_from(POWERS), min_size=1, unique=True),
+            "cores_now": st.sampled_from([None, None, 1, 2, 4]),
+            "weight": st.sampled_from([0.1, 1.0, 10.0]),
+            "due_s": st.sampled_from([None, 0.1, 5.0, 100.0]),
+            "resizable": st.booleans(),
+            "restart_s": st.sampled_from([0.0, 1.0]),
+            "done": st.sampled_from([0.0, 0.9]),
+            "waited_s": st.sampled_from([0.0, 100.0]),
+        }
+    ),
+    max_size=12,
+)
+LEARNED = learned()
+
+
+@settings(max_examples=150, deadline=None)
+@given(JOBS, st.sampled_from([48, 100]), st.sampled_from([("given", None), ("given", 50.0), ("work", 50.0)]))
+def test_counts_are_allowed_they_fit_and_no_running_job_is_stopped(
+    jobs: list[dict[str, Any]], cores: int, order: tuple[str, float | None]
+) -> None:
+    asked = [each | {"id": i} for i, each in enumerate(jobs)]
+    plan = LEARNED.choose_together(asked, cores, order=order[0], wait_max_s=order[1])
+    assert sum(plan.cores.values()) <= cores
+    for i, each in enumerate(jobs):
+        count, now = plan.cores[i], each["cores_now"] or 0
+        assert count in {*each["allowed"], now}
+        assert count == now or each["resizable"] or not now
+        assert count > 0 or not now
+    if jobs and not any(each["cores_now"] or min(each["allowed"]) > cores for each in jobs):
+        assert any(plan.cores.values()), "an empty pool starts a job"

@@ -1,0 +1,122 @@
+"""Commands as a user types them: exit status 0 when done, 1 where the service fails, 2 where the command is at fault.
+
+`tests/golden/test_pages.py` runs every block of README and pages; here is what holds for every command.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from served import Served, command
+
+README = Path(__file__).parents[2] / "README.md"
+TABLE = "component,x,p,t\n" + "".join(f"blur,{x},{p},{1e-3 * x / p}\n" for x in (100, 200, 400) for p in (1, 2, 4))
+COMMANDS = (
+    "serve", "demo", "replay", "learn", "predict", "choose-cores", "suggest", "advise", "allocate", "watch", "explain",
+    "network", "simulate", "status", "shards", "report", "top", "doctor", "forget", "pin", "diff", "profile",
+    "observe-run", "predict-run", "export", "import",
+)  # fmt: skip
+STATE = ("--state", "taught.state")
+# (words, exit status, what standard output or standard error must hold)
+TYPED: list[tuple[tuple[str, ...], int, str]] = [
+    (("--version",), 0, "advisor"),
+    (("--help",), 0, "choose-cores"),
+    (("predict", "--help"), 0, "--predictor"),
+    (("predict", "blur", "--predictor", "300", "--cores", "2", *STATE), 0, "150 ms"),
+    (("choose-cores", "blur", "--predictor", "300", "--cores-max", "4", *STATE), 0, "4"),
+    (("suggest", "blur", "--cores-max", "8", *STATE), 0, ""),
+    (("allocate", "net.snet", "--cores", "4", *STATE), 0, "blur"),
+    (("network", "net.snet"), 0, "blur"),
+    (("status", *STATE), 0, "blur"),
+    (("replay", "runs.csv"), 0, ""),
+    (("report", *STATE, "-o", "report.html"), 0, ""),
+    (("diff", "taught.state", "taught.state"), 0, ""),
+    (("import", "taught.state", "--state", "fresh.state"), 0, ""),
+    (("predict", "blurr", "--predictor", "300", "--cores", "2", *STATE), 2, "blur"),
+    (("predict", "blur", "--predictor", "three", "--cores", "2", *STATE), 2, "three"),
+    (("allocate", "missing.snet", "--cores", "4", *STATE), 2, "missing.snet"),
+    (("nothing",), 2, "nothing"),
+    (("predict", "blur", "--state", "missing.state"), 2, "missing.state"),
+    (("status", "--socket", "missing/socket"), 1, "missing/socket"),
+    (("forget", "blur", "--socket", "missing/socket"), 1, "missing/socket"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("commands")
+    (made / "runs.csv").write_text(TABLE)
+    (made / "net.snet").write_text("net main connect blur;")
+    done = command("export", "taught.state", "--table", "runs.csv", folder=made)
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+def test_a_command_refuses_an_unknown_option(folder: Path) -> None:
+    for name in COMMANDS:
+        refused = command(name, "--nothing", folder=folder)
+        assert refused.returncode == 2, name
+        assert "--nothing" in refused.stderr
+        assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize(("words", "status", "held"), TYPED, ids=[" ".join(each[0]) for each in TYPED])
+def test_a_command_ends_as_it_says(folder: Path, words: tuple[str, ...], status: int, held: str) -> None:
+    done = command(*words, folder=folder)
+    assert done.returncode == status, done.stderr
+    assert held in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert (status == 0) or len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("predict", "blur", "--predictor", "300", "--cores", "2"),
+     ("choose-cores", "blur", "--cores-max", "4", "--predictor", "300"), ("status",), ("allocate", "net.snet", "--cores", "4")],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_with_json_standard_output_is_json_alone(folder: Path, words: tuple[str, ...]) -> None:
+    assert json.loads(command(*words, "--json", *STATE, folder=folder).stdout)
+
+
+def test_the_table_of_the_readme_is_answered(tmp_path: Path) -> None:
+    (block,) = [
+        text for text in re.findall(r"^```sh\n(.*?)^```$", README.read_text(), re.M | re.S) if "runs.csv" in text
+    ]
+    table, commands = re.fullmatch(r"cat > runs.csv <<END\n(.*?)END\n(.*)", block, re.S).groups()  # type: ignore[union-attr]
+    (tmp_path / "runs.csv").write_text(table)
+    for line in commands.splitlines():
+        done = command(*line.partition("#")[0].split()[1:], folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_commands_ask_a_service_and_it_ends_in_order(tmp_path: Path) -> None:
+    service = Served(tmp_path, "--http", "127.0.0.1:0", state=True)
+    with service:
+        peer = service.wire()
+        peer.call("observe_rows", {"rows": [["blur", x, p, 1e-3 * x / p] for x in (100.0, 400.0) for p in (1.0, 4.0)]})
+        peer.close()
+        where = ("--socket", str(service.path))
+        assert "blur" in command("status", *where, folder=tmp_path).stdout
+        assert command("doctor", *where, folder=tmp_path).returncode == 0
+        assert command("forget", "blur", "--yes", *where, folder=tmp_path).returncode == 0
+        got = {
+            path: fetched(f"http://{service.start_words['http']}{path}")
+            for path in ("/healthz", "/readyz", "/metrics", "/")
+        }
+        assert got["/readyz"] == "ready\n"
+        assert "advisor_" in got["/metrics"]
+        assert service.stop() == 0
+
+
+def fetched(address: str) -> str:
+    curl = shutil.which("curl")
+    if curl is None:
+        pytest.skip("NO CURL HERE: the service's pages are not fetched")
+    return subprocess.run([curl, "-fsS", address], capture_output=True, text=True, timeout=60, check=True).stdout

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain import elementary
 from advisor.domain.limits import CORES_MAX, CORES_MIN, PREDICTOR_MAX
 from advisor.errors import MalformedMessage, UnknownComponent
 
@@ -193,7 +194,7 @@ def _check_record(words: Floats, i: int) -> None:
         raise _malformed("cores", i)
     if not (np.diff(logs) > 0).all():
         raise _malformed("cores", i)
-    if not ((np.abs(body[2 * n :]) <= LOG_BOUND).all() and (np.abs(logs - np.log2(knots)) <= LOG_ERROR).all()):
+    if not ((np.abs(body[2 * n :]) <= LOG_BOUND).all() and (np.abs(logs - elementary.log2(knots)) <= LOG_ERROR).all()):
         raise _malformed("tables", i)
     if not (STEP_LEAST <= head[X_STEP] <= LOG_BOUND and (np.abs(head[[X_ZERO, X_FIRST]]) <= LOG_BOUND).all()):
         raise _malformed("predictors", i)

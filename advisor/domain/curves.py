@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor.domain import elementary
 from advisor.errors import InvalidValue, UnknownComponent
 
 VALUES = ("elapsed_s", "upper_s", "variation", "contention", "peak_bytes")  # of curves as tables, by component
@@ -120,7 +121,7 @@ class TabulatedCurves:
     @cached_property
     def spread(self) -> NDArray[np.float64]:
         """log(upper / expected), (n, m): how uncertain each curve is."""
-        return np.log(np.maximum(self.upper_s / self.elapsed_s, 1.0))
+        return elementary.log(np.maximum(self.upper_s / self.elapsed_s, 1.0))
 
     def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -129,12 +130,12 @@ class TabulatedCurves:
         self, price: float, elapsed_s: NDArray[np.float64], upper_s: NDArray[np.float64], seen: Seen | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return `priced` of some components."""
-        doubt = np.log(np.maximum(upper_s / elapsed_s, 1.0))
+        doubt: NDArray[np.float64] = elementary.log(np.maximum(upper_s / elapsed_s, 1.0))
         if seen is not None:
             among = (self.cores >= seen.least[:, None]) & (self.cores <= seen.most[:, None])
             most = np.where(among, doubt, 0.0).max(axis=1, keepdims=True)
             doubt = np.where(among.any(axis=1, keepdims=True), np.minimum(doubt, most), doubt)
-        return self._pieces(elapsed_s * np.exp(price * doubt))
+        return self._pieces(elapsed_s * elementary.exp(price * doubt))
 
     def _pieces(self, table: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         knots = self.cores.astype(np.float64)

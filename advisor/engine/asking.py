@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from advisor.domain import limits
+from advisor.domain import elementary, limits
 from advisor.domain.answers import CoreChoice, Prediction
 from advisor.domain.names import checked_name
 from advisor.domain.rows import is_number
@@ -340,7 +340,7 @@ class Asking:
             return chosen
         if x is None:
             given = load_of(self._components, slot, found)
-            x = given.share @ given.predictors
+            x = elementary.weighted(given.share, given.predictors)
         return explored(found, chosen, counts, answer, x, tolerance, level, left_s)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.bundle import AT, FORM, GRID, HEAD_WORDS, P_KNOTS_MAX, BundleRecord
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.asking import Asking
@@ -59,7 +60,9 @@ class _Lattice:
         if missing.any():
             i, j = np.nonzero(missing)
             elapsed, low, high = self.evaluate(self.x[rows[i]], self.p[columns[j]])
-            found = np.stack([np.log2(elapsed), np.log2(elapsed / low), np.log2(high / elapsed)])
+            found = np.stack(
+                [elementary.log2(elapsed), elementary.log2(elapsed / low), elementary.log2(high / elapsed)]
+            )
             self.values[:, rows[i], columns[j]] = found
             part[:, i, j] = found
         return part
@@ -73,7 +76,7 @@ def _worst(lattice: _Lattice, rows: Ints, columns: Ints, *, x_axis: bool) -> tup
     if not keep.any():
         return 0.0, 0.0
     middle, left, right = middle[keep], knots[:-1][keep], knots[1:][keep]
-    at = np.log2(lattice.x if x_axis else lattice.p)
+    at = elementary.log2(lattice.x if x_axis else lattice.p)
     w = (at[middle] - at[left]) / (at[right] - at[left])
     whole = lattice.at(rows, columns)
     places = np.searchsorted(knots, left)
@@ -159,9 +162,9 @@ def record_of(
 
     else:
         x_range, p_range = list(found.x_range), list(found.p_range)
-        top = float(np.log2(x_range[1])) if x_range[1] > 0 else -ZERO_OCTAVES
+        top = float(elementary.log2(x_range[1])) if x_range[1] > 0 else -ZERO_OCTAVES
         zero = top - ZERO_OCTAVES
-        logs = [max(float(np.log2(x_range[0])), zero) if x_range[0] > 0 else zero, top]
+        logs = [max(float(elementary.log2(x_range[0])), zero) if x_range[0] > 0 else zero, top]
 
         def evaluate(x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
             answer = prediction.predict(found, x, p, level)
@@ -177,7 +180,7 @@ def record_of(
     head[AT["x_low"] : AT["p_high"] + 1] = *x_range, *p_range
     head[AT["value_error"]], head[AT["width_error"]] = error if is_grid else 0.0, width_error
     head[AT["x_zero"]], head[AT["x_first"]], head[AT["x_step"]] = zero, first, step
-    head[AT["log_x_low"] : AT["log_p_high"] + 1] = *logs, *np.log2(p_range)
+    head[AT["log_x_low"] : AT["log_p_high"] + 1] = *logs, *elementary.log2(p_range)
     head[AT["floor"]], head[AT["scale"]] = 1.0, 1.0
     if isinstance(found, Model) and not is_grid:
         head[AT["floor"]], head[AT["origin"]], head[AT["scale"]] = found.floor, found.origin, found.scale

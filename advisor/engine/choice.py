@@ -10,6 +10,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain import elementary
 from advisor.domain.answers import CoreChoice, Prediction, TakeOrWait
 from advisor.domain.wording import seconds
 
@@ -38,7 +39,7 @@ def choose(counts: NDArray[np.int64], answer: Prediction, tolerance: float, risk
     from the expected time to the interval's upper end at which counts are compared.
     """
     elapsed, high = answer.elapsed_s, answer.high_s
-    compared = elapsed if risk == 0.0 else elapsed * (high / elapsed) ** risk
+    compared = elapsed if risk == 0.0 else elapsed * elementary.power(high / elapsed, risk)
     fastest = int((compared <= compared.min() * (1.0 + EQUAL)).argmax())
     fewest, least = fastest, float(compared[fastest])
     if tolerance > EQUAL:

@@ -7,6 +7,7 @@ from math import exp, sqrt
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.vectors import Floats
 from advisor.engine.advisor import Advisor
 from advisor.engine.checks import checked_level
@@ -50,7 +51,9 @@ def compare(first: Advisor, second: Advisor, level: float = 0.99) -> list[Differ
         *(n for n in second.components.slots.components if n not in first.components.slots.by_name),
     ]
     found = [_difference(first, second, name, level) for name in names]
-    return sorted(found, key=lambda d: (not d.significant, d.ratio is None, -abs(np.log(d.ratio)) if d.ratio else 0.0))
+    return sorted(
+        found, key=lambda d: (not d.significant, d.ratio is None, -abs(elementary.log(d.ratio)) if d.ratio else 0.0)
+    )
 
 
 def _difference(first: Advisor, second: Advisor, name: str, level: float) -> Difference:
@@ -85,5 +88,7 @@ def _difference(first: Advisor, second: Advisor, name: str, level: float) -> Dif
 
 def _average(solved: Solved, z: Floats, weight: Floats) -> tuple[float, float]:
     """Return mean and variance of the curve's weighted average over points (n, axes)."""
-    points = np.where(z[:, :-1] <= ZERO, 0.0, np.exp(z[:, :-1])), np.exp(z[:, -1])
-    return float(weight @ solved.curve(*points)[:, 0]), float(weight @ solved.covariance(points, points) @ weight)
+    points = np.where(z[:, :-1] <= ZERO, 0.0, elementary.exp(z[:, :-1])), elementary.exp(z[:, -1])
+    return elementary.weighted(weight, solved.curve(*points)[:, 0]), elementary.weighted(
+        weight, elementary.weighted(weight, solved.covariance(points, points))
+    )

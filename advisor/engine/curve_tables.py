@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.curves import Seen, TabulatedCurves
 from advisor.domain.rows import is_number
 from advisor.domain.vectors import Floats, Ints
@@ -202,7 +203,10 @@ class CurveTables:
             variation = _variation(
                 np.array([elapsed[0], beside.elapsed[0]]), share, 1.0 + np.array([variation, beside.variation])
             )
-            elapsed, upper = share @ np.stack([elapsed, beside.elapsed]), share @ np.stack([upper, beside.upper])
+            elapsed, upper = (
+                elementary.weighted(share, [elapsed, beside.elapsed]),
+                elementary.weighted(share, [upper, beside.upper]),
+            )
         table = _Table(
             elapsed, upper, variation, kappa, peak, model, count, base["p_low"][slot], base["p_high"][slot]
         )  # fmt: skip
@@ -255,9 +259,9 @@ def _of_form(found: Model, load: Load, counts: Floats, level: float) -> tuple[Fl
     edge = np.clip(x, *found.x_range)
     u, q = np.broadcast_arrays((edge - found.origin) / found.scale, 1.0 / counts[None, :])
     spread = found.deviation * np.sqrt(np.maximum(found.own_variance(u, q), 0.0)) / times
-    elapsed = load.share @ times
+    elapsed = elementary.weighted(load.share, times)
     reach = _bound(level, found.freedom)
-    upper = load.share @ (times * np.exp(np.minimum(reach * spread, SD_MAX)))
+    upper = elementary.weighted(load.share, times * elementary.exp(np.minimum(reach * spread, SD_MAX)))
     noise = 1.0 + min(found.deviation, 1.0) ** 2
     return elapsed, np.maximum(upper, elapsed), _variation(times[:, 0], load.share, noise)
 
@@ -265,4 +269,6 @@ def _of_form(found: Model, load: Load, counts: Floats, level: float) -> tuple[Fl
 def _variation(times: Floats, share: Floats, noise: Any) -> float:
     """Return Var[T] / E[T]^2 of runs whose mean times have these shares, each with E[T^2] = noise times its square."""
     relative = times / float(times.max())
-    return max(float(share @ (relative * relative * noise)) / float(share @ relative) ** 2 - 1.0, 0.0)
+    return max(
+        elementary.weighted(share, relative * relative * noise) / elementary.weighted(share, relative) ** 2 - 1.0, 0.0
+    )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain import elementary
 from advisor.domain.answers import CoreChoice, Prediction
 from advisor.domain.vectors import Floats
 from advisor.engine.learners import Solved
@@ -49,12 +50,12 @@ def explored(
         variance = covariance.diagonal() + covariance[j, j] - 2.0 * covariance[j]
         return np.sqrt(np.maximum(variance, 0.0) * np.maximum(doubt, doubt[j]))
 
-    gains = np.log(elapsed[fastest] / elapsed) - log1p(tolerance)
+    gains = elementary.log(elapsed[fastest] / elapsed) - log1p(tolerance)
     hoped = np.array([_expected_gain(*each) for each in zip(gains.tolist(), beside(fastest).tolist(), strict=True)])
     inside, beyond = found.reach_at(level)
     reach = np.where(outside > 0.0, max(inside, beyond), inside)
-    loss = np.clip(np.log(elapsed / elapsed[own]) + reach * beside(own), 0.0, LOSS_MAX)
-    at_risk = elapsed[own] * np.expm1(loss)
+    loss = np.clip(elementary.log(elapsed / elapsed[own]) + reach * beside(own), 0.0, LOSS_MAX)
+    at_risk = elapsed[own] * elementary.expm1(loss)
     able = (hoped > WORTH) & (at_risk <= left_s / OPEN_AT_ONCE)
     able[own] = False
     if not able.any():

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.answers import Prediction
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.engine.components import Components
@@ -26,13 +27,13 @@ def prior_of(components: Components, slot: int | None, kind: str, x: Any, p: Any
     `slot`: None for a component that was never observed. `kind`: what is asked for: see `Slots.kind`.
     """
     logs = _levels(components, kind)
-    middle = float(np.median(logs)) if len(logs) else np.log(LEVEL_ALONE_S)
+    middle = float(np.median(logs)) if len(logs) else elementary.log(LEVEL_ALONE_S)
     sd = hypot(SD_LEAST, float(np.std(logs))) if len(logs) > 1 else SD_ALONE
     reach = quantile(level, FREEDOM) * sd
     running = 0.0 if slot is None else float(components.table["running_high"][slot])
     known_low = log(running) if running > 0.0 else -inf  # a run that has not ended took at least that long
     logs_told = np.clip([middle, middle - reach, middle + reach], known_low, FAR)
-    found = (*np.clip(np.exp(logs_told), ELAPSED_MIN_S, ELAPSED_MAX_S).tolist(), inf)
+    found = (*np.clip(elementary.exp(logs_told), ELAPSED_MIN_S, ELAPSED_MAX_S).tolist(), inf)
     shape = np.broadcast_shapes(np.shape(x), np.shape(p))
     value, low, high, outside = (np.full(shape, each) if shape else each for each in found)
     known = (
@@ -53,4 +54,4 @@ def _levels(components: Components, kind: str) -> np.ndarray[tuple[int], np.dtyp
         for i in np.flatnonzero(np.isfinite(low) & (low > 0))[: 4 * OTHERS_MAX].tolist()
         if components.slots.kind(i) == kind
     ]
-    return np.log(low[others[:OTHERS_MAX]]) if others else np.zeros(0)
+    return elementary.log(low[others[:OTHERS_MAX]]) if others else np.zeros(0)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.answers import Prediction
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.domain.vectors import Floats
@@ -50,14 +51,14 @@ def fitted(solved: Solved, name: str) -> Shaped:
     if shape is None:
         raise InvalidValue("model", name, "a shape that the component's runs determine", "observe other settings")
     relative = float(solved.table.column("relative")[solved.place])
-    misfit = float(weight @ np.square(y - shape(z))) / float(weight.sum())
+    misfit = elementary.weighted(weight, np.square(y - shape(z))) / float(weight.sum())
     return Shaped(solved, name, shape, relative + misfit)
 
 
 def _slope(z: Floats, y: Floats) -> float:
     spread = z - z.mean()
-    square = float(spread @ spread)
-    return min(max(float(spread @ y) / square, 0.0), 3.0) if square > 0.0 else 1.0
+    square = elementary.weighted(spread, spread)
+    return min(max(elementary.weighted(spread, y) / square, 0.0), 3.0) if square > 0.0 else 1.0
 
 
 def predict(found: Shaped, x: Any, p: Any, level: float, runs: int) -> Prediction:
@@ -68,16 +69,19 @@ def predict(found: Shaped, x: Any, p: Any, level: float, runs: int) -> Predictio
     shape = np.broadcast_shapes(vectors.shape[:-1], np.shape(p))
     flat = np.broadcast_to(vectors, (*shape, axes - 1)).reshape(-1, axes - 1)
     z = np.empty((len(flat), axes))
-    z[:, -1] = np.log(np.broadcast_to(p, shape).reshape(-1))
+    z[:, -1] = elementary.log(np.broadcast_to(p, shape).reshape(-1))
     for axis in range(axes - 1):
         positive = flat[:, axis] > 0.0
-        z[:, axis] = np.where(positive, np.log(np.where(positive, flat[:, axis], 1.0)), frame[process.ZEROS + axis])
+        z[:, axis] = np.where(
+            positive, elementary.log(np.where(positive, flat[:, axis], 1.0)), frame[process.ZEROS + axis]
+        )
     low, high = (frame[at : at + axes] for at in (process.LOWS, process.HIGHS))
     outside = (np.maximum(low - z, 0.0) + np.maximum(z - high, 0.0)).sum(axis=1) / LN2
     mean = found.shape(z)
     half = min(found.solved.reach_at(level)[0] * sqrt(found.variance), WIDTH_MAX)
     columns = [
-        np.clip(np.exp(np.clip(mean + d, -650.0, 650.0)), ELAPSED_MIN_S, ELAPSED_MAX_S) for d in (0, -half, half)
+        np.clip(elementary.exp(np.clip(mean + d, -650.0, 650.0)), ELAPSED_MIN_S, ELAPSED_MAX_S)
+        for d in (0, -half, half)
     ]
     value, least, most, beyond = (
         float(column[0]) if not shape else column.reshape(shape) for column in (*columns, outside)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.domain import limits
+from advisor.domain import elementary, limits
 from advisor.domain.answers import Suggestion
 from advisor.domain.rows import whole
 from advisor.domain.vectors import Floats
@@ -82,7 +82,7 @@ def _gains(found: Solved, tried: tuple[Floats, Floats], targets: tuple[Floats, F
     """Return the mean variance at the targets, what a run at each candidate takes from it, and the variance of a run."""
     own, variance = (found.curve(*points) for points in (tried, targets))
     noise = float(found.table.column("relative")[found.place])
-    runs = noise + float(found.table.column("absolute")[found.place]) * np.exp(
+    runs = noise + float(found.table.column("absolute")[found.place]) * elementary.exp(
         -2.0 * np.maximum(own[:, 0], LN_ELAPSED_MIN)
     )
     gain = np.square(found.covariance(tried, targets)).mean(axis=1) / (own[:, 1] + runs)

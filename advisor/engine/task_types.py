@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from advisor.domain import limits, vectors
+from advisor.domain import elementary, limits, vectors
 from advisor.domain.answers import Prediction, Receipt
 from advisor.domain.observations import ComponentNames, bad_rows, columns_of
 from advisor.domain.rows import bound_text, is_number
@@ -238,7 +238,7 @@ class TaskTypeModels:
         time = predicted(learned, report, flat, model, workers)
         mean, deviation = spread(learned, report, model, workers)
         wide = NormalDist().inv_cdf(0.5 + 0.5 * level) * deviation
-        found = time, time * np.exp(min(mean - wide, 0.0)), time * np.exp(max(mean + wide, 0.0))
+        found = time, time * elementary.exp(min(mean - wide, 0.0)), time * elementary.exp(max(mean + wide, 0.0))
         legal = [np.clip(values, limits.ELAPSED_MIN_S, limits.ELAPSED_MAX_S) for values in found]
         elapsed, low, high, outside = (
             values.reshape(shape) if shape else float(values[0])
@@ -282,12 +282,12 @@ def _outside(learned: SizeTime, report: TypeReport, sizes: Floats, model: str, w
     """Return how far sizes, where the model goes by them, and running workers lie outside of those seen, in log2."""
     far = np.zeros(len(sizes))
     if model in SIZED_MODELS:
-        at = np.log2(np.maximum(sizes, SIZE_LEAST))
-        low, high = np.log2([learned.number("size_low"), learned.number("size_high")])
+        at = elementary.log2(np.maximum(sizes, SIZE_LEAST))
+        low, high = elementary.log2([learned.number("size_low"), learned.number("size_high")])
         far = np.maximum(np.maximum(low - at, at - high), 0.0)
     if workers is not None and report.verdict == "contended":
         low, high = report.rates[0].workers_low, report.rates[-1].workers_high
-        far = np.maximum(far, max(np.log2(low / workers), np.log2(workers / high), 0.0))
+        far = np.maximum(far, max(elementary.log2(low / workers), elementary.log2(workers / high), 0.0))
     return far
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.domain import limits
+from advisor.domain import elementary, limits
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.advisor import Advisor
 from advisor.engine.asking import load_of
@@ -164,9 +164,10 @@ class _Shown:
         low, high = float(seen[seen > 0.0].min(initial=np.inf)), float(seen.max())
         if not low < high:
             return None
-        counts, inverse = np.unique(np.round(np.exp(self.cells.z[:, -1]), 6), return_inverse=True)
+        each: Floats = elementary.exp(self.cells.z[:, -1])
+        counts, inverse = np.unique(np.round(each, 6), return_inverse=True)
         cores = float(counts[np.argmax(np.bincount(inverse.reshape(-1), self.cells.runs))])
-        points = np.geomspace(low, high, PREDICTORS_DRAWN)
+        points = elementary.spaced(low, high, PREDICTORS_DRAWN)
         return {"cores": cores, "predictor": short(points), **self.times(points[:, None], cores)}
 
     def cells_told(self, fewest: float, most: int) -> dict[str, list[Any]]:
@@ -176,7 +177,7 @@ class _Shown:
         z, points, runs, means, scatter = self.cells
         chosen = np.argsort(-runs, kind="stable")[:most]
         spread = np.sqrt(scatter / np.maximum(runs - 1.0, 1.0))
-        cores, points = np.exp(z[:, -1])[chosen], points[chosen]
+        cores, points = elementary.exp(z[:, -1])[chosen], points[chosen]
         return {
             "predictor": [short(point) for point in points], "cores": short(cores), "runs": short(runs[chosen]),
             "mean_s": short(means[chosen]), "deviation_s": short(spread[chosen]), **self.times(points, cores),
@@ -195,7 +196,7 @@ def _counts(low: float, high: float, most: int | None = None) -> list[float]:
 
 def _spaced(low: float, high: float, n: int) -> list[float]:
     """Return n counts, or fewer, evenly spaced in their logarithm; whole ones from one on."""
-    found: list[float] = np.geomspace(low, high, n).tolist()
+    found: list[float] = elementary.spaced(low, high, n).tolist()
     return [float(round(p)) if p >= 1.0 else p for p in found]
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.vectors import Floats
 
 BREAKS_MAX = 200  # of one path: columns enter and leave; 8 columns took 20 at most on simulated runs
@@ -190,10 +191,12 @@ def _cross_validated(folds: Floats, intercept: bool) -> tuple[Floats, float, flo
         train = total_without(folds, k)
         n = folds[k, -2, -2]
         level = (
-            (train[-2, -1] - at @ train[-2, :-2]) / max(float(train[-2, -2]), 1.0) if intercept else np.zeros(len(at))
+            (train[-2, -1] - elementary.weighted(train[-2, :-2], at.T)) / max(float(train[-2, -2]), 1.0)
+            if intercept
+            else np.zeros(len(at))
         )
         row = np.column_stack([-at, -level, np.ones(len(at))])
-        losses += np.maximum(((row @ folds[k]) * row).sum(axis=1), 0.0) / n
+        losses += np.maximum((elementary.product(row, folds[k]) * row).sum(axis=1), 0.0) / n
     best = int(np.flatnonzero(losses == losses.min())[-1])
     chosen = _at(grid[best : best + 1], penalties, weights)[0]
     target = total[-1, -1] / total[-2, -2]
@@ -226,10 +229,12 @@ def _at(grid: Floats, penalties: Floats, weights: Floats) -> Floats:
 
 def _level(matrix: Floats, weights: Floats) -> float:
     n = max(float(matrix[-2, -2]), 1.0)
-    return float((matrix[-2, -1] - matrix[-2, :-2] @ weights) / n)
+    return float((matrix[-2, -1] - elementary.weighted(matrix[-2, :-2], weights)) / n)
 
 
 def _root(matrix: Floats, weights: Floats, intercept: bool) -> float:
     """Return the root mean square of the residuals of a matrix's rows over that of the target."""
     row = np.append(-weights, (-_level(matrix, weights) if intercept else -0.0, 1.0))
-    return float(np.sqrt(max(float(row @ matrix @ row), 0.0) / max(float(matrix[-1, -1]), TINY)))
+    return float(
+        np.sqrt(max(elementary.weighted(row, elementary.weighted(row, matrix)), 0.0) / max(float(matrix[-1, -1]), TINY))
+    )

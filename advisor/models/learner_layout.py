@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.vectors import Floats
 from advisor.models import records as legal
 from advisor.models.records import Field, RecordTable, offsets
@@ -192,7 +193,7 @@ class LearnerTable(RecordTable):
         z = np.ascontiguousarray(self.floats("centre")[place].reshape(-1, CELLS)[: self.axes, :k].T)
         x = z[:, :-1]
         of_each = (self.floats(name)[place][:k].copy() for name in ("runs", "mean", "scatter"))
-        return Cells(z, np.where(x <= ZERO, 0.0, np.exp(x)), *of_each)
+        return Cells(z, np.where(x <= ZERO, 0.0, elementary.exp(x)), *of_each)
 
     def outside(self, size: int) -> tuple[int, str, float] | None:
         """As of records; nor may a cell in use be none: without a key, a time or runs.

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.vectors import Floats, Ints
 
 LEVEL: Final = 0  # words of a range: cells are 2^level / resolution wide in log2
@@ -18,7 +19,7 @@ RANGE_WORDS: Final = 4
 
 def keys_of(values: Floats, resolution: int) -> Ints:
     """Return floor(resolution * log2(value)), for values above 0."""
-    return np.floor(np.log2(values) * resolution).astype(np.int64)
+    return np.floor(elementary.log2(values) * resolution).astype(np.int64)
 
 
 def places_of(words: Floats, keys: Ints, cells: int) -> Ints:

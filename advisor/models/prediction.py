@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.answers import Prediction
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.domain.vectors import Floats
@@ -67,7 +68,11 @@ class Model:
             # M = sum w J J': products of J's terms in u and q are moments that the Gram matrix holds.
             moments = np.reshape(self.gram, (3, MOMENTS))
             pairs = moments[np.add.outer(range(2), range(2))[:, :, None, None], np.add.outer(powers, powers)]
-            matrix: list[list[float]] = np.einsum("aki,klij,blj->ab", jacobian, pairs, jacobian).tolist()
+            matrix: list[list[float]] = (
+                (jacobian[:, None, :, None, :, None] * pairs * jacobian[None, :, None, :, None, :])
+                .sum(axis=(2, 3, 4, 5))
+                .tolist()
+            )
             self.information = Elimination(matrix, [0.0] * len(matrix))
         columns = np.multiply.outer(jacobian[:, 0], np.ones_like(q)) + np.multiply.outer(jacobian[:, 1], q)
         return self.information.quadratic(
@@ -105,7 +110,9 @@ def model_of(words: Floats, form: str | None = None) -> Model:
     weight = weight if weight > 0.0 else 1.0
     deviation = sqrt(fit.residual / weight / max(freedom, 1.0))
     columns = len(fit.serial)
-    fitted = float(np.dot(fit.serial, gram[:columns]) + np.dot(fit.parallel, gram[MOMENTS : MOMENTS + columns]))
+    fitted = elementary.weighted(fit.serial, gram[:columns]) + elementary.weighted(
+        fit.parallel, gram[MOMENTS : MOMENTS + columns]
+    )
     return Model(
         name=f"{TWO_STEP} degree {fit.form.degree}" if two_step else fit.form.name,
         notes=_notes(fit, one, freedom, form),
@@ -181,7 +188,7 @@ def _points(model: Model, x: Floats, p: Floats) -> tuple[Floats, Floats, Floats]
     ratio = (x + lift) / (edge + lift)
     positive = np.where(value > 0, value, np.inf)
     slope = (serial_rise + parallel_rise * q) * scaling * edge / model.scale / positive
-    value = value * ratio ** np.minimum(np.maximum(slope, 0.0), float(max(DEGREE_MAX, model.degree)))
+    value = value * elementary.power(ratio, np.minimum(np.maximum(slope, 0.0), float(max(DEGREE_MAX, model.degree))))
     return np.maximum(value, model.floor), u, ratio
 
 
@@ -198,12 +205,12 @@ def _polynomial(c: Sequence[float], u: Floats) -> tuple[Floats, Floats]:
 def _many(model: Model, x: Floats, p: Floats, level: float) -> tuple[Floats, Floats, Floats, Floats]:
     """Return (elapsed_s, low_s, high_s, extrapolates) elementwise."""
     value, u, beyond = _points(model, x, p)
-    log_outside = np.log(beyond)
+    log_outside = elementary.log(beyond)
     own = model.own_variance(u, 1.0 / p)
     run = value * value + NOISE
     leverage = own / run
-    spread = np.hypot(model.deviation * np.sqrt(run * (1.0 + leverage)) / value, SLOPE_SD * log_outside)
-    ratio = np.exp(np.minimum(quantile(level, model.freedom) * spread, SD_MAX))
+    spread = np.sqrt(model.deviation**2 * (run * (1.0 + leverage)) / value**2 + (SLOPE_SD * log_outside) ** 2)
+    ratio = elementary.exp(np.minimum(quantile(level, model.freedom) * spread, SD_MAX))
     low, high = value / ratio, value * ratio
     if model.p_range[0] >= model.p_range[1] and model.family != "free":
         seen = model.p_range[0]  # the parallel fraction is unknown: the interval holds every fraction from 0 to 1
@@ -211,13 +218,17 @@ def _many(model: Model, x: Floats, p: Floats, level: float) -> tuple[Floats, Flo
         low = np.minimum(low, at_seen * np.minimum(1.0, seen / p) / ratio)
         high = np.maximum(high, at_seen * np.maximum(1.0, seen / p) * ratio)
     p_low, p_high = model.p_range
-    outside = np.abs(log_outside) / LN2 + np.maximum(np.log2(p / p_high), 0.0) + np.maximum(np.log2(p_low / p), 0.0)
+    outside = (
+        np.abs(log_outside) / LN2
+        + np.maximum(elementary.log2(p / p_high), 0.0)
+        + np.maximum(elementary.log2(p_low / p), 0.0)
+    )
     value, low, high = np.clip((value, low, high), ELAPSED_MIN_S, ELAPSED_MAX_S)
     return (
         value,
         low,
         high,
-        np.maximum(outside, np.where(leverage > 1.0, 0.5 * np.log2(np.maximum(leverage, 1.0)), 0.0)),
+        np.maximum(outside, np.where(leverage > 1.0, 0.5 * elementary.log2(np.maximum(leverage, 1.0)), 0.0)),
     )
 
 

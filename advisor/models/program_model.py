@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from advisor.domain import elementary
 from advisor.domain.runs import ProgramRun
 from advisor.domain.vectors import Floats
 from advisor.models.lasso import LassoFit, fitted, rows_into
@@ -281,4 +282,4 @@ class ProgramModel:
 
 def _value(fits: Mapping[str, LassoFit], name: str, at: Point) -> float:
     fit = fits.get(name)
-    return 0.0 if fit is None else float(fit.weights @ INTERMEDIATE[name].columns(at)) + fit.intercept
+    return 0.0 if fit is None else elementary.weighted(fit.weights, INTERMEDIATE[name].columns(at)) + fit.intercept

@@ -21,6 +21,7 @@ from itertools import combinations
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.vectors import Floats
 from advisor.models.nonnegative import solve
 
@@ -34,7 +35,7 @@ RIDGE = 1e-9  # of a column's square: columns that the points cannot tell apart 
 
 
 def _log(v: Floats) -> Floats:
-    return np.log1p(v * 1023.0)  # v log v from v = 1/1024 up; 0 at 0
+    return elementary.log1p(v * 1023.0)  # v log v from v = 1/1024 up; 0 at 0
 
 
 WORK: Mapping[str, Entry] = {
@@ -45,13 +46,13 @@ WORK: Mapping[str, Entry] = {
     "sqrt v": np.sqrt,
     "v log v": lambda v: v * _log(v),
     "v^2 log v": lambda v: v * v * _log(v),
-    "v loglog v": lambda v: v * np.log1p(_log(v)),
+    "v loglog v": lambda v: v * elementary.log1p(_log(v)),
 }
 CORES: Mapping[str, Entry] = {
     "1": lambda p: p * 0.0 + 1.0,
     "1/p": lambda p: 1.0 / p,
     "1/sqrt p": lambda p: 1.0 / np.sqrt(p),
-    "log p": lambda p: np.log(p + 1.0),
+    "log p": lambda p: elementary.log(p + 1.0),
     "p": lambda p: p,
     "(p-1)^2/p": lambda p: (p - 1.0) * (p - 1.0) / p,
 }
@@ -109,11 +110,11 @@ class Scale:
 
     def columns(self, terms: Iterable[Term], z: Floats) -> Floats:
         """Return the terms (k, n) at points z (n, axes) in natural logs."""
-        u, p = z[:, :-1] - self.highest, np.exp(z[:, -1])
+        u, p = z[:, :-1] - self.highest, elementary.exp(z[:, -1])
         found: list[Floats] = []
         for work, of, cores in terms:
             powers = self.powers if work == POWERS else [float(not of or j in of) for j in range(u.shape[1])]
-            v = np.exp(np.clip(u @ powers, -FARTHEST, FARTHEST))
+            v = elementary.exp(np.clip(elementary.weighted(powers, u.T), -FARTHEST, FARTHEST))
             found.append((WORK[work](v) if work in WORK else v) * CORES[cores](p))
         return np.array(found)
 
@@ -128,15 +129,15 @@ class Shape:
 
     def __call__(self, z: Floats) -> Floats:
         """Return log times at points z (n, axes)."""
-        total = self.coefficients @ self.scale.columns(self.terms, z)
-        return np.log(np.maximum(total, LEAST)) + self.scale.top
+        total = elementary.weighted(self.coefficients, self.scale.columns(self.terms, z))
+        return elementary.log(np.maximum(total, LEAST)) + self.scale.top
 
 
 def fit(name: str, scale: Scale, z: Floats, y: Floats, weight: Floats) -> Shape | None:
     """Return a shape fitted to log times y (n,) at z: c >= 0 of least sum w ((t - f) / t)**2; None: no term is in use."""
     terms = terms_of(name, len(scale.highest))
     root = np.sqrt(weight)
-    columns = (scale.columns(terms, z) * (root / np.exp(y - scale.top))).T
+    columns = (scale.columns(terms, z) * (root / elementary.exp(y - scale.top))).T
     size = np.linalg.norm(columns, axis=0)
     size[size == 0.0] = 1.0
     matrix = np.concatenate([columns / size, RIDGE**0.5 * np.eye(len(terms))])

@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.vectors import Floats, Ints
 from advisor.models.log_cells import (
     LEVEL,
@@ -117,7 +118,7 @@ class SizeTime:
     def rates(self) -> tuple[Floats, Floats]:
         """Rates size / time of the cells in use (c,), and how many instances had them by running workers (BUCKETS, c)."""
         numbers = absolute(self.part("rate_range"), RATE_CELLS)
-        values: Floats = np.exp2((numbers + 0.5) * self.rate_width)
+        values: Floats = elementary.exp2((numbers + 0.5) * self.rate_width)
         return values, self.part("rates").reshape(BUCKETS, RATE_CELLS)[:, numbers % RATE_CELLS]
 
     @property
@@ -157,7 +158,7 @@ class SizeTime:
             self.words[_AT[name]] = time
         self.words[_AT["rows"]] += len(times)
         self.words[_AT["count"]] += weights.sum()
-        logs = np.log(times)
+        logs = elementary.log(times)
         for name, values in (("total", times), ("logs", logs), ("log_squares", logs * logs)):
             self.words[_AT[name]] = _left_sum(self.number(name), values * weights)
         self._fold_rates(np.where(sizes > 0.0, sizes, 1.0) / times, running, weights)
@@ -171,7 +172,7 @@ class SizeTime:
         counts = self.part("rates").reshape(BUCKETS, RATE_CELLS)
         keys = keys_of(rates, RATE_RESOLUTION)
         workers = np.maximum(running, 1)
-        buckets = np.minimum(np.log2(workers).astype(np.int64), BUCKETS - 1)
+        buckets = np.minimum(elementary.log2(workers).astype(np.int64), BUCKETS - 1)
         np.add.at(self.part("workers"), buckets, workers * weights)
         for part, wider in widening(words, keys, RATE_CELLS):
             if wider:
@@ -246,7 +247,7 @@ class SizeTime:
         self.words[_AT["sized_rows"]] += len(times)
         self.words[_AT["sized"]] += weights.sum()
         self.words[_AT["sized_total"]] = _left_sum(self.number("sized_total"), times * weights)
-        logs = np.log(times)
+        logs = elementary.log(times)
         self.words[_AT["size_low"]] = min(self.number("size_low"), float(sizes.min()))
         self.words[_AT["size_high"]] = max(self.number("size_high"), float(sizes.max()))
         words, cells = self.part("range"), self.part("cells").reshape(7, CELLS)
@@ -392,7 +393,7 @@ def within_cells(cells: Floats) -> float:
 
 def _off_centre(sizes: Floats, level: int) -> Floats:
     """Return how far sizes lie from the centre of their cell, in widths of a cell."""
-    at = np.log2(sizes) * RESOLUTION / 2.0**level
+    at = elementary.log2(sizes) * RESOLUTION / 2.0**level
     return np.abs(at - np.floor(at) - 0.5)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.limits import DIMENSIONS_MAX
 from advisor.domain.vectors import Floats, Ints
 from advisor.models.layout import AT, FIELDS, INTEGERS, LAYOUT
@@ -66,7 +67,7 @@ class Table(RecordTable):
             return int(strange[0]), "dimensions", float(self.count("dimensions")[strange[0]])
         bound = 2.0 * self["cell_runs"][:, :size]  # twice: sums are rounded
         for name in ("cell_sum", "cell_square"):
-            bound = bound * np.exp2(self["cell_exponent"][:size])
+            bound = bound * elementary.exp2(self["cell_exponent"][:size])
             bad = self[name][:, :size] > bound
             if bad.any():
                 record = int(np.flatnonzero(bad.any(axis=0))[0])

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.vectors import Floats
 from advisor.models.size_clusters import APART, Cluster, chosen_clusters, clustered, parts_of, total_of
 from advisor.models.size_time import LOG, LOG2, SIZE, N, SizeTime
@@ -143,18 +144,18 @@ def slowness(report: TypeReport, workers: float | None) -> float:
     if workers is None or report.verdict != "contended":
         return 1.0
     at, logs, weights, _ = _slowness_seen(report)
-    in_the_mean = float(np.average(np.exp(logs), weights=weights))
-    now: Floats = np.interp(np.log2(np.array([workers])), at, logs)
-    return float(np.exp(now[0])) / in_the_mean
+    in_the_mean = float(np.average(elementary.exp(logs), weights=weights))
+    place: float = elementary.log2(workers)
+    return elementary.exp(float(np.interp(place, at, logs))) / in_the_mean
 
 
 def _slowness_seen(report: TypeReport) -> tuple[Floats, Floats, Floats, Floats]:
     """Return by bucket log2 of the mean running workers, -log of the median rate, the count and the deviation."""
-    at: Floats = np.log2(np.array([each.workers for each in report.rates]))
+    at: Floats = elementary.log2(np.array([each.workers for each in report.rates]))
     medians, deviations = (
         np.array(each) for each in zip(*((a.quantiles[2], a.deviation) for a in report.rates), strict=True)
     )
-    return at, -np.log(medians), np.array([each.count for each in report.rates], np.float64), deviations
+    return at, -elementary.log(medians), np.array([each.count for each in report.rates], np.float64), deviations
 
 
 def spread(learned: SizeTime, report: TypeReport, model: str, workers: float | None = None) -> tuple[float, float]:
@@ -166,17 +167,19 @@ def spread(learned: SizeTime, report: TypeReport, model: str, workers: float | N
     if model in SIZED_MODELS or (model == "rate_by_workers" and report.sized):
         cells = learned.cells
         n, logs, squares, rows = cells[N], cells[LOG], cells[LOG2], learned.number("sized_rows")
-        expected = np.log(predicted(learned, report, cells[SIZE] / n, model))
+        expected = elementary.log(predicted(learned, report, cells[SIZE] / n, model))
     else:
         n, logs, squares = (np.array([learned.number(name)]) for name in ("count", "logs", "log_squares"))
-        rows, expected = learned.number("rows"), np.array([np.log(report.mean_s)])
+        rows, expected = learned.number("rows"), np.array([elementary.log(report.mean_s)])
     total = float(n.sum())
     mean = float((logs - n * expected).sum()) / total
     variance = float((squares - 2.0 * expected * logs + n * expected**2).sum()) / total - mean**2
     if workers is not None and report.verdict == "contended":
         at, slow, weights, deviations = _slowness_seen(report)
-        mean -= float(np.average(slow, weights=weights)) - float(np.log(np.average(np.exp(slow), weights=weights)))
-        variance = float(np.interp(np.log2(np.array([workers])), at, deviations)[0]) ** 2
+        mean -= float(np.average(slow, weights=weights)) - float(
+            elementary.log(np.average(elementary.exp(slow), weights=weights))
+        )
+        variance = float(np.interp(float(elementary.log2(workers)), at, deviations)) ** 2
     return mean, float(np.sqrt((max(variance, 0.0) * rows + BELIEF**2) / (rows + 1.0)))
 
 
@@ -193,9 +196,9 @@ def rates_of(learned: SizeTime) -> tuple[WorkerRates, ...]:
             places = np.minimum(np.searchsorted(reached, asked), len(values) - 1)
             within = 0.5 - (reached[places] - asked) / np.where(row[places] > 0.0, row[places], 1.0)
             quantiles: list[float] = (
-                values[places] * 2.0 ** (within * width)
+                values[places] * elementary.exp2(within * width)
             ).tolist()  # cells are full evenly, in logs
-            square = float(np.average(np.log(values / quantiles[2]) ** 2, weights=row))
+            square = float(np.average(elementary.log(values / quantiles[2]) ** 2, weights=row))
             found.append(
                 WorkerRates(
                     2**bucket,
@@ -216,9 +219,10 @@ def _slowdown(rates: tuple[WorkerRates, ...], share: float) -> tuple[float, bool
     few, many = rates[0], rates[-1]
     ratio = few.quantiles[2] / many.quantiles[2]
     notches = [
-        NOTCH * np.log(each.quantiles[3] / each.quantiles[1]) / np.sqrt(each.count * share) for each in (few, many)
+        NOTCH * elementary.log(each.quantiles[3] / each.quantiles[1]) / np.sqrt(each.count * share)
+        for each in (few, many)
     ]
-    return ratio, abs(float(np.log(ratio))) > sum(notches)
+    return ratio, abs(float(elementary.log(ratio))) > sum(notches)
 
 
 def _by_size(learned: SizeTime) -> float:
@@ -229,7 +233,7 @@ def _by_size(learned: SizeTime) -> float:
     variance = float(cells[LOG2].sum() - cells[LOG].sum() ** 2 / n)
     if variance <= 0.0 or cells.shape[1] < 2:
         return 0.0
-    counts, sizes, means = cells[N], np.log(cells[SIZE] / cells[N]), cells[LOG] / cells[N]
+    counts, sizes, means = cells[N], elementary.log(cells[SIZE] / cells[N]), cells[LOG] / cells[N]
     rows = counts * learned.sized_share  # of a sample, about so many were looked at
     several = rows >= FEW
     single = np.flatnonzero(~several)
@@ -285,6 +289,6 @@ def _two_humps(learned: SizeTime) -> bool:
     used = n > 0.0
     if used.sum() < 2:
         return False
-    n, x = n[used], np.log2(values[used])
+    n, x = n[used], elementary.log2(values[used])
     whole = float((n * (x - np.average(x, weights=n)) ** 2).sum())
     return parts_of(n, x, 2)[1] <= 2.0 * APART * whole

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain import elementary
 from advisor.models import contention, weighting
 from advisor.models.fold import KERNELS, room_of
 from advisor.models.layout import AT, COEFFICIENTS, FIELDS, FIRST_SOLVE, LAYOUT, WORDS, empty_record
@@ -157,7 +158,7 @@ def cells_of_points(words: NDArray[Any], there: NDArray[np.bool_], axes: int) ->
         machines = whole[at["key"]][:points] >> (KEY_BITS * axes)
         mean = y / runs * LN2
         variance = np.clip(yy / runs * LN2 * LN2 - mean * mean, 0.0, VARIANCE_MAX)
-        times = np.exp(np.clip(mean + 0.5 * variance, -20.7, 20.7))
+        times = elementary.exp(np.clip(mean + 0.5 * variance, -20.7, 20.7))
         for cell in range(points):  # one by one: a learner has fewer cells, and makes them coarser where it must
             single.words[0] = single.empty_record()
             single.integers("machine")[0] = table.integers("machine")[row]

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.allocations import Allocation, Details, Evidence, Reason
 from advisor.domain.curves import TabulatedCurves
 from advisor.planning.demand import PROMISED, TIE
@@ -77,7 +78,7 @@ def evidence_of(found: Solution) -> dict[str, Evidence]:
         return {}
     models, runs, least, most = curves.seen
     cores = found.placed.cores[0]
-    beyond = np.maximum(np.log2(np.maximum(cores / most, least / cores)), 0.0)
+    beyond = np.maximum(elementary.log2(np.maximum(cores / most, least / cores)), 0.0)
     rows = dict.fromkeys([*found.slowest.tolist(), *np.argsort(-beyond, kind="stable").tolist()])
     return {
         keys[row]: Evidence(str(models[row]), int(runs[row]), float(beyond[row]), (float(least[row]), float(most[row])))

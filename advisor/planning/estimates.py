@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.limits import CORES_MAX, CORES_MIN, INSTANCES_MAX
@@ -135,7 +136,7 @@ class Estimate:
     @property
     def work_s(self) -> float:
         """Seconds of a record in all components, one after the other and alone."""
-        return float(self.model.demand.visits @ self.placed.seconds_s[0])
+        return elementary.weighted(self.model.demand.visits, self.placed.seconds_s[0])
 
     def same(self, other: Estimate) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Return which components have the same cores and instances in both, (n,)."""
@@ -152,7 +153,7 @@ class Estimate:
     def drawn(self, measure: str, errors: Floats) -> Floats:
         """Return period, latency or cost for log errors of the components' times, (K, n) -> (K,)."""
         wide = (None if part is None else np.broadcast_to(part, (len(errors), *part.shape[1:])) for part in self.placed)
-        placed = Placed(*wide)._replace(seconds_s=self.placed.seconds_s * np.exp(errors))  # type: ignore[arg-type]
+        placed = Placed(*wide)._replace(seconds_s=self.placed.seconds_s * elementary.exp(errors))  # type: ignore[arg-type]
         used = np.broadcast_to(self.placed.used, (len(errors),))
         return figure_of(measure, self.model.request, self.model.judge(placed), used)
 
@@ -181,7 +182,10 @@ def errors_of(curves: AnyCurves, level: float | None, cores: Floats | Ints) -> t
         return np.zeros(len(cores)), np.zeros(len(cores))
     counts, place = np.unique(cores, return_inverse=True)
     rows, unit = np.arange(len(cores)), deviations_of(level or LEVEL)
-    here = np.log(np.maximum(curves.at(counts, upper=True)[rows, place] / curves.at(counts)[rows, place], 1.0)) / unit
+    here = (
+        elementary.log(np.maximum(curves.at(counts, upper=True)[rows, place] / curves.at(counts)[rows, place], 1.0))
+        / unit
+    )
     everywhere = curves.spread.min(axis=1) / unit
     beyond = np.sqrt(np.maximum(np.square(here) - np.square(everywhere), 0.0))
     return np.minimum(everywhere, SPREAD_MAX), np.minimum(beyond, SPREAD_MAX)

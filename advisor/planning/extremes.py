@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.planning.requests import Floats
 
 # Panels of a Gauss-Legendre rule, in means of the slowest tail: dense where fast tails bend, out to exp(-40).
@@ -57,9 +58,9 @@ class Tails:
         for share, mean in ((self.share, self.first_s), (1 - self.share, self.second_s)):
             wide = np.broadcast_to(mean[:, :, None], over.shape)
             with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
-                left = np.where(wide > 0, np.exp(-over / wide), 0.0)
+                left = np.where(wide > 0, elementary.exp(-over / wide), 0.0)
             total += share[:, :, None] * left * rate * wide / (1 + rate * wide)
-        waits = np.exp(-rate * under)
+        waits = elementary.exp(-rate * under)
         return 1 - waits + waits * total
 
     def _phases(self, over: Floats, *, integrated: bool) -> Floats:
@@ -69,7 +70,7 @@ class Tails:
                 continue
             wide = np.broadcast_to(mean[:, :, None], over.shape)
             with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
-                left = np.where(wide > 0, np.exp(-over / wide), 0.0)
+                left = np.where(wide > 0, elementary.exp(-over / wide), 0.0)
             total += share[:, :, None] * left * (wide if integrated else 1.0)
         return total
 
@@ -100,7 +101,7 @@ def latest(mean: Floats, variance: Floats, common: Floats | None = None) -> tupl
     shifts = own.shift_s + (LAGUERRE[:, None, None] - 1) * scale
     others = (np.tile(some, (sizes, 1)) for some in (own.share, own.first_s, own.second_s))
     some, spread = (part.reshape(sizes, -1) for part in _latest(Tails(shifts.reshape(-1, mean.shape[1]), *others)))
-    first, second = LAGUERRE_WEIGHTS @ some, LAGUERRE_WEIGHTS @ (spread + some**2)
+    first, second = (elementary.weighted(LAGUERRE_WEIGHTS, each) for each in (some, spread + some**2))
     return first, np.maximum(second - first**2, 0.0)
 
 
@@ -124,11 +125,15 @@ def overtaken(mean: Floats, variance: Floats, rate: float, shares: Floats) -> tu
     """
     tails = tails_of(mean, variance)
     x, weight = _rule(_edges(tails))
-    done = 1 - np.einsum("c,kcq->kq", shares, tails.tail(x))
-    gone = np.exp(-rate * np.einsum("c,kcq->kq", shares, tails.beyond(x)))
+    done = 1 - elementary.weighted(shares, tails.tail(x).swapaxes(0, 1))
+    gone = elementary.exp(-rate * elementary.weighted(shares, tails.beyond(x).swapaxes(0, 1)))
     first, spread = _moments(np.zeros(len(mean)), x, weight, 1 - done * gone)
     waits = np.clip(1 - _at_ends(done, gone), TINY, 1 - TINY)
-    return first, spread, Held(waits / (1 - waits), np.maximum(first - mean @ shares, 0.0) / waits)
+    return (
+        first,
+        spread,
+        Held(waits / (1 - waits), np.maximum(first - elementary.weighted(shares, mean.T), 0.0) / waits),
+    )
 
 
 def in_order(mean: Floats, variance: Floats, rates: Floats, shares: Floats) -> tuple[Floats, Floats, Held]:
@@ -150,16 +155,20 @@ def in_order(mean: Floats, variance: Floats, rates: Floats, shares: Floats) -> t
     for branch, share in enumerate(shares.tolist()):
         others = np.prod(np.delete(gone, branch, axis=1), axis=1)
         left -= share * here[:, branch] * others
-        done = np.einsum("c,kcq->kq", np.delete(shares, branch), np.delete(by_then, branch, axis=1))
+        done = elementary.weighted(np.delete(shares, branch), np.delete(by_then, branch, axis=1).swapaxes(0, 1))
         done = np.clip(done, 0.0, 1 - TINY)
-        behind = done / (1 - done) * -np.expm1(-rates.sum() * (1 - done) * x)
+        behind = done / (1 - done) * -elementary.expm1(-rates.sum() * (1 - done) * x)
         leading += share * _at_ends(here[:, branch], others)
         followed += share * _at_ends(here[:, branch], others * behind)
         squared += share * _at_ends(here[:, branch], others * behind**2)
     first, spread = _moments(np.zeros(len(mean)), x, weight, left)
     waits = np.clip(1 - leading, TINY, 1 - TINY)
     scale = waits / np.maximum(followed, TINY)
-    return first, spread, Held(waits + scale**2 * squared, np.maximum(first - mean @ shares, 0.0) / waits)
+    return (
+        first,
+        spread,
+        Held(waits + scale**2 * squared, np.maximum(first - elementary.weighted(shares, mean.T), 0.0) / waits),
+    )
 
 
 def _at_ends(done: Floats, gone: Floats) -> Floats:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain import elementary
 from advisor.planning.demand import Demand, Shapes, heaviest_share
 from advisor.planning.queueing import FULL, waiting
 from advisor.planning.requests import Floats, Ints, Request
@@ -124,7 +125,7 @@ class PlanModel:
         period = cycle.max(axis=1)
         steady = seconds**2 * self.demand.variation
         if not self.structure.joins and self.request.quantile is None:
-            unloaded, spread = seconds @ visits, np.zeros(len(seconds))
+            unloaded, spread = elementary.weighted(visits, seconds.T), np.zeros(len(seconds))
         else:
             unloaded, spread = through(
                 self.structure, seconds, steady, np.ones_like(placed.instances), places=_places(placed, seconds, None)

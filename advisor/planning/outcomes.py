@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.planning.estimates import normal_below
 from advisor.planning.requests import OBJECTIVES, Floats, Ints
 
@@ -39,7 +40,7 @@ def outcome(
     latency = OBJECTIVES[objective].by_latency
     if group is not None and not latency:
         seconds, spread, runs = _together(seconds, spread, runs, group)
-    log_seconds, sd = np.log(np.maximum(seconds, 1e-300)), np.maximum(spread, 1e-9)
+    log_seconds, sd = elementary.log(np.maximum(seconds, 1e-300)), np.maximum(spread, 1e-9)
     if latency:
         deciding = seconds > 0
         measured = float(seconds.sum())

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.planning.requests import Floats, Ints
 
 SERVERS_EXACT = 256  # beyond, Erlang C is Sakasegawa's closed form: within 2 % there, and O(1) instead of O(n)
@@ -27,7 +28,7 @@ def erlang_c(servers: Ints, offered: Floats) -> Floats:
     utilization = np.minimum(offered / servers, 1.0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # Sakasegawa: W = rho^(sqrt(2(n+1)) - 1) / (n (1 - rho)) service times, which is C / (n (1 - rho)).
-        closed = utilization ** (np.sqrt(2 * (servers + 1.0)) - 1)
+        closed = elementary.power(utilization, np.sqrt(2 * (servers + 1.0)) - 1)
     exact = servers <= SERVERS_EXACT
     blocked = np.ones(offered.shape)
     for n in range(1, int(servers.max(where=exact, initial=0)) + 1):
@@ -57,7 +58,7 @@ def waiting(
     with np.errstate(divide="ignore", invalid="ignore"):
         poisson = (1 + variation) / (2 * variation / markov + (1 - variation) / steady)
         mix = arrival_variation + variation
-        calm = np.exp(-2 * (1 - safe) * (1 - arrival_variation) ** 2 / (3 * safe * mix))
+        calm = elementary.exp(-2 * (1 - safe) * (1 - arrival_variation) ** 2 / (3 * safe * mix))
     calm = np.where(arrival_variation < 1, np.where(mix > 0, calm, 0.0), 1.0)
     mean = np.where(markov > 0, poisson, 0.0) * mix / (1 + variation) * calm
     third = np.where(variation >= 1, 3 * variation * (1 + variation), (2 * variation + 1) * (variation + 1))

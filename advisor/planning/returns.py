@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION
 from advisor.planning.requests import Floats
 from advisor.planning.structure import StreamState, Structure
@@ -61,7 +62,7 @@ def returning(structure: Structure, rho: Floats, busiest: list[Floats], feels_s:
                 if index in seen.passes_s and seen.stays_s is not None:
                     away = np.maximum(seen.passes_s[index] - reached * seen.stays_s[:, row], 0.0) / (1 - back * other)
                     ratio = np.maximum(feels_s[:, row] / (1 - soon) / np.maximum(away, NEVER), NEVER)
-                    soon = soon * (1 + np.expm1(-ratio) / ratio)
+                    soon = soon * (1 + elementary.expm1(-ratio) / ratio)
                 once[:, row] *= np.where(beside <= own, 1 - soon, 1.0)
                 continue
             for place, child in enumerate(inner.children):

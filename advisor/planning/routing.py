@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from math import floor
 from typing import Any, cast
 
-import numpy as np
-
+from advisor.domain import elementary
 from advisor.domain.flows import Flow
 from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION, SPLIT, Network
 from advisor.errors import InvalidValue, MissingShares
@@ -158,7 +157,7 @@ READERS: Mapping[str, Callable[[Network, str, int, object], Any]] = {
 
 def mean_depth(depths: Sequence[float]) -> float:
     """Return the mean number of replicas that a record passes."""
-    return float(np.dot(depths, np.arange(len(depths))))
+    return elementary.weighted(depths, range(len(depths)))
 
 
 def missing(network: Network, routing: Routing, index: int, key: str) -> MissingShares:

@@ -8,12 +8,13 @@ from statistics import NormalDist
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.planning.demand import TIE
 from advisor.planning.judge import Judged
 from advisor.planning.requests import CORES, COST, LATENCY, PERIOD, RATE, Floats, Ints, Request
 
 SHAPE_SMOOTH = 30.0  # gamma shapes from here on: Wilson and Hilferty's cube root is within 1e-4
-SHAPES: Floats = np.geomspace(1e-2, SHAPE_SMOOTH, 200)  # where the quantile is tabulated between
+SHAPES: Floats = elementary.spaced(1e-2, SHAPE_SMOOTH, 200)  # where the quantile is tabulated between
 
 
 def figure_of(measure: str, request: Request, judged: Judged, used: Ints) -> Floats:
@@ -79,9 +80,11 @@ def quantile_of(mean: Floats, variance: Floats, level: float) -> Floats:
         shape = np.where(variance > 0, mean**2 / variance, np.inf)
     shape = np.where(np.isfinite(mean), shape, np.inf)
     z = NormalDist().inv_cdf(level)
-    root = np.maximum(1 - 1 / (9 * shape) + z / (3 * np.sqrt(shape)), 0.0) ** 3
-    table = np.interp(np.log(np.clip(shape, SHAPES[0], SHAPES[-1])), np.log(SHAPES), _table(level))
-    return mean * np.where(shape >= SHAPE_SMOOTH, root, table)
+    root = np.maximum(1 - 1 / (9 * shape) + z / (3 * np.sqrt(shape)), 0.0)
+    at: Floats = elementary.log(np.clip(shape, SHAPES[0], SHAPES[-1]))
+    knots: Floats = elementary.log(SHAPES)
+    table = np.interp(at, knots, _table(level))
+    return mean * np.where(shape >= SHAPE_SMOOTH, root * root * root, table)
 
 
 @lru_cache(64)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.planning.demand import TIE
 from advisor.planning.judge import Judged, Placed, PlanModel
 from advisor.planning.moves import best_moves, filled, first_stable, linearised
@@ -250,7 +251,7 @@ def _few_up_to(options: Options, cores: int, most: int) -> int:
     Cost O(shapes P).
     """
     least = int(options.weight[:, 0].sum())
-    if least > cores or (float(np.log2(options.number).sum()) > 60 and cores - least > 40):
+    if least > cores or (float(elementary.log2(options.number).sum()) > 60 and cores - least > 40):
         return 0
     ways = np.zeros(cores - least + 1)
     ways[0] = 1.0

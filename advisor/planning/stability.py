@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.errors import ImpossibleTarget, TargetNotReached, Unsupported
@@ -356,9 +357,9 @@ def _figures(of: Sequence[Estimate]) -> dict[str, float]:
     rates = np.array([1.0 / one.period_s for one in of])
     found = {
         "throughput_per_s": float(rates.sum()),
-        "latency_s": float(rates @ [one.latency_s for one in of] / rates.sum()),
+        "latency_s": float(elementary.weighted(rates, [one.latency_s for one in of]) / rates.sum()),
         "cores": float(sum(one.used for one in of)),
-        "work_s": float(rates @ [one.work_s for one in of] / rates.sum()),
+        "work_s": float(elementary.weighted(rates, [one.work_s for one in of]) / rates.sum()),
     }
     if of[0].model.request.weights:
         found |= {name: sum(getattr(one, name) for one in of) for name in ("cost_per_s", "turnover_per_s")}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION, SERIES
 from advisor.planning.requests import Floats, Ints
 from advisor.planning.returns import NEVER, busiest_of, in_the_long_run, passes_of, returning
@@ -49,7 +50,7 @@ def windows_of(rates_per_s: Floats, shortest_s: Floats, longest_s: Floats) -> Fl
     low, high = math.log(min(ends) / 4, WINDOWS_RATIO), math.log(max(ends) * 4, WINDOWS_RATIO)
     last = math.ceil(high)
     first = max(math.floor(low), last - WINDOWS_MAX + 1)
-    powers: Floats = WINDOWS_RATIO ** np.arange(first, last + 1, dtype=np.float64)
+    powers: Floats = elementary.power(WINDOWS_RATIO, np.arange(first, last + 1, dtype=np.float64))
     return np.concatenate([powers, [np.inf]])
 
 
@@ -93,7 +94,7 @@ def renewal(counts: Floats, variation: float | Floats) -> Floats:
     6 / (1 + c^2) from the asymptote of gamma gaps, Var N(x) = c^2 x + (1 - c^4) / 6. Exact for exponential and Erlang-2.
     """
     scaled = 6 * counts / (1 + variation)
-    return (1 - variation) * (-np.expm1(-scaled) / scaled - 1)
+    return (1 - variation) * (-elementary.expm1(-scaled) / scaled - 1)
 
 
 def _kept(scaled: Floats) -> Floats:
@@ -105,17 +106,18 @@ def _kept(scaled: Floats) -> Floats:
     t = np.asarray(scaled)
     root = np.sqrt(t)
     normal = np.array([math.erf(each / math.sqrt(2)) for each in root])  # 2 Phi - 1
-    density = np.exp(-t / 2) / math.sqrt(2 * math.pi)
+    density = elementary.exp(-t / 2) / math.sqrt(2 * math.pi)
     return ((t * t + 2 * t - 1) * normal + 2 * root * density * (1 + t) - t * t) / (2 * t)
 
 
 _SCALES = np.linspace(math.log(1e-6), math.log(40.0), 400)
-_KEPT = _kept(np.exp(_SCALES))
+_KEPT = _kept(elementary.exp(_SCALES))
 
 
 def kept_of(scaled: Floats) -> Floats:
     """Return w of times in units of a queue's relaxation; beyond the table its asymptote 1 - 1 / (2 t)."""
-    inside = np.interp(np.log(scaled), _SCALES, _KEPT, left=0.0)
+    at: Floats = elementary.log(scaled)
+    inside = np.interp(at, _SCALES, _KEPT, left=0.0)
     return np.where(scaled > 40.0, 1 - 0.5 / scaled, inside)
 
 
@@ -299,7 +301,7 @@ def in_batches(held: Batches, rho: Floats, windows_s: Floats) -> Floats:
     total = np.zeros((len(rho), len(windows_s)))
     for batches, drains in ((held[0], 1.0), (held[1], 1 - rho)):
         lasts = np.maximum((batches.lasts_s / drains)[:, None], NEVER * windows_s[0])
-        total += 2 * batches.behind[:, None] * -np.expm1(-windows_s / lasts) / (windows_s / lasts)
+        total += 2 * batches.behind[:, None] * -elementary.expm1(-windows_s / lasts) / (windows_s / lasts)
     return total
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain import elementary
 from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, PLACEMENT, REPLICATION, SERIES, SPLIT, SYNC, Network
 from advisor.planning.extremes import TINY, Held, in_order, latest, overtaken
 from advisor.planning.requests import Floats, Ints
@@ -285,8 +286,8 @@ def _repeated(structure: Structure, index: int, child: Moments) -> Moments:
         times, spread = 1 / (1 - back), back / (1 - back) ** 2
     else:
         numbers, shares = passes_by_share(structure, index)
-        times = float(numbers @ shares)
-        spread = max(float(numbers**2 @ shares) - times**2, 0.0)
+        times = elementary.weighted(numbers, shares)
+        spread = max(elementary.weighted(numbers**2, shares) - times**2, 0.0)
     if times == 0:
         return np.zeros_like(child[0]), np.zeros_like(child[0])
     return times * child[0], times * child[1] + spread * child[0] ** 2
@@ -301,7 +302,7 @@ def passes_by_share(structure: Structure, index: int) -> tuple[Floats, Floats]:
     back = routing.returns[index]
     most = 1 if back <= 0 else math.ceil(math.log(RARE) / math.log(back)) + 1
     numbers = np.arange(1, min(most, PASSES_MAX) + 1, dtype=np.float64)
-    shares = (1 - back) * back ** (numbers - 1)
+    shares = (1 - back) * elementary.power(back, numbers - 1)
     # The rest passes as often as keeps the mean right.
     shares[-1] = 1 - shares[:-1].sum()
     numbers[-1] += back / (1 - back)

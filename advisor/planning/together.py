@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.domain import limits
+from advisor.domain import elementary, limits
 from advisor.domain.allocations import Allocation, Details, FrontPoint, Reason
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.rows import is_whole
@@ -135,7 +135,7 @@ def _as_one(found: Together, objective: str) -> Allocation:
 
     def mean(name: str) -> float | None:
         values = [getattr(part.allocation, name) for part in parts]
-        return None if None in values else float(rates @ values / rates.sum())
+        return None if None in values else float(elementary.weighted(rates, values) / rates.sum())
 
     def every(name: str) -> dict[str, int]:
         return {f"{part.name}:{key}": n for part in parts for key, n in getattr(part.allocation, name).items()}

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.planning.queueing import FULL
 from advisor.planning.requests import Floats, Ints
 from advisor.planning.successions import Succession
@@ -50,7 +51,7 @@ def waits(
     full = rho >= FULL
     rest = np.where(full, 1.0, 1 - rho)
     mean = left / rest
-    relative = _relative(over(rates * seconds**3 * (1 + variation) * (1 + 2 * variation)), mean, rest)
+    relative = _relative(over(rates * seconds**2 * seconds * (1 + variation) * (1 + 2 * variation)), mean, rest)
     # Who follows another of the group finds more or less than others do.
     beside = after.follows * (group[:, None] == group[None, :])
     for number in np.unique(group[beside.any(axis=0) & ~full]).tolist():
@@ -79,21 +80,27 @@ def _dispersion(group: Ints, arrivals: tuple[float, float], load: _Load, after: 
     rates, seconds, variation = load
     at = np.zeros((groups, len(group)))
     at[group, np.arange(len(group))] = 1.0
-    total = at @ rates
+    total = elementary.product(at, rates)
     with np.errstate(divide="ignore", invalid="ignore"):
-        first, second = (at @ (rates * seconds)) / total, (at @ (rates * seconds**2 * (1 + variation))) / total
+        first, second = (
+            elementary.product(at, part) / total for part in (rates * seconds, rates * seconds**2 * (1 + variation))
+        )
         served = np.where(first > 0, second / first**2, 1.0)  # c_s^2 + 1
-        moved = at @ (after.follows * rates[None, :]) @ at.T  # visits from group to group
+        moved = elementary.product(
+            elementary.product(at, after.follows * rates[None, :]), at.T
+        )  # visits from group to group
         outside = total - np.diag(moved)
         np.fill_diagonal(moved, 0.0)
-        entered = at @ (after.enters * rates)
+        entered = elementary.product(at, after.enters * rates)
         part = np.where(total > 0, moved / total[:, None], 0.0)
         met = np.where(outside > 0, moved / outside, 0.0)
         fresh = np.where(outside > 0, entered / outside, 0.0) * np.minimum(entered / rate, 1.0) * (between - 1)
-    busy = np.minimum((at @ (rates * seconds)), 1.0) ** 2
+    busy = np.minimum(elementary.product(at, rates * seconds), 1.0) ** 2
     # c_a^2 - 1 = fresh + sum_h met_hg part_hg ((1 - rho_h^2)(c_a,h^2 - 1) + rho_h^2 (c_s,h^2 - 1)), linear.
     weight = (met * part).T
-    extra = np.linalg.solve(np.eye(groups) - weight * (1 - busy), fresh + weight @ (busy * (served - 2)))
+    extra = elementary.solved(
+        np.eye(groups) - weight * (1 - busy), fresh + elementary.product(weight, busy * (served - 2))
+    )
     return np.maximum((served + extra) / served, 0.0)[group]
 
 
@@ -152,8 +159,8 @@ def _waits(load: _Load, inside: Floats) -> Floats:
     matrix[:, :n] += outside[:, None] * (rates * seconds)[None, :]
     matrix[:, n] += outside * load.left_s
     try:
-        solution: Floats = np.asarray(np.linalg.solve(np.eye(n) - matrix[:, :n], matrix[:, n]), np.float64)
-    except np.linalg.LinAlgError:
+        solution: Floats = elementary.solved(np.eye(n) - matrix[:, :n], matrix[:, n])
+    except ZeroDivisionError:
         return mixed
     # Beyond what the equations describe (returns that are all but sure) they may have no meaning.
     sound = bool(np.isfinite(solution).all()) and float(solution.min()) >= 0
@@ -162,6 +169,5 @@ def _waits(load: _Load, inside: Floats) -> Floats:
 
 def _moved(found: Floats, onward: Floats, since: Floats, inside: Floats) -> Floats:
     """Return what visits that follow others find, by what these had found, (n, n, n + 1)."""
-    n = len(inside)
-    gone = np.matmul(onward.T, found) + since
-    return np.matmul(inside.T, gone.reshape(n, -1)).reshape(found.shape)
+    gone = np.stack([elementary.product(onward.T, each) for each in found]) + since
+    return elementary.product(inside.T, gone)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain import limits
+from advisor.domain import elementary, limits
 from advisor.models.size_time import WORDS, WORDS_BEFORE, SizeTime
 from advisor.models.type_verdict import TypeReport, report_of
 from advisor.profile import layout as at
@@ -98,7 +98,7 @@ class TaskTypes:
                 continue
             self.ended[number] = before + len(rows)
             places = before + np.arange(len(rows))
-            stands[rows] = 2 ** np.maximum(np.log2(np.maximum(places / LEARNED_ALL, 1.0)).astype(np.int64), 0)
+            stands[rows] = 2 ** np.maximum(elementary.log2(np.maximum(places / LEARNED_ALL, 1.0)).astype(np.int64), 0)
             taken[rows] = places % stands[rows] == 0
         stands = np.minimum(stands * ended[:, at.ENDED_STANDS], limits.COUNT_MAX)
         sizes, times, running = _columns(ended, sizes)

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain import elementary
 from advisor.errors import InvalidValue
 from advisor.simulation.divisions import OUTSIDE
 from advisor.simulation.program import Program
@@ -152,7 +153,7 @@ def kruskal_weiss(
         sigma = np.sqrt(np.add.reduceat((times - np.repeat(mean, number)) ** 2, starts) / number)
     size = number / used if batch is None else np.minimum(float(batch), number / used)
     batches = overhead * program.graph.ticks_per_unit / (size * used)
-    each = number * (mean / used + batches) + sigma * np.sqrt(2.0 * size * np.log(used))
+    each = number * (mean / used + batches) + sigma * np.sqrt(2.0 * size * elementary.log(used))
     return float(each.sum()) / program.graph.ticks_per_unit
 
 
@@ -179,6 +180,6 @@ def expected_maximum(means: NDArray[np.float64]) -> float:
         return float(means.sum())
     end = float(means.max()) * (math.log(len(means)) + 40.0)  # beyond, less than e^-40 of a mean is left
     grid = np.linspace(0.0, 1.0, QUADRATURE_POINTS + 1) ** 2 * end
-    left = 1.0 - np.exp(np.log1p(-np.exp(-grid[1:, None] / means)).sum(axis=1))
+    left = 1.0 - elementary.exp(elementary.log1p(-elementary.exp(-grid[1:, None] / means)).sum(axis=1))
     values = np.concatenate([[1.0], left])
     return float(((values[1:] + values[:-1]) * np.diff(grid)).sum() / 2.0)

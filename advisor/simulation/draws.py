@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain import elementary
+
 Floats = NDArray[np.float64]
 STEP, MIX_A, MIX_B = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 MASK_64 = 2**64 - 1
@@ -38,4 +40,4 @@ def uniforms(seed: int, count: int) -> Floats:
 def normals(seed: int, count: int) -> Floats:
     """Return standard normal numbers, (count,), by Box and Muller."""
     u, v = uniforms(2 * seed, count), uniforms(2 * seed + 1, count)
-    return np.sqrt(-2.0 * np.log(u)) * np.cos(2.0 * np.pi * v)
+    return np.sqrt(-2.0 * elementary.log(u)) * np.cos(2.0 * np.pi * v)

@@ -9,6 +9,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor.domain import elementary
 from advisor.domain.rows import whole
 from advisor.domain.task_graphs import TaskGraph
 from advisor.errors import InvalidValue
@@ -39,13 +40,15 @@ def drawn(graph: TaskGraph, given: Uncertain, number: int, *, seed: int = 0, sha
     types to be
     slow or fast as a whole, which gives the widest interval of a makespan, 0 takes all to be chance, which averages out.
     """
-    spread = np.log(np.maximum(given.high, FLOOR) / np.maximum(given.low, FLOOR * np.maximum(given.high, FLOOR)))
+    spread = elementary.log(
+        np.maximum(given.high, FLOOR) / np.maximum(given.low, FLOOR * np.maximum(given.high, FLOOR))
+    )
     sigma = np.where(given.times > 0, spread / (2.0 * NormalDist().inv_cdf((1.0 + given.level) / 2.0)), 0.0)
     count = len(graph)
     types = np.asarray(graph.columns.get("type", np.zeros(count, np.int64)), np.int64)
     common = normals(3 * (seed + 1) + 1009 * number, int(types.max(initial=0)) + 1)[types]
     own = normals(3 * (seed + 1) + 1009 * number + 1, count)
-    return given.times * np.exp(sigma * (np.sqrt(shared) * common + np.sqrt(1.0 - shared) * own))
+    return given.times * elementary.exp(sigma * (np.sqrt(shared) * common + np.sqrt(1.0 - shared) * own))
 
 
 def makespans(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor.domain import elementary
 from advisor.errors import InvalidValue, NotEnoughData
 from advisor.simulation.systems import Bandwidth
 
@@ -68,13 +69,13 @@ def fit_bandwidth(active: ArrayLike, elapsed: ArrayLike, counts: ArrayLike | Non
             f"runs at {len(levels)} number of active cores tell no inflation", field="active", bound=ACTIVE_MIN,
             hint="observe runs with more and with fewer cores active",
         )  # fmt: skip
-    log_x, log_t = np.log(x), np.log(t)
+    log_x, log_t = elementary.log(x), elementary.log(t)
     best: tuple[float, float, float] | None = None
     knees = np.concatenate([levels, [np.inf]])
     for place, knee in enumerate(knees):  # runs with `active` >= knee are slowed
         low = float(levels[place - 1]) if place else 1.0
         for demand, base in _candidates(log_x, log_t, weights, x >= knee, low, float(knee)):
-            fitted = base + np.maximum(0.0, log_x + np.log(demand))
+            fitted = base + np.maximum(0.0, log_x + elementary.log(demand))
             loss = float((weights * (log_t - fitted) ** 2).sum())
             if best is None or loss < best[0] * (1 - 1e-12):
                 best = (loss, demand, base)
@@ -82,7 +83,7 @@ def fit_bandwidth(active: ArrayLike, elapsed: ArrayLike, counts: ArrayLike | Non
     flat = np.average(log_t, weights=weights)
     total = float(weights.sum())
     flat_loss = float((weights * (log_t - flat) ** 2).sum())
-    return Inflation(best[1], float(np.exp(best[2])), (best[0] / total) ** 0.5, (flat_loss / total) ** 0.5)
+    return Inflation(best[1], float(elementary.exp(best[2])), (best[0] / total) ** 0.5, (flat_loss / total) ** 0.5)
 
 
 def _candidates(
@@ -94,10 +95,10 @@ def _candidates(
     if slowed.any() and not slowed.all():
         base = float(np.average(log_t[~slowed], weights=weights[~slowed]))
         above = float(np.average(log_t[slowed] - log_x[slowed], weights=weights[slowed])) - base
-        knee = float(np.exp(-above))
+        knee = float(elementary.exp(-above))
         if low <= knee <= high:
             found.append((1.0 / knee, base))
     for knee in ends:
-        rise = np.maximum(0.0, log_x - np.log(knee))
+        rise = np.maximum(0.0, log_x - elementary.log(knee))
         found.append((1.0 / knee, float(np.average(log_t - rise, weights=weights))))
     return found

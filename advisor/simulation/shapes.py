@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain import elementary
 from advisor.domain.task_graphs import TaskGraph, task_graph
 from advisor.simulation.divisions import OUTSIDE
 from advisor.simulation.draws import normals, uniforms
@@ -111,14 +112,14 @@ def locusroute(wires: int = 420, seed: int = 1) -> TaskGraph:
     Most wires take less than 10 ms, a few 100 ms or more; all together about 6.75 s. Wires lie more densely to one side of
     the chip (columns ``x``, ``y``), and the area of the rectangle that holds one (``area``) is a fair guess of its work.
     """
-    spread = np.exp(1.15 * normals(seed, wires))
+    spread = elementary.exp(1.15 * normals(seed, wires))
     spread *= 7.0e3 / spread.mean()
     giant = wires - wires // 20
     spread[giant] = 3.3e5
     x = uniforms(seed + 5, wires) ** 2.5
     y = uniforms(seed + 6, wires) ** 1.5
-    area = spread * np.exp(0.25 * normals(seed + 7, wires))
-    phases = [[spread], [spread * np.exp(0.05 * normals(seed + 8, wires))]]
+    area = spread * elementary.exp(0.25 * normals(seed + 7, wires))
+    phases = [[spread], [spread * elementary.exp(0.05 * normals(seed + 8, wires))]]
     return fork_join(phases, {"x": [[x], [x]], "y": [[y], [y]], "area": [[area], [area]]})
 
 
@@ -135,11 +136,11 @@ def polyroots(degree: int = 24, seed: int = 1) -> TaskGraph:
     times = [0.0]
     for k in range(1, degree):
         width = degree - k
-        row = 2.0e4 * (1 + 0.5 * k) * np.exp(0.4 * normals(seed + k, width))
+        row = 2.0e4 * (1 + 0.5 * k) * elementary.exp(0.4 * normals(seed + k, width))
         times += row.tolist()
         if k > 1:
             edges += [(int(starts[k - 2]) + j + side, int(starts[k - 1]) + j) for j in range(width) for side in (0, 1)]
-    large = 9.0e5 * np.exp(0.45 * normals(seed + 500, final))
+    large = 9.0e5 * elementary.exp(0.45 * normals(seed + 500, final))
     large[[final - 6, final - 2]] = large.max() * np.array([1.15, 1.3])
     times += [*large.tolist(), 0.0]
     leaves = range(triangle + 1, triangle + 1 + final)

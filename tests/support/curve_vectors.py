@@ -49,9 +49,14 @@ def advisor_of(seed: int, model_memory_bytes: int, prefix: str) -> Advisor:
 def points(bundle: Bundle, name: str, seed: int) -> list[tuple[float, float]]:
     """Return points to ask: at random, inside and far outside, and at the ends of every domain."""
     rng = np.random.default_rng(seed)
-    at_random = zip((2.0 ** rng.uniform(0, 16, 60)).tolist(), (2.0 ** rng.uniform(-4, 11, 60)).tolist(), strict=True)
+    at_random = zip(_spread(rng, 0, 16), _spread(rng, -4, 11), strict=True)
     ends = [(x, p) for x in (0.0, 2.0**-61, 1.0, 2.0**60) for p in (2.0**-10, 1.0, 3.0, 2.0**20)]
     return [*at_random, *ends]
+
+
+def _spread(rng: np.random.Generator, low: int, high: int) -> list[float]:
+    """Return 60 numbers evenly over the octaves, of exact operations: numpy's powers differ by processor."""
+    return (np.ldexp(1.0, rng.integers(low, high, 60).astype(np.int32)) * rng.uniform(1, 2, 60)).tolist()
 
 
 def vectors_of(bundle: Bundle) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any, cast
 
 import numpy as np
 
 from advisor.domain import limits
+from advisor.domain.allowed_cores import AllowedCores, allowed_range, parse_allowed
 from advisor.domain.answers import Prediction
 from advisor.domain.job_pools import PoolChoice, PoolPlan
 from advisor.domain.names import checked_name
@@ -27,7 +28,6 @@ LEVEL = 0.9  # of the interval whose upper end is held against a due time: 19 of
 # BELOW_SEEN, BEYOND_SEEN: a learned curve is believed down to a quarter of the fewest cores seen, where a mistake costs few
 # core-seconds, and up to twice the most
 BELOW_SEEN, BEYOND_SEEN = 4.0, 2.0
-EQUAL = 1e-9  # relative: counts that are as near as this to the middle are equally near
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two jobs differ, far from what a double loses
 KEYS = (
     "id", "component", "predictor", "allowed", "cores_now", "weight", "due_s", "resizable", "restart_s", "done", "waited_s",
@@ -38,11 +38,12 @@ Key = tuple[str, Any, str | None]
 
 @dataclass(slots=True)
 class _Kind:
-    """Jobs of one component, predictor and machine: the counts that they may use, and their one curve."""
+    """Jobs of one component, predictor and machine: the counts that they may use, and what is predicted on them."""
 
     counts: set[int]
     answer: Prediction | None = None
     at: Ints | None = None
+    curves: dict[tuple[AllowedCores, int], JobCurve] = field(default_factory=dict[tuple[AllowedCores, int], JobCurve])
 
 
 class PoolQuestion:
@@ -51,6 +52,7 @@ class PoolQuestion:
     def __init__(self, asking: Asking, components: Components, jobs: Any, cores: int) -> None:
         self._asking, self._components, self.cores = asking, components, cores
         self._kinds: dict[Key, _Kind] = {}
+        self._sets: dict[Any, AllowedCores] = {}
         self._unseen: dict[str, str | None] = {}  # by component: what is assumed, None where it has rows
         if not isinstance(jobs, (list, tuple)):
             raise InvalidValue("jobs", jobs, "a list of jobs, each a map")
@@ -71,85 +73,84 @@ class PoolQuestion:
 
     # -- jobs -------------------------------------------------------------------------------------------------------------
 
-    def _job(self, field: str, job: Any) -> PoolJob:
+    def _job(self, name: str, job: Any) -> PoolJob:
         if not isinstance(job, Mapping):
-            raise InvalidValue(field, job, f"a map with {', '.join(KEYS)}")
+            raise InvalidValue(name, job, f"a map with {', '.join(KEYS)}")
         given = cast("Mapping[Any, Any]", job)
         for key in given:
             if key not in KEYS:
                 raise UnknownKey(
-                    f"{field} has no key {str(key)[:40]!r}", field=field, value=key, bound=", ".join(KEYS),
+                    f"{name} has no key {str(key)[:40]!r}", field=name, value=key, bound=", ".join(KEYS),
                     hint=closest(str(key), KEYS),
                 )  # fmt: skip
-        self._take_id(field, given.get("id"))
-        component = checked_name(f"{field}.component", given.get("component"))
+        self._take_id(name, given.get("id"))
+        component = checked_name(f"{name}.component", given.get("component"))
         machine = given.get("machine")
-        machine = None if machine is None else checked_name(f"{field}.machine", machine)
+        machine = None if machine is None else checked_name(f"{name}.machine", machine)
         predictor = given.get("predictor")
         if predictor is not None:
-            predictor = checked(f"{field}.predictor", predictor, "invalid_predictor")
+            predictor = checked(f"{name}.predictor", predictor, "invalid_predictor")
             values: list[float] = np.ravel(predictor).tolist()
             predictor = values[0] if len(values) == 1 else tuple(values)
         now = given.get("cores_now")
-        now = 0 if now is None else whole(f"{field}.cores_now", now, 0, self.cores)
-        resizable = _truth(f"{field}.resizable", given.get("resizable", False))
-        counts = self._allowed(f"{field}.allowed", given.get("allowed"), now, keep=bool(now) and not resizable)
+        now = 0 if now is None else whole(f"{name}.cores_now", now, 0, self.cores)
+        resizable = _truth(f"{name}.resizable", given.get("resizable", False))
+        allowed = self._allowed(f"{name}.allowed", given.get("allowed"))
         key = component, predictor, machine
         kind = self._kinds.setdefault(key, _Kind(set()))
-        if not now or resizable:
-            kind.counts.update(counts)
-        weight = _number(f"{field}.weight", given.get("weight", 1.0), WEIGHT_MIN, WEIGHT_MAX)
+        asked = not now or resizable
+        if asked:
+            kind.counts.update(allowed.compared, (now,) if now else ())
+        weight = _number(f"{name}.weight", given.get("weight", 1.0), WEIGHT_MIN, WEIGHT_MAX)
         due = given.get("due_s")
         return PoolJob(
-            self._curve_of(key, kind, counts, now), counts[0], now, weight,
-            None if due is None else _number(f"{field}.due_s", due, 0.0, limits.ELAPSED_MAX_S),
+            self._curve_of(key, kind, allowed, now), allowed.least, now, weight,
+            None if due is None else _number(f"{name}.due_s", due, 0.0, limits.ELAPSED_MAX_S),
             resizable,
-            _number(f"{field}.restart_s", given.get("restart_s", 0.0), 0.0, limits.ELAPSED_MAX_S),
-            _number(f"{field}.done", given.get("done", 0.0), 0.0, 0.999999),
-            _number(f"{field}.waited_s", given.get("waited_s", 0.0), 0.0, limits.ELAPSED_MAX_S),
+            _number(f"{name}.restart_s", given.get("restart_s", 0.0), 0.0, limits.ELAPSED_MAX_S),
+            _number(f"{name}.done", given.get("done", 0.0), 0.0, 0.999999),
+            _number(f"{name}.waited_s", given.get("waited_s", 0.0), 0.0, limits.ELAPSED_MAX_S),
         )  # fmt: skip
 
-    def _take_id(self, field: str, name: Any) -> None:
+    def _take_id(self, name: str, given: Any) -> None:
         try:
-            known = name is None or name in self.ids
+            known = given is None or given in self.ids
         except TypeError as error:
-            raise InvalidValue(f"{field}.id", name, "a value that can be hashed") from error
+            raise InvalidValue(f"{name}.id", given, "a value that can be hashed") from error
         if known:
-            raise InvalidValue(f"{field}.id", name, "given, and different from that of each other job")
-        self.ids[name] = len(self.ids)
+            raise InvalidValue(f"{name}.id", given, "given, and different from that of each other job")
+        self.ids[given] = len(self.ids)
 
-    def _allowed(self, field: str, given: Any, now: int, *, keep: bool) -> list[int]:
-        """Return the counts that a job may use, ascending; a running job may stay on that it has."""
-        if keep:
-            return [now]
-        if given is None:
-            return list(range(1, min(self.cores, limits.ALLOWED_MAX) + 1))
-        items = cast("Sequence[Any]", given)
-        if not isinstance(given, (list, tuple)) or not items:
-            raise InvalidValue(field, cast("Any", given), "a list of core counts")
-        if len(items) > limits.ALLOWED_MAX:
-            raise TooLarge(field, len(items), limits.ALLOWED_MAX)
-        counts = {whole(f"{field}[{i}]", each, 1, limits.ALLOCATE_CORES_MAX) for i, each in enumerate(items)}
-        fitting = {count for count in counts if count <= self.cores} or {min(counts)}
-        return sorted(fitting | {now} if now else fitting)
+    def _allowed(self, field: str, given: Any) -> AllowedCores:
+        """Return the counts that a job may use: those of the pool, where it has one of them."""
+        key: Any = (
+            (*cast("list[Any]", given), *map(type, cast("list[Any]", given))) if isinstance(given, list) else None
+        )
+        found = self._sets.get(key) if key else None
+        if found is None:
+            allowed = allowed_range(1, self.cores) if given is None else parse_allowed(field, given)
+            found = allowed.between(1, self.cores) or allowed
+            if key:
+                self._sets[key] = found
+        return found
 
     # -- curves -----------------------------------------------------------------------------------------------------------
 
-    def _curve_of(self, key: Key, kind: _Kind, counts: list[int], now: int) -> Callable[[], JobCurve]:
-        found: list[JobCurve] = []
-
+    def _curve_of(self, key: Key, kind: _Kind, allowed: AllowedCores, now: int) -> Callable[[], JobCurve]:
         def curve() -> JobCurve:
-            if not found:
-                found.append(self._curve(key, kind, np.array(counts, np.int64), now))
-            return found[0]
+            found = kind.curves.get((allowed, now))
+            if found is None:
+                found = kind.curves[allowed, now] = self._curve(key, kind, allowed, now)
+            return found
 
         return curve
 
-    def _curve(self, key: Key, kind: _Kind, counts: Ints, now: int) -> JobCurve:
+    def _curve(self, key: Key, kind: _Kind, allowed: AllowedCores, now: int) -> JobCurve:
         component, predictor, machine = key
+        counts = np.array(sorted({*allowed.compared, now} - {0}), np.int64)
         slot = self._components.slots.find(component)
         if slot is None or not self._asking.learned(slot):
-            return self._assumed(component, slot, counts)
+            return self._assumed(component, slot, counts, allowed)
         self._unseen[component] = None
         base = self._components.table
         fewest, most = float(base["p_low"][slot]) / BELOW_SEEN, float(base["p_high"][slot]) * BEYOND_SEEN
@@ -167,16 +168,14 @@ class PoolQuestion:
         at = kind.at.searchsorted(counts)
         return JobCurve(counts, kind.answer.elapsed_s[at], kind.answer.high_s[at])
 
-    def _assumed(self, component: str, slot: int | None, counts: Ints) -> JobCurve:
+    def _assumed(self, component: str, slot: int | None, counts: Ints, allowed: AllowedCores) -> JobCurve:
         """Return the curve of a component without rows: T ~ 1 / sqrt(p), up to the count of a first run.
 
         That is the allowed count nearest the least times (most / least)^(3/4). By the price rule it is then the pool's cores
         over the jobs behind it, or less.
         """
-        least, most = float(counts[0]), float(counts[-1])
-        middle = least * sqrt(most / least) * sqrt(sqrt(most / least))
-        apart = np.maximum(counts / middle, middle / counts)
-        counts = counts[: int((apart <= apart.min() * (1.0 + EQUAL)).argmax()) + 1]
+        ratio = sqrt(allowed.most / allowed.least)
+        counts = counts[counts <= max(allowed.nearest(allowed.least * ratio * sqrt(ratio)), int(counts[0]))]
         guess = prior_of(self._components, slot, "", 1.0, 1.0, LEVEL)
         falls = 1.0 / np.sqrt(counts.astype(np.float64))
         if component not in self._unseen:

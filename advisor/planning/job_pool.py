@@ -291,6 +291,8 @@ def job_values(hulls: Sequence[tuple[Floats, Floats]], weights: Sequence[float],
         slope = value * np.diff(rates) / width
         place = np.searchsorted(-slopes, -slope, side="right")
         slopes, widths = np.insert(slopes, place, slope), np.insert(widths, place, width)
+        used = int(np.cumsum(widths).searchsorted(cores)) + 1  # what is behind them fits into no pool
+        slopes, widths = slopes[:used], widths[:used]
     return found
 
 

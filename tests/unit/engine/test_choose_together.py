@@ -87,7 +87,9 @@ def test_a_component_without_rows_is_answered_and_the_names_like_it_are_named() 
     assert set(plan.assumed) == {"mixd"}
     assert "did you mean 'mixed'?" in plan.assumed["mixd"]
     assert advisor.choose_together([job(i, "new") for i in range(33)], 64).cores[0] == 2, "64 cores for 32 behind it"
-    assert Advisor().choose_together([{"id": 0, "component": "new"}], 8).cores[0] in (4, 5)
+    assert Advisor().choose_together([{"id": 0, "component": "new"}], 8).cores[0] == 5
+    powers = [{"id": 0, "component": "new", "allowed": {"min": 2, "max": 512, "power_of": 2}}]
+    assert Advisor().choose_together(powers, 40).cores[0] == 16, "nearest 2 * 16^(3/4) of those that the pool has"
 
 
 def test_a_due_time_asks_for_more_cores_and_says_where_it_cannot_be_kept() -> None:
@@ -152,7 +154,7 @@ def test_what_is_no_list_of_jobs_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(InvalidValue):
             advisor.choose_together([], 4, order=order, wait_max_s=wait_max_s)
     with pytest.raises(TooLarge):
-        advisor.choose_together([job(0, allowed=list(range(1, limits.ALLOWED_MAX + 2)))], 4)
+        advisor.choose_together([job(0, allowed=list(range(1, limits.ALLOWED_COUNTS_MAX + 2)))], 4)
     monkeypatch.setattr(limits, "JOBS_TOGETHER_MAX", 1)
     with pytest.raises(TooLarge):
         advisor.choose_together([job(0), job(1)], 4)

@@ -24,6 +24,7 @@ COMMANDS = {
     "learn": ("advisor.cli.learning", "Teach a state or a service what a runtime's own files tell."),
     "predict": ("advisor.cli.asking", "Predict the elapsed time of a component."),
     "choose-cores": ("advisor.cli.asking", "Choose the cores for one invocation of a component."),
+    "choose-together": ("advisor.cli.pooling", "Choose the cores of jobs that share one pool."),
     "suggest": ("advisor.cli.asking", "Suggest which run of a component would teach most."),
     "advise": ("advisor.cli.advising", "Write what was learned as settings for Snakemake, Nextflow or Slurm."),
     "allocate": ("advisor.cli.allocating", "Allocate cores to the components of an S-Net network."),

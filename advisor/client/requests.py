@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from advisor.domain.allocations import Allocation, Details, Evidence, FrontPoint, Knee, Marginal, Reason, RunnerUp
 from advisor.domain.answers import CoreChoice, Curves, Prediction, Suggestion, TakeOrWait
 from advisor.domain.flows import Flow
+from advisor.domain.job_pools import PoolChoice, PoolPlan
 from advisor.domain.runs import RunPrediction
 from advisor.domain.sharing import Part, Together
 from advisor.domain.told import Explanation, Exported, ProfileTold, Simulated, Status
@@ -62,6 +63,13 @@ def read_core_choice(result: Any) -> CoreChoice:
     if answer.get("take_or_wait") is not None:
         answer["take_or_wait"] = _part(TakeOrWait, answer["take_or_wait"])
     return CoreChoice(**_near(answer))
+
+
+def read_pool_plan(result: Any) -> PoolPlan:
+    """Return the answer to `choose_together`."""
+    answer = _known(PoolPlan, result)
+    jobs = tuple(PoolChoice(**_known(PoolChoice, each)) for each in cast("list[Any]", answer.get("jobs", [])))
+    return PoolPlan(jobs, dict(answer.get("assumed") or {}))
 
 
 def read_suggestions(result: Any) -> list[Suggestion]:

@@ -124,6 +124,7 @@ class Verbs:
 
     predict = asks(v.Predict, requests.read_prediction)
     choose_cores = asks(v.ChooseCores, requests.read_core_choice)
+    choose_together = asks(v.ChooseTogether, requests.read_pool_plan)
     suggest = asks(v.Suggest, requests.read_suggestions)
     allocate = asks(v.Allocate, requests.read_allocation)
     allocate_together = asks(v.AllocateTogether, requests.read_together)

@@ -187,6 +187,12 @@ class ClusterHub(Hub):
         names = self.copies.due([given] if isinstance(given, str) else given, fresh=getattr(params, "fresh", False))
         return partial(self.copies.gather, names) if names else None
 
+    def about_jobs(self, params: Any) -> Callable[[], Any] | None:
+        """As `about_components`, of the jobs of a pool."""
+        names = [job["component"] for job in params.jobs if isinstance(job.get("component"), str)]
+        due = self.copies.due(list(dict.fromkeys(names)), fresh=params.fresh)
+        return partial(self.copies.gather, due) if due else None
+
     def about_program(self, params: Any) -> Callable[[], Any] | None:
         """As `about_components`, of a program."""
         return partial(self.copies.gather, (), (params.program,))
@@ -382,7 +388,7 @@ class ClusterHub(Hub):
 
 ASKED_ABOUT: Mapping[str, Callable[[ClusterHub, Any], Callable[[], Any] | None]] = {
     "predict": ClusterHub.about_components, "choose_cores": ClusterHub.about_components,
-    "suggest": ClusterHub.about_components, "curves": ClusterHub.about_components,
+    "choose_together": ClusterHub.about_jobs, "suggest": ClusterHub.about_components, "curves": ClusterHub.about_components,
     "allocate": ClusterHub.about_networks, "allocate_together": ClusterHub.about_networks,
     "watch": ClusterHub.about_networks, "flow": ClusterHub.about_networks, "predict_run": ClusterHub.about_program,
 }  # fmt: skip

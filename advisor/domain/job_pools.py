@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
+
+OrderWord = Literal["given", "work"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ DEFINITION_BYTES_MAX = 16 * 2**20  # of all definitions together, as JSON: sixte
 NETWORK_ID_MAX = 2**53  # of an id that is a number: exact wherever it may be read as a double
 INSTANCES_MAX = 2**20  # no more instances than cores
 PREDICT_POINTS_MAX = 100_000  # points of one predict: a curve or a batch
-JOBS_TOGETHER_MAX = 10_000  # of one pool: planned in some 100 ms
+JOBS_TOGETHER_MAX = 1_000  # of one pool: planned in 20 ms, or 200 ms where all can be resized
 CANDIDATES_MAX = 256  # settings that one suggest of the wire weighs, and answers: within 10 ms, when others wait
 
 # Task graphs.

@@ -9,7 +9,7 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.answers import CoreChoice, Prediction, Suggestion
-from advisor.domain.job_pools import PoolPlan
+from advisor.domain.job_pools import OrderWord, PoolPlan
 from advisor.domain.names import checked_name
 from advisor.domain.rows import is_number, whole
 from advisor.domain.task_graphs import TaskGraph
@@ -157,7 +157,12 @@ class ComponentQuestions:
         return take_or_wait(now, later, float(wait_s), level)
 
     def choose_together(
-        self, jobs: Sequence[Mapping[str, Any]], cores: int, *, order: str = "given", wait_max_s: float | None = None
+        self,
+        jobs: Sequence[Mapping[str, Any]],
+        cores: int,
+        *,
+        order: OrderWord = "given",
+        wait_max_s: float | None = None,
     ) -> PoolPlan:
         """Choose the cores of jobs that share one pool: of those that wait and of those that run.
 

@@ -28,6 +28,7 @@ LEVEL = 0.9  # of the interval whose upper end is held against a due time: 19 of
 # BELOW_SEEN, BEYOND_SEEN: a learned curve is believed down to a quarter of the fewest cores seen, where a mistake costs few
 # core-seconds, and up to twice the most
 BELOW_SEEN, BEYOND_SEEN = 4.0, 2.0
+NAMES_SOUGHT = 4  # components never observed for which names like theirs are sought, at some milliseconds each
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two jobs differ, far from what a double loses
 KEYS = (
     "id", "component", "predictor", "allowed", "cores_now", "weight", "due_s", "resizable", "restart_s", "done", "waited_s",
@@ -53,7 +54,7 @@ class PoolQuestion:
         self._asking, self._components, self.cores = asking, components, cores
         self._kinds: dict[Key, _Kind] = {}
         self._sets: dict[Any, AllowedCores] = {}
-        self._unseen: dict[str, str | None] = {}  # by component: what is assumed, None where it has rows
+        self._unseen: dict[str, int | None] = {}  # slots by component without rows; None: never observed
         if not isinstance(jobs, (list, tuple)):
             raise InvalidValue("jobs", jobs, "a list of jobs, each a map")
         given = cast("Sequence[Any]", jobs)
@@ -69,7 +70,14 @@ class PoolQuestion:
         """Return the plan."""
         given = share_pool(self.jobs, self.cores, order, wait_max_s)
         found = tuple(PoolChoice(name, *each) for name, each in zip(self.ids, given, strict=True))
-        return PoolPlan(found, {name: text for name, text in self._unseen.items() if text is not None})
+        return PoolPlan(found, {name: self._assumed_of(name, at) for at, name in enumerate(self._unseen)})
+
+    def _assumed_of(self, component: str, at: int) -> str:
+        text = "no run was learned: its time is taken to fall with the root of the cores"
+        if at >= NAMES_SOUGHT or self._unseen[component] is not None:
+            return text
+        near = self._components.slots.nearest(component)
+        return f"{text}; did you mean {' or '.join(map(repr, near))}?" if near else text
 
     # -- jobs -------------------------------------------------------------------------------------------------------------
 
@@ -98,9 +106,11 @@ class PoolQuestion:
         allowed = self._allowed(f"{name}.allowed", given.get("allowed"))
         key = component, predictor, machine
         kind = self._kinds.setdefault(key, _Kind(set()))
-        asked = not now or resizable
-        if asked:
+        if not now or resizable:
             kind.counts.update(allowed.compared, (now,) if now else ())
+            slot = self._components.slots.find(component)
+            if slot is None or not self._asking.learned(slot):
+                self._unseen[component] = slot
         weight = _number(f"{name}.weight", given.get("weight", 1.0), WEIGHT_MIN, WEIGHT_MAX)
         due = given.get("due_s")
         return PoolJob(
@@ -148,10 +158,9 @@ class PoolQuestion:
     def _curve(self, key: Key, kind: _Kind, allowed: AllowedCores, now: int) -> JobCurve:
         component, predictor, machine = key
         counts = np.array(sorted({*allowed.compared, now} - {0}), np.int64)
-        slot = self._components.slots.find(component)
-        if slot is None or not self._asking.learned(slot):
-            return self._assumed(component, slot, counts, allowed)
-        self._unseen[component] = None
+        if component in self._unseen:
+            return self._assumed(self._unseen[component], counts, allowed)
+        slot = self._components.slots.of(component)
         base = self._components.table
         fewest, most = float(base["p_low"][slot]) / BELOW_SEEN, float(base["p_high"][slot]) * BEYOND_SEEN
         trusted = ((counts >= fewest) & (counts <= most)) | (counts == now)
@@ -168,7 +177,7 @@ class PoolQuestion:
         at = kind.at.searchsorted(counts)
         return JobCurve(counts, kind.answer.elapsed_s[at], kind.answer.high_s[at])
 
-    def _assumed(self, component: str, slot: int | None, counts: Ints, allowed: AllowedCores) -> JobCurve:
+    def _assumed(self, slot: int | None, counts: Ints, allowed: AllowedCores) -> JobCurve:
         """Return the curve of a component without rows: T ~ 1 / sqrt(p), up to the count of a first run.
 
         That is the allowed count nearest the least times (most / least)^(3/4). By the price rule it is then the pool's cores
@@ -178,10 +187,6 @@ class PoolQuestion:
         counts = counts[counts <= max(allowed.nearest(allowed.least * ratio * sqrt(ratio)), int(counts[0]))]
         guess = prior_of(self._components, slot, "", 1.0, 1.0, LEVEL)
         falls = 1.0 / np.sqrt(counts.astype(np.float64))
-        if component not in self._unseen:
-            near = self._components.slots.nearest(component) if slot is None else ()
-            like = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-            self._unseen[component] = f"no run was learned: its time is taken to fall with the root of the cores{like}"
         return JobCurve(counts, guess.elapsed_s * falls, guess.high_s * falls)
 
 

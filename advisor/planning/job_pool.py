@@ -155,7 +155,9 @@ class _Pool:
                 self.given[i] = Given(0, None, why)
                 return False
         count, seconds = int(curve.counts[chosen]), float(curve.expected_s[chosen])
-        why = f"{_cores(count)} for {said_seconds(seconds)}{hurry}; {others:.3g} jobs by weight are behind it"
+        why = (
+            f"{_cores(count)} for {said_seconds(seconds)}{hurry}, the cheapest with a weight of {others:.3g} behind it"
+        )
         if chosen != best:
             why += f"; {int(curve.counts[best])} would serve it best, but fewer are free"
         self.given[i] = Given(count, seconds, why)

@@ -110,6 +110,12 @@ def choose_cores(engine: Engine, params: m.ChooseCores) -> dict[str, Any]:
 
 
 @answers
+def choose_together(engine: Engine, params: m.ChooseTogether) -> dict[str, Any]:
+    """Raises as `Advisor.choose_together`."""
+    return engine.advisor.choose_together(**params.given()).as_dict()
+
+
+@answers
 def predict_run(engine: Engine, params: m.PredictRun) -> dict[str, Any]:
     """Raises as `Advisor.predict_run`."""
     return engine.advisor.predict_run(**params.given()).as_dict()

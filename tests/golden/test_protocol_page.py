@@ -11,7 +11,7 @@ import pytest
 
 from advisor import errors
 from advisor.client.outcomes import Answered
-from advisor.client.requests import read_suggestions, read_together
+from advisor.client.requests import read_pool_plan, read_suggestions, read_together
 from advisor.client.session import Session
 from advisor.domain import limits
 from advisor.domain.rows import BOUNDS, MAY_BE_ABSENT, ColumnFields, bound_text
@@ -109,6 +109,16 @@ def sent_by_our_client() -> set[bytes]:
         (17, v.Explain("3f0a-12", replay=True)),
         (18, v.Shards(3)),
         (19, v.Export("components:256")),
+        (
+            20,
+            v.ChooseTogether(
+                [
+                    {"id": 7, "component": "sort", "cores_now": 4},
+                    {"id": 8, "component": "matmul", "predictor": 2048, "allowed": [1, 2, 4, 8]},
+                ],
+                12,
+            ),
+        ),
     ):
         session._last_id = msgid - 2
         session.call(asked.verb.name, [sent(asked)])
@@ -142,6 +152,8 @@ def test_our_client_understands_what_the_page_answers() -> None:
     together = read_together(answers[18][0][3])
     assert [(part.name, part.priority, part.used) for part in together.networks] == [("images", 0, 6), ("batch", -1, 6)]
     assert together.bottleneck == (("images", "read"), ("batch", "matmul"))
+    pool = read_pool_plan(answers[20][0][3])
+    assert (pool.cores, pool.jobs[1].elapsed_s, pool.assumed) == ({7: 4, 8: 8}, 0.25, {})
     (suggestion,) = read_suggestions(answers[11][0][3])
     assert (suggestion.predictor, suggestion.cores, suggestion.cost_core_s) == (2048.0, 16.0, 4.0)
     assert session.receive(answers[5][1]) == []  # a gap is no failure: sent again
@@ -153,7 +165,7 @@ def test_our_client_understands_what_the_page_answers() -> None:
 
 def test_the_limits_are_the_limits() -> None:
     stated = {name: int(value) for name, value in re.findall(r"\| `([A-Z_]+_MAX)` \| (\d+) \|", section(8))}
-    assert len(stated) == 23
+    assert len(stated) == 24
     assert stated == {name: getattr(limits, name) for name in stated}
     assert f"the first {limits.FIRST_REFUSALS} " in section(4)
 

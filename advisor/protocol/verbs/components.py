@@ -1,12 +1,13 @@
 """The verbs that ask about components."""
 
 # No postponed annotations here: `verb` reads them.
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, replace
 from typing import Annotated, Any, Self, cast
 
 from advisor.domain import limits
 from advisor.domain.answers import Curves
+from advisor.domain.job_pools import OrderWord
 from advisor.domain.told import MeasureWord
 from advisor.errors import InvalidValue
 from advisor.protocol import fields as f
@@ -138,6 +139,24 @@ class ChooseCores(Question):
     free_now: Annotated[int, Key(f.integer(0, limits.ALLOCATE_CORES_MAX))] | None = None
     wait_s: Annotated[Number, Key(SECONDS)] | None = None
     prior: Prior = True
+    fresh: Fresh = False
+
+
+@verb("choose_together", "read", positional=2)
+class ChooseTogether(Question):
+    """Return the cores of jobs that share one pool, of those that wait and of those that run.
+
+    jobs: in the order of arrival: maps, as below
+    cores: of the pool, with those of the running jobs
+    order: `given`: the jobs' own; `work`: the least expected core-seconds by weight first
+    wait_max_s: a job whose `waited_s` reaches it comes first, and no other job starts before it; `work` requires it
+    """
+
+    jobs: Annotated[Sequence[Mapping[str, Any]], Key(f.list_of(BY_KEY, limits.JOBS_TOGETHER_MAX))]
+    cores: Annotated[int, Key(CORES)]
+    _: KW_ONLY
+    order: Annotated[OrderWord, Key(f.one_of("given", "work"))] = "given"
+    wait_max_s: Annotated[Number, Key(SECONDS)] | None = None
     fresh: Fresh = False
 
 

@@ -289,6 +289,22 @@ def test_what_is_exported_is_imported_and_answers_the_same(table: Path, tmp_path
     assert "not there yet" in refused.stderr
 
 
+def test_jobs_of_a_pool_are_read_from_a_file(table: Path, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.json"
+    jobs = [{"id": "a", "component": "square", "predictor": 300}, {"id": 2, "component": "sqare", "cores_now": 4}]
+    file.write_text(json.dumps([*jobs, {"id": 3, "component": "sqare"}]))
+    found = answer("choose-together", file, "--cores", "8", "--table", table)
+    assert [(job["id"], job["cores"]) for job in found["jobs"]][1:] == [(2, 4), (3, 0)]
+    human = invoke("choose-together", str(file), "--cores", "12", "--table", str(table)).stdout
+    assert re.match(r"job +why +cores +elapsed", human)
+    assert "did you mean 'square'?" in human
+    for text, error in (("{}", "a JSON list of jobs"), ("[", "JSON: "), ('[{"id": 1}]', "jobs[0].component")):
+        file.write_text(text)
+        refused = run("choose-together", file, "--cores", "8", "--table", table)
+        assert refused.returncode == 2
+        assert error in refused.stderr
+
+
 def test_suggestions_are_a_table_or_json(table: Path) -> None:
     found = answer("suggest", "square", "--cores-max", "32", "--limit", "2", "--table", table)
     assert list(found) == ["component", "suggestions"]

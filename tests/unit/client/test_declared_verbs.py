@@ -13,7 +13,8 @@ from advisor.errors import InvalidValue, TooLarge, UnknownKey
 from advisor.protocol.verbs import METHODS
 
 NOBODY = "/nowhere/advisor.sock"  # no service is there: what is refused here never left the client
-DECLARED = ("predict", "choose_cores", "suggest", "allocate", "allocate_together", "watch", "explain", "curves", "flow",
+DECLARED = ("predict", "choose_cores", "choose_together", "suggest", "allocate", "allocate_together",
+            "watch", "explain", "curves", "flow",
             "simulate", "status", "profile", "predict_run", "export", "shards")  # fmt: skip
 
 

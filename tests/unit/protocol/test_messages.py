@@ -36,6 +36,10 @@ GOOD = {
     "status": ([], m.StatusAsked()),
     "export": ([{"after": "components:256"}], m.Export("components:256")),
     "shards": ([{"shards": 3}], m.Shards(3)),
+    "choose_together": (
+        [{"jobs": [{"id": 1, "component": "a"}], "cores": 4}],
+        m.ChooseTogether([{"id": 1, "component": "a"}], 4),
+    ),
     "suggest": ([{"component": "a"}], m.Suggest("a")),
     "task_events": ([{"records": b""}], m.TaskEventsSent(b"")),
     "profile": ([{}], m.ProfileAsked()),
@@ -182,6 +186,15 @@ REFUSED = {
         ([{"component": "a", "cores_max": 8, "level": 0}], "level", "a number from 0.01 to 0.9999"),
         ([{"component": "a", "cores_max": 8, "level": "0.9"}], "level", "a number from 0.01 to 0.9999"),
         ([{"component": "a", "cores_max": 8, "machine": "\n"}], "machine", "1 to 200 bytes of printable text"),
+    ],
+    "choose_together": [
+        ([{"jobs": []}], "cores", "given"),
+        ([{"jobs": {}, "cores": 4}], "jobs", "a list"),
+        ([{"jobs": [1], "cores": 4}], "jobs[0]", "a map"),
+        ([{"jobs": [{1: 2}], "cores": 4}], "a key of jobs[0]", "text"),
+        ([{"jobs": [], "cores": 0}], "cores", "an integer from 1 to 1048576"),
+        ([{"jobs": [], "cores": 4, "order": "size"}], "order", "given or work"),
+        ([{"jobs": [], "cores": 4, "wait_max_s": -1}], "wait_max_s", "a number of seconds from 0 to 1e+09"),
     ],
     "suggest": [
         ([{}], "component", "given"),

@@ -57,6 +57,10 @@ async def test_rows_are_learned_and_asked_for(tmp_path: Path) -> None:
         assert np.allclose(curve["elapsed_s"], [0.04, 0.02, 0.01], rtol=1e-3)
         choice = await peer.call("choose_cores", {"component": "c1", "predictor": 4.0, "cores_max": 8})
         assert choice["cores"] == 8
+        jobs = [{"id": "a", "component": "c1", "predictor": 4.0}, {"id": 2, "component": "c11", "cores_now": 2}]
+        plan = await peer.call("choose_together", {"jobs": jobs, "cores": 8})
+        assert [(job["id"], job["cores"]) for job in plan["jobs"]] == [("a", 6), (2, 2)]
+        assert plan["assumed"] == {}
         status = await peer.call("status", {"components": ["c2"]})
         assert status["totals"]["rows_accepted"] == 200
         assert [entry["component"] for entry in status["components"]] == ["c2"]
@@ -279,6 +283,8 @@ HOSTILE = [
     ("choose_cores", {"component": "c0", "cores_max": 4, "predictor": float("nan")}, "predictor"),
     ("choose_cores", {"component": "c0", "cores_max": 4, "machine": 7}, "machine"),
     ("choose_cores", {"component": "c0", "cores_max": 4, "level": -1}, "level"),
+    ("choose_together", {"jobs": [{"id": 1, "component": "c0", "weight": 0}], "cores": 4}, "jobs[0].weight"),
+    ("choose_together", {"jobs": [{"id": [], "component": "c0"}], "cores": 4}, "jobs[0].id"),
     ("suggest", {"component": "c0", "predictor": -1.0}, "predictor"),
     ("suggest", {"component": "c0", "predictor": 1.0, "cores": 0.0}, "cores"),
     ("suggest", {"component": "c0", "candidates": []}, "candidates"),

@@ -767,7 +767,8 @@ static int find_number(reader map, const char *key, uint64_t *value) {
 #define BATCHES 64
 #define NAMES 1000
 #define NAME_BYTES_MAX 200
-#define NAMES_A_MESSAGE 4096u
+#define NAMES_A_MESSAGE 512u /* the service's names_batch_max */
+#define BATCH_ROWS_MAX 2048u /* the service's rows_batch_max */
 #define ROW_BYTES 28
 #define OUT_BYTES_MAX ((size_t)8 << 20)
 #define LINGER_MS 20
@@ -909,7 +910,7 @@ advisor_client *advisor_client_new(const advisor_options *options) {
     if (!options->path || !options->producer || strlen(options->path) >= sizeof c->address.sun_path) return NULL;
     producer_bytes = strlen(options->producer);
     if (!producer_bytes || producer_bytes > NAME_BYTES_MAX) return NULL;
-    if (options->batch_rows > 100000 || options->batches > 4096 || options->names_max > 200000) return NULL;
+    if (options->batch_rows > BATCH_ROWS_MAX || options->batches > 4096 || options->names_max > 200000) return NULL;
     if (options->level != 0.0 && !within(options->level, 0.01, 0.9999)) return NULL;
     if (options->cores_max > (uint32_t)CORES_MAX) return NULL;
     c = calloc(1, sizeof *c);

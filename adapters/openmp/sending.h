@@ -6,7 +6,7 @@
 
 #include "events.h"
 
-enum { BATCH_RECORDS_MAX = 131072 }; /* 4 MiB: half a message of the service */
+enum { BATCH_RECORDS_MAX = 32768 }; /* 1 MiB: the service folds one batch in one turn of its loop */
 enum { BATCH_SUMS_MAX = 8192 };      /* as the service has it */
 enum { PARTS_MAX = 2 * THREADS_MAX + 1 };
 

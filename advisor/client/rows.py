@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypeVar, Unpack, overload
 
 from advisor.client.session import BATCH_ROWS
-from advisor.domain.limits import ROWS_BATCH_MAX
 from advisor.domain.rows import ColumnsGiven, Point, RowFields, row_of
 from advisor.protocol.declaring import plain
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
 
-COLUMN_ROWS = min(2**16, ROWS_BATCH_MAX)  # a larger batch of columns is cut: with every column it is still a message
 One = TypeVar("One")
 Many = TypeVar("Many")
 
@@ -86,4 +84,4 @@ class TakesRows(ABC, Generic[One, Many]):
         Unavailable
             As `observe`.
         """
-        return self._take_batches(bodies_of_columns(columns, COLUMN_ROWS))
+        return self._take_batches(bodies_of_columns(columns))

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from advisor.client.outbox import NumberedRequest, Outbox
 from advisor.client.outcomes import Answered, GiveUp, Outcome, Pause, Pushed, Refused
-from advisor.domain.limits import NAME_IDS_MAX, STRUCTURE_BYTES_MAX
+from advisor.domain.limits import NAME_IDS_MAX, NAMES_BATCH_MAX, STRUCTURE_BYTES_MAX
 from advisor.errors import (
     AdvisorError,
     InvalidValue,
@@ -30,7 +30,6 @@ BATCH_ROWS = 1000  # beyond, a larger batch costs no less a row
 WINDOW_BATCHES = (
     64  # in flight: with 8, waiting for commits of many components cost 79 % of the rate, with 64 it costs 12 %
 )
-NAMES_A_MESSAGE = 4096  # of at most 200 bytes each: below the limit of a message's structure
 REWINDS_MAX = 8  # in a row without an acknowledgement: then the connection is given up, and backed off from
 
 DISCONNECTED: Final = "disconnected"
@@ -244,7 +243,7 @@ class Session:
 
     def _say_names(self) -> None:
         while self._named < len(self._names):
-            part = self._names[self._named : self._named + NAMES_A_MESSAGE]
+            part = self._names[self._named : self._named + NAMES_BATCH_MAX]
             msgid = self._new_id()
             self._naming.add(msgid)
             self._out += encode_request(msgid, "names", [self._named, part])

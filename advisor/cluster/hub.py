@@ -22,6 +22,7 @@ from advisor.protocol import verbs as m
 from advisor.protocol.connection import RpcRequest
 from advisor.service import questions
 from advisor.service.background import LATER, Handler
+from advisor.service.change_gate import ChangeGate
 from advisor.service.config import Config
 from advisor.service.connection import Connection
 from advisor.service.heavy import Heavy
@@ -40,6 +41,7 @@ class Acknowledging:
     def __init__(self, fleet: Fleet, every_s: float) -> None:
         self._fleet = fleet
         self._every_s = every_s
+        self.gate = ChangeGate()  # always open: the front copies no image
         self.work: Callable[[], Any] | None = None  # what is due every so often, besides
 
     @property
@@ -85,7 +87,7 @@ class Acknowledging:
     def changed(self, rows: int = 0) -> None:
         """Do nothing: shards commit by themselves."""
 
-    commits_when = drop = forget = changed  # type: ignore[assignment]
+    drop = forget = changed  # type: ignore[assignment]
 
     def want_pages(self) -> None:
         """Do nothing: shards keep their journals."""

@@ -13,7 +13,6 @@ from advisor.cluster.copies import Copies
 from advisor.cluster.fleet import Fleet
 from advisor.cluster.lanes import Answer
 from advisor.cluster.layout import bucket_of_producer
-from advisor.domain import limits
 from advisor.domain.buckets import bucket_of
 from advisor.domain.observations import Columns
 from advisor.domain.task_events import TaskEvents
@@ -21,7 +20,7 @@ from advisor.engine.effects import KINDS, NOTHING
 from advisor.engine.events import Event, NetworkDefined, ProfileForgotten, ProgramForgotten, RunObserved
 from advisor.engine.exactly_once import Producer
 from advisor.engine.flows import name_of
-from advisor.errors import AdvisorError, from_dict
+from advisor.errors import AdvisorError, Unavailable, from_dict
 from advisor.protocol import verbs as m
 from advisor.protocol.rows import columns_of_rows
 from advisor.service import questions
@@ -43,6 +42,7 @@ class ClusterLearning(Learning):
         self.counted: Counter[str] = Counter()
         self.profiled = True  # profiles have changed since somebody looked
         self._defining = anyio.Lock()
+        self._applying: set[Producer | None] = set()  # whose event is on its way to a shard
         self._slow: deque[Connection] = deque()  # who waits until less is unacknowledged
         # Batches that came again while they were on their way.
         self._again: dict[Producer, list[tuple[int, Connection, int | None]]] = {}
@@ -54,14 +54,11 @@ class ClusterLearning(Learning):
         return []
 
     def fold_singles(self, connection: Connection, rows: list[Any]) -> None:
-        """Send the rows of consecutive `observe` notifications together."""
+        """Send the rows of consecutive `observe` notifications together, at most ROWS_BATCH_MAX."""
         if connection.grant is None or not connection.grant.may_write(None):
             self.measures.errors["unauthorized"] += len(rows)
             return
-        for start in range(0, len(rows), limits.ROWS_BATCH_MAX):
-            self._send(
-                connection, None, None, None, columns_of_rows(rows[start : start + limits.ROWS_BATCH_MAX], self._book)
-            )
+        self._send(connection, None, None, None, columns_of_rows(rows, self._book))
 
     def _observe(self, connection: Connection, params: m.Observe, msgid: int | None) -> dict[str, Any] | None:
         self._send(connection, msgid, None, None, columns_of_rows([params.row], self._book))
@@ -172,7 +169,11 @@ class ClusterLearning(Learning):
             return self._replayed(connection, msgid, key, sequence, KINDS[type(event)].again(event))
         if key is not None and sequence is not None:
             self.engine.state.ledger.replays(key, sequence)  # raises where one before it is missing
-        self.folding.takes(connection, key, size)
+        if key is not None and key in self._applying:
+            raise Unavailable("an event of this producer is on its way to its shard", field="producer", value=key[0])
+        if key is not None:
+            self._applying.add(key)
+        connection.wait()
         self.background.start(self._applied, connection, msgid, key, sequence, event, size)
         return LATER
 
@@ -187,7 +188,8 @@ class ClusterLearning(Learning):
                 self.engine.advance(key, sequence)
         except AdvisorError as error:
             answer = {"error": error.as_dict()}
-        self.folding.ended(connection, key, size)
+        self._applying.discard(key)
+        connection.resume()
         self._done(connection, msgid, key, answer)
 
     async def _happens(self, key: Producer | None, sequence: int | None, event: Any) -> Answer:

@@ -19,7 +19,7 @@ from advisor.domain.answers import Refusals
 from advisor.domain.names import normalised_name
 from advisor.domain.rows import BOUNDS, CARRIED_FIELDS, FLOW_FIELDS, MAY_BE_ABSENT
 from advisor.domain.vectors import Bools, Floats, Ints, Words
-from advisor.errors import InvalidValue, TooLarge, shorten
+from advisor.errors import InvalidValue, shorten
 
 UNRESOLVED = -1  # a name that no slot has been given yet
 
@@ -256,8 +256,7 @@ def columns_of(
 ) -> Columns:
     """Return a batch from arrays of one length; `predictor` None: no row has one.
 
-    Raises InvalidValue when a column is no numeric vector of the length of `index`, or an index lies outside `components`;
-    TooLarge beyond ROWS_BATCH_MAX rows.
+    Raises InvalidValue when a column is no numeric vector of the length of `index`, or an index lies outside `components`.
 
     Parameters
     ----------
@@ -270,8 +269,6 @@ def columns_of(
     """
     rows = vectors.vector("index", index, np.int64, None)
     n = len(rows)
-    if n > limits.ROWS_BATCH_MAX:
-        raise TooLarge("rows", n, limits.ROWS_BATCH_MAX, "cut the batch")
     if n and not (rows.min() >= 0 and rows.max() < len(components)):
         worst = rows.min() if rows.min() < 0 else rows.max()
         raise InvalidValue("index", int(worst), f"a component's number from 0 to {len(components) - 1}")

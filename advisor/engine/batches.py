@@ -19,7 +19,6 @@ from advisor.engine.rows import Rows, ended_well, first_rows, widths_of
 from advisor.engine.slots import APART, MEASURE_SCALES, SEPARATOR
 from advisor.models import contention
 from advisor.models.fold import KERNELS
-from advisor.models.learner_layout import SETTLED_EVERY
 
 SLICE_LEAST = 8  # rows looked at beyond a change of a component, at least
 
@@ -437,14 +436,6 @@ def _begin(components: Components, columns: Columns, began: Mapping[int, int]) -
             dimensions[slot] = 1 if kind == APART else dimensions[slots.by_name[own]] & widths.WIDTH
     table.changed[given] = True
     components.vectors = components.vectors or bool((dimensions[given] > 1).any())
-
-
-def young(components: Components, columns: Columns, rows: slice) -> Bools:
-    """Return which of the rows are of components that have learned few: they cost several times as much."""
-    slots = components.slots.among(columns.components, columns.index[rows])
-    if not components.slots.names:
-        return np.ones(len(slots), np.bool_)
-    return (slots == UNRESOLVED) | (components.table.count("rows")[slots] < SETTLED_EVERY)
 
 
 def _own(column: NDArray[Any]) -> NDArray[Any]:

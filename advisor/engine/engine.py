@@ -7,17 +7,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from advisor.domain import limits
 from advisor.domain.observations import Columns
-from advisor.engine import batches, slices
 from advisor.engine import events as e
 from advisor.engine.advisor import Advisor
 from advisor.engine.changes import framed, frames, head_of, version_of
 from advisor.engine.commits import Commits
-from advisor.engine.effects import KINDS, NOTHING, Answer
+from advisor.engine.effects import KINDS, Answer
 from advisor.engine.exactly_once import Producer, ProducerLedger
 from advisor.engine.journal import Book, Limits, RowsEvent, decode
 from advisor.engine.learners import MODEL_MEMORY_BYTES
@@ -45,7 +43,6 @@ class Engine:
     ) -> None:
         ledger = ProducerLedger(producers_max, self.totals_add)
         self.state = State(Advisor(components_max, model_memory_bytes), Profiles(), ledger)
-        self.underway: slices.Batch | None = None  # the batch that is folded piece by piece, and is not whole yet
         self._versions = Versions()
         self.commits = Commits(self.state, self._versions, self._settle)
         self._journal = self.commits.journal
@@ -103,30 +100,6 @@ class Engine:
         answer = self._happen(producer, event)
         self.advance(producer, sequence)
         return answer | {"sequence": sequence}
-
-    def begin(self, producer: Producer | None, sequence: int | None, columns: Columns) -> slices.Batch | Answer:
-        """Begin to fold a batch piece by piece, numbered where a producer is given; the answer, where it was applied before.
-
-        Until its last piece is folded the engine answers questions and takes other events, one batch at a time may be folded
-        so, and there is no snapshot and no entry: it would hold rows without their number. Raises SequenceGap, TooLarge as
-        `apply`.
-        """
-        assert self.underway is None
-        if producer is not None and sequence is not None and self.state.ledger.replays(producer, sequence):
-            return NOTHING | {"sequence": sequence, "replayed": True}
-
-        def done() -> None:
-            self.underway = None
-            if producer is not None and sequence is not None:
-                self.advance(producer, sequence)
-
-        young = partial(batches.young, self.advisor.components)
-        self.underway = slices.Batch(lambda part: self._happen(None, part), young, columns, done, sequence)
-        return self.underway
-
-    def give_up(self) -> None:
-        """Take what was folded of the batch under way for the whole of it: the rest of it cannot be folded."""
-        self.underway = None
 
     def take_rows(self, key: Producer, sequence: int, rows: Sequence[Any]) -> bool:
         """Take a batch of plain rows ``[component, predictor, cores, elapsed_s]``, all of which are then accepted.
@@ -298,7 +271,6 @@ class Engine:
 
     def _settle(self) -> None:
         """Fold what was taken; raises what an earlier fold of it has raised."""
-        assert self.underway is None
         self.flush()
         if self._defect is not None:
             raise self._defect

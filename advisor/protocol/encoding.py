@@ -6,9 +6,10 @@ the service has lost its state, under a new one.
 
 from __future__ import annotations
 
+import struct
 import sys
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from advisor.domain import limits
@@ -92,8 +93,8 @@ def bodies_of_rows(rows: Sequence[Sequence[Any]], rows_max: int) -> list[Body]:
     return bodies
 
 
-def bodies_of_columns(columns: Mapping[str, Any], rows_max: int) -> list[Body]:
-    """Return a batch of columns as bodies of at most `rows_max` rows. Cost O(bytes).
+def bodies_of_columns(columns: Mapping[str, Any], rows_max: int = limits.ROWS_BATCH_MAX) -> list[Body]:
+    """Return a batch of columns as bodies of at most `rows_max` rows and NAMES_BATCH_MAX names. Cost O(bytes).
 
     Raises InvalidValue, TooLarge.
 
@@ -119,23 +120,52 @@ def bodies_of_columns(columns: Mapping[str, Any], rows_max: int) -> list[Body]:
     for key, data in (packed | measured).items():
         if len(data) != rows * widths[key]:
             raise InvalidValue(key, f"{len(data) / widths[key]:g} values", f"{rows} values, as index has")
-    texts = body_of("observe_columns", given)
-    if len(texts.data) + _HEADER_BYTES > limits.STRUCTURE_BYTES_MAX:
-        raise TooLarge(
-            "bytes of names and labels", len(texts.data), limits.STRUCTURE_BYTES_MAX, "number them with `names` before"
-        )
     bodies: list[Body] = []
-    for start in range(0, max(rows, 1), rows_max):
-        end = min(start + rows_max, rows)
-        cut: dict[str, Any] = {key: data[start * widths[key] : end * widths[key]] for key, data in packed.items()}
+    names, index = given.pop("components", None), packed.pop("index")
+    texts = body_of("observe_columns", given)
+    for start, end, own_names, own_index in _parts(index, names, rows_max):
+        cut: dict[str, Any] = {"index": own_index}
+        cut |= {key: data[start * widths[key] : end * widths[key]] for key, data in packed.items()}
+        if own_names is not None:
+            cut["components"] = own_names
         if measured:
             cut["measures"] = {key: data[start * 8 : end * 8] for key, data in measured.items()}
         body = body_of("observe_columns", cut, end - start)
         body = Body(body.method, texts.keys + body.keys, texts.data + body.data, body.rows)
-        if len(body.data) + _HEADER_BYTES > limits.MESSAGE_BYTES_MAX:
-            raise TooLarge("bytes of a batch", len(body.data), limits.MESSAGE_BYTES_MAX, "cut the batch")
+        if len(body.data) + _HEADER_BYTES > limits.ROWS_BYTES_MAX:
+            raise TooLarge(
+                "bytes of a batch", len(body.data), limits.ROWS_BYTES_MAX, "use fewer or shorter labels and names"
+            )
         bodies.append(body)
     return bodies
+
+
+def _parts(
+    index: bytes, names: Sequence[str] | None, rows_max: int
+) -> Iterator[tuple[int, int, Sequence[str] | None, bytes]]:
+    """Cut the rows of a batch: (first row, end, names, index that counts in these names).
+
+    Names that fit one batch go with each part, others only with the rows that use them.
+    """
+    rows = len(index) // 4
+    if names is None or len(names) <= limits.NAMES_BATCH_MAX:
+        for start in range(0, max(rows, 1), rows_max):
+            end = min(start + rows_max, rows)
+            yield start, end, names, index[4 * start : 4 * end]
+        return
+    numbers = struct.unpack(f"<{rows}I", index)
+    if rows and max(numbers) >= len(names):
+        raise InvalidValue("index", max(numbers), f"below {len(names)}, the number of components")
+    start = 0
+    while start < rows:
+        own: dict[int, int] = {}
+        end = start
+        while end < min(start + rows_max, rows) and (numbers[end] in own or len(own) < limits.NAMES_BATCH_MAX):
+            own.setdefault(numbers[end], len(own))
+            end += 1
+        renumbered = struct.pack(f"<{end - start}I", *(own[number] for number in numbers[start:end]))
+        yield start, end, [names[number] for number in own], renumbered
+        start = end
 
 
 def _checked_keys(columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ HEAD_BYTES = 64  # of a faulty message: enough to find its msgid
 
 _BINS = frozenset((0xC4, 0xC5, 0xC6))
 _FIXMAP, _MAP16, _FIXARRAY = 0x80, 0xDE, 0x90
+_COLUMNS_METHOD = b"\xafobserve_columns"  # as MessagePack has it
 _REQUEST_START = b"\x94"  # an array of four
 _LENGTH_WORDS = {"str": "a text", "bin": "a bin", "array": "an array", "map": "a map"}
 _LENGTH_ERROR = re.compile(r"(\d+) exceeds max_(str|bin|array|map|ext)_len\((\d+)\)")
@@ -189,6 +190,8 @@ def check_size(message: bytes, structure_bytes_max: int) -> None:
     if message[0] & 0xF0 == _FIXARRAY:
         items = walker.read_array_header()
         for _ in range(items - 1):
+            if message.startswith(_COLUMNS_METHOD, walker.tell()) and len(message) > limits.ROWS_BYTES_MAX:
+                raise TooLarge("bytes of a batch", len(message), limits.ROWS_BYTES_MAX, "cut the batch")
             walker.skip()
         if items and message[walker.tell()] & 0xF0 == _FIXARRAY:  # the parameters
             for _ in range(walker.read_array_header()):

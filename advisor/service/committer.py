@@ -10,9 +10,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Protocol, cast
+from typing import Protocol
 
 import anyio.lowlevel
 
@@ -20,6 +19,7 @@ from advisor.engine import Engine
 from advisor.engine.journal import Entry
 from advisor.engine.snapshot import Snapshot
 from advisor.errors import StorageFailed
+from advisor.service.change_gate import ChangeGate
 from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
 from advisor.service.pace import Pace
@@ -40,18 +40,6 @@ class Waiting(Protocol):
 
     def drop(self, reason: str) -> None:
         """Be cut off, so that the peer asks again."""
-        ...
-
-
-class Order(Protocol):
-    """Who sees to it that a commit holds whole batches, see `advisor.service.folding`."""
-
-    def whole(self) -> AbstractAsyncContextManager[None]:
-        """Return a block in which no batch is under way."""
-        ...
-
-    def still(self) -> AbstractAsyncContextManager[None]:
-        """Return a block in which nothing changes the state."""
         ...
 
 
@@ -88,7 +76,7 @@ class Committer:
         self._pace = Pace(share, clock)
         self._dirty_since: float | None = None
         self._committing = False  # from the taking of what is committed to the end of its writing
-        self._order: Order | None = None
+        self.gate = ChangeGate()  # closed while an image of the state is copied
         self._pages_wanted = False
         self._retry_s = RETRY_FIRST_S
         self.failure: StorageFailed | None = None  # why the last commit failed; None while the storage is well
@@ -123,10 +111,6 @@ class Committer:
     def sequence(self, key: Key) -> int:
         """Return the durable number of a producer, 0 for an unknown one."""
         return self._engine.applied(*key) if self._store is None else self._durable.get(key, 0)
-
-    def commits_when(self, order: Order) -> None:
-        """Have each commit wait for its place among the batches."""
-        self._order = order
 
     def want_pages(self) -> None:
         """Write pages with the next commit, which comes soon: the service stops, and a start need not replay the journal."""
@@ -210,7 +194,7 @@ class Committer:
         if self._committing or store is None:
             return
         self._committing = True
-        if not (self._pages_wanted or store.journal_full) and engine.underway is None:
+        if not (self._pages_wanted or store.journal_full):
             try:
                 entry = engine.commits.take_entry()
                 if entry is not None:
@@ -223,15 +207,9 @@ class Committer:
             self._bell.set_result(None)
 
     async def _take_in_turns(self, store: Store) -> None:
-        """Take an entry when no batch is under way, or pages, others having their turn between slices; and write it."""
-        order, engine = cast("Order", self._order), self._engine
-        if not (self._pages_wanted or store.journal_full):
-            async with order.whole():
-                entry = engine.commits.take_entry()
-            if entry is not None:
-                self._write_entry(store, entry)
-                return
-        async with order.still():
+        """Take pages, others having their turn between slices, and write them."""
+        engine = self._engine
+        with self.gate.closing():
             entry = None if self._pages_wanted else engine.commits.take_entry()
             if entry is None:
                 self._hold_again(store)

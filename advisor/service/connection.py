@@ -11,7 +11,6 @@ import logging
 import socket
 import time
 from collections import deque
-from collections.abc import Hashable
 from typing import Any, Protocol, cast
 
 from advisor.domain import limits
@@ -40,8 +39,7 @@ class RowTaker(Protocol):
 
     def take_few(self, connection: Connection, backlog: deque[Any], most: int) -> list[bytes]: ...
     def fold_singles(self, connection: Connection, rows: list[Any]) -> None: ...
-    def defers_singles(self, connection: Connection) -> bool: ...
-    def defers(self, connection: Connection, request: RpcRequest) -> bool: ...
+    def must_wait(self, connection: Connection, method: str) -> bool: ...
 
 
 class Service(Protocol):
@@ -86,12 +84,11 @@ class Connection(asyncio.BufferedProtocol):
         self._scheduled = False
         self._throttled = False
         self._closing_since: float | None = None
-        self.producer: Hashable = None  # that it last began to speak for
         self._arrived = 0.0
         self._draining = False  # takes no new requests
         # True once the peer sends no more: it may still read what is owed to it, but subscribes to nothing
         self.ended = False
-        self._waits = 0  # large batches that have to be folded before anything else of ours is worked on
+        self._waits = 0  # reasons to work on nothing more, see `wait`
         self.pending_bytes = 0
 
     # asyncio's side
@@ -187,7 +184,7 @@ class Connection(asyncio.BufferedProtocol):
         self._close_when_done()
 
     def wait(self) -> None:
-        """Work on nothing more until `resume`: a large batch comes first."""
+        """Work on nothing more until `resume`."""
         self._waits += 1
 
     def resume(self) -> None:
@@ -250,8 +247,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def path(self) -> Path:
-        """Whose turn one of ours is: by grant, then by producer."""
-        return (None if self.grant is None else self.grant.name, self.producer or self.number)
+        """By which the turns go round: identity, then connection."""
+        return (None if self.grant is None else self.grant.name, self.number)
 
     def stop_reading(self) -> None:
         """Take no new requests: the service is stopping."""
@@ -292,7 +289,7 @@ class Connection(asyncio.BufferedProtocol):
             self._work(turn=True)
 
     def _stuck(self) -> bool:
-        """True while requests wait: for the peer to read, for a commit, for a large batch, or for its rate."""
+        """True while requests wait: for the peer to read, for a commit or an image, or for its rate."""
         return (
             self._unsent_since is not None
             or self._waits > 0
@@ -328,20 +325,21 @@ class Connection(asyncio.BufferedProtocol):
                 continue
             message = backlog.popleft()
             if type(message) is RpcRequest:
-                if hub.learning.defers(self, message):
+                if hub.learning.must_wait(self, message.method):
                     backlog.appendleft(message)
                     break
                 answer, last = self._handle(message, last)
                 answers.append(answer)
                 answered_bytes += len(answer)
             elif type(message) is Singles:
-                if hub.learning.defers_singles(self):
+                if hub.learning.must_wait(self, "observe"):
                     backlog.appendleft(message)
                     break
-                hub.learning.fold_singles(self, message.rows)
+                if len(message.rows) > limits.ROWS_BATCH_MAX:
+                    backlog.appendleft(Singles(message.rows[limits.ROWS_BATCH_MAX :]))
+                hub.learning.fold_singles(self, message.rows[: limits.ROWS_BATCH_MAX])
                 now = time.perf_counter()
-                if not self._waits:
-                    hub.measures.request("observe", now - last)
+                hub.measures.request("observe", now - last)
                 last = now
             else:
                 self._violation(cast("Violation", message), answers)
@@ -366,7 +364,7 @@ class Connection(asyncio.BufferedProtocol):
             self._unanswered += request.msgid is not None
         now = time.perf_counter()
         # What is answered by work in the background is measured at its end; what waits for a commit, when it is folded.
-        if answer is not None or not (self._waits or self.heavy_jobs > jobs):
+        if answer is not None or self.heavy_jobs == jobs:
             self._hub.measures.request(request.method if request.method in METHODS else "unknown", now - last)
         return answer or b"", now
 

@@ -9,6 +9,7 @@ import contextlib
 import ipaddress
 import socket
 import ssl
+import time
 from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from typing import Any, cast
@@ -36,6 +37,7 @@ CONNECTIONS_MAX = 64  # at a time: a Prometheus or two, probes, a few people; wh
 KEEP_ALIVE_S = 75  # above Prometheus' usual scrape interval, so that it keeps its connection
 HEADERS_S = 10.0  # for a request, from the connection, or from its first byte, to the end of its headers
 UNREAD_S = 30.0  # a peer may leave an answer unread for so long
+METRICS_AGE_S = 0.5  # a rendering is sent again for so long: many readers that never wait cost little
 CLOSE_S = 2  # for requests that run when the service stops
 
 
@@ -120,9 +122,14 @@ def application(hub: Hub, page: LivePage) -> ASGIApp:
     registry.register(HubCollector(hub))
     ProcessCollector(registry=registry)  # process_*: memory, processor time, descriptors, start
 
+    rendered: dict[str, tuple[float, bytes]] = {}  # by content type: when, and the text
+
     async def metrics(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        return Response(encode(registry), headers={"content-type": content_type})
+        now = time.monotonic()
+        if content_type not in rendered or now - rendered[content_type][0] >= METRICS_AGE_S:
+            rendered[content_type] = now, encode(registry)
+        return Response(rendered[content_type][1], headers={"content-type": content_type})
 
     async def healthz(_: Request) -> Response:
         return PlainTextResponse("alive\n")

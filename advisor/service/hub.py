@@ -48,6 +48,10 @@ GUESSES_TOLD_A_MINUTE = 10  # in the log; the metric counts all
 PRODUCERS_TOLD = 100  # of one status answer, the first to connect first
 WATCHES_TOLD = 100  # of one status answer
 VERSION_ORIGIN_MASK = 2**31 - 1  # seconds at which this service began: versions of curves are its own
+HELLO_LIMITS = (
+    "message_bytes_max", "rows_bytes_max", "rows_batch_max", "names_batch_max", "name_bytes_max", "unanswered_max",
+    "name_ids_max",
+)  # fmt: skip
 FEATURES = {"learned": [*LEARNED_FIELDS], "counted": [*COUNTED_FIELDS], "carried": [*CARRIED_FIELDS]}
 
 
@@ -97,8 +101,7 @@ class Hub:
         self.advising = Advising(engine, self.planner, config.advise)
         self.watching = Watching(engine, self.planner, self.subscriptions, measures, self.background.start)
         self.learning = self.learns(
-            engine, committer, producers, heavy, measures, self.peers, self.rota, self.watching, self.background,
-            self._happened,
+            engine, committer, producers, heavy, measures, self.peers, self.watching, self.background, self._happened
         )  # fmt: skip
         answering = Answering(engine, self.planner, heavy, self.watching, self.subscriptions, self.background)
         self.rates = Rates(time.monotonic(), self._counts())
@@ -272,10 +275,7 @@ class Hub:
         answer: dict[str, Any] = {
             "protocol": PROTOCOL_VERSION,
             "version": __version__,
-            "limits": {
-                name: getattr(limits, name.upper())
-                for name in ("message_bytes_max", "rows_batch_max", "name_bytes_max", "unanswered_max", "name_ids_max")
-            },
+            "limits": {name: getattr(limits, name.upper()) for name in HELLO_LIMITS},
             "features": FEATURES,
         }
         if params.producer is not None:
@@ -287,7 +287,6 @@ class Hub:
             if not self.producers.speaks(key, connection):
                 self.peers.keep(connection, "producers", PRODUCER_KEPT_BYTES)
             self.producers.speak(key, connection)
-            connection.producer = params.producer
             if params.resume_at is not None:
                 self._resume(key, params.resume_at)
             answer["sequence"] = self.committer.sequence(key)

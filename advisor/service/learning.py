@@ -7,7 +7,6 @@ from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from typing import Any, cast
 
-from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import NO_EVENTS
 from advisor.engine import Engine
@@ -20,8 +19,7 @@ from advisor.engine.events import (
     ProgramForgotten,
     RunObserved,
 )
-from advisor.engine.slices import Batch
-from advisor.errors import AdvisorError, Unauthorized, Unavailable, from_dict
+from advisor.errors import Unauthorized, Unavailable, from_dict
 from advisor.protocol import verbs as m
 from advisor.protocol.columns import columns_of_bins
 from advisor.protocol.connection import RpcRequest, encode_response
@@ -31,19 +29,17 @@ from advisor.protocol.task_events import events_of_params
 from advisor.service.background import LATER, Background, Handler
 from advisor.service.committer import Committer
 from advisor.service.connection import Connection
-from advisor.service.folding import Folding, Key
 from advisor.service.heavy import Heavy
 from advisor.service.measures import ServiceMeasures
 from advisor.service.peers import NAME_KEPT_BYTES, Peers
 from advisor.service.producers import Producers
 from advisor.service.questions import is_small
-from advisor.service.rota import Rota
 from advisor.service.sampled import Sampled
 from advisor.service.watching import Watching
 from advisor.service.worker import network_of
 
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
-NUMBERED = frozenset(name for name, verb in m.METHODS.items() if name == "hello" or "sequence" in verb.keys)
+Key = tuple[str, bytes]  # a producer: name, incarnation
 CHANGING = frozenset(name for name, verb in m.METHODS.items() if verb.scope in ("write", "teach", "admin"))
 
 
@@ -57,15 +53,12 @@ class Learning:
     heavy: Heavy
     measures: ServiceMeasures
     peers: Peers
-    rota: Rota
     watching: Watching
     background: Background
     happened: Callable[[], None]  # called when rows were folded
 
     def __post_init__(self) -> None:
         self.sampled = Sampled(self.engine.advisor)  # how far answers were off
-        self.folding = Folding(self.engine, self.rota, self.happened)
-        self.committer.commits_when(self.folding)
         self._book = NameBook()
         self.engine.told = self._folded
         # the handler of each verb
@@ -87,19 +80,16 @@ class Learning:
     # Rows
 
     def fold_singles(self, connection: Connection, rows: list[Any]) -> None:
-        """Fold the rows of consecutive `observe` notifications together."""
+        """Fold the rows of consecutive `observe` notifications together, at most ROWS_BATCH_MAX."""
         if connection.grant is None or not connection.grant.may_write(None):
             self.measures.errors[Unauthorized.code] += len(rows)
             return
-        for start in range(0, len(rows), limits.ROWS_BATCH_MAX):
-            columns = columns_of_rows(rows[start : start + limits.ROWS_BATCH_MAX], self._book)
-            self.sampled.columns(columns)
-            connection.spend(len(columns))
-            done = self.folding.at_once(columns, None, None)
-            if isinstance(done, dict):
-                self._observed(columns)
-            else:
-                self._later("observe", connection, None, columns, None, None, done)
+        columns = columns_of_rows(rows, self._book)
+        self.sampled.columns(columns)
+        connection.spend(len(columns))
+        self.engine.apply(None, None, columns)
+        self.watching.observed(columns)
+        self.committer.changed(len(columns))
         self.happened()
 
     def take_few(self, connection: Connection, backlog: deque[Any], most: int) -> list[bytes]:
@@ -113,14 +103,14 @@ class Learning:
             Their answers, that hold once they are durable. The first batch not taken is still in `backlog`, untouched, for
             `handle` to look at closely.
         """
-        engine, folding = self.engine, self.folding
+        engine = self.engine
         answers: list[bytes] = []
         rows = 0
         if (
             connection.grant is None
             or self.committer.failure is not None
             or self.background.stopping
-            or folding.copying
+            or self.committer.gate.closed
         ):
             return answers
         try:
@@ -131,12 +121,7 @@ class Learning:
                 batch = few_rows(message.params)
                 if batch is not None:
                     self.sampled.rows(batch.rows)
-                if (
-                    batch is None
-                    or not self.producers.speaks(batch.key, connection)
-                    or folding.holds(batch.key)
-                    or not engine.take_rows(*batch)
-                ):
+                if batch is None or not self.producers.speaks(batch.key, connection) or not engine.take_rows(*batch):
                     break
                 backlog.popleft()
                 rows += len(batch.rows)
@@ -160,11 +145,6 @@ class Learning:
         self.watching.observed(columns)
         self.committer.changed(1)
         return answer
-
-    def _observed(self, columns: Columns) -> None:
-        """Rows that nobody waits for were folded."""
-        self.watching.observed(columns)
-        self.committer.changed(len(columns))
 
     def _observe_rows(self, connection: Connection, params: m.ObserveRows, msgid: int | None) -> dict[str, Any] | None:
         return self._batch(connection, params, msgid, lambda: columns_of_rows(params, self._book))
@@ -193,34 +173,9 @@ class Learning:
         columns = read()
         self.sampled.columns(columns)
         connection.spend(len(columns))
-        done = self.folding.at_once(columns, key, params.sequence)
-        if not isinstance(done, dict):
-            verb = "observe_rows" if isinstance(params, m.ObserveRows) else "observe_columns"
-            self._later(verb, connection, msgid, columns, key, params.sequence, done)
-            return LATER
+        answer = self.engine.apply(key, params.sequence, columns)
         self.watching.observed(columns)
-        return self._durably(connection, msgid, done, len(columns), key)
-
-    def _later(
-        self, verb: str, connection: Connection, msgid: int | None, columns: Columns, key: Key | None,
-        sequence: int | None, batch: Batch | None,
-    ) -> None:  # fmt: skip
-        """Have the rest of a large batch folded in the background, slice by slice, and answered for."""
-
-        async def fold() -> dict[str, Any] | None:
-            try:
-                self.committer.changed()  # from here on something is not durable yet
-                answer = await self.folding.fold(connection, columns, key, sequence, batch)
-                self.watching.observed(columns)
-                if verb == "observe":
-                    self.committer.changed(len(columns))
-                    return None
-                return self._durably(connection, msgid, answer, len(columns), key)
-            finally:
-                self.happened()
-
-        self.folding.takes(connection, key, len(columns))
-        self.background.start(self.background.answered, verb, connection, msgid, fold)
+        return self._durably(connection, msgid, answer, len(columns), key)
 
     # Networks, task events, runs, and what is changed by hand
 
@@ -266,29 +221,12 @@ class Learning:
 
     # Once, and durable
 
-    def defers_singles(self, connection: Connection) -> bool:
-        """Return whether single rows have to wait for pages to be copied."""
-        if self.folding.copying:
-            self.folding.defer(connection)
-        return self.folding.copying
-
-    def defers(self, connection: Connection, request: RpcRequest) -> bool:
-        """Return whether a request has to wait: for pages to be copied, or for a large batch of its producer."""
-        _, method, given = request
-        if self.folding.copying and method in CHANGING:
-            self.folding.defer(connection)
+    def must_wait(self, connection: Connection, method: str) -> bool:
+        """Return whether a request has to wait: an image is copied, and the request would change the state."""
+        if self.committer.gate.closed and method in CHANGING:
+            self.committer.gate.hold_back(connection)
             return True
-        if not self.folding.busy or method not in NUMBERED or connection.grant is None:
-            return False
-        try:
-            params = m.check_params(method, given, notification=request.msgid is None)
-        except AdvisorError:
-            return False
-        producer = getattr(params, "producer", None)
-        if producer is None or not self.folding.holds((producer, cast("m.Hello", params).incarnation)):
-            return False
-        self.folding.defer(connection)
-        return True
+        return False
 
     def _known(self, connection: Connection, key: Key, sequence: int) -> bool:
         """Return whether a numbered request was applied before; refuse it where it cannot be taken."""
@@ -298,7 +236,6 @@ class Learning:
         except Unavailable:
             self.measures.superseded += 1
             raise
-        connection.producer = key[0]
         if sequence > self.committer.sequence(key):
             self._refuse_while_storage_fails()
         return sequence <= self.engine.applied(*key)

@@ -1,6 +1,6 @@
 """Fair folding: whoever has work left takes turns, a slice of time each; and how many rows a second somebody may send.
 
-Turns go round by grant, then by producer, then by connection: who sends much, or by many connections, makes only itself
+Turns go round by identity, then by connection: a client that sends much, or by many connections, makes only itself
 wait. Between two turns the loop reads once, so that a question waits for one slice at most, however many send rows.
 """
 
@@ -67,17 +67,6 @@ class Rota:
         """Have `turn` called when it is its turn."""
         self._waiting.add(path, turn)
         self.worked()
-
-    async def turn(self, path: Path) -> None:
-        """Wait for a turn, which is the time until the caller waits for the next thing."""
-        came: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def begin() -> None:
-            if not came.done():
-                came.set_result(None)
-
-        self.join(path, begin)
-        await came
 
     def _read_first(self) -> None:
         asyncio.get_running_loop().call_soon(self._next)  # behind what the loop finds readable now

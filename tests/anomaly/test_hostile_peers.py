@@ -138,8 +138,8 @@ async def new_names(tmp_path: Path, count: int, room: int) -> None:
         peer = await live.peer()
         before = resident_bytes()
         accepted = refusals = 0
-        for start in range(0, count, 5000):
-            rows = [[f"name-{start + i}", 1.0, 1.0, 1.0] for i in range(5000)]
+        for start in range(0, count, 2000):
+            rows = [[f"name-{start + i}", 1.0, 1.0, 1.0] for i in range(2000)]
             receipt = await peer.call("observe_rows", {"rows": rows})
             accepted += receipt["accepted"]
             refusals += receipt["refused"]["by_code"].get("too_many_components", 0)
@@ -165,8 +165,8 @@ async def test_a_million_new_names_are_bounded(tmp_path: Path) -> None:
 async def test_numbered_names_of_a_connection_are_bounded(tmp_path: Path) -> None:
     async with running(tmp_path) as live:
         peer = await live.peer()
-        for start in range(0, limits.NAME_IDS_MAX, 50_000):
-            await peer.call("names", start, [f"n{start + i}" for i in range(50_000)])
+        for start in range(0, limits.NAME_IDS_MAX, 500):
+            await peer.call("names", start, [f"n{start + i}" for i in range(500)])
         error = await refused("too_large", peer.call("names", limits.NAME_IDS_MAX, ["one more"]))
         assert error.bound == limits.NAME_IDS_MAX
 
@@ -219,10 +219,10 @@ async def test_what_peers_make_the_service_keep_has_one_budget(tmp_path: Path) -
         refusals = 0
         for number in range(30):
             peer = await live.peer()
-            for first in range(0, 8192, 1024):
-                answer = await peer.post("names", first, [f"{number} {first + i} {'x' * 180}" for i in range(1024)])
+            for first in range(0, 8192, 512):
+                answer = await peer.post("names", first, [f"{number} {first + i} {'x' * 180}" for i in range(512)])
                 refusals += (await answer_of(peer, answer))[2] is not None
-            listed = [f"{number} listed {i} {'x' * 180}" for i in range(4000)]
+            listed = [f"{number} listed {i} {'x' * 180}" for i in range(512)]
             columns = {"index": b"", "cores": b"", "elapsed_s": b"", "components": listed}
             await peer.call("observe_columns", columns)
             kept = (await witness.call("status", {}))["service"]["peer_memory"]

@@ -83,7 +83,7 @@ def flood(path: Path, statm: Path) -> tuple[int, int]:
 
         after = 0
         while after < 5 and sent < 2_000_000:
-            names = [f"name {sent + i} {'x' * 150}" for i in range(5000)]
+            names = [f"name {sent + i} {'x' * 150}" for i in range(500)]
             ones = array("d", [1.0] * len(names)).tobytes()
             index = array("I", range(len(names))).tobytes()
             columns = {"components": names, "index": index, "cores": ones, "elapsed_s": ones}

@@ -165,7 +165,7 @@ def test_our_client_understands_what_the_page_answers() -> None:
 
 def test_the_limits_are_the_limits() -> None:
     stated = {name: int(value) for name, value in re.findall(r"\| `([A-Z_]+_MAX)` \| (\d+) \|", section(8))}
-    assert len(stated) == 24
+    assert len(stated) == 26
     assert stated == {name: getattr(limits, name) for name in stated}
     assert f"the first {limits.FIRST_REFUSALS} " in section(4)
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor, Engine
-from advisor.engine.slices import Batch
 from advisor.models.learner_layout import LearnerTable
 
 NAMES = ["alpha", "beta", "gamma"]
@@ -147,17 +146,7 @@ def by_engine(advisor: Advisor, columns: Columns) -> None:
     engine.apply(("laws", bytes(16)), 1, fresh(columns))
 
 
-def by_pieces(advisor: Advisor, columns: Columns) -> None:
-    engine = Engine()
-    engine.state.advisor = advisor
-    batch = engine.begin(("laws", bytes(16)), 1, fresh(columns))
-    assert isinstance(batch, Batch)
-    while batch.fold_next():
-        assert engine.applied("laws", bytes(16)) == 0
-    assert engine.applied("laws", bytes(16)) == 1
-
-
-FACES = {"columns": by_columns, "observe": by_observe, "engine": by_engine, "pieces": by_pieces}
+FACES = {"columns": by_columns, "observe": by_observe, "engine": by_engine}
 
 
 def assert_prior(advisor: Advisor) -> None:

@@ -128,6 +128,7 @@ Quantile = Annotated[Number, Key(f.number, "of the latency, e.g. 0.95, instead o
 Nodes = Annotated[int, Key(CORES, "cores of one node of the machine: no instance straddles two")]
 MemoryBytes = Annotated[Number, Key(f.number, "bytes of memory of a node, or of the machine")]
 Texts = Annotated[Sequence[str], Key(TEXTS)]
+BatchNames = Annotated[list[str], Key(f.texts(limits.NAMES_BATCH_MAX))]
 WatchNumber = Annotated[int, Key(f.integer(1, 2**53), "the watch's number")]
 Bin8 = Annotated[bytes, Key(U8)]
 Bin32 = Annotated[bytes, Key(U32)]

@@ -66,7 +66,7 @@ class Names(Params):
     """Numbers for names, on this connection: `names[i]` is number `first_id` + i."""
 
     first_id: Annotated[int, Key(f.integer(0, limits.NAME_IDS_MAX))]
-    names: Texts
+    names: BatchNames
 
 
 @verb("observe", "write", positional=5, named=False, notification=True)
@@ -104,7 +104,7 @@ class ObserveColumns(Params):
     cores: Bin64
     elapsed_s: Bin64
     predictor: Bin64 | None = None
-    components: Annotated[list[str], Key(TEXTS)] | None = None
+    components: BatchNames | None = None
     producer: Producer | None = None
     incarnation: Incarnation = NO_INCARNATION
     sequence: Sequenced | None = None

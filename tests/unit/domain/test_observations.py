@@ -14,7 +14,7 @@ from advisor.domain import limits
 from advisor.domain.names import NAME_BOUND, checked_name, normalised_name
 from advisor.domain.observations import ComponentNames, bad_rows, columns_of, refusals_of
 from advisor.domain.rows import BOUNDS, bound_text
-from advisor.errors import InvalidValue, TooLarge
+from advisor.errors import InvalidValue
 
 
 def columns(**changes: Any) -> Any:
@@ -378,13 +378,6 @@ def test_codes_keep_their_order_where_a_row_earns_several() -> None:
     assert {code: int(mask.sum()) for code, mask in bad_rows(batch).items()} == {
         "invalid_predictor": 1, "invalid_cores": 1,
     }  # fmt: skip
-
-
-def test_a_batch_beyond_its_limit_is_too_large() -> None:
-    n = limits.ROWS_BATCH_MAX + 1
-    with pytest.raises(TooLarge) as caught:
-        columns(index=np.zeros(n, int), predictor=None, cores=np.ones(n), elapsed_s=np.ones(n))
-    assert (caught.value.field, caught.value.value, caught.value.bound) == ("rows", n, limits.ROWS_BATCH_MAX)
 
 
 @pytest.mark.parametrize("kind", ["f2", "<f4", ">f8", "i1", "u8", "longdouble"])

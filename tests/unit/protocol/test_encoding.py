@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from wire_batches import over_the_wire
 
+from advisor.domain import limits
 from advisor.errors import InvalidValue, TooLarge
 from advisor.protocol import encoding
+from advisor.protocol.columns import ConnectionNames, columns_of_bins
 from advisor.protocol.rows import columns_of_rows
 
 
@@ -91,9 +93,28 @@ def test_rows_are_cut_to_fit_a_message() -> None:
         encoding.bodies_of_rows([[object(), 1, 1, 1]], 10)
 
 
-def test_too_many_names_for_a_message_are_refused_at_the_client() -> None:
-    with pytest.raises(TooLarge, match="number them with `names`"):
-        encoding.bodies_of_columns({"components": ["x" * 200] * 6000, "index": [], "cores": [], "elapsed_s": []}, 10)
+def test_a_batch_with_many_names_is_cut_and_each_part_has_its_own() -> None:
+    names = [f"n{i}" for i in range(1300)]
+    index = [(7 * i) % 1300 for i in range(5000)]
+    seconds = [1.0 + i for i in range(5000)]
+    bodies = encoding.bodies_of_columns(
+        {"components": names, "index": index, "cores": [1.0] * 5000, "elapsed_s": seconds}
+    )
+    found: list[tuple[str, float]] = []
+    for body in bodies:
+        params = over_the_wire(body)
+        assert len(params.components) <= limits.NAMES_BATCH_MAX
+        assert body.rows <= limits.ROWS_BATCH_MAX
+        columns = columns_of_bins(params, ConnectionNames())
+        found += [(columns.components.names[i], t) for i, t in zip(columns.index, columns.elapsed_s, strict=True)]
+    assert found == [(names[i], t) for i, t in zip(index, seconds, strict=True)]
+    with pytest.raises(InvalidValue, match="below 1300"):
+        encoding.bodies_of_columns({"components": names, "index": [1300], "cores": [1.0], "elapsed_s": [1.0]})
+
+
+def test_labels_too_long_for_a_message_are_refused_at_the_client() -> None:
+    with pytest.raises(TooLarge, match="fewer or shorter labels"):
+        encoding.bodies_of_columns({"labels": ["x" * 200] * 6000, "index": [], "cores": [], "elapsed_s": []}, 10)
 
 
 def test_the_empty_batch_is_one() -> None:

@@ -15,9 +15,7 @@ from advisor.engine import Engine
 from advisor.errors import StorageFailed
 from advisor.protocol.rows import columns_of_rows
 from advisor.service.committer import Committer
-from advisor.service.folding import Folding
 from advisor.service.measures import ServiceMeasures
-from advisor.service.rota import Rota
 from advisor.service.writer import Writer
 from advisor.storage import Store
 
@@ -42,7 +40,6 @@ class Waits:
 def committer_of(store: Store) -> tuple[Engine, Committer]:
     engine = Engine()
     committer = Committer(engine, store, ServiceMeasures(), rows_max=1000, share=1.0, durable={})
-    committer.commits_when(Folding(engine, Rota(), lambda: None))
     return engine, committer
 
 

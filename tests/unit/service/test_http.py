@@ -164,7 +164,8 @@ async def test_no_label_a_component_but_for_the_worst(tmp_path: Path) -> None:
     async with running(tmp_path, http="127.0.0.1:0", worst_components=3) as live:
         peer = await live.peer()
         rows = [[f"c{i % 100}", 1.0 + i // 100, 1.0, 1.0 + (i * 7919 % 13)] for i in range(4_000)]
-        await peer.call("observe_rows", {"rows": rows})
+        for start in (0, 2_000):
+            await peer.call("observe_rows", {"rows": rows[start : start + 2_000]})
         text = (await get(live, "/metrics")).text
         assert text.count('component="') == 3
         assert len(text) < 20_000

@@ -21,7 +21,7 @@ async def test_hello_tells_protocol_limits_features_and_the_durable_sequence(tmp
         peer = await live.peer()
         hello = await peer.call("hello", {"producer": "p"})
         assert hello["protocol"] == 1
-        assert hello["limits"]["rows_batch_max"] == 200_000
+        assert hello["limits"]["rows_batch_max"] == 2_048
         assert hello["features"]["learned"] == [
             "count",
             "dimensions",
@@ -385,7 +385,7 @@ async def test_the_status_of_many_components_is_told_in_turns_with_others(
     monkeypatch.setattr(questions, "status", lambda advisor, asked: slices.append(asked.limit) or told(advisor, asked))
     async with running(tmp_path) as live:
         peer, other = await live.peer(), await live.peer()
-        await peer.call("observe_rows", {"rows": rows_of(3000, components=300)})
+        await peer.call("observe_rows", {"rows": rows_of(2000, components=300)})
         answer = await peer.call("status", {"components": True, "offset": 5, "limit": 1000})
         assert slices == [questions.STATUS_SLICE] * (1 + 295 // questions.STATUS_SLICE)
         assert [each["component"] for each in answer["components"]] == [f"c{i}" for i in range(5, 300)]

@@ -7,7 +7,7 @@ total flow time falls fastest; for T ~ p^-k with all jobs present these are heSR
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -111,7 +111,7 @@ def share_pool(
             pool.reserve(i)
         elif not pool.start(i) and late[i]:
             held = f"waits: the cores are kept for a job that has waited for {said_seconds(jobs[i].waited_s)}"
-    pool.divide()
+    pool.divide(grow=not held)
     return pool.given
 
 
@@ -171,13 +171,14 @@ class _Pool:
         self.free -= min(self.jobs[i].least, self.free)
         self.shared.append(i)
 
-    def divide(self) -> None:
-        """Give resizable jobs their shares of all cores that no other job has."""
+    def divide(self, *, grow: bool) -> None:
+        """Give resizable jobs their shares of all cores that no other job has; without `grow`, of those that they have."""
         if not self.shared:
             return
         rigid = sum(given.cores for given in self.given)
         jobs = [self.jobs[i] for i in self.shared]
-        found = resized(jobs, self.cores - rigid)
+        cores = self.cores - rigid if grow else sum(job.cores_now for job in jobs)
+        found = resized(jobs, cores) if cores else [(0, None)] * len(jobs)
         for i, job, (count, seconds) in zip(self.shared, jobs, found, strict=True):
             if not count:
                 self.given[i] = Given(0, None, "waits: the cores shorten the total time more in other jobs")
@@ -224,18 +225,21 @@ def resized(jobs: Sequence[PoolJob], cores: int) -> list[tuple[int, float | None
     largest first, flow grows by w_1 + .. + w_i a second and falls by the best sum of v_j rate_j, which must be equal:
     v_i = min over q of (w_1 + .. + w_i - best(1 .. i - 1 on P - q cores)) / rate_i(q).
     """
-    points = [_points(job) for job in jobs]
-    work = [float((counts / rates).min()) / job.weight for job, (counts, rates) in zip(jobs, points, strict=True)]
-    largest = sorted(range(len(jobs)), key=lambda i: -work[i])
-    hulls = [hull(*each) for each in points]
-    values = [0.0] * len(jobs)
-    found = job_values([hulls[i] for i in largest], [jobs[i].weight for i in largest], cores)
-    for i, value in zip(largest, found, strict=True):
-        values[i] = value
-    chosen = _fill(jobs, points, values, cores)
+    shapes = dict[tuple[int, float, int, float], _Shape]()  # jobs of one kind have one
+    of = list[_Shape]()
+    curves = [job.curve() for job in jobs]
+    for job, curve in zip(jobs, curves, strict=True):
+        key = id(curve), job.done, job.cores_now, job.restart_s
+        if key not in shapes:
+            shapes[key] = _shape_of(curve, job)
+        of.append(shapes[key])
+    largest = sorted(range(len(jobs)), key=lambda i: -of[i].work_s / jobs[i].weight)
+    found = job_values([of[i].hull for i in largest], [jobs[i].weight for i in largest], cores)
+    values = dict(zip(largest, found, strict=True))
+    chosen = _fill(jobs, of, values, cores)
     return [
         (count, float(1.0 / rates[counts.searchsorted(count)]) if count else None)
-        for count, (counts, rates) in zip(chosen, points, strict=True)
+        for count, (counts, rates, _, _) in zip(chosen, of, strict=True)
     ]
 
 
@@ -244,14 +248,22 @@ def _floor(job: PoolJob) -> int:
     return int(job.curve().counts[0]) if job.cores_now else 0
 
 
-def _points(job: PoolJob) -> tuple[Ints, Floats]:
-    """Return a job's counts (n,) and its rates of progress (n,) on them, of the rest of its work a second."""
-    curve = job.curve()
+class _Shape(NamedTuple):
+    """How fast the rest of a job goes."""
+
+    counts: Ints  # (n,)
+    rates: Floats  # (n,) of the rest a second
+    hull: tuple[Floats, Floats]
+    work_s: float  # the least core-seconds of the rest
+
+
+def _shape_of(curve: JobCurve, job: PoolJob) -> _Shape:
     left = curve.expected_s * (1.0 - job.done)
     if job.cores_now:
         left = left + np.where(curve.counts == job.cores_now, 0.0, job.restart_s)
     enough = int((left <= left.min() * (1.0 + ENOUGH)).argmax()) + 1
-    return curve.counts[:enough], 1.0 / left[:enough]
+    counts, rates = curve.counts[:enough], 1.0 / left[:enough]
+    return _Shape(counts, rates, hull(counts, rates), float((counts / rates).min()))
 
 
 def hull(counts: Ints, rates: Floats, floor: int = 0) -> tuple[Floats, Floats]:
@@ -298,23 +310,21 @@ def job_values(hulls: Sequence[tuple[Floats, Floats]], weights: Sequence[float],
     return found
 
 
-def _fill(
-    jobs: Sequence[PoolJob], points: Sequence[tuple[Ints, Floats]], values: Sequence[float], cores: int
-) -> list[int]:
+def _fill(jobs: Sequence[PoolJob], shapes: Sequence[_Shape], values: Mapping[int, float], cores: int) -> list[int]:
     """Return the count of each job: from its floor up by the steps of its hull, that of the largest gain a core first."""
     chosen = [_floor(job) for job in jobs]
     left = cores - sum(chosen)
     for i, job in enumerate(jobs):
         if job.due_s is not None:
-            counts, rates = points[i]
+            counts, rates, *_ = shapes[i]
             meets = np.flatnonzero(rates * job.due_s >= 1.0)
             wanted = int(counts[meets[0]]) if len(meets) else int(counts[rates.argmax()])
             if chosen[i] < wanted <= chosen[i] + left:
                 left -= wanted - chosen[i]
                 chosen[i] = wanted
     steps = list[tuple[float, int, int, int]]()
-    for i, (counts, rates) in enumerate(points):
-        at, rate = hull(counts, rates, chosen[i])
+    for i, (counts, rates, whole, _) in enumerate(shapes):
+        at, rate = hull(counts, rates, chosen[i]) if chosen[i] else whole
         gains = (values[i] * np.diff(rate) / np.diff(at)).tolist()
         steps += [(-gain, i, int(a), int(b)) for gain, a, b in zip(gains, at[:-1], at[1:], strict=True)]
     for _, i, before, after in sorted(steps):
@@ -323,7 +333,7 @@ def _fill(
             chosen[i] = after
     if left:
         for i in sorted(range(len(jobs)), key=lambda i: -values[i]):
-            counts, rates = points[i]
+            counts, rates, *_ = shapes[i]
             able = rates[: int(counts.searchsorted(chosen[i] + left, side="right"))]
             now = rates[counts.searchsorted(chosen[i])] if chosen[i] else 0.0
             if len(able) and able.max() > now:

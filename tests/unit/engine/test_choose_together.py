@@ -126,6 +126,9 @@ def test_no_job_starts_before_one_that_has_waited_too_long() -> None:
     held = advisor.choose_together(jobs, 16, wait_max_s=9.0)
     assert [*held.cores.values()] == [4, 0, 0]
     assert "waited for 9 s" in held.why[2]
+    jobs[2] = job(2, "wide", cores_now=4, resizable=True)
+    assert advisor.choose_together(jobs, 16).cores[2] > 4
+    assert [*advisor.choose_together(jobs, 16, wait_max_s=9.0).cores.values()] == [4, 0, 4], "nor does a job grow"
 
 
 @pytest.mark.parametrize(

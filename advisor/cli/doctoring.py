@@ -171,6 +171,7 @@ def _state(path: Path) -> Generator[Examined]:
 def _here() -> Generator[Examined]:
     """Look at this machine, as whoever asks sees it."""
     from advisor.kernels.cache import roots
+    from advisor.models.fold import KERNELS
     from advisor.service.config import Config
     from advisor.service.listeners import DESCRIPTORS_RESERVED
 
@@ -183,6 +184,9 @@ def _here() -> Generator[Examined]:
         else ""
     )
     yield Examined("descriptors", "note" if few else "ok", f"at most {'no bound' if hard < 0 else f'{hard:,}'}", do)
+    if KERNELS.filled() is not None:
+        yield Examined("machine code", "ok", "the kernels are compiled")
+        return
     if find_spec("numba") is not None:
         yield Examined("numba", "ok", "kernels can be compiled")
     else:

@@ -327,7 +327,7 @@ def _fold_alike(
 ) -> None:
     """Fold rows of components over the same axes; `homes`: the places of their contentions, beside `others` busy cores."""
     n, slots = len(rows.slots), _own(rows.slots)
-    KERNELS.expect(n)
+    KERNELS.count(n)
     learners = components.learners
     table, room = learners.table(axes, kind), learners.room(axes)
     places = learners.places(slots)

@@ -132,7 +132,7 @@ class CurveTables:
             self._asking.require_rows(slots)
         counts = counts_of(cores_max)
         if not KERNELS.ready:
-            KERNELS.expect(ROWS_OF_TABLE * len(slots))
+            KERNELS.count(ROWS_OF_TABLE * len(slots))
         tables = [self._table(slot, load.get(boxes[place]), boxes[place], counts, level)
                   for place, slot in zip(places, slots, strict=True)]  # fmt: skip
         columns: list[Any] = list(map(np.array, zip(*tables, strict=True) if tables else [()] * len(KINDS), KINDS))

@@ -1,43 +1,64 @@
-"""``python -m advisor.kernels [MODULE…]``: compile the sources of these modules, or of all, into the cache.
+"""``python -m advisor.kernels [MODULE …]``: compile the kernels of these modules, or all, where they were not yet.
 
-What is there already is kept. Run it where an image or an installation is made, and no process needs to compile later.
+Prints each module and where its compiled kernels lie. ``--library`` fails where no library can be linked, for a build.
 """
 
 from __future__ import annotations
 
 import os
-import pkgutil
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from pathlib import Path
 
 import advisor
 from advisor.kernels.source import NICENESS, can_compile, sources
 
-
-def import_all() -> None:
-    """Import every module of the package, but those that run when they are imported or want an extra that is not there."""
-    for module in pkgutil.walk_packages(advisor.__path__, "advisor."):
-        if not module.name.endswith("__main__"):
-            try:
-                import_module(module.name)
-            except ImportError as error:
-                if (error.name or "").startswith("advisor"):
-                    raise
+PACKAGE = Path(advisor.__file__).parent
 
 
-def main(names: list[str]) -> None:
-    """Fill the cache."""
-    if not can_compile():
-        sys.exit("numba is not installed for this Python: kernels stay interpreted")
-    os.nice(NICENESS)
+def modules() -> list[str]:
+    """Return the modules of this package that have a source, that of the learner first."""
+    return [
+        ".".join(("advisor", *path.relative_to(PACKAGE).with_suffix("").parts))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if "\nKERNELS = kernels.Source(" in path.read_text(encoding="utf-8")
+    ]
+
+
+def fill(module: str, *options: str) -> int:
+    """Compile a module's kernels in a process of their own; return its status."""
+    command = [sys.executable, "-m", "advisor.kernels", *options, module]
+    return subprocess.run(command, check=False, env=os.environ | {"ADVISOR_KERNELS": "interpreted"}).returncode  # noqa: S603
+
+
+def main(arguments: list[str]) -> int:
+    """Compile; return 1 where something could not be compiled."""
+    options = [each for each in arguments if each.startswith("--")]
+    names = [each for each in arguments if each not in options] or modules()
+    os.environ["ADVISOR_KERNELS"] = "interpreted"
     for name in names:
         import_module(name)
-    if not names:
-        import_all()
-    for source in sources():
-        if source.module in names or not names:
-            source.fill()
+    chosen = [source for source in sources() if source.module in names]
+    missing = [source for source in chosen if source.filled() is None or (options and source.library() is None)]
+    if missing and not can_compile():
+        print("numba is not installed for this Python: kernels stay interpreted", file=sys.stderr)
+        return 1
+    if len(missing) == 1:
+        os.nice(NICENESS)
+        missing[0].fill(library_only=bool(options))
+        if missing[0].reason:
+            print(missing[0].module, missing[0].reason, sep=": ", file=sys.stderr)
+    elif missing:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            statuses = [pool.submit(fill, source.module, *options) for source in missing]
+        if any(status.result() for status in statuses):
+            return 1
+    for source in chosen:
+        print(source.module, source.filled(), sep="\t")
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -1,19 +1,29 @@
-"""Where compiled kernels lie on disk, and who may make them: one folder a source, fingerprint and machine."""
+"""Where compiled kernels lie on disk, and who may write them.
+
+The name of a library has the fingerprint of its source; those of a wheel have none, for its sources do not change. Where
+nothing can be linked, a folder for each source, fingerprint and machine has what numba compiled.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import platform
+import shutil
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
+from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
 
 COMPLETE, FAILED, LOCK = "complete", "failed", "lock"
 HOW = "lanes as vectors"  # options of `compiling`, in words: others make other code
+BUILT = Path(__file__).parent / "built"
+BINDING = Path(__file__).with_name("binding.c")  # calls from Python into a library
+SUFFIX = ".abi3.so"  # of Python's stable ABI: one library for all versions
+OTHERS_WRITE = 0o022
 STATES_KEPT = 4  # of a source on a machine: a user may have several versions of this package
 CPU_BYTES = 8192  # of /proc/cpuinfo: the first processor, whose flags are those of all
 
@@ -50,35 +60,66 @@ def _processor() -> Iterator[str]:
 
 
 def roots() -> list[Path]:
-    """Return the folders in which caches may lie, the first preferred."""
-    told = os.environ.get("ADVISOR_KERNELS_DIR")
-    if told:
-        return [Path(told)]
-    found = [Path(__file__).parent / "__pycache__"]
+    """Return the folders in which compiled kernels may be written, the first preferred."""
+    named = os.environ.get("ADVISOR_KERNELS_DIR")
+    if named:
+        return [Path(named)]
     try:
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     except RuntimeError:  # no home at all
-        return found
-    return [*found, Path(home) / "advisor"]
+        return [BUILT]
+    return [BUILT, Path(home) / "advisor"]
+
+
+def is_safe(path: Path) -> bool:
+    """Return whether a file or folder is there and nobody but its owner writes it: the user, root, or who owns this package.
+
+    What lies in it is run. The package's own folder is as safe as the package.
+    """
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    if path.is_relative_to(BUILT):
+        return True
+    return found.st_uid in {0, os.geteuid(), BUILT.parent.stat().st_uid} and not found.st_mode & OTHERS_WRITE
+
+
+def shipped_library(module: str) -> Path | None:
+    """Return the library of a source that came with a wheel; None where there is none."""
+    shipped = BUILT / f"{module}{SUFFIX}"
+    return shipped if shipped.is_file() else None
+
+
+def find_library(name: str) -> Path | None:
+    """Return the library of this name that was built here; None where there is none."""
+    return next((root / name for root in roots() if is_safe(root) and is_safe(root / name)), None)
+
+
+def library_name(module: str, text: bytes) -> str:
+    """Return the name of the library of a source with this text on machines like this one."""
+    built = b"\0".join((HOW.encode(), EXTENSION_SUFFIXES[0].encode(), BINDING.read_bytes(), text))
+    return f"{module}-{platform.machine()}-{blake2b(built, digest_size=10).hexdigest()}{SUFFIX}"
 
 
 def complete_folder(name: str) -> Path | None:
     """Return the folder of that name that is filled; None where there is none."""
-    return next((root / name for root in roots() if (root / name / COMPLETE).is_file()), None)
+    folders = (root / name for root in roots() if is_safe(root))
+    return next((each for each in folders if is_safe(each) and (each / COMPLETE).is_file()), None)
 
 
-def writable_folder(name: str) -> Path | None:
-    """Return the folder of that name, made where it can be; None where nothing can be written."""
+def writable_root() -> Path | None:
+    """Return the first folder for compiled kernels that can be written, made where it can be; None where there is none."""
     for root in roots():
-        folder = root / name
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            probe = folder / f"probe.{os.getpid()}"
+            root.mkdir(mode=0o755, parents=True, exist_ok=True)
+            probe = root / f"probe.{os.getpid()}"
             probe.write_bytes(b"x")
             probe.unlink()
         except OSError:
             continue
-        return folder
+        if is_safe(root):
+            return root
     return None
 
 
@@ -91,23 +132,18 @@ def failure(folder: Path) -> str:
 
 
 @contextmanager
-def only_one(folder: Path) -> Generator[None]:
-    """Wait until no other process compiles into this root, and keep others out. A process that dies lets go."""
-    with open(folder.parent / LOCK, "ab") as file:
+def only_one(root: Path, module: str) -> Generator[None]:
+    """Wait until no other process compiles a source into this root, and keep others out. A process that dies lets go."""
+    with open(root / f"{module}.{LOCK}", "ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def await_others(folder: Path) -> None:
-    """Wait while another process compiles into this root."""
-    with open(folder.parent / LOCK, "ab") as file:
-        fcntl.flock(file, fcntl.LOCK_SH)
 
 
 def put(path: Path, data: bytes) -> None:
     """Write a file so that others see all of it or nothing."""
     part = path.with_name(f"{path.name}.{os.getpid()}")
     part.write_bytes(data)
+    part.chmod(0o644)
     part.replace(path)
 
 
@@ -117,13 +153,21 @@ def reopen(folder: Path) -> None:
         (folder / COMPLETE).unlink(missing_ok=True)
 
 
-def remove_others(folder: Path) -> None:
-    """Remove the oldest folders of the same source and machine, which hold other states of it."""
-    stem = folder.name.rpartition("-")[0]
+def discard(path: Path) -> None:
+    """Remove a library that cannot be loaded, so that another is built; not one that came with a wheel."""
+    if path.name.count("-"):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def remove_others(path: Path) -> None:
+    """Remove the oldest libraries or folders of the same source and machine, which hold other states of it."""
+    stem = path.name.rpartition("-")[0]
     others = [
-        other for other in folder.parent.glob(f"{stem}-*") if other.name.rpartition("-")[0] == stem and other != folder
+        other for other in path.parent.glob(f"{stem}-*") if other.name.rpartition("-")[0] == stem and other != path
     ]
     for other in sorted(others, key=lambda each: each.stat().st_mtime)[: max(0, len(others) + 1 - STATES_KEPT)]:
-        for file in other.iterdir():
-            file.unlink(missing_ok=True)
-        other.rmdir()
+        if other.is_dir():
+            shutil.rmtree(other, ignore_errors=True)
+        else:
+            other.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -23,11 +23,14 @@ from zlib import crc32
 from llvmlite import binding  # type: ignore[import-not-found]
 from numba import config, njit, typeof, types  # type: ignore[import-not-found]
 from numba.core import compiler, serialize  # type: ignore[import-not-found]
+from numba.core.codegen import AOTCodeLibrary, CPUCodeLibrary  # type: ignore[import-not-found]
+from numba.core.cpu import CPUContext  # type: ignore[import-not-found]
 from numba.extending import intrinsic  # type: ignore[import-not-found]
 
 from advisor.kernels import cache, reading
 
 Examples = Iterable[tuple[str, Sequence[Any]]]
+ENTRY = "ENTRY_"  # in the name of what numba finishes
 
 
 class NotFilled(Exception):
@@ -114,7 +117,19 @@ def _entry(function: FunctionType, compiled: Any) -> FunctionType:
     text = f"def {function.__name__}({', '.join(names)}):\n return inner({stripped})\n"
     namespace: dict[str, Any] = {"inner": compiled, "bare": bare, "__name__": function.__module__}
     exec(compile(text, code.co_filename, "exec"), namespace)  # noqa: S102 - names of our own functions' parameters
-    return namespace[function.__name__]
+    made = namespace[function.__name__]
+    made.__qualname__ = ENTRY + made.__name__
+    return made
+
+
+def compiled_parts(entries: Sequence[FunctionType], *, inline: bool) -> dict[FunctionType, Any]:
+    """Return dispatchers of entries and all that they call. `inline`: make one function of each entry."""
+    made: dict[FunctionType, Any] = {}
+    for function in reading.in_order(entries):
+        used = {k: made[v] for k, v in reading.used_by(function).items() if reading.is_kernel(v) and v in made}
+        part = njit(error_model="numpy", nogil=True, **({"forceinline": True} if inline else {}))
+        made[function] = part(_copy(function, function.__globals__ | used))
+    return made
 
 
 def dispatchers(
@@ -123,26 +138,67 @@ def dispatchers(
     """Return numba's dispatchers of the entries by name, with code for each example.
 
     `folder`: where the machine code is; None: in this process only. `fill`: compile what is not there; otherwise NotFilled is
-    raised. `inline`: make one function of an entry and all that it calls.
+    raised.
     """
-    made: dict[FunctionType, Any] = {}
-    for function in reading.in_order(entries):
-        used = {k: made[v] for k, v in reading.used_by(function).items() if reading.is_kernel(v) and v in made}
-        part = njit(error_model="numpy", nogil=True, **({"forceinline": True} if inline else {}))
-        made[function] = part(_copy(function, function.__globals__ | used))
+    made = compiled_parts(entries, inline=inline)
     found: dict[str, Any] = {}
     for function in entries:
         dispatcher: Any = njit(error_model="numpy", nogil=True)(_entry(function, made[function]))
         dispatcher._cache = CacheFolder(folder, function.__name__, fill)
         found[function.__name__] = dispatcher
-    with _side_by_side():
+    with side_by_side(), entries_only() if fill else nullcontext():
         for name, arguments in examples:
             found[name].compile(tuple(typeof(each) for each in arguments))
     return found
 
 
 @contextmanager
-def _side_by_side() -> Generator[None]:
+def entries_only() -> Generator[None]:
+    """Let numba link, optimise and make machine code of entries alone.
+
+    It does so for each inner function too, which takes as long again and is never called. Here an inner function keeps its
+    plain form, and an entry links all that it reaches, once.
+    """
+    library_class: Any = CPUCodeLibrary
+    context_class: Any = CPUContext
+    finalize, get_executable = library_class.finalize, context_class.get_executable
+
+    def is_finished(library: Any) -> bool:
+        return ENTRY in library.name or "nrt" in library.name.lower() or isinstance(library, AOTCodeLibrary)
+
+    def finalize_entry(library: Any) -> None:
+        reached: list[Any] = []
+        wanted = list(library._linking_libraries)
+        if not is_finished(library):
+            for each in wanted:
+                library._reload_init.update(each._reload_init)
+            library._finalize_dynamic_globals()
+            library._final_module._CPUCodeLibrary__library = None
+            library._finalized = library._plain = True
+            return
+        while wanted:
+            each = wanted.pop(0)
+            if each not in reached:
+                reached.append(each)
+                wanted += each._linking_libraries if getattr(each, "_plain", False) else []
+        library._linking_libraries = reached
+        finalize(library)
+
+    def executable_entry(context: Any, library: Any, told: Any, environment: Any) -> Any:
+        if is_finished(library):
+            return get_executable(context, library, told, environment)
+        library._ensure_finalized()
+        return list[Any]().append  # stands for a function that is never called
+
+    library_class.finalize, context_class.get_executable = finalize_entry, executable_entry
+    try:
+        yield
+    finally:
+        library_class.finalize, context_class.get_executable = finalize, get_executable
+
+
+@contextmanager
+def side_by_side() -> Generator[None]:
     """Let LLVM make one vector instruction of like operations written side by side: the same rounding, a third of the time."""
     settings: Any = config
     before, settings.SLP_VECTORIZE = settings.SLP_VECTORIZE, 1
@@ -152,6 +208,10 @@ def _side_by_side() -> Generator[None]:
         settings.SLP_VECTORIZE = before
 
 
-def close(dispatcher: Any, otherwise: Callable[..., Callable[..., Any]]) -> None:
-    """Let a dispatcher compile no more: for types without code it calls what ``otherwise(*arguments)`` returns."""
-    dispatcher._compile_for_args = otherwise
+def close(dispatcher: Any, otherwise: Callable[..., Any]) -> None:
+    """Let a dispatcher compile no more: with types that have no code it calls `otherwise`."""
+
+    def compile_for_args(*_: Any) -> Callable[..., Any]:
+        return otherwise
+
+    dispatcher._compile_for_args = compile_for_args

@@ -1,6 +1,6 @@
-"""A source of kernels, and how it becomes compiled: counted calls, a thread that waits for a child, one binding anew.
+"""A source of kernels, and how it becomes compiled: from a library at once, else by a child process after counted calls.
 
-What finds, makes and loads machine code is imported where it is wanted: every process imports this, most of them end before.
+What compiles is imported where it is needed: most processes have a library and need no more.
 """
 
 from __future__ import annotations
@@ -10,21 +10,25 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.util import find_spec
+from functools import cached_property
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
-if TYPE_CHECKING:
-    from pathlib import Path
+import numpy as np
+
+from advisor.kernels import cache, reading
 
 Mode = Literal["auto", "interpreted", "compiled"]
 MODES: tuple[Mode, ...] = ("auto", "interpreted", "compiled")
 # Interpreted calls before numba is looked for: it takes half a second of a processor to import, as much as some thousand
 # interpreted calls of a small kernel or fifty of a large one, and a process that asks a few questions shall not pay for it.
 PATIENCE = 64
-# LOAD_ROWS: of one call: interpreting a quarter of a millisecond for each takes longer than loading what is compiled
-LOAD_ROWS = 512
 NICENESS = 10  # of the child: whoever serves goes first
+# LIBRARIES_LOAD: Python's stable ABI is that of CPython with its lock, and slots of a library have 64 bits
+LIBRARIES_LOAD = sys.implementation.name == "cpython" and "t" not in sys.abiflags and sys.maxsize > 2**32
 EXIT_WAIT_S = 10.0  # a process that ends waits so long, at most, for a thread that loads machine code right now
 
 
@@ -46,12 +50,12 @@ class Source:
     entries : tuple of functions
         What is called from outside; what these call is found.
     examples : function
-        Returns pairs (name of an entry, arguments), at least one for each combination of types.
+        Returns pairs (name of an entry, arguments), one for each entry: they have the types that it is called with.
     inline : bool
         Make one function of an entry and all that it calls: for kernels of many small functions called for each
         row.
     patience : int
-        Interpreted calls before the compiled kernels are looked for.
+        Interpreted calls before a child process is asked to compile, where there is no library.
 
     Attributes
     ----------
@@ -82,7 +86,6 @@ class Source:
         self._left = patience
         self._loading = threading.Lock()  # one thread loads
         self._mode: Mode = "auto"
-        self._folder_name = ""
         self._compiled: dict[str, Callable[..., Any]] = {}  # once they are loaded
         _SOURCES[module] = self
         self.use(mode_told())
@@ -91,11 +94,11 @@ class Source:
         raise AttributeError(f"source {self.module} has no entry {name!r}: it has {', '.join(self.plain)}")
 
     def use(self, mode: Mode) -> None:
-        """Go on in a mode, whatever the environment says; ``compiled`` compiles in this process. For tests."""
+        """Go on in a mode, whatever the environment says. For tests."""
         self.ready, self._mode, self._left = False, mode, self._patience
         if mode == "interpreted":
             self._bind(self.plain)
-        elif self._compiled:
+        elif self._compiled or self._load_library():
             self._bind(self._compiled)
             self.ready = True
         elif mode == "auto":
@@ -104,7 +107,7 @@ class Source:
             self._bind({name: self._loaded_first(name) for name in self.plain})
 
     def count(self, calls: int = 1) -> None:
-        """Count interpreted calls, for a caller that chooses the plain entries by itself; `ready` may be True afterwards."""
+        """Count interpreted calls or rows, for a caller that uses the plain entries itself; `ready` may be True afterwards."""
         if self.ready or self._mode == "interpreted":
             return
         if self._mode == "compiled":
@@ -113,19 +116,7 @@ class Source:
         self._left -= calls
         if self._left < 0:
             self._left = sys.maxsize
-            if "numba" in sys.modules and self.filled() is not None:
-                self.load_once()  # some milliseconds
-            else:
-                _LOADER.want([self])
-
-    def expect(self, rows: int) -> None:
-        """Count the rows that one call will work on; for many, load at once where the compiled code is there."""
-        if self.ready or self._mode != "auto":
-            return
-        if rows >= LOAD_ROWS and not self.reason and self.filled() is not None:
-            self.load_once()
-        else:
-            self.count(rows)
+            _LOADER.want([self])
 
     def load_once(self) -> None:
         """Load unless another thread has; wait for it where it does so now."""
@@ -134,72 +125,107 @@ class Source:
                 self.load()
 
     def load(self, *, fill: bool = False) -> bool:
-        """Bind the compiled entries, from the cache; `fill` compiles in this process what the cache lacks.
+        """Bind the compiled entries; `fill` has a child compile what is not there, and waits for it.
 
-        Returns False, with `reason` set, where that cannot be. Takes half a second the first time in a process.
+        Returns False, with `reason` set, where that cannot be. A library takes a millisecond, numba half a second.
         """
-        from advisor.kernels import cache
-        from advisor.kernels.beside import beside_others
-
-        if not can_compile():
-            return self.stay("numba is not installed")
-        folder = self.filled() or (cache.writable_folder(self.folder_name) if fill else None)
-        if folder is None and not fill:
-            return self.stay("no folder for compiled code can be written")
-        try:
-            if folder is not None and (folder / cache.COMPLETE).is_file():
-                with beside_others():
-                    made = self._made(folder, fill=False)
-            elif folder is None:
-                made = self._made(None, fill=True)
-            else:
-                with cache.only_one(folder):
-                    made = self._made(folder, fill=fill)
-                    cache.put(folder / cache.COMPLETE, b"")
-        except Exception as error:  # whatever a compiler meets on a strange machine: the source runs as it is
-            if self._mode == "compiled":
-                raise
-            if folder is not None:
+        if fill and self.filled() is None:
+            reason = _compile_in_child(self)
+            if reason:
+                return self.stay(reason)
+        if not self._load_library():
+            folder = cache.complete_folder(self.folder_name)
+            if folder is None:
+                return self.stay(self.reason or "not compiled")
+            try:
+                self._compiled = self._load_folder(folder)
+            except Exception as error:  # whatever numba meets on a strange machine: the source runs as it is
+                if self._mode == "compiled":
+                    raise
                 cache.reopen(folder)
-            return self.stay(f"{type(error).__name__}: {error}")
-        self._compiled = made
-        self._bind(made)
+                return self.stay(f"{type(error).__name__}: {error}")
+        self._bind(self._compiled)
         self.ready, self.reason = True, ""
         return True
 
-    def fill(self) -> None:
-        """Compile into the cache what it lacks, for the child; raises what the compiler raises, and keeps why."""
-        from advisor.kernels import cache
+    def fill(self, *, library_only: bool = False) -> None:
+        """Compile where it was not yet, for a child: a library, or what numba keeps where none can be linked.
 
-        folder = self.filled() or cache.writable_folder(self.folder_name)
-        if folder is None or (folder / cache.COMPLETE).is_file():
-            return
-        with cache.only_one(folder):
-            if (folder / cache.COMPLETE).is_file():
+        Raises what the compiler raises, and keeps why.
+        """
+        root = cache.writable_root()
+        if root is None:
+            raise OSError("no folder for compiled kernels can be written: set ADVISOR_KERNELS_DIR to one of your own")
+        with cache.only_one(root, self.module):
+            if self.filled() is not None:
                 return
+            from advisor.kernels import compiling, emitting
+
+            path, entries = root / self.library_name, list(self.plain.values())
             try:
-                self._made(folder, fill=True)
-            except Exception as error:
-                cache.put(folder / cache.FAILED, f"{type(error).__name__}: {error}".encode())
-                raise
-            cache.put(folder / cache.COMPLETE, b"")
-            cache.remove_others(folder)
+                emitting.write_library(path, entries, self.examples(), inline=self._inline)
+                _entries_of(path, self.module, self.plain)  # it can be loaded
+            except Exception as error:  # no linker, or another numba: it may still compile for itself
+                if library_only:
+                    raise
+                self.reason = f"no library: {error}"
+                path = root / self.folder_name
+                path.mkdir(mode=0o755, exist_ok=True)
+                try:
+                    compiling.dispatchers(entries, self.examples(), path, fill=True, inline=self._inline)
+                except Exception as error:
+                    cache.put(path / cache.FAILED, f"{type(error).__name__}: {error}".encode())
+                    raise
+                cache.put(path / cache.COMPLETE, b"")
+            cache.remove_others(path)
 
-    @property
+    @cached_property
+    def _text(self) -> bytes:
+        """All that is compiled."""
+        return reading.text_of(reading.in_order(self.plain.values())) + repr(self._inline).encode()
+
+    @cached_property
+    def library_name(self) -> str:
+        """Name of the library that is built from these kernels here."""
+        return cache.library_name(self.module, self._text)
+
+    @cached_property
     def folder_name(self) -> str:
-        """Name of the folder of the machine code, with the fingerprint of all that is compiled."""
-        from advisor.kernels import cache, reading
-
-        if not self._folder_name:
-            text = reading.text_of(reading.in_order(self.plain.values())) + repr(self._inline).encode()
-            self._folder_name = cache.folder_name(self.module, text)
-        return self._folder_name
+        """Name of the folder of what numba compiled."""
+        return cache.folder_name(self.module, self._text)
 
     def filled(self) -> Path | None:
-        """Return the folder that has the compiled kernels; None where there is none."""
-        from advisor.kernels import cache
+        """Return the library or folder that has the compiled kernels; None where there is none."""
+        return self.library() or cache.complete_folder(self.folder_name)
 
-        return cache.complete_folder(self.folder_name)
+    def library(self) -> Path | None:
+        """Return the library of these kernels; None where there is none."""
+        if not LIBRARIES_LOAD:
+            return None
+        return cache.shipped_library(self.module) or cache.find_library(self.library_name)
+
+    def _load_library(self) -> bool:
+        path = self.library()
+        if path is None:
+            return False
+        try:
+            self._compiled = _entries_of(path, self.module, {name: self._stranger(name) for name in self.plain})
+        except Exception as error:  # damaged, or of another system or processor
+            self.reason = f"{path.name}: {type(error).__name__}: {error}"
+            cache.discard(path)
+            return False
+        return True
+
+    def _load_folder(self, folder: Path) -> dict[str, Any]:
+        from advisor.kernels import compiling
+        from advisor.kernels.beside import beside_others
+
+        with beside_others():
+            entries = list(self.plain.values())
+            made = compiling.dispatchers(entries, self.examples(), folder, fill=False, inline=self._inline)
+        for name, dispatcher in made.items():
+            compiling.close(dispatcher, self._stranger(name))
+        return made
 
     def begin_again(self, *, for_good: bool) -> None:
         """Count anew in a forked process; `for_good`: its thread held the compiler's locks when it was forked."""
@@ -214,14 +240,6 @@ class Source:
         with _LOADER.lock:
             if not self.ready and not self.load(fill=True):
                 raise RuntimeError(f"ADVISOR_KERNELS is compiled, but {self.module} is not: {self.reason}")
-
-    def _made(self, folder: Path | None, *, fill: bool) -> dict[str, Any]:
-        from advisor.kernels import compiling
-
-        made = compiling.dispatchers(list(self.plain.values()), self.examples(), folder, fill=fill, inline=self._inline)
-        for name, dispatcher in made.items():
-            compiling.close(dispatcher, self._stranger(name))
-        return made
 
     def _bind(self, entries: Mapping[str, Callable[..., Any]]) -> None:
         self.entries = dict(entries)
@@ -250,6 +268,8 @@ class Source:
         return loaded
 
     def _stranger(self, name: str) -> Callable[..., Any]:
+        """Return what is called with types that have no example."""
+
         def stranger(*given: Any) -> Any:
             if self._mode == "compiled":
                 kinds = ", ".join(_kind(each) for each in given)
@@ -257,9 +277,24 @@ class Source:
                     f"no example of {self.module} calls {name} with ({kinds}): add one, or pass other types"
                 )
             self.strangers += 1
-            return self.plain[name]
+            return self.plain[name](*given)
 
         return stranger
+
+
+def _entries_of(path: Path, module: str, others: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+    """Return the compiled entries of a library; `others` are called with other types. Raises ImportError, OSError."""
+    name = f"{module}.kernels"
+    loader = ExtensionFileLoader(name, str(path))
+    spec = spec_from_file_location(name, path, loader=loader)
+    assert spec is not None
+    made = module_from_spec(spec)
+    loader.exec_module(made)
+    probe = np.zeros((2, 3))
+    if made.extent(probe) != (probe.ctypes.data, 2, 3, True):
+        raise ImportError("this numpy has another layout of arrays")
+    made.set_otherwise(others)
+    return {each: getattr(made, each) for each in others}
 
 
 def _kind(value: Any) -> str:
@@ -317,25 +352,10 @@ class _Loader:
                 self._told(source)
 
     def _make(self, source: Source) -> None:
-        from advisor.kernels import cache
-
-        stay = source.stay
-        if not can_compile():
-            stay("numba is not installed")
-            return
         if source.filled() is None:
-            folder = cache.writable_folder(source.folder_name)
-            if folder is None:
-                stay("no folder for compiled code can be written")
-                return
-            if not _has_python():
-                stay("this program is no Python that could compile beside it")
-                return
-            cache.await_others(folder)
-            if source.filled() is None and not cache.failure(folder):
-                _compile_in_child(source.module)
-            if source.filled() is None:
-                stay(cache.failure(folder) or "the process that compiles has ended early")
+            reason = _compile_in_child(source)
+            if reason:
+                source.stay(reason)
                 return
         self.loading = True
         try:
@@ -364,19 +384,33 @@ def _has_python() -> bool:
     return "python" in os.path.basename(sys.executable or "").lower() and not getattr(sys, "frozen", False)
 
 
-def _compile_in_child(module: str) -> None:
-    """Run the child that compiles, and wait. It needs nothing of this process, and ends by itself if this one ends first."""
-    import subprocess
+def _compile_in_child(source: Source) -> str:
+    """Have a child compile a source, and wait; return why it cannot, empty where it has.
 
-    path = os.pathsep.join(each for each in sys.path if each)
-    child = subprocess.Popen(  # noqa: S603 - this interpreter, and names of our own modules
-        [sys.executable, "-P", "-m", "advisor.kernels", module],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"ADVISOR_KERNELS": "interpreted", "PYTHONPATH": path},
-    )
-    child.wait()
+    The child needs nothing of this process, and ends by itself if this one ends first.
+    """
+    if not can_compile():
+        return "numba is not installed"
+    root = cache.writable_root()
+    if root is None:
+        return "no folder for compiled code can be written by you alone"
+    if not _has_python():
+        return "this program is no Python that could compile beside it"
+    reason = cache.failure(root / source.folder_name)
+    if not reason:
+        import subprocess
+
+        path = os.pathsep.join(each for each in sys.path if each)
+        child = subprocess.Popen(  # noqa: S603 - this interpreter, and names of our own modules
+            [sys.executable, "-P", "-m", "advisor.kernels", source.module],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"ADVISOR_KERNELS": "interpreted", "PYTHONPATH": path},
+        )
+        child.wait()
+        reason = cache.failure(root / source.folder_name) or "the process that compiles has ended early"
+    return "" if source.filled() else reason
 
 
 _SOURCES: dict[str, Source] = {}
@@ -421,14 +455,14 @@ def states() -> dict[str, str]:
 
 
 def load_filled() -> bool:
-    """Load all sources that are in the cache, now; return whether none is left to be compiled.
+    """Load all sources that are compiled, now; return whether none is left to be compiled.
 
-    Where ``ADVISOR_KERNELS`` is ``compiled``, what the cache lacks is compiled now as well.
+    Where ``ADVISOR_KERNELS`` is ``compiled``, the others are compiled now as well.
     """
     mode = mode_told()
-    if mode == "interpreted" or not can_compile():
+    if mode == "interpreted":
         return True
     for each in sources():
-        if not each.ready and (mode == "compiled" or each.filled()):
+        if not each.ready and (mode == "compiled" or (can_compile() and each.filled())):
             each.load(fill=mode == "compiled")
-    return all(each.ready for each in sources())
+    return not can_compile() or all(each.ready for each in sources())

@@ -217,7 +217,7 @@ class Demand:
         """Return the shapes of the fewest cores, and then of the shortest stays, whose turns are within a period."""
         taken = np.empty((2, len(self)), np.int64)
         if not KERNELS.ready:
-            KERNELS.expect(len(self))
+            KERNELS.count(len(self))
         curves, turns = (self.level, self.fall, self.knots), np.empty(len(self))
         used, _ = KERNELS.shapes_within(curves, self.limits, self.visits, period_s, taken, turns)
         return None if used < 0 else Shapes(*taken)
@@ -226,7 +226,7 @@ class Demand:
         """Return the shortest period with cores of one's own and the fewest that reach it; None where `cores` are too few."""
         taken, other = np.empty((2, 2, len(self)), np.int64)
         if not KERNELS.ready:
-            KERNELS.expect(len(self))
+            KERNELS.count(len(self))
         curves, turns = (self.level, self.fall, self.knots), np.empty(len(self))
         period = float(KERNELS.shortest_period(curves, self.limits, self.visits, cores, taken, other, turns))
         return (period, Shapes(*taken)) if np.isfinite(period) else None
@@ -385,7 +385,7 @@ def places_of(demand: Demand, most: int, *, by_stay: bool = False) -> Places:
     shape = len(demand), len(sizes)
     (turn, stay), (cores, instances) = np.empty((2, *shape)), np.empty((2, *shape), np.int64)
     if not KERNELS.ready:
-        KERNELS.expect(turn.size)
+        KERNELS.count(turn.size)
     curves = demand.level, demand.fall, demand.knots
     KERNELS.best_places(
         curves, demand.limits, demand.visits, sizes, numbers, by_stay, turn, stay, cores, instances

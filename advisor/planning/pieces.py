@@ -177,6 +177,12 @@ def shapes_within(curves, limits, visits, period, taken, turns):
     return (used, longest) if all_have else (-1, 0.0)
 
 
+def copy_shapes(shapes, into):
+    """Copy shapes (2, n): an assignment of slices of two dimensions would format an error, and so need Python."""
+    for row in range(shapes.shape[1]):
+        into[0, row], into[1, row] = shapes[0, row], shapes[1, row]
+
+
 def fastest_of(level, fall, knots, row, low, high):
     """Return the least T_c(p) in [low, high]: at one of these, or at a knot between them."""
     least = min(seconds_of(level, fall, knots, row, low), seconds_of(level, fall, knots, row, high))
@@ -207,14 +213,14 @@ def shortest_period(curves, limits, visits, cores, taken, other, turns):
         return inf
     some, longest = shapes_within(curves, limits, visits, lowest * (1.0 + TIE), other, turns)
     if 0 <= some <= cores:
-        taken[:] = other
+        copy_shapes(other, taken)
         return longest
     while cores - used > STEPS_FEW and highest - lowest > TIE * highest:
         middle = sqrt(lowest) * sqrt(highest) if highest > 2.0 * lowest else 0.5 * (lowest + highest)
         some, longest = shapes_within(curves, limits, visits, middle, other, turns)
         if 0 <= some <= cores:
             used, highest = some, min(longest, middle)
-            taken[:] = other
+            copy_shapes(other, taken)
         else:
             lowest = middle
     for row in range(len(visits)):

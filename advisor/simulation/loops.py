@@ -12,14 +12,13 @@ ran what and when.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor import kernels
-from advisor.simulation.policies import LINE, RANKS, STACK
+from advisor.simulation.policies import LINE, RANKS
 from advisor.simulation.program import Program
 
 Ints = NDArray[np.int64]
@@ -72,6 +71,30 @@ def pop(keys: Any, tasks: Any, size: int) -> None:
     keys[at], tasks[at] = key, task
 
 
+def sink(values: Any, begin: int, at: int, size: int) -> None:
+    """Move a value of a heap that begins at `begin`, the largest first, below those that are larger."""
+    value, down = values[begin + at], 2 * at + 1
+    while down < size:
+        if down + 1 < size and values[begin + down] < values[begin + down + 1]:
+            down += 1
+        if values[begin + down] <= value:
+            break
+        values[begin + at] = values[begin + down]
+        at, down = down, 2 * down + 1
+    values[begin + at] = value
+
+
+def sort(values: Any, begin: int, end: int) -> None:
+    """Sort a part in place, by a heap: compiled code allocates nothing. Cost O(n log n)."""
+    size = end - begin
+    for back in range(size // 2):
+        sink(values, begin, size // 2 - 1 - back, size)
+    while size > 1:
+        size -= 1
+        values[begin], values[begin + size] = values[begin + size], values[begin]
+        sink(values, begin, 0, size)
+
+
 def shared_list(
     ticks: Any, first: Any, children: Any, left: Any, kind: int, rank: Any, order: Any, ready: Any, ends: Any, running: Any,
     cores: int,
@@ -93,13 +116,11 @@ def shared_list(
     ends, running : (min(n, cores) + 1,)
         Room for those that run.
     """
-    ranks = [0]  # numba tells the type of a list by what is in it
-    ranks.pop()
     head = tail = size = now = 0
     for task in range(len(ticks)):
         if left[task] == 0:
-            if kind == RANKS:
-                heappush(ranks, rank[task])
+            if kind == RANKS:  # the ready list is a heap of ranks
+                push(ready, ready, tail, rank[task], rank[task])
             else:
                 ready[tail] = task
             tail += 1
@@ -110,7 +131,10 @@ def shared_list(
                 head += 1
             else:
                 tail -= 1
-                task = ready[tail] if kind == STACK else order[heappop(ranks)]
+                task = ready[tail]
+                if kind == RANKS:
+                    task = order[ready[0]]
+                    pop(ready, ready, tail + 1)
             push(ends, running, size, now + ticks[task], task)
             size += 1
         if size == 0:
@@ -128,12 +152,12 @@ def shared_list(
                 left[child] -= 1
                 if left[child] == 0:
                     if kind == RANKS:
-                        heappush(ranks, rank[child])
+                        push(ready, ready, tail, rank[child], rank[child])
                     else:
                         ready[tail] = child
                     tail += 1
         if kind != RANKS and drained > 1 and tail - begin > 1:
-            ready[begin:tail] = sorted(ready[begin:tail])
+            sort(ready, begin, tail)
 
 
 def fixed_lists(ticks: Any, first: Any, children: Any, order: Any, owner: Any, starts: Any, done: Any) -> int:

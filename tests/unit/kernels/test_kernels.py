@@ -1,9 +1,13 @@
-"""How a source becomes compiled: counted, in a child, from a cache that is never stale; and what happens where it cannot."""
+"""How a source becomes compiled: from a library at once, else in a child; what a cache has is never stale nor others' code.
+
+Each way is tested: `LIBRARY`, linked by the machine's C compiler, and `NUMBA`, which is what a machine without one has.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -23,6 +27,10 @@ from advisor.kernels.beside import beside_others
 SUPPORT = Path(toy_kernels.__file__).parent
 KERNELS = toy_kernels.KERNELS
 WITH_NUMBA = pytest.mark.skipif(not kernels.can_compile(), reason="numba is not there for this Python")
+LIBRARY: dict[str, str] = {}
+NUMBA = {"CC": "no-such-compiler"}
+WAYS = [pytest.param(LIBRARY, id="library"), pytest.param(NUMBA, id="numba")]
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 
 
 def arrays() -> Any:
@@ -65,47 +73,110 @@ def test_same_bytes_both_ways():
     both_ways(stream, KERNELS)
 
 
+def files_of(folder: Path) -> dict[Path, int]:
+    return {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
+
+
 @WITH_NUMBA
-def test_the_child_fills_the_cache_once_and_the_caller_takes_it_over_without_a_jump(tmp_path):
+@needs_compiler
+@pytest.mark.parametrize("way", WAYS)
+def test_the_child_fills_the_cache_once_and_the_caller_takes_it_over_without_a_jump(tmp_path, way):
     program = START + (
-        "calls(65); kept = KERNELS.fold; awaited(); print(KERNELS.ready, KERNELS.reason)\n"
+        "calls(65); kept = KERNELS.fold; awaited(); print(KERNELS.ready, KERNELS.reason, 'numba' in sys.modules)\n"
         "calls(1); kept(values, beside, 0.5); print(values.tobytes().hex())"
     )
-    first = python(tmp_path, program).splitlines()
-    [folder] = [each for each in tmp_path.iterdir() if each.is_dir()]
-    written = {file.name: file.stat().st_mtime_ns for file in folder.iterdir()}
-    assert cache.COMPLETE in written
-    assert first[0].strip() == "True"
+    first = python(tmp_path, program, **way).splitlines()
+    written = files_of(tmp_path)
+    assert first[0].split() == ["True", str(way == NUMBA)]  # a library needs no numba
     interpreted = python(tmp_path, program, ADVISOR_KERNELS="interpreted").splitlines()
-    assert interpreted[0].strip() == "False"
-    assert python(tmp_path, program).splitlines() == first
+    assert interpreted[0].split()[0] == "False"
+    assert python(tmp_path, program, **way).splitlines() == first
     assert interpreted[1] == first[1]
-    assert written == {file.name: file.stat().st_mtime_ns for file in folder.iterdir()}
+    assert written == files_of(tmp_path)
 
 
 @WITH_NUMBA
-def test_a_call_on_many_rows_loads_what_is_filled_first_and_counts_where_nothing_is(tmp_path):
-    program = START + (
-        "from advisor.kernels.source import LOAD_ROWS\n"
-        "KERNELS.expect(LOAD_ROWS - 1); print(KERNELS.ready, end=' '); KERNELS.expect(LOAD_ROWS); print(KERNELS.ready)\n"
-        "awaited(); print(KERNELS.ready)"
-    )
-    assert python(tmp_path, program).split() == ["False", "False", "True"]  # compiled meanwhile, in a child
-    assert python(tmp_path, program).split()[1:] == ["True", "True"]
-
-
-@WITH_NUMBA
-def test_a_filled_cache_may_be_read_only_and_is_loaded_at_once(tmp_path):
+@needs_compiler
+def test_a_library_is_bound_from_the_first_call_on_and_needs_no_thread(tmp_path):
     python(tmp_path, "from toy_kernels import KERNELS; KERNELS.fill()")
-    [folder] = [each for each in tmp_path.iterdir() if each.is_dir()]
-    for each in (folder, tmp_path):
+    program = (
+        START + "import threading; print(KERNELS.ready, threading.active_count(), 'numba' in sys.modules); calls(70)"
+    )
+    assert python(tmp_path, program) == "True 1 False"
+
+
+@WITH_NUMBA
+@needs_compiler
+@pytest.mark.parametrize("way", WAYS)
+def test_a_filled_cache_may_be_read_only_and_is_loaded_at_once(tmp_path, way):
+    python(tmp_path, "from toy_kernels import KERNELS; KERNELS.fill()", **way)
+    folders = [tmp_path, *(each for each in tmp_path.iterdir() if each.is_dir())]
+    for each in folders:
         each.chmod(0o555)
     try:
         program = START + "from advisor import kernels\nprint(kernels.load_filled(), KERNELS.ready); calls(1)"
         assert python(tmp_path, program) == "True True"
     finally:
-        for each in (tmp_path, folder):
+        for each in folders:
             each.chmod(0o755)
+
+
+@WITH_NUMBA
+@needs_compiler
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", [0o775, 0o757])
+def test_what_others_may_write_is_neither_loaded_nor_written(tmp_path, way, mode):
+    python(tmp_path, "from toy_kernels import KERNELS; KERNELS.fill()", **way)
+    program = START + "calls(65); awaited(); print(KERNELS.ready, KERNELS.reason)"
+    assert python(tmp_path, program, **way) == "True"
+    [compiled] = (each for each in tmp_path.iterdir() if each.name.endswith(".so") or each.is_dir())
+    for place in (compiled, tmp_path):
+        before = place.stat().st_mode
+        place.chmod(mode)
+        written = files_of(tmp_path)
+        said = python(tmp_path, START + "print(KERNELS.filled())", **way)
+        assert said == "None", place
+        assert files_of(tmp_path) == written
+        place.chmod(before)
+    tmp_path.chmod(mode)
+    assert python(tmp_path, program, **way) == "False no folder for compiled code can be written by you alone"
+    tmp_path.chmod(0o700)
+
+
+CALLS = """
+from collections import namedtuple
+one, many = values.copy(), np.zeros((3, 3))
+frozen = values.copy(); frozen.flags.writeable = False
+given = [
+    (one, beside, 0.5), (one, beside, np.float64(0.5)), (one, beside, 1), (one, beside, True), (one, beside, np.float32(1)),
+    (one, list(beside), 0.5), (one, beside[:1], 0.5), (one, (*beside, one), 0.5), (one, (one, one), 0.5),
+    (one.astype("f4"), beside, 0.5), (one.astype(">f8"), beside, 0.5), (many, beside, 0.5), (many[:, 0], beside, 0.5),
+    (many[0], beside, 0.5), (frozen, beside, 0.5), (one[::-1], beside, 0.5), (one.tolist(), beside, 0.5),
+    (one, namedtuple("Pair", "a b")(*beside), 0.5), (one[:0], (one[:0], beside[1][:0]), 0.5),
+]
+def strange(each):
+    before = KERNELS.strangers
+    try:
+        KERNELS.fold(*each)
+    except (TypeError, ValueError, IndexError):
+        pass
+    return KERNELS.strangers - before
+KERNELS.load(fill=True)
+print(KERNELS.ready, 'numba' in sys.modules, "".join(str(strange(each)) for each in given))
+for wrong in ((), (one,), (one, beside, 0.5, 1.0)):
+    try:
+        KERNELS.fold(*wrong)
+    except TypeError:
+        print("TypeError")
+"""
+
+
+@WITH_NUMBA
+@needs_compiler
+def test_a_library_takes_what_numba_takes_and_leaves_the_rest_to_the_interpreter(tmp_path):
+    taken = "0011111111111011110"
+    assert python(tmp_path, START + CALLS).split() == ["True", "False", taken, *["TypeError"] * 3]
+    assert python(tmp_path / "numba", START + CALLS, **NUMBA).split() == ["True", "True", taken, *["TypeError"] * 3]
 
 
 @WITH_NUMBA
@@ -140,15 +211,36 @@ def test_where_nothing_can_be_written_the_source_stays_interpreted_and_says_so()
 
 
 @WITH_NUMBA
-def test_a_damaged_file_is_not_loaded_and_made_again_for_the_next(tmp_path):
-    python(tmp_path, "from toy_kernels import KERNELS; KERNELS.fill()")
-    [file] = tmp_path.glob("*/fold-*")
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.write_bytes(data)
-    program = START + "calls(65); awaited(); calls(1); print(KERNELS.ready, KERNELS.reason)"
-    assert python(tmp_path, program).startswith("False NotFilled")
-    assert python(tmp_path, program).strip() == "True"  # made again
+@needs_compiler
+@pytest.mark.parametrize("way", WAYS)
+def test_a_damaged_file_is_not_loaded_and_made_again_for_the_next(tmp_path, way):
+    python(tmp_path, "from toy_kernels import KERNELS; KERNELS.fill()", **way)
+    [file] = [*tmp_path.glob("*.so"), *tmp_path.glob("*/fold-*")]
+    file.write_bytes(b"damaged" + file.read_bytes()[7:])
+    program = START + "print(KERNELS.reason); calls(65); awaited(); calls(1); print(KERNELS.ready, KERNELS.reason)"
+    said = python(tmp_path, program, **way)
+    assert said.startswith("False NotFilled" if way == NUMBA else f"{file.name}: ImportError")
+    assert python(tmp_path, program, **way).strip().endswith("True")  # made again
+
+
+@WITH_NUMBA
+@needs_compiler
+def test_a_kernel_that_needs_python_has_no_library_and_is_compiled_by_numba(tmp_path):
+    (tmp_path / "listing.py").write_text(
+        "from advisor import kernels\n"
+        "def order(values):\n    values[:] = sorted(values)\n    return len(values)\n"
+        "def examples():\n    import numpy as np\n    yield 'order', (np.zeros(1),)\n"
+        "KERNELS = kernels.Source(__name__, (order,), examples)\n"
+    )
+    env = {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    command = [sys.executable, "-m", "advisor.kernels", "listing"]
+    env = os.environ | env | {"ADVISOR_KERNELS_DIR": str(tmp_path / "cache")}
+    refused = subprocess.run([*command, "--library"], env=env, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "let them make no list" in refused.stderr
+    filled = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert Path(filled.stdout.split()[1]).name.startswith("listing-")
+    assert (Path(filled.stdout.split()[1]) / cache.COMPLETE).is_file()
 
 
 @WITH_NUMBA
@@ -238,11 +330,13 @@ def test_functions_that_call_each_other_are_refused_by_name():
 
 
 def test_the_oldest_states_of_a_source_are_removed(tmp_path):
-    for age, name in enumerate(
-        ("one.kernels-m-1", "one.kernels-m-2", "one.kernels-m-3", "one.kernels-m-4", "one.kernels-m-5")
-    ):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "fold").touch()
+    for age in range(5):
+        name = f"one.kernels-m-{age + 1}"
+        if age % 2:
+            (tmp_path / name).touch()  # a library
+        else:
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "fold").touch()
         os.utime(tmp_path / name, (age, age))
     others = {"one.kernels-n-1", "one.kernels.more-m-1", "one-m-1"}  # of another machine, of other sources
     for name in others:

@@ -1,0 +1,187 @@
+"""Kernels as a library that needs no numba to run: one object of all entries of a source, linked with `binding.c`.
+
+Only imported in a process that compiles. The functions of numba that are used are in `numba.core`, private but not deprecated:
+what numba offers for this, `numba.pycc`, is pending deprecation.
+"""
+
+# numba has no types of its own to offer.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingImports=false, reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# pyright: reportPrivateImportUsage=false, reportPrivateUsage=false, reportCallIssue=false
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FunctionType
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-not-found]
+from numba import typeof  # type: ignore[import-not-found]
+from numba import types as numba_types  # type: ignore[import-not-found]
+from numba.core.compiler import Flags, compile_extra  # type: ignore[import-not-found]
+from numba.core.compiler_lock import global_compiler_lock  # type: ignore[import-not-found]
+from numba.core.registry import cpu_target  # type: ignore[import-not-found]
+from numba.core.runtime import nrtdynmod  # type: ignore[import-not-found]
+from numba.np.arrayobj import populate_array  # type: ignore[import-not-found]
+
+from advisor.kernels.cache import BINDING
+from advisor.kernels.compiling import Examples, compiled_parts, entries_only, side_by_side
+
+BASELINE = {"x86_64": "x86-64-v2", "AMD64": "x86-64-v2"}  # processors since 2009; elsewhere what every processor has
+types: Any = numba_types
+LETTERS = {types.float64: "d", types.int64: "l", types.boolean: "b"}
+SLOTS_MAX = 256  # arguments of one entry once arrays are taken apart: SLOTS of binding.c
+WORD = ir.IntType(64)
+LINK = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared", "-s"]
+
+
+def linker() -> list[str]:
+    """Return the command of a C compiler: ``$CC``, ``cc``, or that of the package `ziglang`; empty where there is none."""
+    named = shlex.split(os.environ.get("CC", "cc"))
+    if named and shutil.which(named[0]):
+        return named
+    zig = find_spec("ziglang") if "CC" not in os.environ else None
+    return [sys.executable, "-m", "ziglang", "cc"] if zig else []
+
+
+def write_library(path: Path, entries: Sequence[FunctionType], examples: Examples, *, inline: bool) -> None:
+    """Compile entries and link them into an extension module at a path. Takes up to a minute of a processor.
+
+    Raises TypeError for a kernel that allocates or calls Python, OSError where the linker fails.
+    """
+    compiler = linker()
+    if not compiler:
+        raise OSError("no C compiler that could link: set CC, or install the package ziglang")
+    with global_compiler_lock, side_by_side(), entries_only():
+        emitted, table = _emit(entries, dict(examples), inline=inline)
+    with TemporaryDirectory() as folder:
+        work = Path(folder)
+        (work / "kernels.o").write_bytes(emitted)
+        source = BINDING.read_text().replace("static Kernel kernels[]; /* TABLE */", table)
+        (work / "kernels.c").write_text(source)
+        command = [
+            *compiler,
+            "-O2",
+            "-fPIC",
+            "-fvisibility=hidden",
+            *LINK,
+            "-o",
+            str(work / "made"),
+            "kernels.c",
+            "kernels.o",
+            "-lm",
+        ]
+        made = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)  # noqa: S603 - a compiler on our own files
+        if made.returncode:
+            raise OSError(f"{shlex.join(command)} failed: {made.stderr.strip()}")
+        part = path.with_name(f"{path.name}.{os.getpid()}")
+        shutil.copyfile(work / "made", part)
+        part.replace(path)
+
+
+def _emit(entries: Sequence[FunctionType], examples: dict[str, Sequence[Any]], *, inline: bool) -> tuple[bytes, str]:
+    """Return the object of the entries, and the table of them in C."""
+    target: Any = cpu_target.target_context
+    context = target.with_aot_codegen("kernels", cpu_name=BASELINE.get(platform.machine(), ""))
+    library = context.codegen().create_library("kernels")
+    flags: Any = Flags()
+    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+    flags.error_model, flags.nrt = "numpy", True
+    library.add_ir_module(nrtdynmod.create_nrt_module(context)[0])  # counts references to arrays that kernels allocate
+    parts = compiled_parts(entries, inline=inline)
+    table: list[str] = []
+    for function in entries:
+        arguments = tuple(typeof(each) for each in examples[function.__name__])
+        made = compile_extra(
+            cpu_target.typing_context, context, parts[function].py_func, arguments, None, flags, {}, library=library
+        )
+        table.append(_add_call(context, library, function.__name__, made.fndesc, made.signature))
+    library.finalize()
+    offered = BINDING.read_text()
+    for each in library._final_module.functions:
+        if each.is_declaration and each.name.startswith(FOREIGN) and each.name not in offered:
+            raise TypeError(f"kernels need {each.name}: let them make no list, set or text and call nothing of Python")
+        if not each.is_declaration and each.linkage.name not in ("private", "internal"):
+            each.visibility = "hidden"
+    names = "\n".join(f"int kernel_{each.__name__}(int64_t *);" for each in entries)
+    return library.emit_native_object(), f"{names}\nstatic Kernel kernels[] = {{{', '.join(table)}, {{NULL}}}};"
+
+
+FOREIGN = ("NRT_", "Py", "_Py", "numba_")  # functions of numba and Python: those that `binding.c` has are linked
+
+
+def _add_call(context: Any, library: Any, name: str, told: Any, signature: Any) -> str:
+    """Add ``int kernel_NAME(int64 *slots)``, which takes arguments out of slots and puts results there; return its row."""
+    module = library.create_ir_module(f"call_{name}")
+    outer = ir.Function(module, ir.FunctionType(ir.IntType(32), [WORD.as_pointer()]), f"kernel_{name}")
+    builder = ir.IRBuilder(outer.append_basic_block())
+    slots = outer.args[0]
+    used = 0
+
+    def slot(number: int, kind: Any) -> Any:
+        return builder.bitcast(builder.gep(slots, [WORD(number)]), kind.as_pointer())
+
+    def take(kind: Any) -> Any:
+        nonlocal used
+        used += 1
+        return builder.load(slot(used - 1, kind))
+
+    def value_of(kind: Any) -> Any:
+        if isinstance(kind, types.BaseTuple):
+            return context.make_tuple(builder, kind, [value_of(each) for each in kind])
+        if isinstance(kind, types.Array):
+            size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+            data = take(context.get_data_type(kind.dtype).as_pointer())
+            shape: list[Any] = [take(WORD) for _ in range(kind.ndim)]
+            strides: list[Any] = [WORD(size)]
+            for extent in shape[:0:-1]:
+                strides.insert(0, builder.mul(strides[0], extent))
+            view: Any = context.make_array(kind)(context, builder)
+            populate_array(view, data=data, shape=shape, strides=strides, itemsize=WORD(size), meminfo=None)
+            return view._getvalue()
+        return builder.trunc(take(WORD), ir.IntType(1)) if kind == types.boolean else take(context.get_value_type(kind))
+
+    values = [value_of(kind) for kind in signature.args]
+    call_conv: Any = context.call_conv
+    given = call_conv.get_function_type(signature.return_type, signature.args)
+    inner = ir.Function(module, given, told.llvm_func_name)
+    status, value = call_conv.call_function(builder, inner, signature.return_type, signature.args, values)
+    returned = signature.return_type
+    together = isinstance(returned, types.BaseTuple)
+    kinds = list(returned) if together else [] if returned == types.none else [returned]
+    for place, kind in enumerate(kinds):
+        part: Any = builder.extract_value(value, place) if together else value
+        part = builder.zext(part, WORD) if types.unliteral(kind) == types.boolean else part
+        builder.store(part, slot(place, part.type))
+    builder.ret(status.code)
+    library.add_ir_module(module)
+    if max(used, len(kinds)) > SLOTS_MAX:
+        raise TypeError(f"kernel {name} takes {used} values: at most {SLOTS_MAX}")
+    gives = ("T" if together else "") + "".join(_letters(types.unliteral(each)) for each in kinds)
+    return f'{{"{name}", kernel_{name}, "{"".join(map(_letters, signature.args))}", "{gives}"}}'
+
+
+def _letters(kind: Any) -> str:
+    if isinstance(kind, types.BaseTuple):
+        return f"({''.join(map(_letters, kind))})"
+    if (
+        isinstance(kind, types.Array)
+        and kind.layout == "C"
+        and kind.mutable
+        and kind.dtype in (types.float64, types.int64)
+    ):
+        return ("F" if kind.dtype == types.float64 else "L") + str(kind.ndim)
+    if kind not in LETTERS:
+        raise TypeError(
+            f"kernels take and return floats, ints, bools, arrays of floats or ints in one piece and tuples, not {kind}"
+        )
+    return LETTERS[kind]

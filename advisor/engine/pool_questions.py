@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
+from math import prod, sqrt
 from typing import Any, cast
 
 import numpy as np
@@ -34,13 +34,15 @@ KEYS = (
     "id", "component", "predictor", "allowed", "cores_now", "weight", "due_s", "resizable", "restart_s", "done", "waited_s",
     "machine",
 )  # fmt: skip
-Key = tuple[str, Any, str | None]
+Predictor = tuple[float, ...]  # empty: none was given
+Key = tuple[str, Predictor, str | None]
 
 
 @dataclass(slots=True)
 class _Kind:
     """Jobs of one component, predictor and machine: the counts that they may use, and what is predicted on them."""
 
+    job: str  # the first such one
     counts: set[int]
     answer: Prediction | None = None
     at: Ints | None = None
@@ -95,17 +97,16 @@ class PoolQuestion:
         component = checked_name(f"{name}.component", given.get("component"))
         machine = given.get("machine")
         machine = None if machine is None else checked_name(f"{name}.machine", machine)
-        predictor = given.get("predictor")
-        if predictor is not None:
-            predictor = checked(f"{name}.predictor", predictor, "invalid_predictor")
-            values: list[float] = np.ravel(predictor).tolist()
-            predictor = values[0] if len(values) == 1 else tuple(values)
+        x = given.get("predictor")
+        values: list[float] = (
+            [] if x is None else np.ravel(checked(f"{name}.predictor", x, "invalid_predictor")).tolist()
+        )
         now = given.get("cores_now")
         now = 0 if now is None else whole(f"{name}.cores_now", now, 0, self.cores)
         resizable = _truth(f"{name}.resizable", given.get("resizable", False))
         allowed = self._allowed(f"{name}.allowed", given.get("allowed"))
-        key = component, predictor, machine
-        kind = self._kinds.setdefault(key, _Kind(set()))
+        key = component, tuple(values), machine
+        kind = self._kinds.setdefault(key, _Kind(name, set()))
         if not now or resizable:
             kind.counts.update(allowed.compared, (now,) if now else ())
             slot = self._components.slots.find(component)
@@ -168,14 +169,24 @@ class PoolQuestion:
             trusted[0 if counts[0] > most else -1] = True
         if kind.answer is None or kind.at is None:
             kind.at = np.array(sorted(kind.counts), np.int64)
-            x: Any = predictor
-            if isinstance(predictor, tuple):
-                values = np.array(cast("tuple[float, ...]", predictor))
-                x = np.broadcast_to(values, (len(kind.at), len(values)))
-            kind.answer = self._asking.predict(component, x, kind.at.astype(np.float64), LEVEL, None, machine, TIME)
+            x = self._point(kind.job, slot, predictor, len(kind.at))
+            cores = kind.at.astype(np.float64)
+            kind.answer = self._asking.predict(component, x, cores, LEVEL, None, machine, TIME)
         counts = counts[trusted]
         at = kind.at.searchsorted(counts)
         return JobCurve(counts, kind.answer.elapsed_s[at], kind.answer.high_s[at])
+
+    def _point(self, name: str, slot: int, predictor: Predictor, counts: int) -> Any:
+        """Return one predictor as it is asked on several counts; of a component without a learner the product of its values."""
+        dimensions = self._components.dimensions(slot)
+        if len(predictor) > 1 and self._components.learners.find(slot) is None:
+            return min(prod(predictor), limits.PREDICTOR_MAX)
+        if predictor and len(predictor) != dimensions:
+            bound = f"one point: {dimensions} number{'s' * (dimensions > 1)}, as the component's first row had"
+            raise InvalidValue(f"{name}.predictor", list(predictor), bound)
+        if dimensions > 1 and predictor:
+            return np.broadcast_to(np.array(predictor), (counts, dimensions))
+        return predictor[0] if predictor else None
 
     def _assumed(self, slot: int | None, counts: Ints, allowed: AllowedCores) -> JobCurve:
         """Return the curve of a component without rows: T ~ 1 / sqrt(p), up to the count of a first run.

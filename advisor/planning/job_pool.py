@@ -168,6 +168,9 @@ class _Pool:
 
     def reserve(self, i: int) -> None:
         """Keep the fewest cores of a resizable job that waits, so that jobs behind it do not starve it."""
+        if self.jobs[i].least > self.cores:
+            self.given[i] = Given(0, None, self._no_room(self.jobs[i].least))
+            return
         self.free -= min(self.jobs[i].least, self.free)
         self.shared.append(i)
 

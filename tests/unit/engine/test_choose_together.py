@@ -147,6 +147,18 @@ def test_a_job_that_cannot_be_is_refused_and_the_error_names_it(bad: dict[str, A
     assert caught.value.field == field
 
 
+def test_a_predictor_of_too_many_values_is_refused_by_the_name_of_its_job() -> None:
+    with pytest.raises(InvalidValue) as caught:
+        learned().choose_together([job(0), job(1, predictor=[1.0, 2.0])], 64)
+    assert caught.value.field == "jobs[1].predictor"
+
+
+def test_a_job_that_no_pool_of_this_size_serves_says_so() -> None:
+    for resizable in (False, True):
+        plan = learned().choose_together([job(0, allowed=[64, 128], resizable=resizable)], 16)
+        assert plan.why[0] == "waits: it needs 64 cores or more, the pool has 16"
+
+
 def test_what_is_no_list_of_jobs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     advisor = Advisor()
     with pytest.raises(UnknownKey, match="did you mean 'component'"):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from advisor.domain.buckets import BUCKETS
 from advisor.domain.limits import ROWS_BATCH_MAX, SHARDS_MAX
-from advisor.storage.store import JOURNAL_BYTES_MAX
+from advisor.storage.store import LOG_BYTES_MAX
 
 ROW_BYTES = 28  # of a plain row on the wire, to a shard, and in each journal at most
 JOURNAL_ROW_BYTES = 19  # there at least
@@ -113,7 +113,7 @@ def need(load: Load, costs: Costs) -> Need:
     wire = load.rows_per_s * ROW_BYTES + batches * ANSWER_BYTES + spread + copies
     cores = (shard_cores + fleets * front) / BUSY
     nodes = max(cores / load.cores, memory / NODE_BYTES, wire / (BUSY * NODE_BYTES_PER_S))
-    replay = JOURNAL_BYTES_MAX / JOURNAL_ROW_BYTES * costs.shard_row_s
+    replay = LOG_BYTES_MAX / JOURNAL_ROW_BYTES * costs.shard_row_s
     return Need(
         shards * fleets, fleets, math.ceil(nodes), shard_cores, fleets * front, memory, wire,
         load.rows_per_s * ROW_BYTES * FOLDERS, costs.spare_s + components * costs.open_component_s, replay,

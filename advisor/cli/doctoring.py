@@ -139,28 +139,25 @@ def _socket(source: Mapping[str, Any]) -> Generator[Examined]:
 
 
 def _state(path: Path) -> Generator[Examined]:
-    """Look at a state file: every bit of it, its witness, and who else may write there."""
+    """Look at a state file: every bit of it, its marker, and who else may write there."""
     from advisor.storage import Store
-    from advisor.storage.witness import beside
+    from advisor.storage.marker import path_of
 
     try:
         with Store.open(path, read_only=True) as store:
-            snapshot = store.load()
+            known = f"{store.commits:,} commits, {store.log_entries:,} of them in the log, all checksums right"
     except AdvisorError as error:
         yield Examined(
             "state", "wrong", str(error), "docs/operations.md says what to do about each: nothing was changed"
         )
         return
     size = path.stat().st_size
-    known = "nothing was committed yet"
-    if snapshot is not None:  # what the journal holds is not among the names yet
-        known = f"{len(snapshot.names):,} names in pages, {len(snapshot.journal):,} commits in the journal, all checksums right"
     yield Examined("state", "ok", f"{path}: {size:,} bytes, {known}")
-    if not beside(path).exists():
-        do = "it is a copy: what was committed after it was made is not in it; the next service gives it a witness"
-        yield Examined("witness", "note", f"{beside(path)} is not there", do)
+    if not path_of(path).exists():
+        do = "it is a copy: what was committed after it was made is not in it; the next service gives it a marker"
+        yield Examined("marker", "note", f"{path_of(path)} is not there", do)
     else:
-        yield Examined("witness", "ok", "it has seen no more than the state has")
+        yield Examined("marker", "ok", "the state has every acknowledged commit")
     folder = path.absolute().parent
     if folder.stat().st_mode & 0o022:
         yield Examined(

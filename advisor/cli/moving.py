@@ -42,5 +42,5 @@ def import_command(exported: Path, state: Path, as_json: bool) -> None:
     engine = Engine()
     engine.state.advisor = advisor
     with Store.open(state) as store:
-        store.commit(engine.commits.snapshot())
+        store.save(engine.commits.image())
     show.moved(str(state), advisor.status(components=[]), state.stat().st_size, as_json=as_json)

@@ -138,12 +138,10 @@ def stored(path: Path, field: str = "state") -> Advisor:
 
 def restored(store: Store) -> Engine | None:
     """Return what a state file holds, whatever number of components that is; None where nothing was committed."""
-    from advisor.domain.limits import COMPONENTS_MAX
     from advisor.engine import Engine
 
-    snapshot = store.load()
-    most = COMPONENTS_MAX if snapshot is None else max(COMPONENTS_MAX, len(snapshot.names))
-    return None if snapshot is None else Engine.restore(snapshot, components_max=most)
+    stored = store.load()
+    return None if stored is None else Engine.restore(stored, components_max=None)
 
 
 def written(out: Path, data: bytes, *, folder: bool = False) -> None:

@@ -87,6 +87,7 @@ class StatePupil:
 
     def __init__(self, engine: Engine, store: Store) -> None:
         self._engine, self._store = engine, store
+        engine.commits.keep_journal()
         self._rows = 0
 
     def known(self, producers: Iterable[str]) -> dict[str, int]:
@@ -124,9 +125,10 @@ class StatePupil:
 
     def commit(self) -> None:
         """Make it durable."""
-        self._engine.flush()
-        snapshot = self._engine.commits.snapshot()
-        self._store.commit(snapshot)
+        if (entry := self._engine.commits.take_entry()) is None or self._store.image_due:
+            self._store.save(self._engine.commits.image())
+        else:
+            self._store.append(entry.encode())
         self._rows = 0
 
 

@@ -1,4 +1,4 @@
-"""A copy of a shard's state: a base, which is the state file as it was, and an object for each commit since.
+"""A copy of a shard's state: a base, which is the state as it was, and an object for each commit since, an entry of the log.
 
 An object of a commit is there before the commit is in the state file, so a copy is never behind the file, and one commit ahead
 of it at most, where the process was killed between the two. Whoever opens a shard begins an epoch; what a former process
@@ -7,24 +7,16 @@ writes after that, which the front takes for lost, has the former epoch in its n
 
 from __future__ import annotations
 
-import json
 import logging
-import math
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Final, NamedTuple
 
 from advisor.cluster.objects import Objects
-from advisor.engine.snapshot import Snapshot, TablePages
 from advisor.errors import AdvisorError, StateDamaged
 from advisor.service.logs import event
 
 BASE, COMMIT, OPENED = "base", "commit", "opened"
-ENTRY, PAGES = b"E", b"P"
-LENGTH_BYTES: Final = 8
 BYTES_MAX: Final = 2**27  # of commits since the base, and twice that of the base: a new one is due
 COMMITS_MAX: Final = 4_096  # as many requests of a store a start takes, some ten seconds
 
@@ -80,17 +72,16 @@ class Copied:
         self._epoch += 1
         self._objects.put(Named(OPENED, self._epoch, level).name, identity)
         if lacking := self.level != level:
-            self.level = level
-            self.put_base(state(), wait=True)
+            self.put_base(state(), level, wait=True)
         return lacking
 
     def base(self) -> bytes | None:
-        """Return the state file that the commits go on from; None: an empty one. Raises StateDamaged."""
+        """Return the state that the commits go on from; None: an empty one. Raises StateDamaged."""
         return None if self._base is None else self._read(self._base)
 
-    def commits(self, last: int = 0) -> list[bytes | Snapshot]:
-        """Return the last commits, or all since the base, in order: entries of the journal, or pages. Raises StateDamaged."""
-        return [_decoded(self._read(each)) for each in self._commits[-last:]]
+    def entries(self) -> list[bytes]:
+        """Return the commits since the base, in order: entries of the log. Raises StateDamaged."""
+        return [self._read(each) for each in self._commits]
 
     def _read(self, named: Named) -> bytes:
         found = self._objects.get(named.name)
@@ -98,13 +89,13 @@ class Copied:
             raise StateDamaged(f"{named.name} of a copy is gone")
         return found
 
-    def put(self, commit: bytes | Snapshot) -> None:
-        """Take the next commit, an entry or pages; it is durable when this returns. Raises StorageFailed."""
-        parts, named = _encoded(commit), Named(COMMIT, self._epoch, self.level + 1)
-        self._objects.put(named.name, *parts)
+    def put(self, entry: bytes) -> None:
+        """Take the next commit; it is durable when this returns. Raises StorageFailed."""
+        named = Named(COMMIT, self._epoch, self.level + 1)
+        self._objects.put(named.name, entry)
         self._commits.append(named)
         self.level += 1
-        self._bytes += sum(map(len, parts))
+        self._bytes += len(entry)
 
     @property
     def due(self) -> bool:
@@ -112,8 +103,9 @@ class Copied:
         idle = self._writing is None or self._writing.done()
         return idle and (self._bytes > BYTES_MAX + 2 * self._base_bytes or len(self._commits) > COMMITS_MAX)
 
-    def put_base(self, data: bytes, *, wait: bool = False) -> None:
-        """Write the state file, when no pages are on their way into it, as the new base, and remove what it replaces."""
+    def put_base(self, data: bytes, level: int, *, wait: bool = False) -> None:
+        """Write the state at a level as the new base, and remove what it replaces."""
+        self.level = level
         base = self._base = Named(BASE, self._epoch, self.level)
         self._commits, self._bytes, self._base_bytes = [], 0, len(data)
 
@@ -154,47 +146,3 @@ def _named(name: str) -> Named | None:
     if kind not in (BASE, COMMIT, OPENED) or len(numbers) != 2 or not all(each.isdigit() for each in numbers):
         return None
     return Named(kind, *map(int, numbers))
-
-
-def _encoded(commit: bytes | Snapshot) -> list[bytes | memoryview]:
-    """Return an entry as it is, behind its mark; pages as a head of JSON, and the bytes of their arrays and documents."""
-    if isinstance(commit, bytes):
-        return [ENTRY, commit]
-    arrays = [np.ascontiguousarray(part) for each in commit.tables for part in (each.pages, each.words, each.changed)]
-    head = {
-        "tables": [[each.table, each.layout, *each.words.shape] for each in commit.tables], "names": commit.names,
-        "producers": [[name, own.hex(), number] for (name, own), number in commit.producers.items()],
-        "producers_gone": [[name, own.hex()] for name, own in commit.producers_gone], "totals": dict(commit.totals),
-        "documents": [[name, len(data)] for name, data in commit.documents.items()],
-        "documents_gone": commit.documents_gone,
-    }  # fmt: skip
-    told = json.dumps(head).encode()
-    length = len(told).to_bytes(LENGTH_BYTES, "little")
-    return [PAGES, length, told, *(array.data.cast("B") for array in arrays if array.size), *commit.documents.values()]
-
-
-def _decoded(data: bytes) -> bytes | Snapshot:
-    if data[:1] != PAGES:
-        return data[1:]
-    at = 1 + LENGTH_BYTES + int.from_bytes(data[1 : 1 + LENGTH_BYTES], "little")
-    head: dict[str, Any] = json.loads(data[1 + LENGTH_BYTES : at])
-
-    def cut(size: int) -> bytes:
-        nonlocal at
-        at += size
-        return data[at - size : at]
-
-    def words(*shape: int) -> NDArray[np.uint64]:
-        return np.frombuffer(cut(8 * math.prod(shape)), np.uint64).reshape(shape)
-
-    return Snapshot(
-        tables=tuple(
-            TablePages(table, layout, words(shape[0]).view(np.int64), words(*shape), words(shape[0]))
-            for table, layout, *shape in head["tables"]
-        ),
-        names=tuple((slot, name) for slot, name in head["names"]),
-        producers={(name, bytes.fromhex(own)): number for name, own, number in head["producers"]},
-        producers_gone=tuple((name, bytes.fromhex(own)) for name, own in head["producers_gone"]),
-        totals=head["totals"], documents={name: cut(size) for name, size in head["documents"]},
-        documents_gone=tuple(head["documents_gone"]),
-    )  # fmt: skip

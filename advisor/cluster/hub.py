@@ -89,7 +89,7 @@ class Acknowledging:
 
     drop = forget = changed  # type: ignore[assignment]
 
-    def want_pages(self) -> None:
+    def want_image(self) -> None:
         """Do nothing: shards keep their journals."""
 
     def close(self) -> None:

@@ -6,52 +6,24 @@ state file one commit behind: it is given that commit when it is opened again, o
 
 from __future__ import annotations
 
-import json
 import shutil
-import struct
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from advisor.cluster.copying import Copied
 from advisor.cluster.objects import objects_at
-from advisor.engine import Engine
+from advisor.engine import Engine, state_bytes
 from advisor.engine.exactly_once import Producer
-from advisor.engine.journal import Entry
-from advisor.engine.snapshot import Snapshot
-from advisor.errors import StateDamaged, StateLocked, StorageFailed
+from advisor.engine.state_bytes import Block
+from advisor.errors import StateDamaged, StateLocked
 from advisor.storage import Store
-from advisor.storage.schema import WIDE_PAGE_BYTES
 
 COMMITS: Final[Producer] = ("commits", b"")  # no peer's: those have incarnations of 16 bytes
 FILE: Final = "state"
 LOCKED_S: Final = 20.0  # that a process which is being killed may keep its state open
 LOCKED_LOOK_S: Final = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """The bytes of an entry, as a store appends it."""
-
-    data: bytes
-    empty: bool = False
-
-    def encode(self) -> bytes:
-        return self.data
-
-
-def level_of(snapshot: Snapshot | None) -> int:
-    """Return how many commits a state has seen."""
-    if snapshot is None:
-        return 0
-    for data in reversed(snapshot.journal):
-        (length,) = struct.unpack_from("<4xI", data)
-        for name, own, number in json.loads(data[8 : 8 + length])["producers"]:
-            if (name, bytes.fromhex(own)) == COMMITS:
-                return number
-    return snapshot.producers.get(COMMITS, 0)
 
 
 class Keeping:
@@ -72,13 +44,15 @@ class Keeping:
             shutil.rmtree(self._folder, ignore_errors=True)
             for each in objects:
                 Copied(each).remove()
-        self._store, snapshot = self._open()
+        self._limits = limits
+        self._store, self.engine = self._open()
         try:
             self._copies = [Copied(each) for each in objects]
-            snapshot = self._caught_up(snapshot)
-            self.engine = Engine(**limits) if snapshot is None else Engine.restore(snapshot, **limits)
+            self._catch_up()
+            if not self._store.commits:  # copies know a state by its identity
+                self._store.save(self.engine.commits.image())
             for place, copy in zip(places[1:], self._copies, strict=True):
-                if copy.begin(self.level, self._store.identity, self._store.image):
+                if copy.begin(self.level, self._store.identity, self._bytes):
                     self.mended.append(f"{place}: the whole state")
         except BaseException:
             self._store.close()
@@ -90,12 +64,17 @@ class Keeping:
         """Commits so far."""
         return self.engine.applied(*COMMITS)
 
-    def _open(self) -> tuple[Store, Snapshot | None]:
+    def _bytes(self) -> bytes:
+        """Return the state as a copy begins with it."""
+        return state_bytes.to_bytes(self.engine.state.blocks())
+
+    def _open(self) -> tuple[Store, Engine]:
         end = self._clock() + LOCKED_S
         while True:
             try:
-                store = Store.open(self._folder / FILE, page_bytes=WIDE_PAGE_BYTES)
-                return store, store.load()
+                store = Store.open(self._folder / FILE)
+                stored = store.load()
+                return store, Engine(**self._limits) if stored is None else Engine.restore(stored, **self._limits)
             except StateLocked:
                 if self._clock() > end:
                     raise
@@ -105,31 +84,29 @@ class Keeping:
                 self._folder.rename(aside)
                 self.mended.append(f"{self._folder}: damaged ({error}), put aside as {aside.name}")
 
-    def _caught_up(self, snapshot: Snapshot | None) -> Snapshot | None:
-        """Return the state with what only a copy has, after writing that into the state file."""
-        best, level = max(self._copies, key=lambda copy: copy.level, default=None), level_of(snapshot)
+    def _catch_up(self) -> None:
+        """Give the state file what only a copy has."""
+        best, level = max(self._copies, key=lambda copy: copy.level, default=None), self.level
         if best is None or not best.level:
-            return snapshot
+            return
         own = level == 0 or best.identity == self._store.identity
         if best.level < level or (own and best.level == level):
-            return snapshot
-        one = own and level == best.level - 1
+            return
+        entries = best.entries()
+        one = own and level == best.level - 1 and bool(entries)
         if not one:  # of another node, which was lost, or of long ago
             self._store.close()
-            self._folder.rename(self._folder.with_name(f"{self._folder.name}.aside-{time.time_ns()}"))
-            if base := best.base():
-                self._folder.mkdir(mode=0o700, parents=True)
-                (self._folder / FILE).write_bytes(base)
+            if self._folder.exists():
+                self._folder.rename(self._folder.with_name(f"{self._folder.name}.aside-{time.time_ns()}"))
             self._store, _ = self._open()
+            base = best.base()
+            blocks = () if base is None else state_bytes.frames(base[len(state_bytes.MAGIC) :])
+            self._store.save(Block(f"block {at} of a copy", data) for at, data in enumerate(blocks) if data)
         self.mended.append(f"{self._folder}: {'one commit' if one else 'the whole state'}")
-        for commit in best.commits(int(one)):
-            if isinstance(commit, Snapshot):
-                self._store.commit(commit)
-            else:
-                self._store.append(cast("Entry", _Written(commit)))
+        for entry in entries[-int(one) :]:
+            self._store.append(entry)
         self._store.close()
-        self._store, snapshot = self._open()
-        return snapshot
+        self._store, self.engine = self._open()
 
     def commit(self) -> int:
         """Make all that was applied durable in every place; return the commit's number.
@@ -138,18 +115,14 @@ class Keeping:
         """
         self.engine.advance(COMMITS, self.level + 1)
         entry = self.engine.commits.take_entry()
-        snapshot: Snapshot | None = None
-        if entry is None or self._store.journal_full:
-            if (cut_off := self._store.give_up()) is not None:
-                self.engine.commits.count_again(cut_off)
-            snapshot = self.engine.commits.snapshot()
-        if entry is not None:
-            entry = cast("Entry", _Written(b"" if entry.empty else entry.encode(), entry.empty))  # once for all places
+        blocks = self.engine.commits.image() if entry is None or self._store.image_due else []
+        data = None if entry is None else entry.encode()
         for place in (*self._copies, self._store):
-            _write(place, entry, snapshot)
+            _write(place, data, blocks, self.level)
+        self._store.write_on()
         for copy in self._copies:
-            if copy.due and not self._store.writes_on:
-                copy.put_base(self._store.image())
+            if copy.due:
+                copy.put_base(self._bytes(), self.level)
         return self.level
 
     def close(self) -> None:
@@ -159,12 +132,13 @@ class Keeping:
             copy.close()
 
 
-def _write(place: Store | Copied, entry: Entry | None, snapshot: Snapshot | None) -> None:
-    if isinstance(place, Copied):
-        place.put(snapshot or cast("Entry", entry).encode())  # pages have in them what happened before
-    elif entry is None or (snapshot is not None and not place.takes_beside(snapshot)):
-        if snapshot is None:
-            raise StorageFailed("nothing was taken to be written", field="state")
-        place.commit(snapshot)
+def _write(place: Store | Copied, entry: bytes | None, blocks: list[Block], level: int) -> None:
+    if isinstance(place, Store):
+        if entry is None:
+            place.save(blocks)
+        else:
+            place.append(entry, blocks)
+    elif entry is None:
+        place.put_base(state_bytes.to_bytes(blocks), level, wait=True)
     else:
-        place.append(entry, snapshot)
+        place.put(entry)

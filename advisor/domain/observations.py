@@ -31,11 +31,13 @@ class ComponentNames:
     that filled it, `owner`; another one begins it anew. A name that is no name keeps its number; its rows are refused.
     """
 
-    __slots__ = ("names", "owner", "slots", "valid")
+    __slots__ = ("log", "logged", "names", "owner", "slots", "valid")
 
     def __init__(self, names: Sequence[object] = ()) -> None:
         self.names: list[str] = []
         self.owner: object = None
+        self.log: object = None
+        self.logged: Ints = np.empty(0, np.int64)
         self.slots: Ints = np.empty(0, np.int64)
         self.valid: Bools = np.empty(0, np.bool_)
         self.extend(names)
@@ -49,6 +51,15 @@ class ComponentNames:
             self.owner = owner
             self.slots = np.full(len(self.names), UNRESOLVED, np.int64)
         return self.slots
+
+    def logged_of(self, log: object) -> Ints:
+        """Return the cache of the numbers in a log, to be filled by it."""
+        if self.log is not log:
+            self.log, self.logged = log, np.full(len(self.names), UNRESOLVED, np.int64)
+        elif len(self.logged) < len(self.names):
+            more = np.full(len(self.names) - len(self.logged), UNRESOLVED, np.int64)
+            self.logged = np.concatenate([self.logged, more])
+        return self.logged
 
     def extend(self, names: Sequence[object]) -> None:
         """Append names. Cost O(n); raises InvalidValue when they are no list of names at all."""

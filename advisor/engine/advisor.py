@@ -24,13 +24,14 @@ from advisor.engine.component_questions import ComponentQuestions
 from advisor.engine.components import Components
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.following import Bundles
+from advisor.engine.kinds import RecordKind
 from advisor.engine.learners import ABSENT, MODEL_MEMORY_BYTES
 from advisor.engine.networks import Networks
 from advisor.engine.programs import Programs
 from advisor.engine.report import component_status, fate
 from advisor.engine.rows import columns_of_row
 from advisor.engine.task_types import TaskTypeModels
-from advisor.errors import InvalidValue, TooLarge
+from advisor.errors import InvalidValue, StateDamaged, TooLarge
 
 PARTS = ("flows", "programs", "totals")  # of a state, beside what is of one component
 
@@ -311,18 +312,33 @@ class Advisor:
 
     # -- state ------------------------------------------------------------------------------------------------------------
 
+    @property
+    def kinds(self) -> tuple[RecordKind[Any], ...]:
+        """What is kept by key, beside components."""
+        return self.components.flows.kind, self.programs.kind, self.task_types.kind
+
     @alone
     def to_bytes(self) -> bytes:
         """Return the whole state; `from_bytes` gives an equal advisor. Size about 1 KB a component."""
-        return state_bytes.dump(self.components, self.parts())
+        blocks = state_bytes.encode(
+            self.components.compact(), self.components.totals, [(kind, None) for kind in self.kinds]
+        )
+        return state_bytes.to_bytes(blocks)
 
-    def parts(self, names: Collection[str] | None = None, parts: Collection[str] = PARTS) -> state_bytes.Parts:
-        """Return what the state has beside components: all of it; or task types by name, and the other parts that are named."""
-        flows = self.components.flows
-        return state_bytes.Parts(
-            self.components.totals if "totals" in parts else {}, flows.documents() if "flows" in parts else {},
-            self.programs.paged.records() if "programs" in parts else (), self.task_types.paged.records(names),
-        )  # fmt: skip
+    def part(self, names: Iterable[str] | None) -> Components:
+        """Return copies of components, of all where no names are given, in the order of their names."""
+        return self.components.part(self.components.slots.components if names is None else names)
+
+    def parts(
+        self, names: Iterable[str] | None, parts: Collection[str]
+    ) -> tuple[Mapping[str, int], list[tuple[RecordKind[Any], Collection[Any] | None]]]:
+        """Return the totals and the kinds, with the keys of each, of an extract."""
+        kinds: list[tuple[RecordKind[Any], Collection[Any] | None]] = [
+            (self.components.flows.kind, None if "flows" in parts else ()),
+            (self.programs.kind, None if "programs" in parts else ()),
+            (self.task_types.kind, None if names is None else frozenset(names)),
+        ]
+        return self.components.totals if "totals" in parts else {}, kinds
 
     @alone
     def extract(self, names: Iterable[str] | None = None, parts: Collection[str] = PARTS) -> bytes:
@@ -343,8 +359,9 @@ class Advisor:
         the whole, to the byte. What a component that learned nothing is told from the others, the prior, is no state: it
         follows from the components that are there.
         """
-        names = [*self.components.slots.components, *self.task_types.numbers] if names is None else list(names)
-        return state_bytes.dump(self.components.part(names), self.parts(frozenset(names), parts))
+        names = None if names is None else list(names)
+        totals, kinds = self.parts(names, parts)
+        return state_bytes.to_bytes(state_bytes.encode(self.part(names), totals, kinds))
 
     @alone
     def put(self, other: Advisor) -> None:
@@ -382,11 +399,10 @@ class Advisor:
         ------
         StateDamaged, StateTooNew, InvalidValue
         """
-        components, parts = state_bytes.load(data)
-        return cls.of(components, parts)
+        return cls.of(state_bytes.from_bytes(data))
 
     @classmethod
-    def of(cls, components: Components, parts: state_bytes.Parts) -> Advisor:
+    def of(cls, found: state_bytes.Decoded) -> Advisor:
         """Return the advisor of a state that was read.
 
         Raises
@@ -394,9 +410,18 @@ class Advisor:
         StateDamaged
         """
         restored = cls()
-        restored._adopt(components)
-        for record in parts.programs:
-            restored.programs.paged.put_record(record)
-        for record in parts.task_types:
-            restored.task_types.paged.put_record(record)
+        restored._adopt(found.components)
+        for kind in restored.kinds:
+            restore_records(kind, found)
         return restored
+
+
+def restore_records(kind: RecordKind[Any], found: state_bytes.Decoded) -> None:
+    """Take the records of a kind from what was decoded; raises StateDamaged, StateTooNew."""
+    for key, data in found.records.get(kind.name, {}).items():
+        try:
+            kind.restore_record(key, data)
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            raise StateDamaged(
+                f"{kind.name} of the state: {key!r} does not read: {error}", hint="restore a backup"
+            ) from error

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,7 +172,10 @@ class Components:
 
     def _copies(self, slots: Ints) -> Components:
         made = Components(self.slots.components_max, self.learners.memory_bytes)
-        made.restore(dict(enumerate(map(self.slots.names.__getitem__, slots.tolist()))), {})
+        names = self.slots.names
+        made.slots.put(0, [names[slot] for slot in cast("list[int]", slots.tolist())])
+        made.slots.index()
+        made.table.grow(len(made), made.slots.components_max)
         made.table.records[: len(slots)] = self.table.records[slots]
         made.copy_records(self, slots, np.arange(len(slots)))
         made.resume()
@@ -275,27 +278,11 @@ class Components:
         axes = 1 + np.maximum(widths.of(self.table.count("dimensions")[slots]), 1)
         self.learners.merge(places, slots, other.learners, kinds, axes)
 
-    def restore(self, names: Mapping[int, str], totals: Mapping[str, int]) -> None:
-        """Set names and totals of an empty instance from a stored state whose slots are 0 .. n - 1 without gaps.
-
-        Raises InvalidValue when slots are missing or doubled.
-        """
-        self.slots.restore(names)
-        self.table.grow(len(self), self.slots.components_max)
-        self.totals.clear()
-        self.totals.update(dict(totals))
-
     def resume(self) -> None:
         """Find again what the restored words of all tables say."""
         self.learners.restore()
         self.contentions.restore()
         dimensions = self.table.count("dimensions")
-        for table, owners in self.learners.owners():
-            # Of a component whose base words were lost, and of those of an older layout.
-            owners = owners[owners >= 0]  # noqa: PLW2901
-            unknown = owners[(dimensions[owners] == 0) & (self.table.count("rows")[owners] == 0)]
-            dimensions[unknown] = table.axes - 1
-            self.table.changed[unknown] = True
         self.vectors = bool((widths.of(dimensions[: len(self)]) > 1).any())
         self.forgotten = bool((dimensions[: len(self)] == 0).any())
 

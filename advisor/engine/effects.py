@@ -23,9 +23,8 @@ RUN_NEEDS = ("size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "
 class EventType(NamedTuple):
     """What there is to know of a type of event."""
 
-    # takes the state, the producer and the event; changes the state; returns the answer, and the event as the journal
-    # notes it, None where only pages hold what it changed
-    fold: Callable[[State, Producer | None, Any], tuple[Answer, e.Event | None]]
+    # takes the state, the producer and the event; changes the state; returns the answer, and the events as the log has them
+    fold: Callable[[State, Producer | None, Any], tuple[Answer, *tuple[e.Event, ...]]]
     again: Callable[[Any], Answer]  # what is answered, beside the number, to an event whose number was applied before
 
 
@@ -39,31 +38,35 @@ def _fold_travels(state: State, _: Producer | None, event: e.Travels) -> tuple[A
     return NOTHING, event
 
 
-def _fold_events(state: State, key: Producer | None, events: TaskEvents) -> tuple[Answer, None]:
-    answer, ended = _profiled(state, key or ANONYMOUS, events)
+def _fold_events(state: State, key: Producer | None, events: TaskEvents) -> tuple[Answer, e.Counted, e.Ended]:
+    answer, counted, ended = _profiled(state, key or ANONYMOUS, events)
     _fold_ended(state, None, ended)
-    return answer, None
+    return answer, counted, ended
 
 
-def _fold_profile(state: State, key: Producer | None, event: e.Profiled) -> tuple[Answer, None]:
-    return _profiled(state, key or ANONYMOUS, event.events)[0], None
+def _fold_profile(state: State, key: Producer | None, event: e.Profiled) -> tuple[Answer, e.Counted]:
+    return _profiled(state, key or ANONYMOUS, event.events)[:2]
 
 
-def _profiled(state: State, key: Producer, events: TaskEvents) -> tuple[Answer, e.Ended]:
+def _counted(state: State, _: Producer | None, event: e.Counted) -> tuple[Answer, e.Counted]:
+    state.advisor.components.totals.update(event.counts)
+    return NOTHING, event
+
+
+def _profiled(state: State, key: Producer, events: TaskEvents) -> tuple[Answer, e.Counted, e.Ended]:
     """Fold task events into the profile of their producer's run, those without a number into one of all that come so."""
     folded = state.profiles.fold(key, events)
-    state.count("events_accepted", folded.accepted)
-    for code, count in folded.refused.items():
-        state.count(f"events_refused.{code}", count)
-    state.count("events_late", folded.late)
-    state.count("events_dropped", folded.dropped)
-    state.count("tasks_ended", len(folded.ended) + folded.summed)
+    counted = e.Counted({
+        "events_accepted": folded.accepted, **{f"events_refused.{code}": n for code, n in folded.refused.items()},
+        "events_late": folded.late, "events_dropped": folded.dropped, "tasks_ended": len(folded.ended) + folded.summed,
+    })  # fmt: skip
+    _counted(state, None, counted)
     return {
         "accepted": folded.accepted, "refused": refusals(folded), "late": folded.late, "waiting": folded.waiting,
-    }, state.profiles.ended(key, folded)  # fmt: skip
+    }, counted, state.profiles.ended(key, folded)  # fmt: skip
 
 
-def _fold_ended(state: State, _: Producer | None, ended: e.Ended) -> tuple[Answer, None]:
+def _fold_ended(state: State, _: Producer | None, ended: e.Ended) -> tuple[Answer, e.Ended]:
     """Teach each task type its instances, see `Advisor.observe_instances`."""
     if len(ended):
         receipt = state.advisor.observe_instances(
@@ -71,7 +74,7 @@ def _fold_ended(state: State, _: Producer | None, ended: e.Ended) -> tuple[Answe
             active_cores=ended.active_cores, count=ended.count,
         )  # fmt: skip
         state.count("tasks_learned", receipt.accepted)
-    return NOTHING, None
+    return NOTHING, ended
 
 
 def _observe_run(state: State, _: Producer | None, event: e.RunObserved) -> tuple[Answer, e.Event]:
@@ -119,12 +122,13 @@ def _forget_program(state: State, _: Producer | None, event: e.ProgramForgotten)
     return answer, event
 
 
-def _forget_profile(state: State, _: Producer | None, event: e.ProfileForgotten) -> tuple[Answer, None]:
+def _forget_profile(state: State, _: Producer | None, event: e.ProfileForgotten) -> tuple[Answer, e.Counted]:
     answer = state.profiles.forget(event.producer, event.incarnation)
-    state.count("profiles_forgotten", answer["runs"])
+    counted = e.Counted({"profiles_forgotten": answer["runs"]})
+    _counted(state, None, counted)
     happened = ModelEvent("forget_profile", answer["producer"], answer["events"], "asked to")
     state.advisor.components.events.append(happened)
-    return {"profile": answer}, None
+    return {"profile": answer}, counted
 
 
 NOTHING = {"accepted": 0, "refused": refusals(None)}
@@ -152,4 +156,5 @@ KINDS: Mapping[type, EventType] = {
     e.ComponentPinned: EventType(_pin, _named("component", "model")),
     e.ProgramForgotten: EventType(_forget_program, _named("program")),
     e.ProfileForgotten: EventType(_forget_profile, _named("profile")),
+    e.Counted: EventType(_counted, _named("counts")),
 }

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,18 +14,18 @@ from advisor.domain import limits
 from advisor.domain.observations import Columns
 from advisor.engine import events as e
 from advisor.engine.advisor import Advisor
-from advisor.engine.changes import framed, frames, head_of, version_of
 from advisor.engine.commits import Commits
 from advisor.engine.effects import KINDS, Answer
 from advisor.engine.exactly_once import Producer, ProducerLedger
-from advisor.engine.journal import Book, Limits, RowsEvent, decode
+from advisor.engine.journal import Book, Limits, decode
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.plain import PLAIN_ROWS_MAX, PlainRows
 from advisor.engine.profiles import Profiles
-from advisor.engine.snapshot import Snapshot
-from advisor.engine.state import PARTS, State
+from advisor.engine.state import COMPONENTS, PARTS, State, head_of, version_of
+from advisor.engine.state_bytes import Stored, framed, frames, from_bytes
+from advisor.engine.state_bytes import decode as decode_blocks
 from advisor.engine.versions import Versions
-from advisor.errors import AdvisorError, StateDamaged, TooLarge
+from advisor.errors import AdvisorError, StateDamaged
 
 
 class Engine:
@@ -126,7 +127,7 @@ class Engine:
         columns = self._plain.columns()
         try:
             self.advisor.fold_plain(columns)
-            self._journal.note(columns, self.advisor.components)
+            self._journal.note(columns)
         except Exception as defect:  # of ours: they count as accepted, and so nothing may be acknowledged any more
             self._defect = defect
             self._journal.beyond = True
@@ -137,17 +138,18 @@ class Engine:
     def _happen(self, producer: Producer | None, event: e.Event) -> Answer:
         """Fold an event, and note it."""
         self.flush()
+        before = Counter(self.advisor.components.totals)
         try:
-            answer, noted = KINDS[type(event)].fold(self.state, producer, event)
-        except BaseException as error:
-            # That there was no room is counted; and of a defect of ours nobody knows how much was folded.
-            if isinstance(error, TooLarge) or not isinstance(error, AdvisorError):
-                self._journal.beyond = True
+            answer, *logged = KINDS[type(event)].fold(self.state, producer, event)
+        except AdvisorError:  # what was refused is counted, and nothing else changed
+            if counted := self.advisor.components.totals - before:
+                self._journal.note(e.Counted(counted))
             raise
-        if noted is None:
+        except BaseException:  # of a defect of ours nobody knows how much was folded
             self._journal.beyond = True
-        else:
-            self._journal.note(noted, self.advisor.components)
+            raise
+        for each in logged:
+            self._journal.note(each)
         return answer
 
     # -- producers --------------------------------------------------------------------------------------------------------
@@ -187,7 +189,7 @@ class Engine:
     def from_bytes(cls, data: bytes, *, producers_max: int = limits.PRODUCERS_MAX) -> Engine:
         """Return the engine of a state, of an advisor's, too, which knows of no producers; raises as `Advisor.from_bytes`."""
         engine = cls(producers_max=producers_max)
-        engine.state.take(data)
+        engine.state.take(from_bytes(data))
         return engine
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -248,7 +250,7 @@ class Engine:
     ) -> bytes:  # fmt: skip
         """Return components with their task types, networks, programs, profiles, those known, for `put` of another engine."""
         self._settle()
-        return self.state.part(names, networks, programs, profiles)
+        return self.state.part({COMPONENTS: names, "networks": networks, "programs": programs, "profiles": profiles})
 
     def leave(
         self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = (),
@@ -258,7 +260,7 @@ class Engine:
         self._settle()
         self._journal.beyond = True
         self.state.drop({
-            "components": names, "networks": networks, "programs": programs, "task_types": names, "profiles": profiles,
+            COMPONENTS: names, "networks": networks, "programs": programs, "task_types": names, "profiles": profiles,
         })  # fmt: skip
 
     def put(self, part: Engine) -> None:
@@ -278,40 +280,44 @@ class Engine:
     @classmethod
     def restore(
         cls,
-        snapshot: Snapshot,
+        stored: Stored,
         *,
-        components_max: int = limits.COMPONENTS_MAX,
+        components_max: int | None = limits.COMPONENTS_MAX,
         producers_max: int = limits.PRODUCERS_MAX,
         model_memory_bytes: int = MODEL_MEMORY_BYTES,
     ) -> Engine:
-        """Return the engine whose snapshots, put together, gave `snapshot`, and to which its journal then happened.
+        """Return the engine whose image and log a state on disk holds; it takes the blocks out of `stored`.
 
-        Raises StateTooNew when a table has a layout, or the journal a format, that this version does not read; StateDamaged
-        when a table has words that no rows lead to; InvalidValue when names or pages do not fit together.
+        `components_max`: None: as many as there are, but at least the default. Raises StateTooNew when a part has a layout that
+        this version does not read; StateDamaged when a table has words that no rows lead to, or parts do not fit together.
         """
-        engine = cls(
-            components_max=components_max, producers_max=producers_max,
-            model_memory_bytes=model_memory_bytes,
-        )  # fmt: skip
-        engine.commits.put(snapshot)
-        engine._replay(snapshot.journal, Limits(components_max, model_memory_bytes))
+        engine = cls(producers_max=producers_max, model_memory_bytes=model_memory_bytes)
+        found = decode_blocks(stored.blocks, stored.bytes)
+        profiles = found.records.pop(engine.profiles.kind.name, {})
+        engine.state.take(found)
+        now = Limits(limits.COMPONENTS_MAX if components_max is None else components_max, model_memory_bytes)
+        engine._replay(stored.log, now, profiles)
         return engine
 
-    def _replay(self, journal: Iterable[bytes], now: Limits) -> None:
-        """Let happen again what was noted, under the limits of then."""
-        components = self.advisor.components
-        book = Book(components.slots.names)
-        for data in journal:
+    def _replay(self, log: Iterable[bytes], now: Limits, profiles: dict[Producer, bytes]) -> None:
+        """Apply again what the log has, under the limits of then; `profiles`: the records of runs before it."""
+        components, book = self.advisor.components, Book()
+        self.commits.limit(now)
+        for data in log:
             entry = decode(data, book)
             self.commits.limit(entry.limits)
-            for event in entry.events:  # it happened before: nothing is refused that was not then
-                try:
-                    self._happen(None, event.event if isinstance(event, RowsEvent) else event)
-                except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-                    raise StateDamaged(f"what the journal tells cannot have happened: {error!r}") from error
+            try:  # it was applied before: nothing is refused that was not then
+                for logged in entry.events:
+                    self._happen(None, logged.event)
+                for patch in entry.patches:
+                    after = patch.applied(profiles.pop(patch.key, b""))
+                    profiles |= {} if after is None else {patch.key: after}
+            except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+                raise StateDamaged(f"what the log tells cannot have been applied: {error!r}") from error
             components.totals.update(entry.counts)
             self.evict_producers(entry.producers_gone)
             for key, number in entry.producers.items():
                 self.advance(key, number)
+        self.profiles.stored(profiles)
         self.commits.limit(now)
         components.events.clear()  # they were told when they happened

@@ -120,6 +120,13 @@ class NetworkDefined:
     read: Network | None = field(default=None, compare=False)  # what it reads as, where somebody has read it
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the totals count beside what other events tell: for the log."""
+
+    counts: Mapping[str, int]
+
+
 Event = (
     Columns
     | Travels
@@ -134,4 +141,5 @@ Event = (
     | ProfileForgotten
     | RunObserved
     | NetworkDefined
+    | Counted
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from advisor.engine.kinds import RecordKind
 from advisor.errors import InvalidValue, SequenceGap, TooLarge
 
 Producer = tuple[str, bytes]
@@ -24,8 +25,10 @@ class ProducerLedger:
         self.producers_max = producers_max
         self._count = count
         self.applied: dict[Producer, int] = {}  # dict of (name, incarnation) to int
-        self._changed: dict[Producer, None] = {}
-        self._gone: dict[Producer, None] = {}
+        self.kind = RecordKind(
+            "producers", self.applied, {"sequence": "greater"}, lambda key: self.applied[key].to_bytes(8, "little"),
+            lambda key, data: self.advance(key, int.from_bytes(data, "little")), lambda key: self.evict((key,)),
+        )  # fmt: skip
         self._seen: dict[Producer, int] = {}
 
     def replays(self, key: Producer, sequence: int) -> bool:
@@ -47,8 +50,6 @@ class ProducerLedger:
     def advance(self, key: Producer, sequence: int) -> None:
         """Take a number as applied."""
         self.applied[key] = sequence
-        self._changed[key] = None
-        self._gone.pop(key, None)
 
     def resume(self, key: Producer, applied: int) -> None:
         """Take `applied` as the last number: the producer says so, and our state of it is older or lost.
@@ -64,11 +65,7 @@ class ProducerLedger:
 
     def evict(self, producers: Iterable[Producer]) -> list[Producer]:
         """Forget producers; return those that were known."""
-        known = [key for key in producers if self.applied.pop(key, None) is not None]
-        for key in known:
-            self._changed.pop(key, None)
-            self._gone[key] = None
-        return known
+        return [key for key in producers if self.applied.pop(key, None) is not None]
 
     def put(self, numbers: Mapping[Producer, int]) -> None:
         """Take numbers as applied, whatever they were."""
@@ -79,17 +76,6 @@ class ProducerLedger:
         """Return the producers whose number is another one than at the last call, those that are no more among them."""
         before, self._seen = self._seen, dict(self.applied)
         return {key: None for key in before.keys() | self._seen.keys() if before.get(key) != self._seen.get(key)}
-
-    def take_changed(self) -> tuple[dict[Producer, int], tuple[Producer, ...]]:
-        """Return the producers with a new number since the last time, and those evicted."""
-        found = {key: self.applied[key] for key in self._changed}, tuple(self._gone)
-        self._changed, self._gone = {}, {}
-        return found
-
-    def mark_changed(self, producers: Iterable[Producer]) -> None:
-        """Count what was taken of producers as not taken."""
-        for key in producers:
-            (self._changed if key in self.applied else self._gone)[key] = None
 
     def _make_room(self, key: Producer) -> None:
         if key not in self.applied and len(self.applied) >= self.producers_max:

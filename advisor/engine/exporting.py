@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from advisor.engine.changes import NAMES_A_FRAME
 from advisor.engine.engine import Engine
 from advisor.engine.slots import SEPARATOR
+from advisor.engine.state import NAMES_A_FRAME
 from advisor.errors import InvalidValue
 
 # Of each kind so many a page, in this order: a page is made within a few ms, and is far smaller than a message.

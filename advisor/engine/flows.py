@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -18,14 +18,13 @@ from advisor.domain.names import checked_name
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.observations import Bools, Columns
 from advisor.domain.vectors import NONE_NAMED, Ints
-from advisor.errors import InvalidValue, StateTooNew, TooLarge, UnknownNetwork
+from advisor.engine.kinds import RecordKind
+from advisor.errors import InvalidValue, TooLarge, UnknownNetwork
 from advisor.models.flow import NO_KEY, FlowCounts, FlowRows
 from advisor.models.flow_bytes import from_bytes as counts_from_bytes
 from advisor.models.flow_bytes import to_bytes as counts_to_bytes
 from advisor.models.flow_structure import FlowStructure, flow_of
 
-FORMAT = 1  # of a document
-DOCUMENT = "network:"  # before a network's name, the name of its document
 # A row refused for these has no component, no network, or no number of runs; all others tell where a record was.
 ROUTES = ("shares", "depths", "fan_outs", "returns")  # of a flow and of a request alike: lists, an entry a node
 STEERING = ("shares", "depths", "returns")  # say how often boxes are visited; a fan-out does not
@@ -41,7 +40,6 @@ class KeptNetwork:
 
     counts: FlowCounts
     definition: Definition | None = None  # its text, or its nodes
-    changed: bool = True  # since the last snapshot
     read: Network | None = None
     structure: FlowStructure | None = None
     answer: tuple[int, Flow] | None = None  # at so many rows
@@ -70,9 +68,10 @@ class Flows:
 
     def __init__(self, totals: Counter[str]) -> None:
         self.kept: dict[str, KeptNetwork] = {}
-        self.gone: dict[str, None] = {}  # since the last snapshot
-        self.touched: dict[str, None] = {}  # names of those that changed, or went, since somebody took note
         self.totals = totals
+        self.kind = RecordKind(
+            "networks", self.kept, {"definition": "ours", "counts": "exact"}, self._encode, self._restore, self.drop
+        )
 
     # -- definitions ------------------------------------------------------------------------------------------------------
 
@@ -94,11 +93,10 @@ class Flows:
                 found = KeptNetwork(FlowCounts(name, places.places))  # of another structure nothing can be kept
             else:
                 found.counts.define(places.places)
-                found.changed, found.answer = True, None
+                found.answer = None
             self.kept[name] = found
-            self.gone.pop(name, None)
             found.definition, found.read, found.structure = definition, network, places
-            self.touched[name] = None
+            self.kind.touched[name] = None
         return {
             "id": network_id, "keys": list(network.keys), "components": list(dict.fromkeys(network.components)),
             "choices": [len(network.nodes[node].children) for node in network.choices],
@@ -133,7 +131,7 @@ class Flows:
     def drop(self, name: str) -> None:
         """Forget a network."""
         if self.kept.pop(name, None) is not None:
-            self.gone[name] = self.touched[name] = None
+            self.kind.touched[name] = None
 
     def defined(self, network_id: NetworkId) -> Network:
         """Return the network of an id; raises UnknownNetwork, InvalidValue."""
@@ -198,13 +196,12 @@ class Flows:
                 room = self._room() if room is None else room
                 if room > 0:
                     kept = self.kept[name] = KeptNetwork(FlowCounts(name))
-                    self.gone.pop(name, None)
                     room -= 1
             part = rows if len(seen) == 1 else rows[networks == number]
             if kept is None:
                 self.totals["network_rows_dropped"] += len(part)
                 continue
-            kept.changed, self.touched[kept.counts.name] = True, None
+            self.kind.touched[kept.counts.name] = None
             kept.counts.fold(_rows(columns, part, self._keys(kept.counts, columns, part)))
 
     def _room(self) -> int:
@@ -229,14 +226,12 @@ class Flows:
     def merge(self, other: Flows) -> None:
         """Add another's counts; definitions of ours stay where both have one of a name, and its counts with them."""
         for name, theirs in other.kept.items():
-            mine, self.touched[name] = self.kept.get(name), None
+            mine, self.kind.touched[name] = self.kept.get(name), None
             if mine is None and len(self.kept) >= NETWORKS_MAX:
                 self.totals["networks_dropped"] += 1
                 continue
             if mine is None:
-                self.kept[name] = from_document(name, to_document(theirs))
-                self.kept[name].changed = True
-                self.gone.pop(name, None)
+                self._restore(name, other._encode(name))
                 continue
             if mine.definition is None and theirs.definition is not None:
                 mine.definition, mine.structure, mine.read = theirs.definition, None, None
@@ -245,7 +240,7 @@ class Flows:
                 self.totals["networks_dropped"] += 1
                 continue
             mine.counts.merge(theirs.counts)
-            mine.changed, mine.answer = True, None
+            mine.answer = None
 
     def read_as(self, former: Mapping[str, KeptNetwork]) -> None:
         """Take definitions that have not changed for read: they were, as these."""
@@ -254,38 +249,16 @@ class Flows:
             if found is not None and found.definition == own.definition:
                 found.read, found.structure = own.read, own.structure
 
-    def documents(self, names: Container[str] | None = None) -> dict[str, bytes]:
-        """Return all networks, or those named, as documents by name, in the order of their names."""
-        known = sorted(self.kept.items())
-        return {DOCUMENT + name: to_document(kept) for name, kept in known if names is None or name in names}
+    def _encode(self, name: str) -> bytes:
+        """Return a network's definition and counts as bytes."""
+        kept = self.kept[name]
+        text = json.dumps(kept.definition, ensure_ascii=False, separators=(",", ":")).encode()
+        return len(text).to_bytes(4, "little") + text + counts_to_bytes(kept.counts)
 
-    def take_changed(self) -> tuple[dict[str, bytes], tuple[str, ...]]:
-        """Return the documents that changed since they were last taken, and the names of those that are gone."""
-        changed = {DOCUMENT + name: to_document(kept) for name, kept in self.kept.items() if kept.changed}
-        gone = tuple(DOCUMENT + name for name in self.gone)
-        for kept in self.kept.values():
-            kept.changed = False
-        self.gone = {}
-        return changed, gone
-
-    def mark_changed(self, changed: Iterable[str], gone: Iterable[str]) -> None:
-        """Count documents as not taken."""
-        for key in changed:
-            kept = self.kept.get(key.removeprefix(DOCUMENT))
-            if kept is not None:
-                kept.changed = True
-        for key in (*gone, *changed):
-            if key.removeprefix(DOCUMENT) not in self.kept:
-                self.gone[key.removeprefix(DOCUMENT)] = None
-
-    def restore(self, documents: Mapping[str, bytes]) -> None:
-        """Take networks from documents; others' are left alone; raises InvalidValue, StateTooNew."""
-        self.kept = {}
-        for key, data in documents.items():
-            if key.startswith(DOCUMENT):
-                name = key.removeprefix(DOCUMENT)
-                self.kept[name] = from_document(name, data)
-                self.touched[name] = None
+    def _restore(self, name: str, data: bytes) -> None:
+        size = int.from_bytes(data[:4], "little")
+        self.kept[name] = KeptNetwork(counts_from_bytes(name, data[4 + size :]), read_json(data[4 : 4 + size]))
+        self.kind.touched[name] = None
 
 
 def name_of(network_id: object) -> str:
@@ -306,27 +279,6 @@ def _rows(columns: Columns, rows: Ints, key: Ints) -> FlowRows:
     failed = None if columns.ok is None else ~columns.ok
     found = FlowRows(columns.index, columns.count, failed, columns.entered, columns.record, columns.replica)
     return replace(found if len(rows) == len(columns) else found.take(rows), key=key)
-
-
-def to_document(kept: KeptNetwork) -> bytes:
-    """Return a network's definition and counts as bytes."""
-    text = json.dumps(kept.definition, ensure_ascii=False, separators=(",", ":")).encode()
-    return FORMAT.to_bytes(1, "little") + len(text).to_bytes(4, "little") + text + counts_to_bytes(kept.counts)
-
-
-def from_document(name: str, data: bytes) -> KeptNetwork:
-    """Return the network of a document; raises InvalidValue, StateTooNew."""
-    if data[:1] != FORMAT.to_bytes(1, "little"):
-        raise StateTooNew(
-            f"network {name!r} of format {data[:1].hex()}; this version reads {FORMAT}",
-            field="network", value=name, bound=FORMAT, hint="use the version that wrote it",
-        )  # fmt: skip
-    try:
-        size = int.from_bytes(data[1:5], "little")
-        definition = read_json(data[5 : 5 + size])
-        return KeptNetwork(counts_from_bytes(name, data[5 + size :]), definition, changed=False)
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise InvalidValue("network", name, "a document of a network", f"it does not read: {error}") from error
 
 
 def filled(options: Mapping[str, Any], flow: Flow) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""The journal: what has happened since the pages were written, event by event, so that a commit need not write pages.
+"""What was applied since the last commit, event by event, as an entry of the log.
 
-A fold is a strict left fold, so the pages and then the events in their order give the same state, to the bit. Held are rows,
-by the slots that they went to, and the events of `BY_HAND`; what else changes a state (task events) needs its pages.
+A fold is a strict left fold, so an image and then the events in their order give the same state, to the bit. Rows name their
+components by numbers that the log gives to names as they come; profiles, whose open parts no log holds, are in it as patches
+of their records. What else changes a state needs an image.
 
-One entry a commit: ``magic, length of the head (u32), head (JSON), columns``, numbers little-endian. Who keeps it adds a
-checksum.
+One entry a commit: ``bytes of the head (u32), head (JSON), arrays``, little-endian. The store adds a checksum.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import operator
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, cast
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,106 +23,30 @@ from numpy.typing import NDArray
 from advisor.domain.json_bytes import read_json
 from advisor.domain.observations import UNRESOLVED, Columns, ComponentNames, Misread
 from advisor.domain.runs import ProgramRun
-from advisor.domain.vectors import Bools, Ints
-from advisor.engine.components import Components
-from advisor.engine.events import (
-    ComponentForgotten,
-    ComponentPinned,
-    Drop,
-    Event,
-    NetworkDefined,
-    ProgramForgotten,
-    Travels,
-)
+from advisor.engine import events as e
 from advisor.engine.exactly_once import Producer
-from advisor.errors import AdvisorError, StateDamaged, StateTooNew
+from advisor.engine.patches import Patch
+from advisor.errors import StateDamaged
 
-# The last two are the format; a later one is refused. 01 had no events but rows, `forget` and `pin`, 02 no narrow columns,
-# 03 no rows without predictor: these were rows of 1.
-MAGIC = b"AJ04"
-READABLE = (b"AJ01", b"AJ02", b"AJ03", MAGIC)
-_HEAD = struct.Struct("<4sI")
-
-# Columns that a batch may have, in their order behind the head: (name, type on disk, type in memory, values a row).
-PLAIN = (
-    ("predictor", "<f8", np.float64, 1), ("cores", "<f8", np.float64, 1), ("elapsed_s", "<f8", np.float64, 1),
-)  # fmt: skip
-NARROW = {"slots": "<u2", "cores": "u1"}  # on disk where all values of many rows fit in: 19 bytes a row of 28
-NARROW_ROWS = 64  # fewer are not looked at: that takes as long as they do
-OPTIONAL = (
-    ("count", "<i8", np.int64, 1), ("ok", "u1", np.bool_, 1), ("running", "u1", np.bool_, 1),
-    ("further", "<f8", np.float64, 3), ("machine", "<i8", np.int64, 1), ("network", "<i8", np.int64, 1),
-    ("record", "<u8", np.uint64, 1), ("entered", "u1", np.bool_, 1), ("replica", "<u8", np.uint64, 1),
-    ("active_cores", "<f8", np.float64, 1), ("at_risk_s", "<f8", np.float64, 1),
-    ("absent", "u1", np.bool_, 1),
-)  # fmt: skip
+_HEAD: Final = struct.Struct("<I")
+NARROW_ROWS: Final = 64  # arrays of fewer are written as they are: to look at them takes as long
+LOGGED: Final[Mapping[str, type[Any]]] = {
+    kind.__name__: kind
+    for kind in (
+        Columns, e.Travels, e.Ended, ProgramRun, e.ComponentForgotten, e.Drop, e.ComponentPinned, e.ProgramForgotten,
+        e.NetworkDefined, e.Counted,
+    )
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class RowsEvent:
-    """A batch, or a piece of one, that was folded."""
+class Logged:
+    """An event, and for rows what names their numbers stand for."""
 
-    columns: Columns
-    # int64 array (n,): the slot of each row's component; UNRESOLVED where it has none: such a row was refused
-    slots: Ints
-    names: tuple[str, ...]  # what was given the next slots since the event before
-    # tuple of (slot, name): former slots that serve other names: all since the pages were written, where there are new
-    # ones
-    renamed: tuple[tuple[int, str], ...] = ()
-    travels: bool = False  # of these rows only the flow of networks was learned
-
-    @property
-    def event(self) -> Columns | Travels:
-        """What happened."""
-        return Travels(self.columns) if self.travels else self.columns
-
-    def __len__(self) -> int:
-        return len(self.slots)
-
-    def encode(self, parts: list[bytes]) -> dict[str, Any]:
-        """Append the columns to `parts`; return what the head says of them."""
-        columns, slots = self.columns, self.slots
-        told: dict[str, Any] = {"travels" if self.travels else "rows": len(slots)}
-        if self.names:
-            told["names"] = self.names
-        if self.renamed:
-            told["renamed"] = self.renamed
-        if (slots == UNRESOLVED).any():
-            slots, told["others"] = _with_others(columns, slots)
-        narrow: list[str] = []
-        for key, kind, values in (
-            ("slots", "<i4", slots),
-            *((key, kind, getattr(columns, key)) for key, kind, *_ in PLAIN),
-        ):
-            fits = _narrowed(values, NARROW[key]) if key in NARROW and len(slots) >= NARROW_ROWS else None
-            if fits is not None:
-                narrow.append(key)
-            parts.append((values.astype(kind, copy=False) if fits is None else fits).tobytes())
-        there: list[str] = []
-        for key, kind, _, _ in OPTIONAL:
-            if (values := getattr(columns, key)) is not None:
-                there.append(key)
-                parts.append(values.astype(kind, copy=False).tobytes())
-        parts += [values.astype("<f8", copy=False).tobytes() for values in columns.measures.values()]
-        misread: Mapping[str, Bools] = {} if columns.misread is None else columns.misread.codes
-        parts += [np.packbits(mask).tobytes() for mask in misread.values()]
-        rest = {
-            "narrow": narrow, "columns": there, "measures": list(columns.measures), "machines": columns.machines,
-            "networks": columns.networks, "misread": list(misread), "carried": dict(columns.carried),
-        }  # fmt: skip
-        return told | {key: value for key, value in rest.items() if value}
-
-
-# Events written field by field: each by the name that its first field has in the head.
-BY_HAND: Mapping[str, type[Any]] = {
-    "forget": ComponentForgotten, "drop": Drop, "pin": ComponentPinned, "forget_program": ProgramForgotten,
-    "run": ProgramRun, "network": NetworkDefined,
-}  # fmt: skip
-NOT_WRITTEN = ("read",)  # a network is read again
-NAME_OF = {kind: name for name, kind in BY_HAND.items()}
-
-ByHand = ComponentForgotten | Drop | ComponentPinned | ProgramForgotten | ProgramRun | NetworkDefined
-JournalEvent = RowsEvent | ByHand
+    event: e.Event
+    numbers: NDArray[np.int64] | None = None  # of each row's component in the log
+    names: tuple[tuple[str, bool], ...] = ()  # the next numbers of the log: names, and whether they are legal ones
+    anew: bool = False  # numbers begin anew with these names
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,19 +59,20 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one commit adds to the journal."""
+    """What one commit adds to the log."""
 
     limits: Limits
-    events: tuple[JournalEvent, ...] = ()
+    events: tuple[Logged, ...] = ()
     # mapping of (name, incarnation) to sequence: producers whose applied number changed
     producers: Mapping[Producer, int] = field(default_factory=dict[Producer, int])
     producers_gone: tuple[Producer, ...] = ()  # tuple of (name, incarnation)
     counts: Mapping[str, int] = field(default_factory=dict[str, int])  # what the totals count beside the events
+    patches: tuple[Patch, ...] = ()  # of the records of profiles
 
     @property
     def empty(self) -> bool:
         """True when there is nothing to write: counts alone wait for company."""
-        return not (self.events or self.producers or self.producers_gone)
+        return not (self.events or self.producers or self.producers_gone or self.patches)
 
     def then(self, later: Entry) -> Entry:
         """Return both as one."""
@@ -156,172 +81,183 @@ class Entry:
         return Entry(
             later.limits, self.events + later.events, kept | dict(later.producers),
             tuple(dict.fromkeys(gone + later.producers_gone)), Counter(self.counts) + Counter(later.counts),
+            self.patches + later.patches,
         )  # fmt: skip
 
     def encode(self) -> bytes:
-        """Return the entry's bytes. Cost O(rows)."""
+        """Return the entry's bytes; none where it is empty. Cost O(rows)."""
+        if self.empty:
+            return b""
         parts: list[bytes] = []
-        events: list[dict[str, Any]] = []
-        for event in self.events:
-            if isinstance(event, RowsEvent):
-                events.append(event.encode(parts))
-            else:
-                first, *rest = (each.name for each in fields(event) if each.name not in NOT_WRITTEN)
-                told = {NAME_OF[type(event)]: getattr(event, first)}
-                events.append(told | {name: getattr(event, name) for name in rest})
-        limits = self.limits
         head = {
-            "limits": [limits.components_max, limits.model_memory_bytes],
-            "events": events,
+            "limits": [self.limits.components_max, self.limits.model_memory_bytes],
+            "events": [_packed_event(each, parts) for each in self.events],
             "producers": [[name, own.hex(), number] for (name, own), number in self.producers.items()],
             "gone": [[name, own.hex()] for name, own in self.producers_gone],
             "counts": dict(self.counts),
+            "patches": [
+                [name, own.hex(), size, _packed(steps, parts), _packed(data, parts)]
+                for (name, own), size, steps, data in self.patches
+            ],
         }
         data = json.dumps(head).encode()
-        return b"".join([_HEAD.pack(MAGIC, len(data)), data, *parts])
+        return b"".join([_HEAD.pack(len(data)), data, *parts])
 
 
 def decode(data: bytes, book: Book) -> Entry:
-    """Return an entry, its rows by the names of `book`, which learns the new ones.
-
-    Raises StateTooNew when a later version wrote it; StateDamaged when it is no entry.
-    """
+    """Return an entry, its rows by the names of `book`, which learns the new ones; raises StateDamaged when it is none."""
     try:
-        return _decode(data, book)
+        (length,) = _HEAD.unpack_from(data)
+        head: dict[str, Any] = read_json(data[_HEAD.size : _HEAD.size + length])
+        arrays = _Arrays(data, _HEAD.size + length)
+        found = Entry(
+            Limits(*head["limits"]),
+            tuple(_event(told, arrays, book) for told in head["events"]),
+            {(name, bytes.fromhex(own)): number for name, own, number in head["producers"]},
+            tuple((name, bytes.fromhex(own)) for name, own in head["gone"]),
+            {name: operator.index(n) for name, n in head["counts"].items()},
+            tuple(
+                Patch((name, bytes.fromhex(own)), size, arrays.unpacked(steps), arrays.unpacked(changed))
+                for name, own, size, steps, changed in head["patches"]
+            ),
+        )
+        arrays.end()
     except (LookupError, TypeError, ValueError, RecursionError, AttributeError, struct.error) as error:
-        if isinstance(error, AdvisorError):
-            raise
-        raise StateDamaged(f"an entry of the journal does not read: {error!r}", hint="restore a backup") from error
-
-
-def _decode(data: bytes, book: Book) -> Entry:
-    magic, length = _HEAD.unpack_from(data)
-    if magic not in READABLE:
-        raise StateTooNew(
-            f"a journal of format {magic!r}; this version reads {MAGIC!r}",
-            field="journal", value=magic, bound=MAGIC, hint="use the version that wrote it",
-        )  # fmt: skip
-    head: dict[str, Any] = read_json(data[_HEAD.size : _HEAD.size + length])
-    reader = _EntryReader(data, _HEAD.size + length)
-    events = tuple(_event(told, reader, book) for told in head["events"])
-    if reader.offset != len(data):
-        raise StateDamaged(f"an entry of the journal has {len(data)} bytes, {reader.offset} by its head")
-    return Entry(
-        Limits(*head["limits"]),
-        events,
-        {(name, bytes.fromhex(own)): number for name, own, number in head["producers"]},
-        tuple((name, bytes.fromhex(own)) for name, own in head["gone"]),
-        {name: operator.index(n) for name, n in head["counts"].items()},
-    )
+        raise StateDamaged(f"an entry of the log does not read: {error!r}", hint="restore a backup") from error
+    return found
 
 
 class Book:
-    """The names of all slots, as the events of a journal count them."""
+    """The names that the numbers of rows in a log stand for."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self) -> None:
         self._names = ComponentNames()
-        self.learn(names)
 
-    def learn(self, names: Sequence[str]) -> None:
-        """Name the next slots. What is learned beside time has a slot too, and a name that no row may have."""
-        _append(self._names, names, [True] * len(names))
-
-    def rename(self, renamed: Sequence[tuple[int, str]]) -> None:
-        """Give slots other names."""
-        if renamed:
-            former, self._names = (
-                self._names,
-                ComponentNames(),
-            )  # lists of names only grow: whoever has seen one knows it
-            _append(self._names, former.names, former.valid.tolist())
-        for slot, name in renamed:
-            self._names.names[slot] = name
-
-    def named(self, slots: Ints, others: Sequence[tuple[str, bool]]) -> tuple[ComponentNames, Ints]:
-        """Return names, and the number of each row's: its slot, or one of `others` where that is negative."""
-        if len(slots) and not -len(others) <= slots.min() <= slots.max() < len(self._names.names):
-            raise StateDamaged(f"an entry of the journal has rows of slot {slots.max()}, of {len(self._names.names)}")
-        if not others:
-            return self._names, slots
-        known, index = np.unique(slots, return_inverse=True)
-        numbers: list[int] = known.tolist()
-        names = ComponentNames()
-        found = [others[-1 - slot] if slot < 0 else (self._names.names[slot], True) for slot in numbers]
-        _append(names, [name for name, _ in found], [valid for _, valid in found])
-        return names, index
+    def learn(self, names: Sequence[Sequence[Any]], *, anew: bool) -> ComponentNames:
+        """Give the next numbers to names in normal form, with whether they are legal; return all names."""
+        if anew:
+            self._names = ComponentNames()
+        known = self._names
+        known.names += [str(name) for name, _ in names]
+        known.valid = np.concatenate([known.valid, np.array([bool(valid) for _, valid in names], np.bool_)])
+        known.slots = np.concatenate([known.slots, np.full(len(names), UNRESOLVED, np.int64)])
+        return known
 
 
-def _append(names: ComponentNames, more: Sequence[str], valid: Sequence[bool]) -> None:
-    """Append names as they are in a state: in normal form already."""
-    names.names += more
-    names.valid = np.concatenate([names.valid, np.array(valid, np.bool_)])
-    names.slots = np.concatenate([names.slots, np.full(len(more), UNRESOLVED, np.int64)])
+# -- one value after the other ------------------------------------------------------------------------------------------------
 
 
-def _with_others(columns: Columns, slots: Ints) -> tuple[Ints, list[tuple[str, bool]]]:
-    """Return the slots, -1 - i in rows of the i-th other name; and those, with whether they are names at all."""
-    missing = slots == UNRESOLVED
-    numbers, index = np.unique(columns.index[missing], return_inverse=True)
-    slots = slots.copy()
-    slots[missing] = -1 - index
-    known = columns.components
-    return slots, [(known.names[number], bool(known.valid[number])) for number in numbers.tolist()]
+def _packed_event(logged: Logged, parts: list[bytes]) -> dict[str, Any]:
+    event = logged.event
+    rows = event.rows if isinstance(event, e.Travels) else event
+    told: dict[str, Any] = {"type": type(event).__name__}
+    if not isinstance(rows, Columns):
+        return told | {"fields": _fields(rows, parts)}
+    told |= {"rows": _packed(logged.numbers, parts), "fields": _fields(rows, parts, ("components", "index", "misread"))}
+    if logged.names or logged.anew:
+        told |= {"names": logged.names, "anew": logged.anew}
+    if rows.misread is not None and rows.misread.codes:
+        told["misread"] = _packed(dict(rows.misread.codes), parts)
+    return told
 
 
-def _narrowed(values: NDArray[Any], kind: str) -> NDArray[Any] | None:
-    """Return values as a narrower type; None where some are not the same then."""
-    with np.errstate(invalid="ignore"):
-        found = values.astype(kind)
-    return found if bool((found == values).all()) else None
+def _fields(value: Any, parts: list[bytes], without: Sequence[str] = ("read",)) -> dict[str, Any]:
+    """Return the fields of an event, but for those without a value, or read again from the others."""
+    found: dict[str, Any] = {}
+    for each in fields(value):
+        own = getattr(value, each.name)
+        empty = own is None or (isinstance(own, (Mapping, tuple)) and not own)
+        needed = each.default is MISSING and each.default_factory is MISSING
+        if each.name not in without and (needed or not empty):
+            found[each.name] = _packed(own, parts)
+    return found
 
 
-class _EntryReader:
-    """Columns, one behind the other."""
+def _packed(value: Any, parts: list[bytes]) -> Any:
+    """Return a value as JSON; the bytes of arrays go to `parts`."""
+    if isinstance(value, np.ndarray):
+        array = cast("NDArray[Any]", value)
+        bits = array.dtype == np.bool_
+        narrow = np.packbits(array) if bits else _narrowed(array)
+        parts.append(narrow.astype(narrow.dtype.newbyteorder("<"), copy=False).tobytes())
+        return {"array": [array.dtype.str, "bits" if bits else narrow.dtype.str, *array.shape]}
+    if isinstance(value, bytes):
+        parts.append(value)
+        return {"bytes": len(value)}
+    if isinstance(value, Mapping):
+        return {"map": {key: _packed(own, parts) for key, own in cast("Mapping[str, Any]", value).items()}}
+    if isinstance(value, tuple):
+        return {"tuple": [_packed(own, parts) for own in cast("tuple[Any, ...]", value)]}
+    if isinstance(value, list):
+        return [_packed(own, parts) for own in cast("list[Any]", value)]
+    return cast("Any", value).item() if isinstance(value, np.generic) else value
+
+
+def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
+    """Return values as one or two bytes each where all of many are the same then: 19 bytes a plain row of 28."""
+    if len(values) < NARROW_ROWS or values.ndim > 1 or values.dtype.kind not in "if":
+        return values
+    low, high = values.min(), values.max()
+    if not (0 if values.dtype.kind == "i" else 1) <= low <= high <= np.iinfo(np.uint16).max:
+        return values
+    found = values.astype(np.uint8 if high <= np.iinfo(np.uint8).max else np.uint16)
+    return found if bool((found == values).all()) else values
+
+
+class _Arrays:
+    """Values as they were packed, their arrays one behind the other."""
 
     def __init__(self, data: bytes, offset: int) -> None:
         self._data = data
         self.offset = offset
 
-    def take(self, kind: str, rows: int) -> NDArray[Any]:
-        found = np.frombuffer(self._data, kind, rows, self.offset)
+    def unpacked(self, told: Any) -> Any:
+        """Return a value; raises LookupError, TypeError, ValueError."""
+        if isinstance(told, list):
+            return [self.unpacked(each) for each in cast("list[Any]", told)]
+        if not isinstance(told, dict):
+            return told
+        ((kind, value),) = cast("dict[str, Any]", told).items()
+        if kind == "map":
+            return {key: self.unpacked(own) for key, own in value.items()}
+        if kind == "tuple":
+            return tuple(self.unpacked(own) for own in value)
+        if kind == "bytes":
+            return bytes(self._taken("u1", value))
+        own, narrow, *shape = value
+        n = int(np.prod(shape))
+        if narrow == "bits":
+            return np.unpackbits(self._taken("u1", -(-n // 8)), count=n).astype(np.bool_).reshape(shape)
+        return self._taken(narrow, n).astype(own, copy=False).reshape(shape)
+
+    def end(self) -> None:
+        """Raise ValueError unless all bytes were read."""
+        if self.offset != len(self._data):
+            raise ValueError(f"{len(self._data)} bytes, {self.offset} by its head")
+
+    def _taken(self, kind: str, n: int) -> NDArray[Any]:
+        if np.dtype(kind).kind not in "iufb":
+            raise TypeError(f"an array of {kind}")
+        found = np.frombuffer(self._data, kind, n, self.offset)
         self.offset += found.nbytes
         return found
 
-    def masks(self, codes: Sequence[str], rows: int) -> Iterator[tuple[str, Bools]]:
-        for code in codes:
-            yield code, np.unpackbits(self.take("u1", -(-rows // 8)), count=rows).astype(np.bool_)
+
+def _event(told: Mapping[str, Any], arrays: _Arrays, book: Book) -> Logged:
+    kind = LOGGED[told["type"]]
+    if kind not in (Columns, e.Travels):
+        return Logged(kind(**{name: arrays.unpacked(value) for name, value in told["fields"].items()}))
+    numbers = arrays.unpacked(told["rows"])
+    values = {name: arrays.unpacked(value) for name, value in told["fields"].items()}
+    codes = arrays.unpacked(told["misread"]) if "misread" in told else None
+    names = book.learn(told.get("names", ()), anew=told.get("anew", False))
+    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(names):
+        raise IndexError(f"rows of component {numbers.max()}, of {len(names)}")
+    rows = Columns(names, numbers, misread=None if codes is None else Misread(codes, {}), **values)
+    return Logged(e.Travels(rows) if kind is e.Travels else rows, numbers)
 
 
-def _event(told: Mapping[str, Any], reader: _EntryReader, book: Book) -> JournalEvent:
-    kind = next((kind for name, kind in BY_HAND.items() if name in told), None)
-    if kind is not None:
-        return kind(*told.values())  # in the order of the fields, as they were written
-    travels = "travels" in told
-    n = told["travels" if travels else "rows"]
-    names = told.get("names", ())
-    if names:
-        book.learn(names)
-    book.rename(told.get("renamed", ()))
-    kinds = {key: NARROW[key] for key in told.get("narrow", ())}
-    slots = reader.take(kinds.get("slots", "<i4"), n).astype(np.int64)
-    components, index = book.named(slots, told.get("others", ()))
-    columns: dict[str, Any] = {
-        key: reader.take(kinds.get(key, kind), n).astype(own, copy=False) for key, kind, own, _ in PLAIN
-    }
-    there = told.get("columns", ())
-    for key, kind, own, width in OPTIONAL:
-        if key in there:
-            values = reader.take(kind, n * width).astype(own, copy=False)
-            columns[key] = values.reshape(n, width) if width > 1 else values
-    measures = {key: reader.take("<f8", n).astype(np.float64, copy=False) for key in told.get("measures", ())}
-    codes = dict(reader.masks(told.get("misread", ()), n))
-    read = Columns(
-        components, index, **columns, measures=measures, misread=Misread(codes, {}) if codes else None,
-        machines=tuple(told.get("machines", ())), networks=tuple(told.get("networks", ())),
-        carried=told.get("carried", {}),
-    )  # fmt: skip
-    renamed = tuple((slot, name) for slot, name in told.get("renamed", ()))
-    return RowsEvent(read, slots, tuple(names), renamed, travels)
+# -- on their way -----------------------------------------------------------------------------------------------------------
 
 
 class Journal:
@@ -329,39 +265,42 @@ class Journal:
 
     def __init__(self) -> None:
         self.kept = False  # whether somebody takes entries: else nothing is noted
-        self.beyond = False  # something changed that only pages hold: the next commit must write them
-        self._names_noted = self._renames = 0
+        self.beyond = False  # something changed that only an image holds: the next commit must write one
         self._waiting: Entry | None = None  # whose commit failed
-        self._clear()
+        self.restart()
 
     def _clear(self) -> None:
-        self._events: list[JournalEvent] = []
+        self._events: list[Logged] = []
         self._producers: dict[Producer, int] = {}
         self._gone: dict[Producer, None] = {}
         self._counts: Counter[str] = Counter()
 
-    def restart(self, components: Components) -> None:
-        """Begin anew: the pages hold all that was noted, and the names of `components`."""
-        self.beyond = False
-        self._names_noted, self._renames = len(components), components.slots.renames
-        self._waiting = None
+    def restart(self) -> None:
+        """Begin anew, with a new dictionary of names: an image holds all that was noted."""
+        self.beyond, self._waiting = False, None
+        self._era, self._anew = object(), True
+        self._numbers: dict[tuple[str, bool], int] = {}
         self._clear()
 
-    def note(self, event: Event, components: Components) -> None:
-        """Note an event that was folded into `components`. Cost O(new names)."""
+    def note(self, event: e.Event) -> None:
+        """Note an event that was folded. Cost O(rows)."""
         if not self.kept:
             return
-        if isinstance(event, (Columns, Travels)):
-            columns = event.rows if isinstance(event, Travels) else event
-            slots = columns.components.slots_of(components.slots.era)[columns.index]
-            new = tuple(components.slots.names[self._names_noted :])
-            self._names_noted += len(new)
-            renamed = components.slots.renamed if self._renames != components.slots.renames else ()
-            self._renames = components.slots.renames
-            told = tuple((slot, components.slots.names[slot]) for slot in renamed)
-            self._events.append(RowsEvent(columns, slots, new, told, isinstance(event, Travels)))
-        else:
-            self._events.append(cast("ByHand", event))
+        rows = event.rows if isinstance(event, e.Travels) else event
+        if not isinstance(rows, Columns):
+            self._events.append(Logged(event))
+            return
+        known, before = rows.components, len(self._numbers)
+        cache = known.logged_of(self._era)
+        numbers = cache[rows.index]
+        if (missing := numbers == UNRESOLVED).any():
+            for number in cast("list[int]", np.unique(rows.index[missing]).tolist()):
+                name = known.names[number], bool(known.valid[number])
+                cache[number] = self._numbers.setdefault(name, len(self._numbers))
+            numbers = cache[rows.index]
+        new = tuple(self._numbers)[before:] if len(self._numbers) > before else ()
+        self._events.append(Logged(event, numbers, new, self._anew))
+        self._anew = False
 
     def advance(self, key: Producer, number: int) -> None:
         """Note the number that a producer has come to."""
@@ -380,11 +319,11 @@ class Journal:
         if self.kept:
             self._counts[name] += n
 
-    def take(self, limits: Limits) -> Entry:
+    def take(self, limits: Limits, patches: Sequence[Patch]) -> Entry:
         """Return what was noted since the last time, and count it as written; counts alone wait for company."""
-        if not (self._events or self._producers or self._gone or self._waiting):
+        if not (self._events or self._producers or self._gone or self._waiting or patches):
             return Entry(limits)
-        entry = Entry(limits, tuple(self._events), self._producers, tuple(self._gone), self._counts)
+        entry = Entry(limits, tuple(self._events), self._producers, tuple(self._gone), self._counts, tuple(patches))
         if self._waiting is not None:
             entry, self._waiting = self._waiting.then(entry), None
         self._clear()
@@ -393,3 +332,10 @@ class Journal:
     def put_back(self, entry: Entry) -> None:
         """Count an entry as not written: its commit failed, and the next one begins with it."""
         self._waiting = entry if self._waiting is None else entry.then(self._waiting)
+
+
+def written_numbers(data: bytes) -> Iterator[tuple[Producer, int]]:
+    """Yield the producers' numbers of an encoded entry."""
+    (length,) = _HEAD.unpack_from(data)
+    for name, own, number in read_json(data[_HEAD.size : _HEAD.size + length])["producers"]:
+        yield (name, bytes.fromhex(own)), number

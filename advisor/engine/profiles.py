@@ -10,9 +10,9 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.names import normalised_name
 from advisor.domain.task_events import EVENTS_BATCH_MAX, TaskEvents
-from advisor.engine.blobs import Paged
 from advisor.engine.events import Ended
-from advisor.engine.state_bytes import PROFILE_LAYOUT
+from advisor.engine.kinds import RecordKind
+from advisor.engine.patches import Patch
 from advisor.errors import InvalidValue
 from advisor.profile import layout as at
 from advisor.profile.checkpoint import from_bytes, to_bytes
@@ -23,7 +23,6 @@ from advisor.profile.whole_run import run_of
 
 Key = tuple[str, bytes]
 
-LAYOUT: Final = PROFILE_LAYOUT
 ANONYMOUS: Final[Key] = ("", bytes(16))
 
 
@@ -34,7 +33,16 @@ class Profiles:
         self.runs_max = runs_max
         self.runs: dict[Key, Profiler] = {}
         self.gave_way = 0
-        self.paged = Paged("profile", LAYOUT, self._record, self._read, self.runs.__setitem__)
+        self.kind = RecordKind(
+            "profiles",
+            self.runs,
+            {"run": "more events"},
+            lambda key: to_bytes(self.runs[key]),
+            self._restore,
+            self.drop,
+        )
+        self._logged: dict[Key, bytes] = {}  # the record of each run as the log and the image before it have it
+        self._changed: dict[Key, None] = {}  # keys of runs that changed, or went, since then
 
     def fold(self, key: Key, events: TaskEvents) -> Folded:
         """Fold a batch of a producer; raises as `Profiler.fold`."""
@@ -46,7 +54,7 @@ class Profiles:
         self.runs[key] = profiler
         profiler.spoken = 1 + max(each.spoken for each in self.runs.values())
         profiler.ended = events.ended
-        self.paged.touch(key)
+        self._touch(key)
         return folded
 
     def forget(self, producer: str, incarnation: bytes | None = None) -> dict[str, Any]:
@@ -70,7 +78,7 @@ class Profiles:
                 self.drop(key)
             else:
                 self.runs[key] = run.emptied()  # and the first to give way
-                self.paged.touch(key)
+                self._touch(key)
         return {"producer": producer, "runs": len(keys), "events": events}
 
     def answer(
@@ -127,8 +135,8 @@ class Profiles:
         return keys[-1]
 
     def _silent_first(self) -> list[Key]:
-        """Return the runs, the one that was silent longest first; who was kept before that counts in the order of numbers."""
-        return sorted(self.runs, key=lambda key: (self.runs[key].spoken, self.paged.numbers[key]))
+        """Return the runs, the one that was silent longest first."""
+        return sorted(self.runs, key=lambda key: (self.runs[key].spoken, key))
 
     def _told_keys(self) -> list[Key]:
         """Return the runs, who spoke last at the end, but for those of which nothing came since they were forgotten."""
@@ -160,29 +168,44 @@ class Profiles:
     def drop(self, key: Key) -> None:
         """Take a run away, where it is known."""
         if self.runs.pop(key, None) is not None:
-            self.paged.drop(key)
+            self._touch(key)
 
     def take(self, other: Profiles) -> None:
         """Take another's runs that are new here, or have more events there."""
         for key, run in other.runs.items():
             if key not in self.runs or self.runs[key].accepted < run.accepted:
-                self.paged.put_record(other._record(key))
+                self._restore(key, other.kind.encode_record(key))
 
     # -- as bytes ---------------------------------------------------------------------------------------------------------
 
-    def _record(self, key: Key) -> bytes:
-        name = key[0].encode()
-        return len(name).to_bytes(8, "little") + key[1] + name + b"\0" * (-len(name) % 8) + to_bytes(self.runs[key])
+    def _touch(self, key: Key) -> None:
+        self.kind.touched[key] = self._changed[key] = None
 
-    def _read(self, data: bytes) -> tuple[Key, Profiler]:
-        length = int.from_bytes(data[:8], "little")
-        if length > limits.NAME_BYTES_MAX:
-            raise InvalidValue("profile", length, f"a name of at most {limits.NAME_BYTES_MAX} bytes")
-        start = 24 + length + (-length % 8)
-        key = data[24 : 24 + length].decode(), data[8:24]
-        profiler = from_bytes(data[start:], Profiler())
+    def _restore(self, key: Key, data: bytes) -> None:
         self._make_room(key)
-        return key, profiler
+        self.runs[key] = from_bytes(data, Profiler())
+        self._touch(key)
+
+    def take_patches(self) -> list[Patch]:
+        """Return what changed in the records of runs since they were taken last, for the log.
+
+        What is open in a run is in no record, and closes as lost at a restart; so a log of its events would not do.
+        """
+        found: list[Patch] = []
+        for key in self._changed:
+            before = self._logged.pop(key, b"")
+            if key in self.runs:
+                self._logged[key] = self.kind.encode_record(key)
+            found.append(Patch.between(key, before, self._logged.get(key)))
+        self._changed.clear()
+        return found
+
+    def stored(self, records: Mapping[Key, bytes]) -> None:
+        """Restore runs from the records that the state on disk has; raises as `from_bytes`."""
+        for key, data in records.items():
+            self._restore(key, data)
+        self._logged = dict(records)
+        self._changed.clear()
 
 
 def _ended(profiler: Profiler, folded: Folded) -> Ended:

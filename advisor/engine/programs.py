@@ -12,8 +12,8 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.names import checked_name
 from advisor.domain.runs import TRANSFORMS, VARIANTS, ProgramRun, RunPrediction, checked_number, checked_run
-from advisor.engine.blobs import NAME_BYTES, Paged, name_and_words, named
 from advisor.engine.checks import checked_level
+from advisor.engine.kinds import RecordKind
 from advisor.errors import InvalidValue, Mismatch, NotEnoughData, StateDamaged, TooLarge, UnknownProgram, not_one_of
 from advisor.models.lasso import LassoFit
 from advisor.models.prediction import LEVEL
@@ -21,7 +21,6 @@ from advisor.models.program_model import WORDS, ProgramModel
 from advisor.models.program_terms import TRANSFORMS as SIZE_OF
 from advisor.models.record_domains import strange_program
 
-LAYOUT: Final = f"program-1-{WORDS}"
 RUNS_MIN: Final = 4  # to predict anything from: fewer leave every intermediate model without a fold to test on
 FEW_RUNS: Final = 20
 # UNACCOUNTED: share of workers times elapsed from which on it is told that the parts of runs do not make it up
@@ -43,7 +42,14 @@ class Programs:
     def __init__(self, programs_max: int = limits.PROGRAMS_MAX) -> None:
         self.programs_max = programs_max
         self.programs: dict[str, ProgramRecord] = {}
-        self.paged = Paged("program", LAYOUT, self._record, _read, self.programs.__setitem__)
+        self.kind = RecordKind(
+            "programs",
+            self.programs,
+            {"transform": "equal", "model": "rounding"},
+            self._encode,
+            self._restore,
+            self.drop,
+        )
 
     def observe_run(
         self,
@@ -103,7 +109,7 @@ class Programs:
         known.model.learn(replace(run, size=_size_of(known.transform, run.size)))
         known.fits = {}
         self.programs[run.program] = known
-        self.paged.touch(run.program)
+        self.kind.touched[run.program] = None
         return {"program": run.program, "runs": known.model.runs, "transform": known.transform}
 
     def predict_run(
@@ -168,7 +174,7 @@ class Programs:
     def drop(self, program: str) -> None:
         """Take a program away, where it is known."""
         if self.programs.pop(program, None) is not None:
-            self.paged.drop(program)
+            self.kind.touched[program] = None
 
     def _known(self, program: str) -> ProgramRecord:
         program = checked_name("program", program)
@@ -210,22 +216,23 @@ class Programs:
             else:
                 mine.model.merge(theirs.model)
                 mine.fits = {}
-            self.paged.touch(name)
+            self.kind.touched[name] = None
 
-    def _record(self, name: str) -> bytes:
+    def _encode(self, name: str) -> bytes:
         known = self.programs[name]
-        return named(name, known.model.words, TRANSFORMS.index(known.transform))
+        return bytes([TRANSFORMS.index(known.transform)]) + known.model.words.astype("<f8", copy=False).tobytes()
 
-
-def _read(data: bytes) -> tuple[str, ProgramRecord]:
-    """Return a program's name, and the program, of its record; raises ValueError where it is none, StateDamaged."""
-    name, words = name_and_words(data, WORDS)
-    transform = TRANSFORMS[data[NAME_BYTES - 1]]
-    if (strange := strange_program(words)) is not None:
-        raise StateDamaged(
-            f"program {name!r}: {strange} is what no runs lead to", components=(name,), hint="restore a backup"
-        )
-    return name, ProgramRecord(transform, ProgramModel(words))
+    def _restore(self, name: str, data: bytes) -> None:
+        """Take a program from its record; raises ValueError, IndexError where it is none, StateDamaged."""
+        words = np.frombuffer(data, "<f8", offset=1).astype(np.float64)
+        if len(words) != WORDS:
+            raise ValueError(f"{len(words)} words a program")
+        if (strange := strange_program(words)) is not None:
+            raise StateDamaged(
+                f"program {name!r}: {strange} is what no runs lead to", components=(name,), hint="restore a backup"
+            )
+        self.programs[name] = ProgramRecord(TRANSFORMS[data[0]], ProgramModel(words))
+        self.kind.touched[name] = None
 
 
 def _size_of(transform: str, size: float) -> float:

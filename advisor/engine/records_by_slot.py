@@ -60,6 +60,14 @@ class RecordsBySlot(Generic[T]):
         """Return the places of a table that are nobody's. Cost O(records) once one was freed."""
         return np.flatnonzero(table.count("component")[: table.size] < 0).tolist() if self._freed else []
 
+    def within(self, first: int, end: int) -> Iterator[tuple[str, T, Ints]]:
+        """Yield each table with records of the slots from `first` to before `end`: its name, itself, and their places."""
+        home, place = self._home[first:end], self._place[first:end]
+        for number, (name, table) in enumerate(self.tables.items()):
+            found = place[home == number]
+            if len(found):
+                yield name, table, found.astype(np.int64)
+
     def give(self, slot: int, table: T) -> int:
         """Give a component an empty record, and return its place: a free one first."""
         free = self.free_places(table)

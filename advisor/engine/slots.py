@@ -36,7 +36,6 @@ class Slots:
         self.by_name: dict[str, int] = {}
         self.measures = 0  # slots of what is learned beside time, and free ones
         self.free: list[int] = []  # slots whose components were dropped, a heap: the least serves the next new name
-        self.renamed: dict[int, None] = {}  # slots that got another name, or a free one's: since somebody took note
         self.dropped: dict[str, None] = {}  # names of those that are no more: since somebody took note
         self.renames = 0  # how often a slot got another name
         self.era = object()  # a list of names resolved before another one began is resolved anew
@@ -177,7 +176,7 @@ class Slots:
         former = self.names[slot]
         self.measures += (SEPARATOR in name) - (SEPARATOR in former)
         del self.by_name[former]
-        self.names[slot], self.by_name[name], self.renamed[slot] = name, slot, None
+        self.names[slot], self.by_name[name] = name, slot
         self.renames += 1
 
     def drop(self, names: Iterable[str]) -> dict[str, list[int]]:
@@ -194,12 +193,16 @@ class Slots:
         self.era = object()
         return found
 
-    def restore(self, names: Mapping[int, str]) -> None:
-        """Set the names of an empty instance, of slots 0 .. n - 1 without gaps; raises InvalidValue else."""
-        if sorted(names) != list(range(len(names))) or len(set(names.values())) != len(names):
-            raise InvalidValue("names", len(names), "slots from 0 without gaps, each with a name of its own")
-        self.components_max = max(self.components_max, len(names))
-        self.names = [names[slot] for slot in range(len(names))]
+    def put(self, first: int, names: Sequence[str]) -> None:
+        """Set the names of slots from `first` on, free ones before them; `index` comes behind the last."""
+        self.names += [f"{SEPARATOR}{slot}" for slot in range(len(self.names), first)]
+        self.names[first : first + len(names)] = names
+
+    def index(self) -> None:
+        """Find again what the names of all slots say; raises InvalidValue when two are equal."""
+        self.components_max = max(self.components_max, len(self.names))
         self.by_name = {name: slot for slot, name in enumerate(self.names)}
+        if len(self.by_name) != len(self.names):
+            raise InvalidValue("names", len(self.names), "a name of its own for each slot")
         self.measures = sum(SEPARATOR in name for name in self.names)
         self.free = [slot for slot, name in enumerate(self.names) if name.startswith(SEPARATOR)]

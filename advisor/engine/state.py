@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final, cast
 
 import numpy as np
 
+from advisor.domain.json_bytes import read_json
 from advisor.engine import advisor as whole
 from advisor.engine import state_bytes
 from advisor.engine.advisor import Advisor
-from advisor.engine.changes import NAMES_A_FRAME, head
-from advisor.engine.exactly_once import Producer, ProducerLedger
-from advisor.engine.pages import BASE
+from advisor.engine.exactly_once import ProducerLedger
+from advisor.engine.kinds import RecordKind
 from advisor.engine.profiles import Profiles
 from advisor.engine.slots import SEPARATOR
+from advisor.engine.state_bytes import Block, Decoded
 from advisor.engine.versions import Versions
+from advisor.errors import StateDamaged, StateTooNew
 
 PARTS = (*whole.PARTS, "producers", "profiles")  # of a state, beside what is of one component
+NAMES_A_FRAME: Final = 256  # of changes, about a megabyte: what is done again after a cut
+COMPONENTS: Final = "components"
 
 
 @dataclass(slots=True)
@@ -30,13 +34,16 @@ class State:
     profiles: Profiles
     ledger: ProducerLedger
 
-    def take(self, data: bytes) -> None:
-        """Let bytes of `extract`, or of an advisor, which knows of no producers, stand in the place of an empty state."""
-        components, parts = state_bytes.load(data)
-        self.advisor = Advisor.of(components, parts)
-        for record in parts.profiles:
-            self.profiles.paged.put_record(record)
-        self.ledger.put(parts.producers or {})
+    @property
+    def kinds(self) -> tuple[RecordKind[Any], ...]:
+        """What is kept by key, beside components."""
+        return *self.advisor.kinds, self.ledger.kind, self.profiles.kind
+
+    def take(self, found: Decoded) -> None:
+        """Let what was decoded stand in the place of an empty state; raises StateDamaged."""
+        self.advisor = Advisor.of(found)
+        for kind in (self.ledger.kind, self.profiles.kind):
+            whole.restore_records(kind, found)
 
     def count(self, name: str, n: int = 1) -> None:
         """Count something among the durable totals."""
@@ -44,55 +51,42 @@ class State:
 
     # -- as bytes ---------------------------------------------------------------------------------------------------------
 
+    def blocks(self) -> Iterator[Block]:
+        """Yield all of it, each slot where it is, for the state on disk. Nothing may change it meanwhile."""
+        components = self.advisor.components
+        return state_bytes.encode(components, components.totals, [(kind, None) for kind in self.kinds])
+
     def to_bytes(self) -> bytes:
         """Return all of it."""
-        return state_bytes.dump(self.advisor.components, self._parts(None, PARTS))
+        components = self.advisor.components
+        blocks = state_bytes.encode(components.compact(), components.totals, [(kind, None) for kind in self.kinds])
+        return state_bytes.to_bytes(blocks)
 
     def extract(self, names: Iterable[str] | None, parts: Collection[str]) -> bytes:
         """Return components with their task types, all where no names are given, and what spans components."""
-        components = self.advisor.components
-        names = [*components.slots.components, *self.advisor.task_types.numbers] if names is None else list(names)
-        return state_bytes.dump(components.part(names), self._parts(frozenset(names), parts))
+        totals, kinds = self.advisor.parts(names, parts)
+        kinds += [(kind, None) for kind in (self.ledger.kind, self.profiles.kind) if kind.name in parts]
+        return state_bytes.to_bytes(state_bytes.encode(self.advisor.part(names), totals, kinds))
 
-    def _parts(self, names: Collection[str] | None, parts: Collection[str]) -> state_bytes.Parts:
-        return replace(
-            self.advisor.parts(names, parts), producers=self.ledger.applied if "producers" in parts else {},
-            profiles=self.profiles.paged.records() if "profiles" in parts else (),
-        )  # fmt: skip
-
-    def part(
-        self,
-        names: Collection[str],
-        networks: Collection[str],
-        programs: Collection[str],
-        profiles: Collection[Producer],
-    ) -> bytes:
-        """Return components with their task types, networks, programs, profiles, those known, without what spans them."""
-        advisor, components = self.advisor, self.advisor.components
-        return state_bytes.dump(components.part(names), replace(
-            advisor.parts(names, ()), producers={}, documents=components.flows.documents(networks),
-            programs=advisor.programs.paged.records(set(programs)), profiles=self.profiles.paged.records(profiles),
-        ))  # fmt: skip
+    def part(self, keys: Mapping[str, Collection[Any]], totals: Mapping[str, int] | None = None) -> bytes:
+        """Return what stands at keys, by kind, those known; components with their task types."""
+        names = keys.get(COMPONENTS, ())
+        by_kind = {"task_types": names, **keys}
+        kinds = [(kind, frozenset(by_kind.get(kind.name, ()))) for kind in self.kinds]
+        return state_bytes.to_bytes(state_bytes.encode(self.advisor.part(names), totals or {}, kinds))
 
     # -- by key -----------------------------------------------------------------------------------------------------------
 
     def known(self) -> dict[str, Mapping[Any, Any]]:
         """Return what there is by key, by kind."""
-        return {
-            "components": self.advisor.components.slots.by_name, "networks": self.advisor.components.flows.kept,
-            "programs": self.advisor.programs.programs, "task_types": self.advisor.task_types.numbers,
-            "producers": self.ledger.applied, "profiles": self.profiles.runs,
-        }  # fmt: skip
+        return {COMPONENTS: self.advisor.components.slots.by_name} | {kind.name: kind.known for kind in self.kinds}
 
     def drop(self, gone: Mapping[str, Collection[Any]]) -> None:
         """Take away what stands at keys, by kind. Totals stay."""
-        networks, programs, profiles = (list(gone.get(kind, ())) for kind in ("networks", "programs", "profiles"))
-        self.advisor.drop((*gone.get("components", ()), *gone.get("task_types", ())))
-        for keys, drop in ((networks, self.advisor.components.flows.drop), (programs, self.advisor.programs.drop),
-                           (profiles, self.profiles.drop)):  # fmt: skip
-            for key in keys:
-                drop(key)
-        self.ledger.evict(list(gone.get("producers", ())))
+        self.advisor.drop((*gone.get(COMPONENTS, ()), *gone.get("task_types", ())))
+        for kind in self.kinds:
+            for key in list(gone.get(kind.name, ())):
+                kind.remove_record(key)
 
     def merge(self, other: State) -> None:
         """Add what another has learned; a producer's greater number stays, of two profiles that with more events."""
@@ -118,28 +112,27 @@ class State:
 
     def sweep(self, versions: Versions) -> int:
         """Give what changed since the last sweep the next version; return the version of the state as it is."""
-        components, advisor = self.advisor.components, self.advisor
-        flags = {BASE: components.table.changed[: len(components)]}
+        components = self.advisor.components
+        flags = {COMPONENTS: components.table.changed[: len(components)]}
         flags |= {name: table.changed for name, table in components.records.items()}
-        kinds = {
-            "components": components.slots.dropped, "networks": components.flows.touched,
-            "programs": advisor.programs.paged.touched, "task_types": advisor.task_types.paged.touched,
-            "producers": self.ledger.touched(), "profiles": self.profiles.paged.touched,
-        }  # fmt: skip
-        count = versions.sweep(flags, kinds)
-        for touched in kinds.values():
-            touched.clear()
+        touched = {COMPONENTS: components.slots.dropped} | {kind.name: kind.touched for kind in self.kinds}
+        touched[self.ledger.kind.name] = self.ledger.touched()
+        count = versions.sweep(flags, touched)
+        for keys in touched.values():
+            keys.clear()
         return count
 
     def changes(self, versions: Versions, since: int, told: int) -> Iterator[bytes]:
-        """Yield what changed after a version, as payloads of frames: see `advisor.engine.changes`.
+        """Yield what changed after a version, as payloads of frames: a head in JSON with what is gone, parts, the version.
 
-        `since`: a count of `versions`; -1: all of the state. `told`: the version that the last payload tells.
+        Parts stand in the place of what the reader has of the same names, so that they may come twice. `since`: a count of
+        `versions`; -1: all of the state. `told`: the version that the last payload tells.
         """
         components, there = self.advisor.components, self.known()
         touched: dict[str, list[Any]] = {kind: versions.keys(kind, since) for kind in there}
-        yield head(since < 0, {kind: [key for key in touched[kind] if key not in there[kind]] for kind in there})
-        slots = versions.changed(BASE, since, len(components))
+        gone = {kind: [key for key in touched[kind] if key not in there[kind]] for kind in there}
+        yield _head(since < 0, gone)
+        slots = versions.changed(COMPONENTS, since, len(components))
         for name, table in components.records.items():
             owners = table.count("component")[: table.size][versions.changed(name, since, table.size)]
             slots[owners[owners >= 0]] = True
@@ -147,11 +140,48 @@ class State:
         names.pop("", None)  # of free slots
         due = [*names, *(name for name in touched["task_types"] if name not in names)]
         for start in range(0, len(due), NAMES_A_FRAME):
-            yield self.extract(due[start : start + NAMES_A_FRAME], ())
+            yield self.part({COMPONENTS: due[start : start + NAMES_A_FRAME]})
         now = {kind: {key for key in touched[kind] if key in there[kind]} for kind in there}
-        yield state_bytes.dump(components.part(()), state_bytes.Parts(
-            components.totals, components.flows.documents(now["networks"]),
-            self.advisor.programs.paged.records(now["programs"]), (),
-            {key: self.ledger.applied[key] for key in now["producers"]}, self.profiles.paged.records(now["profiles"]),
-        ))  # fmt: skip
+        yield self.part(now | {COMPONENTS: (), "task_types": ()}, components.totals)
         yield json.dumps({"version": told}).encode()
+
+
+def _head(everything: bool, gone: Mapping[str, Collection[Any]]) -> bytes:
+    keys = {
+        kind: [key if isinstance(key, str) else [key[0], key[1].hex()] for key in each] for kind, each in gone.items()
+    }
+    return json.dumps({"format": state_bytes.FORMAT, "whole": everything, "gone": keys}, ensure_ascii=False).encode()
+
+
+def head_of(data: bytes) -> tuple[bool, dict[str, list[Any]]]:
+    """Return whether changes are all of a state, and what is gone by kind; raises StateTooNew, StateDamaged."""
+    told = _read(data)
+    if told.get("format") != state_bytes.FORMAT:
+        raise StateTooNew(
+            f"changes of format {told.get('format')}; this version reads {state_bytes.FORMAT}", field="format",
+            value=told.get("format"), bound=state_bytes.FORMAT, hint="use the version that wrote them",
+        )  # fmt: skip
+    try:
+        gone: dict[str, list[Any]] = {
+            kind: [key if isinstance(key, str) else (str(key[0]), bytes.fromhex(key[1])) for key in keys]
+            for kind, keys in told["gone"].items()
+        }
+        return told["whole"] is True, gone
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise StateDamaged(f"the head of changes does not read: {error!r}") from error
+
+
+def version_of(data: bytes) -> int:
+    """Return the version that changes end with; raises StateDamaged."""
+    version = _read(data).get("version")
+    if not isinstance(version, int):
+        raise StateDamaged("changes end without a version")
+    return version
+
+
+def _read(data: bytes) -> Mapping[str, Any]:
+    try:
+        told = read_json(data)
+    except (ValueError, RecursionError) as error:
+        raise StateDamaged(f"changes do not read: {error}") from error
+    return cast("Mapping[str, Any]", told) if isinstance(told, dict) else {}

@@ -1,178 +1,292 @@
-"""The whole state as bytes: a header in JSON, the table's words, a checksum over both.
+"""The one encoding of a state: blocks of records, for the state file, copies, exports, parts and changes.
 
-Layout: 8 bytes of magic, u32 header length, header, words (uint64, one statistic after the other), records, documents,
-programs, task types, profiles, u32 CRC-32 of all before; little-endian. The header: {format, layout,
-components_max, names, totals, words, slots, model_memory_bytes, supports, documents, programs, task_types, producers,
-profiles}; supports lists [name, layout, words, records] of each support table, whose records follow the base table's words;
-documents lists [name, bytes] of each document; programs and task_types, where there are some, are [layout, bytes, records] of
-those of whole programs and of task types; producers and profiles, of an engine's state, are [name, incarnation, number] of
-each producer and the layout and bytes of each run.
+A block: ``bytes of the head (u32), head (JSON), body``, little-endian. The first block of a state has its limits and totals.
+A block of components has up to 256 slots: their names, the words of the table of components, and, for each further table,
+places and words of their records. Any other block has records of one kind by key. States as bytes are the magic, then
+blocks in frames, ``length (u64), CRC-32 (u32), block``, and an empty frame.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
+from advisor.domain import limits
 from advisor.domain.json_bytes import read_json
 from advisor.domain.names import normalised_name
 from advisor.engine.components import Components
-from advisor.engine.exactly_once import Producer
+from advisor.engine.kinds import RecordKind
 from advisor.engine.learners import MODEL_MEMORY_BYTES
-from advisor.engine.pages import check_words, put_rows
-from advisor.engine.programs import LAYOUT as PROGRAM_LAYOUT
 from advisor.engine.slots import SEPARATOR
-from advisor.engine.task_types import LAYOUT as TYPE_LAYOUT
 from advisor.errors import InvalidValue, StateDamaged, StateTooNew
+from advisor.models.contention import NAME as CONTENTION
 from advisor.models.layout import LAYOUT, WORDS
-from advisor.models.upgrade import READABLE, upgraded, words_of
+from advisor.models.learner_layout import AXES_MAX
+from advisor.models.records import RecordTable
 
-RECORDS = {"programs": PROGRAM_LAYOUT, "task_types": TYPE_LAYOUT}  # in this order, behind the documents
-PROFILE_LAYOUT: Final = "profile-1"
-MAGIC = b"ADVISOR\x00"
-FORMAT = 4  # 1 had the base table only, 2 neither documents nor programs, 3 neither producers nor profiles
+MAGIC: Final = b"ADVISOR\x00"
+FORMAT: Final = 1  # of a state's bytes, file and log: any other is refused
+SLOTS_A_BLOCK: Final = 256  # about 256 KB, a tenth of a millisecond
+RECORDS_BYTES: Final = 2**18  # of a block of other records, but for one that has more
+END: Final = b""  # the last frame of a state
+NAMES_TOLD: Final = 8  # of a block, in its label
+LEARNERS: Final = re.compile(r"learner-([2-5])(?:-([a-z_]+))?")
+_FRAME: Final = struct.Struct("<QI")
+_LENGTH: Final = struct.Struct("<I")
+
+
+class Block(NamedTuple):
+    """A part of a state; the text before the colon of its label tells it from the others."""
+
+    label: str  # in words, for an operator: `components at slots 0 to 255: a, b, …`
+    data: bytes
+
+
+class Stored(NamedTuple):
+    """What a restart finds: the blocks of an image that are whole, the bytes it had, and the entries of the log behind it."""
+
+    blocks: deque[bytes]
+    log: Sequence[bytes] = ()
+    bytes: int = 0
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What a state has beside the components, or a part of it; see `Engine.extract` for the law of each."""
+class Decoded:
+    """The components of a state, with its totals; and records of other kinds, by kind and key."""
 
-    totals: Mapping[str, int]
-    documents: Mapping[str, bytes]  # networks, with what was learned of their flow
-    # programs, task_types: records, each kind of one length
-    programs: Sequence[bytes] = ()
-    task_types: Sequence[bytes] = ()
-    # mapping of (name, incarnation) to int, or None: the ledger; None in the state of an advisor, which has none
-    producers: Mapping[Producer, int] | None = None
-    profiles: Sequence[bytes] = ()  # runs of any length
+    components: Components
+    records: dict[str, dict[Any, bytes]] = field(default_factory=dict[str, dict[Any, bytes]])
 
 
-def dump(components: Components, parts: Parts) -> bytes:
-    """Return the state's bytes; equal states give equal bytes. Cost O(components)."""
-    components = components.compact()
-    n = len(components)
-    # By name, and only those with records: the order in which they were made depends on how rows were cut into batches.
-    supports = [(name, table) for name, table in sorted(components.records.items()) if table.size]
-    header: dict[str, Any] = {
-        "format": FORMAT if parts.producers is not None else FORMAT - 1,
-        "layout": LAYOUT,
-        "components_max": components.slots.components_max,
-        "names": components.slots.names,
-        "totals": dict(sorted(parts.totals.items())),
-        "words": WORDS,
-        "slots": n,
-        "model_memory_bytes": components.learners.memory_bytes,
-        "documents": [[name, len(data)] for name, data in parts.documents.items()],
-        "supports": [[name, table.layout, table.words_a_record, table.size] for name, table in supports],
-    }
-    for name, layout in RECORDS.items():
-        if records := getattr(parts, name):
-            header[name] = [layout, len(records[0]), len(records)]
-    if parts.producers is not None:
-        numbers = sorted(parts.producers.items())
-        header["producers"] = [[name, incarnation.hex(), number] for (name, incarnation), number in numbers]
-        header["profiles"] = [PROFILE_LAYOUT, *map(len, parts.profiles)]
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    words = np.ascontiguousarray(components.table.words[:n].T).view(np.uint64).astype("<u8", copy=False).tobytes()
-    for _, table in supports:
-        words += table.words[: table.size].view(np.uint64).astype("<u8", copy=False).tobytes()
-    records = (*parts.documents.values(), *parts.programs, *parts.task_types, *parts.profiles)
-    body = b"".join((MAGIC, struct.pack("<I", len(text)), text, words, *records))
-    return body + struct.pack("<I", zlib.crc32(body))
+# -- writing ----------------------------------------------------------------------------------------------------------------
 
 
-def load(data: bytes) -> tuple[Components, Parts]:
-    """Return the components of a state, with its networks and totals; and what it has beside.
+def encode(
+    components: Components, totals: Mapping[str, int], kinds: Iterable[tuple[RecordKind[Any], Collection[Any] | None]]
+) -> Iterator[Block]:
+    """Yield the blocks of components, and of those records of each kind that are named, None: all. Cost of one: O(block)."""
+    yield _block("totals", {
+        "kind": "state", "format": FORMAT, "components_max": components.slots.components_max,
+        "model_memory_bytes": components.learners.memory_bytes, "totals": dict(sorted(totals.items())),
+    })  # fmt: skip
+    for first in range(0, len(components), SLOTS_A_BLOCK):
+        yield _slots(components, first, min(first + SLOTS_A_BLOCK, len(components)))
+    for kind, keys in kinds:
+        yield from _records(kind, keys)
 
-    Raises StateDamaged when the bytes are cut, changed, or no state at all; StateTooNew when a later version wrote them.
+
+def _block(label: str, head: Mapping[str, Any], *body: bytes) -> Block:
+    text = json.dumps(head, ensure_ascii=False, separators=(",", ":")).encode()
+    return Block(label, b"".join([_LENGTH.pack(len(text)), text, *body]))
+
+
+def _label(what: str, names: Sequence[str]) -> str:
+    return f"{what}: {', '.join(names[:NAMES_TOLD])}{', …' if len(names) > NAMES_TOLD else ''}"
+
+
+def _slots(components: Components, first: int, end: int) -> Block:
+    names = components.slots.names[first:end]
+    body = [np.ascontiguousarray(components.table.records[first:end]).astype("<f8", copy=False).tobytes()]
+    tables: list[tuple[str, str, int]] = []
+    for name, table, places in sorted(
+        (*components.learners.within(first, end), *components.contentions.within(first, end)), key=lambda each: each[0]
+    ):
+        tables.append((name, table.layout, len(places)))
+        body += places.astype("<i8").tobytes(), table.words[places].astype("<f8", copy=False).tobytes()
+    head = {"kind": "components", "layout": LAYOUT, "first": first, "names": names, "tables": tables}
+    plain = [name for name in names if SEPARATOR not in name]
+    return _block(_label(f"components at slots {first} to {end - 1}", plain), head, *body)
+
+
+def _records(kind: RecordKind[Any], keys: Collection[Any] | None) -> Iterator[Block]:
+    found: list[tuple[Any, bytes]] = []
+    blocks = 0
+
+    def block() -> Block:
+        told = [key if isinstance(key, str) else [key[0], key[1].hex()] for key, _ in found]
+        head = {"kind": kind.name, "keys": told, "sizes": [len(data) for _, data in found]}
+        names = [key if isinstance(key, str) else key[0] for key, _ in found]
+        return _block(
+            _label(f"{kind.name.replace('_', ' ')}, part {blocks}", names), head, *(data for _, data in found)
+        )
+
+    for key, data in kind.records(keys):
+        if found and sum(len(each) for _, each in found) + len(data) > RECORDS_BYTES:
+            yield block()
+            blocks += 1
+            found.clear()
+        found.append((key, data))
+    if found:
+        yield block()
+
+
+def to_bytes(blocks: Iterable[Block]) -> bytes:
+    """Return a state as bytes; equal states give equal bytes."""
+    return MAGIC + framed((*(block.data for block in blocks), END))
+
+
+def framed(payloads: Iterable[bytes]) -> bytes:
+    """Return payloads as frames."""
+    return b"".join(part for data in payloads for part in (_FRAME.pack(len(data), zlib.crc32(data)), data))
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------------
+
+
+def frames(data: bytes) -> Iterator[bytes]:
+    """Yield the payloads of whole frames, up to a cut. Raises StateDamaged."""
+    at = 0
+    while at + _FRAME.size <= len(data):
+        length, summed = _FRAME.unpack_from(data, at)
+        at += _FRAME.size
+        payload = data[at : at + length]
+        if len(payload) < length:
+            return
+        if zlib.crc32(payload) != summed:
+            raise StateDamaged("the checksum of the state does not match: it was changed", hint="export it again")
+        yield payload
+        at += length
+
+
+def from_bytes(data: bytes) -> Decoded:
+    """Return what the bytes of a state hold.
+
+    Raises StateDamaged when they are cut, changed, or no state at all; StateTooNew when they have another format.
     """
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise InvalidValue("data", data, "bytes that to_bytes gave")
     data = bytes(data)
-    if len(data) < len(MAGIC) + 8 or not data.startswith(MAGIC):
+    if not data.startswith(MAGIC):
         raise StateDamaged("these bytes are no advisor state", hint="give what to_bytes or `advisor export` wrote")
-    if zlib.crc32(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
+    blocks = deque(frames(data[len(MAGIC) :]))
+    if len(MAGIC) + sum(_FRAME.size + len(each) for each in blocks) != len(data) or not blocks or blocks.pop() != END:
         raise StateDamaged("the checksum of the state does not match: it was cut or changed", hint="export it again")
+    return decode(blocks, len(data))
+
+
+def decode(blocks: deque[bytes], bytes_max: int) -> Decoded:
+    """Return what blocks hold, and consume them. Slots whose block is not there are free. Raises as `from_bytes`.
+
+    `bytes_max`: what all blocks together may have had: room is made for no more.
+    """
+    made = Decoded(Components(limits.COMPONENTS_MAX, MODEL_MEMORY_BYTES))
     try:
-        return _load(data)
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, InvalidValue) as error:
+        while blocks:
+            _restore(made, blocks.popleft(), bytes_max // (8 * WORDS))
+        made.components.slots.index()
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError, struct.error) as error:
         raise StateDamaged(
             f"the state does not read: {type(error).__name__} {error}",
-            hint="give what to_bytes or `advisor export` wrote",
+            hint="restore a backup, or give what to_bytes or `advisor export` wrote",
         ) from error
+    _check_words(made.components)
+    made.components.resume()
+    return made
 
 
-def _load(data: bytes) -> tuple[Components, Parts]:
-    (length,) = struct.unpack_from("<I", data, len(MAGIC))
-    start = len(MAGIC) + 4
-    header: dict[str, Any] = read_json(data[start : start + length])
-    if header["format"] > FORMAT or header["layout"] not in READABLE:
-        raise StateTooNew(
-            f"state of format {header['format']}, layout {header['layout']}; this version reads format {FORMAT}, {LAYOUT}",
-            field="format", value=header["format"], bound=FORMAT, hint="use the version that wrote it",
+def _restore(made: Decoded, block: bytes, slots_max: int) -> None:
+    (length,) = _LENGTH.unpack_from(block)
+    head: dict[str, Any] = read_json(block[_LENGTH.size : _LENGTH.size + length])
+    body, components = block[_LENGTH.size + length :], made.components
+    if head["kind"] == "state":
+        if head["format"] != FORMAT:
+            raise _other("format", head["format"], FORMAT)
+        totals = head["totals"]
+        if any(type(n) is not int for n in totals.values()):
+            raise ValueError("totals are none")
+        components.slots.components_max = int(head["components_max"])
+        components.learners.memory_bytes = int(head["model_memory_bytes"])
+        components.totals.update(totals)
+    elif head["kind"] == "components":
+        _restore_slots(components, head, body, slots_max)
+    else:
+        at, found = 0, made.records.setdefault(head["kind"], {})
+        for key, size in zip(head["keys"], head["sizes"], strict=True):
+            if type(size) is not int or not 0 <= size <= len(body) - at:
+                raise ValueError(f"a record of {size!r} bytes")
+            known = key if isinstance(key, str) else (str(key[0]), bytes.fromhex(key[1]))
+            name = known if isinstance(known, str) else known[0]
+            if name and normalised_name(name) != name:
+                raise ValueError("a key is no name")
+            found[known] = body[at : at + size]
+            at += size
+
+
+def _restore_slots(components: Components, head: Mapping[str, Any], body: bytes, slots_max: int) -> None:
+    if head["layout"] != LAYOUT:
+        raise _other("layout", head["layout"], LAYOUT)
+    first, names = head["first"], cast("list[str]", head["names"])
+    if any(normalised_name(part) != part for name in names for part in name.split(SEPARATOR, 1) if part):
+        raise ValueError("names are none")
+    end = first + len(names)
+    if type(first) is not int or not 0 <= first <= end <= slots_max:
+        raise ValueError(f"slots {first!r} to {end}")
+    components.slots.put(first, names)
+    components.table.grow(len(components), max(components.slots.components_max, end))
+    at = 8 * WORDS * len(names)
+    words = np.frombuffer(body, "<u8", WORDS * len(names)).reshape(-1, WORDS)
+    components.table.records_whole.view(np.uint64)[first:end] = words
+    for name, layout, count in head["tables"]:
+        table = _table(components, name, layout)
+        places = np.frombuffer(body, "<i8", count, at)
+        if len(places) and not 0 <= places.min() <= places.max() < slots_max:
+            raise ValueError(f"a place of {name}")
+        at += places.nbytes
+        words = np.frombuffer(body, "<f8", count * table.words_a_record, at)
+        table.grow(int(places.max(initial=-1)) + 1)
+        table.words[places] = words.reshape(count, -1)
+        at += words.nbytes
+    if at != len(body):
+        raise ValueError(f"{len(body)} bytes, {at} by the head")
+
+
+def _table(components: Components, name: str, layout: str) -> RecordTable:
+    """Return the table of records of a name; raises StateTooNew when this version knows no such one."""
+    known = LEARNERS.fullmatch(name)
+    axes = int(known[1]) if known else 0
+    if name != CONTENTION and (known is None or axes > AXES_MAX):
+        raise _other("table", name, f"{CONTENTION} and learners' tables")
+    table: RecordTable = (
+        components.contentions.named(CONTENTION) if known is None else components.learners.table(axes, known[2] or "")
+    )
+    if table.layout != layout:
+        raise _other("layout", layout, table.layout)
+    return table
+
+
+def _other(field: str, found: object, read: object) -> StateTooNew:
+    return StateTooNew(
+        f"a state of {field} {found!r}; this version reads {read!r}", field=field, value=cast("Any", found),
+        bound=cast("Any", read), hint="use the version that wrote it",
+    )  # fmt: skip
+
+
+def _check_words(components: Components) -> None:
+    """See that all words are such as rows can lead to, before they are used.
+
+    Raises StateDamaged when one is not: a checksum does not tell who wrote it.
+    """
+    n = len(components)
+    name, owners = "base", np.arange(n)
+    found = components.table.outside(n)
+    for table_name, table in components.records.items():
+        if found is not None:
+            break
+        name, owners = table_name, table.count("component")[: table.size]
+        strange = np.flatnonzero((owners < -1) | (owners >= n))
+        found = (int(strange[0]), "component", int(owners[strange[0]])) if len(strange) else table.outside(table.size)
+    if found is not None:
+        slot = int(owners[found[0]])
+        whose = components.slots.names[slot] if 0 <= slot < n else "no component"
+        raise StateDamaged(
+            f"{name} table: {found[1]} of {whose} is {found[2]!r}, which no rows lead to", components=(whose,),
+            hint="restore a backup",
         )  # fmt: skip
-    totals = header["totals"]
-    names: list[str] = header["names"]
-    if any(normalised_name(part) != part for name in names for part in name.split(SEPARATOR, 1)) or any(
-        type(n) is not int for n in totals.values()
-    ):
-        raise ValueError("names or totals are none")
-    if header["slots"] != len(names):
-        raise ValueError(f"{header['slots']} slots for {len(names)} names")
-    memory = header.get("model_memory_bytes", MODEL_MEMORY_BYTES)
-    components = Components(int(header["components_max"]), int(memory))
-    components.restore(dict(enumerate(names)), totals)
-    shape = words_of(header["layout"]), header["slots"]
-    words = np.frombuffer(data, "<u8", shape[0] * shape[1], start + length).reshape(shape)
-    components.table.records_whole.view(np.uint64)[: header["slots"]] = upgraded(words, header["layout"]).T
-    components.table.changed[: header["slots"]] = True
-    end = _load_supports(components, data, start + length + 8 * words.size, header.get("supports", []))
-    documents: dict[str, bytes] = {}
-    for name, size in header.get("documents", []):
-        documents[name] = data[end : end + _count(size, data)]
-        end += size
-    components.flows.restore(documents)
-    found: dict[str, list[bytes]] = {}
-    for name, known in (*RECORDS.items(), ("profiles", PROFILE_LAYOUT)):
-        layout, *sizes = header.get(name, [known])
-        if layout != known:
-            raise StateTooNew(
-                f"{name} of layout {layout!r}; this version reads {known!r}",
-                field="layout", value=layout, bound=known, hint="use the version that wrote it",
-            )  # fmt: skip
-        if name in RECORDS and sizes:
-            each, records = sizes
-            sizes = [each] * (_count(records, data) * bool(each))
-        found[name] = [data[(end := end + _count(size, data)) - size : end] for size in sizes]
-    producers = header.get("producers")
-    if producers is not None:
-        producers = {(name, bytes.fromhex(own)): int(number) for name, own, number in producers}
-    return components, Parts(totals, documents, producers=producers, **found)
-
-
-def _count(value: object, data: bytes) -> int:
-    """Return what the head counts: no more of anything than there are bytes, before room is made for it."""
-    if type(value) is not int or not 0 <= value <= len(data):
-        raise ValueError(f"a count of {value!r}")
-    return value
-
-
-def _load_supports(components: Components, data: bytes, start: int, tables: list[Any]) -> int:
-    """Put support tables back; return where they end."""
-    for name, layout, width, size in tables:
-        if not _count(width, data) and _count(size, data):
-            raise ValueError(f"{size} records of no words")
-        words = np.frombuffer(data, "<u8", _count(width * size, data), start).reshape(size, width)
-        put_rows(components, name, layout, 0, words, np.full(int(size), True))
-        start += 8 * width * size
-    for table in components.records.values():
-        table.changed[: table.size] = True
-    check_words(components)
-    components.resume()
-    return start

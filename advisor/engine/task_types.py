@@ -19,9 +19,9 @@ from advisor.domain.observations import ComponentNames, bad_rows, columns_of
 from advisor.domain.rows import bound_text, is_number
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine import batches
-from advisor.engine.blobs import NAME_BYTES, Paged, name_and_words, named
 from advisor.engine.checks import check_together, checked
 from advisor.engine.components import EVIDENCE_LEAST, Components
+from advisor.engine.kinds import RecordKind
 from advisor.engine.slots import TIME
 from advisor.errors import InvalidValue, NotEnoughData, StateDamaged
 from advisor.models.record_domains import strange_type
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from advisor.profile.task_types import TaskTypes
 
 
-LAYOUT: Final = f"tasktype-1-{WORDS}"
-RECORD_BYTES: Final = NAME_BYTES + 8 * WORDS
+RECORD_BYTES: Final = 8 * WORDS
 STATUS: Final = {"instances": "count", "sized": "sized"}
 SIZE_LEAST: Final = 2.0**-60  # stands for a size of 0 where a distance is told
 BEYOND: Final = "instances_beyond"  # of the totals: instances of more task types than are learned
@@ -46,8 +45,15 @@ class TaskTypeModels:
         self._components = components  # which learn instances, too
         self._made: TaskTypes | None = None
         self._solved: dict[int, tuple[SizeTime, TypeReport]] = {}  # of records as they are: see `SizeTime.solved`
-        self.paged = Paged("tasktype", LAYOUT, self._record, _read, self._keep)
-        self.numbers = self.paged.numbers  # of each name, the number of its record and of its table
+        self.numbers: dict[str, int] = {}  # of each name, the number of its record; the least that is free
+        self.kind = RecordKind(
+            "task_types",
+            self.numbers,
+            {"model": "approximate"},
+            self._encode,
+            self._restore,
+            lambda name: self.forget(name, 0.0),
+        )
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
@@ -148,12 +154,15 @@ class TaskTypeModels:
         if keep * self._types.models[number].number("count") >= EVIDENCE_LEAST:
             self._types.models[number].forget(keep)
         else:
-            del self._types.models[number]
-            self.paged.drop(name)
+            del self._types.models[number], self.numbers[name]
 
     def _touch(self, name: str) -> int:
         """Count a type as changed, a new one too; return its number."""
-        number = self.paged.touch(name)
+        number = self.numbers.get(name)
+        if number is None:
+            taken = set(self.numbers.values())
+            number = self.numbers[name] = next(n for n in range(len(taken) + 1) if n not in taken)
+        self.kind.touched[name] = None
         self._solved.pop(number, None)
         return number
 
@@ -248,22 +257,22 @@ class TaskTypeModels:
 
     # -- as bytes ---------------------------------------------------------------------------------------------------------
 
-    def _record(self, name: str) -> bytes:
+    def _encode(self, name: str) -> bytes:
         self._types.settle()
-        return named(name, self._types.models[self.numbers[name]].words)
+        return self._types.models[self.numbers[name]].words.astype("<f8", copy=False).tobytes()
 
-    def _keep(self, name: str, learned: SizeTime) -> None:
-        self._types.models[self.numbers[name]] = learned
-
-
-def _read(data: bytes) -> tuple[str, SizeTime]:
-    """Return a type's name, and what was learned of it, of its record; raises ValueError where it is none, StateDamaged."""
-    name, words = name_and_words(data, WORDS)
-    if (strange := strange_type(words)) is not None:
-        raise StateDamaged(
-            f"task type {name!r}: {strange} is what no instances lead to", components=(name,), hint="restore a backup"
-        )
-    return name, SizeTime(words)
+    def _restore(self, name: str, data: bytes) -> None:
+        """Take what was learned of a type from its record; raises ValueError where it is none, StateDamaged."""
+        words = np.frombuffer(data, "<f8").astype(np.float64)
+        if len(words) != WORDS:
+            raise ValueError(f"{len(words)} words a task type")
+        if (strange := strange_type(words)) is not None:
+            raise StateDamaged(
+                f"task type {name!r}: {strange} is what no instances lead to",
+                components=(name,),
+                hint="restore a backup",
+            )
+        self._types.models[self._touch(name)] = SizeTime(words)
 
 
 def is_model(name: object) -> bool:

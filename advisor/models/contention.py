@@ -65,8 +65,7 @@ FIELDS: tuple[Field, ...] = (
     ("range", AT_CORES - AT_LOW, "f", 0, legal.SIGNED),
     ("cores", 1, "i", 0, legal.ANY),
 )
-NAME, LAYOUT, FORMER = "contention", "contention-2", "contention-1"
-FORMER_WORDS = 37  # of a record whose model had other words
+NAME, LAYOUT = "contention", "contention-1"
 AT = offsets(FIELDS)
 ROWS, CONTENDED, KAPPA, PRECISION, START, SOLVE_AT, SUM_ROWS, GRAM, RIGHT, SQUARE, MODEL = (
     at.start for name, at in AT.items() if name not in ("component", "range", "cores")

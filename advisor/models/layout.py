@@ -86,9 +86,9 @@ FIELDS: tuple[Field, ...] = (
     # Paper 1's two-step model: unweighted sums of the rows at p_low; the mean at p_high and there the highest predictor.
     # What stands behind a cubic's is apart: sums of older states have it not, and hold NaN there until they begin anew.
     ("least_gram", MOMENTS, "f", 0, legal.MOMENT),
-    ("least_gram_more", LEAST_MOMENTS - MOMENTS, "f", 0, legal.NEW_MOMENT),
+    ("least_gram_more", LEAST_MOMENTS - MOMENTS, "f", 0, legal.MOMENT),
     ("least_right", COEFFICIENTS, "f", 0, legal.MOMENT),
-    ("least_right_more", LEAST_COEFFICIENTS - COEFFICIENTS, "f", 0, legal.NEW_MOMENT),
+    ("least_right_more", LEAST_COEFFICIENTS - COEFFICIENTS, "f", 0, legal.MOMENT),
     ("least_square", 1, "f", 0, legal.MOMENT),
     ("top_predictor", 1, "f", -np.inf, legal.HIGH_PREDICTOR),
     ("top_runs", 1, "f", 0, legal.RUNS),

@@ -39,7 +39,6 @@ HIGH_PREDICTOR: Domain = (0.0, PREDICTOR_MAX, (-INF,))
 SECONDS: Domain = (0.0, ELAPSED_MAX_S, ())
 SCALE: Domain = (2.0**-70, 2.0 * PREDICTOR_MAX, (0.0,))
 MOMENT: Domain = (0.0, 1e150, ())
-NEW_MOMENT: Domain = (0.0, 1e150, (float("nan"),))  # of states that had it not
 
 Field = tuple[str, int, str, float, Domain | None]  # name, words, kind "f" float64 or "i" int64, empty value, domain
 

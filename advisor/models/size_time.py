@@ -55,7 +55,6 @@ _WHOLE: Final = len(_HEAD) + sum(_PARTS.values())
 # Instances looked at, and those with a size: fewer than count and sized where they are a sample. Last, for they came later.
 _LATER: Final = ("rows", "sized_rows")
 _AT: Final = {name: place for place, name in enumerate(_HEAD)} | {name: _WHOLE + k for k, name in enumerate(_LATER)}
-WORDS_BEFORE: Final = _WHOLE  # of a record that has not got them
 _PARTS["workers"] = BUCKETS  # sums of running workers, by bucket: later still
 _STARTS["workers"] = _WHOLE + len(_LATER)
 WORDS: Final = _STARTS["workers"] + BUCKETS
@@ -71,22 +70,6 @@ class SizeTime:
 
     def __init__(self, words: Floats) -> None:
         self.words = words
-
-    @classmethod
-    def upgraded(cls, words: Floats) -> SizeTime:
-        """Return a type from the record of any version, of this one as it is.
-
-        One of (WORDS_BEFORE,) looked at every instance; none before this one kept the sums of running workers: these are
-        taken to lie at the middle of their buckets.
-        """
-        if len(words) == WORDS:
-            return cls(words)
-        made = cls(np.append(words, np.zeros(WORDS - len(words))))
-        if len(words) == WORDS_BEFORE:
-            made.words[[_AT["rows"], _AT["sized_rows"]]] = made.number("count"), made.number("sized")
-        low = 2.0 ** np.arange(BUCKETS)
-        made.part("workers")[:] = made.part("rates").reshape(BUCKETS, RATE_CELLS).sum(axis=1) * (1.5 * low - 0.5)
-        return made
 
     @property
     def share(self) -> float:

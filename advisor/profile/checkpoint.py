@@ -12,11 +12,11 @@ import numpy as np
 from advisor.domain.json_bytes import read_json
 from advisor.domain.task_events import Clock
 from advisor.errors import InvalidValue, StateTooNew
-from advisor.models.size_time import WORDS_BEFORE
+from advisor.models.size_time import WORDS
 from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
 
-VERSION: Final = 3  # 1 had no task types, 2 took every instance of them
+VERSION: Final = 1
 HEAD: Final = struct.Struct("<IIQQ")  # version, checksum of the rest, bytes of the header and of the tables
 # Fields of the whole that a restart keeps: sums and counts. The rest is about what is open, or is worked out.
 KEPT: Final = (
@@ -68,7 +68,7 @@ def from_bytes(data: bytes, profiler: Profiler) -> Profiler:
     if len(data) < HEAD.size:
         raise InvalidValue("profile", len(data), "whole: it was cut short")
     version, summed, text_bytes, table_bytes = HEAD.unpack_from(data)
-    if not 1 <= version <= VERSION:
+    if version != VERSION:
         raise StateTooNew(
             f"a profile of version {version}; this version reads {VERSION}", field="profile", value=version
         )
@@ -89,11 +89,10 @@ def from_bytes(data: bytes, profiler: Profiler) -> Profiler:
     profiler.dropped, profiler.drift_ns = header["dropped"], header["drift_ns"]
     profiler.window.late, profiler.window.squeezed = header["late"], header["squeezed"]
     profiler.waiting_lost, profiler.accepted = header["waiting_lost"], header["accepted"]
-    profiler.spoken, profiler.ended = header.get("spoken", 0), header.get("ended", False)
-    profiler.cpu_s = header.get("cpu_s", 0.0)
+    profiler.spoken, profiler.ended, profiler.cpu_s = header["spoken"], header["ended"], header["cpu_s"]
     width = at.NODE + at.MOMENTS + at.METRICS
-    kinds = header.get("task_types", {"types": [], "ended": [], "beyond": 0})
-    words = len(tables) // 8 - len(kinds["types"]) * kinds.get("words", WORDS_BEFORE)
+    kinds = header["task_types"]
+    words = len(tables) // 8 - len(kinds["types"]) * WORDS
     profiler.tables.put_nodes(np.frombuffer(tables, "<i8", words), words // width)
     profiler.types.take(kinds, np.frombuffer(tables, "<f8", offset=8 * words))
     profiler.tables.put_latest(header["latest"])

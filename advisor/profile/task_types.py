@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain import elementary, limits
-from advisor.models.size_time import WORDS, WORDS_BEFORE, SizeTime
+from advisor.models.size_time import WORDS, SizeTime
 from advisor.models.type_verdict import TypeReport, report_of
 from advisor.profile import layout as at
 
@@ -127,17 +127,13 @@ class TaskTypes:
             "types": list(self.models),
             "ended": [list(pair) for pair in self.ended.items()],
             "beyond": self.beyond,
-            "words": WORDS,
         }
         return header, np.concatenate([np.zeros(0), *(model.words for model in self.models.values())])
 
     def take(self, header: dict[str, Any], words: Floats) -> None:
         """Take back what `to_words` gave."""
-        width = header.get("words", WORDS_BEFORE)
-        records = words.reshape(len(header["types"]), width)
-        self.models = {
-            int(number): SizeTime.upgraded(records[row].copy()) for row, number in enumerate(header["types"])
-        }
+        records = words.reshape(len(header["types"]), WORDS)
+        self.models = {int(number): SizeTime(records[row].copy()) for row, number in enumerate(header["types"])}
         self.ended = {int(number): int(count) for number, count in header["ended"]}
         self.beyond = int(header["beyond"])
 

@@ -1,7 +1,7 @@
 """Group commit: one in flight, in a thread; answers are released when what they promise is durable.
 
-A commit appends to the journal what has happened. When the journal is full the pages are written beside the commits that
-follow, a step with each; at once they are when something changed that the journal does not hold, and when the service stops.
+A commit appends an entry to the log. When the log is full an image is written, a step behind each of the commits that follow;
+at once when something changed that no entry holds, and when a service with a small state stops.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import anyio.lowlevel
 
 from advisor.engine import Engine
 from advisor.engine.journal import Entry
-from advisor.engine.snapshot import Snapshot
+from advisor.engine.state_bytes import Block
 from advisor.errors import StorageFailed
 from advisor.service.change_gate import ChangeGate
 from advisor.service.logs import event
@@ -27,6 +27,9 @@ from advisor.service.writer import Writer
 from advisor.storage import Store
 
 RETRY_FIRST_S, RETRY_MAX_S = 0.1, 5.0  # after a failure, doubling
+STOP_IMAGE_BYTES_MAX = (
+    2**26
+)  # of a state that a stopping service writes whole, within a second; of a larger one the log goes on
 
 Key = tuple[str, bytes]
 
@@ -77,7 +80,8 @@ class Committer:
         self._dirty_since: float | None = None
         self._committing = False  # from the taking of what is committed to the end of its writing
         self.gate = ChangeGate()  # closed while an image of the state is copied
-        self._pages_wanted = False
+        self._image_wanted = False
+        self._image_failure = ""
         self._retry_s = RETRY_FIRST_S
         self.failure: StorageFailed | None = None  # why the last commit failed; None while the storage is well
         if store is not None:
@@ -112,9 +116,9 @@ class Committer:
         """Return the durable number of a producer, 0 for an unknown one."""
         return self._engine.applied(*key) if self._store is None else self._durable.get(key, 0)
 
-    def want_pages(self) -> None:
-        """Write pages with the next commit, which comes soon: the service stops, and a start need not replay the journal."""
-        self._pages_wanted = True
+    def want_image(self) -> None:
+        """Write an image of a small state with the next commit, which comes soon: the service stops."""
+        self._image_wanted = self._store is not None and self._store.image_bytes <= STOP_IMAGE_BYTES_MAX
         self.changed()
 
     def forget(self, keys: list[Key]) -> None:
@@ -150,7 +154,7 @@ class Committer:
         """Return why nothing is acknowledged, having looked at the state's files; None where all is well."""
         if self._store is not None and self.failure is None:
             try:
-                self._store.look()
+                self._store.compare()
             except StorageFailed as failure:
                 self._fail(failure)
                 if not self._committing:
@@ -194,7 +198,7 @@ class Committer:
         if self._committing or store is None:
             return
         self._committing = True
-        if not (self._pages_wanted or store.journal_full):
+        if not (self._image_wanted or store.image_due):
             try:
                 entry = engine.commits.take_entry()
                 if entry is not None:
@@ -207,37 +211,36 @@ class Committer:
             self._bell.set_result(None)
 
     async def _take_in_turns(self, store: Store) -> None:
-        """Take pages, others having their turn between slices, and write them."""
+        """Take an image, others having their turn between its blocks, and write it."""
         engine = self._engine
         with self.gate.closing():
-            entry = None if self._pages_wanted else engine.commits.take_entry()
-            if entry is None:
-                self._hold_again(store)
-            slices = engine.commits.snapshot_in_slices()
+            entry = engine.commits.take_entry()
+            if self._image_wanted and entry is not None and entry.empty and not store.log_entries:
+                self._image_wanted = False
+                self._write_entry(store, entry)
+                return
+            slices = engine.commits.image_in_slices()
             while True:
                 try:
                     next(slices)
                 except StopIteration as whole:
-                    snapshot: Snapshot = whole.value
+                    blocks: list[Block] = whole.value
                     break
                 await anyio.lowlevel.checkpoint()
-        if entry is not None and store.takes_beside(snapshot):
-            self._write_entry(store, entry, snapshot)
+        if entry is not None and not self._image_wanted:
+            self._write_entry(store, entry, blocks)
             return
-        self._pages_wanted = False
-        nothing = snapshot.empty and not store.journal_entries
-        write = None if nothing else partial(store.commit, snapshot)
-        self._write(store, write, snapshot.producers, partial(engine.commits.mark_changed, snapshot))
+        self._image_wanted = False
+        self._write(store, partial(store.save, blocks), dict(engine.producers), engine.commits.image_lost)
 
-    def _write_entry(self, store: Store, entry: Entry, checkpoint: Snapshot | None = None) -> None:
-        nothing = entry.empty and checkpoint is None and not store.writes_on
-        write = None if nothing else partial(store.append, entry, checkpoint)
-        self._write(store, write, entry.producers, partial(self._engine.commits.journal.put_back, entry))
+    def _write_entry(self, store: Store, entry: Entry, image: list[Block] | None = None) -> None:
+        def write() -> None:
+            if (data := entry.encode()) or image:
+                store.append(data, image or ())
 
-    def _hold_again(self, store: Store) -> None:
-        """Have the next pages hold what a checkpoint that will not be finished should have written."""
-        if (cut_off := store.give_up()) is not None:
-            self._engine.commits.count_again(cut_off)
+        needed = not entry.empty or image or store.writes_on
+        put_back = partial(self._engine.commits.journal.put_back, entry)
+        self._write(store, write if needed else None, entry.producers, put_back)
 
     def _write(
         self,
@@ -248,11 +251,11 @@ class Committer:
     ) -> None:
         """Write what was taken from the engine just now, and then release the answers that wait for it.
 
-        What is in the file and could not be sealed must not be written again: the next commit seals it, and its answers wait.
+        What was written and could not be acknowledged must not be written again: the next commit acknowledges it.
         """
         self._unsealed.update(producers)
-        if write is None and (self.failure is not None or not store.sealed):
-            write = store.seal
+        if write is None and (self.failure is not None or not store.acknowledged):
+            write = store.acknowledge
         commits = store.commits
         waiting, self._waiting = self._waiting, {}
         rows, self._rows = self._rows, 0
@@ -264,7 +267,6 @@ class Committer:
             if isinstance(error, StorageFailed):
                 if store.commits == commits:
                     not_written()
-                self._hold_again(store)
                 self._fail(error)
                 for who, answers in waiting.items():
                     self._waiting[who] = answers + self._waiting.get(who, [])
@@ -281,6 +283,7 @@ class Committer:
             self._durable.update(self._unsealed)
             self._unsealed.clear()
             self._recover()
+            self._report_image(store)
             self._next(store)
             _release(waiting)
 
@@ -293,7 +296,12 @@ class Committer:
         if write is None:
             ended(None)
         else:
-            self._writer.begin(write, told, store.copy_log)
+            self._writer.begin(write, told, store.write_on)
+
+    def _report_image(self, store: Store) -> None:
+        if store.image_failure not in ("", self._image_failure):
+            event(logging.WARNING, "no image could be written: the log grows", reason=store.image_failure)
+        self._image_failure = store.image_failure
 
     def _next(self, store: Store) -> None:
         """Schedule the next commit, where there is something to write."""

@@ -134,21 +134,15 @@ def _close(hub: Hub | None, store: Store | None) -> None:
 
 
 def _hub(config: Config, store: Store | None) -> Hub:
-    snapshot = store.load() if store is not None else None
+    stored = store.load() if store is not None else None
     limits = {
         "components_max": config.components_max,
         "producers_max": config.producers_max,
         "model_memory_bytes": config.model_memory,
     }
-    engine = Engine(**limits) if snapshot is None else Engine.restore(snapshot, **limits)
-    if store is not None and store.damage:
-        event(
-            logging.WARNING,
-            "started without what was damaged",
-            parts="; ".join(store.damage.parts),
-            components=", ".join(store.damage.components),
-            producers=store.damage.producers,
-        )
+    engine = Engine(**limits) if stored is None else Engine.restore(stored, **limits)
+    if store is not None and store.damaged:
+        event(logging.WARNING, "started without what was damaged", parts="; ".join(store.damaged))
     if store is not None and store.copied:
         event(
             logging.WARNING, "the state is a copy: what was committed after it was made is not in it", state=store.path
@@ -308,7 +302,7 @@ class _Service:
             # The committer goes on: it is what drains the answers that wait.
             while hub.committer.unsaved or any(not connection.idle for connection in hub.connections.values()):
                 await anyio.sleep(DRAIN_POLL_S)
-            hub.committer.want_pages()
+            hub.committer.want_image()
             for connection in list(hub.connections.values()):
                 connection.finish()
             while hub.connections or hub.committer.unsaved:

@@ -1,8 +1,7 @@
-"""The state file: an engine's state in one SQLite database, checked bit by bit, committed whole or not at all."""
+"""The state on disk: an image of checksummed blocks, a log of what was applied since, and a marker of the last commit."""
 
 from __future__ import annotations
 
-from advisor.storage.damage import Damage
 from advisor.storage.store import Store
 
-__all__ = ["Damage", "Store"]
+__all__ = ["Store"]

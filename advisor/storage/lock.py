@@ -1,4 +1,4 @@
-"""One service per state file, however it is named: the file itself is locked, and looked at by its path."""
+"""One service per state, however its file is named: the file is locked, and compared with what its name stands for."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import array
 import fcntl
 import os
 import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from advisor.errors import StateLocked, StorageFailed
 
 LOCKS = "/proc/locks"  # who holds which lock, by inode
-COMPANIONS = ("-wal", "-shm", "-witness")  # files beside the state that are opened and written by their names
+COMPANIONS = ("-log-*", "-marker")  # files beside the state that are opened and written by their names
 
 GET_GENERATION = 0x80087601  # FS_IOC_GETVERSION: tells a file from a later one of the same inode
 
-_held: dict[tuple[int, int], int] = {}  # by this process: device and inode to descriptor
+
+class FileChanged(StorageFailed):
+    """A file is the one that it was, and its size or its time is not."""
 
 
 class StateLock:
-    """An exclusive lock on the state file itself, held until `close` or the death of the process.
-
-    It is taken on a descriptor that is opened before SQLite's and closed after them. While a process has a file open by
-    SQLite it must close no other descriptor of it: POSIX then drops all locks that the process has on it.
-    """
+    """An exclusive lock on the state file itself, held until `close` or the death of the process; and a watch on its files."""
 
     def __init__(self, path: Path) -> None:
         """Take the lock; make an empty file where there is none.
@@ -34,121 +34,144 @@ class StateLock:
         # the file's own name, behind all symbolic links: what lies beside the state lies beside this
         self.path = path.resolve()
         self._given = path
-        self._descriptors: list[int] = []
-        self._watched: dict[Path, tuple[int, int]] = {}
-        self._lock(self.path)
+        self._watched: dict[Path, tuple[int, int, int, int]] = {}
+        self._writes = 0  # odd while the files are changed by their owner
+        self._descriptor = _locked(self.path)
         try:
             for suffix in COMPANIONS:
-                _refuse_foreign(self.path.with_name(self.path.name + suffix), os.stat(self.path).st_uid)
+                for companion in self.path.parent.glob(self.path.name + suffix):
+                    _refuse_foreign(companion, os.stat(self.path).st_uid)
         except BaseException:
             self.close()
             raise
         self.watch(path)
 
-    def _lock(self, path: Path) -> None:
-        try:
-            known = _identity(path)
-        except OSError:
-            known = None  # it is made
-        if known in _held:  # opening and closing it here would drop the locks of its holder
-            raise _locked(path, str(os.getpid()))
-        descriptor = -1
-        try:
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-            descriptor = os.open(path, flags, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            found = os.fstat(descriptor)
-            plain = stat.S_ISREG(found.st_mode) and _identity(path) == (found.st_dev, found.st_ino)
-        except BlockingIOError as error:
-            holder = _holder(os.fstat(descriptor))
-            os.close(descriptor)
-            raise _locked(path, holder) from error
-        except OSError as error:
-            if descriptor >= 0:
-                os.close(descriptor)
-            raise StorageFailed(
-                f"the state file cannot be opened or locked: {error.strerror}", field="state", value=str(path)
-            ) from error
-        if not plain:
-            os.close(descriptor)
-            raise StorageFailed("the state is no plain file, or was just replaced", field="state", value=str(path))
-        self._descriptors.append(descriptor)
-        _held[found.st_dev, found.st_ino] = descriptor
-
-    def replaced_by(self, fresh: Path) -> None:
-        """Lock a new file, too, that takes the state's name now; raises StorageFailed."""
-        self._lock(fresh)
+    def replace_by(self, fresh: Path) -> None:
+        """Lock a new file and let it take the state's name; raises OSError, StorageFailed."""
+        descriptor = _locked(fresh)
         os.replace(fresh, self.path)
+        os.close(self._descriptor)
+        self._descriptor = descriptor
         self.watch(self._given)
 
     def watch(self, path: Path) -> None:
-        """Take the file that has this name now for the one that must have it; see `look`."""
-        self._watched[path] = _identity(path)
+        """Expect the file of this name as it is now; see `compare`."""
+        self._watched[path] = _found(os.stat(path))
 
-    def look(self) -> None:
-        """See that all watched files are still what their names stand for. Cost: some microseconds.
+    def watch_again(self) -> None:
+        """Expect all watched files as they are now."""
+        for path in list(self._watched):
+            self.watch(path)
 
-        Raises StorageFailed when one was deleted, renamed or replaced: what is written now would not be found by a restart.
-        """
-        for path, known in self._watched.items():
+    def remove(self, path: Path) -> None:
+        """Remove a file, and watch it no more."""
+        self._watched.pop(path, None)
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+    @contextmanager
+    def writing(self, path: Path, descriptor: int) -> Generator[None]:
+        """Enclose a write to a watched file: afterwards it is expected as it then is."""
+        with self.changing():
             try:
-                there = _identity(path)
+                yield
+            finally:
+                self._watched[path] = _found(os.fstat(descriptor))
+
+    @contextmanager
+    def changing(self) -> Generator[None]:
+        """Enclose changes of the files: `compare` of another thread looks at none of them meanwhile."""
+        self._writes += 1
+        try:
+            yield
+        finally:
+            self._writes += 1
+
+    def compare(self) -> None:
+        """Compare all watched files with what their names stand for. Cost: some microseconds.
+
+        Raises StorageFailed when one was deleted, renamed or replaced, FileChanged when its size or its time is not what this
+        process has left: what is written now would not be found by a restart.
+        """
+        writes, watched = self._writes, dict(self._watched)
+        for path, known in watched.items():
+            try:
+                there = _found(os.stat(path))
             except OSError:
                 there = None
-            if there != known:
-                happened = "replaced" if there else "deleted or renamed"
-                raise StorageFailed(
-                    f"{path} was {happened} while the service ran: nothing is acknowledged",
-                    field="state",
-                    value=str(path),
-                    hint="put the file back; or stop the service, which then writes all of its log into the state it has open",
-                )
+            if there == known:
+                continue
+            if writes % 2 or writes != self._writes:
+                return
+            happened, kind = "deleted or renamed", StorageFailed
+            if there is not None and there[:2] == known[:2]:
+                happened, kind = "truncated" if there[2] < known[2] else "overwritten", FileChanged
+            elif there is not None:
+                happened = "replaced"
+            raise kind(
+                f"{path} was {happened} while the service ran: nothing is acknowledged",
+                field="state", value=str(path), hint="put the file back as it was",
+            )  # fmt: skip
+
+    def remove_if_empty(self) -> None:
+        """Remove a file that was made for the lock, and that nothing was written to."""
+        found = os.fstat(self._descriptor)
+        with suppress(OSError):
+            if found.st_size == 0 and _found(os.stat(self.path)) == _found(found):
+                os.unlink(self.path)
 
     def close(self) -> None:
-        """Give the lock back, after SQLite's descriptors were closed."""
-        for descriptor in self._descriptors:
-            found = os.fstat(descriptor)
-            _held.pop((found.st_dev, found.st_ino), None)
+        """Give the lock back."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _locked(path: Path) -> int:
+    """Return the descriptor of a file, made where there is none, that holds an exclusive lock on it."""
+    descriptor = -1
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        found, there = os.fstat(descriptor), os.stat(path)
+    except BlockingIOError as error:
+        holder = _holder(os.fstat(descriptor))
+        os.close(descriptor)
+        raise StateLocked(
+            f"another service has the state file open (process {holder})", field="state", value=str(path),
+            hint="stop it, or give this one another --state",
+        ) from error  # fmt: skip
+    except OSError as error:
+        if descriptor >= 0:
             os.close(descriptor)
-        self._descriptors.clear()
+        raise StorageFailed(
+            f"the state file cannot be opened or locked: {error.strerror}", field="state", value=str(path)
+        ) from error
+    if not stat.S_ISREG(found.st_mode) or _found(there)[:2] != _found(found)[:2]:
+        os.close(descriptor)
+        raise StorageFailed("the state is no plain file, or was just replaced", field="state", value=str(path))
+    return descriptor
 
 
 def file_of(path: Path) -> str:
     """Return what tells this file from a copy of it: its inode, and its generation where the file system gives one.
 
-    Raises StorageFailed when it cannot be opened.
+    Raises OSError.
     """
     generation = array.array("l", [0])
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    inode = os.fstat(descriptor).st_ino
     try:
-        known = _identity(path)
-        descriptor = _held.get(known)
-        own = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if descriptor is None else -1
-        try:
-            fcntl.ioctl(own if descriptor is None else descriptor, GET_GENERATION, generation)
-        except OSError:
-            generation[0] = 0
-        finally:
-            if own >= 0:
-                os.close(own)
-    except OSError as error:
-        raise StorageFailed(
-            f"the state file cannot be opened: {error.strerror}", field="state", value=str(path)
-        ) from error
-    return f"{known[1]}:{generation[0] & 0xFFFFFFFF}"
+        fcntl.ioctl(descriptor, GET_GENERATION, generation)
+    except OSError:
+        generation[0] = 0
+    finally:
+        os.close(descriptor)
+    return f"{inode}:{generation[0] & 0xFFFFFFFF}"
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
-
-
-def _locked(path: Path, holder: str) -> StateLocked:
-    return StateLocked(
-        f"another service has the state file open (process {holder})",
-        field="state",
-        value=str(path),
-        hint="stop it, or give this one another --state",
-    )
+def _found(file: os.stat_result) -> tuple[int, int, int, int]:
+    return file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns
 
 
 def _holder(found: os.stat_result) -> str:

@@ -1,26 +1,25 @@
-"""What was acknowledged is there, or the start says what is missing: damage of every kind to state, log and witness."""
+"""What was acknowledged is there, or the start says what is missing: damage of every kind to state, log and commit marker."""
 
 from __future__ import annotations
 
 import itertools
 import random
 import shutil
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from stored_history import COMMITS, KEY, SUFFIXES, Files, History, engine_at, files_of, killed
+from stored_history import COMMITS, KEY, Files, History, engine_at, files_of, killed
 
 from advisor.engine import Engine
 from advisor.errors import AdvisorError, StateDamaged, StateTooNew, StorageFailed
 from advisor.storage import Store
-from advisor.storage.witness import SECTOR
+from advisor.storage.marker import SECTOR
 
 Damage = Callable[[random.Random, Files, History], object]
 SEED = 5
 RUBBISH = bytes(range(256)) * 64
+LOGS = ("-log",)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +42,7 @@ def state_of(path: Path, **options: bool) -> tuple[bytes, int]:
 
 
 def _some(rng: random.Random, files: Files) -> str:
-    return rng.choice([suffix for suffix in SUFFIXES[:2] if files.get(suffix)])
+    return rng.choice([suffix for suffix in files if suffix != "-marker" and files[suffix]])
 
 
 def flip(rng: random.Random, files: Files, _: History) -> None:
@@ -61,8 +60,8 @@ def cut(rng: random.Random, files: Files, _: History) -> None:
 
 def zeroed(rng: random.Random, files: Files, _: History) -> None:
     suffix = _some(rng, files)
-    data, at = bytearray(files[suffix]), rng.randrange(len(files[suffix]) // 512) * 512
-    data[at : at + 512] = bytes(512)
+    data, at = bytearray(files[suffix]), rng.randrange(-(-len(files[suffix]) // 512)) * 512
+    data[at : at + 512] = bytes(len(data[at : at + 512]))
     files[suffix] = bytes(data)
 
 
@@ -70,31 +69,33 @@ def exchanged(rng: random.Random, files: Files, _: History) -> None:
     """Two pages of a file for each other."""
     suffix = _some(rng, files)
     data = bytearray(files[suffix])
-    one, other = (rng.randrange(len(data) // 4096) * 4096 for _ in range(2))
-    data[one : one + 4096], data[other : other + 4096] = data[other : other + 4096], data[one : one + 4096]
+    size = max(1, min(4096, len(data) // 8))
+    one, other = (rng.randrange(len(data) // size) * size for _ in range(2))
+    data[one : one + size], data[other : other + size] = data[other : other + size], data[one : one + size]
     files[suffix] = bytes(data)
 
 
 def older(rng: random.Random, files: Files, history: History) -> None:
     """State, log, or both as they were some commits ago."""
     before = history.states[rng.randrange(1, COMMITS)]
-    for suffix in rng.choice([("",), ("-wal",), ("", "-wal")]):
-        if suffix in before:
-            files[suffix] = before[suffix]
-        else:
+    some = rng.choice([("",), LOGS, ("", *LOGS)])
+    for suffix in {*files, *before}:
+        if suffix in some or (LOGS[0] in some and suffix.startswith("-log")):
             files.pop(suffix, None)
+            files |= {suffix: before[suffix]} if suffix in before else {}
 
 
 def stale(rng: random.Random, files: Files, history: History) -> None:
     """One page of the state as it was some commits ago: a write that never came to the disk."""
     before = history.states[rng.randrange(1, COMMITS)][""]
-    at = rng.randrange(len(before) // 4096) * 4096
+    at = rng.randrange(-(-len(before) // 4096)) * 4096
     files[""] = files[""][:at] + before[at : at + 4096] + files[""][at + 4096 :]
 
 
 def removed(rng: random.Random, files: Files, _: History) -> None:
-    for suffix in rng.choice([("-wal",), ("-wal", "-witness"), ("",), ("", "-wal"), ("-witness",)]):
-        files.pop(suffix, None)
+    for kind in rng.choice([("-log",), ("-log", "-marker"), ("",), ("", "-log"), ("-marker",)]):
+        for suffix in [each for each in files if each == kind or (kind and each.startswith(kind))]:
+            files.pop(suffix)
 
 
 KINDS: tuple[Damage, ...] = (flip, cut, zeroed, exchanged, older, stale, removed)
@@ -115,9 +116,9 @@ def _none_is_silent(history: History, whole: bytes, seeds: range) -> dict[str, i
             except (StateDamaged, StateTooNew, StorageFailed) as error:
                 found.append(str(error))
                 refused[kind.__name__] += 1
-                if "commits" not in str(error):
-                    continue
-                assert files_of(history.path).get("-wal", b"") == files.get("-wal", b""), f"{seed}: the log is gone"
+                assert (
+                    files_of(history.path).items() >= {k: v for k, v in files.items() if k.startswith("-log")}.items()
+                )
         for each in found:
             assert isinstance(each, str) or each == (whole, COMMITS), f"{kind.__name__} {seed}: unseen"
     history.put(history.states[COMMITS])
@@ -129,11 +130,17 @@ def test_no_mixture_of_what_was_and_what_is_not_is_silent(
 ) -> None:
     """Each of the three files as it is, gone, empty, older, another state's, or rubbish: all 216 mixtures."""
     other = killed(tmp_path_factory.mktemp("other") / "s", SEED + 1)
-    seen = {"now": history.states[COMMITS], "older": history.states[COMMITS // 2], "other": other.states[COMMITS]}
-    seen |= {"gone": {}, "empty": dict.fromkeys(SUFFIXES, b""), "rubbish": dict.fromkeys(SUFFIXES, RUBBISH)}
-    for mixture in itertools.product(seen, repeat=len(SUFFIXES)):
-        files = {suffix: seen[of][suffix] for suffix, of in zip(SUFFIXES, mixture, strict=True) if suffix in seen[of]}
-        state, log, witness = mixture
+    now = history.states[COMMITS]
+    seen = {"now": now, "older": history.states[COMMITS // 2], "other": other.states[COMMITS], "gone": {}}
+    seen |= {"empty": dict.fromkeys(now, b""), "rubbish": dict.fromkeys(now, RUBBISH)}
+    for mixture in itertools.product(seen, repeat=3):
+        state, log, marker = mixture
+        files = {
+            suffix: data
+            for of, begins in ((state, ""), (log, "-log"), (marker, "-marker"))
+            for suffix, data in seen[of].items()
+            if suffix.startswith(begins) and bool(begins) == bool(suffix)
+        }
         for read_only in (True, False):
             history.put(files)
             try:
@@ -144,8 +151,8 @@ def test_no_mixture_of_what_was_and_what_is_not_is_silent(
             if loaded is None:
                 assert not any(files.values()), f"{mixture}: taken for a new one"
             elif Engine.restore(loaded).advisor.to_bytes() != whole:
-                # Left open, and said: a copy is told by the log; an older witness is believed; one moment is a state.
-                assert copied or witness == "older" or state == log == witness == "other", f"{mixture}: unseen"
+                # Left open, and said: a copy is told by the log; an older commit marker is believed; one moment is a state.
+                assert copied or marker == "older" or state == log == marker == "other", f"{mixture}: unseen"
     history.put(history.states[COMMITS])
 
 
@@ -170,50 +177,49 @@ def test_no_damage_of_a_thousand_is_silent(history: History, whole: bytes) -> No
 def test_with_the_flag_what_is_there_is_taken_and_the_loss_is_told(history: History) -> None:
     """Of a damaged log what comes before is taken; a second start needs no flag."""
     files = dict(history.states[COMMITS])
-    log = bytearray(files["-wal"])
+    last = max(suffix for suffix in files if suffix.startswith("-log"))
+    log = bytearray(files[last])
     log[100] ^= 1
-    history.put(files | {"-wal": bytes(log)})
+    history.put(files | {last: bytes(log)})
     with pytest.raises(StateDamaged, match=rf"and {COMMITS + 1} were acknowledged: the last \d+ are gone"):
         state_of(history.path)
     with Store.open(history.path, accept_damage=True) as store:
-        assert "are gone" in store.damage.parts[0]
+        assert "are gone" in store.damaged[0]
     state, number = state_of(history.path)
     assert 0 < number < COMMITS
     assert state == engine_at(SEED, number).advisor.to_bytes()
-    # The log of before is that of another state now, and so is its witness.
+    # The journal of before is that of another state now, and so is its commit marker.
     now = files_of(history.path)
-    for suffix in ("-wal", "-witness"):
-        history.put(now | {suffix: files[suffix]})
-        # Pages of the one in the other may be no database at all.
-        with pytest.raises(StateDamaged, match=r"not the state that its witness has seen|damaged in its structure"):
-            state_of(history.path)
+    history.put(now | {"-marker": files["-marker"]})
+    with pytest.raises(StateDamaged, match="not the state that its commit marker belongs to"):
+        state_of(history.path)
     history.put(history.states[COMMITS])
 
 
-def test_a_log_ahead_of_its_witness_opens(history: History, whole: bytes) -> None:
-    """The service was killed between the commit and its witness."""
+def test_a_log_ahead_of_its_marker_opens(history: History, whole: bytes) -> None:
+    """The service was killed between the commit and its commit marker."""
     files = dict(history.states[COMMITS])
     for before in (COMMITS - 1, COMMITS - 5):
-        history.put(files | {"-witness": history.states[before]["-witness"]})
+        history.put(files | {"-marker": history.states[before]["-marker"]})
         assert state_of(history.path, read_only=True) == (whole, COMMITS)
         assert state_of(history.path) == (whole, COMMITS)
         assert state_of(history.path) == (whole, COMMITS)
 
 
 @pytest.mark.parametrize("record", [0, 1])
-def test_a_witness_that_was_cut_while_it_was_written_hides_no_loss(history: History, whole: bytes, record: int) -> None:
+def test_a_marker_that_was_cut_while_it_was_written_hides_no_loss(history: History, whole: bytes, record: int) -> None:
     files = dict(history.states[COMMITS])
-    witness = bytearray(files["-witness"])
-    witness[record * SECTOR + 30] ^= 1
-    history.put(files | {"-witness": bytes(witness)})
+    marker = bytearray(files["-marker"])
+    marker[record * SECTOR + 30] ^= 1
+    history.put(files | {"-marker": bytes(marker)})
     last = (COMMITS + 1) % 2  # the state's own making is commit 1
     if record == last:  # as a write that was cut: the commit itself is on disk by then
         assert state_of(history.path) == (whole, COMMITS)
     else:
-        with pytest.raises(StateDamaged, match="its witness is damaged"):
+        with pytest.raises(StateDamaged, match="its commit marker is damaged"):
             state_of(history.path)
     # The same with the last commit lost: it is missed.
-    files = dict(history.states[COMMITS - 1]) | {"-witness": bytes(witness)}
+    files = dict(history.states[COMMITS - 1]) | {"-marker": bytes(marker)}
     history.put(files)
     with pytest.raises(StateDamaged):
         state_of(history.path)
@@ -222,17 +228,18 @@ def test_a_witness_that_was_cut_while_it_was_written_hides_no_loss(history: Hist
 
 def test_a_backup_of_one_file_opens_and_says_so(history: History, whole: bytes, tmp_path: Path) -> None:
     history.put(history.states[COMMITS])
-    with closing(sqlite3.connect(history.path)) as source, closing(sqlite3.connect(tmp_path / "copy")) as target:
-        source.backup(target)
+    for suffix in history.states[COMMITS]:
+        if suffix != "-marker":
+            shutil.copy(f"{history.path}{suffix}", f"{tmp_path / 'copy'}{suffix}")
     assert state_of(tmp_path / "copy", read_only=True) == (whole, COMMITS)
     for copied in (True, False):
         with Store.open(tmp_path / "copy") as store:
             assert store.copied is copied
-            assert not store.damage
+            assert not store.damaged
     assert state_of(tmp_path / "copy") == (whole, COMMITS)
     # All files together, as a copy of a directory holds them, are the state itself elsewhere.
     history.put(history.states[COMMITS])
-    for suffix in SUFFIXES:
+    for suffix in history.states[COMMITS]:
         shutil.copy(f"{history.path}{suffix}", f"{tmp_path / 'moved'}{suffix}")
     with Store.open(tmp_path / "moved") as store:
         assert not store.copied
@@ -241,10 +248,11 @@ def test_a_backup_of_one_file_opens_and_says_so(history: History, whole: bytes, 
 
 def test_a_copy_and_its_source_are_two_states(history: History, tmp_path: Path) -> None:
     history.put(history.states[COMMITS])
-    shutil.copy(history.path, tmp_path / "copy")
-    shutil.copy(f"{history.path}-wal", tmp_path / "copy-wal")
+    for suffix in history.states[COMMITS]:
+        if suffix != "-marker":
+            shutil.copy(f"{history.path}{suffix}", f"{tmp_path / 'copy'}{suffix}")
     Store.open(tmp_path / "copy").close()
-    history.put(files_of(tmp_path / "copy") | {"-witness": history.states[COMMITS]["-witness"]})
-    with pytest.raises(AdvisorError, match="not the state that its witness has seen"):
+    history.put(files_of(tmp_path / "copy") | {"-marker": history.states[COMMITS]["-marker"]})
+    with pytest.raises(AdvisorError, match="not the state that its commit marker belongs to"):
         state_of(history.path)
     history.put(history.states[COMMITS])

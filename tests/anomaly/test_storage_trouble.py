@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import signal
-import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,10 +12,11 @@ import pytest
 from live import Live, refused, rows_of, running
 from task_program import Program, recursive
 
+from advisor.engine import Engine
 from advisor.errors import StateDamaged, StateLocked
-from advisor.storage import Store, witness
+from advisor.storage import Store, marker
 
-LOG_BYTES = 4096  # less than the first page of SQLite's log
+LOG_BYTES = 600  # less than a log of two commits
 
 
 @pytest.fixture
@@ -69,8 +69,9 @@ async def test_a_full_disk_stops_acknowledgements_only_and_heals_by_itself(
     with Store.open(state, read_only=True) as reader:
         loaded = reader.load()
     assert loaded is not None
-    assert loaded.producers["p", bytes(16)] == 3
-    assert loaded.totals["rows_accepted"] == 60
+    engine = Engine.restore(loaded)
+    assert engine.applied("p", bytes(16)) == 3
+    assert engine.totals["rows_accepted"] == 60
 
 
 EVENTS = Program(2, recursive(2, 2, 1000)).run()
@@ -143,15 +144,16 @@ async def test_a_service_that_stops_on_a_full_disk_says_what_is_lost_in_time(
 
 
 @pytest.mark.parametrize("happens", ["deleted", "replaced"])
-@pytest.mark.parametrize("suffix", ["", "-wal"])
+@pytest.mark.parametrize("suffix", ["", "-log", "-marker"])
 async def test_a_state_that_is_taken_away_stops_acknowledgements_until_it_is_back(
     tmp_path: Path, happens: str, suffix: str
 ) -> None:
-    file, aside = tmp_path / f"state{suffix}", tmp_path / "aside"
+    aside = tmp_path / "aside"
     async with running(tmp_path, state=tmp_path / "state", http="127.0.0.1:0") as live:
         peer = await live.peer()
         batch = {"producer": "p", "rows": rows_of(20)}
         await peer.call("observe_rows", batch | {"sequence": 1})
+        file = next(tmp_path.glob(f"state{suffix}*")) if suffix else tmp_path / "state"
         file.rename(aside)
         if happens == "replaced":
             file.write_bytes(aside.read_bytes())
@@ -168,11 +170,12 @@ async def test_a_state_that_is_taken_away_stops_acknowledgements_until_it_is_bac
     with Store.open(tmp_path / "state", read_only=True) as reader:
         loaded = reader.load()
     assert loaded is not None
-    assert loaded.producers["p", bytes(16)] == 3
-    assert loaded.totals["rows_accepted"] == 60
+    engine = Engine.restore(loaded)
+    assert engine.applied("p", bytes(16)) == 3
+    assert engine.totals["rows_accepted"] == 60
 
 
-async def test_a_witness_that_cannot_be_written_stops_acknowledgements_and_nothing_is_written_twice(
+async def test_a_sync_that_fails_stops_acknowledgements_and_nothing_is_written_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path, state=tmp_path / "state", http="127.0.0.1:0") as live:
@@ -180,11 +183,11 @@ async def test_a_witness_that_cannot_be_written_stops_acknowledgements_and_nothi
         batch = {"producer": "p", "rows": rows_of(20)}
         await peer.call("observe_rows", batch | {"sequence": 1})
         with monkeypatch.context() as broken:
-            broken.setattr(witness.os, "fdatasync", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+            broken.setattr(marker.os, "fdatasync", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
             second = await peer.post("observe_rows", batch | {"sequence": 2})
             while (await ready(live))[0] == 200:
                 pass
-            assert "witness" in (await ready(live))[1]
+            assert "state cannot be written" in (await ready(live))[1]
             assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 1
             assert second not in peer.early
         assert (await peer.answer(second))["accepted"] == 20
@@ -192,11 +195,12 @@ async def test_a_witness_that_cannot_be_written_stops_acknowledgements_and_nothi
     with Store.open(tmp_path / "state", read_only=True) as reader:
         loaded = reader.load()
     assert loaded is not None
-    assert loaded.totals["rows_accepted"] == 40
+    assert Engine.restore(loaded).totals["rows_accepted"] == 40
 
 
 async def test_a_start_on_a_copy_says_that_it_is_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    await start(tmp_path, state=tmp_path / "state")
+    async with running(tmp_path, state=tmp_path / "state") as live:
+        await (await live.peer()).call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(20)})
     (tmp_path / "copy").write_bytes((tmp_path / "state").read_bytes())
     for told in (True, False):
         caplog.clear()
@@ -218,36 +222,29 @@ async def test_a_locked_state_refuses_the_second_service_with_words(tmp_path: Pa
         await (await live.peer()).call("status", {})
 
 
-@pytest.mark.parametrize("table", ["base", "learner-2"])
-async def test_a_damaged_state_names_its_components_and_starts_without_them_when_told(
-    tmp_path: Path, table: str
-) -> None:
+async def test_a_damaged_state_names_its_components_and_starts_without_them_when_told(tmp_path: Path) -> None:
     state = tmp_path / "state"
     async with running(tmp_path, state=state) as live:
         peer = await live.peer()
         await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(90)})
-    connection = sqlite3.connect(state)
-    pages = connection.execute("SELECT id, data FROM pages ORDER BY id").fetchall()
-    assert len(pages) == 2
-    key, data = pages[table != "base"]
-    connection.execute("UPDATE pages SET data = ? WHERE id = ?", (bytes([data[0] ^ 1]) + data[1:], key))
-    connection.commit()
-    connection.close()
+    data = bytearray(state.read_bytes())
+    data[data.index(b'"c1"') + 2] ^= 1
+    state.write_bytes(data)
     with pytest.RaisesGroup(StateDamaged, flatten_subgroups=True) as caught:
         await start(tmp_path, state=state)
-    assert f"page 0 of table {table}" in str(caught.value.exceptions[0])
-    assert caught.value.exceptions[0].components == ("c0", "c1", "c2")  # type: ignore[union-attr]
+    assert "components at slots 0 to 2: c0, c1, c2" in str(caught.value.exceptions[0])
     async with running(tmp_path, state=state, accept_damage=True) as live:
         peer = await live.peer()
-        # What the other table still knows answers: points without counts, or the base tier's form.
-        answer = await peer.call("predict", "c0", 4.0, 2)
-        assert abs(answer["elapsed_s"] / 0.02 - 1) < 0.01
-        assert (answer["observations"], answer["extrapolates"]) == (0 if table == "base" else 30, 0.0)
-        if table == "base":
-            await refused("not_enough_data", peer.call("predict", {"component": "c0", "model": "two_step"}))
+        await refused("unknown_component", peer.call("predict", "c0", 4.0, 2))
         assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 1
         await peer.call("observe_rows", {"producer": "p", "sequence": 2, "rows": rows_of(90)})
         answer = await peer.call("predict", "c0", 4.0, 2)
         assert abs(answer["elapsed_s"] / 0.02 - 1) < 0.01
-        assert answer["observations"] == (30 if table == "base" else 60)
+        assert answer["observations"] == 30
     await start(tmp_path, state=state)
+
+
+async def test_a_refused_start_leaves_no_state(tmp_path: Path) -> None:
+    with pytest.RaisesGroup(Exception, flatten_subgroups=True):
+        await start(tmp_path, state=tmp_path / "state", tcp="256.0.0.1:1")
+    assert not list(tmp_path.glob("state*"))

@@ -6,6 +6,7 @@ import json
 import random
 import struct
 import zlib
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -17,8 +18,8 @@ import task_mixes
 from program_runs import runs
 
 from advisor import Advisor
-from advisor.engine import Engine, programs, task_types
-from advisor.engine.state_bytes import MAGIC
+from advisor.engine import Engine
+from advisor.engine.state_bytes import MAGIC, Stored, frames
 from advisor.errors import AdvisorError, NotEnoughData, StateDamaged, UnknownComponent
 from advisor.models import layout
 from advisor.models.contention import FIELDS as CONTENTION_FIELDS
@@ -52,31 +53,45 @@ def taught() -> bytes:
     return observed(Advisor(), 400, 1).to_bytes()
 
 
+def blocks(data: bytes) -> Iterator[tuple[int, dict[str, Any], int]]:
+    """Yield of each block where its frame begins, its head, and where its body begins."""
+    frame = len(MAGIC)
+    while (length := struct.unpack_from("<Q", data, frame)[0]) > 0:
+        start = frame + 16
+        (head,) = struct.unpack_from("<I", data, start - 4)
+        yield frame, json.loads(data[start : start + head]), start + head
+        frame += 12 + length
+
+
 def places() -> Iterator[tuple[str, str, str, int]]:
     """Yield (table, field, kind, offset in the bytes) of each word."""
-    data = taught()
-    (length,) = struct.unpack_from("<I", data, len(MAGIC))
-    at = len(MAGIC) + 4 + length
-    header = json.loads(data[len(MAGIC) + 4 : at])
-    for field, width, kind, *_ in layout.FIELDS:  # one statistic after the other
-        for _ in range(width * header["slots"]):
-            yield "base", field, kind, at
-            at += 8
-    for table, _, _, size in header["supports"]:
-        fields = CONTENTION_FIELDS if table == "contention" else fields_of(int(table.split("-")[1]))
-        for _ in range(size):
-            for field, width, kind, *_ in fields:
+    for _, head, at in blocks(taught()):
+        if head["kind"] != "components":
+            continue
+        for _ in head["names"]:
+            for field, width, kind, *_ in layout.FIELDS:
                 for _ in range(width):
-                    yield table, field, kind, at
-                    at += 8
+                    yield "base", field, kind, at
+                    at += 8  # noqa: PLW2901
+        for table, _, size in head["tables"]:
+            fields = CONTENTION_FIELDS if table == "contention" else fields_of(int(table.split("-")[1]))
+            at += 8 * size  # noqa: PLW2901
+            for _ in range(size):
+                for field, width, kind, *_ in fields:
+                    for _ in range(width):
+                        yield table, field, kind, at
+                        at += 8  # noqa: PLW2901
 
 
 def with_words(*changes: tuple[str, int, float]) -> bytes:
-    """Return the state with words (kind, offset, value) changed, and its checksum mended."""
+    """Return the state with words (kind, offset, value) changed, and its checksums mended."""
     data = bytearray(taught())
     for kind, at, value in changes:
         struct.pack_into("<q" if kind == "i" else "<d", data, at, value)
-    return bytes(data[:-4]) + struct.pack("<I", zlib.crc32(data[:-4]))
+    for frame, _, _ in blocks(taught()):
+        (length,) = struct.unpack_from("<Q", data, frame)
+        struct.pack_into("<I", data, frame + 8, zlib.crc32(data[frame + 12 : frame + 12 + length]))
+    return bytes(data)
 
 
 def use(advisor: Advisor) -> None:
@@ -132,11 +147,6 @@ def test_rows_without_sums_are_refused() -> None:
     Advisor.from_bytes(advisor.to_bytes())  # they are forgotten
 
 
-def test_a_profile_of_something_without_a_name_is_refused() -> None:
-    with pytest.raises(StateDamaged, match="a profile of the state does not read"):
-        Engine().profiles.paged.put_record((5).to_bytes(8, "little") + bytes(16) + b"\xd9name" + bytes(3))
-
-
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")  # the answer is what counts
 @pytest.mark.parametrize("seeds", [range(150), pytest.param(range(150, 5000), marks=pytest.mark.slow)])
 def test_no_word_crashes_what_uses_it(seeds: range) -> None:
@@ -168,13 +178,10 @@ def test_a_record_of_no_component_is_refused(value: int) -> None:
 
 
 def test_a_state_file_is_looked_at_likewise() -> None:
-    engine = Engine()
-    observed(engine.advisor, 40, 1)
-    snapshot = engine.commits.snapshot()
-    base = next(table for table in snapshot.tables if table.table == "base")
-    base.words[0, layout.AT["scale"].start, 0] = np.array(NAN).view(np.uint64)
+    at = next(at for table, field, _, at in places() if (table, field) == ("base", "scale"))
+    payloads = deque(list(frames(with_words(("f", at, NAN))[len(MAGIC) :]))[:-1])
     with pytest.raises(StateDamaged, match="base table: scale of plain is nan") as caught:
-        Engine.restore(snapshot)
+        Engine.restore(Stored(payloads, (), sum(map(len, payloads))))
     assert caught.value.components == ("plain",)
 
 
@@ -186,7 +193,7 @@ def records() -> tuple[bytes, bytes]:
     """Return the record of a task type, and of a program."""
     advisor = Advisor()
     teach_records(advisor, 300)
-    return advisor.task_types.paged.records()[0], advisor.programs.paged.records()[0]
+    return advisor.task_types.kind.encode_record("type"), advisor.programs.kind.encode_record("program")
 
 
 def teach_records(advisor: Advisor, instances: int) -> None:
@@ -201,8 +208,8 @@ def teach_records(advisor: Advisor, instances: int) -> None:
 
 def taken(type_record: bytes, program_record: bytes) -> Advisor:
     advisor = Advisor()
-    advisor.task_types.paged.put_record(type_record)
-    advisor.programs.paged.put_record(program_record)
+    advisor.task_types.kind.restore_record("type", type_record)
+    advisor.programs.kind.restore_record("program", program_record)
     return advisor
 
 
@@ -230,7 +237,7 @@ def use_records(advisor: Advisor) -> None:
 @pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 600), marks=pytest.mark.slow)])
 def test_no_word_of_a_record_crashes_what_uses_it(kind: str, seeds: range) -> None:
     place = ("type", "program").index(kind)
-    head = (task_types.NAME_BYTES, programs.NAME_BYTES)[place]
+    head = place  # a program begins with its transformation
     refused = 0
     for seed in seeds:
         rng, own = random.Random(seed), list(records())
@@ -260,18 +267,3 @@ def test_records_of_any_past_are_taken_back() -> None:
         advisor.forget("type", keep=1e-60)  # was an error of ours, with sums that had become nothing
         with pytest.raises((NotEnoughData, UnknownComponent)):
             advisor.predict("type", predictor=1e3, model="clusters")
-
-
-@pytest.mark.parametrize("lost", [False, True])
-def test_a_strange_record_of_a_state_file_is_refused_and_a_damaged_one_left_out(lost: bool) -> None:
-    engine = Engine()
-    teach_records(engine.advisor, 60)
-    snapshot = engine.commits.snapshot()
-    record = next(table for table in snapshot.tables if table.table.startswith("tasktype"))
-    record.words[0, task_types.NAME_BYTES // 8 % 64, task_types.NAME_BYTES // 512] = np.array(NAN).view(np.uint64)
-    if lost:
-        record.changed[0] &= ~np.uint64(2)
-        assert "type" not in Engine.restore(snapshot).advisor.task_types.numbers
-        return
-    with pytest.raises(StateDamaged, match="task type 'type': a number is what no instances lead to"):
-        Engine.restore(snapshot)

@@ -119,7 +119,7 @@ def test_doctor_and_top_look_at_a_service(tmp_path: Path) -> None:
         assert re.search(r"^film +\d+ ", producers, re.MULTILINE), producers
         well = invoke("doctor", "--json", "--socket", socket)
         assert well.exit_code == 0
-        assert verdicts(well)["state"] == verdicts(well)["witness"] == "ok"
+        assert verdicts(well)["state"] == verdicts(well)["marker"] == "ok"
         process.kill()
         process.wait()
     gone = invoke("doctor", "--json", "--socket", socket, "--state", state)

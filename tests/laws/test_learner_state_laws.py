@@ -48,17 +48,15 @@ def through_bytes(advisor: Advisor) -> Advisor:
     return Advisor.from_bytes(advisor.to_bytes())
 
 
-def through_a_snapshot(advisor: Advisor) -> Advisor:
-    engine = Engine()
+def through_an_image(advisor: Advisor) -> Advisor:
+    engine, stored = Engine(), Stored()
     engine.state.advisor = advisor
-    advisor.components.table.changed[: len(advisor.components)] = True
-    for table in advisor.components.learners.tables.values():
-        table.changed[: table.size] = True
+    stored.commit(engine.commits.image())
     memory = advisor.components.learners.memory_bytes
-    return Engine.restore(engine.commits.snapshot(), model_memory_bytes=memory).advisor
+    return Engine.restore(stored.stored(), model_memory_bytes=memory).advisor
 
 
-ROUND_TRIPS = (through_bytes, through_a_snapshot)
+ROUND_TRIPS = (through_bytes, through_an_image)
 
 
 # -- laws: size -------------------------------------------------------------------------------------------------------------
@@ -180,53 +178,6 @@ def test_a_round_trip_gives_the_same_state_answers_and_future(
             assert copied.predict(name, predictor=at, cores=3, **question) == (
                 original.predict(name, predictor=at, cores=3, **question)
             )
-
-
-@given(
-    st.lists(st.tuples(rich_batches(rows_max=30), st.booleans()), min_size=1, max_size=6), st.integers(0, 130), ROOMS
-)
-@settings(max_examples=40, deadline=None)
-def test_snapshots_put_together_restore_the_engine_though_commits_fail(
-    steps: list[tuple[Columns, bool]], others: int, memory: int
-) -> None:
-    engine, stored = Engine(model_memory_bytes=memory), Stored()
-    names = [f"other {i}" for i in range(others)]  # several pages
-    engine.apply(
-        None, None, columns_of(ComponentNames(names), np.arange(others), None, np.ones(others), np.ones(others))
-    )
-    for number, (columns, commit_succeeds) in enumerate([*steps, (steps[0][0], True)], 1):
-        engine.apply(("p", bytes(16)), number, fresh(columns))
-        snapshot = engine.commits.snapshot()
-        if commit_succeeds:
-            stored.commit(snapshot)
-        else:
-            engine.commits.mark_changed(snapshot)
-    assert engine.commits.snapshot().empty
-    restored = Engine.restore(stored.snapshot(), model_memory_bytes=memory)
-    assert restored.advisor.to_bytes() == engine.advisor.to_bytes()
-    assert restored.producers == engine.producers
-    assert restored.commits.snapshot().empty
-
-
-def test_a_snapshot_holds_only_the_pages_that_changed() -> None:
-    engine = Engine()
-    names = [f"c{i}" for i in range(200)]
-    engine.apply(None, None, columns_of(ComponentNames(names), np.arange(200), None, np.ones(200), np.ones(200)))
-    assert [(t.table, t.pages.tolist()) for t in engine.commits.snapshot().tables] == [
-        ("base", [0, 1, 2, 3]),
-        ("learner-2", [0, 1, 2, 3]),
-    ]
-    engine.apply(None, None, columns_of(ComponentNames(["c130", "c7"]), [0, 1, 0], None, [1, 1, 1], [1.0, 2.0, 3.0]))
-    snapshot = engine.commits.snapshot()
-    assert [t.table for t in snapshot.tables] == ["base", "learner-2"]
-    for table in snapshot.tables:  # records were given in the order of the components
-        assert table.pages.tolist() == [0, 2]
-        assert table.changed.tolist() == [1 << 7, 1 << 2]
-    assert snapshot.names == ()
-    frozen = [table.words.copy() for table in snapshot.tables]
-    engine.apply(None, None, columns_of(ComponentNames(["c7"]), [0], None, [1], [9.0]))
-    for table, words in zip(snapshot.tables, frozen, strict=True):
-        np.testing.assert_array_equal(table.words, words, "a snapshot is a copy, safe in another thread")
 
 
 # -- laws: forgetting ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from advisor.domain.task_events import EventWriter, Kind
-from advisor.models.size_time import ABOVE, BELOW, BUCKETS, CELLS, NEAR_SIZE, POINTS, WORDS, WORDS_BEFORE, SizeTime
+from advisor.models.size_time import ABOVE, BELOW, CELLS, NEAR_SIZE, POINTS, WORDS, SizeTime
 from advisor.models.type_verdict import VERDICTS, report_of
 from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
@@ -63,12 +63,6 @@ def test_cuts_do_not_matter(seed, cuts, spread, stands_most):
         plain = fresh()
         plain.fold(*columns[:3])
         assert plain.words.tobytes() == whole.words.tobytes()
-        for words in (WORDS_BEFORE, WORDS_BEFORE + 2):  # records of the versions before
-            upgraded = SizeTime.upgraded(whole.words[:words])
-            assert upgraded.words[:-BUCKETS].tobytes() == whole.words[:-BUCKETS].tobytes()
-            here = whole.workers > 0.0  # means of running workers are guessed within their buckets
-            assert ((upgraded.workers > 0.0) == here).all()
-            assert (np.abs(np.log2(upgraded.workers[here] / whole.workers[here])) < 1.0).all()
 
 
 @settings(max_examples=40, deadline=None)

@@ -7,24 +7,18 @@ from __future__ import annotations
 
 import itertools
 import logging
-import sqlite3
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from sim_disk import sqlite as library
+from sim_disk import DiskOs
 from sim_world import Broken, played
 
 from advisor.engine import exactly_once
 from advisor.errors import StateDamaged
 from advisor.service import access, learning
 from advisor.service.connection import Connection
-from advisor.storage import opening, schema
+from advisor.storage import store
 
-pytestmark = pytest.mark.skipif(
-    library() is None, reason="Python's SQLite cannot be called from outside: no disk under it"
-)
 WORLDS, AT_A_TIME = 200, 25
 SEARCHED = 60  # worlds in which a missing cure must be found
 
@@ -61,8 +55,8 @@ def test_what_a_disk_has_lost_is_refused() -> None:
     assert sum(played(seed, damage=True).refused for seed in range(10)) > 2
 
 
-def no_witness(cure: pytest.MonkeyPatch) -> None:
-    cure.setattr(opening, "lacking", lambda *_, **__: "")
+def no_marker(cure: pytest.MonkeyPatch) -> None:
+    cure.setattr(store, "missing_commits", lambda *_, **__: "")
 
 
 def no_scopes(cure: pytest.MonkeyPatch) -> None:
@@ -85,20 +79,19 @@ def no_answers(cure: pytest.MonkeyPatch) -> None:
 
 
 def no_syncs(cure: pytest.MonkeyPatch) -> None:
-    """SQLite trusts the system to write some time."""
-    connect = schema.connect
+    """The log trusts the system to write some time."""
+    sync = DiskOs.fsync
 
-    def careless(path: Path, **how: Any) -> sqlite3.Connection:
-        connection = connect(path, **how)
-        connection.execute("PRAGMA synchronous = OFF")
-        return connection
+    def careless(disk: DiskOs, descriptor: int) -> None:
+        if "-log-" not in disk._names[descriptor]:
+            sync(disk, descriptor)
 
-    cure.setattr(schema, "connect", careless)
+    cure.setattr(DiskOs, "fdatasync", careless)
 
 
 MISSING = [
-    (no_witness, "is remembered"), (no_scopes, "nobody has sent|totals"), (no_numbers, "are remembered"),
-    (no_commits, "is remembered"), (no_answers, "connected again"), (no_syncs, "were acknowledged|has seen|cannot be read"),
+    (no_marker, "is remembered"), (no_scopes, "nobody has sent|totals"), (no_numbers, "are remembered"),
+    (no_commits, "is remembered"), (no_answers, "connected again"), (no_syncs, "were acknowledged|belongs to|cannot be read"),
 ]  # fmt: skip
 
 
@@ -108,4 +101,4 @@ def test_a_cure_that_is_taken_out_is_missed(
 ) -> None:
     cure(monkeypatch)
     with pytest.raises((Broken, StateDamaged), match=words):
-        all(played(seed, damage=cure is no_witness) for seed in range(SEARCHED))
+        all(played(seed, damage=cure is no_marker) for seed in range(SEARCHED))

@@ -8,7 +8,6 @@ restart finds; a restored engine goes on to the same bytes as one that never sto
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from contextlib import suppress
 from typing import Any
@@ -24,6 +23,7 @@ from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.engine.events import ComponentForgotten, ComponentPinned, NetworkDefined
 from advisor.engine.journal import Entry, Limits
+from advisor.engine.state_bytes import MAGIC, frames
 from advisor.errors import SequenceGap, TooLarge, UnknownComponent
 from advisor.models.learner_layout import LearnerTable
 
@@ -59,9 +59,8 @@ def as_columns(rows: list[tuple[int, float, float, float, bool]]) -> Columns:
 
 
 def words_of(state: bytes) -> bytes:
-    """Return the tables' words of a state: what follows the header, up to the checksum."""
-    (length,) = struct.unpack_from("<I", state, 8)
-    return state[12 + length : -4]
+    """Return the blocks of a state behind the first, which has the totals."""
+    return b"".join(list(frames(state[len(MAGIC) :]))[1:])
 
 
 class EngineMachine(RuleBasedStateMachine):
@@ -182,7 +181,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(rows=ROWS)
     def commit(self, rows: list[Any]) -> None:
-        snapshot, state = self.engine.commits.snapshot(), self.state()
+        snapshot, state = self.engine.commits.image(), self.state()
         self.observe(rows)  # what comes while the commit is in flight belongs to the next one
         self.storage.commit(snapshot)
         self.durable = state
@@ -213,14 +212,15 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(rows=ROWS)
     def commit_that_fails(self, rows: list[Any]) -> None:
-        snapshot = self.engine.commits.snapshot()
+        snapshot = self.engine.commits.image()
         self.observe(rows)
-        self.engine.commits.mark_changed(snapshot)
+        assert snapshot
+        self.engine.commits.image_lost()
 
     @rule()
     def crash(self) -> None:
         self.engine = Engine.restore(
-            self.storage.snapshot(), components_max=COMPONENTS_MAX, producers_max=PRODUCERS_MAX,
+            self.storage.stored(), components_max=COMPONENTS_MAX, producers_max=PRODUCERS_MAX,
             model_memory_bytes=MEMORY,
         )  # fmt: skip
         self.counted, self.applied = self.durable["counted"].copy(), dict(self.durable["applied"])
@@ -229,8 +229,6 @@ class EngineMachine(RuleBasedStateMachine):
         assert self.engine.advisor.to_bytes() == self.durable["bytes"]
         self.engine.commits.keep_journal()
         assert self.engine.commits.take_entry() == Entry(self.limits)
-        if not self.storage.journal:
-            assert self.engine.commits.snapshot().empty
 
     # -- laws ---------------------------------------------------------------------------------------------------------------
 

@@ -1,15 +1,12 @@
-"""A disk under SQLite and under the project's own files, which knows what a loss of power would leave of them.
+"""A disk under the project's own files, which knows what a loss of power would leave of them.
 
 The files are real, so that whoever reads them sees what was written last. Beside them is noted what was written and not
 synced yet: a crash keeps any of it, or none, in whole or torn sectors, in any order; of names that were made, moved or removed
-since their directory was synced it keeps the first so many. SQLite is seen through a VFS made by ctypes from the one that it
-uses anyhow: some of its functions tell the disk what they do.
+since their directory was synced it keeps the first so many.
 """
 
 from __future__ import annotations
 
-import _sqlite3
-import ctypes as c
 import errno
 import os
 import random
@@ -22,7 +19,6 @@ from typing import Any
 from sim_clock import replaced
 
 SECTOR = 512  # what a disk writes whole
-FULL, IO_WRITE, IO_SYNC = 13, 778, 1034  # SQLite's words for them
 
 
 @dataclass
@@ -178,6 +174,8 @@ class DiskOs:
         self._names[descriptor] = "" if flags & os.O_DIRECTORY else name
         if not there:
             self._disk.made(name, anew=bool(flags & os.O_EXCL))
+        elif flags & os.O_TRUNC:
+            self._disk.wrote(name, 0, None)
         return descriptor
 
     def pwrite(self, descriptor: int, data: bytes, offset: int) -> int:
@@ -185,6 +183,18 @@ class DiskOs:
             raise OSError(errno.ENOSPC, "no space left")
         self._disk.wrote(self._names[descriptor], offset, bytes(data))
         return os.pwrite(descriptor, data, offset)
+
+    def ftruncate(self, descriptor: int, length: int) -> None:
+        self._disk.wrote(self._names[descriptor], length, None)
+        os.ftruncate(descriptor, length)
+
+    def truncate(self, path: Path, length: int) -> None:
+        self._disk.wrote(path.name, length, None)
+        os.truncate(path, length)
+
+    def unlink(self, path: Path) -> None:
+        os.unlink(path)
+        self._disk.removed(path.name)
 
     def fsync(self, descriptor: int) -> None:
         name = self._names[descriptor]
@@ -206,122 +216,9 @@ class DiskOs:
         return self._rng.randbytes(n)
 
 
-# SQLite's structures, as sqlite3.h has them; functions that stay as they are have no type here.
-_P, _I, _L = c.c_void_p, c.c_int, c.c_int64
-_Write = c.CFUNCTYPE(_I, _P, _P, _I, _L)
-_Truncate = c.CFUNCTYPE(_I, _P, _L)
-_Sync = c.CFUNCTYPE(_I, _P, _I)
-_Open = c.CFUNCTYPE(_I, _P, _P, _P, _I, _P)  # its path is SQLite's own, and is kept by the system's
-_Delete = c.CFUNCTYPE(_I, _P, _P, _I)
-_Random = c.CFUNCTYPE(_I, _P, _I, _P)
-
-
-class _Methods(c.Structure):
-    _fields_ = [
-        ("version", _I), ("close", _P), ("read", _P), ("write", _Write), ("truncate", _Truncate), ("sync", _Sync),
-        ("others", _P * 13),
-    ]  # fmt: skip
-
-
-class _Vfs(c.Structure):
-    _fields_ = [
-        ("version", _I), ("file_bytes", _I), ("path_max", _I), ("next", _P), ("name", c.c_char_p), ("data", _P),
-        ("open", _Open), ("delete", _Delete), ("others", _P * 6), ("random", _Random), ("rest", _P * 7),
-    ]  # fmt: skip
-
-
-def sqlite() -> c.CDLL | None:
-    """Return SQLite's library as Python has it; None where its functions cannot be called from outside."""
-    library = c.CDLL(_sqlite3.__file__)
-    try:
-        library.sqlite3_vfs_find.restype = c.POINTER(_Vfs)
-        library.sqlite3_vfs_find.argtypes = [c.c_char_p]
-        library.sqlite3_vfs_register.argtypes = [c.POINTER(_Vfs), _I]
-        library.sqlite3_vfs_unregister.argtypes = [c.POINTER(_Vfs)]
-        library.sqlite3_randomness.argtypes = [_I, _P]
-    except AttributeError:
-        return None
-    return library if library.sqlite3_vfs_find(None) else None
-
-
-class _Watched:
-    """A VFS that tells a disk what SQLite does to the files of its folder."""
-
-    def __init__(self, system: Any, disk: Disk, rng: random.Random) -> None:
-        self._disk, self._rng, self._system = disk, rng, system
-        self._names: dict[int, str] = {}  # by the address of an open file
-        self._methods: dict[int, tuple[_Methods, _Methods]] = {}  # by the address of the system's: those, and ours
-        self.vfs = _Vfs.from_buffer_copy(system)
-        self.vfs.name = b"watched"
-        self.vfs.open, self.vfs.delete = _Open(self._open), _Delete(self._delete)
-        self.vfs.random = _Random(self._random)
-
-    def _open(self, vfs: int, named: int | None, file: int, flags: int, told: int) -> int:
-        self._names.pop(file, None)
-        path = c.string_at(named) if named else b""
-        there = os.path.exists(path)
-        result = self._system.open(vfs, named, file, flags, told)
-        if result or os.path.dirname(path) != os.fsencode(self._disk.folder):
-            return result
-        name = self._names[file] = os.path.basename(path).decode()
-        if not there:
-            self._disk.made(name)
-        slot = c.cast(file, c.POINTER(_P))
-        if slot[0] not in self._methods:
-            theirs = _Methods.from_address(slot[0])
-            ours = _Methods.from_buffer_copy(theirs)
-            ours.write, ours.truncate = _Write(self._write), _Truncate(self._truncate)
-            ours.sync = _Sync(self._sync)
-            self._theirs = theirs
-            self._methods[slot[0]] = theirs, ours
-        slot[0] = c.addressof(self._methods[slot[0]][1])
-        return result
-
-    def _delete(self, vfs: int, named: int, directory: int) -> int:
-        result = self._system.delete(vfs, named, directory)
-        if not result:
-            self._disk.removed(os.path.basename(c.string_at(named)).decode())
-            if directory:
-                self._disk.synced_names()
-        return result
-
-    def _write(self, file: int, data: int, n: int, offset: int) -> int:
-        name = self._names[file]
-        if self._disk.fails(name, "full"):
-            return FULL
-        self._disk.wrote(name, offset, c.string_at(data, n))
-        return self._theirs.write(file, data, n, offset)
-
-    def _truncate(self, file: int, length: int) -> int:
-        self._disk.wrote(self._names[file], length, None)
-        return self._theirs.truncate(file, length)
-
-    def _sync(self, file: int, flags: int) -> int:
-        name = self._names[file]
-        if self._disk.fails(name, "sync"):
-            return IO_SYNC
-        self._disk.synced(name)
-        if name.endswith("-wal"):  # its first sync is one of its name, too
-            self._disk.synced_names()
-        return 0
-
-    def _random(self, _: int, n: int, out: int) -> int:
-        c.memmove(out, self._rng.randbytes(n), n)
-        return n
-
-
 @contextmanager
 def disk_under(disk: Disk, rng: random.Random) -> Iterator[None]:
-    """Let SQLite and the project's storage write to a disk."""
-    library = sqlite()
-    assert library is not None
-    watched = _Watched(library.sqlite3_vfs_find(None).contents, disk, rng)
-    library.sqlite3_vfs_register(c.byref(watched.vfs), 1)
-    library.sqlite3_randomness(0, None)  # its generator is seeded anew, by ours
+    """Let the project's storage and clients write to a disk."""
     stand_in = DiskOs(disk, rng)
-    try:
-        with replaced("advisor.storage", "os", os, stand_in), replaced("advisor.client", "os", os, stand_in):
-            yield
-    finally:
-        library.sqlite3_vfs_unregister(c.byref(watched.vfs))
-        library.sqlite3_randomness(0, None)
+    with replaced("advisor.storage", "os", os, stand_in), replaced("advisor.client", "os", os, stand_in):
+        yield

@@ -52,7 +52,8 @@ SHARED = ("shared-0", "shared-1")
 CLIENTS = 3
 WORK_S = 30.0  # that a client's rows are spread over
 CALM_S = 7200.0  # after the last trouble: whatever is not acknowledged then never is
-LOG_BYTES = 2**16  # of the disk's log, which is copied after a few commits then
+LOG_ENTRIES = 20  # behind which an image is written, a few blocks at a time
+STEP_BYTES = 2**12
 TRACE_TOLD = 40  # last steps of a world that fails
 Key = tuple[str, bytes]
 
@@ -251,7 +252,7 @@ class World:
         """End a service in order."""
         committer = life.hub.committer
         life.hub.background.stopping = True
-        committer.want_pages()
+        committer.want_image()
         while committer.unsaved:
             await asyncio.sleep(0.01)
             if life.over:
@@ -306,7 +307,7 @@ class World:
         image, rng = self.disk.image, self.rng
         assert image is not None
         self.former.append(dict(image))
-        name = rng.choice([name for name, data in image.items() if data and not name.endswith("-witness")] or [""])
+        name = rng.choice([name for name, data in image.items() if data and not name.endswith("-marker")] or [""])
         if not name or rng.random() < 0.3:
             return
         data = image[name]
@@ -319,7 +320,7 @@ class World:
             case 2:
                 image[name] = rng.choice(self.former).get(name, b"")
             case _:
-                if name.endswith("-wal"):
+                if "-log-" in name:
                     del image[name]
         self.told("damaged", name)
 
@@ -510,7 +511,10 @@ def _apply(engine: Engine, key: Key, number: int, verb: str, given: dict[str, An
 def played(seed: int, **options: Any) -> World:
     """Return a world that has ended; what is broken in it names its seed."""
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    with tempfile.TemporaryDirectory(dir=memory) as folder, patch.object(store, "LOG_BYTES", LOG_BYTES):
+    with (
+        tempfile.TemporaryDirectory(dir=memory) as folder,
+        patch.multiple(store, LOG_ENTRIES_MAX=LOG_ENTRIES, STEP_BYTES=STEP_BYTES),
+    ):
         world = World(seed, Path(folder), **options)
         try:
             world.play()

@@ -13,15 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from advisor.domain.observations import Columns, ComponentNames, columns_of
-from advisor.engine import Engine
-from advisor.storage import Store, pages, schema
+from advisor.engine import Engine, state_bytes
+from advisor.storage import Store
 from advisor.storage import store as store_module
 
 KEY = ("producer", bytes(16))
-SUFFIXES = ("", "-wal", "-witness")
 COMMITS = 24
-PAGES_AT = (0, 9)  # commits of pages; the others are entries of the journal
-BESIDE_AT = (11, 20)  # entries from which on pages are written beside those that follow; the last are not all there
+IMAGE_AT = (0, 9)  # commits of an image; the others are entries of the log
+BESIDE_AT = (11, 20)  # entries behind which an image is written beside those that follow; the last is not whole
 Files = dict[str, bytes]
 
 
@@ -43,18 +42,19 @@ def engine_at(seed: int, number: int) -> Engine:
 
 def write(path: Path, seed: int) -> None:
     """Commit batch after batch, a line of output for each, as an acknowledgement."""
-    schema.CHECKPOINT_PAGES = 24  # the log goes round, and older frames lie behind its end
-    pages.STEP_BYTES = store_module.STEP_BYTES = 1
+    store_module.STEP_BYTES = 1
+    state_bytes.SLOTS_A_BLOCK = 4
     engine = Engine()
     engine.commits.keep_journal()
     with Store.open(path) as store:
         for number in range(1, COMMITS + 1):
             engine.apply(KEY, number, batch(seed, number))
-            entry = None if number - 1 in PAGES_AT else engine.commits.take_entry()
+            entry = None if number - 1 in IMAGE_AT else engine.commits.take_entry()
             if entry is None:
-                store.commit(engine.commits.snapshot())
+                store.save(engine.commits.image())
             else:
-                store.append(entry, engine.commits.snapshot() if number - 1 in BESIDE_AT else None)
+                store.append(entry.encode(), engine.commits.image() if number - 1 in BESIDE_AT else ())
+                store.write_on()
             print(number, flush=True)
             sys.stdin.readline()
 
@@ -80,7 +80,7 @@ class History:
             kept.hardlink_to(self.path)
         self.path.unlink(missing_ok=True)
         self.path.hardlink_to(kept)
-        for suffix in ("-shm", *SUFFIXES):
+        for suffix in {*files_of(self.path), *files}:
             file = self.path.with_name(self.path.name + suffix)
             if suffix in files:
                 file.write_bytes(files[suffix])
@@ -90,8 +90,9 @@ class History:
 
 def files_of(path: Path) -> Files:
     """Return the bytes of a state's files."""
-    named = {suffix: path.with_name(path.name + suffix) for suffix in SUFFIXES}
-    return {suffix: file.read_bytes() for suffix, file in named.items() if file.exists()}
+    named = {file.name.removeprefix(path.name): file for file in path.parent.glob(f"{path.name}*")}
+    kinds = ("-log", "-marker", ".new")
+    return {suffix: file.read_bytes() for suffix, file in named.items() if not suffix or suffix.startswith(kinds)}
 
 
 def killed(path: Path, seed: int) -> History:

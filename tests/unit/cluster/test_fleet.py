@@ -147,7 +147,7 @@ async def test_rows_are_exact_and_states_equal_to_the_byte_through_kills_of_shar
 ) -> None:
     if seed % 2:  # bases and pages are written again and again
         monkeypatch.setattr(copying, "COMMITS_MAX", 5)
-        monkeypatch.setattr(store, "JOURNAL_ENTRIES_MAX", 7)
+        monkeypatch.setattr(store, "LOG_ENTRIES_MAX", 7)
         monkeypatch.setattr(store, "STEP_BYTES", 10_000)
     front = await through_kills(tmp_path, seed, kills=20 if seed > 1 else 10, fronts=2)
     await front.fleet.scale(2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +11,8 @@ import numpy as np
 import pytest
 
 from advisor.domain import limits
-from advisor.engine import Advisor
-from advisor.engine.programs import LAYOUT as PROGRAM_LAYOUT
-from advisor.engine.state_bytes import PROFILE_LAYOUT
+from advisor.engine import Advisor, Engine
+from advisor.engine.state_bytes import framed
 from advisor.errors import (
     CallerError,
     InvalidValue,
@@ -26,6 +24,7 @@ from advisor.errors import (
     UnknownKey,
 )
 from advisor.models.layout import LAYOUT
+from advisor.models.learner_layout import LearnerTable
 
 NO_NUMBERS: list[Any] = [
     float("nan"),
@@ -352,52 +351,56 @@ def test_what_is_no_bytes_is_no_state(data: Any) -> None:
     assert caught.value.field == "data"
 
 
-def crafted(**changes: Any) -> bytes:
-    """Return a state with a right checksum over a wrong header: what only an enemy or a bug writes."""
-    header = {
-        "format": 1, "layout": LAYOUT, "components_max": 10, "names": [], "totals": {},
-        "words": 0, "slots": 0,
-    }  # fmt: skip
-    header |= changes
-    text = json.dumps({k: v for k, v in header.items() if v is not ...}).encode()
-    body = b"ADVISOR\x00" + struct.pack("<I", len(text)) + text
-    return body + struct.pack("<I", zlib.crc32(body))
+STATE: dict[str, Any] = {"kind": "state", "format": 1, "components_max": 10, "model_memory_bytes": 0, "totals": {}}
+SLOTS: dict[str, Any] = {"kind": "components", "layout": LAYOUT, "first": 0, "names": [], "tables": []}
+
+
+def crafted(*heads: dict[str, Any], body: bytes = b"") -> bytes:
+    """Return a state with right checksums over wrong blocks: what only an enemy or a bug writes."""
+    texts = [json.dumps({k: v for k, v in head.items() if v is not ...}).encode() for head in heads]
+    return b"ADVISOR\x00" + framed([*(struct.pack("<I", len(text)) + text + body for text in texts), b""])
 
 
 @pytest.mark.parametrize(
-    "changes",
+    "head",
     [
-        {"format": "1"}, {"format": ...}, {"totals": None},
-        {"names": ["a"]}, {"names": ["a\n"], "slots": 1}, {"names": [1]}, {"names": 7}, {"names": ["a", "a"]},
-        {"slots": 10**9}, {"slots": -1},
-        {"totals": []}, {"totals": {"rows_accepted": "many"}}, {"components_max": "x"},
-        *({"supports": [["learner-2", "learner-1-2", width, size]]} for width, size in ((419, 2**62), (10**30, 1), (0, 10**9))),
-        {"documents": [["network:n", 2**70]]}, {"profiles": [PROFILE_LAYOUT, -1]},
-        {"programs": [PROGRAM_LAYOUT, 8, 10**12]}, {"programs": [PROGRAM_LAYOUT, 10**30, 1]},
+        STATE | {"format": ...}, STATE | {"totals": None}, STATE | {"totals": []},
+        STATE | {"totals": {"rows_accepted": "many"}}, STATE | {"components_max": "x"}, STATE | {"kind": ...},
+        *(SLOTS | {"names": names} for names in (["a"], ["a\n"], [1], 7, ["a", "a"])),
+        *(SLOTS | {"first": first} for first in (10**9, -1, "0", None)),
+        *(SLOTS | {"tables": [["learner-2", LearnerTable(2).layout, n]]} for n in (2**62, 10**30, -1, "1")),
+        *({"kind": "programs", "keys": keys, "sizes": sizes} for keys, sizes in (
+            (["p"], [10**12]), (["p"], [-1]), (["p"], []), (["p\n"], [0]), ([["p", "xx"]], [0]), (["p"], [0]),
+        )),
+        {"kind": "networks", "keys": ["n"], "sizes": [0]}, {"kind": "task_types", "keys": ["n"], "sizes": [0]},
     ],
     ids=str,
 )  # fmt: skip
-def test_a_header_that_does_not_read_is_damage_and_no_crash(changes: dict[str, Any]) -> None:
+def test_a_block_that_does_not_read_is_damage_and_no_crash(head: dict[str, Any]) -> None:
     with pytest.raises(StateDamaged):
-        Advisor.from_bytes(crafted(**changes))
+        Advisor.from_bytes(crafted(head))
+    with pytest.raises(StateDamaged):
+        Engine.from_bytes(crafted(STATE, head))
 
 
 def test_a_header_that_is_deeper_than_anybody_reads_is_damage() -> None:
     text = b"[" * 100_000
-    body = b"ADVISOR\x00" + struct.pack("<I", len(text)) + text
     with pytest.raises(StateDamaged, match="does not read"):
-        Advisor.from_bytes(body + struct.pack("<I", zlib.crc32(body)))
+        Advisor.from_bytes(b"ADVISOR\x00" + framed([struct.pack("<I", len(text)) + text, b""]))
 
 
-@pytest.mark.parametrize("changes", [{"format": 5}, {"layout": "base-9"}])
-def test_a_newer_state_is_refused_with_words(changes: dict[str, Any]) -> None:
+@pytest.mark.parametrize("head", [
+    STATE | {"format": 2}, STATE | {"format": "1"}, SLOTS | {"layout": "base-9"},
+    SLOTS | {"tables": [["learner-9", "learner-1-9", 0]]},
+])  # fmt: skip
+def test_a_state_of_another_format_is_refused_with_words(head: dict[str, Any]) -> None:
     with pytest.raises(StateTooNew, match="this version reads"):
-        Advisor.from_bytes(crafted(**changes))
+        Advisor.from_bytes(crafted(head))
 
 
 def test_equal_streams_give_equal_bytes_and_an_empty_state_is_a_state() -> None:
     assert Advisor.from_bytes(Advisor().to_bytes()).to_bytes() == Advisor().to_bytes()
-    assert Advisor.from_bytes(crafted()).components.slots.names == []
+    assert Advisor.from_bytes(crafted(STATE)).components.slots.names == []
     failing = Advisor()
     failing.observe("c", elapsed_s=1.0, ok=False)
     restored = Advisor.from_bytes(failing.to_bytes())

@@ -182,9 +182,8 @@ def test_an_engine_restores_and_goes_on_to_the_same_bytes() -> None:
     engine, storage = Engine(), Stored()
     for start, stop in itertools.pairwise((0, 200, 450, 900)):
         engine.apply(None, None, columns.take(slice(start, stop)))
-        storage.commit(engine.commits.snapshot())
-        engine = Engine.restore(storage.snapshot())
-        assert engine.commits.snapshot().empty
+        storage.commit(engine.commits.image())
+        engine = Engine.restore(storage.stored())
     whole = learned(columns)
     assert engine.advisor.to_bytes() == whole.to_bytes()
     assert Advisor.from_bytes(whole.to_bytes()).contention("c1") == whole.contention("c1")

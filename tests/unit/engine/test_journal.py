@@ -8,13 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 from stored import Stored
+from task_program import Program, recursive
 
 from advisor.domain.observations import Columns, ComponentNames, columns_of
-from advisor.domain.task_events import NO_EVENTS
+from advisor.domain.task_events import TaskEvents
 from advisor.engine import Engine
-from advisor.engine.events import ComponentForgotten, ComponentPinned, NetworkDefined, ProgramForgotten, RunObserved
+from advisor.engine.events import (
+    ComponentForgotten,
+    ComponentPinned,
+    NetworkDefined,
+    ProfileForgotten,
+    ProgramForgotten,
+    RunObserved,
+)
 from advisor.engine.journal import Entry
-from advisor.errors import StateDamaged, StateTooNew
+from advisor.errors import StateDamaged
+from advisor.profile.view import profile_of
 from advisor.protocol.rows import columns_of_rows
 
 KEY = ("producer", bytes(16))
@@ -67,7 +76,7 @@ def mixed(seed: int) -> Columns:
 def kept() -> tuple[Engine, Stored]:
     engine, storage = Engine(components_max=20), Stored()
     engine.commits.keep_journal()
-    storage.commit(engine.commits.snapshot())
+    storage.commit(engine.commits.image())
     return engine, storage
 
 
@@ -79,7 +88,7 @@ def append(engine: Engine, storage: Stored) -> Entry:
 
 
 def assert_replayed(engine: Engine, storage: Stored, **limits: Any) -> Engine:
-    restored = Engine.restore(storage.snapshot(), **{"components_max": 20} | limits)
+    restored = Engine.restore(storage.stored(), **{"components_max": 20} | limits)
     assert restored.advisor.to_bytes() == engine.advisor.to_bytes()
     assert dict(restored.totals) == dict(engine.totals)
     assert restored.producers == engine.producers
@@ -95,7 +104,7 @@ def test_rows_are_replayed_to_the_bit(rows: Callable[[int], Columns], kept: tupl
         if number % 2:
             append(engine, storage)
         if number == 3:
-            storage.commit(engine.commits.snapshot())
+            storage.commit(engine.commits.image())
     append(engine, storage)
     restored = assert_replayed(engine, storage)
     for each in (engine, restored):
@@ -140,7 +149,7 @@ def test_forgets_pins_and_numbers_are_replayed_in_their_places(kept: tuple[Engin
     append(engine, storage)
     restored = assert_replayed(engine, storage)
     assert not restored.advisor.components.events  # they were told when they happened
-    storage.commit(restored.commits.snapshot())
+    storage.commit(restored.commits.image())
     assert_replayed(engine, storage)
 
 
@@ -159,18 +168,7 @@ def test_runs_and_networks_are_replayed_in_their_places(kept: tuple[Engine, Stor
         append(engine, storage)
     assert_replayed(engine, storage)
     engine.apply(None, None, NetworkDefined("c2", 1))
-    storage.commit(engine.commits.snapshot())
-    assert_replayed(engine, storage)
-
-
-def test_a_journal_of_the_first_format_is_read(kept: tuple[Engine, Stored]) -> None:
-    engine, storage = kept
-    engine.apply(None, None, rows_of(1))
-    engine.apply(None, None, ComponentForgotten("c1", 0.25))
-    engine.apply(None, None, ComponentPinned("c2", "two_step"))
-    append(engine, storage)
-    assert b'{"forget": "c1", "keep": 0.25}, {"pin": "c2", "model": "two_step"}' in storage.journal[0]
-    storage.journal[0] = b"AJ01" + storage.journal[0][4:]
+    storage.commit(engine.commits.image())
     assert_replayed(engine, storage)
 
 
@@ -182,7 +180,7 @@ def test_rows_are_replayed_under_the_limits_of_then(kept: tuple[Engine, Stored])
     assert engine.totals["refused.too_many_components"] == 10
     append(engine, storage)
     for limits in ({"components_max": 5}, {"components_max": 1000}, {"model_memory_bytes": 0}):
-        restored = Engine.restore(storage.snapshot(), **{"components_max": 20} | limits)
+        restored = Engine.restore(storage.stored(), **{"components_max": 20} | limits)
         components, was = restored.advisor.components, engine.advisor.components
         assert components.slots.components_max == max(20, limits.get("components_max", 20))
         assert (components.learners.memory_bytes == 0) == ("model_memory_bytes" in limits)
@@ -190,15 +188,30 @@ def test_rows_are_replayed_under_the_limits_of_then(kept: tuple[Engine, Stored])
         assert restored.advisor.to_bytes() == engine.advisor.to_bytes()
 
 
-def test_what_the_journal_does_not_hold_asks_for_pages(kept: tuple[Engine, Stored]) -> None:
+def test_a_profile_is_in_the_log_and_a_merge_asks_for_an_image(kept: tuple[Engine, Stored]) -> None:
     engine, storage = kept
-    engine.apply(None, None, NO_EVENTS)
     engine.apply(None, None, rows_of(1))
+    append(engine, storage)
+    for number, kind in enumerate((0, 1, 0)):
+        run = Program(2, recursive(2, 2, 500 + 200 * kind)).run()
+        events = TaskEvents(run.records, tuple(run.strings), ended=True)
+        engine.apply((f"run {kind}", bytes([number]) * 16), 1, events)
+        entry = append(engine, storage)
+        assert entry.patches
+        assert len(entry.encode()) < 60_000
+        restored = assert_replayed(engine, storage)
+        assert {k: profile_of(r).as_dict() for k, r in restored.profiles.runs.items()} == {
+            k: profile_of(r).as_dict() for k, r in engine.profiles.runs.items()
+        }
+    engine.apply(None, None, ProfileForgotten("run 1"))
+    append(engine, storage)
+    assert set(assert_replayed(engine, storage).profiles.runs) == set(engine.profiles.runs)
+    engine.merge(Engine())
     assert engine.commits.take_entry() is None
-    failed = engine.commits.snapshot()
-    engine.commits.mark_changed(failed)
+    engine.commits.image()
+    engine.commits.image_lost()
     assert engine.commits.take_entry() is None
-    storage.commit(engine.commits.snapshot())
+    storage.commit(engine.commits.image())
     engine.apply(None, None, rows_of(2))
     append(engine, storage)
     assert_replayed(engine, storage)
@@ -229,19 +242,18 @@ def test_counts_alone_are_no_entry_and_come_with_the_next(kept: tuple[Engine, St
     assert assert_replayed(engine, storage).totals["batches_replayed"] == 1
 
 
-def test_a_journal_of_a_later_format_is_refused_with_words(kept: tuple[Engine, Stored]) -> None:
+def test_an_entry_that_does_not_read_is_damage(kept: tuple[Engine, Stored]) -> None:
     engine, storage = kept
     engine.apply(None, None, rows_of(1))
     append(engine, storage)
-    storage.journal[0] = b"AJ99" + storage.journal[0][4:]
-    with pytest.raises(StateTooNew, match="AJ99"):
-        Engine.restore(storage.snapshot())
-    storage.journal[0] = b"AJ01" + storage.journal[0][4:] + b"more"
-    with pytest.raises(StateDamaged, match="journal"):
-        Engine.restore(storage.snapshot())
+    whole = storage.journal[0]
+    for bad in (whole + b"more", whole[:-1], whole[:9], whole.replace(b'"Columns"', b'"Engine" ')):
+        storage.journal[0] = bad
+        with pytest.raises(StateDamaged, match="log"):
+            Engine.restore(storage.stored())
 
 
-def test_a_defect_in_a_fold_asks_for_pages(kept: tuple[Engine, Stored], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_in_a_fold_asks_for_an_image(kept: tuple[Engine, Stored], monkeypatch: pytest.MonkeyPatch) -> None:
     engine, _ = kept
     with monkeypatch.context() as broken:
         broken.setattr(engine.advisor, "fold", lambda _: 1 / 0)

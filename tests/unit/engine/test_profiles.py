@@ -44,8 +44,8 @@ def test_processor_time_comes_with_the_end_and_stays(halves: tuple[TaskEvents, T
     first, last = halves
     for number, events in enumerate((first, replace(last, cpu_s=2.5)), 1):
         engine.apply(("p", ONE), number, events)
-    stored.commit(engine.commits.snapshot())
-    for each in (engine, Engine.restore(stored.snapshot())):
+    stored.commit(engine.commits.image())
+    for each in (engine, Engine.restore(stored.stored())):
         assert profile(each, "p")["measures"]["cpu_s"] == 2.5
 
 
@@ -54,7 +54,7 @@ def test_an_ended_run_is_forgotten_and_does_not_come_back(halves: tuple[TaskEven
     for producer, incarnation in (("p", ONE), ("p", TWO), ("q", ONE)):
         for number, events in enumerate(halves, 1):
             engine.apply((producer, incarnation), number, events)
-    stored.commit(engine.commits.snapshot())
+    stored.commit(engine.commits.image())
     kept = profile(engine, "q")
     learned = engine.advisor.status(components=None)["components"]
     answer = engine.apply(("p", TWO), 3, ProfileForgotten("p", ONE))
@@ -65,9 +65,8 @@ def test_an_ended_run_is_forgotten_and_does_not_come_back(halves: tuple[TaskEven
     assert engine.apply(None, None, ProfileForgotten("p"))["profile"]["runs"] == 1
     with pytest.raises(InvalidValue, match="q"):
         engine.apply(None, None, ProfileForgotten("p"))
-    engine.commits.mark_changed(engine.commits.snapshot())
-    stored.commit(engine.commits.snapshot())
-    for each in (engine, Engine.restore(stored.snapshot())):
+    stored.commit(engine.commits.image())
+    for each in (engine, Engine.restore(stored.stored())):
         assert producers(each) == [("q", ONE)]
         assert profile(each, "q") == kept
         assert each.advisor.status(components=None)["components"] == learned  # components are forgotten by their names
@@ -75,8 +74,8 @@ def test_an_ended_run_is_forgotten_and_does_not_come_back(halves: tuple[TaskEven
         for number, events in enumerate(halves, 1):  # a new run takes a free place
             each.apply(("r", ONE), number, events)
         mine = deepcopy(stored)
-        mine.commit(each.commits.snapshot())
-        again = Engine.restore(mine.snapshot())
+        mine.commit(each.commits.image())
+        again = Engine.restore(mine.stored())
         assert sorted(producers(again)) == [("q", ONE), ("r", ONE)]
         assert profile(again, "r") == profile(each, "r") == kept
 
@@ -86,8 +85,8 @@ def test_a_run_that_goes_on_begins_anew(halves: tuple[TaskEvents, TaskEvents]) -
     engine.apply(("p", ONE), 1, halves[0])
     engine.apply(None, None, ProfileForgotten("p"))
     assert producers(engine) == []
-    stored.commit(engine.commits.snapshot())
-    for each in (engine, Engine.restore(stored.snapshot())):
+    stored.commit(engine.commits.image())
+    for each in (engine, Engine.restore(stored.stored())):
         assert producers(each) == []
         each.apply(("p", ONE), 2, halves[1])
         assert producers(each) == [("p", ONE)]
@@ -110,8 +109,8 @@ def test_after_a_restart_who_was_silent_longest_gives_way_and_who_has_ended_is_d
     for name in "acbcde":  # a gives way to d, b to e, which have their numbers
         known = (name, ONE) in engine.producers
         engine.apply((name, ONE), 1 + known, halves[known])
-    stored.commit(engine.commits.snapshot())
-    restored = Engine.restore(stored.snapshot())
+    stored.commit(engine.commits.image())
+    restored = Engine.restore(stored.stored())
     restored.profiles.runs_max = 3
     for each in (engine, restored):
         assert [name for name, _ in producers(each)] == ["e", "d", "c"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from copy import deepcopy
 
-import numpy as np
 import pytest
 from program_runs import run, runs
 from stored import Stored
@@ -14,14 +13,11 @@ from advisor import Advisor
 from advisor.domain import limits
 from advisor.engine import Engine
 from advisor.engine.events import ProgramForgotten, RunObserved
-from advisor.engine.programs import LAYOUT as PROGRAM_LAYOUT
-from advisor.engine.programs import Programs
 from advisor.errors import (
     InvalidValue,
     Mismatch,
     NotEnoughData,
     StateDamaged,
-    StateTooNew,
     TooLarge,
     UnknownProgram,
 )
@@ -98,33 +94,20 @@ def test_the_state_is_of_one_size() -> None:
     for repeat in range(3):
         for each in runs():
             made.observe_run("law", **each)
-        sizes.add(len(made.programs.paged.records()[0]))
+        sizes.add(len(made.programs.kind.encode_record("law")))
         assert made.predict_run("law", size=800.0, workers=4).observations == 72 * (repeat + 1)
     assert len(sizes) == 1
 
 
-def test_snapshots_hold_what_changed_and_restore_it() -> None:
-    engine = Engine()
+def test_an_image_restores_programs() -> None:
+    engine, stored = Engine(), Stored()
     for number, each in enumerate(runs(), 1):
         engine.apply(("p", bytes(16)), number, RunObserved({"program": "law", **each}))
         again = engine.apply(("p", bytes(16)), number, RunObserved({"program": "law", **each}))
         assert again["replayed"]
-    first = engine.commits.snapshot()
-    assert [pages.table for pages in first.tables] == ["program-0"]
-    restored = Engine.restore(first)
-    assert restored.advisor.to_bytes() == engine.advisor.to_bytes()
-    assert engine.commits.snapshot().empty
-    engine.commits.mark_changed(first)
-    (pages,) = engine.commits.snapshot().tables
-    assert np.array_equal(pages.words, first.tables[0].words)
-    engine.apply(None, None, RunObserved({"program": "law", **run(100.0, 1)}))
     engine.apply(None, None, RunObserved({"program": "other", "transform": "2^n", **run(9.0, 1)}))
-    changed = {pages.table: pages for pages in engine.commits.snapshot().tables}
-    assert set(changed) == {"program-0", "program-1"}
-    written = sum(bin(int(bits)).count("1") for bits in changed["program-0"].changed)
-    assert written < 40  # slots of 512 bytes: one fold of each model, not the whole record
-    with pytest.raises(StateTooNew):
-        Programs().paged.put(type(pages)("program-0", "program-9", pages.pages, pages.words, pages.changed))
+    stored.commit(engine.commits.image())
+    assert Engine.restore(stored.stored()).advisor.to_bytes() == engine.advisor.to_bytes()
 
 
 def test_a_program_is_forgotten_as_if_it_had_never_been(taught: Advisor) -> None:
@@ -134,7 +117,7 @@ def test_a_program_is_forgotten_as_if_it_had_never_been(taught: Advisor) -> None
     fresh = Advisor()
     fresh.observe_run("other", **run(5.0, 1))
     assert made.status()["programs"] == fresh.status()["programs"]
-    assert made.programs.paged.records() == fresh.programs.paged.records()
+    assert list(made.programs.kind.records()) == list(fresh.programs.kind.records())
     with pytest.raises(UnknownProgram, match="law"):
         made.forget_program("law")
     made.observe_run("law", transform="2^n", **run(5.0, 1))  # even its transformation is forgotten
@@ -144,40 +127,34 @@ def test_a_refused_first_run_leaves_nothing_to_store() -> None:
     engine = Engine()
     with pytest.raises(InvalidValue):
         engine.apply(None, None, RunObserved({"program": "law", **run(100.0, 4), "size": 1e4, "transform": "n!"}))
-    assert engine.commits.snapshot().empty
     engine.apply(None, None, RunObserved({"program": "law", **run(100.0, 4)}))
-    assert [pages.table for pages in engine.commits.snapshot().tables] == ["program-0"]
+    assert list(engine.advisor.programs.kind.known) == ["law"]
 
 
 def test_a_forgotten_program_does_not_come_back_from_what_is_stored() -> None:
     engine, stored = Engine(), Stored()
     for name in ("law", "other"):
         engine.apply(None, None, RunObserved({"program": name, **run(100.0, 1)}))
-    stored.commit(engine.commits.snapshot())
+    stored.commit(engine.commits.image())
     number = 1
     assert engine.apply(("p", bytes(16)), number, ProgramForgotten("law"))["runs"] == 1
     assert engine.apply(("p", bytes(16)), number, ProgramForgotten("law"))["replayed"]
-    failed = engine.commits.snapshot()
-    engine.commits.mark_changed(failed)  # its commit failed
-    stored.commit(engine.commits.snapshot())
-    assert engine.commits.snapshot().empty
-    restored = Engine.restore(stored.snapshot())
+    stored.commit(engine.commits.image())
+    restored = Engine.restore(stored.stored())
     assert list(restored.advisor.programs.programs) == ["other"]
     assert restored.advisor.components.totals["programs_forgotten"] == 1
-    law = b"law"
-    kept = b"".join(words.tobytes() for words in stored.words["program-0", PROGRAM_LAYOUT].values())
-    assert law not in kept  # nor does the file hold it still
+    assert not any(b"law" in block for block in stored.blocks)
     for each in (engine, restored):  # its place is taken again
         each.apply(None, None, RunObserved({"program": "new", **run(7.0, 2)}))
         mine = deepcopy(stored)
-        mine.commit(each.commits.snapshot())
-        again = Engine.restore(mine.snapshot()).advisor
+        mine.commit(each.commits.image())
+        again = Engine.restore(mine.stored()).advisor
         assert sorted(again.programs.programs) == ["new", "other"]
-        assert again.programs.paged.records() == each.advisor.programs.paged.records()
+        assert list(again.programs.kind.records()) == list(each.advisor.programs.kind.records())
     engine.apply(None, None, RunObserved({"program": "never stored", **run(7.0, 2)}))
     engine.apply(None, None, ProgramForgotten("never stored"))
-    stored.commit(engine.commits.snapshot())
-    assert "never stored" not in Engine.restore(stored.snapshot()).advisor.programs.programs
+    stored.commit(engine.commits.image())
+    assert "never stored" not in Engine.restore(stored.stored()).advisor.programs.programs
 
 
 def test_merging_is_learning_both() -> None:

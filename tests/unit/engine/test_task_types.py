@@ -19,8 +19,8 @@ from advisor.domain.limits import TASK_TYPES_MAX as TYPES_MAX
 from advisor.domain.task_events import EventWriter, Kind
 from advisor.engine.components import Components
 from advisor.engine.engine import Engine
-from advisor.engine.task_types import LAYOUT, TaskTypeModels
-from advisor.errors import InvalidValue, NotEnoughData, StateDamaged, StateTooNew, UnknownComponent
+from advisor.engine.task_types import TaskTypeModels
+from advisor.errors import InvalidValue, NotEnoughData, StateDamaged, UnknownComponent
 from advisor.models.size_time import ABOVE, BELOW
 from advisor.models.type_verdict import MODELS, SIZED_MODELS
 
@@ -319,7 +319,7 @@ def test_the_state_is_of_one_size_and_comes_back_byte_for_byte() -> None:
     for seed in range(4):
         taught(task_mixes.forces(1_000, seed=seed), into=advisor)
         sizes.add(advisor.task_types.bytes)
-        assert len(advisor.task_types.paged.records()[0]) == advisor.task_types.bytes
+        assert len(advisor.task_types.kind.encode_record("a")) == advisor.task_types.bytes
     assert len(sizes) == 1
     assert sizes.pop() < 18_500
     taught(task_mixes.contended(400), "b", into=advisor)
@@ -342,49 +342,27 @@ def test_bytes_do_not_depend_on_cuts_nor_on_questions(cuts: int) -> None:
         part = task_mixes.Mix(*(column[start:stop] for column in (mix.sizes, mix.times, mix.running)))
         taught(part, into=parts)
         parts.predict("a", predictor=1e6, model="clusters", active_cores=2)
-    assert parts.task_types.paged.records() == whole.task_types.paged.records()
-
-
-def test_snapshots_hold_what_changed_and_restore_it() -> None:
-    engine, stored = Engine(), Stored()
-    for name in ("a", "b"):
-        taught(task_mixes.forces(300), name, into=engine.advisor)
-    first = engine.commits.snapshot()
-    assert {pages.table for pages in first.tables if pages.table.startswith("task")} == {"tasktype-0", "tasktype-1"}
-    stored.commit(first)
-    assert Engine.restore(stored.snapshot()).advisor.to_bytes() == engine.advisor.to_bytes()
-    assert engine.commits.snapshot().empty
-    engine.commits.mark_changed(first)
-    assert {pages.table for pages in engine.commits.snapshot().tables} >= {"tasktype-0", "tasktype-1"}
-    taught(task_mixes.Mix(np.array([2e6]), np.array([1e-3]), np.array([1])), "b", into=engine.advisor)
-    (pages,) = (pages for pages in engine.commits.snapshot().tables if pages.table.startswith("task"))
-    assert pages.table == "tasktype-1"
-    assert sum(bin(int(bits)).count("1") for bits in pages.changed) < 20  # slots of 512 bytes, of 35
-    kept = TaskTypeModels(Components(9)).paged
-    with pytest.raises(StateTooNew):
-        kept.put(type(pages)("tasktype-0", "tasktype-9", pages.pages, pages.words, pages.changed))
+    assert list(parts.task_types.kind.records()) == list(whole.task_types.kind.records())
 
 
 def test_a_forgotten_type_does_not_come_back_from_what_is_stored() -> None:
     engine, stored = Engine(), Stored()
     for name in ("a", "b"):
         taught(task_mixes.forces(100), name, into=engine.advisor)
-    stored.commit(engine.commits.snapshot())
+    stored.commit(engine.commits.image())
     engine.advisor.forget("a")
-    failed = engine.commits.snapshot()
-    engine.commits.mark_changed(failed)  # its commit failed
-    stored.commit(engine.commits.snapshot())
-    restored = Engine.restore(stored.snapshot())
+    stored.commit(engine.commits.image())
+    restored = Engine.restore(stored.stored())
     assert [each["task_type"] for each in restored.advisor.status()["task_types"]] == ["b"]
     with pytest.raises(NotEnoughData):
         restored.advisor.predict("a", model="one_time")
     for each in (engine, restored):  # its place is taken again
         taught(task_mixes.forces(50), "c", into=each.advisor)
         mine = deepcopy(stored)
-        mine.commit(each.commits.snapshot())
-        again = Engine.restore(mine.snapshot()).advisor
+        mine.commit(each.commits.image())
+        again = Engine.restore(mine.stored()).advisor
         assert [each["task_type"] for each in again.status()["task_types"]] == ["b", "c"]
-        assert again.task_types.paged.records() == each.advisor.task_types.paged.records()
+        assert list(again.task_types.kind.records()) == list(each.advisor.task_types.kind.records())
 
 
 def test_a_share_that_is_kept_weighs_less_against_what_comes() -> None:
@@ -441,15 +419,9 @@ def test_types_beyond_the_cap_are_counted_and_left_out() -> None:
     assert "new" not in advisor.task_types.numbers
 
 
-def test_a_damaged_record_is_left_out() -> None:
+def test_a_damaged_record_is_refused() -> None:
     advisor = taught(few_sizes([10.0, 20.0]))
-    (record,) = advisor.task_types.paged.records()
-    for bad in (
-        record[:-8],
-        b"\xff" * len(record),
-        record[:208] + b"\xff" * (len(record) - 208),
-        record[:208] + bytes(17688),
-    ):
-        with pytest.raises((ValueError, StateDamaged), match=r"record|utf-8|no instances lead to"):
-            TaskTypeModels(Components(9)).paged.put_record(bad)
-    assert LAYOUT.startswith("tasktype-1-")
+    record = advisor.task_types.kind.encode_record("a")
+    for bad in (record[:-8], record[:-3], b"\xff" * len(record), bytes(len(record))):
+        with pytest.raises((ValueError, StateDamaged), match=r"words a task type|multiple|no instances lead to"):
+            TaskTypeModels(Components(9)).kind.restore_record("a", bad)

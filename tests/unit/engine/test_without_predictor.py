@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from advisor import Advisor
+from advisor.domain.observations import Columns
 from advisor.engine.engine import Engine
-from advisor.engine.journal import Book, Entry, Limits, RowsEvent, decode
+from advisor.engine.journal import Book, Entry, Limits, Logged, decode
 from advisor.errors import AdvisorError
 from advisor.protocol.rows import columns_of_rows
 
@@ -165,12 +166,12 @@ def test_what_a_component_has_measured_is_told_of_runs_with_a_predictor_alone() 
 def test_the_journal_tells_rows_without_predictor_from_rows_of_one() -> None:
     rows = [["c", 1.0, 1.0, 2.0], ["c", None, 1.0, 3.0]]
     columns = columns_of_rows(rows)
-    entry = Entry(Limits(10, 10**6), (RowsEvent(columns, np.zeros(2, np.int64), ("c",)),))
-    (event,) = decode(entry.encode(), Book(())).events
-    assert isinstance(event, RowsEvent)
-    assert event.columns.absent is not None
-    assert event.columns.absent.tolist() == [False, True]
-    assert event.columns.predictor.tolist() == [1.0, 1.0]
+    entry = Entry(Limits(10, 10**6), (Logged(columns, np.zeros(2, np.int64), (("c", True),)),))
+    (logged,) = decode(entry.encode(), Book()).events
+    assert isinstance(logged.event, Columns)
+    assert logged.event.absent is not None
+    assert logged.event.absent.tolist() == [False, True]
+    assert logged.event.predictor.tolist() == [1.0, 1.0]
 
 
 def test_what_is_merged_in_brings_its_counts_though_it_has_dropped_components() -> None:
@@ -180,4 +181,4 @@ def test_what_is_merged_in_brings_its_counts_though_it_has_dropped_components() 
     two.drop(["a"])
     one.merge(two)
     assert one.status()["totals"]["rows_accepted"] == 2
-    assert set(one.components.flows.documents()) == {"network:net"}
+    assert set(one.components.flows.kept) == {"net"}

@@ -79,8 +79,8 @@ async def test_many_singles_of_one_read_are_folded_a_batch_a_turn(
 async def test_while_pages_are_copied_what_would_change_them_waits_and_questions_are_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("advisor.storage.store.JOURNAL_ENTRIES_MAX", 0)  # each commit writes pages
-    monkeypatch.setattr("advisor.engine.pages.SLICE_BYTES", 1)  # and each page is a slice
+    monkeypatch.setattr("advisor.storage.store.LOG_ENTRIES_MAX", 0)  # each commit writes an image
+    monkeypatch.setattr("advisor.engine.state_bytes.SLOTS_A_BLOCK", 1)
     deferred: list[str] = []
     hold_back = ChangeGate.hold_back
     monkeypatch.setattr(

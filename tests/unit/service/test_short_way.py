@@ -170,4 +170,4 @@ def test_what_cannot_be_folded_is_never_acknowledged(rows: int, monkeypatch: pyt
         with pytest.raises(ZeroDivisionError):
             engine.commits.take_entry()
     with pytest.raises(ZeroDivisionError):
-        engine.commits.snapshot()
+        engine.commits.image()

@@ -8,9 +8,9 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-# Tests answer by compiled kernels and refuse a call with types that no example has. Processes that they start are short: they
-# give the same bytes interpreted, without half a second to two of a processor each for numba. Who sets ADVISOR_KERNELS sets
-# both. Said before a source is made; pytest's workers have the environment of the process that started them.
+# Tests answer by compiled kernels and refuse a call with types that no example has. Processes that they start give the same
+# bytes interpreted. Who sets ADVISOR_KERNELS sets both. It is set before a source is made; pytest's workers have the
+# environment of the process that started them.
 os.environ.setdefault(
     "TESTED_KERNELS", os.environ.get("ADVISOR_KERNELS") or ("compiled" if find_spec("numba") else "interpreted")
 )
@@ -57,6 +57,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Fill the cache of compiled kernels once, before any worker begins: two minutes the first time."""
+    """Build the libraries of kernels that were edited since the installation, before any worker begins."""
     if not hasattr(session.config, "workerinput") and KERNELS == "compiled":
         subprocess.run([sys.executable, "-m", "advisor.kernels"], check=True)

@@ -5,6 +5,7 @@ Prints each module and where its compiled kernels lie. ``--library`` fails where
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -47,6 +48,7 @@ def main(arguments: list[str]) -> int:
         return 1
     if len(missing) == 1:
         os.nice(NICENESS)
+        gc.disable()  # looking for cycles among numba's objects is a sixth of the time; without, a quarter more memory
         missing[0].fill(library_only=bool(options))
         if missing[0].reason:
             print(missing[0].module, missing[0].reason, sep=": ", file=sys.stderr)

@@ -201,6 +201,7 @@ static Object *of_numpy(Object *numpy, const char *name) { return numpy ? PyObje
 
 __attribute__((visibility("default"))) Object *PyInit_kernels(void) {
 #if defined(__x86_64__)
+    __builtin_cpu_init();
     if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("popcnt"))
         return PyErr_Format(PyExc_ImportError, "the kernels need a processor of x86-64-v2");
 #endif

@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from hashlib import blake2b
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
@@ -98,8 +99,15 @@ def find_library(name: str) -> Path | None:
 
 def library_name(module: str, text: bytes) -> str:
     """Return the name of the library of a source with this text on machines like this one."""
-    built = b"\0".join((HOW.encode(), EXTENSION_SUFFIXES[0].encode(), BINDING.read_bytes(), text))
+    built = b"\0".join((EXTENSION_SUFFIXES[0].encode(), *_builders(), text))
     return f"{module}-{platform.machine()}-{blake2b(built, digest_size=10).hexdigest()}{SUFFIX}"
+
+
+@cache
+def _builders() -> tuple[bytes, ...]:
+    """Return the text of what makes libraries: an edit of it makes others."""
+    here = Path(__file__).parent
+    return tuple((here / name).read_bytes() for name in (BINDING.name, "emitting.py", "compiling.py", "reading.py"))
 
 
 def complete_folder(name: str) -> Path | None:

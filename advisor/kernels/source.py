@@ -166,6 +166,7 @@ class Source:
                 emitting.write_library(path, entries, self.examples(), inline=self._inline)
                 _entries_of(path, self.module, self.plain)  # it can be loaded
             except Exception as error:  # no linker, or another numba: it may still compile for itself
+                path.unlink(missing_ok=True)
                 if library_only:
                     raise
                 self.reason = f"no library: {error}"
@@ -435,7 +436,11 @@ def start(told: Callable[[Source], None] | None = None) -> None:
     `told` is called, in another thread, with each source that became compiled or stays interpreted for a `reason`.
     """
     if mode_told() == "auto":
-        _LOADER.want(sources(), told)
+        _LOADER.want(sorted(sources(), key=_module_of), told)  # those of models first: rows and questions need them
+
+
+def _module_of(source: Source) -> str:
+    return source.module
 
 
 def stay_interpreted() -> None:

@@ -43,6 +43,11 @@ assert (resources.files("advisor") / "py.typed").is_file()
 assert (SOURCES / "Makefile").is_file() and (SOURCES / "tool.c").is_file()
 assert Advised.__module__ == "advisor.adapters.threads.advised"
 
+from advisor import kernels
+import advisor.models.fold, advisor.planning.partitions
+assert set(kernels.states().values()) == {"compiled"}, kernels.states()
+assert find_spec("numba") is None
+
 adv = Advisor()
 for cores in (1, 2, 4, 8):
     adv.observe("a", predictor=10, cores=cores, elapsed_s=1.0 / cores)

@@ -149,13 +149,16 @@ class Asking:
     """Advisor itself."""
 
     def __init__(self) -> None:
-        self.advisor = Advisor()
+        self.advisor, self.known = Advisor(), set[str]()
 
     def learn(self, job: Input, count: int, elapsed_s: float) -> None:
+        self.known.add(job.component)
         self.advisor.observe(job.component, predictor=job.x, cores=count, elapsed_s=elapsed_s)
 
     def count(self, job: Input) -> int:
-        chosen = self.advisor.choose_cores(job.component, predictor=job.x, cores_max=max(job.counts), prior=True).cores
+        if job.component not in self.known:
+            return first_count(job.counts)
+        chosen = self.advisor.choose_cores(job.component, predictor=job.x, cores_max=max(job.counts)).cores
         return parse_allowed("counts", job.counts).nearest(chosen)
 
     def start(self, waiting: Sequence[Input], running: Sequence[tuple[Input, int]], cores: int) -> list[int]:

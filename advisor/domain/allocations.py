@@ -134,7 +134,10 @@ class Allocation:
     in_turn : mapping
         Key to the cores that one instance runs on in its turn, of the components that share: not cores of its own.
     throughput_per_s, latency_s : float
-        Records per second, and seconds a record spends in the network, without queueing.
+        Records per second that are promised, and seconds a record spends in the network, without queueing. Beyond the
+        most cores that a component was seen on, a promise counts no gain.
+    expected_per_s : float or None
+        Records per second that are expected. None where an answer joins several networks.
     bottleneck : tuple of str
         The keys that bound the throughput.
     why : tuple of Reason
@@ -191,6 +194,7 @@ class Allocation:
     id: str = ""
     in_turn: Mapping[str, int] = field(default_factory=dict[str, int])
     details: Details | Callable[[Allocation], Details] = field(default=Details(), repr=False)
+    expected_per_s: float | None = None
 
     @cached_property
     def told(self) -> Details:
@@ -248,6 +252,7 @@ class Allocation:
         """Return the shape on the wire; what does not apply is left out."""
         found: dict[str, Any] = {
             "objective": self.objective,
+            "expected_per_s": self.expected_per_s,
             "latency_queued_s": self.latency_queued_s,
             "latency_quantile_s": self.latency_quantile_s,
             "utilization": None if self.utilization is None else dict(self.utilization),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -118,10 +118,29 @@ class TabulatedCurves:
             known[price] = self._above(price, self.elapsed_s, self.upper_s, self.seen)
         return known[price]
 
+    def hopeful(self, price: float) -> TabulatedCurves:
+        """Return the shortest times that what was seen does not exclude, in place of the expected ones.
+
+        Within the counts seen that is so many times `spread` below the expectation; beyond them a run may speed up with
+        its cores, T(p) = T(most) most / p. What even these do not reach is impossible.
+        """
+        least: NDArray[np.float64] = self.elapsed_s * elementary.exp(-price * self.spread)
+        if self.seen is not None:
+            at = np.maximum(np.searchsorted(self.cores, self.seen.most, side="right") - 1, 0)
+            known = least[np.arange(len(self)), at] * self.cores[at]
+            beyond = self.cores > self.seen.most[:, None]
+            least = np.where(beyond, np.minimum(least, known[:, None] / self.cores), least)
+        return replace(self, elapsed_s=least, upper_s=np.maximum(least, self.upper_s))
+
     @cached_property
     def spread(self) -> NDArray[np.float64]:
         """log(upper / expected), (n, m): how uncertain each curve is."""
         return elementary.log(np.maximum(self.upper_s / self.elapsed_s, 1.0))
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether times may be others than those expected: what was seen has an end, or is uncertain."""
+        return self.seen is not None or bool(self.spread.any())
 
     def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}

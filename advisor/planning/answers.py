@@ -44,7 +44,8 @@ def answer(found: Solution, *, brief: bool = False) -> Allocation:
         cores=cores,
         instances=dict(zip(keys, placed.instances[0].tolist(), strict=True)),
         spare=found.spare,
-        throughput_per_s=float(1 / judged.period_s[0]),
+        throughput_per_s=1 / found.promised_period_s(),
+        expected_per_s=1 / found.estimate().period_s,
         latency_s=float(judged.unloaded_s[0]),
         bottleneck=tuple(map(keys.__getitem__, slowest)),
         groups=groups,
@@ -95,10 +96,13 @@ def _target(found: Solution, whole: Allocation) -> Iterator[Reason]:
         by_rate = name == RATE
         reached = whole.throughput_per_s if by_rate else float(latency_of(request, found.judged)[0])
         unit = "records/s" if by_rate else "s"
-        chance = reaches(found.estimate(), name, value) if found.question.demand.spread.any() else None
+        sure = ""
+        if by_rate and not found.within_seen:
+            sure = f"; {amount(whole.expected_per_s or 0.0)} {unit} are expected, on more cores than were seen"
+        elif found.within_seen and found.question.demand.spread.any():
+            sure = f", reached with probability {reaches(found.estimate(), name, value):.2f}"
         yield reason("target", None, reached, cores=plural(found.used, "core"), reached=f"{amount(reached)} {unit}",
-                     target=f"{amount(value)} {unit}",
-                     sure="" if chance is None else f", reached with probability {chance:.2f}")  # fmt: skip
+                     target=f"{amount(value)} {unit}", sure=sure)  # fmt: skip
 
 
 def _sharing(found: Solution, whole: Allocation) -> Iterator[Reason]:
@@ -272,8 +276,11 @@ def _caveats(found: Solution, whole: Allocation) -> Iterator[Reason]:
         waits = float((demand.visits * judged.wait_s[0]).sum())
         yield reason("queueing", None, waits, seconds=amount(waits))
     if demand.price and request.level is None and demand.spread.any():
-        rate = 1 / found.estimate().period_s
-        text = f"promised: each component keeps it up with a probability of {PROMISED:g}; {amount(rate)} records/s are expected"
+        rate = whole.expected_per_s
+        text = (
+            f"promised: each component keeps it up with a probability of {PROMISED:g}; {amount(rate or 0.0)} records/s are"
+            f" expected{'' if found.within_seen else ', on counts that were not seen'}"
+        )
         yield reason("level", None, rate, text=text)
     if request.level is not None:
         text = f"planned for the upper bound of each curve at level {request.level:g}"

@@ -6,6 +6,7 @@ neighbouring counts of a table. So seconds, and the fewest cores for some second
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +17,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain import limits
+from advisor.domain import elementary, limits
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
@@ -38,6 +39,8 @@ AnyCurves = AmdahlCurves | TabulatedCurves
 LEVEL = 0.9  # at which the curves' upper bounds are made where nobody asks for another
 # The chance with which each component keeps up with a throughput that is promised: the end of an interval of 95 %.
 PROMISED = 0.975
+# Beyond the most cores seen, a promise grows by a tenth for each doubling: more cores may cost a little, and need not help.
+MARGIN = math.log(1.1)
 PRICE = NormalDist().inv_cdf(PROMISED) / NormalDist().inv_cdf(LEVEL)  # of it, in units of the curves' bounds
 
 
@@ -167,6 +170,23 @@ class Demand:
             return np.ones(len(self))
         level, fall = (part * self.scale for part in self.curves.pieces)
         return replace(self, level=level, fall=fall).seconds(cores) / self.seconds(cores)
+
+    def promised_share(self, cores: Ints) -> Floats:
+        """Return what is promised of T_c(cores_c) as a share of what is planned with, (n,): 1 within the counts seen.
+
+        Beyond the most cores seen a promise is flat with a margin: T_c(most) (1 + MARGIN)^log2(cores / most). Below the
+        fewest it is T_c(least) least / cores, the work of the run. Neither is below what is planned with. Cost O(n log m).
+        """
+        seen = self.curves.seen if isinstance(self.curves, TabulatedCurves) else None
+        if seen is None or not self.price or ((cores <= seen.most) & (cores >= seen.least)).all():
+            return np.ones(len(self))
+        most, least = np.maximum(np.floor(seen.most), 1.0), np.ceil(seen.least)
+        doublings = elementary.log2(np.maximum(cores / most, 1.0))
+        flat = self.seconds(most) * elementary.exp(doublings * MARGIN)
+        bound = np.where(
+            cores > seen.most, flat, np.where(cores < seen.least, self.seconds(least) * least / cores, 0.0)
+        )
+        return np.maximum(bound / self.seconds(cores), 1.0)
 
     def rows(self, chosen: NDArray[np.bool_] | Ints) -> Demand:
         """Return the demand of some of the components, rules and replicas left out."""

@@ -61,6 +61,22 @@ class Solution(NamedTuple):
         errors = errors_of(demand.curves, self.question.request.level, placed.cores[0])
         return Estimate(self.model, placed._replace(seconds_s=expected), *errors)
 
+    def promised(self, placed: Placed) -> Placed:
+        """Return allocations, (K, n), with the seconds that are promised of them."""
+        share = np.array([self.question.demand.promised_share(cores) for cores in placed.cores])
+        return placed if (share == 1.0).all() else placed._replace(seconds_s=placed.seconds_s * share)
+
+    def promised_period_s(self) -> float:
+        """Return the seconds between records that the answer promises."""
+        promised = self.promised(self.placed)
+        same = promised.seconds_s is self.placed.seconds_s
+        return float((self.judged if same else self.model.judge(promised)).period_s[0])
+
+    @property
+    def within_seen(self) -> bool:
+        """Whether all counts of the answer were seen, or lie between counts that were."""
+        return bool((self.question.demand.promised_share(self.placed.cores[0]) == 1.0).all())
+
     @property
     def slowest(self) -> Ints:
         """The components that bound the throughput, or are in a group that does."""

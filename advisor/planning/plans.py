@@ -7,17 +7,18 @@ from dataclasses import replace
 import numpy as np
 
 from advisor.domain.allocations import Allocation
+from advisor.domain.curves import TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import answer
-from advisor.planning.demand import AnyCurves, Demand, price_of
+from advisor.planning.demand import PRICE, AnyCurves, Demand, price_of
 from advisor.planning.exact import Solution, by_sums, by_thresholds, near
 from advisor.planning.judge import PlanModel
 from advisor.planning.options import options_of
 from advisor.planning.placing import SLACK, machine_of
 from advisor.planning.questions import SHARED_COMPONENTS_MAX, Asked, PlanQuestion, asked_of, question_of
-from advisor.planning.refusals import refused, unsure
+from advisor.planning.refusals import not_excluded, refused, too_far, unsure
 from advisor.planning.requests import BARE, LATE, RATE, Request
 from advisor.planning.search import WORK_MAX, Search, joined, search_own
 from advisor.planning.sharing import Turns
@@ -66,10 +67,19 @@ def planned(asked: Asked, curves: AnyCurves) -> Allocation:
     question = question_of(asked, curves, price_of(asked.terms.request, curves))
     found = _found(question)
     if found is not None:
+        if far := too_far(found):
+            raise far
         return answer(found)
     likely = question_of(asked, curves)
     expected = _found(likely) if question.demand.price else None
-    raise refused(likely, solved) if expected is None else unsure(question, expected)
+    if expected is not None:
+        raise unsure(question, expected)
+    error = refused(likely, solved)
+    if isinstance(error, ImpossibleTarget) and isinstance(curves, TabulatedCurves) and curves.doubtful:
+        hopeful = question_of(asked, curves.hopeful(PRICE))
+        if _found(hopeful) is not None:
+            raise not_excluded(error)
+    raise error
 
 
 def solved(question: PlanQuestion) -> Solution:

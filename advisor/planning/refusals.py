@@ -17,6 +17,7 @@ from advisor.planning.requests import BARE, LATE, RATE
 from advisor.planning.scores import latency_of
 from advisor.planning.structure import through
 
+FAR_DOUBLINGS = 1.0  # of the most cores seen: an answer beyond is no advice, for nothing that was seen supports it
 HINT = "raise cores, maximum or instances_max, or ask for less"
 
 
@@ -44,6 +45,37 @@ def unsure(question: PlanQuestion, expected: Solution) -> AdvisorError:
         f"target {RATE} {value:.6g} is not promised on {plural(question.cores, 'core')}: the curves are too uncertain;"
         f" {plural(expected.used, 'core')} are expected to reach it", field="target", value=value, bound=expected.used,
         hint="level 0.5 plans for what is expected; more cores, or more observations, promise it",
+    )  # fmt: skip
+
+
+def not_excluded(error: ImpossibleTarget) -> TargetNotReached:
+    """Return the error of a target that is not expected to be reached, though what was seen does not exclude it."""
+    message = error.message.replace(" is impossible: ", " is not expected: ").replace(
+        " are impossible: ", " are not expected: "
+    )
+    return TargetNotReached(
+        message, field=error.field, value=error.value, bound=error.bound,
+        hint="observe more runs, on as many cores as it takes; or ask for less",
+    )  # fmt: skip
+
+
+def too_far(found: Solution) -> TargetNotReached | None:
+    """Return the error of the fewest cores for a throughput where that needs far more than was seen, else None."""
+    question, request = found.question, found.question.request
+    target = (request.target or {}).get(RATE, 0.0)
+    if not request.aim.fewest or not target or found.within_seen:
+        return None
+    promised, expected = 1 / found.promised_period_s(), 1 / found.estimate().period_s
+    known = evidence_of(found)
+    key, far = max(((key, one.extrapolates) for key, one in known.items()), key=lambda pair: pair[1])
+    if promised >= target * (1 - TIE) or far <= FAR_DOUBLINGS:
+        return None
+    most = known[key].cores_range
+    return TargetNotReached(
+        f"target {RATE} {target:.6g} is not promised: {plural(found.used, 'core')} are expected to reach {expected:.6g}"
+        f" records/s, {key} on {int(found.placed.cores[0, question.keys.index(key)])} though it was seen on {most[1] if most else 1:g} at"
+        f" most; {promised:.6g} records/s are promised", field="target", value=target, bound=promised,
+        hint=f"observe {key} on more cores, or ask for less",
     )  # fmt: skip
 
 

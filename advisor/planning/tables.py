@@ -30,7 +30,8 @@ def with_cores(found: Solution, cores: Ints) -> Placed:
 
 
 def figures(found: Solution, placed: Placed) -> tuple[Floats, Floats]:
-    """Return period and latency of allocations with cores of one's own, (K,) each, as the judge has them."""
+    """Return the period that is promised and the latency of allocations with cores of one's own, (K,) each."""
+    placed = found.promised(placed)
     size = max(1, CELLS_MAX // placed.cores.shape[1])
     parts = [found.model.judge(placed.taken(np.arange(start, min(start + size, len(placed.used)))))
              for start in range(0, len(placed.used), size)]  # fmt: skip

@@ -54,6 +54,7 @@ def sweep(
         points = [
             {
                 "cores": cores, "spare": each.spare, "throughput_per_s": each.throughput_per_s,
+                "expected_per_s": each.expected_per_s,
                 "latency_s": each.latency_s, "bottleneck": list(each.bottleneck), "allocation": dict(each.cores),
                 "groups": each.as_dict()["groups"],
             }

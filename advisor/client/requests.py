@@ -97,7 +97,7 @@ def read_allocation(result: Any) -> Allocation:
     knee = None if told.knee is None else _part(Knee, told.knee)
     known = {key: _part(Evidence, {**each, "cores_range": tuple(each["cores_range"])} if "cores_range" in each else each)
              for key, each in told.evidence.items()}  # fmt: skip
-    answer["details"] = Details(reasons, knee, *tables, evidence=known)
+    answer["details"] = Details(reasons, knee, *tables, evidence=known, expected_per_s=told.expected_per_s)
     if answer.get("placement") is not None:
         answer["placement"] = {key: tuple(nodes) for key, nodes in answer["placement"].items()}
     answer.pop("cores_used", None)  # told by the value itself

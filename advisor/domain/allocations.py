@@ -113,6 +113,7 @@ class Details(NamedTuple):
     marginal: tuple[Marginal, ...] = ()
     runner_up: tuple[RunnerUp, ...] = ()
     evidence: Mapping[str, Evidence] = {}  # nobody writes into it
+    expected_per_s: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,8 +171,8 @@ class Allocation:
     id : str
         Of an answer that a service keeps, to be explained; empty elsewhere.
     details : Details or function
-        What `why`, `knee`, `marginal`, `runner_up` and `evidence` hold, or what works them out of the allocation when they
-        are first read: it knows only what was known when the answer was given.
+        What `why`, `knee`, `marginal`, `runner_up`, `evidence` and `expected_per_s` hold, or what works them out of the
+        allocation when they are first read: it knows only what was known when the answer was given.
     """
 
     cores: Mapping[str, int]
@@ -194,7 +195,6 @@ class Allocation:
     id: str = ""
     in_turn: Mapping[str, int] = field(default_factory=dict[str, int])
     details: Details | Callable[[Allocation], Details] = field(default=Details(), repr=False)
-    expected_per_s: float | None = None
 
     @cached_property
     def told(self) -> Details:
@@ -225,6 +225,11 @@ class Allocation:
     def evidence(self) -> Mapping[str, Evidence]:
         """What the curves rest on, by key."""
         return self.told.evidence
+
+    @property
+    def expected_per_s(self) -> float | None:
+        """The throughput that is expected."""
+        return self.told.expected_per_s
 
     def __eq__(self, other: object) -> bool:
         """Return whether both say the same."""

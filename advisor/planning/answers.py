@@ -45,7 +45,6 @@ def answer(found: Solution, *, brief: bool = False) -> Allocation:
         instances=dict(zip(keys, placed.instances[0].tolist(), strict=True)),
         spare=found.spare,
         throughput_per_s=1 / found.promised_period_s(),
-        expected_per_s=1 / found.estimate().period_s,
         latency_s=float(judged.unloaded_s[0]),
         bottleneck=tuple(map(keys.__getitem__, slowest)),
         groups=groups,
@@ -67,7 +66,7 @@ def answer(found: Solution, *, brief: bool = False) -> Allocation:
 def _details(found: Solution, whole: Allocation, *, tables: bool) -> Details:
     """Return why an allocation is as it is, with tables where each component has its own cores."""
     near = Details((), knee_of(found), marginals_of(found), runners_up_of(found)) if tables else Details()
-    near = near._replace(evidence=evidence_of(found))
+    near = near._replace(evidence=evidence_of(found), expected_per_s=1 / found.estimate().period_s)
     whole = replace(whole, details=near)
     return near._replace(why=tuple(some for explain in EXPLAIN for some in explain(found, whole)))
 

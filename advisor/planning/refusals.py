@@ -70,10 +70,10 @@ def too_far(found: Solution) -> TargetNotReached | None:
     key, far = max(((key, one.extrapolates) for key, one in known.items()), key=lambda pair: pair[1])
     if promised >= target * (1 - TIE) or far <= FAR_DOUBLINGS:
         return None
-    most = known[key].cores_range
+    most, wanted = known[key].cores_range, int(found.placed.cores[0, question.keys.index(key)])
     return TargetNotReached(
         f"target {RATE} {target:.6g} is not promised: {plural(found.used, 'core')} are expected to reach {expected:.6g}"
-        f" records/s, {key} on {int(found.placed.cores[0, question.keys.index(key)])} though it was seen on {most[1] if most else 1:g} at"
+        f" records/s, {key} on {wanted} though it was seen on {most[1] if most else 1:g} at"
         f" most; {promised:.6g} records/s are promised", field="target", value=target, bound=promised,
         hint=f"observe {key} on more cores, or ask for less",
     )  # fmt: skip

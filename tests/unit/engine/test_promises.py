@@ -1,0 +1,68 @@
+"""Plans by the expectation, promises by the bound: what was never seen is not promised, and what is impossible is proved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from advisor import Advisor
+from advisor.errors import ImpossibleTarget, TargetNotReached
+
+NET = "a .. b"
+
+
+def learned(counts: list[int], parallel: float = 0.95, noise: float = 0.0, seed: int = 1) -> Advisor:
+    """Return an engine that saw both components on these counts, by Amdahl's law."""
+    advisor, rng = Advisor(), np.random.default_rng(seed)
+    for component, seconds in (("a", 1.0), ("b", 0.4)):
+        for cores in counts * 10:
+            time = seconds * (1 - parallel + parallel / cores) * rng.lognormal(0.0, noise)
+            advisor.observe(component, predictor=1.0, cores=cores, elapsed_s=float(time))
+    return advisor
+
+
+def test_beyond_the_cores_seen_no_gain_is_promised_and_the_expectation_stands_beside_it() -> None:
+    plan = learned([1, 2]).allocate(NET, cores=16, turns="never")
+    assert max(plan.cores.values()) > 2  # the plan follows the expectation
+    assert plan.expected_per_s is not None
+    longest = 1.0 * (0.05 + 0.95 / 2)  # of `a` on the most cores seen
+    assert plan.throughput_per_s <= 1 / longest
+    assert plan.throughput_per_s >= 1 / (longest * 1.1**3 * 1.1)  # 16 cores are three doublings: a margin of 10 % each
+    assert plan.expected_per_s > 1.5 * plan.throughput_per_s
+    level = next(each for each in plan.why if each.code == "level")
+    assert "promised: each component keeps it up with a probability of 0.975" in level.text
+    assert "on counts that were not seen" in level.text
+    assert plan.as_dict()["expected_per_s"] == plan.expected_per_s
+
+
+def test_within_the_cores_seen_the_promise_is_near_the_expectation() -> None:
+    advisor = learned([1, 2, 4, 8, 16], noise=0.05)
+    before, expected = 0.0, 0.0
+    for cores in range(2, 17):
+        plan = advisor.allocate(NET, cores=cores, turns="never")
+        assert plan.expected_per_s is not None
+        assert 0.8 * plan.expected_per_s <= plan.throughput_per_s <= plan.expected_per_s
+        assert plan.throughput_per_s >= before * (1 - 1e-9), "more cores are worse"
+        assert plan.expected_per_s >= expected * (1 - 1e-3), "more cores are expected to be worse"
+        before, expected = plan.throughput_per_s, plan.expected_per_s
+
+
+def test_fewest_cores_far_beyond_what_was_seen_are_refused_with_what_is_promised() -> None:
+    advisor = learned([1, 2])
+    with pytest.raises(TargetNotReached) as caught:
+        advisor.allocate(NET, cores=64, objective="fewest_cores", target={"throughput_per_s": 4.0}, turns="never")
+    assert caught.value.value == 4.0
+    assert caught.value.bound is not None
+    assert float(caught.value.bound) < 4.0
+    assert "it was seen on 2 at most" in str(caught.value)
+    reached = advisor.allocate(NET, cores=64, objective="fewest_cores", target={"throughput_per_s": 1.5}, turns="never")
+    assert reached.throughput_per_s >= 1.5
+
+
+def test_impossible_is_said_only_within_what_was_seen() -> None:
+    known = learned([1, 2, 4, 8])
+    ask = {"objective": "fewest_cores", "target": {"throughput_per_s": 30.0}, "turns": "never"}
+    with pytest.raises(ImpossibleTarget):
+        known.allocate(NET, cores=8, **ask)  # all counts of 8 cores were seen: nothing reaches it
+    with pytest.raises(TargetNotReached):
+        known.allocate(NET, cores=512, **ask)  # what more cores do was never seen

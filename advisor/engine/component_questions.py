@@ -20,7 +20,6 @@ from advisor.engine.checks import checked_cores, checked_level
 from advisor.engine.choice import take_or_wait
 from advisor.engine.components import Components
 from advisor.engine.learners import Solved
-from advisor.engine.pool_questions import choose_together
 from advisor.engine.slots import TIME
 from advisor.engine.suggestion import suggest
 from advisor.engine.task_times import TaskTimes, predicting
@@ -198,6 +197,8 @@ class ComponentQuestions:
         ------
         InvalidValue, TooLarge, UnknownKey
         """
+        from advisor.engine.pool_questions import choose_together  # noqa: PLC0415 - it imports the planner
+
         return choose_together(self._asking, self._components, jobs, cores, order, wait_max_s)
 
     def suggest(

@@ -82,7 +82,7 @@ static double exp2_of(double value) {
 enum {
     KIND, X_KNOTS, P_KNOTS, ROWS, RUNS, X_LOW, X_HIGH, P_LOW, P_HIGH, VALUE_ERROR, WIDTH_ERROR, FLOOR, X_ZERO, X_FIRST,
     X_STEP, ORIGIN, SCALE, SERIAL, PARALLEL = SERIAL + 4, LOG_X_LOW = PARALLEL + 4, LOG_X_HIGH, LOG_P_LOW, LOG_P_HIGH,
-    PREDICTORS, HEAD_WORDS
+    PREDICTORS, LAST, ALLOWED_LEAST, ALLOWED_MOST, ALLOWED_STEP, ALLOWED_LISTED, HEAD_WORDS
 };
 
 #define ASK 0.0
@@ -90,7 +90,12 @@ enum {
 #define GRID 2.0
 #define HEADER_BYTES 64
 #define PLACE_BYTES 16
-#define FORMAT 1
+#define FORMAT 2
+#define ALLOWED_COUNTS_MAX 256
+#define COMPARED_ALL 256
+#define COUNTS_MAX 768 /* that are compared: the first 256, and 2 % apart up to 2^20 */
+#define BEYOND 2.0
+#define STAYS 1.5
 #define X_KNOTS_MAX 1024
 #define P_KNOTS_MAX 128
 #define CORES_MIN 0.0009765625       /* 2^-10 */
@@ -122,12 +127,38 @@ static int is_whole(double value) { return value == (double)(int64_t)value; } /*
 
 static int within(double value, double low, double high) { return value >= low && value <= high; } /* NaN is not */
 
-static size_t record_words(const double *head) {
+static size_t tables_end(const double *head) {
     size_t nx, count;
     if (head[KIND] == ASK) return HEAD_WORDS;
     nx = (size_t)head[X_KNOTS];
     count = (size_t)head[P_KNOTS];
     return HEAD_WORDS + 2 * count + (head[KIND] == GRID ? 3 : 2) * nx * count;
+}
+
+static size_t record_words(const double *head) { return tables_end(head) + (size_t)head[ALLOWED_LISTED]; }
+
+/* True when the head says which counts are allowed, and the last one. */
+static int allows_some(const double *head) {
+    int i;
+    for (i = ALLOWED_LEAST; i <= ALLOWED_STEP; i++)
+        if (!within(head[i], 1.0, CORES_MAX) || !is_whole(head[i])) return 0;
+    if (!within(head[ALLOWED_LISTED], 0.0, ALLOWED_COUNTS_MAX) || !is_whole(head[ALLOWED_LISTED])) return 0;
+    if (head[ALLOWED_LISTED] > 0.0 && head[KIND] == ASK) return 0;
+    if (head[ALLOWED_LEAST] > head[ALLOWED_MOST]) return 0;
+    for (i = ALLOWED_LEAST; i <= ALLOWED_MOST; i++)
+        if ((int64_t)head[i] % (int64_t)head[ALLOWED_STEP]) return 0;
+    return head[LAST] == 0.0 || within(head[LAST], CORES_MIN, CORES_MAX);
+}
+
+/* True when the counts behind the tables, if there are some, are whole and ascend from the least to the most. */
+static int lists(const double *head) {
+    const double *listed = head + tables_end(head);
+    size_t n = (size_t)head[ALLOWED_LISTED], i;
+    if (!n) return 1;
+    if (listed[0] != head[ALLOWED_LEAST] || listed[n - 1] != head[ALLOWED_MOST] || head[ALLOWED_STEP] != 1.0) return 0;
+    for (i = 0; i < n; i++)
+        if (!within(listed[i], 1.0, CORES_MAX) || !is_whole(listed[i]) || (i && !(listed[i] > listed[i - 1]))) return 0;
+    return 1;
 }
 
 /* True when no step of a form's evaluation can overflow, or divide by zero. */
@@ -150,15 +181,16 @@ static int sound(const double *head, size_t room) {
     const double *knots, *logs;
     size_t nx, count, i, end;
     int one = 0;
-    if (room < HEAD_WORDS) return 0;
+    if (room < HEAD_WORDS || !allows_some(head)) return 0;
     if (head[KIND] == ASK) return 1;
     if (head[KIND] != FORM && head[KIND] != GRID) return 0;
     for (i = 0; i < HEAD_WORDS; i++)
         if (!within(head[i], -1.7976931348623157e308, 1.7976931348623157e308)) return 0;
     if (!within(head[X_KNOTS], 2, X_KNOTS_MAX) || !is_whole(head[X_KNOTS])) return 0;
     if (!within(head[P_KNOTS], 2, P_KNOTS_MAX) || !is_whole(head[P_KNOTS])) return 0;
-    end = record_words(head);
-    if (end > room) return 0;
+    end = tables_end(head);
+    if (record_words(head) > room || !lists(head)) return 0;
+    if (!(CORES_MIN <= head[P_LOW] && head[P_LOW] <= head[P_HIGH] && head[P_HIGH] <= CORES_MAX)) return 0;
     nx = (size_t)head[X_KNOTS];
     count = (size_t)head[P_KNOTS];
     (void)nx;
@@ -491,26 +523,6 @@ double advisor_table_error(const advisor_bundle *bundle, uint32_t component) {
     return record ? record[VALUE_ERROR] : not_a_number();
 }
 
-static double at_least(double value, double floor) { return value < floor ? floor : value; }
-
-static uint32_t of_monotone(const double *record, double x, uint32_t most, double slack) {
-    double u = (x - record[ORIGIN]) / record[SCALE], floor = record[FLOOR], q, scaling;
-    double serial = cubic(record + SERIAL, u), parallel = cubic(record + PARALLEL, u);
-    double one = at_least(by_cores(record, serial, parallel, 1.0, &q, &scaling), floor);
-    double last = at_least(by_cores(record, serial, parallel, (double)most, &q, &scaling), floor);
-    double bound = legal(one < last ? one : last) * slack;
-    uint32_t low = 1, high = most;
-    if (legal(one) <= bound) return 1;
-    while (high - low > 1) {
-        uint32_t middle = (low + high) / 2;
-        if (at_least(by_cores(record, serial, parallel, (double)middle, &q, &scaling), floor) <= bound)
-            high = middle;
-        else
-            low = middle;
-    }
-    return high;
-}
-
 static uint32_t crossing(uint32_t below, uint32_t above, double log_below, double log_above, double value_below,
                          double value_above, double bound) {
     double slope, root;
@@ -531,61 +543,189 @@ static uint32_t crossing(uint32_t below, uint32_t above, double log_below, doubl
     return found;
 }
 
-/* Fill in log2 times at the whole knots up to `most`, and at `most` itself; return how many. */
-static size_t fill_row(const double *record, double x, double most, size_t first, double *row, double *logs) {
-    size_t count = (size_t)record[P_KNOTS], used = 0, j = first;
-    const double *knots = record + HEAD_WORDS, *table;
-    double w, lx = log_x(record, x), step = record[X_STEP];
-    size_t at_row = x_row(record, lx, &w);
-    int is_form = record[KIND] == FORM;
-    table = knots + 2 * count + at_row * count;
-    for (; j < count && knots[j] <= most; j++, used++) {
-        logs[used] = knots[count + j];
-        row[used] = is_form ? log2_of(form_value(record, x, knots[j])) : time_at_knot(table, count, j, w, step);
+/* The first count after `low` whose time by a form is within the bound; that of `high` is, that of `low` is not. */
+static uint32_t first_within(const double *record, double x, uint32_t low, uint32_t high, double bound) {
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        if (log2_of(form_value(record, x, (double)middle)) <= bound)
+            high = middle;
+        else
+            low = middle;
     }
-    if (knots[j - 1] < most) {
-        logs[used] = log2_of(most);
-        row[used] = is_form ? log2_of(form_value(record, x, most)) : grid_log(record, lx, most, logs[used]);
-        used++;
+    return high;
+}
+
+/* The counts of a question: listed, ascending, or 1 to `most`. */
+typedef struct counts_asked {
+    const uint32_t *listed;
+    size_t count;
+    uint32_t most;
+} counts_asked;
+
+static int in_question(const counts_asked *q, double count) {
+    size_t i;
+    if (!q->listed) return count <= (double)q->most;
+    for (i = 0; i < q->count; i++)
+        if ((double)q->listed[i] == count) return 1;
+    return 0;
+}
+
+static int in_own(const double *record, double count) {
+    const double *listed = record + tables_end(record);
+    size_t n = (size_t)record[ALLOWED_LISTED], i;
+    if (!n) return within(count, record[ALLOWED_LEAST], record[ALLOWED_MOST]) && !((int64_t)count % (int64_t)record[ALLOWED_STEP]);
+    for (i = 0; i < n; i++)
+        if (listed[i] == count) return 1;
+    return 0;
+}
+
+static int64_t up(double value) {
+    int64_t whole = (int64_t)value;
+    return whole + ((double)whole < value);
+}
+
+/* Whether question and record allow a whole range of multiples, and its ends from `low` to `high`; empty where least > most. */
+static int ranged(const double *record, const counts_asked *q, double low, double high, int64_t *least, int64_t *most) {
+    int64_t step = (int64_t)record[ALLOWED_STEP];
+    if (q->listed || record[ALLOWED_LISTED] > 0.0) return 0;
+    *least = up(low) > (int64_t)record[ALLOWED_LEAST] ? up(low) : (int64_t)record[ALLOWED_LEAST];
+    *most = (int64_t)high < (int64_t)record[ALLOWED_MOST] ? (int64_t)high : (int64_t)record[ALLOWED_MOST];
+    if ((int64_t)q->most < *most) *most = (int64_t)q->most;
+    *least = (*least + step - 1) / step * step;
+    *most = *most / step * step;
+    return 1;
+}
+
+/* The counts from `low` to `high` that question and record allow, ascending; of a long range some 2 % apart. */
+static size_t allowed_within(const double *record, const counts_asked *q, double low, double high, double *counts) {
+    const double *own = record + tables_end(record);
+    size_t n = q->listed ? q->count : (size_t)record[ALLOWED_LISTED], used = 0, i;
+    int64_t least, most, step = (int64_t)record[ALLOWED_STEP], place;
+    if (!ranged(record, q, low, high, &least, &most)) {
+        for (i = 0; i < n; i++) {
+            double count = q->listed ? (double)q->listed[i] : own[i];
+            if (within(count, low, high) && in_own(record, count) && in_question(q, count)) counts[used++] = count;
+        }
+        return used;
+    }
+    for (place = least / step; place * step <= most && used < COUNTS_MAX;) {
+        int64_t next = used + 1 < COMPARED_ALL ? place + 1 : (49 * place + 24) / 48;
+        counts[used++] = (double)(place * step);
+        if (next <= place) next = place + 1;
+        place = next * step > most && place * step < most ? most / step : next;
     }
     return used;
 }
 
-static uint32_t choose(const double *record, double x, uint32_t most, double tolerance) {
-    double row[P_KNOTS_MAX + 1], logs[P_KNOTS_MAX + 1];
-    double slack = 1.0 + (tolerance < EQUAL ? EQUAL : tolerance), least, bound;
+/* The allowed count nearest to `wanted` by ratio, of two equally near the smaller; 0 where none is allowed. */
+static uint32_t nearest_allowed(const double *record, const counts_asked *q, double wanted) {
+    double counts[COUNTS_MAX], low = 0.0, high = 0.0;
+    int64_t least, most, step = (int64_t)record[ALLOWED_STEP];
+    size_t n, i;
+    if (ranged(record, q, 0.0, CORES_MAX, &least, &most)) {
+        if (least > most) return 0;
+        low = clamped((double)((int64_t)wanted / step * step), (double)least, (double)most);
+        high = clamped((double)(up(wanted / (double)step) * step), (double)least, (double)most);
+    } else {
+        n = allowed_within(record, q, 0.0, CORES_MAX, counts);
+        if (!n) return 0;
+        for (i = 0; i < n && counts[i] < wanted; i++) {}
+        low = counts[i ? i - 1 : 0];
+        high = counts[i < n ? i : n - 1];
+    }
+    return (uint32_t)(wanted * wanted <= low * high ? low : high);
+}
+
+static double log_time(const double *record, double x, double lx, double count, double log) {
+    return record[KIND] == FORM ? log2_of(form_value(record, x, count)) : grid_log(record, lx, count, log);
+}
+
+/* The counts that are compared: of a range its ends and the knots between, else all, and the last one. */
+static size_t compared(const double *record, const counts_asked *q, double low, double high, double *counts, int *every) {
     const double *knots = record + HEAD_WORDS;
-    size_t count, first = 0, used, k;
-    uint32_t above;
-    row[0] = logs[0] = 0.0;
-    if (record[KIND] == FORM && record[X_LOW] <= x && x <= record[X_HIGH]) return of_monotone(record, x, most, slack);
-    count = (size_t)record[P_KNOTS];
-    while (knots[first] < 1.0) first++;
-    used = fill_row(record, x, (double)most, first, row, logs);
+    size_t n = (size_t)record[P_KNOTS], used = 0, i;
+    int64_t least, most;
+    double last = record[LAST];
+    *every = ranged(record, q, low, high, &least, &most) && record[ALLOWED_STEP] == 1.0;
+    if (*every) {
+        if (least > most) return 0;
+        counts[used++] = (double)least;
+        for (i = 0; i < n; i++)
+            if (knots[i] > (double)least && knots[i] < (double)most) counts[used++] = knots[i];
+        if (least < most) counts[used++] = (double)most;
+        return used;
+    }
+    used = allowed_within(record, q, low, high, counts);
+    if (!used || last < 1.0 || !is_whole(last) || !in_question(q, last) || !in_own(record, last)) return used;
+    for (i = 0; i < used && counts[i] < last; i++) {}
+    if (i < used && counts[i] == last) return used;
+    memmove(counts + i + 1, counts + i, (used - i) * sizeof *counts);
+    counts[i] = last;
+    return used + 1;
+}
+
+/* 0 where no count is allowed. */
+static uint32_t choose(const double *record, double x, const counts_asked *q, double tolerance) {
+    double counts[COUNTS_MAX + 1], row[COUNTS_MAX + 1], logs[COUNTS_MAX + 1];
+    double slack = tolerance < EQUAL ? EQUAL : tolerance, shortest = log2_of(ELAPSED_MIN_S), longest = log2_of(ELAPSED_MAX_S);
+    double lx = log_x(record, x), least, bound, last = record[LAST];
+    size_t used, k;
+    int every, kept = 0;
+    uint32_t chosen;
+    used = compared(record, q, record[P_LOW] / BEYOND, record[P_HIGH] * BEYOND, counts, &every);
+    if (!used) return nearest_allowed(record, q, last > 0.0 ? last : record[P_HIGH]);
+    for (k = 0; k < used; k++) {
+        logs[k] = log2_of(counts[k]);
+        row[k] = log_time(record, x, lx, counts[k], logs[k]);
+    }
     least = row[0];
     for (k = 1; k < used; k++)
         if (row[k] < least) least = row[k];
-    bound = clamped(least, log2_of(ELAPSED_MIN_S), log2_of(ELAPSED_MAX_S)) + log2_of(slack);
-    k = 0;
-    if (bound >= log2_of(ELAPSED_MAX_S)) return 1;
-    while (row[k] > bound && k < used - 1) k++;
-    above = first + k >= count || knots[first + k] > (double)most ? most : (uint32_t)knots[first + k];
-    if (!k) return above;
-    return crossing((uint32_t)knots[first + k - 1], above, logs[k - 1], logs[k], row[k - 1], row[k], bound);
+    least = clamped(least, shortest, longest);
+    bound = least + log2_of(1.0 + slack);
+    for (k = 0; row[k] > bound && k < used - 1 && bound < longest; k++) {}
+    chosen = (uint32_t)counts[k];
+    if (k && every)
+        chosen = record[KIND] == FORM ? first_within(record, x, (uint32_t)counts[k - 1], chosen, bound)
+                                      : crossing((uint32_t)counts[k - 1], chosen, logs[k - 1], logs[k], row[k - 1], row[k], bound);
+    if (every)
+        kept = within(last, counts[0], counts[used - 1]) && is_whole(last);
+    else
+        for (k = 0; k < used; k++) kept |= counts[k] == last;
+    if (kept && last != (double)chosen && 3.0 * last <= 4.0 * (double)chosen)
+        if (log_time(record, x, lx, last, log2_of(last)) <= least + log2_of(1.0 + STAYS * slack)) return (uint32_t)last;
+    return chosen;
+}
+
+static int32_t chosen_of(const advisor_bundle *bundle, uint32_t component, double x, const counts_asked *q, double tolerance,
+                         double *elapsed_s) {
+    const double *record;
+    uint32_t cores;
+    if (!within(tolerance, 0.0, 1.0) || component >= bundle->components || !within(x, 0.0, PREDICTOR_MAX)) return ADVISOR_INVALID;
+    record = asked(bundle, component, x, 1.0);
+    if (!record) return ADVISOR_ASK;
+    cores = choose(record, x, q, tolerance);
+    if (!cores) return ADVISOR_INVALID;
+    if (elapsed_s) *elapsed_s = advisor_predict(bundle, component, x, (double)cores, NULL, NULL);
+    return (int32_t)cores;
 }
 
 int32_t advisor_choose_cores(const advisor_bundle *bundle, uint32_t component, double x, uint32_t cores_max, double tolerance,
                              double *elapsed_s) {
-    const double *record;
-    uint32_t cores;
-    if (!within(tolerance, 0.0, 1e6) || !cores_max || cores_max > (uint32_t)CORES_MAX || component >= bundle->components)
-        return ADVISOR_INVALID;
-    if (!within(x, 0.0, PREDICTOR_MAX)) return ADVISOR_INVALID;
-    record = asked(bundle, component, x, 1.0);
-    if (!record) return ADVISOR_ASK;
-    cores = choose(record, x, cores_max, tolerance);
-    if (elapsed_s) *elapsed_s = advisor_predict(bundle, component, x, (double)cores, NULL, NULL);
-    return (int32_t)cores;
+    counts_asked q = {NULL, 0, 0};
+    if (!cores_max || cores_max > (uint32_t)CORES_MAX) return ADVISOR_INVALID;
+    q.most = cores_max;
+    return chosen_of(bundle, component, x, &q, tolerance, elapsed_s);
+}
+
+int32_t advisor_choose_allowed(const advisor_bundle *bundle, uint32_t component, double x, const uint32_t *allowed, size_t count,
+                               double tolerance, double *elapsed_s) {
+    counts_asked q = {allowed, count, 0};
+    size_t i;
+    if (!allowed || !count || count > ALLOWED_COUNTS_MAX) return ADVISOR_INVALID;
+    for (i = 0; i < count; i++)
+        if (!allowed[i] || allowed[i] > (uint32_t)CORES_MAX || (i && allowed[i] <= allowed[i - 1])) return ADVISOR_INVALID;
+    return chosen_of(bundle, component, x, &q, tolerance, elapsed_s);
 }
 
 /* ---- MessagePack: what this client writes and reads ---- */

@@ -66,10 +66,15 @@ double advisor_predict(const advisor_bundle *bundle, uint32_t component, double 
 /* How far (x, p) lies outside what was seen, in octaves; 0 inside. NaN where there is no answer. */
 double advisor_extrapolates(const advisor_bundle *bundle, uint32_t component, double x, double p);
 
-/* The fewest whole cores of 1 .. cores_max (at most 2^20) whose time is within (1 + tolerance) of the fastest; an error is
- * negative. `elapsed_s`, which may be NULL, gets its time. */
+/* The cores for one run: of the counts that the component allows, 1 to cores_max (at most 2^20) and half the least to twice the
+ * largest seen, the fewest whose time is within (1 + tolerance) of the fastest, tolerance 0 to 1; or the last count, while it is
+ * nearly as good. An error is negative. `elapsed_s`, which may be NULL, gets its time. */
 int32_t advisor_choose_cores(const advisor_bundle *bundle, uint32_t component, double x, uint32_t cores_max, double tolerance,
                              double *elapsed_s);
+
+/* The same of `count` listed counts, ascending, at most 256. */
+int32_t advisor_choose_allowed(const advisor_bundle *bundle, uint32_t component, double x, const uint32_t *allowed, size_t count,
+                               double tolerance, double *elapsed_s);
 
 /* The largest error of the tables against the model, in log2 of a time, as the service measured it. */
 double advisor_table_error(const advisor_bundle *bundle, uint32_t component);

@@ -41,6 +41,7 @@ COMMANDS = {
     "top": ("advisor.cli.topping", "Show what a service learns, and from whom, as it goes."),
     "doctor": ("advisor.cli.doctoring", "Look whether a service is well, and say what to do."),
     "forget": ("advisor.cli.asking", "Weaken or drop what a service has learned of a component."),
+    "set-allowed": ("advisor.cli.asking", "Set the core counts that a component allows."),
     "pin": ("advisor.cli.asking", "Hold a component to one model, or let the evidence choose again."),
     "diff": ("advisor.cli.comparing", "Compare two states: what became slower, or faster, with significance."),
     "profile": ("advisor.cli.profiling", "Show where the time of a run of tasks went, or compare several runs."),

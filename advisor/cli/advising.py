@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
 
 PROFILE = "config.yaml"
+TIME_MOST = 4.0  # times the expected time of the largest input: a time limit is read by nobody, and a queue believes it
+MEMORY_MOST = 2.0  # times the memory expected of it
 
 
 @click.command("advise", cls=options.Command)
@@ -38,7 +40,8 @@ def advise_command(
 ) -> None:  # fmt: skip
     """Write cores, memory and time limits of COMPONENTS (absent: all) as settings that a workflow or batch system reads.
 
-    Each is advised for the largest input that it was run with.
+    Each is advised for the largest input that it was run with, on a core count that it was run on. A time limit is at most four
+    times what is expected, memory at most twice.
     """
     settings: list[AdvisedSetting] = []
     left_out: dict[str, str] = {}
@@ -84,17 +87,20 @@ def _setting(
     x = known["predictor_range"][1]
     most = cores_max or max(1, int(known["cores_range"][1]))
     try:
-        choice = advisor.choose_cores(name, predictor=x, cores_max=most, tolerance=tolerance, level=level)
+        choice = advisor.choose_cores(
+            name, predictor=x, cores_max=most, tolerance=tolerance, level=level, explore="freeze"
+        )
         peak_bytes = None
         if "peak_bytes" in known["measures"]:
             peak = advisor.predict(name, predictor=x, cores=choice.cores, level=level, measure="peak_bytes")
-            peak_bytes = float(peak.high_s)
+            peak_bytes = min(float(peak.high_s), MEMORY_MOST * float(peak.elapsed_s))
     except NotEnoughData:
         return "too few runs were learned"
     why = (
         f"{show.several(choice.cores, 'core')}, {seconds(choice.elapsed_s)} expected of the largest input ({x:g}),"
-        f" learned from {show.several(known['runs'], 'run')}"
+        f" {choice.why.rpartition('; ')[2]}"
     )
     if choice.extrapolates > 0.0:
         why += ", beyond what was seen"
-    return AdvisedSetting(name, choice.cores, float(choice.high_s), peak_bytes, why)
+    limit_s = min(float(choice.high_s), TIME_MOST * float(choice.elapsed_s))
+    return AdvisedSetting(name, choice.cores, limit_s, peak_bytes, why)

@@ -42,11 +42,14 @@ def predict_command(
 
 @click.command("choose-cores", cls=options.Command)
 @click.argument("component")
-@declared(v.ChooseCores, leave=("component",), predictor=POINT, prior={"is_flag": True, "type": bool, "default": False})
+@declared(
+    v.ChooseCores, leave=("component", "under_way"), predictor=POINT, allowed={"type": options.Counts()},
+    explore={"type": options.Explore(), "default": "false", "show_default": True},
+)  # fmt: skip
 @options.learned
 @options.as_json
 def choose_cores_command(component: str, predictor: list[Any] | None, level: float, **source: Any) -> None:
-    """Choose the cores for one invocation of COMPONENT: the fewest within --tolerance of the fastest.
+    """Choose the cores for one run of COMPONENT: near the counts seen, the fewest within --tolerance of the best.
 
     With --free-now and --wait, also whether to take the cores that are free, or to wait for all.
     """
@@ -152,6 +155,21 @@ def pin_command(component: str, model: str | None, clear: bool, **source: Any) -
     with connected(source) as client:
         answer = client.pin(component, model)
     show.pinned(component, model, answer, as_json=source["as_json"])
+
+
+@click.command("set-allowed", cls=options.Command)
+@click.argument("component")
+@click.argument("allowed", required=False, type=options.Counts())
+@click.option("--clear", is_flag=True, help="Allow every count again.")
+@options.service
+@options.as_json
+def set_allowed_command(component: str, allowed: Any, clear: bool, **source: Any) -> None:
+    """Set the core counts that COMPONENT of a service allows: 1,2,4, or 8..64:8, or powers_of=2,max=64; --clear ends that."""
+    if clear == (allowed is not None):
+        raise click.UsageError("give counts, or --clear")
+    with connected(source) as client:
+        answer = client.set_allowed(component, allowed)
+    show.allowed_set(component, answer, as_json=source["as_json"])
 
 
 def _one(points: list[Any]) -> Any:

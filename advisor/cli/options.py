@@ -124,6 +124,36 @@ class Numbers(click.ParamType[list[float]]):
             self.fail(f"{value!r} is not a number, numbers with commas between them, or a range like 1..64", param, ctx)
 
 
+class Counts(click.ParamType[Any]):
+    """A set of core counts."""
+
+    name = "1,2,4 | 8..64:8 | multiple_of=8,max=64 | power_of=2"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a list of counts, or a map of min, max, multiple_of and power_of."""
+        if not isinstance(value, str):
+            return value
+        try:
+            if "=" in value:
+                return {key.strip(): int(count) for key, _, count in (part.partition("=") for part in value.split(","))}
+            return numbers_of(value, int)
+        except ValueError:
+            self.fail(f"{value!r} is not like 1,2,4 or 8..64:8 or multiple_of=8,max=64 or power_of=2", param, ctx)
+
+
+class Explore(click.ParamType[Any]):
+    """true, false or freeze."""
+
+    name = "true|false|freeze"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return what may be tried."""
+        words: dict[Any, Any] = {"true": True, "false": False, "freeze": "freeze"}
+        if isinstance(value, str) and value not in words:
+            self.fail(f"{value!r} is not true, false or freeze: there is no budget in seconds", param, ctx)
+        return words.get(value, value)
+
+
 class Points(click.ParamType[list[Any]]):
     """Predictors with commas between them; one of several values has an x between these."""
 

@@ -10,6 +10,7 @@ from typing import Any
 from rich.markup import escape
 
 from advisor.cli.tables import notes, put, say, table
+from advisor.domain.allowed_cores import parse_allowed
 from advisor.domain.answers import CoreChoice, Prediction, Suggestion
 from advisor.domain.runs import RunPrediction
 from advisor.domain.wording import seconds
@@ -135,6 +136,15 @@ def pinned(component: str, model: str | None, answer: Any, *, as_json: bool) -> 
         say(f"{component} is answered by what the evidence supports")
     else:
         say(f"{component} is held to {model}")
+
+
+def allowed_set(component: str, answer: Mapping[str, Any], *, as_json: bool) -> None:
+    """Show which core counts a component allows now."""
+    if as_json:
+        put_json(answer)
+        return
+    allowed = answer.get("allowed")
+    say(f"{component} allows {'every core count' if allowed is None else parse_allowed('allowed', allowed)}")
 
 
 def replayed(result: Mapping[str, Any], limit: int, *, as_json: bool) -> None:

@@ -62,6 +62,8 @@ def read_core_choice(result: Any) -> CoreChoice:
     answer = _known(CoreChoice, result)
     if answer.get("take_or_wait") is not None:
         answer["take_or_wait"] = _part(TakeOrWait, answer["take_or_wait"])
+    answer["seen"] = tuple((cores, runs) for cores, runs in answer.get("seen", ()))
+    answer |= {key: tuple(answer.get(key, ())) for key in ("assumed", "counts")}
     return CoreChoice(**_near(answer))
 
 

@@ -28,6 +28,7 @@ from typing import (
 
 from advisor.client import requests
 from advisor.client.watching import Followed, watched
+from advisor.domain.allowed_cores import AllowedForm, parse_allowed
 from advisor.domain.told import RunTold
 from advisor.protocol import verbs as v
 from advisor.protocol.declaring import Question, called
@@ -190,6 +191,16 @@ class Verbs:
     async def pin(self: Any, component: str, model: str | None, *, timeout_s: float | None = None) -> dict[str, Any]:
         """Hold a component to a model, whatever the evidence says; None lets the evidence choose again."""
         return await self.change("pin", body_of("pin", {"component": component, "model": model}), timeout_s)
+
+    @both
+    async def set_allowed(
+        self: Any, component: str, allowed: AllowedForm | None, *, timeout_s: float | None = None
+    ) -> dict[str, Any]:
+        """Set the core counts that a component itself allows; None: every count. Raises as `Advisor.set_allowed`."""
+        given = None if allowed is None else parse_allowed("allowed", allowed).as_wire()
+        return await self.change(
+            "set_allowed", body_of("set_allowed", {"component": component, "allowed": given}), timeout_s
+        )
 
     @both
     async def observe_run(

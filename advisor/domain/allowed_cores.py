@@ -14,13 +14,12 @@ from math import ceil, lcm
 from typing import Any, cast
 
 from advisor.domain.limits import ALLOCATE_CORES_MAX, ALLOWED_COUNTS_MAX
-from advisor.domain.rows import is_whole
+from advisor.domain.rows import is_whole, whole
 from advisor.errors import InvalidValue, TooLarge, UnknownKey, closest
 
 KEYS = ("min", "max", "multiple_of", "power_of")
 FORM = f"a list of 1 to {ALLOWED_COUNTS_MAX} counts, or a map {{min, max, multiple_of}} or {{min, max, power_of}}"
-COMPARED_ALL = 256  # counts compared one by one; beyond, those nearest to every power of 2**(1/32): 2 % apart
-PER_DOUBLING = 32
+COMPARED_ALL = 256  # counts compared one by one; beyond, each is the one before times 49 / 48: 2 % apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +109,9 @@ class AllowedCores:
         return {"min": self.least, "max": self.most, **form}
 
 
+AllowedForm = AllowedCores | Collection[int] | Mapping[str, int]  # what `parse_allowed` takes
+
+
 def allowed_range(least: int, most: int) -> AllowedCores:
     """Return all counts from `least` to `most`, 1 <= least <= most."""
     return AllowedCores(least, most)
@@ -152,6 +154,23 @@ def intersect_allowed(field: str, first: AllowedCores, second: AllowedCores, who
             field, str(first), f"a set with a count that {whose} allows: {second}", f"add one of {second}"
         )
     return both
+
+
+def allowed_in_all(component: str, cores_max: Any, allowed: Any, own: AllowedCores | None) -> AllowedCores:
+    """Return the counts that a question, as `cores_max` or `allowed` or both, and a component's own set allow.
+
+    Raises InvalidValue where neither is given and the component has no set, or no count is in all; TooLarge, UnknownKey.
+    """
+    field, found = "allowed", None if allowed is None else parse_allowed("allowed", allowed)
+    if cores_max is not None:
+        most = allowed_range(1, whole("cores_max", cores_max, 1, ALLOCATE_CORES_MAX))
+        field = "cores_max" if found is None else field
+        found = most if found is None else intersect_allowed(field, found, most, "cores_max")
+    if found is None:
+        if own is None or own == allowed_range(1, ALLOCATE_CORES_MAX):
+            raise InvalidValue("cores_max", None, "given, or allowed", "say which core counts there are")
+        return own
+    return found if own is None else intersect_allowed(field, found, own, f"component {component!r}")
 
 
 def _parse_map(field: str, given: Mapping[Any, Any]) -> AllowedCores:
@@ -211,7 +230,8 @@ def _compared(allowed: AllowedCores) -> tuple[int, ...]:
     if members:
         return members
     step, first = allowed.multiple_of, allowed.least // allowed.multiple_of
-    places, last = list(range(first, min(first + COMPARED_ALL, allowed.most // step + 1))), allowed.most // step
-    doublings = (places[-1] * 2 ** (k / PER_DOUBLING) for k in range(1, PER_DOUBLING * last.bit_length() + 1))
-    places += [round(place) for place in doublings if place < last]
-    return tuple(place * step for place in sorted({*places, last}))
+    last = allowed.most // step
+    places = list(range(first, min(first + COMPARED_ALL, last + 1)))
+    while places[-1] < last:
+        places.append(min(max(places[-1] + 1, (49 * places[-1] + 24) // 48), last))
+    return tuple(place * step for place in places)

@@ -86,10 +86,14 @@ class CoreChoice:
         Distance of what was chosen outside of what was seen, in log2; 0.0 inside.
     why : str
         The choice in words.
-    exploring : bool
-        The cores are proposed for what the run teaches, not for being the best known.
-    at_risk_s : float
-        Seconds that the run may then lose: what the row that reports it charges.
+    seen : tuple of (cores, runs)
+        The core counts that runs were on, ascending, and how many runs: at most 16 counts, near ones then together.
+    assumed : tuple of str
+        What the choice assumes without having seen it; for an unknown component also the names like its own.
+    trial : bool
+        The run is proposed for what it teaches; of runs that begin at once, those at the front of `counts`.
+    counts : tuple of int
+        A count for each of the runs that were asked for; `cores` is that of all but trials.
     nearest : tuple of str or None
         Of a component that was never observed: the known names that are most like its own.
     """
@@ -103,8 +107,10 @@ class CoreChoice:
     fastest_s: float
     extrapolates: float
     why: str
-    exploring: bool = False
-    at_risk_s: float = 0.0
+    seen: tuple[tuple[float, int], ...] = ()
+    assumed: tuple[str, ...] = ()
+    trial: bool = False
+    counts: tuple[int, ...] = ()
     take_or_wait: TakeOrWait | None = None
     nearest: tuple[str, ...] | None = None
 
@@ -112,6 +118,11 @@ class CoreChoice:
         """Return the shape on the wire."""
         plain: dict[str, Any] = {
             key: _plain(getattr(self, key)) for key in self.__slots__ if key not in ("take_or_wait", "nearest")
+        }
+        plain |= {
+            "seen": [list(each) for each in self.seen],
+            "assumed": list(self.assumed),
+            "counts": list(self.counts),
         }
         if self.take_or_wait is not None:
             plain["take_or_wait"] = self.take_or_wait.as_dict()

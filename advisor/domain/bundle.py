@@ -8,7 +8,7 @@ header  magic (8 bytes), format u32, components u32, version u64, bytes u64, lev
 places  a component: name's offset from the names u32, its bytes u32, record's offset u64; in the order of the names' bytes
 names   UTF-8, without separators, filled up with zeros
 record  float64 words: the head below, then np knots p, their log2, then tables of nx rows of np: a table's log2 times,
-        then how far log2 of the interval reaches down, and up
+        then how far log2 of the interval reaches down, and up; then the allowed counts, ascending, where they are listed
 ======  =====================================================================================
 
 Kinds: `ASK` (no tables: more than one predictor, or nothing learned; ask the service), `FORM` (a form of the base tier, exact,
@@ -25,13 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain import elementary
-from advisor.domain.limits import CORES_MAX, CORES_MIN, PREDICTOR_MAX
+from advisor.domain.allowed_cores import AllowedCores
+from advisor.domain.limits import ALLOWED_COUNTS_MAX, CORES_MAX, CORES_MIN, PREDICTOR_MAX
 from advisor.errors import MalformedMessage, UnknownComponent
 
 Floats = NDArray[np.float64]
 
 MAGIC = b"ADVCURVE"
-FORMAT = 1
+FORMAT = 2
 HEADER = Struct("<8sIIQQdQ16x")
 PLACE = Struct("<IIQ")
 WORD = 8
@@ -53,6 +54,8 @@ FIELDS = (
     "parallel", "parallel_1", "parallel_2", "parallel_3",  # B(u)
     "log_x_low", "log_x_high", "log_p_low", "log_p_high",  # log2 of what was seen
     "predictors",  # values of one predictor
+    "last",  # the cores of the last run; 0: not known
+    "allowed_least", "allowed_most", "allowed_step", "allowed_listed",  # the counts that it allows: see below
 )  # fmt: skip
 AT = {name: place for place, name in enumerate(FIELDS)}
 HEAD_WORDS = len(FIELDS)
@@ -63,6 +66,7 @@ HEAD_WORDS = len(FIELDS)
 PARALLEL, LOG_X_LOW, LOG_X_HIGH, LOG_P_LOW, LOG_P_HIGH, PREDICTORS = (
     AT[name] for name in ("parallel", "log_x_low", "log_x_high", "log_p_low", "log_p_high", "predictors")
 )
+LAST, ALLOWED_LEAST, ALLOWED_LISTED = (AT[name] for name in ("last", "allowed_least", "allowed_listed"))
 DOWN_FROM_VALUES = 1  # tables before that of the lower widths, in a record that has times
 
 X_KNOTS_MAX = 1024  # 128 octaves in steps of an eighth
@@ -165,17 +169,37 @@ class Directory:
         return self.starts[place]
 
 
-def length_of(head: Floats) -> int:
-    """Return the words of a record from its head."""
+def tables_end(head: Sequence[float] | Floats) -> int:
+    """Return where the tables of a record end, from its head; listed counts follow."""
     if head[KIND] == ASK:
         return HEAD_WORDS
     nx, count = int(head[X_KNOTS]), int(head[P_KNOTS])
     return HEAD_WORDS + 2 * count + (3 if head[KIND] == GRID else 2) * nx * count
 
 
+def length_of(head: Floats) -> int:
+    """Return the words of a record from its head."""
+    return tables_end(head) + int(head[ALLOWED_LISTED])
+
+
+def allowed_words(allowed: AllowedCores) -> tuple[Floats, Floats]:
+    """Return the four words of a record's head that say which counts are allowed, and those listed behind its tables."""
+    listed = allowed.few_members
+    head = allowed.least, allowed.most, 1 if listed else allowed.multiple_of, len(listed)
+    return np.array(head, np.float64), np.array(listed, np.float64)
+
+
+def allowed_of(words: Sequence[float], at: int) -> AllowedCores:
+    """Return the counts that the record at a place allows."""
+    least, most, step, count = (int(words[at + ALLOWED_LEAST + k]) for k in range(4))
+    end = at + tables_end(words[at : at + HEAD_WORDS]) if count else 0
+    return AllowedCores(least, most, step, listed=tuple(int(word) for word in words[end : end + count]))
+
+
 def _check_record(words: Floats, i: int) -> None:
     head = words[:HEAD_WORDS]
     kind, nx, count = head[KIND], head[X_KNOTS], head[P_KNOTS]
+    _check_allowed(words, i)
     if kind == ASK:
         return
     if kind not in (FORM, GRID) or not np.isfinite(head).all():
@@ -184,15 +208,14 @@ def _check_record(words: Floats, i: int) -> None:
         raise _malformed("knots", i)
     if length_of(head) > len(words):
         raise _malformed("record", i)
-    body = words[HEAD_WORDS : length_of(head)]
+    _check_listed(words[tables_end(head) : length_of(head)], head, i)
+    body = words[HEAD_WORDS : tables_end(head)]
     n = int(count)
     knots, logs = body[:n], body[n : 2 * n]
     if not (knots[0] >= CORES_MIN and knots[-1] <= CORES_MAX and (np.diff(knots) > 0).all()):
         raise _malformed("cores", i)
     whole = knots[knots >= 1.0]
-    if not len(whole) or whole[0] != 1.0 or (whole % 1 != 0).any():
-        raise _malformed("cores", i)
-    if not (np.diff(logs) > 0).all():
+    if not len(whole) or whole[0] != 1.0 or (whole % 1 != 0).any() or not (np.diff(logs) > 0).all():
         raise _malformed("cores", i)
     if not ((np.abs(body[2 * n :]) <= LOG_BOUND).all() and (np.abs(logs - elementary.log2(knots)) <= LOG_ERROR).all()):
         raise _malformed("tables", i)
@@ -200,6 +223,26 @@ def _check_record(words: Floats, i: int) -> None:
         raise _malformed("predictors", i)
     if kind == FORM and not _computes(head):
         raise _malformed("form", i)
+
+
+def _check_allowed(words: Floats, i: int) -> None:
+    least, most, step, listed = words[ALLOWED_LEAST : ALLOWED_LISTED + 1].tolist()
+    whole = all(1.0 <= each <= CORES_MAX and each % 1 == 0 for each in (least, most, step))
+    few = 0.0 <= listed <= ALLOWED_COUNTS_MAX and listed % 1 == 0 and not (listed and words[KIND] == ASK)
+    if not (whole and few and least <= most and least % step == 0 and most % step == 0):
+        raise _malformed("allowed", i)
+    if not (words[LAST] == 0.0 or CORES_MIN <= words[LAST] <= CORES_MAX):
+        raise _malformed("last", i)
+
+
+def _check_listed(listed: Floats, head: Floats, i: int) -> None:
+    if len(listed) and not (
+        listed[0] == head[ALLOWED_LEAST] and listed[-1] == head[ALLOWED_LEAST + 1] and head[ALLOWED_LEAST + 2] == 1.0
+        and (listed % 1 == 0).all() and (np.diff(listed) > 0).all()
+    ):  # fmt: skip
+        raise _malformed("allowed", i)
+    if not CORES_MIN <= head[P_LOW] <= head[P_HIGH] <= CORES_MAX:
+        raise _malformed("cores", i)
 
 
 def _computes(head: Floats) -> bool:

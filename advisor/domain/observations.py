@@ -138,9 +138,6 @@ class Columns:
     # float64 array (n,) or None: cores busy on the machine while the row ran, its own among them, on average; NaN where
     # nobody knows
     active_cores: Floats | None = None
-    # float64 array (n,) or None: what the answer put at risk that proposed an explored count, seconds; NaN or 0 for all
-    # other rows
-    at_risk_s: Floats | None = None
     # bool array (n,) or None: True where a row has no predictor; `predictor` is 1 there. None: every row has one
     absent: Bools | None = None
 
@@ -171,7 +168,6 @@ _OPTIONAL_COLUMNS = (
     "machine",
     *FLOW_FIELDS,
     "active_cores",
-    "at_risk_s",
     "absent",
 )
 
@@ -286,7 +282,6 @@ def columns_of(
     x, further = vectors.points("predictor", predictor, n, optional.pop("dimensions", None))
     kinds = (
         ("count", np.int64), ("ok", np.bool_), ("running", np.bool_), ("entered", np.bool_), ("active_cores", np.float64),
-        ("at_risk_s", np.float64),
     )  # fmt: skip
     counted: dict[str, Any] = {
         key: vectors.vector(key, values, kind, n)

@@ -14,7 +14,7 @@ from advisor.errors import InvalidValue, UnknownKey, nearest, not_one_of
 
 # Optional fields that this version learns from, and those that it carries and counts only.
 FLOW_FIELDS = ("network", "record", "entered", "replica")
-LEARNED_FIELDS = ("count", "dimensions", "machine", "measures", *FLOW_FIELDS, "active_cores", "at_risk_s")
+LEARNED_FIELDS = ("count", "dimensions", "machine", "measures", *FLOW_FIELDS, "active_cores")
 COUNTED_FIELDS = ("ok", "running")
 CARRIED_FIELDS: tuple[str, ...] = ()
 OPTIONAL_FIELDS = (*LEARNED_FIELDS, *COUNTED_FIELDS, *CARRIED_FIELDS)
@@ -34,7 +34,6 @@ _T_LOW, _T_HIGH = limits.ELAPSED_MIN_S, limits.ELAPSED_MAX_S
 # Columns that are NaN where a row has none: name, and the most that they may be, from 0 on.
 MAY_BE_ABSENT: Mapping[str, tuple[str, float]] = {
     "invalid_active_cores": ("active_cores", limits.CORES_MAX),
-    "invalid_at_risk_s": ("at_risk_s", limits.ELAPSED_MAX_S),
 }
 
 
@@ -46,7 +45,6 @@ class Travel(TypedDict, total=False):
     entered: bool | None
     replica: int | None
     active_cores: float | None
-    at_risk_s: float | None
 
 
 class RowFields(Travel, total=False):
@@ -74,7 +72,6 @@ class ColumnFields(TypedDict, total=False):
     entered: Any
     replica: Any
     active_cores: Any
-    at_risk_s: Any
     labels: Sequence[str] | None
 
 
@@ -122,7 +119,6 @@ _BOUND_TEXTS: Mapping[str, str] = {
     "invalid_machine": NAME_BOUND,
     "invalid_network": NAME_BOUND,
     "invalid_active_cores": f"a finite number from 0 to {limits.CORES_MAX:g}",
-    "invalid_at_risk_s": f"a finite number from 0 to {limits.ELAPSED_MAX_S:g}",
     "invalid_measure": ", ".join(f"{name} {measure_bound(name)}" for name in limits.MEASURES),
 }
 

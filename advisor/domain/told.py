@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
 ObjectiveWord = Literal["throughput", "latency", "fewest_cores", "pareto", "cost"]
+ChoiceObjectiveWord = Literal["time", "core_seconds"]
 MeasureWord = Literal["elapsed_s", "peak_bytes", "energy_j"]
 TurnsWord = Literal["never", "scarce", "better"]
 
@@ -60,7 +61,6 @@ class ComponentStatus(TypedDict):
     runs: int
     failed: int
     unfinished: int
-    explored_s: float
     prediction_error: float | None
     changes: int
     outliers: int

@@ -12,6 +12,7 @@ from typing import Any, Unpack, cast
 from numpy.typing import ArrayLike
 
 from advisor.domain import limits
+from advisor.domain.allowed_cores import parse_allowed
 from advisor.domain.answers import Receipt
 from advisor.domain.names import checked_name
 from advisor.domain.observations import Columns, ComponentNames, columns_of
@@ -220,6 +221,21 @@ class Advisor:
         return {"component": component, "model": model}
 
     @alone
+    def set_allowed(self, component: str, allowed: Any) -> dict[str, Any]:
+        """Set the core counts that a component itself allows: every question about it keeps to them; None: every count.
+
+        A merge keeps the counts that both sides allow. Returns `{component, allowed}`.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue, TooLarge, UnknownKey
+        """
+        given = None if allowed is None else parse_allowed("allowed", allowed)
+        self._asking.set_allowed(component, given)
+        self._drop(self.components.slots.of(component))
+        return {"component": component, "allowed": None if given is None else given.as_wire()}
+
+    @alone
     def merge(self, other: Advisor) -> None:
         """Add what another advisor has learned; `other` is only flushed.
 
@@ -347,7 +363,7 @@ class Advisor:
         Parameters
         ----------
         names : iterable of str, optional
-            Components, with their measures, contention, exploration budget and task types; names that nobody knows are left
+            Components, with their measures, contention and task types; names that nobody knows are left
             out. Absent: all of them.
         parts : collection of str
             What spans components: ``flows`` (networks and what was learned of their ways), ``programs`` and ``totals``.

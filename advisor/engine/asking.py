@@ -9,15 +9,23 @@ from typing import Any, cast
 import numpy as np
 
 from advisor.domain import elementary, limits
+from advisor.domain.allowed_cores import AllowedCores
 from advisor.domain.answers import CoreChoice, Prediction
+from advisor.domain.core_requests import CoreRequest
 from advisor.domain.names import checked_name
 from advisor.domain.rows import is_number
 from advisor.domain.vectors import Floats
 from advisor.engine import shaped
 from advisor.engine.checks import check_together, checked
-from advisor.engine.choice import choose, counts_to
+from advisor.engine.choice import (
+    answer_of,
+    choose,
+    counts_within,
+    first_answer,
+    first_counts,
+    trial_place,
+)  # fmt: skip
 from advisor.engine.components import Components
-from advisor.engine.exploring import explored
 from advisor.engine.kept import Kept
 from advisor.engine.learners import ANY_MACHINE, OTHER_MACHINE, Learners, Solved
 from advisor.engine.load import over_load
@@ -26,6 +34,7 @@ from advisor.engine.slots import MEASURE_SCALES, TIME
 from advisor.errors import InvalidValue, NotEnoughData, TooLarge, not_one_of
 from advisor.models import prediction, shapes
 from advisor.models.cells import PITCHES
+from advisor.models.cores_seen import CoresSeen, seen_of
 from advisor.models.fold import KERNELS
 from advisor.models.forms import FORM_OF, NAMES, TWO_STEP, TWO_STEPS
 from advisor.models.load_table import points_of
@@ -161,6 +170,16 @@ class Asking:
         table.changed[place] = True
         self._components.totals["pins"] += 1
         self._components.tell("pin", slot, f"asked for {form or 'the evidence'}")
+
+    def seen(self, slot: int) -> CoresSeen:
+        """Return which core counts the runs of a slot were on."""
+        return seen_of(self._components.table, slot)
+
+    def set_allowed(self, component: str, allowed: AllowedCores | None) -> None:
+        """Set the core counts that a component itself allows; None: every count. Raises UnknownComponent."""
+        slot = self._components.slots.of(component)
+        self._components.allowed.put(slot, allowed)
+        self._components.tell("set_allowed", slot, f"asked to allow {'every count' if allowed is None else allowed}")
 
     def predict(
         self,
@@ -313,35 +332,51 @@ class Asking:
         whole = self._components.table.records_whole[slot]
         return int(whole[0] + whole[1])
 
-    def choose_cores(
-        self, component: str, predictor: Any, cores_max: int, tolerance: float, level: float, machine: str | None,
-        risk: float, prior: bool, explore: float,
-    ) -> CoreChoice:  # fmt: skip
-        """Return the fewest cores within `tolerance` of the fastest, or what is worth exploring.
+    def allowed_of(self, component: str) -> AllowedCores | None:
+        """Return the core counts that a component itself allows; None: every count."""
+        slot = self._components.slots.find(component)
+        return None if slot is None else self._components.allowed.of_slot(slot)
 
-        Raises UnknownComponent, InvalidValue.
-        """
-        counts = counts_to(cores_max)
+    def choose_cores(
+        self, component: str, predictor: Any, request: CoreRequest, level: float, machine: str | None
+    ) -> CoreChoice:
+        """Return what the rule of `advisor.engine.choice` gives; raises InvalidValue."""
         x: Any = predictor if predictor is None else checked("predictor", predictor, "invalid_predictor")
-        if prior and self._components.slots.find(component) is None:
-            answer = self._unseen(component, 1.0, counts, level, TIME)
-            return choose(counts, answer, tolerance, risk)
-        slot = self._components.slots.of(component)
+        slot = self._components.slots.find(component)
+        if slot is None:
+            return self._first_choice(component, x, request, level, self._unseen(component, 1.0, 1.0, level, TIME))
         dimensions = self._components.dimensions(slot)
         if x is not None and np.shape(x) != ((dimensions,) if dimensions > 1 else ()):
             raise InvalidValue("predictor", predictor, f"one point: {dimensions} number{'s' * (dimensions > 1)}")
+        slot = self._components.answers_without(slot) if x is None else slot
+        if not self.learned(slot):
+            return self._first_choice(component, x, request, level, None)
+        seen = self.seen(slot)
+        counts = counts_within(request, seen)
         points: Any = x if dimensions == 1 or x is None else np.broadcast_to(x, (len(counts), dimensions))
         answer = self.predict(component, points, counts.astype(np.float64), level, None, machine, TIME)
-        chosen = choose(counts, answer, tolerance, risk)
-        left_s = explore - float(self._components.table["explored_s"][slot]) if explore > 0.0 else 0.0
-        slot = self._components.answers_without(slot) if x is None else slot
-        found = self.answering(slot, None) if left_s > 0.0 and len(counts) > 1 else None
-        if not isinstance(found, Solved):
-            return chosen
-        if x is None:
-            given = load_of(self._components, slot, found)
-            x = elementary.weighted(given.share, given.predictors)
-        return explored(found, chosen, counts, answer, x, tolerance, level, left_s)
+        chosen, trial = choose(request, seen, counts, answer), None
+        if request.explore is True and len(counts) > 1:
+            found = self.answering(slot, None)
+            if isinstance(found, Solved):
+                if x is None:
+                    given = load_of(self._components, slot, found)
+                    x = elementary.weighted(given.share, given.predictors)
+                trial = trial_place(found, request, seen, counts, chosen[1], chosen[0], x)
+        return answer_of(request, seen, counts, answer, chosen, trial, answer.notes if predictor is None else ())
+
+    def _first_choice(
+        self, component: str, x: Any, request: CoreRequest, level: float, unseen: Prediction | None
+    ) -> CoreChoice:
+        """Return the choice for a component that has learned nothing."""
+        counts = first_counts(request, request.count + sum(request.under_way.values()))
+        if unseen is None:
+            answer = self.predict(component, x, float(counts[0]), level, None, None, TIME)
+            return first_answer(request, counts, answer, (f"no run of {component!r} was learned",))
+        near = (
+            f"did you mean {' or '.join(map(repr, unseen.nearest))}?" if unseen.nearest else "no known name is like it"
+        )
+        return first_answer(request, counts, unseen, (f"component {component!r} was never observed: {near}",))
 
 
 def _each(field: str, given: Any, n: int) -> Sequence[Any]:

@@ -211,21 +211,8 @@ def _begin_with(components: Components, slot: int, width: int, learned: int) -> 
     components.tell("forget", slot, reason)
 
 
-def _charge(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> None:
-    """Charge what explored rows put at risk: those of runs that ended, well or not."""
-    at_risk = columns.at_risk_s
-    if at_risk is None:
-        return
-    rows = at_risk > 0.0 if good is None else (at_risk > 0.0) & good
-    if columns.running is not None:
-        rows &= ~columns.running
-    np.add.at(components.table["explored_s"], slots[rows], at_risk[rows])
-    components.table.changed[slots[rows]] = True
-
-
 def _learn(components: Components, columns: Columns, slots: Ints, good: Bools | None, apart: Ints) -> None:
     """Learn the good rows of components `slots` (n,), their elapsed times in the slots `apart`."""
-    _charge(components, columns, slots, good)
     learned = good
     for field, counted, mark in (("failed", columns.ok, False), ("unfinished", columns.running, True)):
         if counted is None:

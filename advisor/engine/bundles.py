@@ -12,7 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.domain import elementary
-from advisor.domain.bundle import AT, FORM, GRID, HEAD_WORDS, P_KNOTS_MAX, BundleRecord
+from advisor.domain.allowed_cores import allowed_range
+from advisor.domain.bundle import (
+    ALLOWED_LEAST,
+    ALLOWED_LISTED,
+    AT,
+    FORM,
+    GRID,
+    HEAD_WORDS,
+    LAST,
+    P_KNOTS_MAX,
+    BundleRecord,
+    allowed_words,
+)
+from advisor.domain.limits import ALLOCATE_CORES_MAX
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.asking import Asking
 from advisor.engine.learners import ANY_MACHINE, Solved
@@ -31,6 +44,7 @@ PER_DOUBLING = 16  # of cores where the model is asked, rounded to whole counts
 COLUMNS = (2, 4, 8)  # knots a doubling of cores: first, and where that is too coarse
 ZERO_OCTAVES = 40  # a predictor of 0 stands so far below the greatest, where none but 0 is smaller
 CORES_DEFAULT = 256
+EVERY_COUNT = allowed_range(1, ALLOCATE_CORES_MAX)
 FORM_COEFFICIENTS = 4  # of a form in a record; of a higher degree a table is carried
 
 
@@ -146,8 +160,12 @@ def record_of(
         found = found.solved
     head = np.zeros(HEAD_WORDS)
     head[AT["version"]], head[AT["predictors"]] = rows, dimensions
+    own, listed = allowed_words(asking.allowed_of(name) or EVERY_COUNT)
+    head[ALLOWED_LEAST : ALLOWED_LISTED + 1] = own
     if found is None or dimensions > 1:
+        head[ALLOWED_LISTED] = 0.0
         return BundleRecord(name, head)
+    head[LAST] = asking.seen(slot).last
     head[AT["runs"]] = asking.runs(slot)
     if isinstance(found, Solved):
         lows, highs, zeros = (
@@ -187,7 +205,5 @@ def record_of(
         for part, coefficients in (("serial", found.serial), ("parallel", found.parallel)):
             head[AT[part] : AT[part] + FORM_COEFFICIENTS] = coefficients
     kept = tables if is_grid else tables[1:]
-    return BundleRecord(
-        name,
-        np.concatenate([head, knots, [log2_of(p) for p in knots.tolist()], np.ascontiguousarray(kept).reshape(-1)]),
-    )
+    logs = [log2_of(p) for p in knots.tolist()]
+    return BundleRecord(name, np.concatenate([head, knots, logs, np.ascontiguousarray(kept).reshape(-1), listed]))

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from advisor.domain import limits
+from advisor.domain.allowed_cores import AllowedForm, allowed_in_all
 from advisor.domain.answers import CoreChoice, Prediction, Suggestion
+from advisor.domain.core_requests import core_request
 from advisor.domain.job_pools import OrderWord, PoolPlan
 from advisor.domain.names import checked_name
 from advisor.domain.rows import is_number, whole
 from advisor.domain.task_graphs import TaskGraph
-from advisor.domain.told import MeasureWord, Simulated
+from advisor.domain.told import ChoiceObjectiveWord, MeasureWord, Simulated
 from advisor.engine.alone import alone
 from advisor.engine.asking import Asking
-from advisor.engine.checks import checked_cores, checked_level
+from advisor.engine.checks import checked_level
 from advisor.engine.choice import take_or_wait
 from advisor.engine.components import Components
 from advisor.engine.learners import Solved
@@ -100,60 +103,72 @@ class ComponentQuestions:
         component: str,
         *,
         predictor: Any = None,
-        cores_max: int,
+        cores_max: int | None = None,
+        allowed: AllowedForm | None = None,
+        usual: int | None = None,
         tolerance: float = 0.05,
-        level: float = LEVEL,
+        objective: ChoiceObjectiveWord = "time",
+        explore: bool | Literal["freeze"] = False,
+        count: int = 1,
+        under_way: Mapping[int, int] | None = None,
         risk: float = 0.0,
-        explore: float = 0.0,
+        level: float = LEVEL,
         machine: str | None = None,
         free_now: int | None = None,
         wait_s: float | None = None,
-        prior: bool = False,
     ) -> CoreChoice:
-        """Choose the whole cores for one invocation: the fastest, or the fewest within `tolerance` of the fastest.
+        """Choose the cores for one run: a function of what was learned alone; a question changes nothing.
+
+        The first run is on `usual`, else on the allowed count nearest to min (max / min)**(3/4). Later runs are on the fewest
+        counts within `tolerance` of the fastest, of those from half the least to twice the largest seen. The last count stays
+        while it is within 1.5 tolerances of the best and is not a third too many. An unknown component is answered, too:
+        `assumed` says so.
 
         Parameters
         ----------
+        cores_max, allowed : int, and a list of counts, ``{min, max, multiple_of}`` or ``{min, max, power_of}``
+            Which counts may be chosen: one of the two at least, unless the component has its own (`set_allowed`), which hold
+            in any case.
+        usual : int, optional
+            The count that runs have had so far: where the first one begins.
         tolerance : float
-            0.05 takes the fewest cores whose predicted time is at most 5 % above the fastest.
+            0 to 1: 0.05 takes the fewest cores whose predicted time is at most 5 % above the fastest.
+        objective : str
+            ``time``, or ``core_seconds``: cores times time is minimised; the first run is then nearest to (min max)**(1/2).
+        explore : bool or "freeze"
+            True: a count is tried where it may well be better, and the runs seen make up for what a trial may lose. ``trial``
+            is then true. ``"freeze"``: only counts that were seen.
+        count : int
+            So many runs begin at once: ``counts`` has one for each. While nothing is known some are on neighbouring counts;
+            later at most 2 % are trials.
+        under_way : mapping of int to int, optional
+            Runs of the component that have not ended, by their cores: no trial is proposed beside another.
         risk : float
-            0 to 1: how far from the expected time towards the interval's upper end counts are compared: more cores, or counts
-            that nobody tried, are then taken only where the gain is sure.
-        explore : float
-            Seconds that this component's runs may lose, all in all, for what they teach. Where something is left of them, and
-            another count may well be faster, the choice is that count, `exploring` is true and `at_risk_s` what the run may
-            lose, a quarter of what is left at most. The row that reports the run is given ``at_risk_s=choice.at_risk_s``, and
-            charges it; other rows may be given it, too, for it is 0. Nothing is charged by a question: so many answers that are
-            out at once may together put more at risk than is left.
+            0 to 1: 0 compares expected times; 1 gives more cores only where even the interval's upper end gains. A larger
+            risk never gives more cores.
         free_now, wait_s : int and float, optional
-            So many cores are free now, all `cores_max` in so many seconds: the choice is what ends earlier, and
-            ``take_or_wait`` says why.
-        prior : bool
-            As for `predict`.
+            So many cores are free now, all in so many seconds: the choice is what ends earlier, and ``take_or_wait`` says why.
 
         Raises
         ------
-        UnknownComponent, NotEnoughData, InvalidValue
+        InvalidValue, TooLarge, UnknownKey
         """
-        cores_max = checked_cores("cores_max", cores_max)
-        if not is_number(tolerance) or not 0.0 <= tolerance <= 1e6:
-            raise InvalidValue("tolerance", tolerance, "a number from 0 (fastest) to 1e6")
-        if not is_number(risk) or not 0.0 <= risk <= 1.0:
-            raise InvalidValue("risk", risk, "a number from 0 (the expected time) to 1 (the interval's upper end)")
-        if not is_number(explore) or not 0.0 <= explore <= limits.ELAPSED_MAX_S:
-            raise InvalidValue("explore", explore, f"a number of seconds from 0 to {limits.ELAPSED_MAX_S:g}")
+        own = self._asking.allowed_of(checked_name("component", component))
+        counts = allowed_in_all(component, cores_max, allowed, own)
+        request = core_request(counts, usual, tolerance, objective, explore, count, under_way, risk)
         level = checked_level(level)
         if machine is not None:
             machine = checked_name("machine", machine)
-        asked = float(tolerance), level, machine, float(risk), prior, float(explore)
-        later = self._asking.choose_cores(component, predictor, cores_max, *asked)
+        later = self._asking.choose_cores(component, predictor, request, level, machine)
         if free_now is None and wait_s is None:
             return later
         free_now = whole("free_now", free_now, 0, cores_max, "cores_max at most")
         if wait_s is None or not is_number(wait_s) or not 0.0 <= wait_s <= limits.ELAPSED_MAX_S:
             raise InvalidValue("wait_s", wait_s, f"a number of seconds from 0 to {limits.ELAPSED_MAX_S:g}")
-        now = self._asking.choose_cores(component, predictor, free_now, *asked) if free_now else None
-        return take_or_wait(now, later, float(wait_s), level)
+        free = request.allowed.between(1, free_now)
+        now = None if free is None else replace(request, allowed=free)
+        taken = None if now is None else self._asking.choose_cores(component, predictor, now, level, machine)
+        return take_or_wait(taken, later, float(wait_s), level)
 
     def choose_together(
         self,

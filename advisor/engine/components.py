@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from advisor.domain.observations import Ints
 from advisor.engine import widths
+from advisor.engine.allowed_sets import AllowedSets
 from advisor.engine.flows import Flows
 from advisor.engine.learners import MODEL_MEMORY_BYTES, Learners
 from advisor.engine.records_by_slot import RecordsBySlot
 from advisor.engine.slots import APART, SEPARATOR, Slots
-from advisor.errors import InvalidValue
+from advisor.errors import InvalidValue, Mismatch
 from advisor.models import contention
 from advisor.models.contention import Contention
 from advisor.models.fold import KERNELS
@@ -57,6 +58,7 @@ class Components:
         self.totals: Counter[str] = Counter()
         self.learners = Learners(model_memory_bytes, self.totals)
         self.contentions = RecordsBySlot(lambda _: RecordTable(contention.FIELDS, contention.LAYOUT))
+        self.allowed = AllowedSets()
         self.flows = Flows(self.totals)
         self.events: deque[ModelEvent] = deque(maxlen=EVENTS_KEPT)
 
@@ -67,12 +69,12 @@ class Components:
     @property
     def records(self) -> dict[str, RecordTable]:
         """Tables of records beside the base table, by name."""
-        return {**self.learners.tables, contention.NAME: self.contentions.named(contention.NAME)}
+        return {**self.learners.tables, **self.contentions.tables, **self.allowed.tables}
 
     @property
     def bytes(self) -> int:
         """Bytes of all tables."""
-        return self.table.bytes + self.learners.bytes + self.contentions.bytes
+        return self.table.bytes + self.learners.bytes + self.contentions.bytes + self.allowed.bytes
 
     def dimensions(self, slot: int) -> int:
         """Return how many values a component's predictors have: those of its first accepted row that has any; else one."""
@@ -103,7 +105,7 @@ class Components:
         into, table = self.slots.of_measure(slot, APART), self.table
         if into is not None:
             table.records[into] = table.records[slot]
-            for field in ("failed", "unfinished", "running_high", "explored_s"):
+            for field in ("failed", "unfinished", "running_high"):
                 table[field][into] = 0
             table.count("dimensions")[into] = 1
             table.changed[into] = True
@@ -154,6 +156,7 @@ class Components:
         for slot in chain.from_iterable(found.values()):
             self.learners.free(slot)
             self.contentions.free(slot)
+            self.allowed.free(slot)
             self.table.records[slot] = empty_record()
             self.table.changed[slot] = True
         return list(found)
@@ -185,6 +188,7 @@ class Components:
         """Take copies of the records of another's slots (n,) for ours, which have none."""
         self.learners.copy(other.learners, theirs, mine)
         self.contentions.copy(other.contentions, theirs, mine)
+        self.allowed.copy(other.allowed, theirs, mine)
 
     def forget(self, component: str, keep: float) -> int:
         """Forget all but the share `keep` of what a component learned; return its slot.
@@ -214,6 +218,7 @@ class Components:
         """
         whole, other = other, other.compact()  # copies have components alone
         if not replacing:
+            self._check_allowed(other)
             self._set_apart_where(other)
             if other.forgotten:
                 other = other._copies(np.arange(len(other)))
@@ -231,6 +236,7 @@ class Components:
         for slot in slots.tolist() if replacing else ():
             self.learners.free(slot)
             self.contentions.free(slot)
+            self.allowed.free(slot)
         new, both = np.flatnonzero(~known), np.flatnonzero(known)
         self.table.records[slots[new]] = other.table.records[new]
         self.table.changed[slots] = True
@@ -243,6 +249,20 @@ class Components:
             self.flows.merge(whole.flows)
             self.totals.update(whole.totals)
         self.learners.drop()
+
+    def _check_allowed(self, other: Components) -> None:
+        """Raise Mismatch where no core count is allowed by both sides' sets of a component."""
+        for _, owners in other.allowed.owners():
+            known: list[int] = [there for there in owners.tolist() if there >= 0]
+            for name in map(other.slots.names.__getitem__, known):
+                slot = self.slots.by_name.get(name)
+                mine = None if slot is None else self.allowed.of_slot(slot)
+                theirs = other.allowed.of_slot(other.slots.by_name[name])
+                if mine is not None and theirs is not None and mine.intersection(theirs) is None:
+                    raise Mismatch(
+                        f"component {name!r} is allowed {mine} cores here, and {theirs} there: no count is in both",
+                        field="allowed", value=str(mine), bound=str(theirs), hint="change one with set_allowed",
+                    )  # fmt: skip
 
     def _set_apart_where(self, other: Components) -> None:
         """Set apart what was learned without predictor where the other has rows with one, as far as there is room."""
@@ -274,6 +294,9 @@ class Components:
                 table = self.contentions.named(contention.NAME)
                 mine = self.contentions.find(slot)
                 contention.merge(table, self.contentions.give(slot, table) if mine is None else mine[1], *their)
+            allowed, own = other.allowed.of_slot(there), self.allowed.of_slot(slot)
+            if allowed is not None:
+                self.allowed.put(slot, allowed if own is None else own.intersection(allowed))
         kinds = [other.slots.kind(place) for place in places.tolist()]
         axes = 1 + np.maximum(widths.of(self.table.count("dimensions")[slots]), 1)
         self.learners.merge(places, slots, other.learners, kinds, axes)
@@ -282,6 +305,7 @@ class Components:
         """Find again what the restored words of all tables say."""
         self.learners.restore()
         self.contentions.restore()
+        self.allowed.restore()
         dimensions = self.table.count("dimensions")
         self.vectors = bool((widths.of(dimensions[: len(self)]) > 1).any())
         self.forgotten = bool((dimensions[: len(self)] == 0).any())

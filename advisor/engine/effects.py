@@ -115,6 +115,11 @@ def _pin(state: State, _: Producer | None, event: e.ComponentPinned) -> tuple[An
     return state.advisor.pin(event.component, event.model), event
 
 
+def _set_allowed(state: State, _: Producer | None, event: e.AllowedSet) -> tuple[Answer, e.Event]:
+    answer = state.advisor.set_allowed(event.component, event.allowed)
+    return answer, e.AllowedSet(event.component, answer["allowed"])
+
+
 def _forget_program(state: State, _: Producer | None, event: e.ProgramForgotten) -> tuple[Answer, e.Event]:
     answer = state.advisor.forget_program(event.program)
     state.count("programs_forgotten")
@@ -154,6 +159,7 @@ KINDS: Mapping[type, EventType] = {
     e.ComponentForgotten: EventType(_forget, _named("component", "keep")),
     e.Drop: EventType(_drop, _none_dropped),
     e.ComponentPinned: EventType(_pin, _named("component", "model")),
+    e.AllowedSet: EventType(_set_allowed, _named("component", "allowed")),
     e.ProgramForgotten: EventType(_forget_program, _named("program")),
     e.ProfileForgotten: EventType(_forget_profile, _named("profile")),
     e.Counted: EventType(_counted, _named("counts")),

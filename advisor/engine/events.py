@@ -80,6 +80,14 @@ class ComponentPinned:
 
 
 @dataclass(frozen=True, slots=True)
+class AllowedSet:
+    """Set the core counts that a component itself allows, as `parse_allowed` takes them; None: every count."""
+
+    component: str
+    allowed: Any
+
+
+@dataclass(frozen=True, slots=True)
 class ProgramForgotten:
     """Forget a program as a whole."""
 
@@ -137,6 +145,7 @@ Event = (
     | ComponentForgotten
     | Drop
     | ComponentPinned
+    | AllowedSet
     | ProgramForgotten
     | ProfileForgotten
     | RunObserved

@@ -188,7 +188,6 @@ class LiveCurves(CurveAnswers):
     def __init__(
         self, bundles: Bundles, components: Components, names: Sequence[str], level: float, cores_max: int
     ) -> None:
-        super().__init__()
         self._bundles, self._components = bundles, components
         self._level, self._cores_max = level, cores_max
         self._live: dict[str, _Live] = {}

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from advisor.domain import limits
-from advisor.domain.allowed_cores import AllowedCores, allowed_range, parse_allowed
+from advisor.domain.allowed_cores import AllowedCores, allowed_range, intersect_allowed, parse_allowed
 from advisor.domain.answers import Prediction
 from advisor.domain.job_pools import PoolChoice, PoolPlan
 from advisor.domain.names import checked_name
@@ -105,6 +105,10 @@ class PoolQuestion:
         now = 0 if now is None else whole(f"{name}.cores_now", now, 0, self.cores)
         resizable = _truth(f"{name}.resizable", given.get("resizable", False))
         allowed = self._allowed(f"{name}.allowed", given.get("allowed"))
+        own = self._asking.allowed_of(component)
+        allowed = (
+            allowed if own is None else intersect_allowed(f"{name}.allowed", allowed, own, f"component {component!r}")
+        )
         key = component, tuple(values), machine
         kind = self._kinds.setdefault(key, _Kind(name, set()))
         if not now or resizable:

@@ -19,7 +19,6 @@ def component_status(components: Components, slots: Sequence[int], asking: Askin
         entry: dict[str, Any] = {"component": components.slots.names[slot]}
         entry |= {name: int(table.count(name)[slot]) for name in ("rows", "failed", "unfinished")}
         entry["runs"] = int(table.runs(slot))
-        entry["explored_s"] = float(table["explored_s"][slot])
         scored = int(table.scored(slot))
         entry["prediction_error"] = float(table["error"][slot]) / scored if scored else None
         if asking.learned(slot):

@@ -21,7 +21,6 @@ TRAVEL: Mapping[str, tuple[Any, Any]] = {
     "entered": (False, np.bool_),
     "replica": (vectors.ABSENT_U64, np.uint64),
     "active_cores": (np.nan, np.float64),
-    "at_risk_s": (np.nan, np.float64),
 }
 
 

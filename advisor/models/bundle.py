@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from advisor.domain import limits
-from advisor.domain.bundle import ASK, KIND, VALUE_ERROR, VERSION, BundleRecord, Directory, pack
+from advisor.domain.allowed_cores import AllowedForm, allowed_in_all
+from advisor.domain.bundle import ASK, KIND, VALUE_ERROR, VERSION, BundleRecord, Directory, allowed_of, pack
 from advisor.errors import InvalidValue, Unsupported
 from advisor.models import bundled
 
@@ -23,9 +24,6 @@ class CurvePoint(NamedTuple):
 
 class CurveAnswers(ABC):
     """What records of curves answer, whoever holds them."""
-
-    def __init__(self) -> None:
-        self._row, self._logs = bundled.room()
 
     @abstractmethod
     def _answering(self, component: str) -> tuple[Sequence[float], int]:
@@ -45,20 +43,21 @@ class CurveAnswers(ABC):
         _check("cores", cores, limits.CORES_MIN, limits.CORES_MAX)
         return CurvePoint(*bundled.predict(words, at, float(predictor), float(cores)))
 
-    def choose_cores(self, component: str, predictor: float = 1.0, *, cores_max: int, tolerance: float = 0.05) -> int:
-        """Return the fewest whole cores whose time is within `tolerance` of the fastest, of 1 to `cores_max`.
+    def choose_cores(
+        self, component: str, predictor: float = 1.0, *, cores_max: int | None = None, allowed: AllowedForm | None = None,
+        tolerance: float = 0.05,
+    ) -> int:  # fmt: skip
+        """Return the cores for one run: the default rule of `Advisor.choose_cores`, on the curve that is carried.
 
         Raises
         ------
-        UnknownComponent, InvalidValue, Unsupported
+        UnknownComponent, InvalidValue, TooLarge, UnknownKey, Unsupported
         """
         words, at = self._answering(component)
         _check("predictor", predictor, 0.0, limits.PREDICTOR_MAX)
-        _check("cores_max", cores_max, 1, limits.ALLOCATE_CORES_MAX)
-        _check("tolerance", tolerance, 0.0, 1e6)
-        return bundled.choose_cores(
-            words, at, float(predictor), int(cores_max), float(tolerance), self._row, self._logs
-        )
+        _check("tolerance", tolerance, 0.0, 1.0)
+        counts = allowed_in_all(component, cores_max, allowed, allowed_of(words, at))
+        return bundled.choose_cores(words, at, float(predictor), counts, float(tolerance))
 
 
 class Bundle(CurveAnswers):
@@ -92,7 +91,6 @@ class Bundle(CurveAnswers):
     """
 
     def __init__(self, data: bytes) -> None:
-        super().__init__()
         self._directory = Directory(data)
         self._words = self._directory.words.tolist()  # plain numbers: three times as fast as numpy's, one by one
         self.version = self._directory.version

@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
+from advisor.domain.allowed_cores import AllowedCores
 from advisor.domain.bundle import (
     DOWN_FROM_VALUES,
     FLOOR,
     FORM,
     HEAD_WORDS,
     KIND,
+    LAST,
     LOG_P_HIGH,
     LOG_P_LOW,
     LOG_X_HIGH,
@@ -26,7 +28,6 @@ from advisor.domain.bundle import (
     ORIGIN,
     P_HIGH,
     P_KNOTS,
-    P_KNOTS_MAX,
     P_LOW,
     PARALLEL,
     SCALE,
@@ -46,6 +47,7 @@ STEEPEST = 1.0  # of log time in log p, either way: work shared without loss, or
 WIDER_MOST = 2.0  # octaves of an interval's half width in an octave of x or p
 LOG_MOST = 1000.0  # of log2 of a time: keeps `exp2_of` finite
 LIFT = 2.0**-20  # as in `prediction`: zero has no logarithm
+BEYOND, STAYS = 2.0, 1.5  # as in `advisor.engine.choice`
 EQUAL = 1e-12  # relative: times closer than this are one time, and fewer cores win
 
 
@@ -199,91 +201,70 @@ def predict(words: Sequence[float], at: int, x: float, p: float) -> tuple[float,
     return value, legal(value * exp2_of(-down)), legal(value * exp2_of(up)), outside
 
 
-def choose_cores(
-    words: Sequence[float], at: int, x: float, most: int, tolerance: float, row: list[float], logs: list[float]
-) -> int:
-    """Return the fewest whole cores, 1 to `most`, whose time is within `tolerance` of the fastest.
+def choose_cores(words: Sequence[float], at: int, x: float, allowed: AllowedCores, tolerance: float) -> int:
+    """Return the count that the rule gives: the fewest near those seen within `tolerance` of the fastest, or the last one.
 
-    Exact over all whole counts of what `predict` says, up to rounding, but for a form beyond its seen predictors, which is
-    taken as straight between the knots. A form within them rises or falls throughout: bisection. A table is straight between
-    whole counts: the fastest is a knot, and where the bound is crossed follows from the line. Cost O(knots), or O(log most).
-
-    Parameters
-    ----------
-    row, logs : list of float
-        Room for P_KNOTS_MAX + 1 each.
+    Of all whole counts: exact of what `predict` says, up to rounding. A table is straight between knots, a form rises or
+    falls throughout: the fastest is a knot or an end; where the bound is crossed follows from the line, or by bisection.
+    Of other sets each count is compared. Cost O(knots), or O(counts).
     """
-    slack = 1.0 + (EQUAL if tolerance < EQUAL else tolerance)
-    if words[at + KIND] == FORM and words[at + X_LOW] <= x <= words[at + X_HIGH]:
-        return _of_monotone(words, at, x, most, slack)
-    count = int(words[at + P_KNOTS])
-    knots = at + HEAD_WORDS
-    first = 0
-    while words[knots + first] < 1.0:
-        first += 1
-    used = _row(words, at, x, most, first, row, logs)
-    least = row[0]
-    for k in range(1, used):
-        least = min(least, row[k])
-    longest = log2_of(ELAPSED_MAX_S)
-    bound = clamped(least, log2_of(ELAPSED_MIN_S), longest) + log2_of(slack)
-    if bound >= longest:
-        return 1
+    last, p_low, p_high = words[at + LAST], words[at + P_LOW], words[at + P_HIGH]
+    near = allowed.between(p_low / BEYOND, p_high * BEYOND)
+    if near is None:
+        return allowed.nearest(last if last > 0.0 else p_high)
+    every = near.multiple_of == 1 and not near.few_members
+    counts = _knots_within(words, at, near.least, near.most) if every else _with(near.compared, last, allowed)
+    logs = [log2_of(float(count)) for count in counts]
+    row = _row(words, at, x, counts, logs)
+    shortest, longest = log2_of(ELAPSED_MIN_S), log2_of(ELAPSED_MAX_S)
+    least = clamped(min(row), shortest, longest)
+    bound = least + log2_of(1.0 + (EQUAL if tolerance < EQUAL else tolerance))
     k = 0
-    while row[k] > bound and k < used - 1:
+    while row[k] > bound and k < len(row) - 1 and bound < longest:
         k += 1
-    above = most if first + k >= count or words[knots + first + k] > most else int(words[knots + first + k])
-    if k == 0:
-        return above
-    return _crossing(int(words[knots + first + k - 1]), above, logs[k - 1], logs[k], row[k - 1], row[k], bound)
+    chosen = counts[k]
+    if k and every:
+        if words[at + KIND] == FORM:
+            chosen = _first_within(words, at, x, counts[k - 1], counts[k], bound)
+        else:
+            chosen = _crossing(counts[k - 1], counts[k], logs[k - 1], logs[k], row[k - 1], row[k], bound)
+    kept = near.least <= last <= near.most if every else last in counts
+    if kept and last % 1.0 == 0.0 and last != chosen and 3.0 * last <= 4.0 * chosen:
+        held = _row(words, at, x, [int(last)], [log2_of(last)])[0]
+        if held <= least + log2_of(1.0 + STAYS * (EQUAL if tolerance < EQUAL else tolerance)):
+            return int(last)
+    return chosen
 
 
-def _of_monotone(words: Sequence[float], at: int, x: float, most: int, slack: float) -> int:
-    u = (x - words[at + ORIGIN]) / words[at + SCALE]
-    serial, parallel, floor = cubic(words, at + SERIAL, u), cubic(words, at + PARALLEL, u), words[at + FLOOR]
-    one = max(by_cores(words, at, serial, parallel, 1.0)[0], floor)
-    last = max(by_cores(words, at, serial, parallel, float(most))[0], floor)
-    bound = legal(one if one < last else last) * slack
-    if legal(one) <= bound:
-        return 1
-    low, high = 1, most
+def _with(counts: tuple[int, ...], last: float, allowed: AllowedCores) -> list[int]:
+    """Return counts with the last one, where it is allowed and was thinned out."""
+    return sorted({*counts, int(last)}) if last in allowed else list(counts)
+
+
+def _knots_within(words: Sequence[float], at: int, least: int, most: int) -> list[int]:
+    """Return the whole knots between two counts, and these."""
+    first, count = at + HEAD_WORDS, int(words[at + P_KNOTS])
+    between = (int(knot) for knot in words[first : first + count] if least < knot < most and knot % 1.0 == 0.0)
+    return [least, *between, most] if least < most else [least]
+
+
+def _row(words: Sequence[float], at: int, x: float, counts: Sequence[int], logs: Sequence[float]) -> list[float]:
+    """Return log2 of the time on each count."""
+    if words[at + KIND] == FORM:
+        return [log2_of(form_value(words, at, x, float(count))) for count in counts]
+    lx = log_x(words, at, x)
+    return [grid_log(words, at, lx, float(count), log) for count, log in zip(counts, logs, strict=True)]
+
+
+def _first_within(words: Sequence[float], at: int, x: float, low: int, high: int, bound: float) -> int:
+    """Return the first count after `low` whose time by a form is within the bound; `high`'s is, `low`'s is not."""
     while high - low > 1:
         middle = (low + high) // 2
-        if max(by_cores(words, at, serial, parallel, float(middle))[0], floor) <= bound:
+        if log2_of(form_value(words, at, x, float(middle))) <= bound:
             high = middle
         else:
             low = middle
     return high
-
-
-def _row(
-    words: Sequence[float], at: int, x: float, most: int, first: int, row: list[float], logs: list[float]
-) -> int:  # fmt: skip
-    """Fill in log2 times at the whole knots up to `most`, and at `most` itself; return how many."""
-    count = int(words[at + P_KNOTS])
-    knots = at + HEAD_WORDS
-    is_form = words[at + KIND] == FORM
-    lx = log_x(words, at, x)
-    at_row, w = x_row(words, at, lx)
-    table = at + HEAD_WORDS + 2 * count + at_row * count
-    step = words[at + X_STEP]
-    used = 0
-    j = first
-    while j < count and words[knots + j] <= most:
-        logs[used] = words[knots + count + j]
-        row[used] = (
-            log2_of(form_value(words, at, x, words[knots + j]))
-            if is_form
-            else time_at_knot(words, table, count, j, w, step)
-        )
-        used += 1
-        j += 1
-    if words[knots + j - 1] < most:
-        p = float(most)
-        logs[used] = log2_of(p)
-        row[used] = log2_of(form_value(words, at, x, p)) if is_form else grid_log(words, at, lx, p, logs[used])
-        used += 1
-    return used
 
 
 def _crossing(
@@ -301,8 +282,3 @@ def _crossing(
     while found > below + 1 and value_below + (log2_of(float(found - 1)) - log_below) * slope <= bound:
         found -= 1
     return found
-
-
-def room() -> tuple[list[float], list[float]]:
-    """Return what `choose_cores` works in."""
-    return [0.0] * (P_KNOTS_MAX + 1), [0.0] * (P_KNOTS_MAX + 1)

@@ -35,6 +35,7 @@ from advisor.models.cells import (
     key_of,
     place_of_machine,
 )  # fmt: skip
+from advisor.models.cores_seen import fade_seen, merge_seen
 from advisor.models.drift import restart
 from advisor.models.layout import AT, FIRST_SOLVE, WORDS, empty_record
 from advisor.models.learner import BIAS, COVERED, ERROR, SCORES, WIDTH
@@ -51,7 +52,7 @@ def _words(*names: str):
 
 
 COUNTED = _words("rows", "extra_runs", "failed", "unfinished", "changes", "outliers", "start", "unscored")
-ADDED = _words("forgotten", "explored_s", "gram", "right", "square", "error", "cell_runs", "cell_sum", "cell_square")
+ADDED = _words("forgotten", "gram", "right", "square", "error", "cell_runs", "cell_sum", "cell_square")
 LEAST_SUMS = _words("least_gram", "least_gram_more", "least_right", "least_right_more", "least_square")
 TOP_SUMS = _words("top_runs", "top_sum")
 LOWEST = _words("x_low", "t_low")
@@ -74,7 +75,6 @@ KEPT = _words(
     "changed_by",
     "dimensions",
     "forgotten",
-    "explored_s",
 )
 KEPT_IN_ORDER = np.sort(KEPT)
 ROWS, START, SOLVE_AT, UNSCORED, FORGOTTEN, DIMENSIONS, CHANGED_AT, CHANGED_BY = (
@@ -100,6 +100,7 @@ def merge_sums(base, slot, other, there):
         n[word] += m[word]
     for word in ADDED:
         w[word] += v[word]
+    merge_seen(w, n, v, m, theirs - mine)
     merge_two_step(w, v)
     if theirs > 0 and mine == 0:
         for word in TESTED:
@@ -167,6 +168,7 @@ def forget_sums(base, slot, keep):
     if keep > 0.0:
         for word in FADED:
             w[word] *= keep
+        fade_seen(n, keep)
         restart(w, n)
         solve_soon(n)
         return

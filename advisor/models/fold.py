@@ -41,6 +41,7 @@ from advisor.models.contention import LAYOUT as CONTENTION_LAYOUT
 from advisor.models.contention import ROWS as CONTENTION_ROWS
 from advisor.models.contention import SOLVE_AT as EPOCH_ENDS
 from advisor.models.contention import begin_epoch, correction, end_epoch, gather
+from advisor.models.cores_seen import note_run
 from advisor.models.covariance import (
     CELLS_USED,
     FRAME_WORDS,
@@ -160,6 +161,7 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
     w[T_LOW] = min(w[T_LOW], learned)
     n[ROWS] += 1
     n[EXTRA_RUNS] += int(count) - 1
+    note_run(w, n, p, count)
     if has:
         learn(r, m, axes, z, t, count, machine, cell, wild, model, solution, scratch, out)
     ratio = 0.0

@@ -1,4 +1,4 @@
-"""The base tier's state: 141 words of 8 bytes a component, one line a field.
+"""The base tier's state: 157 words of 8 bytes a component, one line a field.
 
 The same words serve the fold, the solver, storage, merge and the flat state bytes. A change of meaning changes `LAYOUT`.
 """
@@ -21,6 +21,7 @@ TWO_STEP_DEGREE_MAX = 6  # of paper 1's model by name, whose sums are unweighted
 LEAST_MOMENTS = 2 * TWO_STEP_DEGREE_MAX + 1
 LEAST_COEFFICIENTS = TWO_STEP_DEGREE_MAX + 1
 CELLS = 16  # of the load sketch
+COUNTS_SEEN = 16  # core counts remembered with their runs: more than most machines offer; 128 bytes
 # t0 of the weights of the exact sums, seconds: a microsecond is what common timers tell apart, and a weight stays finite. The
 # learner finds out about a timer's error by itself.
 NOISE_S = 1e-6
@@ -41,8 +42,9 @@ FIELDS: tuple[Field, ...] = (
     ("solve_at", 1, "i", FIRST_SOLVE, legal.COUNT),
     ("unscored", 1, "i", 0, legal.COUNT),  # rows that came before there was a weighting model to predict them
     ("forgotten", 1, "f", 0, legal.COUNT),  # rows that the sums no longer stand for
-    # Seconds that rows of explored core counts have charged; never goes back
-    ("explored_s", 1, "f", 0, legal.POSITIVE),
+    # The cores of the last row, 0: none; counts of cores with their runs, see `cores_seen`.
+    ("cores_last", 1, "f", 0, (CORES_MIN, CORES_MAX, (0.0,))),
+    ("cores_seen", COUNTS_SEEN, "i", 0, legal.PACKED),
     # Ranges seen.
     ("x_low", 1, "f", np.inf, legal.LOW_PREDICTOR),
     ("x_high", 1, "f", -np.inf, legal.HIGH_PREDICTOR),
@@ -95,7 +97,7 @@ FIELDS: tuple[Field, ...] = (
     ("top_sum", 1, "f", 0, legal.POSITIVE),
 )
 
-LAYOUT = "base-5"
+LAYOUT = "base-6"
 AT: Mapping[str, slice] = offsets(FIELDS)
 WORDS = sum(words for _, words, *_ in FIELDS)
 INTEGERS = frozenset(name for name, _, kind, *_ in FIELDS if kind == "i")

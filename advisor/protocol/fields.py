@@ -9,7 +9,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 from advisor.domain import limits
+from advisor.domain.allowed_cores import AllowedCores, parse_allowed
+from advisor.domain.core_requests import checked_explore
 from advisor.domain.names import checked_name
+from advisor.domain.rows import whole
 from advisor.errors import InvalidValue, TooLarge, UnknownKey, closest
 
 NUMBER_TYPES = frozenset((int, float))
@@ -242,6 +245,32 @@ def either(bound: str, **by_type: Check) -> Check:
         return inner(field, value)
 
     return check
+
+
+@takes("array of counts, or `{min, max, multiple_of}` or `{min, max, power_of}`")
+def allowed_cores(field: str, value: Any) -> AllowedCores:
+    """A set of core counts."""
+    return parse_allowed(field, value)
+
+
+@takes("boolean, or `freeze`")
+def explore(field: str, value: Any) -> Any:
+    """What may be tried."""
+    return checked_explore(field, value)
+
+
+@takes("array of pairs [cores, runs]")
+def under_way(field: str, value: Any) -> dict[int, int]:
+    """Runs by their cores: a map has only texts as keys."""
+    pairs = _list(field, value, "a list of pairs [cores, runs]", limits.ALLOWED_COUNTS_MAX)
+    found: dict[int, int] = {}
+    for at, pair in enumerate(pairs):
+        values = cast("list[Any]", pair if isinstance(pair, list) else [])
+        if len(values) != 2:
+            raise InvalidValue(f"{field}[{at}]", cast("Any", pair), "a pair [cores, runs]")
+        cores = whole(f"{field}[{at}][0]", values[0], 1, limits.ALLOCATE_CORES_MAX)
+        found[cores] = found.get(cores, 0) + whole(f"{field}[{at}][1]", values[1], 0, limits.RUNS_AT_ONCE_MAX)
+    return found
 
 
 @takes("number, or array")

@@ -38,7 +38,6 @@ _OPTIONAL: Mapping[str, f.Check] = {
     "replica": f.integer(0, verbs.ABSENT_U64 - 1),
     "machine": f.label,  # refused as a name, not as a row
     "active_cores": f.number,
-    "at_risk_s": f.number,
     "measures": f.record_of(**dict.fromkeys(verbs.MEASURES, f.or_nil(f.number))),
 }
 
@@ -253,7 +252,7 @@ def _learned_fields(optional: Mapping[str, Mapping[int, Any]], rows: int) -> dic
 
 _SCATTERED = (
     ("record", verbs.ABSENT_U64, np.uint64), ("entered", False, np.bool_), ("replica", verbs.ABSENT_U64, np.uint64),
-    ("active_cores", np.nan, np.float64), ("at_risk_s", np.nan, np.float64),
+    ("active_cores", np.nan, np.float64),
 )  # fmt: skip
 _OPTIONAL_FIELDS = f.record_of(**{key: f.or_nil(check) for key, check in _OPTIONAL.items()})
 

@@ -11,6 +11,7 @@ from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import NO_EVENTS
 from advisor.engine import Engine
 from advisor.engine.events import (
+    AllowedSet,
     ComponentForgotten,
     ComponentPinned,
     Event,
@@ -74,6 +75,9 @@ class Learning:
             "forget": lambda c, params, msgid: self._apply(c, params, msgid, lambda: _forgotten(params)),
             "pin": lambda c, params, msgid: self._apply(
                 c, params, msgid, lambda: ComponentPinned(params.component, params.model)
+            ),
+            "set_allowed": lambda c, params, msgid: self._apply(
+                c, params, msgid, lambda: AllowedSet(params.component, params.allowed and params.allowed.as_wire())
             ),
         }
 

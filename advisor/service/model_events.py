@@ -18,6 +18,7 @@ SECOND_S, MINUTE_S = 1.0, 60.0
 NAMES = {
     "change": "model changed",
     "pin": "model pinned",
+    "set_allowed": "allowed cores set",
     "forget": "component forgotten",
     "forget_program": "program forgotten",
     "forget_profile": "profile forgotten",

@@ -105,7 +105,7 @@ def _predicted(advisor: Advisor, params: m.Predict, x: Any, p: Any) -> dict[str,
 @answers
 def choose_cores(engine: Engine, params: m.ChooseCores) -> dict[str, Any]:
     """Raises as `Advisor.choose_cores`."""
-    point = _one_point(engine.advisor, params.component, params.predictor, params.prior)
+    point = _one_point(engine.advisor, params.component, params.predictor, prior=True)
     return engine.advisor.choose_cores(**params.given(predictor=point)).as_dict()
 
 

@@ -49,7 +49,7 @@ WRONG: tuple[tuple[str, Any], ...] = (
     ("watch", {"network": ["never"], "cores": 4}),
     ("curves", {"components": ["never"]}),
     ("explain", {"id": "never"}),
-    ("choose_cores", {"component": "never", "cores_max": 4, "prior": False}),
+    ("choose_cores", {"component": "never", "cores_max": 4, "explore": 60}),
     ("suggest", {"component": "never", "cores_max": 4}),
     ("simulate", {"dot": "digraph {", "cores": [1]}),
     ("simulate", {"nothing": 1}),

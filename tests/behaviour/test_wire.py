@@ -108,7 +108,7 @@ CALLS: list[tuple[str, list[Any], str]] = [
     ("predict", ["unseen", 1.0, 1], "refused"),
     ("choose_cores", [{"component": "large", "predictor": 250.0, "cores_max": 8}], "shape"),
     ("choose_cores", [{"component": "large", "predictor": 250.0, "cores_max": 8, "free_now": 2, "wait_s": 0.1}], "shape"),
-    ("choose_cores", [{"component": "unseen", "cores_max": 8, "prior": False}], "refused"),
+    ("choose_cores", [{"component": "unseen", "cores_max": 8}], "shape"),
     ("suggest", [{"component": "large", "cores_max": 8, "limit": 2}], "shape"),
     ("allocate", [{"network": "read .. write", "cores": 8}], "shape"),
     ("allocate", [{"network": "images", "cores": 8, "objective": "latency"}], "shape"),

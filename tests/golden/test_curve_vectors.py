@@ -17,7 +17,7 @@ from advisor.domain.bundle import Directory
 
 GOLDEN: dict[str, Any] = json.loads(VECTORS.read_text())
 Predict = Callable[[str, float, float], tuple[float, ...]]
-Choose = Callable[[str, float, int, float], int]
+Choose = Callable[[str, float, Any, float], int]
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def directory() -> Directory:
     return Directory(BUNDLE.read_bytes())
 
 
-def agree(predict: Predict, choose: Choose) -> None:
+def agree(predict: Predict, choose: Choose, choose_allowed: Choose) -> None:
     asked = 0
     for name, vectors in GOLDEN.items():
         if vectors is None:
@@ -36,6 +36,8 @@ def agree(predict: Predict, choose: Choose) -> None:
             asked += 1
         for x, most, tolerance, cores in vectors["choose_cores"]:
             assert choose(name, float.fromhex(x), most, tolerance) == cores, (name, float.fromhex(x), most, tolerance)
+        for x, listed, tolerance, cores in vectors["choose_allowed"]:
+            assert choose_allowed(name, float.fromhex(x), listed, tolerance) == cores, (name, float.fromhex(x), listed)
     assert asked > 1000
 
 
@@ -64,6 +66,7 @@ def test_c_answers_them(in_c: Any) -> None:
     agree(
         lambda name, x, p: in_c.predict(in_c.find(name), x, p),
         lambda name, x, most, tolerance: in_c.choose_cores(in_c.find(name), x, most, tolerance),
+        lambda name, x, listed, tolerance: in_c.choose_allowed(in_c.find(name), x, listed, tolerance),
     )
 
 

@@ -27,7 +27,15 @@ from advisor.protocol.verbs import METHODS, RESERVED, check_params
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
 WORDS = {"nil": "None", "true": "True", "false": "False"}
 INCARNATION = bytes(range(16))
-UNSAID = ("observe", "forget", "pin", "task_events", "profile", "observe_run")  # not said by the session below
+UNSAID = (
+    "observe",
+    "forget",
+    "pin",
+    "set_allowed",
+    "task_events",
+    "profile",
+    "observe_run",
+)  # not said by the session below
 
 
 def literal(text: str) -> object:

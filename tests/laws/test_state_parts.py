@@ -53,7 +53,7 @@ def rows_of(seed: int, n: int = 40) -> Columns:
         rng.choice([1.0, 2.0, 4.0], n), rng.uniform(0.1, 1.0, n),
         count=rng.integers(1, 3, n), ok=rng.random(n) > 0.1, machine=[("a", "b")[i % 2] for i in range(n)],
         network=[("n0", "n1", None)[i % 3] for i in range(n)], record=np.arange(n) // 3, entered=np.arange(n) % 3 == 0,
-        active_cores=np.where(np.arange(n) % 2 == 0, np.nan, 9.0), at_risk_s=np.where(np.arange(n) % 7 == 0, 0.5, np.nan),
+        active_cores=np.where(np.arange(n) % 2 == 0, np.nan, 9.0),
         measures={"peak_bytes": peaks},
     )  # fmt: skip
 

@@ -43,6 +43,9 @@ class Library:
         self.c.advisor_predict.argtypes = (pointer, ctypes.c_uint32, number, number, pointer, pointer)
         self.c.advisor_extrapolates.argtypes = (pointer, ctypes.c_uint32, number, number)
         self.c.advisor_choose_cores.argtypes = (pointer, ctypes.c_uint32, number, ctypes.c_uint32, number, pointer)
+        self.c.advisor_choose_allowed.argtypes = (
+            pointer, ctypes.c_uint32, number, pointer, ctypes.c_size_t, number, pointer,
+        )  # fmt: skip
         self.c.advisor_find.restype = ctypes.c_long
         self.c.advisor_find.argtypes = (pointer, ctypes.c_char_p, ctypes.c_size_t)
         self.c.advisor_bundle_read.argtypes = (pointer, ctypes.c_char_p, ctypes.c_size_t)
@@ -70,6 +73,10 @@ class CBundle:
 
     def choose_cores(self, component: int, x: float, most: int, tolerance: float) -> int:
         return self.c.advisor_choose_cores(self.at, component, x, most, tolerance, None)
+
+    def choose_allowed(self, component: int, x: float, listed: list[int], tolerance: float) -> int:
+        counts = (ctypes.c_uint32 * len(listed))(*listed)
+        return self.c.advisor_choose_allowed(self.at, component, x, counts, len(listed), tolerance, None)
 
     def merge(self, other: CBundle) -> int:
         return self.c.advisor_bundle_merge(ctypes.c_void_p(self.at), ctypes.c_void_p(other.at))

@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 
 from advisor import Advisor, Bundle
+from advisor.errors import InvalidValue
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 BUNDLE, VECTORS = GOLDEN / "curves.bundle", GOLDEN / "curves.vectors.json"
 TOLERANCES = (0.0, 0.01, 0.05, 0.5)
+OWN = {"rises": {"min": 2, "max": 64, "power_of": 2}, "cubic": {"max": 96, "multiple_of": 3}, "one count": {"min": 2}}
+INVALID = -5  # ADVISOR_INVALID of the C client
+LISTS = ([1], [2, 3, 5, 7, 11, 24, 64], [3, 6, 9, 48], [500, 1000], list(range(1, 257)))
 
 
 def advisor_of(seed: int, model_memory_bytes: int, prefix: str) -> Advisor:
@@ -43,6 +47,8 @@ def advisor_of(seed: int, model_memory_bytes: int, prefix: str) -> Advisor:
         elapsed_s=1e-6 * x * x[::-1] / p,
     )  # fmt: skip
     advisor.observe(prefix + "unfinished", cores=1, elapsed_s=2.0, running=True)
+    for name, allowed in OWN.items():
+        advisor.set_allowed(prefix + name, allowed)
     return advisor
 
 
@@ -59,6 +65,14 @@ def _spread(rng: np.random.Generator, low: int, high: int) -> list[float]:
     return (np.ldexp(1.0, rng.integers(low, high, 60).astype(np.int32)) * rng.uniform(1, 2, 60)).tolist()
 
 
+def chosen(bundle: Bundle, name: str, x: float, tolerance: float, **counts: Any) -> int:
+    """Return the count chosen, INVALID where the component allows none of them."""
+    try:
+        return bundle.choose_cores(name, x, tolerance=tolerance, **counts)
+    except InvalidValue:
+        return INVALID
+
+
 def vectors_of(bundle: Bundle) -> dict[str, Any]:
     """Return what a bundle answers at the points: exactly, as hexadecimal."""
     found: dict[str, Any] = {}
@@ -70,9 +84,14 @@ def vectors_of(bundle: Bundle) -> dict[str, Any]:
         found[name] = {
             "predict": [[v.hex() for v in (x, p, *bundle.predict(name, x, p))] for x, p in asked],
             "choose_cores": [
-                [x.hex(), most, tolerance, bundle.choose_cores(name, x, cores_max=most, tolerance=tolerance)]
+                [x.hex(), most, tolerance, chosen(bundle, name, x, tolerance, cores_max=most)]
                 for x, _ in asked[::4]
                 for most, tolerance in zip((1, 7, 64, 300, 2**20), (*TOLERANCES, 0.1), strict=True)
+            ],
+            "choose_allowed": [
+                [x.hex(), listed, tolerance, chosen(bundle, name, x, tolerance, allowed=listed)]
+                for x, _ in asked[::4]
+                for listed, tolerance in zip(LISTS, (*TOLERANCES, 0.1), strict=True)
             ],
         }
     return found

@@ -441,7 +441,7 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("hello", {"producer": "p", "incarnation": bytes(16), "resume_at": 3}), ("names", {"first_id": 0, "names": ["a", "b"]}),
     ("observe", {"component": "c0", "predictor": 2.0, "cores": 2, "elapsed_s": 0.5}),
     ("predict", {"component": "c0", "predictor": [1, 2, 3.5], "cores": [1, 2, 4], "level": 0.8, "machine": "m1"}),
-    ("choose_cores", {"component": "c1", "predictor": 3, "cores_max": 16, "explore": 0.1, "wait": True}),
+    ("choose_cores", {"component": "c1", "predictor": 3, "cores_max": 16, "explore": True, "wait": True}),
     ("choose_together", {"jobs": [{"id": 1, "component": "c1", "allowed": [1, 4], "cores_now": 1}], "cores": 8}),
     ("suggest", {"component": "c2", "cores_max": 8}), ("status", {"components": ["c1"], "offset": 0, "limit": 5}),
     ("allocate", {"network": NETWORK, "cores": 8, "objective": "latency", "arrivals_per_s": 2.0, "plan": True}),

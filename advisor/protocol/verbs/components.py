@@ -3,12 +3,12 @@
 # No postponed annotations here: `verb` reads them.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, replace
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, Self, cast, get_args
 
 from advisor.domain import limits
 from advisor.domain.answers import Curves
 from advisor.domain.job_pools import OrderWord
-from advisor.domain.told import MeasureWord
+from advisor.domain.told import ChoiceObjectiveWord, MeasureWord
 from advisor.errors import InvalidValue
 from advisor.protocol import fields as f
 from advisor.protocol.declaring import Key, Question, verb
@@ -37,9 +37,9 @@ def _chosen_later(params: Any) -> None:
     """Of now and later both are told, or none."""
     if (params.free_now is None) != (params.wait_s is None):
         missing, there = ("wait_s", "free_now") if params.wait_s is None else ("free_now", "wait_s")
-        hint = "free_now cores at once, or cores_max after wait_s"
+        hint = "free_now cores at once, or all after wait_s"
         raise InvalidValue(missing, None, f"given where {there} is", hint)
-    if params.free_now is not None and params.free_now > params.cores_max:
+    if params.free_now is not None and params.cores_max is not None and params.free_now > params.cores_max:
         raise InvalidValue("free_now", params.free_now, f"at most cores_max, {params.cores_max}")
 
 
@@ -113,32 +113,39 @@ class Predict(Question):
 
 @verb("choose_cores", "read", rule=_chosen_later)
 class ChooseCores(Question):
-    """Return the cores for one invocation: the fewest within `tolerance` of the fastest.
+    """Return the cores for one run: the fewest within `tolerance` of the best, near the counts that were seen.
 
-    With `free_now` and `wait_s` it also says whether to take the cores free now, or to wait so long for `cores_max`.
+    The first run is on `usual`, else between the least and the most allowed. The last count stays while it is nearly as good.
+    Nothing is tried unless `explore` asks. An unknown component is answered, too: `assumed` says so.
 
-    cores_max: cores there are to choose from
-    tolerance: take the fewest cores whose time is within (1 + tolerance) of the fastest; 0 asks for the fastest
-    risk: 0 to 1: how far from the expected time towards the interval's upper end counts are compared: more cores, or counts
-        that nobody tried, are then taken only where the gain is sure
-    explore: seconds that the component's runs may lose, all in all, for what they teach: pass the answer's `at_risk_s` on with
-        the row
+    cores_max: counts from 1 to so many may be chosen; give it or `allowed`, unless the component has counts of its own
+    usual: cores that runs had so far: where the first one begins
+    tolerance: 0 to 1: take the fewest cores whose time is within (1 + tolerance) of the best
+    objective: `core_seconds`: cores times time is minimised
+    explore: true: try a count where it may well be better and the runs seen make up for the loss; `freeze`: seen counts only
+    count: runs that begin at once: `counts` has one for each, at most 2 % of them trials
+    under_way: runs of the component that have not ended: no trial beside another
+    risk: 0 to 1: how far towards the interval's upper end a gain must hold for more cores to be taken
     free_now: cores that are free at once; with `wait_s`, whether to take them
-    wait_s: seconds until `cores_max` are free
+    wait_s: seconds until all are free
     """
 
     component: Component
     predictor: Point | None = None
     _: KW_ONLY
-    cores_max: Annotated[int, Key(CORES)]
-    tolerance: Annotated[Number, Key(f.number)] = 0.05
+    cores_max: Annotated[int, Key(CORES)] | None = None
+    allowed: Allowed | None = None
+    usual: Annotated[int, Key(CORES)] | None = None
+    tolerance: Annotated[Number, Key(f.within(0.0, 1.0))] = 0.05
+    objective: Annotated[ChoiceObjectiveWord, Key(f.one_of(*get_args(ChoiceObjectiveWord)))] = "time"
+    explore: Annotated[bool | str, Key(f.explore)] = False
+    count: Annotated[int, Key(f.integer(1, limits.RUNS_AT_ONCE_MAX))] = 1
+    under_way: Annotated[Mapping[int, int], Key(f.under_way, "", pairs_sent)] | None = None
     level: Level = 0.9
     risk: Annotated[Number, Key(f.within(0.0, 1.0))] = 0.0
-    explore: Annotated[Number, Key(SECONDS)] = 0.0
     machine: Machine | None = None
     free_now: Annotated[int, Key(f.integer(0, limits.ALLOCATE_CORES_MAX))] | None = None
     wait_s: Annotated[Number, Key(SECONDS)] | None = None
-    prior: Prior = True
     fresh: Fresh = False
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Protocol, cast, get_args
 
 from advisor.domain import limits
+from advisor.domain.allowed_cores import AllowedCores
 from advisor.domain.rows import Array
 from advisor.domain.told import ObjectiveWord, TurnsWord
 from advisor.errors import InvalidValue
@@ -72,6 +73,18 @@ def listed(value: Any) -> Any:
     return [value] if isinstance(value, (str, int, Mapping)) else plain(value)
 
 
+def allowed_sent(value: Any) -> Any:
+    """A set of core counts as the wire has it."""
+    return plain(
+        value.as_wire() if isinstance(value, AllowedCores) else list(value) if isinstance(value, range) else value
+    )
+
+
+def pairs_sent(value: Any) -> Any:
+    """A map with numbers as keys, as a list of pairs."""
+    return plain(list(cast("Mapping[Any, Any]", value).items()) if isinstance(value, Mapping) else value)
+
+
 def flat_graph(graph: Any) -> Any:
     if isinstance(graph, Mapping):
         return cast("Any", graph)
@@ -115,6 +128,10 @@ Prior = Annotated[
         "a component that was never observed is answered, too, from the others (`nearest` names those most like it); "
         "false: `unknown_component`, whose `hint` and `bound` name the known names most like it",
     ),
+]
+Allowed = Annotated[
+    AllowedCores | Sequence[int] | Mapping[str, int],
+    Key(f.allowed_cores, "counts that may be chosen; a component's own hold, too", allowed_sent),
 ]
 Producer = Annotated[str, Key(f.name, "who numbers what it sends")]
 Incarnation = Annotated[bytes, Key(f.binary(16), "one life of the producer")]

@@ -118,7 +118,6 @@ class ObserveColumns(Params):
     replica: Bin64 | None = None
     machine: Bin32 | None = None
     active_cores: Bin64 | None = None
-    at_risk_s: Bin64 | None = None
     measures: Annotated[dict[str, bytes], Key(f.record_of(**dict.fromkeys(MEASURES, F64)))] | None = None
     labels: Texts | None = None
 
@@ -209,6 +208,22 @@ class Pin(Params):
 
     component: Component
     model: Annotated[str | None, Key(f.or_nil(WORD))]
+    producer: Producer | None = None
+    incarnation: Incarnation = NO_INCARNATION
+    sequence: Sequenced | None = None
+
+
+@verb("set_allowed", "admin", rule=_numbered)
+class SetAllowed(Params):
+    """Set the core counts that a component itself allows: every question about it keeps to them. nil: every count.
+
+    A merge keeps the counts that both sides allow.
+
+    allowed: the counts
+    """
+
+    component: Component
+    allowed: Annotated[Any, Key(f.or_nil(f.allowed_cores), "", allowed_sent)]
     producer: Producer | None = None
     incarnation: Incarnation = NO_INCARNATION
     sequence: Sequenced | None = None

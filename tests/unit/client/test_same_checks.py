@@ -21,7 +21,7 @@ BAD: tuple[dict[str, Any], ...] = (
     {"predictor": [1, 2], "dimensions": 3}, {"dimensions": 0}, {"dimensions": "2"}, {"dimensions": 2},
     {"count": 0}, {"count": 1.5}, {"count": "2"}, {"ok": 1}, {"ok": None}, {"running": "no"},
     {"machine": ""}, {"network": 7}, {"record": -1}, {"record": 1.5}, {"record": 2**64 - 1}, {"replica": "a"}, {"entered": 1},
-    {"active_cores": -1}, {"active_cores": "many"}, {"at_risk_s": -0.5}, {"measures": 3}, {"measures": {"watts": 1}},
+    {"active_cores": -1}, {"active_cores": "many"}, {"measures": 3}, {"measures": {"watts": 1}},
     {"measures": {"peak_bytes": -1}}, {"measures": {"energy_j": "x"}}, {"predictr": 3}, {"core": 2}, {"zzz": 0},
 )  # fmt: skip
 

@@ -327,7 +327,6 @@ def test_status_tells_counts_ranges_and_pages(advisor: Advisor) -> None:
         "component": "failing",
         "rows": 0,
         "runs": 0,
-        "explored_s": 0.0,
         "failed": 1,
         "unfinished": 0,
         "prediction_error": None,

@@ -6,8 +6,6 @@ import contextlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from advisor import Advisor
 from advisor.domain import limits
@@ -31,7 +29,7 @@ def test_an_unknown_component_is_an_error_that_names_those_like_it() -> None:
     assert caught.value.hint == "did you mean 'blur' or 'blur large'?"
     assert caught.value.bound == "blur, blur large"
     with pytest.raises(UnknownComponent, match="check the spelling"):
-        advisor.choose_cores("zzz", cores_max=4)
+        advisor.predict("zzz")
 
 
 def test_where_the_caller_permits_the_prior_answers_for_it_and_no_byte_changes() -> None:
@@ -41,13 +39,7 @@ def test_where_the_caller_permits_the_prior_answers_for_it_and_no_byte_changes()
     assert (answer.model, answer.observations, answer.nearest) == ("prior", 0, ("blur",))
     assert np.isinf(answer.extrapolates).all()
     assert "'blurr' was never observed; known names like it: 'blur'" in answer.notes
-    choice = advisor.choose_cores("zzz", predictor=(3.0, 4.0), cores_max=8, prior=True)
-    assert (choice.cores, choice.model, choice.nearest, choice.extrapolates) == (1, "prior", (), np.inf)
-    assert "was never observed" in choice.why
-    assert advisor.choose_cores("blur", predictor=300, cores_max=8, prior=True).nearest is None
     assert advisor.to_bytes() == before
-    with pytest.raises(InvalidValue):
-        advisor.choose_cores("no\nname", cores_max=8, prior=True)
 
 
 def test_among_very_many_names_those_that_begin_and_end_alike_are_compared() -> None:
@@ -79,109 +71,6 @@ def test_the_search_for_names_alike_is_bounded_and_none_is_made_for_many(monkeyp
     assert len(compared) == 2
     assert len(answer.notes) >= n
     assert f"{unknown[9]}: {unknown[9]!r} was never observed" in answer.notes
-
-
-def test_with_risk_more_cores_are_taken_only_where_the_gain_is_sure() -> None:
-    advisor = Advisor()
-    for size in (400.0, 500.0, 600.0):
-        advisor.observe("one count", predictor=size, cores=2, elapsed_s=1e-3 * size)
-    asked = {"predictor": 500.0, "cores_max": 64, "tolerance": 0.0}
-    bold = advisor.choose_cores("one count", **asked)
-    assert (bold.cores, round(bold.extrapolates, 9)) == (
-        64,
-        5.0,
-    )  # time is believed to fall with cores, and nobody has tried
-    assert "beyond what was seen" in bold.why
-    assert advisor.choose_cores("one count", **asked, risk=1.0).cores == 2
-    advisor = learned("blur")
-    curve = advisor.predict("blur", predictor=500.0, cores=np.arange(1.0, 65.0))
-    for risk in (0.25, 1.0):
-        choice = advisor.choose_cores("blur", **asked, risk=risk)
-        bound = curve.elapsed_s * (curve.high_s / curve.elapsed_s) ** risk
-        assert bound[choice.cores - 1] <= bound.min() * (1 + 1e-12)
-
-
-# -- exploring --------------------------------------------------------------------------------------------------------------
-
-
-def contended(x: float, cores: int, best: int) -> float:
-    """Return a time that is least on `best` cores."""
-    return 1e-2 * x * (0.02 + 0.98 * (1.0 / cores + cores / best**2))
-
-
-def scheduled(explore: float, best: int, runs: int = 40, cores_max: int = 32) -> tuple[Advisor, list[float]]:
-    """Return what a loop of questions and runs has learned, and what it lost against the best count, run by run."""
-    advisor, rng, lost = Advisor(), np.random.default_rng(best), []
-    for x in rng.uniform(100, 1000, runs).tolist():
-        choice = advisor.choose_cores("c", predictor=x, cores_max=cores_max, prior=True, explore=explore)
-        assert choice.at_risk_s <= explore - explored_s(advisor)
-        assert choice.exploring == (choice.at_risk_s > 0.0)
-        elapsed_s = contended(x, choice.cores, best) * rng.lognormal(0, 0.05)
-        advisor.observe("c", predictor=x, cores=choice.cores, elapsed_s=elapsed_s, at_risk_s=choice.at_risk_s)
-        lost.append(contended(x, choice.cores, best) / min(contended(x, c, best) for c in range(1, cores_max + 1)) - 1)
-    return advisor, lost
-
-
-def explored_s(advisor: Advisor) -> float:
-    known = "c" in advisor.components.slots.by_name
-    return advisor.status(components=["c"])["components"][0]["explored_s"] if known else 0.0
-
-
-def test_exploring_finds_a_planted_count_that_the_greedy_choice_misses() -> None:
-    found = {explore: [np.mean(scheduled(explore, best)[1][-10:]) for best in (3, 4, 6, 8)] for explore in (0.0, 60.0)}
-    assert np.mean(found[0.0]) > 0.2
-    assert max(found[60.0]) < 0.1
-
-
-def test_what_was_explored_is_charged_by_rows_alone_and_replays_to_the_bit() -> None:
-    advisor, _ = scheduled(60.0, 6)
-    charged = explored_s(advisor)
-    assert 0.0 < charged <= 60.0
-    before = advisor.to_bytes()
-    asked = {"predictor": 300.0, "cores_max": 32}
-    for explore in (0.0, charged, 1e6):
-        advisor.choose_cores("c", explore=explore, **asked)
-    assert advisor.to_bytes() == before
-    copy = Advisor.from_bytes(before)
-    assert copy.choose_cores("c", explore=1e6, **asked) == advisor.choose_cores("c", explore=1e6, **asked)
-    assert advisor.choose_cores("c", explore=charged, **asked) == advisor.choose_cores("c", **asked)
-    for row in ({"ok": False}, {"running": True}):  # a failed run lost its time, one that goes on has not yet
-        advisor.observe("c", predictor=1.0, elapsed_s=1.0, at_risk_s=2.0, **row)
-    assert explored_s(advisor) == charged + 2.0
-    advisor.forget("c", keep=0.0)
-    assert explored_s(advisor) == charged + 2.0
-    copy.merge(advisor)
-    assert explored_s(copy) == pytest.approx(2 * charged + 2.0)
-
-
-@settings(deadline=None, max_examples=30)
-@given(
-    runs=st.lists(
-        st.tuples(st.floats(1.0, 1e6), st.integers(1, 16), st.floats(1e-6, 1e6), st.floats(0.0, 500.0)), max_size=25
-    )
-)
-def test_whatever_rows_come_no_more_is_charged_than_any_question_allowed(
-    runs: list[tuple[float, int, float, float]],
-) -> None:
-    advisor, most = Advisor(), 0.0
-    for x, cores, elapsed_s, explore in runs:
-        choice = advisor.choose_cores("c", predictor=x, cores_max=16, prior=True, explore=explore)
-        most = max(most, explore)
-        followed = choice.cores if choice.exploring else cores
-        advisor.observe("c", predictor=x, cores=followed, elapsed_s=elapsed_s, at_risk_s=choice.at_risk_s)
-        assert explored_s(advisor) <= most
-
-
-def test_at_risk_is_a_column_too_and_refused_where_it_is_none() -> None:
-    receipt = (advisor := Advisor()).observe_columns(
-        components=["c"], index=[0, 0, 0], cores=[1, 1, 1], elapsed_s=[1, 1, 1], at_risk_s=[0.5, np.nan, -1.0]
-    )
-    assert receipt.refused.by_code == {"invalid_at_risk_s": 1}
-    assert explored_s(advisor) == 0.5
-    with pytest.raises(InvalidValue, match="at_risk_s"):
-        advisor.observe("c", elapsed_s=1.0, at_risk_s=-1.0)
-    with pytest.raises(InvalidValue, match="explore"):
-        advisor.choose_cores("c", cores_max=4, explore=-1.0)
 
 
 # -- curves in process -----------------------------------------------------------------------------------------------------

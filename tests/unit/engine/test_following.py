@@ -108,7 +108,7 @@ def test_a_choice_is_kept_until_rows_come_and_serves_every_tolerance() -> None:
     first = advisor.choose_cores("a", predictor=3.0, cores_max=8)
     assert advisor.choose_cores("a", predictor=3.0, cores_max=8) == first
     for most in (1, 3, 8, 15, 16, 300):
-        for tolerance in (0.0, 0.1, 2.0):
+        for tolerance in (0.0, 0.1, 1.0):
             kept = advisor.choose_cores("a", predictor=3.0, cores_max=most, tolerance=tolerance)
             fresh = Advisor.from_bytes(advisor.to_bytes()).choose_cores(
                 "a", predictor=3.0, cores_max=most, tolerance=tolerance

@@ -52,7 +52,6 @@ def everything(seed: int) -> Columns:
         machine=[None if i % 4 == 0 else ("", "a", "b")[i % 3] for i in range(n)],
         network=[f"n{i % 2}" for i in range(n)], record=np.arange(n) // 3, entered=np.arange(n) % 3 == 0,
         replica=np.arange(n) % 2, active_cores=np.where(np.arange(n) % 5 == 0, np.nan, 9.0),
-        at_risk_s=np.where(np.arange(n) % 7 == 0, 0.5, np.nan),
         measures={"peak_bytes": peaks},
     )  # fmt: skip
 

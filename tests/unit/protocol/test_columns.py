@@ -33,7 +33,7 @@ from advisor.protocol.verbs import METHODS, Names, ObserveColumns
 
 FULL = {
     "count": 3, "ok": True, "running": False, "dimensions": 1, "network": "n", "record": 2**63, "entered": True,
-    "replica": 5, "machine": "m", "active_cores": 4.0, "at_risk_s": 2.0,
+    "replica": 5, "machine": "m", "active_cores": 4.0,
     "measures": {"peak_bytes": 1, "energy_j": 2.0},
 }  # fmt: skip
 
@@ -219,7 +219,6 @@ def test_every_optional_field_is_read_in_columns() -> None:
                     "count": [3, 1, 2**32 - 1], "ok": [True, False, True], "running": [0, 0, 1], "dimensions": 1,
                     "network": ["n", None, "o"], "machine": ["n", "n", "m"], "record": [1, 2**64 - 1, 3],
                     "entered": [1, 0, 0], "active_cores": [4.0, nan, nan], "replica": [2**64 - 1, 7, 0],
-                    "at_risk_s": [nan, 2.0, nan],
                     "measures": {"peak_bytes": [1, nan, nan], "energy_j": [nan, nan, 1]},
                 },
                 10,
@@ -236,7 +235,6 @@ def test_every_optional_field_is_read_in_columns() -> None:
     assert batch.entered.tolist() == [True, False, False]
     assert batch.replica.tolist() == [ABSENT_U64, 7, 0]
     assert np.array_equal(batch.active_cores, [4.0, nan, nan], equal_nan=True)
-    assert np.array_equal(batch.at_risk_s, [nan, 2.0, nan], equal_nan=True)
     assert (batch.machine.tolist(), batch.machines) == ([0, 0, 1], ("n", "m"))
     assert np.array_equal(batch.measures["peak_bytes"], [1.0, nan, nan], equal_nan=True)
     assert {
@@ -248,7 +246,6 @@ def test_every_optional_field_is_read_in_columns() -> None:
         "running",
         *FLOW_FIELDS,
         "active_cores",
-        "at_risk_s",
     } == {
         *LEARNED_FIELDS,
         *COUNTED_FIELDS,

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.domain import limits
+from advisor.domain.allowed_cores import parse_allowed
 from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownKey, UnknownMethod, Unsupported
 from advisor.protocol import verbs as m
 from advisor.protocol.verbs import METHODS, RESERVED, check_params
@@ -47,6 +48,7 @@ GOOD = {
     "predict_run": ([{"program": "sort", "size": 3, "workers": [1, 2]}], m.PredictRun("sort", size=3, workers=[1, 2])),
     "forget": ([{"component": "a"}], m.Forget("a")),
     "pin": ([{"component": "a", "model": None}], m.Pin("a", None)),
+    "set_allowed": ([{"component": "a", "allowed": [2, 1]}], m.SetAllowed("a", parse_allowed("allowed", [1, 2]))),
     "watch": ([{"network": "a", "cores": 2}], m.Watch(network="a", cores=2)),
     "unwatch": ([{"watch": 1}], m.Unwatch(1)),
     "explain": ([{"id": "a-1"}], m.Explain("a-1")),
@@ -183,9 +185,17 @@ REFUSED = {
         ([{"component": "a", "cores_max": 8, "predictor": []}], "predictor", "a number, or a list of 1 to 4"),
         ([{"component": "a", "cores_max": 8, "predictor": [1] * 5}], "predictor", "a number, or a list of 1 to 4"),
         ([{"component": "a", "cores_max": 8, "predictor": "1"}], "predictor", "a number"),
+        ([{"component": "a", "allowed": [0]}], "allowed[0]", "a whole number of cores from 1 to 1048576"),
+        ([{"component": "a", "cores_max": 8, "explore": 60.0}], "explore", "true, false or 'freeze'"),
+        ([{"component": "a", "cores_max": 8, "tolerance": 5}], "tolerance", "a number from 0 to 1"),
+        ([{"component": "a", "cores_max": 8, "under_way": [[1]]}], "under_way[0]", "a pair [cores, runs]"),
         ([{"component": "a", "cores_max": 8, "level": 0}], "level", "a number from 0.01 to 0.9999"),
         ([{"component": "a", "cores_max": 8, "level": "0.9"}], "level", "a number from 0.01 to 0.9999"),
         ([{"component": "a", "cores_max": 8, "machine": "\n"}], "machine", "1 to 200 bytes of printable text"),
+    ],
+    "set_allowed": [
+        ([{"component": "a"}], "allowed", "given"),
+        ([{"component": "a", "allowed": {"max": 0}}], "allowed.max", "a whole number of cores from 1 to 1048576"),
     ],
     "choose_together": [
         ([{"jobs": []}], "cores", "given"),

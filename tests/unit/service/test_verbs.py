@@ -32,7 +32,6 @@ async def test_hello_tells_protocol_limits_features_and_the_durable_sequence(tmp
             "entered",
             "replica",
             "active_cores",
-            "at_risk_s",
         ]
         assert hello["sequence"] == 0
         await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(5)})
@@ -182,12 +181,18 @@ async def test_forget_is_a_numbered_event(tmp_path: Path) -> None:
         guess = await peer.call("predict", {"component": "c00", "predictor": [1, 2], "dimensions": 2, "prior": True})
         assert (guess["model"], guess["nearest"]) == ("prior", ["c0"])
         guess = await peer.call(
-            "choose_cores", {"component": "c00", "predictor": [1, 2], "cores_max": 4, "prior": True}
+            "choose_cores", {"component": "c00", "predictor": [1, 2], "cores_max": 4, "count": 4, "under_way": [[3, 1]]}
         )
-        assert (guess["model"], guess["nearest"], guess["exploring"]) == ("prior", ["c0"], False)
-        await refused(
-            "unknown_component", peer.call("choose_cores", {"component": "c00", "cores_max": 4, "prior": False})
-        )
+        assert (guess["model"], guess["nearest"], guess["trial"], guess["seen"]) == ("prior", ["c0"], False, [])
+        assert guess["assumed"][0] == "component 'c00' was never observed: did you mean 'c0'?"
+        assert guess["counts"] == [3, 2, 4, 1]
+        await refused("unknown_key", peer.call("choose_cores", {"component": "c00", "cores_max": 4, "prior": False}))
+        await refused("invalid", peer.call("choose_cores", {"component": "c0", "cores_max": 4, "explore": 60}))
+        held = {"component": "c1", "allowed": {"min": 2, "max": 8, "power_of": 2}, "producer": "p", "sequence": 3}
+        assert (await peer.call("set_allowed", held))["allowed"] == held["allowed"]
+        assert (await peer.call("set_allowed", held))["replayed"] is True
+        assert (await peer.call("choose_cores", {"component": "c1"}))["cores"] in (2, 4, 8)
+        await refused("invalid", peer.call("choose_cores", {"component": "c1", "allowed": [3, 5]}))
 
 
 async def test_the_newer_connection_of_a_producer_wins(tmp_path: Path) -> None:

@@ -1,0 +1,256 @@
+"""The one rule of `choose_cores`: first runs, counts near those seen, what stays, trials, arrays, allowed sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor import Advisor
+from advisor.errors import InvalidValue, Mismatch, UnknownComponent, UnknownKey
+
+AMDAHL = {p: 0.1 + 0.9 / p for p in range(1, 257)}
+
+
+def taught(counts: list[int], times: Any = AMDAHL.__getitem__, runs: int = 8, noise: float = 0.01) -> Advisor:
+    """Return an advisor that has seen runs of "c" on these counts, in this order, `runs` on each."""
+    advisor, rng = Advisor(), np.random.default_rng(1)
+    for p in counts:
+        for _ in range(runs):
+            advisor.observe("c", predictor=1.0, cores=p, elapsed_s=float(times(p) * rng.lognormal(0, noise)))
+    return advisor
+
+
+# -- first runs -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_first_run_is_on_the_usual_count_or_between_the_ends() -> None:
+    advisor = Advisor()
+    assert advisor.choose_cores("new", cores_max=16).cores == 8  # 16**(3/4)
+    assert advisor.choose_cores("new", cores_max=16, objective="core_seconds").cores == 4
+    assert advisor.choose_cores("new", cores_max=64, usual=10).cores == 10
+    assert advisor.choose_cores("new", allowed=[32, 64, 128, 512], usual=10).cores == 32
+    assert advisor.choose_cores("new", allowed={"min": 32, "max": 512, "power_of": 2}).cores == 256
+    assert advisor.choose_cores("new", allowed=[1, 64], cores_max=8).cores == 1
+
+
+def test_an_unknown_component_is_answered_and_says_what_is_assumed() -> None:
+    advisor = taught([1])
+    advisor.observe("blur", elapsed_s=1.0)
+    before = advisor.to_bytes()
+    choice = advisor.choose_cores("blurr", predictor=(3.0, 4.0), cores_max=16)
+    assert (choice.cores, choice.model, choice.seen, choice.trial, choice.counts) == (8, "prior", (), False, (8,))
+    assert choice.assumed[0] == "component 'blurr' was never observed: did you mean 'blur'?"
+    assert choice.why == "first run on 8 cores: between 1 and 16; nothing was seen"
+    advisor.observe("failed", cores=4, elapsed_s=1.0, ok=False)
+    assert advisor.choose_cores("failed", cores_max=16).assumed[0] == "no run of 'failed' was learned"
+    advisor.forget("c")
+    assert advisor.choose_cores("c", predictor=1.0, cores_max=16).cores == 8
+    assert before != advisor.to_bytes()
+    with pytest.raises(InvalidValue):
+        advisor.choose_cores("no\nname", cores_max=8)
+
+
+def test_runs_that_begin_at_once_unknown_are_spread_over_a_few_counts() -> None:
+    advisor = Advisor()
+    asked = {"cores_max": 16}
+    assert advisor.choose_cores("c", **asked, count=3).counts == (8, 8, 8)
+    assert sorted(advisor.choose_cores("c", **asked, count=4).counts) == [2, 4, 8, 16]
+    many = advisor.choose_cores("c", **asked, count=1000)
+    assert (many.cores, len(many.counts), many.trial) == (8, 1000, False)
+    assert {p: many.counts.count(p) for p in sorted(set(many.counts))} == {2: 8, 4: 8, 8: 976, 16: 8}
+    under_way: dict[int, int] = {}
+    for _ in range(1000):  # one by one it comes to the same
+        p = advisor.choose_cores("c", **asked, under_way=under_way).cores
+        under_way[p] = under_way.get(p, 0) + 1
+    assert under_way == {2: 8, 4: 8, 8: 976, 16: 8}
+
+
+# -- later runs -------------------------------------------------------------------------------------------------------------
+
+
+def test_later_runs_stay_within_twice_of_what_was_seen() -> None:
+    advisor = taught([4])
+    for asked in (
+        {"cores_max": 64},
+        {"cores_max": 64, "tolerance": 0.0},
+        {"cores_max": 64, "objective": "core_seconds"},
+    ):
+        assert 2 <= advisor.choose_cores("c", predictor=1.0, **asked).cores <= 8
+    choice = advisor.choose_cores("c", predictor=1.0, cores_max=64, tolerance=0.0)
+    assert (choice.cores, choice.seen) == (8, ((4.0, 8),))
+    assert choice.assumed == ("8 cores as predicted: not tried",)
+    assert choice.why.endswith("seen on 4 cores, 8 runs")
+    assert (
+        advisor.choose_cores("c", predictor=1.0, allowed=[16, 32]).cores == 16
+    )  # none is near: the nearest to the last
+    assert advisor.choose_cores("c", predictor=1.0, allowed=[1, 32]).cores == 1
+    assert taught([1], runs=200).choose_cores("c", predictor=1.0, cores_max=64).why.endswith("seen on 1 core, 200 runs")
+
+
+def test_the_fewest_within_the_tolerance_of_the_best_are_chosen() -> None:
+    advisor = taught([1, 2, 4, 8, 16, 32, 1], noise=1e-4, runs=20)
+    for tolerance in (0.05, 0.2, 0.5):
+        wanted = next(p for p in range(1, 65) if AMDAHL[p] <= AMDAHL[64] * (1 + tolerance))
+        chosen = advisor.choose_cores("c", predictor=1.0, cores_max=64, tolerance=tolerance).cores
+        assert AMDAHL[chosen] == pytest.approx(AMDAHL[wanted], rel=0.03)
+    assert advisor.choose_cores("c", predictor=1.0, cores_max=64, objective="core_seconds").cores == 1
+
+
+def test_the_last_count_stays_while_it_is_nearly_as_good_and_not_a_third_too_many() -> None:
+    flat = {1: 1.0, 2: 0.9, 4: 0.52, 6: 0.50, 8: 0.50, 16: 0.52}
+    advisor = taught([1, 2, 4, 8, 16, 6], flat.__getitem__, noise=1e-3, runs=20)
+    asked = {"predictor": 1.0, "allowed": list(flat)}
+    assert advisor.choose_cores("c", **asked).cores == 4  # within 5 %; six would be a half more
+    assert advisor.choose_cores("c", **asked, tolerance=0.03).cores == 6
+    four = taught([1, 2, 8, 16, 6, 4], flat.__getitem__, noise=1e-3, runs=20)
+    held = four.choose_cores("c", **asked, tolerance=0.03)  # 4 % slower than the best: within 1.5 tolerances
+    assert held.cores == 4
+    assert held.why.startswith("stays on 4 cores")
+    assert four.choose_cores("c", **asked, tolerance=0.02).cores == 6
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    counts=st.lists(st.integers(1, 64), min_size=1, max_size=12),
+    times=st.lists(st.floats(1e-3, 10.0), min_size=12, max_size=12),
+    cores_max=st.integers(1, 128),
+    objective=st.sampled_from(["time", "core_seconds"]),
+)
+def test_a_larger_risk_never_gives_more_cores(
+    counts: list[int], times: list[float], cores_max: int, objective: str
+) -> None:
+    advisor = Advisor()
+    for p, t in zip(counts, times, strict=False):
+        advisor.observe("c", predictor=1.0, cores=p, elapsed_s=t)
+    before = advisor.to_bytes()
+    risks = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
+    asked: Any = {"predictor": 1.0, "cores_max": cores_max, "objective": objective}
+    found = [advisor.choose_cores("c", **asked, risk=risk).cores for risk in risks]
+    assert found == sorted(found, reverse=True)
+    assert advisor.to_bytes() == before
+    assert all(1 <= cores <= cores_max for cores in found)
+
+
+# -- trials -----------------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_tried_unless_asked_and_freeze_keeps_to_what_was_seen() -> None:
+    valley = lambda p: (p / 8 + 8 / p) / 2  # noqa: E731
+    advisor = taught([32], valley, runs=5)
+    frozen = advisor.choose_cores("c", predictor=1.0, cores_max=64, explore="freeze")
+    assert (frozen.cores, frozen.trial) == (32, False)
+    assert not advisor.choose_cores("c", predictor=1.0, cores_max=64).trial
+    tried, rng = 0, np.random.default_rng(2)
+    for _ in range(40):
+        choice = advisor.choose_cores("c", predictor=1.0, cores_max=64, explore=True)
+        tried += choice.trial
+        if choice.trial:
+            assert "trial" in choice.why
+        advisor.observe(
+            "c", predictor=1.0, cores=choice.cores, elapsed_s=float(valley(choice.cores) * rng.lognormal(0, 0.05))
+        )
+    assert tried < 20
+    assert 6 <= advisor.choose_cores("c", predictor=1.0, cores_max=64).cores <= 11
+
+
+def with_a_trial() -> tuple[Advisor, dict[str, Any]]:
+    """Return an advisor, and a question whose answer is a trial."""
+    for seed in range(200):
+        rng, advisor = np.random.default_rng(seed), Advisor()
+        for p in (8, 8, 8, 8, 12, 12):
+            advisor.observe("c", predictor=1.0, cores=p, elapsed_s=float(rng.lognormal(0, 0.2)))
+        asked: dict[str, Any] = {"component": "c", "predictor": 1.0, "cores_max": 64, "explore": True}
+        if advisor.choose_cores(**asked).trial:
+            return advisor, asked
+    raise AssertionError("no seed gave a trial")
+
+
+def test_of_runs_that_begin_at_once_two_percent_are_trials_and_one_waits_for_another() -> None:
+    advisor, asked = with_a_trial()
+    one = advisor.choose_cores(**asked)
+    assert advisor.choose_cores(**asked) == one
+    chosen = advisor.choose_cores(**(asked | {"explore": False})).cores
+    assert chosen != one.cores
+    assert advisor.choose_cores(**asked, under_way={chosen: 9}).trial
+    assert advisor.choose_cores(**asked, under_way={one.cores: 1}).cores == chosen
+    many = advisor.choose_cores(**asked, count=200)
+    assert (many.cores, many.trial) == (chosen, True)
+    assert many.counts == (one.cores,) * 4 + (chosen,) * 196
+    assert advisor.choose_cores(**asked, count=49).counts == (chosen,) * 49
+
+
+# -- a component's own counts -----------------------------------------------------------------------------------------------
+
+
+def test_a_component_keeps_to_its_own_counts_and_a_merge_to_those_of_both() -> None:
+    advisor = taught([1, 2, 4, 8])
+    answer = advisor.set_allowed("c", {"min": 2, "max": 64, "power_of": 2})
+    assert answer == {"component": "c", "allowed": {"min": 2, "max": 64, "power_of": 2}}
+    assert advisor.choose_cores("c", predictor=1.0, tolerance=0.0).cores == 16
+    assert advisor.choose_cores("c", predictor=1.0, allowed=[3, 4, 5]).cores == 4
+    with pytest.raises(
+        InvalidValue, match=r"allowed is '3, 5', must be a set with a count that component 'c' allows: powers"
+    ):
+        advisor.choose_cores("c", allowed=[3, 5])
+    copy = Advisor.from_bytes(advisor.to_bytes())
+    assert copy.to_bytes() == advisor.to_bytes()
+    copy.set_allowed("c", [4, 6, 8])
+    copy.merge(advisor)
+    assert copy.choose_cores("c", predictor=1.0, cores_max=64, tolerance=0.0).cores == 8
+    part = Advisor.from_bytes(copy.extract(["c"]))
+    assert part.choose_cores("c", predictor=1.0, tolerance=0.0).cores == 8
+    part.set_allowed("c", [16])
+    before = part.to_bytes()
+    with pytest.raises(Mismatch, match="component 'c' is allowed 16 cores here, and 4, 8 there"):
+        part.merge(copy)
+    assert part.to_bytes() == before
+    part.set_allowed("c", None)
+    with pytest.raises(InvalidValue, match="say which core counts there are"):
+        part.choose_cores("c")
+    with pytest.raises(UnknownComponent):
+        advisor.set_allowed("nobody", [1])
+    with pytest.raises(UnknownKey):
+        advisor.set_allowed("c", {"most": 1})
+
+
+def test_counts_seen_are_merged_forgotten_and_bounded() -> None:
+    advisor = taught([1, 4], runs=10)
+    other = taught([4, 16], runs=20)
+    other.merge(advisor)
+    assert other.choose_cores("c", cores_max=64).seen == ((1.0, 10), (4.0, 30), (16.0, 20))
+    other.forget("c", keep=0.5)
+    assert other.choose_cores("c", cores_max=64).seen == ((1.0, 5), (4.0, 15), (16.0, 10))
+    many = taught([*range(1, 200, 3), 0.5], lambda p: 1.0 / p, runs=1)  # type: ignore[list-item]
+    seen = many.choose_cores("c", cores_max=64).seen
+    assert len(seen) <= 16
+    assert sum(runs for _, runs in seen) == 68
+    assert seen[0][0] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"explore": 60.0}, "explore"),
+        ({"explore": "yes"}, "explore"),
+        ({"tolerance": 5}, "tolerance"),
+        ({"risk": 1.5}, "risk"),
+        ({"objective": "cost"}, "objective"),
+        ({"usual": 0}, "usual"),
+        ({"count": 0}, "count"),
+        ({"count": 10_001}, "count"),
+        ({"under_way": [1]}, "under_way"),
+        ({"under_way": {2: -1}}, "under_way[2]"),
+        ({"under_way": {0: 1}}, "a key of under_way"),
+        ({"allowed": []}, "allowed"),
+        ({"allowed": [64]}, "allowed"),
+        ({"free_now": 2}, "wait_s"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_by_name(given: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        taught([1]).choose_cores("c", **({"cores_max": 16} | given))
+    assert caught.value.field == field

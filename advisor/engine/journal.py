@@ -33,8 +33,8 @@ NARROW_ROWS: Final = 64  # arrays of fewer are written as they are: to look at t
 LOGGED: Final[Mapping[str, type[Any]]] = {
     kind.__name__: kind
     for kind in (
-        Columns, e.Travels, e.Ended, ProgramRun, e.ComponentForgotten, e.Drop, e.ComponentPinned, e.AllowedSet, e.ProgramForgotten,
-        e.NetworkDefined, e.Counted,
+        Columns, e.Travels, e.Ended, ProgramRun, e.ComponentForgotten, e.Drop, e.ComponentPinned, e.AllowedSet,
+        e.ProgramForgotten, e.NetworkDefined, e.Counted,
     )
 }  # fmt: skip
 

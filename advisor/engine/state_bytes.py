@@ -97,14 +97,9 @@ def _slots(components: Components, first: int, end: int) -> Block:
     names = components.slots.names[first:end]
     body = [np.ascontiguousarray(components.table.records[first:end]).astype("<f8", copy=False).tobytes()]
     tables: list[tuple[str, str, int]] = []
-    for name, table, places in sorted(
-        (
-            each
-            for table in (components.learners, components.contentions, components.allowed)
-            for each in table.within(first, end)
-        ),
-        key=lambda each: each[0],
-    ):
+    beside = (components.learners, components.contentions, components.allowed)
+    found = (each for records in beside for each in records.within(first, end))
+    for name, table, places in sorted(found, key=lambda each: each[0]):
         tables.append((name, table.layout, len(places)))
         body += places.astype("<i8").tobytes(), table.words[places].astype("<f8", copy=False).tobytes()
     head = {"kind": "components", "layout": LAYOUT, "first": first, "names": names, "tables": tables}

@@ -29,7 +29,7 @@ COMMANDS = {
     "advise": ("advisor.cli.advising", "Write what was learned as settings for Snakemake, Nextflow or Slurm."),
     "allocate": ("advisor.cli.allocating", "Allocate cores to the components of an S-Net network."),
     "watch": ("advisor.cli.watching", "Watch a network: be told when a better allocation is worth the change."),
-    "explain": ("advisor.cli.watching", "Explain an answer of a service: why it was as it was."),
+    "explain": ("advisor.cli.watching", "Explain an answer of `advisor allocate --json` in sentences."),
     "network": ("advisor.cli.structure", "Check a network in S-Net or JSON and show its structure."),
     "simulate": ("advisor.cli.simulating", "Compute what executing a task graph would take, without running it."),
     "status": ("advisor.cli.asking", "Show totals and what is known of the components."),

@@ -42,7 +42,7 @@ def allocation(objective: str, cores: int | None, found: Allocation, *, as_json:
     more = (("with queueing", found.latency_queued_s), ("at the quantile", found.latency_quantile_s))
     late = "".join(f", {seconds(value)} {words}" for words, value in more if value is not None)
     say(f"{show.rate(found.throughput_per_s)} records/s, latency {seconds(found.latency_s)}{late}; {of_all} used")
-    notes([*(reason.text for reason in found.why), *([f"answer {found.id}"] if found.id else [])])
+    notes([reason.text for reason in found.why])
 
 
 def sweep(
@@ -107,20 +107,18 @@ def advice(found: Advice, cores: int | None, *, as_json: bool) -> None:
     say(f"{found.kind}: {found.why}", style="bold")
     if found.allocation is not None and found.kind != "withdrawn":
         allocation(found.allocation.objective, cores, found.allocation, as_json=False)
-        if found.allocation.id:
-            say(f"advisor explain {found.allocation.id} tells more", style="dim")
 
 
-def explained(found: Mapping[str, Any]) -> None:
-    """Show why an answer was as it was; one about several networks says it in sentences alone."""
-    for sentence in found["sentences"]:
+def explained(said: Sequence[str], answer: Mapping[str, Any]) -> None:
+    """Show why an answer is as it is; one about several networks in sentences alone."""
+    for sentence in said:
         say(sentence)
     rows = table("component", "cores", "one more", "one less", "model", "runs", "extrapolated", least=("runs", "model"))
-    marginal = {row["key"]: row for row in found["allocation"].get("marginal", ())}
-    evidence: Mapping[str, Mapping[str, Any]] = found["allocation"].get("evidence", {})
-    latency = found["allocation"].get("objective") == "latency"
+    marginal = {row["key"]: row for row in answer.get("marginal", ())}
+    evidence: Mapping[str, Mapping[str, Any]] = answer.get("evidence", {})
+    latency = answer.get("objective") == "latency"
     name, told = ("latency_s", seconds) if latency else ("throughput_per_s", show.rate)
-    for key, count in found["allocation"].get("cores", {}).items():
+    for key, count in answer.get("cores", {}).items():
         row, known = marginal.get(key), evidence.get(key)
         if row is None and known is None:
             continue
@@ -136,8 +134,6 @@ def explained(found: Mapping[str, Any]) -> None:
             style="dim",
         )
         put(rows)
-    if "replayed" in found:
-        say("worked out again from what was kept: " + ("the same" if found["replayed"]["same"] else "NOT the same"))
 
 
 def arguments(words: Sequence[str], found: Allocation, *, as_json: bool) -> None:
@@ -166,7 +162,7 @@ def front(found: Allocation | Together, request: Mapping[str, Any], plot: Path |
         say(f"{show.several(len(found.front), 'point')}: each is better in one of the three than every other")
     else:
         say("the front is too large to be worked out: ask for throughput and latency on some numbers of cores")
-    notes([*(reason.text for reason in found.why), *([f"answer {found.id}"] if found.id else [])])
+    notes([reason.text for reason in found.why])
     if plot is not None:
         say(f"picture: {plot}")
 
@@ -205,7 +201,7 @@ def together(found: Together, cores: int, *, as_json: bool) -> None:
         )  # fmt: skip
     put(rows)
     say(f"{cores - found.spare} of {show.several(cores, 'core')} used")
-    notes([*(reason.text for reason in found.why), *([f"answer {found.id}"] if found.id else [])])
+    notes([reason.text for reason in found.why])
 
 
 def swept(found: Sequence[tuple[int, Together]], *, as_json: bool) -> None:

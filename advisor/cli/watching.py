@@ -1,7 +1,8 @@
-"""The commands `watch` and `explain`: advice of a service as it comes, and why an answer was as it was."""
+"""The commands `watch` and `explain`: advice of a service as it comes, and why an answer is as it is."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import click
 
 from advisor.cli import options, show, show_plans
 from advisor.cli.allocating import BY_BOX, asked_for, asked_together, hinted, network_text, planned
-from advisor.cli.declared import asked_by, declared
+from advisor.cli.declared import asked_by
 from advisor.cli.source import connected
+from advisor.errors import InvalidValue
 from advisor.protocol import verbs as v
+from advisor.service.explaining import sentences
 
 
 @click.command("watch", cls=options.Command)
@@ -64,15 +67,16 @@ def watch_command(networks: tuple[Path, ...], count: int | None, within_s: float
 
 
 @click.command("explain", cls=options.Command)
-@click.argument("answer_id", metavar="ID")
-@declared(v.Explain, leave=("id",))
-@options.service
+@click.argument("file", metavar="ANSWER.json", type=click.File("rb"))
 @options.as_json
-def explain_command(answer_id: str, *, replay: bool, **given: Any) -> None:
-    """Explain the answer ID of a service: an `allocate`, of one network or several, or an advice, as long as it is kept."""
-    with connected(given) as client:
-        found = client.explain(answer_id, replay=replay)
-    if given["as_json"]:
-        show.put_json(found)
+def explain_command(file: Any, *, as_json: bool) -> None:
+    """Explain ANSWER.json, what `advisor allocate --json` printed, in sentences. "-" reads standard input."""
+    try:
+        answer = json.load(file)
+        said = list(sentences(answer, {}))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidValue("file", file.name, "what `advisor allocate --json` prints") from error
+    if as_json:
+        show.put_json({"sentences": said})
     else:
-        show_plans.explained(found)
+        show_plans.explained(said, answer)

@@ -12,7 +12,7 @@ from advisor.domain.flows import Flow
 from advisor.domain.job_pools import PoolChoice, PoolPlan
 from advisor.domain.runs import RunPrediction
 from advisor.domain.sharing import Part, Together
-from advisor.domain.told import Explanation, Exported, ProfileTold, Simulated, Status
+from advisor.domain.told import Exported, ProfileTold, Simulated, Status
 from advisor.errors import MalformedMessage
 from advisor.protocol.declaring import plain
 
@@ -32,7 +32,6 @@ def read_map(result: Any) -> dict[str, Any]:
 
 read_status = cast("Callable[[Any], Status]", read_map)
 read_exported = cast("Callable[[Any], Exported]", read_map)
-read_explanation = cast("Callable[[Any], Explanation]", read_map)
 read_simulated = cast("Callable[[Any], Simulated]", read_map)
 read_profile = cast("Callable[[Any], ProfileTold]", read_map)
 
@@ -119,7 +118,7 @@ def read_together(result: Any) -> Together:
     return Together(
         tuple(parts), answer["spare"], answer.get("gap"),
         tuple((str(network), str(key)) for network, key in answer.get("bottleneck", ())),
-        tuple(Reason(**_known(Reason, reason)) for reason in answer.get("why", ())), str(answer.get("id") or ""),
+        tuple(Reason(**_known(Reason, reason)) for reason in answer.get("why", ())),
         _front(answer),
     )  # fmt: skip
 

@@ -129,7 +129,6 @@ class Verbs:
     suggest = asks(v.Suggest, requests.read_suggestions)
     allocate = asks(v.Allocate, requests.read_allocation)
     allocate_together = asks(v.AllocateTogether, requests.read_together)
-    explain = asks(v.Explain, requests.read_explanation)
     flow = asks(v.FlowAsked, requests.read_flow)
     simulate = asks(v.SimulateAsked, requests.read_simulated)
     status = asks(v.StatusAsked, requests.read_status)

@@ -168,8 +168,6 @@ class Allocation:
         For ``pareto``: by cores.
     cost_per_s : float or None
         For ``cost``.
-    id : str
-        Of an answer that a service keeps, to be explained; empty elsewhere.
     details : Details or function
         What `why`, `knee`, `marginal`, `runner_up`, `evidence` and `expected_per_s` hold, or what works them out of the
         allocation when they are first read: it knows only what was known when the answer was given.
@@ -192,7 +190,6 @@ class Allocation:
     placement: Mapping[str, tuple[int, ...]] | None = None
     front: tuple[FrontPoint, ...] = ()
     cost_per_s: float | None = None
-    id: str = ""
     in_turn: Mapping[str, int] = field(default_factory=dict[str, int])
     details: Details | Callable[[Allocation], Details] = field(default=Details(), repr=False)
 
@@ -272,7 +269,6 @@ class Allocation:
             "cost_per_s": self.cost_per_s,
             "evidence": {key: known.as_dict() for key, known in self.evidence.items()},
             "in_turn": dict(self.in_turn),
-            "id": self.id or None,
         }
         return self._plain() | {key: value for key, value in found.items() if not _absent(value)}
 

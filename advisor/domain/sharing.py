@@ -60,8 +60,6 @@ class Together:
         Which network and which of its keys bound what each priority reaches, the highest priority first.
     why : tuple of Reason
         Components are written ``network:key``.
-    id : str
-        Of an answer that a service keeps, to be explained; empty elsewhere.
     front : tuple of FrontPoint
         For the objective ``pareto`` what all can reach together on how many cores; components are written ``network:key``.
     """
@@ -71,7 +69,6 @@ class Together:
     gap: float | None
     bottleneck: tuple[tuple[str, str], ...] = ()
     why: tuple[Reason, ...] = ()
-    id: str = ""
     front: tuple[FrontPoint, ...] = ()
 
     @property
@@ -92,5 +89,5 @@ class Together:
             "bottleneck": [list(pair) for pair in self.bottleneck],
             "why": [reason.as_dict() for reason in self.why],
         }
-        more = {"gap": self.gap, "id": self.id or None, "front": [point.as_dict() for point in self.front] or None}
+        more = {"gap": self.gap, "front": [point.as_dict() for point in self.front] or None}
         return found | {key: value for key, value in more.items() if value is not None}

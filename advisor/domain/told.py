@@ -119,18 +119,6 @@ class Exported(TypedDict):
     next: str | None
 
 
-class Explanation(TypedDict):
-    """The answer to `explain`."""
-
-    id: str
-    at: float
-    network: str | list[Any]
-    request: dict[str, Any]
-    allocation: dict[str, Any]
-    sentences: list[str]
-    replayed: NotRequired[dict[str, Any]]
-
-
 class Analysis(TypedDict):
     """One analysis of a task graph: a policy on a number of cores; the metrics are those that were asked for."""
 

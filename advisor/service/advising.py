@@ -173,7 +173,7 @@ class Advising:
             told["asked"] = {key: value for key, value in request.items() if key in ASKED}
             present = None if advice.allocation is None else Setting.of(advice.allocation)
             question = WatchQuestion(present, None, CostOfChange(), ChangePolicy(), schedule.looks)
-            look, _ = await self.planner.reconsider(network, request, question)
+            look = await self.planner.reconsider(network, request, question)
         except AdvisorError as error:
             told |= self._failed(advice, error)
             if isinstance(error, (Unavailable, WorkFailed)):

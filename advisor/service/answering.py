@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from advisor.engine import Engine
@@ -38,7 +37,6 @@ class Answering:
             "allocate_together": self._allocate_together,
             "watch": self._watch,
             "unwatch": lambda connection, params, _: self.watching.close(connection, params.watch),
-            "explain": self._explain,
             "curves": self._curves,
             "simulate": self._simulate,
         }
@@ -64,10 +62,6 @@ class Answering:
             "allocate_together", connection, msgid, self.planner.allocate_together, asked, of_all, params.objective,
             params.deadline_s,
         )  # fmt: skip
-
-    def _explain(self, connection: Connection, params: m.Explain, msgid: int | None) -> None:
-        explain = partial(self.planner.explain, replay=params.replay)
-        self.background.later("explain", connection, msgid, explain, params.id)
 
     def _watch(self, connection: Connection, params: m.Watch, msgid: int | None) -> dict[str, Any] | None:
         if params.watch is not None:

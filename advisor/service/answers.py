@@ -1,117 +1,56 @@
-"""Answers that are kept for a while, with the slice of state that they were worked out from: to be explained, and replayed."""
+"""The last answers about networks, for the live page. Nothing else refers to them: an answer carries its own reasons."""
 
 from __future__ import annotations
 
-import secrets
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from advisor.errors import InvalidValue
-from advisor.service.worker import Curves, Spec, Wanted
+from advisor.service.worker import Spec
 
-ANSWERS_MAX = 512  # kept at a time: a scheduler that asks once a second can look back for eight minutes
-ANSWERS_BYTES_MAX = 32 * 2**20  # of all of them: 80 answers about 1000 components, or one about 100,000
-KEY_BYTES = (
-    200  # of one component in a kept answer, beside its curve: its name, its cores and its instances as Python objects
-)
+ANSWERS_MAX = 100  # on the page: a reader looks at the newest
+COMPONENTS_MAX = 1000  # of an answer that is shown: a hundred larger ones would take a hundred MiB
 
 
 @dataclass(frozen=True, slots=True)
-class KeptAnswer:
-    """One answer."""
+class RecentAnswer:
+    """One answer: `network` as it was asked about, None for several networks."""
 
     id: str
-    at: float  # when it was given, seconds since the epoch
-    network: Spec  # as it was asked about
-    request: Mapping[str, Any]  # what was asked, as the planner takes it
-    curves: Curves  # what was known of the components, one curve a key: flat arrays, and all that a replay needs
-    allocation: Mapping[str, Any]  # the answer
-
-    @property
-    def bytes(self) -> int:
-        """About what it takes."""
-        arrays = sum(getattr(getattr(self.curves, each.name), "nbytes", 0) for each in fields(self.curves))
-        text = len(self.network) if isinstance(self.network, str) else KEY_BYTES * len(self.network)
-        return arrays + text + KEY_BYTES * len(self.curves)
-
-
-@dataclass(frozen=True, slots=True)
-class KeptTogether:
-    """One answer about several networks; `networks` as they were handed to the planner, all else as of `KeptAnswer`."""
-
-    id: str
-    at: float
-    networks: Sequence[Wanted]
-    cores: int
-    objective: str
+    at: float  # seconds since the epoch
+    network: Spec | None
+    request: Mapping[str, Any]
     allocation: Mapping[str, Any]
 
-    @property
-    def bytes(self) -> int:
-        """About what it takes."""
-        return sum(KeptAnswer("", 0.0, one.network, one.request, one.curves, {}).bytes for one in self.networks)
 
+class RecentAnswers:
+    """The last answers of one run of the service."""
 
-class Answers:
-    """The answers of one run of the service, the oldest dropped first. Their ids are of this run alone."""
-
-    def __init__(
-        self, answers_max: int = ANSWERS_MAX, bytes_max: int = ANSWERS_BYTES_MAX, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._answers_max = answers_max
-        self._bytes_max = bytes_max
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._run = secrets.token_hex(2)  # so that an id of before a restart names no answer of after it
         self._given = 0
-        self._kept: OrderedDict[str, KeptAnswer | KeptTogether] = OrderedDict()
-        self.bytes = 0
+        self._answers = deque[RecentAnswer](maxlen=ANSWERS_MAX)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._answers)
 
-    def keep(
-        self,
-        network: Spec,
-        request: Mapping[str, Any],
-        curves: Curves,
-        allocation: Mapping[str, Any],
-    ) -> str:
-        """Keep an answer and return its id. One that exceeds the bound alone has an id, and is not kept."""
-        return self._add(KeptAnswer(self._number(), self._clock(), network, request, curves, allocation))
+    def append(self, network: Spec | None, request: Mapping[str, Any], allocation: Mapping[str, Any]) -> None:
+        """Store an answer; the oldest goes. One about very many components is not stored."""
+        parts = allocation.get("networks", (allocation,))
+        if sum(len(part["instances"]) for part in parts) <= COMPONENTS_MAX:
+            self._given += 1
+            self._answers.append(RecentAnswer(str(self._given), self._clock(), network, request, allocation))
 
-    def keep_together(
-        self, networks: Sequence[Wanted], cores: int, objective: str, allocation: Mapping[str, Any]
-    ) -> str:
-        """Keep an answer about several networks; as `keep`."""
-        return self._add(KeptTogether(self._number(), self._clock(), networks, cores, objective, allocation))
+    def newest(self) -> Iterator[RecentAnswer]:
+        """Yield the answers, the newest first."""
+        return reversed(self._answers)
 
-    def _number(self) -> str:
-        self._given += 1
-        return f"{self._run}-{self._given}"
-
-    def _add(self, kept: KeptAnswer | KeptTogether) -> str:
-        self._kept[kept.id] = kept
-        self.bytes += kept.bytes
-        while len(self._kept) > self._answers_max or self.bytes > self._bytes_max:
-            _, oldest = self._kept.popitem(last=False)
-            self.bytes -= oldest.bytes
-        return kept.id
-
-    def newest(self) -> Iterator[KeptAnswer | KeptTogether]:
-        """Yield the kept answers, the newest first."""
-        return reversed(self._kept.values())
-
-    def find(self, number: str) -> KeptAnswer | KeptTogether:
-        """Return a kept answer; raises InvalidValue."""
-        found = self._kept.get(number)
-        if found is None:
-            raise InvalidValue(
-                "id",
-                number,
-                f"of one of the {len(self._kept)} answers kept",
-                "the oldest go first; ids end with the service",
-            )
-        return found
+    def find(self, number: str) -> RecentAnswer:
+        """Return an answer by its number on the page. Raises InvalidValue."""
+        for answer in self._answers:
+            if answer.id == number:
+                return answer
+        raise InvalidValue("id", number, f"one of the last {len(self)} answers", "reload the page")

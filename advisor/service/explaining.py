@@ -1,12 +1,9 @@
-"""Why a kept answer was as it was: what was asked, what was answered, what it stands on; as structure and as sentences."""
+"""Why an answer is as it is, in sentences: what was asked, what was answered, what it rests on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any
-
-from advisor.service.answers import KeptAnswer, KeptTogether
 
 TEXT_SHOWN = 200  # characters of a network's text in a sentence
 FEW_RUNS = 30  # observations below which a curve is said to rest on few
@@ -14,42 +11,25 @@ DEFAULTS: Mapping[str, Any] = {"instances_max": 1}
 COMPONENTS_SAID = 12  # of each sentence about several
 
 
-def explained(kept: KeptAnswer | KeptTogether) -> dict[str, Any]:
-    """Return the structure of an explanation; its `sentences` can be read one after the other. Cost O(n)."""
-    return _of_one(kept) if isinstance(kept, KeptAnswer) else _of_several(kept)
+def sentences(answer: Mapping[str, Any], request: Mapping[str, Any], network: Any = None) -> Iterator[str]:
+    """Yield why an answer of `allocate` or `allocate_together` is as it is, in sentences. Cost O(components).
+
+    answer: as it comes over the wire, or as `advisor allocate --json` prints it
+    request: what it was asked with, as far as that is known
+    network: the text that it was asked about, or anything else
+    """
+    if "networks" in answer:
+        yield from _sentences_together(answer, request)
+    else:
+        yield from _sentences(answer, request, network)
 
 
-def _of_one(kept: KeptAnswer) -> dict[str, Any]:
-    return {
-        "id": kept.id,
-        "at": kept.at,
-        "network": kept.network if isinstance(kept.network, str) else list(kept.network),
-        "request": dict(kept.request),
-        "allocation": dict(kept.allocation),
-        "sentences": list(_sentences(kept)),
-    }
-
-
-def _of_several(kept: KeptTogether) -> dict[str, Any]:
-    return {
-        "id": kept.id,
-        "at": kept.at,
-        "network": [one.network for one in kept.networks],
-        "request": {
-            "cores": kept.cores, "objective": kept.objective,
-            "networks": [{"name": one.name, **one.request, "weight": one.weight, "priority": one.priority}
-                         for one in kept.networks],
-        },
-        "allocation": dict(kept.allocation),
-        "sentences": list(_sentences_together(kept)),
-    }  # fmt: skip
-
-
-def _sentences_together(kept: KeptTogether) -> Iterator[str]:
-    answer = kept.allocation
+def _sentences_together(answer: Mapping[str, Any], request: Mapping[str, Any]) -> Iterator[str]:
+    cores = request.get("cores", sum(part["cores_used"] for part in answer["networks"]) + answer["spare"])
     yield (
-        f"Answer {kept.id} of {_when(kept.at)}: {kept.objective} of {_several(len(kept.networks), 'network')} that share"
-        f" {kept.cores:,} cores; {_several(answer['spare'], 'core')} to spare."
+        f"Objective {request.get('objective', answer['networks'][0].get('objective', 'throughput'))}:"
+        f" {_several(len(answer['networks']), 'network')} that share {cores:,} cores;"
+        f" {_several(answer['spare'], 'core')} to spare."
     )
     for reason in answer["why"]:
         yield _sentence(reason["text"])
@@ -64,21 +44,14 @@ def _sentences_together(kept: KeptTogether) -> Iterator[str]:
         yield from _evidence(part)
 
 
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _sentences(kept: KeptAnswer) -> Iterator[str]:
-    allocation, request = kept.allocation, kept.request
-    cores = request.get("cores")
-    on = "as many cores as it takes" if cores is None else f"{cores:,} cores"
-    n = len(allocation["instances"])
+def _sentences(allocation: Mapping[str, Any], request: Mapping[str, Any], network: Any) -> Iterator[str]:
+    cores = allocation["cores_used"] + allocation["spare"]
     yield (
-        f"Answer {kept.id} of {_when(kept.at)}: {request.get('objective', 'throughput')} of a network of"
-        f" {_several(n, 'component')} on {on}."
+        f"Objective {request.get('objective', allocation.get('objective', 'throughput'))}: a network of"
+        f" {_several(len(allocation['instances']), 'component')} on {_several(cores, 'core')}."
     )
-    if isinstance(kept.network, str):
-        text = " ".join(kept.network.split())
+    if isinstance(network, str):
+        text = " ".join(network.split())
         yield f"The network: {text[:TEXT_SHOWN]}{'…' if len(text) > TEXT_SHOWN else ''}"
     options = [
         f"{key} {value}"
@@ -90,7 +63,9 @@ def _sentences(kept: KeptAnswer) -> Iterator[str]:
     yield _given(allocation)
     queued, quantile = allocation.get("latency_queued_s"), allocation.get("latency_quantile_s")
     with_queues = "" if queued is None else f", {_figure(queued)} s with queueing"
-    at_quantile = "" if quantile is None else f", {_figure(quantile)} s at the quantile {request.get('quantile')}"
+    at_quantile = (
+        "" if quantile is None else f", {_figure(quantile)} s at the quantile {request.get('quantile', 'asked')}"
+    )
     yield (
         f"That is {_figure(allocation['throughput_per_s'])} records/s, and {_figure(allocation['latency_s'])} s a record in the"
         f" network{with_queues}{at_quantile}."

@@ -22,7 +22,7 @@ from advisor.service import questions
 from advisor.service.access import Access, digest
 from advisor.service.advising import Advising
 from advisor.service.answering import Answering
-from advisor.service.answers import Answers
+from advisor.service.answers import RecentAnswers
 from advisor.service.background import LATER, Background, Handler
 from advisor.service.committer import Committer
 from advisor.service.config import Config
@@ -97,7 +97,7 @@ class Hub:
         self.rota = Rota()
         self.subscriptions = Subscriptions()
         self.background = Background(measures, self.connections)
-        self.planner = Planner(engine.advisor, heavy, Answers())
+        self.planner = Planner(engine.advisor, heavy, RecentAnswers())
         self.advising = Advising(engine, self.planner, config.advise)
         self.watching = Watching(engine, self.planner, self.subscriptions, measures, self.background.start)
         self.learning = self.learns(
@@ -410,7 +410,6 @@ class Hub:
             "stopping": self.background.stopping,
             "commits": sum(self.measures.commit_s.counts),
             "commit_mean_s": self.measures.commit_s.mean,
-            "answers_kept": len(self.planner.answers),
             "kernels": kernels.states(),
             "watching": self.watching.status(WATCHES_TOLD),
         }

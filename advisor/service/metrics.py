@@ -88,8 +88,6 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
     (COUNTER, "advisor_regret_seconds", "Of these, the share lost by not doing what was best",
      lambda hub: hub.measures.regret_s),
     (GAUGE, "advisor_regret_ratio", "Share lost at the last looks, mean of the watches", _regret),
-    (GAUGE, "advisor_answers_kept", "Answers kept to be explained", lambda hub: len(hub.planner.answers)),
-    (GAUGE, "advisor_answers_bytes", "Bytes that they take, about", lambda hub: hub.planner.answers.bytes),
     (GAUGE, "advisor_snet_clients", "Applications connected for cores",
      lambda hub: None if hub.snet is None else len(hub.snet.clients)),
     (GAUGE, "advisor_connections", "Connections open", lambda hub: len(hub.connections)),

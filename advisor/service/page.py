@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import anyio
@@ -30,8 +31,7 @@ from advisor.profile.checkpoint import from_bytes
 from advisor.profile.diagnosis import diagnose
 from advisor.profile.profiler import Profiler
 from advisor.profile.view import profile_of
-from advisor.service.answers import KeptAnswer
-from advisor.service.explaining import explained
+from advisor.service.explaining import sentences
 from advisor.service.hub import Hub
 from advisor.service.questions import is_small
 from advisor.service.told import Told, as_json
@@ -48,7 +48,6 @@ SENTENCES_TOLD = 200
 SENTENCE_LETTERS = 2_000
 NETWORK_TEXT_MAX = 16 * 1024  # of a network that is drawn: beyond, its tree alone takes longer than a turn may
 NETWORK_NODES_MAX = 1_000
-EXPLAINED_INLINE = 500  # boxes of an answer put into words in a turn; more of them in a thread
 
 STREAM = "/page/events"
 DATA_HEADERS = {
@@ -191,17 +190,18 @@ class LivePage:
     async def _read(self, given: Any) -> Network:
         size, most = len(given), NETWORK_TEXT_MAX if isinstance(given, str) else NETWORK_NODES_MAX
         if size > most:
-            raise TooLarge("network", size, most, "it is too large to be drawn; `advisor explain` tells its answers")
+            raise TooLarge("network", size, most, "it is too large to be drawn")
         if not is_small(given):
             return await self._hub.heavy.run(network_of, given)
         return self._hub.engine.advisor.network(given) if isinstance(given, str) else network_from_nodes(given)
 
     async def _answer(self, request: Request) -> Any:
         kept = self._hub.planner.answers.find(_text(request, "id"))
-        few = isinstance(kept, KeptAnswer) and len(kept.allocation["instances"]) <= EXPLAINED_INLINE
-        found = explained(kept) if few else await to_thread.run_sync(explained, kept)
-        sentences = [sentence[:SENTENCE_LETTERS] for sentence in found["sentences"][:SENTENCES_TOLD]]
-        return {"id": kept.id, "at": kept.at, "sentences": sentences, "drawn": isinstance(kept, KeptAnswer)}
+        said = [
+            sentence[:SENTENCE_LETTERS]
+            for sentence in islice(sentences(kept.allocation, kept.request, kept.network), SENTENCES_TOLD)
+        ]
+        return {"id": kept.id, "at": kept.at, "sentences": said, "drawn": kept.network is not None}
 
     async def _profile(self, request: Request) -> Any:
         told, data = await self._run_asked(request)

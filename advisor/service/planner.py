@@ -1,4 +1,4 @@
-"""Networks to allocations for the service: curves are made here, plans in a worker process, and every answer is kept."""
+"""Networks to allocations for the service: curves are made here, plans in a worker process."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from advisor.planning.demand import LEVEL
 from advisor.planning.stability import Look, WatchQuestion
 from advisor.planning.together import about
 from advisor.service import worker
-from advisor.service.answers import Answers, KeptAnswer, KeptTogether
-from advisor.service.explaining import explained
+from advisor.service.answers import RecentAnswers
 from advisor.service.heavy import Heavy
 from advisor.service.questions import is_small, of_kept
 from advisor.service.tables import tables_of
@@ -35,11 +34,11 @@ class NetworkKeys(NamedTuple):
 
 @dataclass(eq=False)
 class Planner:
-    """Puts a network, what is known of its components and a request together; keeps the answers."""
+    """Puts a network, what is known of its components and a request together; stores the last answers."""
 
     advisor: Advisor  # whose curves are asked for
     heavy: Heavy
-    answers: Answers
+    answers: RecentAnswers
 
     def __post_init__(self) -> None:
         # where curves come from, see `advisor.service.tables`
@@ -55,7 +54,7 @@ class Planner:
     async def allocate(
         self, network: Spec, request: Mapping[str, Any], deadline_s: float | None = None
     ) -> dict[str, Any]:
-        """Return the allocation for a network, its id with it; the answer is kept.
+        """Return the allocation for a network.
 
         Raises NetworkSyntax, MissingShares, ImpossibleTarget, UnknownComponent, NotEnoughData, InvalidValue, TooLarge,
         Unsupported as `Advisor.allocate`; Unavailable, WorkFailed as `Heavy`.
@@ -64,10 +63,8 @@ class Planner:
         shape = await self.read(network)
         curves, rest = await self._curves(shape, request)
         left = None if deadline_s is None else max(deadline_s - (time.monotonic() - began), 0.0)
-        allocation, steps = await self.heavy.run(worker.plan_one, network, curves, rest, left)
-        if steps is not None:
-            request = {**request, "work_max": steps}  # with which a replay ends where the deadline ended this
-        allocation["id"] = self.answers.keep(network, request, curves, allocation)
+        allocation, _ = await self.heavy.run(worker.plan_one, network, curves, rest, left)
+        self.answers.append(network, request, allocation)
         return allocation
 
     def learned_of(self, network_id: str) -> tuple[int, int]:
@@ -98,7 +95,7 @@ class Planner:
     async def allocate_together(
         self, asked: Sequence[NetworkAsked], of_all: Mapping[str, Any], objective: str, deadline_s: float | None = None
     ) -> dict[str, Any]:
-        """Return the allocation of one machine to several networks, with its id; the answer is kept.
+        """Return the allocation of one machine to several networks.
 
         Raises as `Advisor.allocate_together` and `Heavy`.
 
@@ -108,10 +105,8 @@ class Planner:
         began = time.monotonic()
         wanted = await self._wanted(asked, of_all)
         left = None if deadline_s is None else max(deadline_s - (time.monotonic() - began), 0.0)
-        found, steps = await self.heavy.run(worker.plan_several, wanted, of_all["cores"], objective, left)
-        if steps is not None:
-            wanted = [one._replace(request={**one.request, "work_max": steps}) for one in wanted]
-        found["id"] = self.answers.keep_together(wanted, of_all["cores"], objective, found)
+        found, _ = await self.heavy.run(worker.plan_several, wanted, of_all["cores"], objective, left)
+        self.answers.append(None, {"cores": of_all["cores"], "objective": objective}, found)
         return found
 
     async def _wanted(self, asked: Sequence[NetworkAsked], of_all: Mapping[str, Any]) -> list[Wanted]:
@@ -131,34 +126,10 @@ class Planner:
         wanted = await self._wanted(asked, of_all)
         return await self.heavy.run(worker.reconsider_several, wanted, of_all["cores"], objective, question)
 
-    async def reconsider(
-        self, network: Spec, request: Mapping[str, Any], question: WatchQuestion
-    ) -> tuple[Look, TabulatedCurves]:
-        """Return what a watch finds when it looks again, and the curves that it looked at. Raises as `allocate`."""
+    async def reconsider(self, network: Spec, request: Mapping[str, Any], question: WatchQuestion) -> Look:
+        """Return what a watch finds when it looks again. Raises as `allocate`."""
         curves, rest = await self._curves(await self.read(network), request)
-        return await self.heavy.run(worker.reconsider_one, network, curves, rest, question), curves
-
-    async def replay(self, kept: KeptAnswer | KeptTogether) -> dict[str, Any]:
-        """Return an answer worked out again from what was kept of it; raises as `allocate`."""
-        if isinstance(kept, KeptTogether):
-            again, _ = await self.heavy.run(worker.plan_several, kept.networks, kept.cores, kept.objective)
-            return again
-        _, _, rest = _split(kept.request, None)
-        again, _ = await self.heavy.run(worker.plan_one, kept.network, kept.curves, rest)
-        return again
-
-    async def explain(self, number: str, *, replay: bool) -> dict[str, Any]:
-        """Return why a kept answer was as it was, as structure and as sentences.
-
-        Raises InvalidValue when it is not kept.
-        """
-        kept = self.answers.find(number)
-        found = explained(kept)
-        if replay:
-            again = await self.replay(kept)
-            before = {key: each for key, each in kept.allocation.items() if key != "id"}
-            found["replayed"] = {"same": again == before, "allocation": again}
-        return found
+        return await self.heavy.run(worker.reconsider_one, network, curves, rest, question)
 
     async def _curves(self, shape: NetworkKeys, request: Mapping[str, Any]) -> tuple[TabulatedCurves, dict[str, Any]]:
         names, load, rest = _split(request, shape.components)

@@ -12,11 +12,11 @@ from typing import Any, cast
 from advisor import __version__
 from advisor.engine.trend import Trend
 from advisor.errors import InvalidValue
-from advisor.service.answers import KeptAnswer, KeptTogether
+from advisor.service.answers import RecentAnswer
 from advisor.service.hub import Hub
 
 # Of each list on the page: what fits on a screen or two; a snapshot of all topics stays below 64 KB.
-ANSWERS_TOLD = 24
+ANSWERS_TOLD = 24  # in the list; the others are found by their networks
 REASONS_TOLD = 4  # of one answer in the list; all of them when it is opened
 REASON_LETTERS = 240
 PRODUCERS_TOLD = 40
@@ -88,7 +88,7 @@ class Told:
             "model_memory": [learners.used_bytes, learners.memory_bytes],
             "health": {key: health[key] for key in (
                 "connections", "producers", "producers_live", "storage", "storage_failure", "stopping", "commits",
-                "commit_mean_s", "short_of_memory", "answers_kept",
+                "commit_mean_s", "short_of_memory",
             )},
             "kernels": health["kernels"], "socket": None if hub.config.socket is None else str(hub.config.socket),
             "requests": self._requests(),
@@ -129,18 +129,17 @@ class Told:
         }
 
     @staticmethod
-    def _answer(kept: KeptAnswer | KeptTogether) -> dict[str, Any]:
+    def _answer(kept: RecentAnswer) -> dict[str, Any]:
         answer = kept.allocation
         told: dict[str, Any] = {
             "id": kept.id, "at": kept.at,
             "why": [str(reason["text"])[:REASON_LETTERS] for reason in answer.get("why", ())[:REASONS_TOLD]],
             "spare": answer.get("spare"),
         }  # fmt: skip
-        if isinstance(kept, KeptTogether):
-            names = [one.name for one in kept.networks[:REASONS_TOLD]]
-            return told | {"objective": kept.objective, "cores": kept.cores, "networks": names, "boxes": None}
+        told |= {"objective": kept.request.get("objective", "throughput"), "cores": kept.request.get("cores")}
+        if kept.network is None:
+            return told | {"networks": [part["name"] for part in answer["networks"][:REASONS_TOLD]], "boxes": None}
         return told | {
-            "objective": kept.request.get("objective", "throughput"), "cores": kept.request.get("cores"),
             "used": answer.get("cores_used"), "boxes": len(answer["instances"]),
             "throughput_per_s": answer["throughput_per_s"], "latency_s": answer["latency_s"],
             "bottleneck": list(answer["bottleneck"])[:REASONS_TOLD],
@@ -148,9 +147,9 @@ class Told:
 
     def _networks(self) -> list[dict[str, Any]]:
         """Return the networks that are kept by name, then those that were only asked about, the newest first."""
-        latest: dict[Any, KeptAnswer] = {}
+        latest: dict[Any, RecentAnswer] = {}
         for kept in self._hub.planner.answers.newest():
-            if isinstance(kept, KeptAnswer):
+            if kept.network is not None:
                 latest.setdefault(_identity(kept.network), kept)
         told: list[dict[str, Any]] = []
         for name, known in islice(self._hub.engine.advisor.components.flows.kept.items(), NETWORKS_TOLD):
@@ -162,19 +161,19 @@ class Told:
             told.append({"network": None, "text": " ".join(text[:REASON_LETTERS].split()), "answer": kept.id})
         return told
 
-    def network(self, name: str | None, answer: str | None) -> tuple[Any, KeptAnswer | None]:
+    def network(self, name: str | None, answer: str | None) -> tuple[Any, RecentAnswer | None]:
         """Return the text or nodes of a network, by its name or by an answer about it, and the newest answer about it.
 
         Raises InvalidValue, UnknownNetwork.
         """
         if answer is not None:
             kept = self._hub.planner.answers.find(answer)
-            if isinstance(kept, KeptTogether):
+            if kept.network is None:
                 raise InvalidValue("answer", answer, "one about a single network")
             return kept.network, kept
         definition = self._hub.engine.advisor.components.flows.definition(name or "")
-        same = (kept for kept in self._hub.planner.answers.newest() if isinstance(kept, KeptAnswer))
-        return definition, next((kept for kept in same if _identity(kept.network) == _identity(definition)), None)
+        answers = self._hub.planner.answers.newest()
+        return definition, next((each for each in answers if _identity(each.network) == _identity(definition)), None)
 
     def _producers(self) -> dict[str, Any]:
         hub = self._hub

@@ -57,8 +57,7 @@ class WatchedNetwork:
     # share of those before, what it is, what was before
     promise: tuple[float, Setting, Setting | None] | None = None
     tally: Tally | None = None
-    # network, request and curves of the last look: what its answer is kept with
-    slice: tuple[Any, Any, Any] = (None, None, None)
+    asked: tuple[Any, Any] = (None, None)  # network and request of the last look
     told: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])  # what is to be told with the next push
     regret: float = 0.0
     rate_lost: float = 0.0

@@ -258,9 +258,8 @@ class Watching:
                 )
                 return await self.planner.reconsider_together(asked, of_all, watch.objective, question)
             network, request = questions.allocation_asked(self._advisor, watch.params)
-            look, curves = await self.planner.reconsider(network, request, question)
-            watch.slice = network, request, curves
-            return look
+            watch.asked = network, request
+            return await self.planner.reconsider(network, request, question)
         finally:
             self._turn.release()
 
@@ -300,11 +299,11 @@ class Watching:
         self._push(watch, item)
 
     def _kept(self, watch: WatchedNetwork, allocation: Allocation) -> dict[str, Any]:
-        """Return an allocation as it is told; that of one network is kept, and has an id."""
-        told = allocation.as_dict()
-        return (
-            told if watch.params.networks is not None else told | {"id": self.planner.answers.keep(*watch.slice, told)}
-        )
+        """Return an allocation as it is sent; the page shows it among the last answers."""
+        sent = allocation.as_dict()
+        if watch.params.networks is None:
+            self.planner.answers.append(*watch.asked, sent)
+        return sent
 
     def _push(self, watch: WatchedNetwork, item: dict[str, Any]) -> None:
         """Tell it with the next push; a kind that was not told yet is replaced by the newer one."""

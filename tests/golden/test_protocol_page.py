@@ -114,7 +114,6 @@ def sent_by_our_client() -> set[bytes]:
         (13, v.Predict("gemm", [[512, 256]], 8, machine="node7", measure="peak_bytes")),
         (15, v.Watch("matmul .. sort", 8, change_cost_s=2.0)),
         (16, v.Unwatch(1)),
-        (17, v.Explain("3f0a-12", replay=True)),
         (18, v.Shards(3)),
         (19, v.Export("components:256")),
         (

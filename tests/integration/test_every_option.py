@@ -158,4 +158,4 @@ def test_an_option_works_for_a_table_and_a_service_or_is_refused_by_both(
         assert errors[0]["field"] == errors[1]["field"]
         return
     answers = [json.loads(each.stdout) for each in (table, socket)]
-    assert answers[0].keys() == answers[1].keys() - {"service", "id"}
+    assert answers[0].keys() == answers[1].keys() - {"service"}

@@ -310,7 +310,7 @@ function networkOf(told, now) {
   if (told.text) parts.push(tag("details", { "data-key": "text" }, tag("summary", {}, "S-Net text"), code(told.text)));
   return parts.filter(Boolean);
 }
-const noAnswers = () => empty("No answer yet", "Each allocation is kept for a while with its reasons. Ask for one:", plans());
+const noAnswers = () => empty("No answer yet", "The last hundred allocations stand here with their reasons. Ask for one:", plans());
 const said = new Map(), SAID = 32; // what opened answers say, so that they stay as they are when news come
 function answerOf(answer) {
   const what = answer.networks ? answer.objective + " of " + answer.networks.length + " networks" : answer.objective.replace("_",
@@ -340,8 +340,7 @@ views.answers = chosen => {
     const answers = topics.answers;
     if (!answers || JSON.stringify(answers) === shown) return;
     shown = JSON.stringify(answers);
-    swap(inside, answers.answers.length ? answers.answers.map(answerOf) : noAnswers(), answers.kept > answers.answers.length ? tag("p",
-      { class: "soft" }, whole(answers.kept) + " answers are kept; these are the newest.") : []);
+    swap(inside, answers.answers.length ? answers.answers.map(answerOf) : noAnswers(), []);
     const one = chosen && !told && element("answer-" + chosen);
     if (one) { told = true; one.querySelector("details").open = true; one.scrollIntoView({ block: "center" }); }
   };
@@ -400,7 +399,7 @@ views.service = () => {
         ["Connections", whole(h.connections)], ["Requests", rate(now.requests_per_s)], ["Rows", rate(now.rows_per_s)],
         ["Learned state", bytes(now.state_bytes)], ["Learners", bytes(now.model_memory[0]) + " of " + bytes(now.model_memory[1])], ["Kernels",
           waits.length ? tag("span", { title: waits.map(([name, word]) => name + ": " + word).join("\n") },
-          (kinds.length - waits.length) + " of " + kinds.length + " compiled") : "compiled"], ["Answers kept", whole(h.answers_kept)],
+          (kinds.length - waits.length) + " of " + kinds.length + " compiled") : "compiled"],
         ["Rows refused", whole(now.counts.rows_refused)], ["Failed runs", whole(now.counts.rows_failed)], ["Changes of speed",
           whole(now.counts.changes)], ["Wild measurements", whole(now.counts.outliers)]]));
       swap(verbs, now.requests.length ? table(["Request", "Count", "Half within", "99 % within"],

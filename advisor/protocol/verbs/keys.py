@@ -19,7 +19,6 @@ SEQUENCE_MAX = 2**63 - 1  # kept as int64
 PRIORITY_MAX = 1000  # either side of 0, of a network among several: ranks for far more than NETWORKS_TOGETHER_MAX
 TOKEN_BYTES_MAX = 4096  # no longer secret is of use
 EXPORT_AFTER_BYTES_MAX = 512  # a name of at most 200 bytes, and where it stands
-ANSWER_ID_BYTES_MAX = 64  # of the id of a kept answer: ours have 12
 ALLOWED_COUNTS_MAX = 4096  # core counts that one component may be held to: a machine's every count
 SECONDS_MAX = limits.ELAPSED_MAX_S  # of a horizon, a deadline or a cost
 ABSENT_U32 = 2**32 - 1  # in a column of label numbers: this row has none

@@ -217,22 +217,6 @@ class Unwatch(Question):
     watch: WatchNumber
 
 
-@verb("explain", "read")
-class Explain(Question):
-    """Return why an answer of `allocate`, or an advice, was as it was; `sentences` can be read one after the other.
-
-    With `replay` the service works it out again from the slice of state that it kept; ``replayed["same"]`` says whether that
-    gave the same.
-
-    id: the answer's id
-    replay: work it out again from what was kept of it, and say whether it is the same
-    """
-
-    id: Annotated[str, Key(f.text(ANSWER_ID_BYTES_MAX))]
-    _: KW_ONLY
-    replay: Annotated[bool, Key(f.boolean)] = False
-
-
 @verb("define_network", "teach", rule=_one_form, grows=True)
 class DefineNetwork(Question):
     """Keep a network by id, as text or as nodes.

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from advisor import AsyncClient, SyncClient
-from advisor.errors import InvalidValue, TooLarge, UnknownKey
+from advisor.errors import InvalidValue, UnknownKey
 from advisor.protocol.verbs import METHODS
 
 NOBODY = "/nowhere/advisor.sock"  # no service is there: what is refused here never left the client
 DECLARED = ("predict", "choose_cores", "choose_together", "suggest", "allocate", "allocate_together",
-            "watch", "explain", "curves", "flow",
+            "watch", "curves", "flow",
             "simulate", "status", "profile", "predict_run", "export", "shards")  # fmt: skip
 
 
@@ -36,7 +36,6 @@ def test_a_method_has_the_keys_and_the_help_of_its_declaration(client: type, ver
         ("choose_cores", {"component": "a", "allowed": []}, InvalidValue, "allowed", ""),
         ("choose_cores", {"component": "a", "cores_max": 4, "explore": 60.0}, InvalidValue, "explore", None),
         ("predict", {"component": "a", "predictor": [1.0, 2.0], "cores": [1]}, InvalidValue, "cores", ""),
-        ("explain", {"id": "x" * 65}, TooLarge, "bytes of id", None),
         ("flow", {}, InvalidValue, "network", None),
     ],
 )

@@ -51,7 +51,6 @@ GOOD = {
     "set_allowed": ([{"component": "a", "allowed": [2, 1]}], m.SetAllowed("a", parse_allowed("allowed", [1, 2]))),
     "watch": ([{"network": "a", "cores": 2}], m.Watch(network="a", cores=2)),
     "unwatch": ([{"watch": 1}], m.Unwatch(1)),
-    "explain": ([{"id": "a-1"}], m.Explain("a-1")),
 }
 
 

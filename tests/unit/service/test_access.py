@@ -112,7 +112,7 @@ async def asked(peer: Peer, method: str) -> list[Any]:
     params: dict[str, Any] = {
         "names": [0, ["a"]], "predict": ["c", 1.0, 1], "observe_rows": [rows], "watch": [{"network": "c", "cores": 2}],
         "observe_columns": [{"components": [], "index": b"", "cores": b"", "elapsed_s": b""}],
-        "define_network": [{"text": "c", "id": "n"}], "allocate": [{"network": "c", "cores": 2}], "explain": [{"id": "x"}],
+        "define_network": [{"text": "c", "id": "n"}], "allocate": [{"network": "c", "cores": 2}],
         "pin": [{"component": "c", "model": "joint"}], "choose_cores": [{"component": "c", "cores_max": 2}],
         "choose_together": [{"jobs": [], "cores": 2}], "suggest": [{"component": "c", "cores_max": 2}],
         "allocate_together": [{"networks": [{"network": "c"}], "cores": 2}],

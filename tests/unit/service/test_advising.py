@@ -19,7 +19,7 @@ from advisor.engine import Engine
 from advisor.errors import InvalidValue, Unavailable, from_dict
 from advisor.service import advising, load_config, worker
 from advisor.service.advising import SERIES_MAX, Advising
-from advisor.service.answers import Answers
+from advisor.service.answers import RecentAnswers
 from advisor.service.heavy import Heavy
 from advisor.service.key_kinds import Advise
 from advisor.service.measures import ServiceMeasures
@@ -59,7 +59,7 @@ class Adviser:
 
     def __init__(self, *advise: str) -> None:
         self.engine, self.now = Engine(), 0.0
-        self.planner = Planner(self.engine.advisor, Inline(), Answers())
+        self.planner = Planner(self.engine.advisor, Inline(), RecentAnswers())
         asked = load_config(socket="/s", advise=list(advise)).advise
         self.advising = Advising(self.engine, self.planner, asked, clock=lambda: self.now)
 

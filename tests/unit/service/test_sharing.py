@@ -1,4 +1,4 @@
-"""`allocate_together` through real sockets: as the advisor answers it, kept, explained and replayed."""
+"""`allocate_together` through real sockets: as the advisor answers it, explained."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from live import Live, Peer, refused, running
 
 from advisor import Advisor, AsyncClient
 from advisor.domain.sharing import Together
+from advisor.service.explaining import sentences
 
 WORK = {"a": (1.0, 0.1), "b": (2.0, 0.1), "c": (3.0, 0.05), "slow": (1.0, 0.9)}
 ROWS = [
@@ -34,11 +35,6 @@ def here() -> Advisor:
     return advisor
 
 
-def bare(answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer as the advisor gives it, without what the service adds."""
-    return {key: value for key, value in answer.items() if key != "id"}
-
-
 async def test_the_service_answers_as_the_advisor_does(tmp_path: Path) -> None:
     asks: list[dict[str, Any]] = [
         {"networks": [{"network": "a .. b", "weight": 2}, {"network": "c" + LONG, "name": "other"}], "cores": 24},
@@ -61,7 +57,7 @@ async def test_the_service_answers_as_the_advisor_does(tmp_path: Path) -> None:
         for ask in asks:
             found = await peer.call("allocate_together", ask)
             own = advisor.allocate_together(**ask).as_dict()
-            assert bare(found) == own
+            assert found == own
             keys = [set(part["cores"]) for part in found["networks"]]
             assert [set(part["evidence"]) for part in found["networks"]] == keys
 
@@ -80,23 +76,9 @@ async def test_a_client_asks_and_is_told_why(tmp_path: Path) -> None:
             assert [part.name for part in found.networks] == ["ab", "2"]
             assert found.guaranteed_per_s[0] == pytest.approx(3 * found.guaranteed_per_s[1])
             assert sum(part.used for part in found.networks) + found.spare == 24
-            why = await client.explain(found.id, replay=True)
-            assert why["replayed"]["same"]
-            assert why["request"]["networks"][0]["shares"] == [[0.75, 0.25]]  # the slice of state it stands on
-            said = " ".join(why["sentences"])
+            said = " ".join(sentences(found.as_dict(), {}))
             assert "2 networks that share 24 cores" in said
             assert "Network ab (weight 3, priority 0)" in said
-
-
-async def test_a_deadline_leaves_an_answer_that_replays(tmp_path: Path) -> None:
-    async with running(tmp_path) as live:
-        peer = await taught(live)
-        ask = {"networks": [{"network": "a .. b", "instances_max": 4}, {"network": "c .. slow", "instances_max": 4}],
-               "cores": 60, "objective": "latency", "deadline_s": 0.01}  # fmt: skip
-        found = await peer.call("allocate_together", ask)
-        again = await peer.call("explain", {"id": found["id"], "replay": True})
-        assert again["replayed"]["same"]
-        assert all("work_max" in network for network in again["request"]["networks"])
 
 
 async def test_what_is_wrong_names_its_network(tmp_path: Path) -> None:

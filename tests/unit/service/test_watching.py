@@ -11,7 +11,7 @@ import pytest
 from live import PATIENCE_S, Live, Peer, refused, running
 
 from advisor.client import AsyncClient
-from advisor.domain.curves import TabulatedCurves
+from advisor.errors import InvalidValue
 from advisor.service import answers, watching
 from advisor.service.planner import Planner
 
@@ -164,7 +164,6 @@ async def test_several_networks_are_watched_as_one(tmp_path: Path) -> None:
         has = first["allocation"]["cores"]
         assert set(has) == {"one:a", "one:b", "2:c", "2:b"}
         assert sum(has.values()) <= 24
-        assert "id" not in first["allocation"]
         runtime.slow = 3.0
         shown = {"a": has["one:a"], "b": has["one:b"], "c": has["2:c"]}
         for _ in range(40):
@@ -233,7 +232,7 @@ async def test_each_objective_is_watched_by_what_allocate_answers(tmp_path: Path
         ask = {"network": TEXT, "cores": 24, **asked}
         plan, watch = [await peer.call(verb, ask) for verb in ("allocate", "watch")]
         assert watch["objective"] == asked["objective"]
-        assert {**watch["allocation"], "id": plan["id"]} == plan
+        assert watch["allocation"] == plan
 
 
 async def test_what_is_wrong_is_refused(tmp_path: Path) -> None:
@@ -271,41 +270,15 @@ async def test_watches_are_limited_and_end_with_their_connection(tmp_path: Path)
             pass
 
 
-async def test_answers_are_explained_and_replayed(tmp_path: Path) -> None:
-    async with running(tmp_path) as live:
-        peer, runtime = await taught(live)
-        plan = await peer.call("allocate", {"network": TEXT, "cores": 24})
-        await peer.call("observe_rows", {"rows": runtime.rows(300)})  # what is known now is not what was
-        told_now = await peer.call("explain", {"id": plan["id"], "replay": True})
-        assert told_now["allocation"] == plan
-        assert told_now["replayed"]["same"]
-        assert told_now["request"]["cores"] == 24
-        assert any("24 cores" in sentence for sentence in told_now["sentences"])
-        assert any("bounds the throughput" in sentence for sentence in told_now["sentences"])
-        error = await refused("invalid", peer.call("explain", {"id": "0000-1"}))
-        assert error.field == "id"
-
-
-async def test_the_best_within_a_deadline_is_replayed_too(tmp_path: Path) -> None:
-    async with running(tmp_path) as live:
-        peer, _ = await taught(live)
-        ask = {"network": TEXT, "cores": 64, "objective": "latency", "arrival_per_s": 0.1, "instances_max": 4}
-        plan = await peer.call("allocate", ask | {"deadline_s": 0.05})
-        assert 0 <= plan.get("gap", 0) <= 0.05
-        assert (await peer.call("explain", {"id": plan["id"], "replay": True}))["replayed"]["same"]
-
-
-def test_kept_answers_are_bounded() -> None:
-    curves = TabulatedCurves.of([1, 2], np.ones((100, 2)))
-    one = answers.KEY_BYTES * 100
-    kept = answers.Answers(answers_max=3, bytes_max=100 * one, clock=lambda: 0.0)
-    ids = [kept.keep("a", {}, curves, {}) for _ in range(5)]
-    assert len(kept) == 3
-    assert kept.find(ids[-1]).id == ids[-1]
-    small = answers.Answers(bytes_max=int(2.5 * one), clock=lambda: 0.0)
-    ids = [small.keep("a", {}, curves, {}) for _ in range(5)]
-    assert 0 < small.bytes <= 2.5 * one
-    assert [number for number in ids if number in small._kept] == ids[-len(small) :]
+def test_recent_answers_are_bounded() -> None:
+    found = answers.RecentAnswers(clock=lambda: 0.0)
+    for _ in range(answers.ANSWERS_MAX + 5):
+        found.append("a", {}, {"instances": {"a": 1}})
+    found.append("large", {}, {"instances": dict.fromkeys(range(answers.COMPONENTS_MAX + 1), 1)})
+    assert len(found) == answers.ANSWERS_MAX
+    assert next(found.newest()).id == str(answers.ANSWERS_MAX + 5)
+    with pytest.raises(InvalidValue, match="last 100 answers"):
+        found.find("1")
 
 
 async def test_what_if_changes_nothing(tmp_path: Path) -> None:
@@ -316,7 +289,7 @@ async def test_what_if_changes_nothing(tmp_path: Path) -> None:
         faster = await peer.call("allocate", ask | {"scale": {"b": 0.5}})
         assert faster["throughput_per_s"] > 1.2 * before["throughput_per_s"]
         after = await peer.call("allocate", ask)
-        assert {**after, "id": ""} == {**before, "id": ""}
+        assert after == before
 
 
 async def test_cores_that_are_free_now_or_all_later(tmp_path: Path) -> None:

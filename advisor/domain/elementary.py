@@ -11,6 +11,7 @@ exact (Cody and Waite 1980). Errors: 1e-15 relative, of `log2` and `exp2` also a
 from __future__ import annotations
 
 import math
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,11 @@ SMALL = 0.35  # below it expm1 has its own series: exp(x) - 1 would cancel
 
 
 def _horner(x: Any, terms: tuple[float, ...]) -> Any:
-    total = x * terms[0] + terms[1]
-    for term in terms[2:]:
-        total = total * x
-        total = total + term
+    total = x * terms[0]
+    total += terms[1]
+    for term in terms[2:]:  # in its place, where it is an array
+        total *= x
+        total += term
     return total
 
 
@@ -111,11 +113,11 @@ def weighted(weights: Any, values: Any) -> Any:
 
 
 def product(left: Floats, right: Floats) -> Floats:
-    """Return the matrix product (a, n) (n, ...) -> (a, ...), each sum from the first to the last term. O(n) calls of numpy."""
-    total = np.zeros((len(left), *right.shape[1:]))
-    for column, row in zip(left.T, right, strict=True):
-        total += np.multiply.outer(column, row)
-    return total
+    """Return the matrix product (a, n) (n, ...) -> (a, ...), by numpy's own loop instead of BLAS.
+
+    Arrays of one shape have the same bits on every processor; a column alone and beside others need not (`weighted`).
+    """
+    return np.einsum("an,n...->a...", left, right)
 
 
 def _parts(x: Any) -> tuple[Any, Any, Any]:
@@ -160,16 +162,21 @@ def spaced(low: float, high: float, n: int) -> Floats:
 def solved(matrix: Floats, right: Floats) -> Floats:
     """Return x with matrix x = right, of (n, n) and (n,), by elimination with row pivots; raises ZeroDivisionError if singular.
 
-    O(n) calls of numpy.
+    In plain numbers, O(n**3): of few unknowns, a call of numpy takes longer than what it works out.
     """
-    rows, n = np.column_stack([matrix, right]), len(right)
+    rows: list[list[float]] = [[*row, last] for row, last in zip(matrix.tolist(), right.tolist(), strict=True)]
+    n = len(rows)
     for k in range(n):
-        best = k + int(np.abs(rows[k:, k]).argmax())
-        rows[[k, best]] = rows[[best, k]]
-        if rows[k, k] == 0.0:
+        best = max(range(k, n), key=lambda row: abs(rows[row][k]))
+        rows[k], rows[best] = rows[best], rows[k]
+        top = rows[k]
+        if top[k] == 0.0:
             raise ZeroDivisionError("the matrix is singular")
-        rows[k] /= rows[k, k]
-        rows[k + 1 :] -= np.outer(rows[k + 1 :, k], rows[k])
-    for k in range(n - 1, 0, -1):
-        rows[:k, n] -= rows[:k, k] * rows[k, n]
-    return rows[:, n]
+        for row in rows[k + 1 :]:
+            share = row[k] / top[k]
+            for j in range(k + 1, n + 1):
+                row[j] -= share * top[j]
+    found = [0.0] * n
+    for k in reversed(range(n)):
+        found[k] = (rows[k][n] - sum(map(mul, rows[k][k + 1 : n], found[k + 1 :]))) / rows[k][k]
+    return np.array(found)

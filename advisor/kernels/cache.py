@@ -26,6 +26,7 @@ BINDING = Path(__file__).with_name("binding.c")  # calls from Python into a libr
 SUFFIX = ".abi3.so"  # of Python's stable ABI: one library for all versions
 OTHERS_WRITE = 0o022
 STATES_KEPT = 4  # of a source on a machine: a user may have several versions of this package
+COMPILED_FOR = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")  # another processor than this one, as numba is told
 CPU_BYTES = 8192  # of /proc/cpuinfo: the first processor, whose flags are those of all
 
 
@@ -49,6 +50,7 @@ def _versions() -> Iterator[str]:
 
 def _processor() -> Iterator[str]:
     yield platform.machine()
+    yield from (f"{name} {os.environ[name]}" for name in COMPILED_FOR if name in os.environ)
     try:
         with open("/proc/cpuinfo", "rb") as file:
             lines = file.read(CPU_BYTES).decode(errors="replace").split("\n\n")[0].splitlines()

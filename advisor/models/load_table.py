@@ -17,13 +17,13 @@ log time lies speedups change.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import exp, ldexp, sqrt
+from math import ldexp, sqrt
 from typing import Any
 
 import numpy as np
 
 from advisor import kernels
-from advisor.models.cells import ABSOLUTE, RELATIVE
+from advisor.models.cells import ABSOLUTE, RELATIVE, exp
 from advisor.models.fold import place_logs, room_of
 from advisor.models.layout import AT, CELLS
 from advisor.models.layout import WORDS as BASE_WORDS

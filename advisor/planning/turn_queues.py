@@ -169,5 +169,5 @@ def _waits(load: _Load, inside: Floats) -> Floats:
 
 def _moved(found: Floats, onward: Floats, since: Floats, inside: Floats) -> Floats:
     """Return what visits that follow others find, by what these had found, (n, n, n + 1)."""
-    gone = np.stack([elementary.product(onward.T, each) for each in found]) + since
+    gone = np.einsum("cd,bck->bdk", onward, found) + since
     return elementary.product(inside.T, gone)

@@ -43,7 +43,7 @@ def predict_command(
 @click.command("choose-cores", cls=options.Command)
 @click.argument("component")
 @declared(
-    v.ChooseCores, leave=("component", "under_way"), predictor=POINT, allowed={"type": options.Counts()},
+    v.ChooseCores, leave=("component", "under_way"), predictor=POINT, allowed={"type": options.AllowedCounts()},
     explore={"type": options.Explore(), "default": "false", "show_default": True},
 )  # fmt: skip
 @options.learned
@@ -159,7 +159,7 @@ def pin_command(component: str, model: str | None, clear: bool, **source: Any) -
 
 @click.command("set-allowed", cls=options.Command)
 @click.argument("component")
-@click.argument("allowed", required=False, type=options.Counts())
+@click.argument("allowed", required=False, type=options.AllowedCounts())
 @click.option("--clear", is_flag=True, help="Allow every count again.")
 @options.service
 @options.as_json

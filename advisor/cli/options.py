@@ -124,7 +124,7 @@ class Numbers(click.ParamType[list[float]]):
             self.fail(f"{value!r} is not a number, numbers with commas between them, or a range like 1..64", param, ctx)
 
 
-class Counts(click.ParamType[Any]):
+class AllowedCounts(click.ParamType[Any]):
     """A set of core counts."""
 
     name = "1,2,4 | 8..64:8 | multiple_of=8,max=64 | power_of=2"

@@ -153,6 +153,15 @@ def test_a_predictor_of_too_many_values_is_refused_by_the_name_of_its_job() -> N
     assert caught.value.field == "jobs[1].predictor"
 
 
+def test_the_counts_that_a_component_allows_hold_in_any_case() -> None:
+    advisor = learned()
+    advisor.set_allowed("wide", [1, 3])
+    assert advisor.choose_together([job(0, "wide", allowed={"max": 64})], 64).cores[0] == 3
+    with pytest.raises(InvalidValue) as caught:
+        advisor.choose_together([job(0, "wide", allowed=[2, 4])], 64)
+    assert caught.value.field == "jobs[0].allowed"
+
+
 def test_a_job_that_no_pool_of_this_size_serves_says_so() -> None:
     for resizable in (False, True):
         plan = learned().choose_together([job(0, allowed=[64, 128], resizable=resizable)], 16)

@@ -12,6 +12,8 @@ from advisor.domain.vectors import Floats
 HALVINGS = 40  # of the span in which a quantile lies: to 1e-9 of a factor of a thousand
 SPREAD_LEAST = 1e-9  # of log time
 
+FAR = 40.0  # standard deviations beyond which a normal tail is below the least double
+
 
 def over_load(share: Floats, elapsed: Floats, low: Floats, high: Floats, level: float) -> tuple[Floats, Floats, Floats]:
     """Return E[T] (m,) and the interval of one run drawn from a load, of answers (n, m) at its n predictors.
@@ -42,7 +44,7 @@ def over_load(share: Floats, elapsed: Floats, low: Floats, high: Floats, level: 
 
 def normal_cdf(z: Floats) -> Floats:
     """Return the standard normal distribution function, elementwise, to 2e-7 (Abramowitz and Stegun 26.2.19)."""
-    a: Floats = np.abs(z)
+    a: Floats = np.minimum(np.abs(z), FAR)  # the tail there is 0, and no power overflows
     series: Floats = 1.0 + a * (0.049867347 + a * (0.0211410061 + a * (
         0.0032776263 + a * (0.0000380036 + a * (0.0000488906 + a * 0.000005383)))))  # fmt: skip
     square: Floats = series * series

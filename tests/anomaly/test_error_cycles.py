@@ -60,6 +60,7 @@ WRONG: tuple[tuple[str, Any], ...] = (
     ("names", {"first_id": 5, "names": ["x"]}),
     ("task_events", {"records": b"x" * 7}),
     ("pin", {"component": "never", "model": "joint"}),
+    ("set_allowed", {"component": "never", "allowed": []}),
     ("forget", {"component": "never", "keep": 0.0}),
     ("profile", {"producer": "never"}),
     ("predict_run", {"program": "never", "size": 1.0, "workers": 2}),

@@ -36,8 +36,9 @@ COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         "active_cores": "2", "prior": None, "fresh": None,
     }),
     "choose-cores": (("a", "--cores-max", "8"), {
-        "predictor": "4", "cores_max": "4", "tolerance": "0.2", "level": "0.5", "risk": "0.5", "explore": "0.1",
-        "machine": "node7", "free_now": "2", "wait_s": "1", "prior": None, "fresh": None,
+        "predictor": "4", "cores_max": "4", "tolerance": "0.2", "level": "0.5", "risk": "0.5", "explore": "true",
+        "machine": "node7", "free_now": "2", "wait_s": "1", "fresh": None, "allowed": "1,2,4", "objective": "core_seconds",
+        "usual": "2", "count": "3",
     }),
     "suggest": (("a", "--cores-max", "8"), {"predictor": "4", "cores": "2", "cores_max": "4", "limit": "1", "fresh": None}),
     "allocate": (("{network}", "--cores", "8"), PLAN | {

@@ -96,7 +96,7 @@ def _digits(state: bytes) -> list[int]:
     return [len(str(n)) for n in Advisor.from_bytes(state).components.totals.values()]
 
 
-@pytest.mark.parametrize(("memory", "each_max"), [(0, 1280), (2**30, 4900)])
+@pytest.mark.parametrize(("memory", "each_max"), [(0, 1408), (2**30, 4900)])
 def test_bytes_a_component_are_bounded(memory: int, each_max: int) -> None:
     """The base tier alone at 100,000 components; with learners, of one predictor, at 10,000.
 

@@ -164,7 +164,8 @@ def assert_prior(advisor: Advisor) -> None:
     assert (one.model, one.observations, one.extrapolates) == ("prior", 0, np.inf)
     assert 0 < one.low_s < one.elapsed_s < one.high_s
     choice = advisor.choose_cores("c", cores_max=4)
-    assert (choice.cores, choice.model, choice.extrapolates) == (1, "prior", np.inf)
+    assert (choice.cores, choice.model, choice.extrapolates) == (3, "prior", np.inf)  # nearest 4 ** (3 / 4)
+    assert "no run of 'c' was learned" in choice.assumed
 
 
 def assert_possible(answer: Any, context: object, unit: float = 1.0) -> None:

@@ -118,7 +118,7 @@ async def test_an_impossible_target_says_so_and_gives_no_cores() -> None:
     it.learn(rows(80))
     told = await it.looked("film")
     assert told["state"] == "impossible"
-    assert told["error"]["code"] == "impossible"
+    assert told["error"]["code"] == "not_reached"
     assert told["error"]["bound"] > 0.05
     assert told["why"][0].startswith(told["error"]["message"])
     assert "cores" not in told

@@ -13,7 +13,7 @@ from live import PATIENCE_S
 from advisor.domain.machines import Machine
 from advisor.engine import Engine
 from advisor.service import load_config
-from advisor.service.answers import Answers
+from advisor.service.answers import RecentAnswers
 from advisor.service.heavy import Heavy
 from advisor.service.key_kinds import Address
 from advisor.service.measures import ServiceMeasures
@@ -95,7 +95,7 @@ async def lending(cores: int = 2, **options: Any) -> AsyncIterator[Lender]:
     heavy = Heavy(ServiceMeasures(), jobs=1, waiting_max=64, deadline_s=60.0)
     machine = Machine("here", ((tuple((n,) for n in range(cores)),),))
     resources = SnetResources(
-        config, engine, Planner(engine.advisor, heavy, Answers()), machine=machine, clock=lambda: now[0]
+        config, engine, Planner(engine.advisor, heavy, RecentAnswers()), machine=machine, clock=lambda: now[0]
     )
     sockets: list[Any] = []
     servers, ports = await resources.listen(sockets)

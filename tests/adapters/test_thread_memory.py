@@ -96,6 +96,9 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path, caplog: p
     assert float(memory.predict("fit", predictor=1.0, cores=1).elapsed_s) == pytest.approx(1.0, rel=0.1)
     memory.close()
     assert caplog.text
+    (tmp_path / "file").unlink()
+    memory.close()  # as when the process ends
+    assert rows_of(tmp_path / "file" / "t.state") == {"fit": 2}
 
 
 FORKING = """

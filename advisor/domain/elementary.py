@@ -11,7 +11,9 @@ exact (Cody and Waite 1980). Errors: 1e-15 relative, of `log2` and `exp2` also a
 from __future__ import annotations
 
 import math
-from operator import mul
+from collections.abc import Iterable
+from functools import reduce
+from operator import add, mul
 from typing import Any
 
 import numpy as np
@@ -97,6 +99,11 @@ def exp2(x: Any) -> Any:
     return np.ldexp(_horner((x - k) * LN2_HIGH + (x - k) * LN2_LOW, EXP_TERMS), k.astype(np.int32))
 
 
+def added(values: Iterable[Any]) -> Any:
+    """Return the sum from the first to the last, 0.0 of none: Python's own corrects its rounding from version 3.12 on."""
+    return reduce(add, values, 0.0)
+
+
 def weighted(weights: Any, values: Any) -> Any:
     """Return sum_i weights[i] values[i] along the first axis, from the first to the last: weights (n,), values (n, ...).
 
@@ -105,7 +112,7 @@ def weighted(weights: Any, values: Any) -> Any:
     """
     weights, values = np.asarray(weights, np.float64), np.asarray(values, np.float64)
     if values.ndim == 1:
-        return sum((weights * values).tolist(), 0.0)
+        return added((weights * values).tolist())
     total = np.zeros(values.shape[1:])
     for weight, row in zip(weights.tolist(), values, strict=True):
         total += weight * row
@@ -178,5 +185,5 @@ def solved(matrix: Floats, right: Floats) -> Floats:
                 row[j] -= share * top[j]
     found = [0.0] * n
     for k in reversed(range(n)):
-        found[k] = (rows[k][n] - sum(map(mul, rows[k][k + 1 : n], found[k + 1 :]))) / rows[k][k]
+        found[k] = (rows[k][n] - added(map(mul, rows[k][k + 1 : n], found[k + 1 :]))) / rows[k][k]
     return np.array(found)

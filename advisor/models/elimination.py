@@ -10,6 +10,8 @@ from math import sqrt
 from operator import mul
 from typing import Any
 
+from advisor.domain.elementary import added
+
 # 1 - R**2 of a column, below which it counts as dependent: sums of 10**6 rows carry rounding of about 1e-14 relative, and the
 # coefficient of a column this close to dependent is wrong by 1e-14 / PIVOT_MIN.
 PIVOT_MIN = 1e-11
@@ -36,12 +38,12 @@ class Elimination:
             undivided: list[float] = []  # l_ij d_j
             row: list[float] = []
             for j in range(i):
-                entry = entries[j] * root * roots[j] - sum(map(mul, undivided, lower[j]))
+                entry = entries[j] * root * roots[j] - added(map(mul, undivided, lower[j]))
                 undivided.append(entry)
                 row.append(entry * inverse[j])
-            pivot = entries[i] * root * root - sum(map(mul, undivided, row))
+            pivot = entries[i] * root * root - added(map(mul, undivided, row))
             inverse.append(1.0 / pivot if pivot > PIVOT_MIN else 0.0)
-            z.append(right[i] * root - sum(map(mul, row, z)))
+            z.append(right[i] * root - added(map(mul, row, z)))
             lower.append(row)
         self._roots, self._lower, self._inverse, self._z = roots, lower, inverse, z
         self.gains = [z[i] * z[i] * inverse[i] for i in range(k)]
@@ -54,12 +56,12 @@ class Elimination:
     def quadratic(self, right: list[Any]) -> Any:
         """Return right' N**-1 right; `right` may hold arrays of any shape: elementwise."""
         # Of an empty column the value is huge and its inverse 0: in this order the product stays finite.
-        return sum(z * (z * inverse) for z, inverse in zip(self._forward(right), self._inverse, strict=True))
+        return added(z * (z * inverse) for z, inverse in zip(self._forward(right), self._inverse, strict=True))
 
     def _forward(self, right: list[Any]) -> list[Any]:
         z: list[Any] = []
         for value, root, row in zip(right, self._roots, self._lower, strict=True):
-            z.append(value * root - sum(map(mul, row, z)))
+            z.append(value * root - added(map(mul, row, z)))
         return z
 
     def _back(self, scaled: list[float]) -> list[float]:

@@ -17,6 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.flows import Flow
 from advisor.domain.networks import (
     BOX,
@@ -200,7 +201,7 @@ def _values(
     of: dict[int, list[float]] = {}
     for key, value in own.items():
         of.setdefault(structure.unknown_of_key[key], []).append(value)
-    values = {unknown: sum(told) / len(told) for unknown, told in of.items()}
+    values = {unknown: elementary.added(told) / len(told) for unknown, told in of.items()}
     values.setdefault(structure.unknown[-1], 1.0)
     lines: list[Line] = []
     for node, branches in structure.choices:
@@ -259,7 +260,9 @@ def _follow(lines: Sequence[Line], values: dict[int, float]) -> None:
 def _without(line: Line, values: Mapping[int, float]) -> Line:
     """Return a line with what is known put into it."""
     factors, value, weight = line
-    rest = value - sum(factor * values[unknown] for unknown, factor in factors.items() if unknown in values)
+    rest = value - elementary.added(
+        factor * values[unknown] for unknown, factor in factors.items() if unknown in values
+    )
     return {unknown: factor for unknown, factor in factors.items() if unknown not in values and factor}, rest, weight
 
 
@@ -344,7 +347,7 @@ def _returned(
     if passes and (arrivals or 0.0) <= ARRIVALS_MOST:
         inside, through = float(sum(passes.values())), float(sum(depth * n for depth, n in passes.items()))
     elif arrivals is not None and place and all(key in visits for key in place):
-        inside, through = arrivals, sum(visits[key] for key in place)
+        inside, through = arrivals, elementary.added(visits[key] for key in place)
     else:
         return None
     return None if through <= 0.0 else min(max(0.0, 1.0 - inside / through), RETURN_MOST)

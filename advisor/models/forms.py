@@ -25,6 +25,7 @@ from operator import mul, sub
 
 import numpy as np
 
+from advisor.domain.elementary import added
 from advisor.domain.vectors import Floats
 from advisor.models.elimination import PIVOT_MIN, TINY, Elimination
 from advisor.models.layout import AT, COEFFICIENTS, LEAST_COEFFICIENTS, MOMENTS, NOISE_S
@@ -157,13 +158,13 @@ def criterion(residual: float, square: float, evidence: float, used: float) -> f
 def best_possible(form: Form, sums: Sums) -> float:
     """Return a lower bound of the form's criterion: the free form of the same degree nests it."""
     if form.family == "proportional":
-        return criterion(sums.square - sum(sums.free.gains[:4]), sums.square, sums.evidence, 2.0 - sums.one_p)
+        return criterion(sums.square - added(sums.free.gains[:4]), sums.square, sums.evidence, 2.0 - sums.one_p)
     columns = 2 * (form.degree + 1)
-    used = sum(sums.free.used[:columns])
+    used = added(sums.free.used[:columns])
     if form.family == "joint":
         # Where the free form could determine all its columns, so can the joint one; else no fewer than half of what it could.
         used = form.degree + 2.0 - sums.one_p if used == columns else max(0.5 * used, 1.0)
-    return criterion(sums.square - sum(sums.free.gains[:columns]), sums.square, sums.evidence, used)
+    return criterion(sums.square - added(sums.free.gains[:columns]), sums.square, sums.evidence, used)
 
 
 def fitted(form: Form, sums: Sums) -> Fit:
@@ -186,7 +187,7 @@ def _joint(form: Form, sums: Sums) -> Fit:
     # On the fewest cores seen, where runs are longest: on less than one core they are longer than S.
     least = _least_on_range(s + [0.0] * (COEFFICIENTS - len(s)), sums.low, sums.high) * (1.0 - a + a / sums.p_low)
     return _split(
-        form, s, a, sums.square - sum(system.gains), sum(system.used) + (1.0 - sums.one_p), least >= sums.floor
+        form, s, a, sums.square - added(system.gains), added(system.used) + (1.0 - sums.one_p), least >= sums.floor
     )
 
 
@@ -218,9 +219,9 @@ def _newton(k: int, sums: Sums) -> float:
         s = system.solution(k)
         c0, c1, c2 = 2.0 * (a - 1.0), 2.0 - 4.0 * a, 2.0 * a
         first = [c0 * g0 + c1 * g1 + c2 * g2 for g0, g1, g2 in zip(*grams, strict=True)]
-        moved = [sum(map(mul, first[i:], s)) for i in range(k)]
-        gradient = sum(map(mul, s, moved)) - 2.0 * sum(map(mul, s, slope))
-        bend = sum(s[i] * sum(map(mul, second[i:], s)) for i in range(k))
+        moved = [added(map(mul, first[i:], s)) for i in range(k)]
+        gradient = added(map(mul, s, moved)) - 2.0 * added(map(mul, s, slope))
+        bend = added(s[i] * added(map(mul, second[i:], s)) for i in range(k))
         curvature = bend - 2.0 * system.quadratic(list(map(sub, slope, moved)))
         # The root lies where the gradient points: the bracket shrinks from that side, so a step never leaves it.
         low, high = (a, high) if gradient < 0 else (low, a) if gradient > 0 else (low, high)
@@ -237,8 +238,8 @@ def _newton(k: int, sums: Sums) -> float:
 def _start(k: int, sums: Sums) -> float:
     """Return the share of the parallel part in the free form's mean: close to the joint form's a wherever that form is apt."""
     found, moments = sums.free.solution(2 * k), sums.gram[0]
-    serial = sum(found[2 * j] * moments[j] for j in range(k))
-    parallel = sum(found[2 * j + 1] * moments[j] for j in range(k))
+    serial = added(found[2 * j] * moments[j] for j in range(k))
+    parallel = added(found[2 * j + 1] * moments[j] for j in range(k))
     share = parallel / (serial + parallel) if serial + parallel > 0 else 0.5
     return min(max(share, START_MARGIN), 1.0 - START_MARGIN)
 
@@ -269,9 +270,9 @@ def _free(form: Form, sums: Sums) -> Fit:
     # run time that rises with p (threads cost small inputs more than they bring); prediction bounds it outside.
     ends = ([a + b / p for a, b in zip(serial, parallel, strict=True)] for p in (sums.p_low, sums.p_high))
     positive = all(_least_on_range(curve, sums.low, sums.high) >= sums.floor for curve in ends)
-    residual = max(sums.square - sum(sums.free.gains[:columns]), 0.0)
+    residual = max(sums.square - added(sums.free.gains[:columns]), 0.0)
     # With one core count 1/p tells nothing apart from 1: the joint forms, which say so, answer.
-    return Fit(form, serial, parallel, nan, residual, sum(sums.free.used[:columns]), positive and not sums.one_p)
+    return Fit(form, serial, parallel, nan, residual, added(sums.free.used[:columns]), positive and not sums.one_p)
 
 
 def _least_on_range(c: Numbers, low: float, high: float) -> float:
@@ -296,21 +297,21 @@ def two_step(sums: Sums, name: str) -> Fit:
     system = Elimination([gram[i : i + size] for i in range(size)], right[:size])
 
     def score(k: int) -> float:
-        return criterion(square - sum(system.gains[: k + 1]), square, gram[0], sum(system.used[: k + 1]))
+        return criterion(square - added(system.gains[: k + 1]), square, gram[0], added(system.used[: k + 1]))
 
     degree = min(range(COEFFICIENTS), key=score) if name == TWO_STEP else asked
     s = system.solution(degree + 1)
     x, mean = sums.top
     u = (x - sums.origin) / sums.scale
-    top = sum(v * u**j for j, v in enumerate(s)) if isfinite(u) else 0.0
+    top = added(v * u**j for j, v in enumerate(s)) if isfinite(u) else 0.0
     a = parallel_fraction(mean / top if top > 0.0 else inf, sums.p_high, sums.p_low)
     # S is fitted at p_min: T_pmin = (1 - a + a / p_min) S_1.
     single = 1.0 / (1.0 - a + a / sums.p_low)
     cubic = degree < COEFFICIENTS
     form = FORMS[degree] if cubic else Form(name, "least", degree)
-    found = _split(form, [single * v for v in s], a, 0.0, sum(system.used[: degree + 1]) + 1.0, True)
+    found = _split(form, [single * v for v in s], a, 0.0, added(system.used[: degree + 1]) + 1.0, True)
     # The weighted sums have no moments for a higher degree: it leaves the share of them that it leaves of its own.
-    left = max(square - sum(system.gains[: degree + 1]), 0.0) / max(square, TINY) * sums.square
+    left = max(square - added(system.gains[: degree + 1]), 0.0) / max(square, TINY) * sums.square
     return replace(found, residual=_residual(sums, (found.serial, found.parallel)) if cubic else left)
 
 
@@ -318,9 +319,9 @@ def _residual(sums: Sums, parts: tuple[Numbers, Numbers]) -> float:
     """Return the weighted residual of a curve over all rows, from the joint sums: sum w t^2 - 2 c'r + c'G c."""
     total = sums.square
     for q, first in enumerate(parts):
-        total -= 2.0 * sum(map(mul, first, sums.right[q]))
+        total -= 2.0 * added(map(mul, first, sums.right[q]))
         for r, second in enumerate(parts):
-            total += sum(c * d * sums.gram[q + r][i + j] for i, c in enumerate(first) for j, d in enumerate(second))
+            total += added(c * d * sums.gram[q + r][i + j] for i, c in enumerate(first) for j, d in enumerate(second))
     return max(total, 0.0)
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from advisor.domain import elementary
 from advisor.domain.answers import Prediction
+from advisor.domain.elementary import added
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.domain.vectors import Floats
 from advisor.models.elimination import TINY, Elimination
@@ -76,7 +77,7 @@ class Model:
             self.information = Elimination(matrix, [0.0] * len(matrix))
         columns = np.multiply.outer(jacobian[:, 0], np.ones_like(q)) + np.multiply.outer(jacobian[:, 1], q)
         return self.information.quadratic(
-            [sum(c * u ** int(j) for j, c in zip(powers, each, strict=True)) for each in columns]
+            [added(c * u ** int(j) for j, c in zip(powers, each, strict=True)) for each in columns]
         )
 
     def _jacobian(self) -> Floats:

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.vectors import Floats, Ints
 from advisor.models.size_time import NEAR_SIZE, NEAR_TIME, SIZE, TIME, N
 
@@ -77,4 +78,4 @@ def parts_of(n: Floats, x: Floats, k: int) -> tuple[list[tuple[int, int]], float
 
 def total_of(clusters: tuple[Cluster, ...], *, nearest: bool = False) -> float:
     """Return the time of all instances by their representatives, with `nearest` by the instances nearest to the centroids."""
-    return sum(each.count * (each.nearest_s if nearest else each.representative_s) for each in clusters)
+    return elementary.added(each.count * (each.nearest_s if nearest else each.representative_s) for each in clusters)

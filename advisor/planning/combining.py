@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.curves import AmdahlCurves, Seen, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import CHOICE, Network, Node
@@ -54,7 +55,7 @@ def weights_of(shares: Sequence[Share]) -> list[float]:
         given = [float(rate or 0.0) for rate in rates]
     else:
         given = [float(share.weight) for share in shares]
-    return [value / sum(given) for value in given]
+    return [value / elementary.added(given) for value in given]
 
 
 def key_of(share: Share, key: str) -> str:
@@ -105,9 +106,9 @@ def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Asked
     )  # fmt: skip
     request = Request(
         cores=cores, objective=objective, turns=NEVER,
-        arrival_per_s=None if rates[0] is None else sum(float(rate or 0.0) for rate in rates),
+        arrival_per_s=None if rates[0] is None else elementary.added(float(rate or 0.0) for rate in rates),
         # Of streams put together, as of many (Whitt 1983, asymptotic method).
-        arrival_variation=sum(
+        arrival_variation=elementary.added(
             weight * share.request.arrival_variation for share, weight in zip(shares, weights, strict=True)
         ),
         target=first.target if len(shares) == 1 else None,  # only one that is planned by itself has one

@@ -77,17 +77,17 @@ class CostOfChange:
         """Return the seconds to expect of a change of these components. Cost O(changed)."""
         if not changed:
             return 0.0
-        given = self.flat_s + sum(self.by_key.get(key, 0.0) for key in changed)
+        given = self.flat_s + elementary.added(self.by_key.get(key, 0.0) for key in changed)
         if not self.measured:
             return given
         if given <= 0.0:
-            return sum(took for _, took in self.measured) / len(self.measured)
+            return elementary.added(took for _, took in self.measured) / len(self.measured)
         ratios = [took / expected for expected, took in self.measured if expected > 0.0]
-        return given * (1.0 + sum(ratios)) / (1 + len(ratios))
+        return given * (1.0 + elementary.added(ratios)) / (1 + len(ratios))
 
     def learned(self, changed: Sequence[str], took_s: float) -> CostOfChange:
         """Return the cost after a change of these components took so long."""
-        given = self.flat_s + sum(self.by_key.get(key, 0.0) for key in changed)
+        given = self.flat_s + elementary.added(self.by_key.get(key, 0.0) for key in changed)
         return replace(self, measured=(*self.measured, (given, took_s))[-COSTS_KEPT:])
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION, SERIES
 from advisor.planning.requests import Floats
 from advisor.planning.structure import Structure
@@ -58,7 +59,7 @@ def successions(structure: Structure) -> Succession:
             ends.append(_Ends(
                 _summed([(part.first, share) for part, share in zip(parts, shares, strict=True)]),
                 _summed([(part.last, share) for part, share in zip(parts, shares, strict=True)]),
-                sum(part.without * share for part, share in zip(parts, shares, strict=True)),
+                elementary.added(part.without * share for part, share in zip(parts, shares, strict=True)),
             ))  # fmt: skip
         elif node.kind in (REPLICATION, FEEDBACK):
             ends.append(_loop(structure, index, parts[0], found, times))
@@ -111,7 +112,7 @@ def _loop(structure: Structure, index: int, part: _Ends, found: Floats, times: f
     else:
         depths = routing.depths.get(index, (0.0, 1.0))
         some = 1.0 - float(depths[0])
-        again = sum(max(depth - 1, 0) * share for depth, share in enumerate(depths))
+        again = elementary.added(max(depth - 1, 0) * share for depth, share in enumerate(depths))
     _follow(found, part.last, part.first, times * again)
     first, last = _summed([(part.first, some)]), _summed([(part.last, some)])
     return _Ends(first, last, 1.0 - some + some * part.without)

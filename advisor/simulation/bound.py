@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain import elementary
 from advisor.domain.task_graphs import TaskGraph
 from advisor.errors import InvalidValue
 
@@ -77,13 +78,13 @@ class Averaged:
         """Return D_i = r_i rate_i R."""
         rate = self.rate
         rates = [rate[task] for task in running]
-        total = sum(rates)
+        total = elementary.added(rates)
         if total <= 0.0:
             return [0.0] * len(rates)
         means: list[float] = [
             values
             if isinstance(values, (float, int))
-            else sum([values[task] * each for task, each in zip(running, rates, strict=True)]) / total
+            else elementary.added([values[task] * each for task, each in zip(running, rates, strict=True)]) / total
             for values in self.columns
         ]
         time = self.residence(total / len(rates), means, len(rates))

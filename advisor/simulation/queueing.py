@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor.domain import elementary
 from advisor.errors import InvalidValue, NotEnoughData
 
 Floats = NDArray[np.float64]
@@ -84,13 +85,15 @@ def exact(
             for demand, queue, kind in zip(demands, queued, kinds, strict=True)
         ]
         for place, share in shares.items():
-            times[place] = sum(j * demands[place] / _rate(rates[place], j) * share[j - 1] for j in range(1, n + 1))
-        cycle = think + sum(times)
+            times[place] = elementary.added(
+                j * demands[place] / _rate(rates[place], j) * share[j - 1] for j in range(1, n + 1)
+            )
+        cycle = think + elementary.added(times)
         throughput = n / cycle if cycle > 0 else 0.0
         queued = [throughput * time for time in times]
         for place, share in shares.items():
             tail = [throughput * demands[place] / _rate(rates[place], j) * share[j - 1] for j in range(1, n + 1)]
-            shares[place] = [max(0.0, 1.0 - sum(tail)), *tail]
+            shares[place] = [max(0.0, 1.0 - elementary.added(tail)), *tail]
         found.append(times)
     return found
 

@@ -17,6 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain import elementary
 from advisor.domain.task_graphs import TaskGraph
 from advisor.errors import InvalidValue
 from advisor.simulation.bound import Averaged, BoundSystem, Classes, Common, Number, alike, column, folded
@@ -62,7 +63,7 @@ class Queueing:
             raise InvalidValue("method", self.method, "exact or bard_schweitzer")
 
         def residence(mean_rate: float, means: list[float], running: int) -> float:
-            return sum(exact(means, 1.0 / mean_rate, running, kinds, rates)[-1])
+            return elementary.added(exact(means, 1.0 / mean_rate, running, kinds, rates)[-1])
 
         if alike(rate, *demands):
             means = [float(values[0]) for values in demands]
@@ -89,7 +90,7 @@ def _queues_and_delays(queues: list[int], delays: list[int]) -> Callable[[float,
     """
 
     def one(mean_rate: float, means: list[float], running: int) -> float:
-        demand, fixed = means[queues[0]], sum([means[place] for place in delays])
+        demand, fixed = means[queues[0]], elementary.added([means[place] for place in delays])
         outside, time, queued = 1.0 / mean_rate + fixed, 0.0, 0.0
         for n in range(1, running + 1):
             time = demand * (1.0 + queued)
@@ -97,12 +98,12 @@ def _queues_and_delays(queues: list[int], delays: list[int]) -> Callable[[float,
         return time + fixed
 
     def several(mean_rate: float, means: list[float], running: int) -> float:
-        demands, fixed = [means[place] for place in queues], sum([means[place] for place in delays])
+        demands, fixed = [means[place] for place in queues], elementary.added([means[place] for place in delays])
         outside, total = 1.0 / mean_rate + fixed, 0.0
         queued = [0.0] * len(demands)
         for n in range(1, running + 1):
             times = [demand * (1.0 + queue) for demand, queue in zip(demands, queued, strict=True)]
-            total = sum(times)
+            total = elementary.added(times)
             throughput = n / (outside + total)
             queued = [throughput * time for time in times]
         return total + fixed

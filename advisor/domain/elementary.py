@@ -29,6 +29,7 @@ EXPM1_TERMS = tuple(1.0 / math.factorial(n + 1) for n in reversed(range(14)))
 LOG_TERMS = tuple(2.0 / (2 * k + 1) for k in reversed(range(11)))
 EXP_LEAST, EXP_MOST = -746.0, 710.0  # beyond them exp is 0 and inf
 EXP2_LEAST, EXP2_MOST = -1076.0, 1024.0
+FEW = 64  # columns, up to which numpy's running sum is faster than a loop over the rows
 SMALL = 0.35  # below it expm1 has its own series: exp(x) - 1 would cancel
 
 
@@ -113,6 +114,8 @@ def weighted(weights: Any, values: Any) -> Any:
     weights, values = np.asarray(weights, np.float64), np.asarray(values, np.float64)
     if values.ndim == 1:
         return added((weights * values).tolist())
+    if 0 < values.size <= FEW * len(values):  # in the same order, in two calls
+        return np.add.accumulate(weights.reshape(-1, *[1] * (values.ndim - 1)) * values)[-1] + 0.0
     total = np.zeros(values.shape[1:])
     for weight, row in zip(weights.tolist(), values, strict=True):
         total += weight * row

@@ -17,7 +17,7 @@ import pytest
 PROGRAM = Path(__file__).parents[1] / "support" / "processor_answers.py"
 ANSWERS = 2000  # at least
 # numpy's own report: what this machine has beyond the build's baseline, each of which has kernels of its own
-FEATURES = " ".join(np.show_config(mode="dicts")["SIMD Extensions"]["found"])  # type: ignore[index]
+FEATURES = " ".join(np.show_config(mode="dicts")["SIMD Extensions"].get("found", []))  # type: ignore[index]
 PROCESSORS: dict[str, dict[str, str]] = {
     **{core: {"OPENBLAS_CORETYPE": core} for core in ("Prescott", "Sandybridge", "Haswell", "Zen", "SkylakeX")},
     "baseline of numpy": {"NPY_DISABLE_CPU_FEATURES": FEATURES},

@@ -51,13 +51,15 @@ def test_ends_of_the_ranges_are_those_of_the_numbers() -> None:
 
 
 def test_a_column_s_sum_is_the_same_alone_and_beside_others() -> None:
-    weights, values = RNG.random(37), RNG.random((37, 50))
+    weights, values = RNG.random(37), RNG.random((37, 100))
     together: Floats = elementary.weighted(weights, values)
-    assert [elementary.weighted(weights, values[:, k]) for k in range(50)] == together.tolist()
-    assert (
-        elementary.product(values.T, values[:, :1])[:, 0].tolist()
-        == elementary.product(values.T, values)[:, 0].tolist()
-    )
+    assert [elementary.weighted(weights, values[:, k]) for k in range(100)] == together.tolist()
+
+
+def test_a_product_is_that_of_matrices() -> None:
+    left, right = RNG.random((4, 7)), RNG.random((7, 5))
+    assert elementary.product(left, right) == pytest.approx(left @ right, rel=1e-14)
+    assert elementary.product(left, right[:, 0]) == pytest.approx(left @ right[:, 0], rel=1e-14)
 
 
 def test_a_system_is_solved_and_a_singular_one_refused() -> None:

@@ -24,7 +24,7 @@ ARRAY_ITEMS_MAX = 131_072  # elements of one array: the largest legal one is a l
 MAP_ITEMS_MAX = 100_000  # a map by component, at the default limit of components
 STRING_BYTES_MAX = 2**20  # a network's text
 # A batch is one turn of the service's loop, never interrupted: 2,048 rows fold within some 30 ms when every component is new.
-ROWS_BATCH_MAX = 2_048
+ROWS_BATCH_MAX = 2_048  # rows of one batch: the service applies it without interruption
 NAMES_BATCH_MAX = 512  # names in one `names` message, or in the `components` of one batch: made within 2 ms
 ROWS_BYTES_MAX = 2**20  # of a message of rows or columns: 2,048 rows with every column and 512 names take two thirds
 FIRST_REFUSALS = 8  # of a batch, told with row, code and value; the rest are counted by code

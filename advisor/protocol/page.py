@@ -1,24 +1,46 @@
-"""The tables of `docs/protocol.md` and `docs/security.md`, from the declarations of the verbs.
+"""What a page shows of the declarations: keys of verbs, frames, errors, limits, the verbs of a scope.
 
-``python -m advisor.protocol.page docs/protocol.md docs/security.md`` makes them anew.
+A page holds a mark where such a part stands, as ``<!--keys:predict-->``. The site replaces it, and so does
+``python -m advisor.protocol.page docs/protocol.md``, which prints the page.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from dataclasses import MISSING, fields
 from pathlib import Path
 
+from advisor import errors
+from advisor.domain import limits
 from advisor.protocol.declaring import meanings
 from advisor.protocol.verbs import METHODS
 
 NUMBERING = ("producer", "incarnation", "sequence")  # the page says once what they are
-_TABLE = re.compile(r"(<!-- keys of (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_VERBS = re.compile(r"(<!-- verbs of (\w+) -->).*?(<!-- end -->)")
+# The limits of what a peer sends, in the order of the page; the others are the service's own.
+LIMITS = (
+    "MESSAGE_BYTES_MAX", "STRUCTURE_BYTES_MAX", "DEPTH_MAX", "ARRAY_ITEMS_MAX", "MAP_ITEMS_MAX", "STRING_BYTES_MAX",
+    "ROWS_BYTES_MAX", "ROWS_BATCH_MAX", "NAMES_BATCH_MAX", "NAME_BYTES_MAX", "NAME_IDS_MAX", "PREDICT_POINTS_MAX",
+    "DIMENSIONS_MAX", "JOBS_TOGETHER_MAX", "CANDIDATES_MAX", "NETWORKS_TOGETHER_MAX", "NETWORKS_MAX",
+    "NETWORKS_NAMED_MAX", "DEFINITION_BYTES_MAX", "SIMULATE_CORES_MAX", "SIMULATE_TASKS_MAX", "SIMULATE_RUNS_MAX",
+    "SIMULATE_WORK_MAX", "SIMULATE_DETAILS_MAX", "STATUS_PAGE_MAX", "UNANSWERED_MAX",
+)  # fmt: skip
+_MARK = re.compile(r"<!--(?:(keys|frames|verbs):)?(\w+)-->")
+_FRAME = re.compile(r"^(?:client|service): .*\n(?:  [0-9a-f ]+\n)+", re.MULTILINE)
 
 
-def table(name: str) -> str:
+def completed(page: str, frames: str) -> str:
+    """Return a page with each mark replaced; `frames` is the text of docs/frames.txt. Raises KeyError: an unknown name."""
+
+    def part(mark: re.Match[str]) -> str:
+        made = {"keys": keys_of, "verbs": verbs_of, "frames": lambda name: frames_of(name, frames), None: _table_of}
+        return made[mark[1]](mark[2])
+
+    return _MARK.sub(part, page)
+
+
+def keys_of(name: str) -> str:
     """Return the table of a verb's keys."""
     spec, said = METHODS[name], meanings(name)
     defaults = {each.name: each.default for each in fields(spec.into)}
@@ -26,20 +48,45 @@ def table(name: str) -> str:
     for key, what in spec.keys.items():
         if key in NUMBERING and name != "hello":
             continue
-        default = "needed" if defaults[key] is MISSING else _word(defaults[key])
+        default = "required" if defaults[key] is MISSING else _word(defaults[key])
         lines.append(f"| `{key}` | {what.check.words.replace('|', '/')} | {default} | {said[key]} |")
-    return "\n".join(lines) + "\n"
-
-
-def with_tables(page: str) -> str:
-    """Return the page with its tables made anew."""
-    page = _TABLE.sub(lambda found: found[1] + table(found[2]) + found[3], page)
-    return _VERBS.sub(lambda found: found[1] + verbs_of(found[2]) + found[3], page)
+    return "\n".join(lines)
 
 
 def verbs_of(scope: str) -> str:
     """Return the verbs of a scope."""
     return ", ".join(f"`{name}`" for name, spec in METHODS.items() if spec.scope == scope)
+
+
+def frames_of(section: str, frames: str) -> str:
+    """Return the frames of a section of the page, each as a block."""
+    found = dict(part.split("\n", 1) for part in frames.split("\n# ")[1:])[section]
+    return "\n".join(f"```frame\n{frame}```" for frame in _FRAME.findall(found))
+
+
+def wire_errors() -> dict[str, type[errors.AdvisorError]]:
+    """Return the errors that a service may answer, by code."""
+    families = (errors.CallerError, errors.ServiceError)
+    return {code: cls for code, cls in errors.BY_CODE.items() if issubclass(cls, families) and code != "caller"}
+
+
+def limit_reasons() -> dict[str, str]:
+    """Return the reason that stands beside each limit in its module."""
+    source = inspect.getsource(limits)
+    return dict(re.findall(r"^(\w+) = [^#\n]+?  # (.+)$", source, re.MULTILINE))
+
+
+def _table_of(what: str) -> str:
+    if what == "errors":
+        lines = ["| code | retry | meaning |", "|---|---|---|"]
+        for code, cls in wire_errors().items():
+            lines.append(f"| `{code}` | {'yes' if cls.retry else 'no'} | {(cls.__doc__ or '').splitlines()[0]} |")
+        return "\n".join(lines)
+    if what == "limits":
+        reasons = limit_reasons()
+        lines = ["| limit | value | |", "|---|---|---|"]
+        return "\n".join([*lines, *(f"| `{name}` | {getattr(limits, name)} | {reasons[name]} |" for name in LIMITS)])
+    raise KeyError(what)
 
 
 def _word(default: object) -> str:
@@ -51,5 +98,6 @@ def _word(default: object) -> str:
 
 
 if __name__ == "__main__":
-    for page in map(Path, sys.argv[1:]):
-        page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in map(Path, sys.argv[1:]):
+        there = path.with_name("frames.txt")
+        sys.stdout.write(completed(path.read_text(encoding="utf-8"), there.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""Every frame and every number of docs/protocol.md: the page is the contract, so it is held to be true."""
+"""Every frame of docs/frames.txt, and what docs/protocol.md says: the page is the contract, so it is held to be true."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from advisor import errors
 from advisor.client.outcomes import Answered
 from advisor.client.requests import read_pool_plan, read_suggestions, read_together
 from advisor.client.session import Session
 from advisor.domain import limits
-from advisor.domain.rows import BOUNDS, MAY_BE_ABSENT, ColumnFields, bound_text
+from advisor.domain.rows import BOUNDS, MAY_BE_ABSENT, bound_text
 from advisor.domain.task_graphs import task_graph
 from advisor.engine.asking import PINS
 from advisor.protocol import verbs as v
 from advisor.protocol.connection import ClientConnection, RpcRequest, ServerConnection, Singles
 from advisor.protocol.declaring import sent
 from advisor.protocol.encoding import EMPTY, bodies_of_columns, bodies_of_rows, body_of, encode_numbered
-from advisor.protocol.page import with_tables
+from advisor.protocol.page import LIMITS, completed, frames_of, limit_reasons, verbs_of, wire_errors
 from advisor.protocol.verbs import METHODS, RESERVED, check_params
 
-PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, TEXT = ((DOCS / name).read_text(encoding="utf-8") for name in ("protocol.md", "frames.txt"))
+WHOLE = completed(PAGE, TEXT)  # as the site has it
 WORDS = {"nil": "None", "true": "True", "false": "False"}
 INCARNATION = bytes(range(16))
 UNSAID = (
@@ -45,7 +46,7 @@ def literal(text: str) -> object:
 
 FRAMES = [
     (side, literal(message), bytes.fromhex("".join(data.split())))
-    for side, message, data in re.findall(r"```frame\n(client|service): (.*)\n((?:  [0-9a-f ]+\n)+)```", PAGE)
+    for side, message, data in re.findall(r"```frame\n(client|service): (.*)\n((?:  [0-9a-f ]+\n)+)```", WHOLE)
 ]
 CLIENT = [(message, data) for side, message, data in FRAMES if side == "client"]
 
@@ -170,46 +171,39 @@ def test_our_client_understands_what_the_page_answers() -> None:
     ]
 
 
-def test_the_limits_are_the_limits() -> None:
-    stated = {name: int(value) for name, value in re.findall(r"\| `([A-Z_]+_MAX)` \| (\d+) \|", section(8))}
-    assert len(stated) == 26
-    assert stated == {name: getattr(limits, name) for name in stated}
+def test_the_whole_page_shows_each_limit_and_each_error() -> None:
+    assert set(LIMITS) <= limit_reasons().keys()
+    stated = {name: int(value) for name, value in re.findall(r"\| `([A-Z_]+_MAX)` \| (\d+) \|", WHOLE)}
+    assert stated == {name: getattr(limits, name) for name in LIMITS}
     assert f"the first {limits.FIRST_REFUSALS} " in section(4)
+    listed = dict(re.findall(r"^\| `(\w+)` \| (no|yes) \|", WHOLE.split("\n## 7. ")[1], re.MULTILINE))
+    assert listed == {code: "yes" if cls.retry else "no" for code, cls in wire_errors().items()}
+    assert not re.search(r"<!--\w", WHOLE)
 
 
-def test_the_tables_are_the_declarations() -> None:
-    assert with_tables(PAGE) == PAGE
+def test_every_frame_stands_in_a_section() -> None:
+    assert len(FRAMES) == len(re.findall(r"^(?:client|service): ", TEXT, re.MULTILINE))
+    with pytest.raises(KeyError):
+        frames_of("no section", TEXT)
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_section_has_the_keys_of_its_verb(name: str) -> None:
-    """In a table, or in the map that it begins with; sections that begin in words name all their keys there."""
+    """In a table that is made of the declaration, or in the text of the section."""
     said = re.split(r"\n##", PAGE.split(f"\n### {name}\n")[1])[0]
-    if f"<!-- keys of {name} -->" in said:
-        return  # made of the declaration, see above
-    begins = re.match(r"`\[\{([^`]*?)\}\]`", said.replace("\n", " "))
-    keys, told = set(METHODS[name].keys), set(re.findall(r"\w+", begins[1] if begins else said))
-    if "…}]" in said:  # those of another section, which says them
-        keys -= (set(METHODS["allocate"].keys) if name == "watch" else set(ColumnFields.__annotations__)) - told
-    assert keys <= told if begins is None else keys == told
+    assert f"<!--keys:{name}-->" in said or name in ("names", "observe", "observe_rows", "observe_columns")
+    if name in ("names", "observe", "observe_rows"):
+        assert set(METHODS[name].keys) <= set(re.findall(r"\w+", said))
+
+
+def test_every_verb_has_one_scope() -> None:
+    scopes = [re.findall(r"`(\w+)`", verbs_of(scope)) for scope in ("open", "read", "write", "teach", "admin")]
+    assert sorted(name for names in scopes for name in names) == sorted(METHODS)
 
 
 def test_every_form_is_named() -> None:
-    told = set(re.findall(r"`([a-z_ ]+?)(?: degree K)?`", section(6).split("### predict")[1].split("```")[0]))
+    told = set(re.findall(r"`([a-z_ ]+?)(?: degree K)?`", section(6).split("### predict\n")[1].split("\n### ")[0]))
     assert {re.sub(r" degree \d$", "", form) for form in PINS} <= told
-
-
-def test_every_error_that_may_be_answered_is_listed() -> None:
-    listed = {
-        code: retry
-        for codes, retry in re.findall(r"^\| (`.*?`) \| (no|yes|either) \|", section(7), re.MULTILINE)
-        for code in re.findall(r"`(\w+)`", codes)
-    }
-    families = (errors.CallerError, errors.ServiceError)
-    ours = {code: cls for code, cls in errors.BY_CODE.items() if issubclass(cls, families) and code != "caller"}
-    assert set(listed) == set(ours)
-    for code, retry in listed.items():
-        assert retry == "either" or ours[code].retry == (retry == "yes"), code
 
 
 def test_every_refusal_is_listed() -> None:
@@ -223,10 +217,6 @@ def test_every_refusal_is_listed() -> None:
     assert all(bound_text(code) != code for code in codes)
 
 
-def test_every_key_and_reserved_method_is_mentioned() -> None:
-    for name, method in METHODS.items():
-        assert f"### {name}\n" in PAGE
-        for key in method.keys:
-            assert f"`{key}`" in PAGE or re.search(rf"[\[{{ ]{key}[,\]}}]", PAGE), (name, key)
+def test_every_reserved_method_is_mentioned() -> None:
     reserved = section(6).split("### Reserved")[1]
     assert set(re.findall(r"`(\w+)`", reserved)) - {"unsupported"} == RESERVED

@@ -146,7 +146,7 @@ class AllocateTogether(Question):
     Each of `networks` is a map with ``network`` (as of `allocate`) and, all optional, ``name``, ``weight`` and ``priority``,
     and what `allocate` takes about one network.
 
-    networks: see below
+    networks: a map for each, as below
     level: as of `allocate`
     weights: of objective `cost`, of all networks together
     """
@@ -221,7 +221,8 @@ class Unwatch(Question):
 class DefineNetwork(Question):
     """Keep a network by id, as text or as nodes.
 
-    text: S-Net
+    id: an integer from 0 to 2^53, or a name
+    text: S-Net; give it or `nodes`
     nodes: a flat list, as of `allocate`
     """
 
@@ -232,6 +233,9 @@ class DefineNetwork(Question):
 
 @verb("flow", "read")
 class FlowAsked(Question):
-    """Return what rows have told of the flow of records through a network that is kept by id."""
+    """Return what rows have shown of the flow of records through a network that is kept by id.
+
+    network: its id
+    """
 
     network: NetworkId

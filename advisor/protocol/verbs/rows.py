@@ -51,6 +51,8 @@ class Hello(Question):
         at most. A wrong one is answered late, and ends the connection
     producer: who will send numbered batches
     incarnation: of the producer (section 5); absent means 16 zero bytes
+    resume_at: of a producer without incarnation after a loss of state: the last number that it will not send again
+    retire: true: forget the producer's number, for the client has ended
     """
 
     protocol: Annotated[int, Key(f.integer(0, 2**32 - 1))] = PROTOCOL_VERSION
@@ -124,7 +126,17 @@ class ObserveColumns(Params):
 
 @verb("task_events", "write", rule=_numbered, grows=True)
 class TaskEventsSent(Params):
-    """Task events: binary records, new strings, and what their times mean."""
+    """Task events: binary records, new strings, and what their times mean.
+
+    records: of 32 bytes, and 8 more for each of `fields`
+    strings: new strings
+    clock: `{ticks_per_s, anchors}`, 1e9 and none by default
+    fields: names of the further fields of a record
+    dropped: events that the producer has lost so far
+    sums: records of 88 bytes: ended instances whose events are not sent
+    ended: true: the run is over, and waiting events are applied
+    cpu_s: with `ended`: processor seconds of the program; if below what the workers took, no gain is promised
+    """
 
     records: Bin8
     strings: Texts | None = None
@@ -186,8 +198,10 @@ class Forget(Params):
     """What was learned of a component is weakened: its sums are multiplied by `keep`. A whole program, or the profiles of a
     producer's runs (`profile`: producer and perhaps incarnation), are forgotten as a whole.
 
-    keep: share of what was learned that stays
-    profile: whose profiles are forgotten, or which one
+    component: or `program`, or `profile`: one of them
+    keep: share of what was learned that stays, 0 to below 1; only of a component
+    program: forgotten with its transformation
+    profile: `{producer, incarnation}`: the profiles of its runs, or of that one
     """
 
     component: Component | None = None

@@ -15,7 +15,7 @@ The rules of the execution are S-Net's:
 - Records that return in a feedback or to the next replica are always taken: bounded loops would lock up.
 
 The clock, and the total order of events, are SimPy's. Records are plain lists and stations are callbacks on its
-timeouts: 3 times as fast as its processes and stores (docs/decisions/0061).
+timeouts: 3 times as fast as its processes and stores.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `w` is one component's words (`layout`). The basis is u = (x - origin) / scale, 0 <= u <= 1: origin is a lower bound of the
 predictors seen and moves down only, scale is a power of two and grows only. Since u >= 0 every term of every sum is positive
-and a move, by the binomial rule, cancels nothing. Source: extended Amdahl model, sections 3.1 to 3.4; docs/decisions.
+and a move, by the binomial rule, cancels nothing. Source: extended Amdahl model, sections 3.1 to 3.4.
 """
 
 # Kernels are compiled as they stand and know no types.

@@ -101,7 +101,7 @@ def _read(text: object, where: str, start: str) -> Any:
 
 
 def uncommented(text: str) -> str:
-    """Return the text with blanks in place of its comments: what is plainly written is read ten times as fast (decision 40).
+    """Return the text with blanks in place of its comments: what is plainly written is read ten times as fast.
 
     Positions stay. Code, metadata and XML asides are left as they are; from what nothing closes on, so is the rest, for its
     error. Cost O(characters).

@@ -1,6 +1,6 @@
 """What the test for change must give: changes found soon, none where there is none, and wild rows that move little.
 
-Each limit stands beside what was measured when it was written; docs/decisions/0011-drift.md has more seeds and settings.
+Each limit stands beside what was measured when it was written; see also docs/decisions/0011-drift.md.
 """
 
 from __future__ import annotations

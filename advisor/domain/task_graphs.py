@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 # Ticks in one unit of time. A unit of time with no name (Standard Task Graphs) is cut finely enough for contention to show.
 TICKS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "unit": 10**6}
 NAMED_IN_CYCLE = 8  # tasks of a cycle that its error names
+NUMBER_BITS = 32  # of a task in the key of an edge, parent first: there are fewer than 2**31 tasks
+NUMBER_MASK = 2**NUMBER_BITS - 1
 INDEX_COLUMNS = ("loop", "group", "queue", "tied")  # columns of whole numbers; -1 says: none
 
 
@@ -253,12 +255,14 @@ def _edges(edges: ArrayLike, count: int) -> tuple[Ints, Ints]:
         raise InvalidValue("edges", f"{pairs.dtype} {pairs.shape}", "pairs of task numbers, (m, 2)")
     if len(pairs) > limits.GRAPH_EDGES_MAX:
         raise TooLarge("edges", len(pairs), limits.GRAPH_EDGES_MAX)
-    bad = ((pairs < 0) | (pairs >= count)).any(axis=1)
-    if bad.any():
-        at = int(bad.argmax())
+    if int(pairs.min()) < 0 or int(pairs.max()) >= count:
+        at = int(((pairs < 0) | (pairs >= count)).any(axis=1).argmax())
         raise InvalidValue(f"edges[{at}]", f"{pairs[at, 0]} -> {pairs[at, 1]}", f"tasks from 0 to {count - 1}")
-    keys = np.unique(pairs[:, 0].astype(np.int64) * count + pairs[:, 1])
-    return keys // count, keys % count
+    keys = (pairs[:, 0].astype(np.int64) << NUMBER_BITS) | pairs[:, 1].astype(np.int64)
+    if not (keys[1:] > keys[:-1]).all():
+        keys.sort()
+        keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
+    return keys >> NUMBER_BITS, keys & NUMBER_MASK
 
 
 def _column(name: str, values: ArrayLike, count: int) -> NDArray[Any]:

@@ -23,7 +23,7 @@ from advisor.models.learner_layout import AT as PLACES
 from advisor.models.learner_layout import AXES_MAX, CELLS, LANES, LEVELS, WIDTHS, LearnerTable
 from advisor.models.table import Table
 
-MODEL_MEMORY_BYTES = 16 * 2**20  # by default: 5,000 components with one predictor; their sums are not counted in it
+MODEL_MEMORY_BYTES = 64 * 2**20  # by default: 16,000 components with one predictor; their sums are not counted in it
 PROMOTIONS = "promotions"  # records given; with _refused behind it, those for which there was no room
 # SOLUTIONS_KEPT: of components that are asked for, 55 KB each; the oldest is dropped and solved again when asked for
 SOLUTIONS_KEPT = 256

@@ -10,7 +10,6 @@ from typing import Any
 
 from advisor.domain import limits
 from advisor.engine.granting import RETURN_S
-from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, UnknownKey, closest
 from advisor.service import key_kinds as kinds
 from advisor.service.key_kinds import Address, Advise, KeyKind, SnetPort, integer, number, one_of, size
@@ -61,10 +60,10 @@ class Config:
     allow_plaintext: bool = _key(False, kinds.FLAG, "let TCP beyond loopback do without TLS")
     allow_open_http: bool = _key(False, kinds.FLAG, "let HTTP beyond loopback do without TLS and token")
     components_max: int = _key(limits.COMPONENTS_MAX, integer(1, 10**7), "components known; new ones are then refused")
-    model_memory: int = _key(
-        MODEL_MEMORY_BYTES,
+    model_memory: int | None = _key(
+        None,
         size(0, 2**44),
-        "bytes for the support points of components, e.g. 64MiB; later ones go without",
+        "bytes for the learners of components, e.g. 64MiB; by default 1 % of the machine's memory, 64 MiB at least",
     )
     producers_max: int = _key(limits.PRODUCERS_MAX, integer(1, 10**6), "producers remembered for exactly-once")
     connections_max: int = _key(limits.CONNECTIONS_MAX, integer(1, 10**5), "connections open at a time")

@@ -10,10 +10,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.errors import Unavailable
 from advisor.service.logs import event
 
 STATM = Path("/proc/self/statm")
+MODEL_MEMORY_SHARE = 100  # one part in so many of the machine: 64 GiB have room for 180,000 learners
 LOOKS_EVERY_S = 0.25  # in which the fastest sender of new names brings some 20 MB
 SHORT_FROM, WELL_BELOW = 0.9, 0.8  # of the budget: it is short from the one on, until the other
 
@@ -24,6 +26,12 @@ def resident_bytes() -> int | None:
         return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return None
+
+
+def model_memory_bytes() -> int:
+    """Return the default bytes for learners: 1 % of the machine's memory, at least what an `Advisor` takes by itself."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(MODEL_MEMORY_BYTES, machine // MODEL_MEMORY_SHARE)
 
 
 def give_back() -> None:

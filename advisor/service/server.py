@@ -138,7 +138,7 @@ def _hub(config: Config, store: Store | None) -> Hub:
     limits = {
         "components_max": config.components_max,
         "producers_max": config.producers_max,
-        "model_memory_bytes": config.model_memory,
+        "model_memory_bytes": memory.model_memory_bytes() if config.model_memory is None else config.model_memory,
     }
     engine = Engine(**limits) if stored is None else Engine.restore(stored, **limits)
     if store is not None and store.damaged:

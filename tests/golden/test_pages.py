@@ -29,11 +29,9 @@ PATIENCE_S = 300  # what hangs ends; a busy machine takes a tenth
 
 # What is no command for a shell, by the test that holds it.
 HELD = {
-    "frame": "tests/golden/test_protocol_page.py",
     "yaml": "tests/unit/service/test_advising.py",
     "toml": "tests/unit/service/test_access.py",
     "c": "tests/golden/test_snippets.py",
-    "perl": "tests/golden/test_snippets.py",
 }
 # Blocks by a line of theirs, and what holds them: most set machines up, and no test can run all tests.
 ELSEWHERE = {

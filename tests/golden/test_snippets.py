@@ -1,4 +1,4 @@
-"""What stands in C and in Perl on the pages: built as it stands, against a real service where it speaks to one."""
+"""The programs in C and Perl of pages and demos: built as they stand, against a real service where they speak to one."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from live import PATIENCE_S, running
 from advisor import Advisor, __version__
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "adapters.md"
 STRICT = ("-Wall", "-Wextra", "-Werror", "-std=c99", "-O2")
 
 
 def tool(*names: str) -> str:
     found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
-        pytest.skip(f"NO {names[0].upper()} HERE: its program on the page of adapters is not tested")
+        pytest.skip(f"NO {names[0].upper()} HERE: its program in demos is not tested")
     return found
 
 
-def text(language: str, page: Path = PAGE) -> str:
+def text(language: str, page: Path) -> str:
     (found,) = re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     return found
 
@@ -62,7 +61,7 @@ def choice() -> tuple[int, float]:
 
 async def test_c(tmp_path: Path) -> None:
     compiler = tool("cc", "gcc")
-    await printed(compiler, *STRICT, written(tmp_path / "ask.c", text("c")), "-o", tmp_path / "ask")
+    await printed(compiler, *STRICT, ROOT / "demos" / "ask.c", "-o", tmp_path / "ask")
     answers = [json.loads(line) for line in (await spoken(tmp_path / "ask", directory=tmp_path)).splitlines()]
     assert [answer[:3] for answer in answers] == [[1, msgid, None] for msgid in (1, 2, 3)]
     hello, receipt, chosen = (answer[3] for answer in answers)
@@ -71,7 +70,7 @@ async def test_c(tmp_path: Path) -> None:
 
 
 async def test_perl(tmp_path: Path) -> None:
-    said = await spoken(tool("perl"), written(tmp_path / "ask.pl", text("perl")), directory=tmp_path)
+    said = await spoken(tool("perl"), ROOT / "demos" / "ask.pl", directory=tmp_path)
     version, learned, chosen = said.splitlines()
     assert (version, learned) == (f"version {__version__}", "4 rows learned")
     cores, elapsed_s = re.fullmatch(r"(\d+) cores, (\S+) s", chosen).groups()  # type: ignore[union-attr]

@@ -201,8 +201,8 @@ class TabulatedCurves:
 
         `cores` is (m,), `elapsed_s` and `upper_s` (n, m), the others (n,) or one number for all. Cost O(n m).
         """
-        seconds = np.atleast_2d(np.asarray(elapsed_s, np.float64))
-        upper = seconds if upper_s is None else np.atleast_2d(np.asarray(upper_s, np.float64))
+        seconds = np.atleast_2d(np.ascontiguousarray(elapsed_s, np.float64))
+        upper = seconds if upper_s is None else np.atleast_2d(np.ascontiguousarray(upper_s, np.float64))
         wide: Any = (np.broadcast_to(np.asarray(part, np.float64), (len(seconds),)).copy()
                 for part in (variation, contention, peak_bytes))  # fmt: skip
         return cls(np.asarray(cores, np.int64), seconds, upper, *wide)

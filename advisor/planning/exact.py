@@ -10,8 +10,9 @@ import numpy as np
 
 from advisor.planning.demand import BOUND_STEP, TIE, Places, Shapes
 from advisor.planning.estimates import Estimate, errors_of
-from advisor.planning.groupings import Grouping, counts_up_to, cycles, numbered
+from advisor.planning.groupings import Grouping, counts_up_to, numbered
 from advisor.planning.judge import Judged, Placed, PlanModel, own_placed
+from advisor.planning.packing import Packings
 from advisor.planning.partitions import Partitions, exact_sizes, shortest_partition
 from advisor.planning.prices import lowest_sum
 from advisor.planning.questions import TABLES_MAX, PlanQuestion
@@ -147,7 +148,7 @@ def _best_shared(question: PlanQuestion, longest_s: float) -> Shared:
     if np.isfinite(longest_s) and not question.demand.may_reach(longest_s, counts_up_to(cores)[-1]):
         return None, not question.demand.may_reach(longest_s, question.cores)
     table = question.places(max(64, TABLES_MAX * 32 // n))
-    found = best_grouping(question.demand, table, cores, longest_s)
+    found = best_grouping(table, cores, longest_s)
     return None if found is None else (table, found), False
 
 
@@ -174,11 +175,11 @@ def _fewest_shared(question: PlanQuestion, target_s: float, most: int) -> Shared
         return None, True
     most = min(most, _most_shared(question))
     table = question.places(min(most, max(64, TABLES_MAX * 32 // n)))
+    packings = Packings(table.turn_s, table.sizes)
     for count in counts_up_to(most):
-        if question.demand.may_reach(target_s, count):
-            found = best_grouping(question.demand, table, count)
-            if found is not None and float(cycles(table, found).max()) <= target_s * (1 + TIE):
-                return (table, found), False
+        packed = packings.shortest(count, target_s * (1 + 4 * TIE))
+        if packed is not None and packed[0] <= target_s * (1 + TIE):
+            return (table, numbered(*packed[1:])), False
     return None, False
 
 

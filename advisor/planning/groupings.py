@@ -9,23 +9,17 @@ numbers of cores from a fixed list: whoever has more cores has tried all that wh
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Iterator
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
-from advisor.planning.demand import Places
 from advisor.planning.partitions import EXACT_COMPONENTS
-from advisor.planning.requests import Floats, Ints
+from advisor.planning.requests import Ints
 
 ALL_COUNTS, RATIO = 48, 1.05  # numbers of cores that many components are packed on: all up to here, then so far apart
-PACKED_MAX = 20_000  # components beyond which nothing is packed: seconds
 WIDTHS_MAX = 60  # components up to which each is tried in each group
-IMPROVED_MAX = 24  # components up to which the moves of the search follow
-GAIN = 1e-9  # of a cycle: a smaller one is rounding
-FITS = 12  # bisections for the period into which turns are packed: the bracket falls to a thousandth
 
 
 class Grouping(NamedTuple):
@@ -54,12 +48,6 @@ def numbered(group: Ints, sizes: Ints) -> Grouping:
     return Grouping(rank[compact].astype(np.int64), sizes[numbers[order]].astype(np.int64))
 
 
-def cycles(places: Places, found: Grouping) -> Floats:
-    """Return the seconds of all turns of each group for one record."""
-    turns = places.at(found.widths)[0]
-    return np.bincount(found.group, weights=turns, minlength=len(found.sizes)).astype(np.float64, copy=False)
-
-
 # --- many components: packed --------------------------------------------------------------------------------------------
 
 
@@ -70,83 +58,6 @@ def counts_up_to(cores: int) -> list[int]:
         last *= RATIO
         found.append(int(last))
     return found
-
-
-def packed(places: Places, cores: int, shortest_s: float, longest_s: float) -> Grouping | None:
-    """Return a grouping on at most `cores` cores whose period is below `longest_s`, as short as was found, or None.
-
-    Turns are packed into ever shorter periods, no shorter than `shortest_s`. Cost O(n log n) a period.
-    """
-    last = int(np.searchsorted(places.sizes, cores, side="right")) - 1
-    if len(places.turn_s) > PACKED_MAX or shortest_s >= longest_s:
-        return None
-    best = numbered(np.zeros(len(places.turn_s), np.int64), places.sizes[[last]])
-    longest = min(longest_s, float(places.turn_s[:, last].sum()))
-    for _ in range(FITS):
-        middle = (shortest_s * longest) ** 0.5
-        fitted = _fit(places, cores, middle)
-        if fitted is None:
-            shortest_s = middle
-        else:
-            best, longest = fitted, min(middle, float(cycles(places, fitted).max()))
-    if len(best.group) <= IMPROVED_MAX:
-        best = _improved(places, best, cores)
-    return best if float(cycles(places, best).max()) < longest_s else None
-
-
-def _improved(places: Places, found: Grouping, cores: int) -> Grouping:
-    """Return the grouping after the moves of `neighbours` that shorten the slowest cycle most, as long as one does."""
-    while True:
-        enough = float(cycles(places, found).max()) * (1 - GAIN)
-        best = min(neighbours(found, cores), key=lambda one: float(cycles(places, one).max()), default=found)
-        if not float(cycles(places, best).max()) < enough:
-            return found
-        found = best
-
-
-def _fit(places: Places, cores: int, period_s: float) -> Grouping | None:
-    """Return a grouping whose cycles fit the period, or None when they take more cores than there are.
-
-    Widest first, then longest: each component goes where the least time is left after it, into the groups that are open,
-    else into one of its own.
-    """
-    fits = places.turn_s <= period_s
-    if not fits[:, -1].all():
-        return None
-    width = fits.argmax(axis=1)  # places of sizes
-    rows = np.arange(len(width))
-    turns: list[list[float]] = places.turn_s.tolist() if len(np.unique(width)) > 1 else []
-    own, spare = places.turn_s[rows, width], cores
-    group, sizes, wide = np.zeros(len(width), np.int64), list[int](), list[tuple[float, int, int]]()
-    narrow: list[tuple[float, int]] = []  # (seconds left, group) of the smallest size, sorted
-    smallest = int(width.min())
-    order_: list[int] = np.lexsort((-own, -width)).tolist()
-    for row in order_:
-        at, needs = int(width[row]), float(own[row])
-        place = -1
-        for order, (left, _, size) in enumerate(wide):  # a few: components that need more than the smallest size
-            rest = left - turns[row][size]
-            if rest >= 0 and (place < 0 or rest < wide[place][0] - turns[row][wide[place][2]]):
-                place = order
-        if place >= 0:
-            left, number, size = wide[place]
-            group[row], wide[place] = number, (left - turns[row][size], number, size)
-            continue
-        spot = bisect.bisect_left(narrow, (needs, -1)) if at == smallest else len(narrow)
-        if spot < len(narrow):
-            left, number = narrow.pop(spot)
-        else:
-            left, number = period_s, len(sizes)
-            sizes.append(int(places.sizes[at]))
-            spare -= sizes[-1]
-            if spare < 0:
-                return None
-        group[row] = number
-        if at == smallest:
-            bisect.insort(narrow, (left - needs, number))
-        else:
-            wide.append((left - needs, number, at))
-    return numbered(group, np.array(sizes))
 
 
 # --- all groupings, one by one ------------------------------------------------------------------------------------------

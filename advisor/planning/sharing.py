@@ -11,19 +11,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from advisor.planning.demand import TIE, Demand, Places, places_of
+from advisor.planning.demand import TIE, Places, places_of
 from advisor.planning.groupings import (
     WIDTHS_MAX,
     Grouping,
     all_groupings,
     counts_up_to,
-    cycles,
     how_many,
     neighbours,
     numbered,
-    packed,
 )
 from advisor.planning.judge import Placed, PlanModel
+from advisor.planning.packing import Packings
 from advisor.planning.partitions import exact_sizes, shortest_partition
 from advisor.planning.search import CHUNK, ROUNDS_MAX, Search
 
@@ -88,7 +87,7 @@ class Turns:
         wide = [count for count in counts_up_to(self.search.cores) if count > self.most]
         self.offer([self._one_group(count) for count in wide])
         if self.search.front and exact_sizes(self.n):
-            found = [best_grouping(self.search.model.demand, self.places, count) for count in wide]
+            found = [best_grouping(self.places, count) for count in wide]
             self.offer([some for some in found if some is not None])
 
     def _one_group(self, cores: int) -> Grouping:
@@ -113,7 +112,7 @@ class Turns:
         yield [self._one_group(cores)]
         if not self.search.machine.free:
             yield self._dealt(cores)
-        found, places = best_grouping(self.search.model.demand, self.places, cores), self.places
+        found, places = best_grouping(self.places, cores), self.places
         for _ in range(HELD_MAX if self.search.model.contended else 1):
             if found is None:
                 return
@@ -123,7 +122,7 @@ class Turns:
             judged = self.search.model.judge(in_turns(self.search.model, self.places, [found]))
             slowed = (judged.seconds_s / judged.alone_s)[0]
             places = replace(self.places, turn_s=self.places.turn_s * slowed[:, None])
-            again = best_grouping(self.search.model.demand, places, cores)
+            again = best_grouping(places, cores)
             if again is None or (np.array_equal(again.group, found.group) and np.array_equal(again.sizes, found.sizes)):
                 return
             found = again
@@ -173,20 +172,19 @@ class Turns:
                 return
 
 
-def best_grouping(demand: Demand, places: Places, cores: int, longest_s: float = np.inf) -> Grouping | None:
+def best_grouping(places: Places, cores: int, longest_s: float = np.inf) -> Grouping | None:
     """Return the grouping on at most `cores` cores of the shortest period below `longest_s`, as far as one is found."""
     exact = min(cores, exact_sizes(len(places.turn_s)), int(places.sizes[-1]))
     if exact:
         few = shortest_partition(places.turn_s, places.stay_s, exact, longest_s)
         return None if few is None else numbered(*few)
-    best: Grouping | None = None
+    best, packings = None, Packings(places.turn_s, places.sizes)
     for count in counts_up_to(cores)[::-1]:
-        least = demand.least_period(count, min(longest_s, float(places.turn_s[:, 0].sum())))
-        if least >= longest_s * (1 - TIE):
+        found = packings.shortest(count, longest_s)
+        if found is None:
             break  # fewer cores do no better
-        found = packed(places, count, least, longest_s)
-        if found is not None:
-            best, longest_s = found, float(cycles(places, found).max())
+        if found[0] < longest_s:
+            longest_s, best = found[0], numbered(*found[1:])
     return best
 
 

@@ -24,7 +24,7 @@ from advisor.domain.task_graphs import task_graph
 from advisor.engine import Advisor
 from advisor.kernels.__main__ import modules
 from advisor.models.fold import KERNELS
-from advisor.planning import partitions, pieces
+from advisor.planning import packing, partitions, pieces
 from advisor.profile.profiler import Profiler
 from advisor.simulation import simulate
 
@@ -181,9 +181,22 @@ def partitioned() -> list[Any]:
     return found
 
 
+def packed() -> list[Any]:
+    """What is packed of more components: with exchanges, without any, and where nothing is better."""
+    found: list[Any] = []
+    for n, cores in ((4, 3), (12, 20), (packing.EXCHANGED_MAX + 1, 40)):
+        turns = np.minimum.accumulate(np.random.default_rng(n).random((n, 9)), axis=1)
+        turns[0, 0] = np.inf
+        packings = packing.Packings(turns, np.array([1, 2, 3, 5, 8, 12, 16, 30, 40]))
+        for enough in (np.inf, 0.01):
+            found += packings.shortest(cores, enough) or [None]
+    return found
+
+
 STREAMS: dict[str, Callable[[], Any]] = {
     "advisor.models.fold": taught,
     "advisor.models.load_table": tabled,
+    "advisor.planning.packing": packed,
     "advisor.planning.partitions": partitioned,
     "advisor.planning.pieces": searched,
     "advisor.profile.kernels": profiled,

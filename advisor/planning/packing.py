@@ -1,0 +1,348 @@
+"""Many components that take turns on the cores of groups: packed by a greedy rule, then improved by exchanges.
+
+For a period each component goes, the widest first, where the least time is left after it. Then components move from group to
+group, each group on the fewest cores for the period, until the cores suffice or the steps are over. Whoever has moved rests
+for some steps, so that moves that gain nothing lead on to moves that do (tabu search, Glover 1989). The period is halved
+between what has fitted and what has not. Kernels: `advisor.kernels` says what they may do.
+"""
+
+# Kernels are compiled as they stand and know no types.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf, sqrt
+from typing import Any
+
+import numpy as np
+
+from advisor import kernels
+from advisor.planning.pieces import PATIENCE, TIE, last_within
+from advisor.planning.requests import Floats, Ints
+
+STEP = 0.01  # beyond the bound of the period, where packing begins
+ROUNDS_MAX = 12  # periods that are tried with exchanges
+OPEN_MAX = 256  # groups into which a component may go: the fullest is closed where there are more
+NEAR = 1e-3  # of a period: once the bracket is as narrow, only the period that was found is bettered
+BOUND_STEP = 1e-4  # of a period, to which its bound is told
+GAIN = 1e-9  # of a period: a smaller gain is rounding
+REST = 3  # steps, and up to two more, that a component rests after it has moved
+SLACK_WORTH = 0.1  # cores that a group's square of free cores is worth: free time is of use where it comes together
+STEPS_MIN, STEPS_MAX = 20, 100  # exchanges for one period
+WORK_MAX = 20_000  # pairs of component and group that are compared for one period: some 100 us
+NOTHING = 2.0**40  # cores that no machine has
+EXCHANGED_MAX = 50  # components up to which there are exchanges
+
+
+def first_within(values, m, limit):
+    """Return the first of the first m places of falling values that is at most `limit`; m where none is."""
+    low, high = -1, m
+    while high - low > 1:
+        middle = (low + high) // 2
+        if values[middle] <= limit:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def put_in_groups(turns, sizes, m, order, period, most, group, at, left):
+    """Fill `group` with a packing whose cycles are within the period; return its cores, some number above `most` where they
+    are more, -1 where a component has no shape for the period. `at` and `left` get the groups' sizes and free times.
+    """
+    opened = np.zeros(OPEN_MAX, np.int64)
+    for number in range(len(at)):
+        at[number] = -1
+    used, count, groups = 0, 0, 0
+    for row in order:
+        least, place = inf, -1
+        for some in range(count):
+            rest = left[opened[some]] - turns[row, at[opened[some]]]
+            if 0.0 <= rest < least:
+                least, place = rest, some
+        if place < 0:
+            column = first_within(turns[row], m, period)
+            if column == m:
+                return -1
+            used += sizes[column]
+            if used > most:
+                return used
+            place = fullest(opened, count, left) if count == OPEN_MAX else count
+            count = max(count, place + 1)
+            opened[place], at[groups], left[groups] = groups, column, period
+            groups += 1
+        group[row] = opened[place]
+        left[group[row]] -= turns[row, at[group[row]]]
+    return used
+
+
+def fullest(opened, count, left):
+    """Return the place of the open group with the least time left."""
+    found = 0
+    for some in range(1, count):
+        if left[opened[some]] < left[opened[found]]:
+            found = some
+    return found
+
+
+def copy(given, into):
+    """Copy numbers."""
+    for row in range(len(given)):
+        into[row] = given[row]
+
+
+def cost_of(sizes, m, cycle, turn, sign, period):
+    """Return the cores of a group with a component more (`sign` 1.0) or less (-1.0), less what its free time is worth.
+
+    `cycle` and `turn` are the seconds on each of `sizes`. It is `NOTHING` where no size suffices.
+    """
+    low, high = -1, m
+    while high - low > 1:
+        middle = (low + high) // 2
+        if turn[middle] < inf and cycle[middle] + sign * turn[middle] <= period:
+            high = middle
+        else:
+            low = middle
+    if high == m:
+        return NOTHING
+    free = sizes[high] * (1.0 - (cycle[high] + sign * turn[high]) / period)
+    return sizes[high] - SLACK_WORTH * free * free
+
+
+def add_up(turns, group, number, cycle):
+    """Fill `cycle` with the seconds of all turns of a group on each size; return how many components it has."""
+    members = 0
+    for j in range(len(cycle)):
+        cycle[j] = 0.0
+    for row in range(len(group)):
+        if group[row] == number:
+            members += 1
+            for j in range(len(cycle)):
+                cycle[j] += turns[row, j]
+    return members
+
+
+def note_costs(turns, sizes, period, group, number, cycles, members, costs):
+    """Renew what is known of a group: its cycles and members, and what it costs as it is, with each other and without each.
+
+    `costs` (n + 1, n) has for each component and group the cost of the group once the component has moved in or out, and in
+    the last row that of the group as it is.
+    """
+    cycle, none = cycles[number], cycles[len(group)]
+    members[number] = add_up(turns, group, number, cycle)
+    costs[len(group), number] = cost_of(sizes, cycles.shape[1], cycle, none, 1.0, period) if members[number] else 0.0
+    for row in range(len(group)):
+        if group[row] != number:
+            costs[row, number] = cost_of(sizes, cycles.shape[1], cycle, turns[row], 1.0, period)
+        elif members[number] > 1:
+            costs[row, number] = cost_of(sizes, cycles.shape[1], cycle, turns[row], -1.0, period)
+        else:
+            costs[row, number] = 0.0
+
+
+def best_move(group, members, costs, until, step):
+    """Return the component and the group whose costs fall most, or rise least, when it moves there; -1 where none may move."""
+    n = len(group)
+    best, mover, to = inf, -1, -1
+    for row in range(n):
+        if until[row] > step:
+            continue
+        own, empty = group[row], members[group[row]] == 1
+        gain = costs[row, own] - costs[n, own]
+        for number in range(n):
+            if number == own or (empty and members[number] == 0):
+                continue
+            change = gain + costs[row, number] - costs[n, number]
+            if change < best:
+                best, mover, to = change, row, number
+            if members[number] == 0:
+                empty = True  # one empty group is as good as another
+    return mover, to
+
+
+def exchange(turns, sizes, m, cores, period, group, steps):
+    """Move components between the groups of a packing until they take at most `cores` cores; return whether they do."""
+    n = len(group)
+    cycles, costs = np.zeros((n + 1, m)), np.zeros((n + 1, n))
+    members, until = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    for number in range(n):
+        note_costs(turns, sizes, period, group, number, cycles, members, costs)
+    for step in range(steps + 1):
+        used = 0.0
+        for number in range(n):
+            if members[number] > 0:
+                place = first_within(cycles[number], m, period)
+                used += sizes[place] if place < m else NOTHING
+        if used <= cores:
+            return True
+        mover, to = best_move(group, members, costs, until, step)
+        if mover < 0:
+            return False
+        own = group[mover]
+        group[mover], until[mover] = to, step + 1 + REST + step % 3
+        note_costs(turns, sizes, period, group, own, cycles, members, costs)
+        note_costs(turns, sizes, period, group, to, cycles, members, costs)
+    return False
+
+
+def shortest_of(turns, sizes, m, cores, period, group, at, cycle):
+    """Return the shortest period of groups that take at most `cores` cores at `period`; `at` gets their sizes, -1 for none.
+
+    The slowest group gets more cores as long as there are some.
+    """
+    used, n = 0, len(group)
+    for number in range(n):
+        at[number] = -1
+        for j in range(m):
+            cycle[number, j] = 0.0
+    for row in range(n):
+        at[group[row]] = 0
+        for j in range(m):
+            cycle[group[row], j] += turns[row, j]
+    for number in range(n):
+        if at[number] == 0:
+            at[number] = first_within(cycle[number], m, period)
+            used += sizes[at[number]]
+    while True:
+        slowest, longest = -1, 0.0
+        for number in range(n):
+            if at[number] >= 0 and cycle[number, at[number]] > longest:
+                slowest, longest = number, cycle[number, at[number]]
+        if slowest < 0:
+            return 0.0
+        wider = first_within(cycle[slowest], m, longest * (1.0 - TIE))
+        if wider == m or used + sizes[wider] - sizes[at[slowest]] > cores:
+            break
+        used += sizes[wider] - sizes[at[slowest]]
+        at[slowest] = wider
+    for number in range(n):
+        if at[number] >= 0:
+            at[number] = first_within(cycle[number], m, longest * (1.0 + TIE))
+    return longest
+
+
+def least_period(turns, sizes, m, cores, shortest, longest):
+    """Return a period that nothing on `cores` cores beats, from `shortest` to `longest`, by the work of turns; to BOUND_STEP.
+
+    A group's cores times its cycle are at least the sum over its turns of the least size times turn that is within the period.
+    """
+    n = len(turns)
+    work = np.zeros((n, m))
+    for row in range(n):
+        least = inf
+        for back in range(m):
+            least = min(least, sizes[m - 1 - back] * turns[row, m - 1 - back])
+            work[row, m - 1 - back] = least
+    low, high = shortest, longest
+    middle = low
+    while low < high:
+        total = 0.0
+        for row in range(n):
+            total += work[row, first_within(turns[row], m, middle)]
+        if total <= middle * cores * (1.0 + TIE):
+            high = middle
+        else:
+            low = middle
+        if high - low <= BOUND_STEP * high:
+            break
+        middle = sqrt(low) * sqrt(high)
+    return low
+
+
+def longest_cycle(turns, group, at, cycle):
+    """Return the longest cycle of groups on their sizes; `cycle` gets those of all."""
+    longest = 0.0
+    for number in range(len(group)):
+        cycle[number] = 0.0
+    for row in range(len(group)):
+        cycle[group[row]] += turns[row, at[group[row]]]
+        longest = max(longest, cycle[group[row]])
+    return longest
+
+
+def fit_by_exchanges(turns, sizes, m, cores, period, some, group, steps):
+    """Bring a packing `some` to at most `cores` cores, else the best so far, `group`; return whether `some` is on so few."""
+    if exchange(turns, sizes, m, cores, period, some, steps):
+        return True
+    copy(group, some)
+    return exchange(turns, sizes, m, cores, period, some, steps)
+
+
+def shortest_packing(turns, sizes, order, cores, steps, enough, group, at):
+    """Return the shortest period that is found; `group` gets who is with whom, `at` each group's place of `sizes`, or -1.
+
+    It is infinite where nothing on so many cores is below `enough`. `steps` bounds the exchanges for one period; 0: there are
+    none.
+    """
+    n, m = len(group), last_within(sizes, cores) + 1
+    high, low = 0.0, 0.0
+    for row in range(n):  # one group
+        group[row], at[row] = 0, -1
+        high += turns[row, m - 1]
+        low = max(low, turns[row, m - 1])
+    at[0] = m - 1
+    least = least_period(turns, sizes, m, cores, low, high) if high < inf else inf
+    if least >= enough * (1.0 - TIE):
+        return inf
+    some, other, left, cycles = (
+        np.zeros(n, np.int64),
+        np.zeros(n, np.int64),
+        np.zeros(n),
+        np.zeros((n if steps else 0, m)),
+    )
+    low, middle, further, exchanges, rounds = least, least * (1.0 + TIE), STEP, False, 0
+    while rounds < ROUNDS_MAX and high > least * (1.0 + GAIN):
+        used = put_in_groups(turns, sizes, m, order, middle, NOTHING if exchanges else cores, some, other, left)
+        fits = 0 <= used <= cores
+        if exchanges and not fits:
+            fits = fit_by_exchanges(turns, sizes, m, cores, middle, some, group, steps)
+        rounds += exchanges
+        if fits:
+            copy(some, group)
+            copy(other, at)
+            high = min(middle, shortest_of(turns, sizes, m, cores, middle, group, at, cycles)) if exchanges else middle
+        elif middle >= high * (1.0 - GAIN):
+            break
+        else:
+            low = middle
+        if not exchanges and high - low <= NEAR * high:
+            exchanges, low, rounds = True, least, 0 if steps else ROUNDS_MAX
+        middle = high * (1.0 - GAIN) if high - low <= NEAR * high else sqrt(low) * sqrt(high)
+        if not exchanges and low * (1.0 + further) < middle:  # most packings come near the bound
+            middle, further = low * (1.0 + further), 2.0 * further
+    if steps > 0:
+        shortest_of(turns, sizes, m, cores, high * (1.0 + TIE), group, at, cycles)
+    return longest_cycle(turns, group, at, left)
+
+
+def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the types with which each kernel is called."""
+    whole = np.zeros(1, np.int64)
+    yield "shortest_packing", (np.ones((1, 1)), whole + 1, whole, 1, 1, 0.5, whole, whole)
+
+
+KERNELS = kernels.Source(__name__, (shortest_packing,), _examples, patience=PATIENCE)
+
+
+class Packings:
+    """Tables of turns to be packed on numbers of cores: what is found on each does not depend on others, nor on the machine."""
+
+    def __init__(self, turn_s: Floats, sizes: Ints) -> None:
+        """`turn_s` (n, M): seconds of a turn on each of `sizes`, falling, infinite where no shape fits."""
+        n = len(turn_s)
+        self._turn_s, self._sizes = np.ascontiguousarray(turn_s), sizes
+        alone = turn_s[np.arange(n), np.isfinite(turn_s).argmax(axis=1)]
+        self._order = np.argsort(-alone, kind="stable")
+        self._steps = 0 if n > EXCHANGED_MAX else min(max(WORK_MAX // (n * n), STEPS_MIN), STEPS_MAX)
+
+    def shortest(self, cores: int, enough_s: float = np.inf) -> tuple[float, Ints, Ints] | None:
+        """Return a short period on at most `cores` cores, each component's group, (n,), and each group's cores, 0 for none.
+
+        None where nothing is below `enough_s`, which is proved then. Cost O(n^2) a halving, O(n^2 M) with exchanges.
+        """
+        group, at = np.empty((2, len(self._order)), np.int64)
+        given = self._turn_s, self._sizes, self._order, cores, self._steps, enough_s
+        period = float(KERNELS.shortest_packing(*given, group, at))
+        return (period, group, np.where(at < 0, 0, self._sizes[at])) if period < np.inf else None

@@ -26,7 +26,7 @@ LIMITS = (
     "NETWORKS_NAMED_MAX", "DEFINITION_BYTES_MAX", "SIMULATE_CORES_MAX", "SIMULATE_TASKS_MAX", "SIMULATE_RUNS_MAX",
     "SIMULATE_WORK_MAX", "SIMULATE_DETAILS_MAX", "STATUS_PAGE_MAX", "UNANSWERED_MAX",
 )  # fmt: skip
-_MARK = re.compile(r"<!--(?:(keys|frames|verbs):)?(\w+)-->")
+_MARK = re.compile(r"<!--(?:(keys|frames|verbs):)?([a-z_]+)-->")
 _FRAME = re.compile(r"^(?:client|service): .*\n(?:  [0-9a-f ]+\n)+", re.MULTILINE)
 
 

@@ -181,6 +181,11 @@ def test_the_whole_page_shows_each_limit_and_each_error() -> None:
     assert not re.search(r"<!--\w", WHOLE)
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
+def test_a_mark_of_a_page_names_what_there_is(page: Path) -> None:
+    assert "<!--keys:" not in completed(page.read_text(encoding="utf-8"), TEXT).replace("<!--keys:NAME-->", "")
+
+
 def test_every_frame_stands_in_a_section() -> None:
     assert len(FRAMES) == len(re.findall(r"^(?:client|service): ", TEXT, re.MULTILINE))
     with pytest.raises(KeyError):

@@ -208,7 +208,7 @@ class Advisor:
         Parameters
         ----------
         model : str or None
-            As for `predict`: ``two_step``, a form of the base tier, ``smooth``, the name of a shape, ``mixture``.
+            As for `predict`: ``two_step``, a form of the base tier, ``learner``.
 
         Raises
         ------

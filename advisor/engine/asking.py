@@ -15,7 +15,6 @@ from advisor.domain.core_requests import CoreRequest
 from advisor.domain.names import checked_name
 from advisor.domain.rows import is_number
 from advisor.domain.vectors import Floats
-from advisor.engine import shaped
 from advisor.engine.checks import check_together, checked
 from advisor.engine.choice import (
     answer_of,
@@ -32,7 +31,7 @@ from advisor.engine.load import over_load
 from advisor.engine.prior import prior_of
 from advisor.engine.slots import MEASURE_SCALES, TIME
 from advisor.errors import InvalidValue, NotEnoughData, TooLarge, not_one_of
-from advisor.models import prediction, shapes
+from advisor.models import prediction
 from advisor.models.cells import PITCHES
 from advisor.models.cores_seen import CoresSeen, seen_of
 from advisor.models.fold import KERNELS
@@ -42,13 +41,8 @@ from advisor.models.prediction import Model
 
 MODELS_KEPT = 4_096  # of the exact sums, about 3 KB each
 LEARNER = "learner"
-ALIASES = ("mixture", "smooth")  # earlier names of what the learner answers
 # What `pin` can hold a component to. The state keeps places in this list: new names are appended, none is removed.
-PINS = (
-    ALIASES[0], TWO_STEP, *FORM_OF, ALIASES[1], *shapes.SHAPES, LEARNER,
-    *TWO_STEPS,
-)  # fmt: skip
-LEARNED = frozenset((LEARNER, *ALIASES))
+PINS = (LEARNER, TWO_STEP, *FORM_OF, *TWO_STEPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +119,7 @@ class Asking:
         """Return a component's learner, ready to be asked; None where it has none."""
         return self.learners.solved(slot, self._components.table)
 
-    def answering(self, slot: int, form: str | None) -> Solved | Model | shaped.Shaped | None:
+    def answering(self, slot: int, form: str | None) -> Solved | Model | None:
         """Return what answers for a slot: the form asked for, else the pinned one, else the learner; None: nothing learned.
 
         Raises InvalidValue when the form is none, or needs cells that the component has not; NotEnoughData when a form is
@@ -134,11 +128,11 @@ class Asking:
         solved = self.solved(slot)
         if solved is not None and not solved.pin and form is None:
             return solved
-        asked = form is not None and form not in LEARNED  # a prior is no form
+        asked = form is not None and form != LEARNER  # a prior is no form
         form = form if form is not None else self.pinned(slot)
-        if form is None or form in LEARNED or form in shapes.SHAPES:
+        if form is None or form == LEARNER:
             if solved is not None:
-                return solved if form is None or form in LEARNED else shaped.fitted(solved, form)
+                return solved
             if form is not None and form != self.pinned(slot) and self.learned(slot):
                 name = self._components.slots.names[slot]
                 raise InvalidValue(
@@ -223,10 +217,8 @@ class Asking:
         elif isinstance(found, Model):
             x = x if dimensions == 1 else np.minimum(x.prod(axis=-1), limits.PREDICTOR_MAX)
             answer = prediction.predict(found, float(x) if np.ndim(x) == 0 else x, p, level)
-        elif isinstance(found, Solved):
-            answer = self._by_learner(found, x, p, level, machine, dimensions)
         else:
-            answer = shaped.predict(found, x, p, level, self.runs(slot))
+            answer = self._by_learner(found, x, p, level, machine, dimensions)
         if slot != own:
             answer = replace(answer, notes=(*answer.notes, "no predictor given: over the runs that told none"))
         return answer if measure == TIME else _rescaled(answer, 1.0 / MEASURE_SCALES[measure])

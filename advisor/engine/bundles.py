@@ -29,7 +29,6 @@ from advisor.domain.limits import ALLOCATE_CORES_MAX
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.asking import Asking
 from advisor.engine.learners import ANY_MACHINE, Solved
-from advisor.engine.shaped import Shaped
 from advisor.models import prediction, process
 from advisor.models.logarithm import log2_of
 from advisor.models.prediction import Model
@@ -156,8 +155,6 @@ def record_of(
 ) -> BundleRecord:
     """Return the record of a component from what answers for it."""
     found = asking.answering(slot, None)
-    if isinstance(found, Shaped):
-        found = found.solved
     head = np.zeros(HEAD_WORDS)
     head[AT["version"]], head[AT["predictors"]] = rows, dimensions
     own, listed = allowed_words(asking.allowed_of(name) or EVERY_COUNT)

@@ -66,8 +66,8 @@ class ComponentQuestions:
             Share of runs that the interval should hold, 0.01 to 0.9999.
         model : str, optional
             ``two_step`` or ``two_step degree K``, K up to 6, for paper 1's model; ``joint degree K``, ``proportional`` or
-            ``free degree K`` for a form of the base tier; ``smooth`` or the name of a shape (`advisor.models.shapes`);
-            ``mixture``; of a task type, learned from ends of its instances, `predictor` being their size: ``one_time``,
+            ``free degree K`` for a form of the base tier; ``learner`` for the learner, whatever is pinned;
+            of a task type, learned from ends of its instances, `predictor` being their size: ``one_time``,
             ``support_points``, ``support_points refined``, ``clusters``, ``clusters refined``, ``rate_by_workers`` (paper 2);
             None for the pinned one, or the one that the evidence supports.
         machine : str, optional

@@ -18,7 +18,6 @@ from advisor.engine.checks import checked
 from advisor.engine.components import Components
 from advisor.engine.kept import Kept
 from advisor.engine.learners import Solved
-from advisor.engine.shaped import Shaped
 from advisor.errors import InvalidValue, NotEnoughData
 from advisor.models import prediction
 from advisor.models.load_table import KERNELS, scratch_of
@@ -174,8 +173,6 @@ class CurveTables:
         found = self._asking.answering(slot, None)
         if found is None:  # `curves` has looked
             raise NotEnoughData(f"component {self._components.slots.names[slot]!r} has no learned run")
-        if isinstance(found, Shaped):  # a plan prices what is not known, which a shape does not tell
-            found = found.solved
         if x is None:
             given = load_of(self._components, slot, found)
         else:

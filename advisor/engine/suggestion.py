@@ -17,7 +17,6 @@ from advisor.engine.asking import Asking
 from advisor.engine.checks import checked
 from advisor.engine.components import Components
 from advisor.engine.learners import ANY_MACHINE, Solved
-from advisor.engine.shaped import Shaped
 from advisor.errors import InvalidValue, TooLarge
 from advisor.models.cells import LN_ELAPSED_MIN
 from advisor.models.load_table import points_of
@@ -45,8 +44,6 @@ def suggest(
     slot = components.slots.of(component)
     dimensions = components.dimensions(slot)
     found = asking.answering(slot, None)
-    if isinstance(found, Shaped):
-        found = found.solved
     counts = [float(2**k) for k in range(cores_max.bit_length())]
     loads = _load(components, slot, dimensions, found)
     targets = _settings(

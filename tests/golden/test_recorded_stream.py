@@ -26,8 +26,9 @@ from advisor.models.learner_layout import CELLS
 HERE = Path(__file__).parent
 STREAM, ANSWERS = HERE / "stream.csv", HERE / "stream_answers.json"
 QUESTIONS = [(x, p) for x in (0.0, 3.0, 120.0, 1500.0, 1e5, 1e9 + 5000.0) for p in (0.5, 1.0, 3.0, 16.0, 100.0)]
-MODELS = (None, "two_step", "joint degree 2", "free degree 1", "proportional", "smooth")
+MODELS = (None, "two_step", "joint degree 2", "free degree 1", "proportional", "learner")
 ELSEWHERE = 1e-12
+MEMORY = 2**24  # a limit is part of the state
 
 
 def record_stream() -> None:
@@ -70,7 +71,7 @@ def record_stream() -> None:
 
 def replay(batch: int) -> Engine:
     """Return the engine after the stream, `batch` rows a numbered batch."""
-    engine, producer, number = Engine(), ("golden", bytes(16)), 0
+    engine, producer, number = Engine(model_memory_bytes=MEMORY), ("golden", bytes(16)), 0
     waiting: list[list[str]] = []
 
     def send() -> None:

@@ -17,7 +17,7 @@ from advisor.models.learner_layout import LearnerTable
 
 NAMES = ["alpha", "beta", "gamma"]
 BASE_MODELS = ("two_step", "joint degree 0", "joint degree 3", "proportional", "free degree 3")
-MODELS = (None, *BASE_MODELS, "learner", "linear amdahl")
+MODELS = (None, *BASE_MODELS, "learner")
 BUDGETS = (0, 2**24)  # the base tier alone, and with learners
 RECORD_BYTES = LearnerTable(2).words_a_record * 8  # of a learner, one predictor
 ROOMS = st.sampled_from([0, RECORD_BYTES, 3 * RECORD_BYTES, 2**24])  # for none, one, a few, all

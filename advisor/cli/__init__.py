@@ -28,7 +28,7 @@ COMMANDS = {
     "suggest": ("advisor.cli.asking", "Suggest which run of a component would teach most."),
     "advise": ("advisor.cli.advising", "Write what was learned as settings for Snakemake, Nextflow or Slurm."),
     "allocate": ("advisor.cli.allocating", "Allocate cores to the components of an S-Net network."),
-    "watch": ("advisor.cli.watching", "Watch a network: be told when a better allocation is worth the change."),
+    "watch": ("advisor.cli.watching", "Watch a network: report when a better allocation is worth the change."),
     "explain": ("advisor.cli.watching", "Explain an answer of `advisor allocate --json` in sentences."),
     "network": ("advisor.cli.structure", "Check a network in S-Net or JSON and show its structure."),
     "simulate": ("advisor.cli.simulating", "Compute what executing a task graph would take, without running it."),
@@ -69,7 +69,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that is called; one that there is not is told with the nearest."""
+        """Return the command that is called; the error of an unknown one names the nearest."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from advisor.errors import nearest
 

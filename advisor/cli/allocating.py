@@ -291,7 +291,7 @@ def hinted(text: str) -> Generator[None]:
 
 
 def _ways(field: str, text: str) -> str:
-    """Return how a command is told the way of records."""
+    """Return how a command line gives the routes of records."""
     from advisor.network import parse_any, routes
 
     network = parse_any(text)

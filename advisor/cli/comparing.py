@@ -13,7 +13,7 @@ from advisor.cli.source import stored
 @click.command("diff", cls=options.Command)
 @click.argument("before", metavar="A", type=click.Path(path_type=Path))
 @click.argument("after", metavar="B", type=click.Path(path_type=Path))
-@click.option("--level", default=0.99, show_default=True, help="Confidence that a difference needs to be told as one.")
+@click.option("--level", default=0.99, show_default=True, help="Confidence that a difference needs to be reported.")
 @options.as_json
 def diff_command(before: Path, after: Path, level: float, as_json: bool) -> None:
     """Compare states A and B, state files or exported ones: which components became slower or faster, and by how much.

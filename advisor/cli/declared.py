@@ -58,7 +58,7 @@ def _sentence(meaning: str, names: Mapping[str, str]) -> str:
 
 
 def _type(annotation: Any) -> dict[str, Any]:
-    """Return what `click.option` is told of an annotation: of several types the first that a command line can say."""
+    """Return the arguments of `click.option` for an annotation: of several types the first that a command line can give."""
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     of, parts = get_origin(annotation), get_args(annotation)

@@ -59,7 +59,7 @@ def learn_command(sources: tuple[Path, ...], kind: str, *, as_json: bool, **give
     sacct      output of sacct -P --format=JobID,JobName,State,AllocCPUS,ElapsedRaw,MaxRSS,End
     wfformat   executions in WfCommons' WfFormat
 
-    Failed runs are counted, not learned; bad rows are told and left out. A file is known by its format and its first rows.
+    Failed runs are counted, not learned; bad rows are reported and left out. A file is known by its format and its first rows.
     """
     of_snet = {name: given.pop(name) for name in ("network", "definition", "follow", "ended")}
     if kind != SNET:
@@ -95,7 +95,7 @@ def _learn_files(paths: Sequence[Path], kind: str, given: Mapping[str, Any], *, 
 
 
 def _learn_file(file: RunFile, pupil: Pupil, moved: Callable[[RunFile, int], None]) -> dict[str, Any]:
-    """Teach one file; return what is told of it."""
+    """Teach one file; return what is reported about it."""
     counts: Counter[str] = Counter()
     refused: Counter[str] = Counter()
     rows = file.read()

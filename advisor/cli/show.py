@@ -293,7 +293,7 @@ def finite(value: Any) -> Any:
 
 
 def _fine(value: float | None) -> str:
-    """Return a share that may be small as a percentage of two digits; less than anybody would see is told as that."""
+    """Return a share that may be small as a percentage of two digits; a smaller one is shown as less than that."""
     return "–" if value is None else f"{100.0 * value:.2g}%" if abs(value) >= LEAST_SHARE else "none"
 
 

@@ -102,8 +102,8 @@ def _paths(m: Measures) -> Iterator[str]:
         )
     if m.in_order:
         yield (
-            f"{show.several(m.in_order, 'task')} with dependences, which OpenMP does not tell on one thread: they count as "
-            "run in the order of their creation, the parallelism is at least what is said; on two threads they are told"
+            f"{show.several(m.in_order, 'task')} with dependences, which OpenMP does not report on one thread: they count as "
+            "run in the order of their creation, the parallelism is at least what is said; two threads show them"
         )
     elif m.ends and not m.at_once and not m.summed and m.workers_max == 1 and m.parallelism < IN_LINE:
         yield (

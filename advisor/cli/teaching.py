@@ -1,6 +1,6 @@
 """Whom `advisor learn` teaches: a state at rest, or a service. Rows are numbered by their producers, so none counts twice.
 
-A service is told `BLOCK_ROWS` rows a message as long as there are so many, and what is left one by one: a run that grows may
+A service gets `BLOCK_ROWS` rows a message as long as there are so many, and what is left one by one: a run that grows may
 stop anywhere. Blocks are numbered apart from single rows, and each is durable before what follows it is sent: so many rows
 of a producer are known as its two numbers tell, whenever either side was killed.
 """

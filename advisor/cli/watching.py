@@ -51,7 +51,7 @@ def watch_command(networks: tuple[Path, ...], count: int | None, within_s: float
         told = (
             "what is lost against the best is counted"
             if given["shadow"]
-            else "a better allocation that is worth its change is told here"
+            else "a better allocation that is worth its change appears here"
         )
         click.echo(f"watching {', '.join(map(str, networks))}: {told}; Ctrl-C ends it", err=True)
         left = count

@@ -39,7 +39,7 @@ def default_socket() -> Path:
 
 
 def usual_address() -> str:
-    """Return the address of a client that is told none: ADVISOR_SOCKET, else ADVISOR_TCP, else `default_socket`."""
+    """Return the address of a client without one: ADVISOR_SOCKET, else ADVISOR_TCP, else `default_socket`."""
     return os.environ.get("ADVISOR_SOCKET") or os.environ.get("ADVISOR_TCP") or str(default_socket())
 
 

@@ -105,7 +105,7 @@ def _asking(
 
 
 def _bare(told: inspect.Parameter) -> inspect.Parameter:
-    """Return a parameter without what its type carries for the wire: the checks, which would bury it."""
+    """Return a parameter without what its type carries for the wire: the checks, which would hide it."""
     if isinstance(told.annotation, str):
         return told
     parts = [get_args(part)[0] if get_origin(part) is Annotated else part for part in _of_union(told.annotation)]

@@ -1,4 +1,4 @@
-"""What a client is told without asking again: advice of watches, curves that change; both begin anew after a cut."""
+"""What a client gets without asking again: advice of watches, curves that change; both begin anew after a cut."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AsyncWatch:
     Attributes
     ----------
     allocation : Allocation or None
-        The last that was told; None while too little is known for one.
+        The last that was sent; None while too little is known for one.
     state : dict
         What the service said of the watch when it was last asked.
     renewals : int
@@ -118,7 +118,7 @@ class AsyncWatch:
             self.tell({**state, "kind": "advice"})
 
     def tell(self, item: Mapping[str, Any]) -> None:
-        """Take in what the service told."""
+        """Take in what the service sent."""
         advice = read_advice(item)
         if advice.allocation is not None:
             self.allocation = advice.allocation
@@ -146,7 +146,7 @@ class SyncWatch:
 
     @property
     def allocation(self) -> Allocation | None:
-        """The allocation that was told last."""
+        """The allocation that was sent last."""
         return self._watch.allocation
 
     @property
@@ -186,7 +186,7 @@ class SyncWatch:
 
 
 def watched(client: Any, method: Callable[..., Any], args: Any, given: Mapping[str, Any]) -> SyncWatch:
-    """Begin a watch in the thread of a `SyncClient`, and hand what is told to the caller's."""
+    """Begin a watch in the thread of a `SyncClient`, and hand news to the caller's."""
     news: queue.SimpleQueue[Advice | None] = queue.SimpleQueue()
     told: Callable[[Advice], None] | None = given.get("told")
 
@@ -200,7 +200,7 @@ def watched(client: Any, method: Callable[..., Any], args: Any, given: Mapping[s
 
 
 def read_advice(item: Mapping[str, Any]) -> Advice:
-    """Return one thing told; what a later service adds is left out."""
+    """Return one item of news; what a later service adds is left out."""
     found = item.get("allocation")
     error: Mapping[str, Any] = item.get("error") or {}
     figures = {name: item[name] for name in ("best", "present", "advised", "actual") if name in item}
@@ -217,7 +217,7 @@ def read_advice(item: Mapping[str, Any]) -> Advice:
 
 
 class Followed:
-    """What one client has asked to be told, and what was told of a watch whose beginning is not answered yet.
+    """What one client watches, and the news of a watch whose beginning is not answered yet.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ class Followed:
         self._listeners.pop(topic, None)
 
     def told(self, method: str, result: Any) -> None:
-        """Hand on what the service told."""
+        """Hand on what the service sent."""
         listener = self._listeners.get(method)
         if listener is not None:
             listener(result)

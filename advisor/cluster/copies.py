@@ -100,7 +100,7 @@ class Copies:
         return found
 
     async def gather(self, names: Collection[str], programs: Collection[str] = ()) -> None:
-        """Ask the shards for components and programs, and for the networks that rows have told of since."""
+        """Ask the shards for components and programs, and for the networks that rows have named since."""
         networks, self.networks_behind = self.networks_behind, set()
         era, now = self.era, self._clock()
         self._make_room(len(names))

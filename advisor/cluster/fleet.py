@@ -193,7 +193,7 @@ class Fleet:
     async def fold_events(self, key: Producer | None, sequence: int | None, events: TaskEvents) -> Answer:
         """Have task events folded into the profile of their producer's run, and what ended learned where its types are.
 
-        The shards of the types are told first: what ended follows from the profile and the batch alone, so a batch that was
+        The shards of the types come first: what ended follows from the profile and the batch alone, so a batch that was
         cut off gives the same again, and the profile's shard takes the number last. Otherwise as `apply`.
         """
 
@@ -296,14 +296,14 @@ class Fleet:
         return self.lanes[self.layout.owner[bucket_of_producer(name)]]
 
     def totals(self) -> Counter[str]:
-        """Return the exact counters of all shards together, those that are no more among them, as they last told them."""
+        """Return the exact counters of all shards together, lost ones included, as they last reported them."""
         found = Counter(self.layout.retired)
         for lane in self.lanes:
             found.update(lane.told.get("totals", {}))
         return found
 
     def of_all(self, key: str) -> int:
-        """Return the sum of what the shards have told of themselves."""
+        """Return the sum of what the shards have reported."""
         return sum(lane.told.get(key, 0) for lane in self.lanes)
 
     # -- moves ------------------------------------------------------------------------------------------------------------

@@ -21,14 +21,14 @@ Answer = dict[str, Any]
 
 
 class Numbered:
-    """The names that one shard was told, numbered in the order of their coming."""
+    """The names that one shard knows, numbered in the order of their arrival."""
 
     def __init__(self) -> None:
         self.names: list[tuple[str, bool]] = []
         self._number: dict[tuple[str, bool], int] = {}
 
     def known(self, name: str) -> int | None:
-        """Return the number of a name that was told; None for another."""
+        """Return the number of a known name; None for another."""
         return self._number.get((name, True))
 
     def number(self, name: str, valid: bool) -> int:

@@ -177,7 +177,7 @@ class Shard:
         return self._engine.profiles.answer(**asked)
 
     def profiler(self, producer: str, incarnation: bytes | None) -> tuple[Answer, bytes]:
-        """Return what is told of a run, and the bytes of its profile."""
+        """Return the summary of a run, and the bytes of its profile."""
         told, profiler = self._engine.profiles.run(producer, incarnation)
         return told, to_bytes(profiler)
 

@@ -87,7 +87,7 @@ class _Settled:
 
 
 def run_paper(client: SyncClient, seed: int, *, tick: Callable[[], object] = lambda: None) -> Streamed:
-    """Run part (b) against a service, which is not told the timer's noise; `tick` is called once a chunk."""
+    """Run part (b) against a service, which does not know the timer's noise; `tick` is called once a chunk."""
     rows = measurements(PIPELINE, seed)
     prequential = Prequential(_Settled(client), MODELS)
     predicted: dict[str | None, list[Floats]] = {model: [] for model in MODELS}

@@ -147,7 +147,7 @@ class Allocation:
     runner_up : tuple of RunnerUp
         The next best allocations that were found.
     evidence : mapping
-        Key to what its curve rests on, as far as whoever made the curves told: of the components that bound the answer, of
+        Key to what its curve rests on, as far as the maker of the curves knew: of the components that bound the answer, of
         those extrapolated farthest, and of others up to a number.
     objective : str
         What was planned for.

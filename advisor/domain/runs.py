@@ -70,7 +70,7 @@ def checked_run(**given: Any) -> ProgramRun:
     """
     for each in fields(ProgramRun):
         if each.name not in given and each.name not in ("serial_work_s", "span_s", "transform"):
-            raise InvalidValue(each.name, None, "given: a run is told with all its parts")
+            raise InvalidValue(each.name, None, "given: a run needs all its parts")
     checked_name("program", given["program"])
     checked_transform(given.get("transform"))
     bounds: Mapping[str, tuple[float, float]] = {

@@ -199,7 +199,7 @@ class TaskEvents:
     ended : bool
         The run is over as far as the producer knows: what waits for other threads' events waits no longer.
     cpu_s : float
-        Processor time of the whole program, told with its end; 0: not told.
+        Processor time of the whole program, sent with its end; 0: not sent.
     """
 
     records: NDArray[np.void]

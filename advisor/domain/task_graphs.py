@@ -56,7 +56,7 @@ class TaskGraph:
     children : int64 array (m,)
         Tasks that wait for another.
     unit : str
-        Unit of time of the graph: a key of `TICKS`. What is told of the graph is told in it.
+        Unit of time of the graph: a key of `TICKS`. Answers about the graph have this unit.
     names : tuple of str
         One a task, or empty: then a task's name is its number.
     types : tuple of str

@@ -12,7 +12,7 @@ TurnsWord = Literal["never", "scarce", "better"]
 
 
 class PlanOptions(TypedDict, total=False):
-    """What `allocate` may be told beside the network, its cores and what is best; see `advisor.planning.Request`."""
+    """Options of `allocate` besides the network, its cores and the objective; see `advisor.planning.Request`."""
 
     target: Mapping[str, float] | None
     visits: Mapping[str, float] | None
@@ -54,7 +54,7 @@ class RunTold(TypedDict, total=False):
 
 
 class ComponentStatus(TypedDict):
-    """What `status` tells of a component; what is not required is told once there is something to tell."""
+    """What `status` reports of a component; keys that are not required may be absent."""
 
     component: str
     rows: int

@@ -99,7 +99,7 @@ def points(name: str, values: ArrayLike | None, n: int, dimensions: Any = None) 
 def split(table: Floats) -> tuple[Floats, Floats | None]:
     """Return the first column of n points (n, d), all of whose values were given, and the further ones (n, 3) or None.
 
-    A NaN among them would pass for an absent value: it spoils the first one, so that its row is refused with NaN told.
+    A NaN among them would pass for an absent value: it spoils the first one, so that its row is refused as NaN.
     """
     n, d = table.shape
     first = np.ascontiguousarray(table[:, 0])

@@ -372,7 +372,7 @@ class Advisor:
         -----
         Components stand in the order of their names, so equal states give equal bytes, however they came about: parts of a
         state that have each name, and each part that spans components, once, merge to a state whose ``extract()`` is that of
-        the whole, to the byte. What a component that learned nothing is told from the others, the prior, is no state: it
+        the whole, to the byte. What a component without rows takes from the others, the prior, is no state: it
         follows from the components that are there.
         """
         names = None if names is None else list(names)

@@ -1,4 +1,4 @@
-"""One call at a time: a second thread that enters an `Advisor` while a first one is inside is told so, and does nothing."""
+"""One call at a time: a second thread that enters an `Advisor` while a first one is inside gets an error, and does nothing."""
 
 from __future__ import annotations
 

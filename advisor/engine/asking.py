@@ -220,7 +220,7 @@ class Asking:
         else:
             answer = self._by_learner(found, x, p, level, machine, dimensions)
         if slot != own:
-            answer = replace(answer, notes=(*answer.notes, "no predictor given: over the runs that told none"))
+            answer = replace(answer, notes=(*answer.notes, "no predictor given: over the runs without one"))
         return answer if measure == TIME else _rescaled(answer, 1.0 / MEASURE_SCALES[measure])
 
     def _over_load(

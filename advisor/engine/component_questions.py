@@ -299,7 +299,7 @@ class ComponentQuestions:
         """Return by how much a component slows down while other cores of its machine are busy: its factor `kappa`.
 
         A run beside `others` busy cores takes ``1 + kappa * others`` times what `predict` says, which is of an idle machine as
-        far as rows told `active_cores`.
+        far as rows have `active_cores`.
 
         Raises
         ------

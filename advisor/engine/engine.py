@@ -256,7 +256,7 @@ class Engine:
         self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = (),
         profiles: Collection[Producer] = (),
     ) -> None:  # fmt: skip
-        """Let what `part` told go: another engine has it now. Totals stay."""
+        """Remove what `part` has: another engine has it now. Totals stay."""
         self._settle()
         self._journal.beyond = True
         self.state.drop({

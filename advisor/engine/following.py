@@ -111,7 +111,7 @@ class Bundles:
 
 
 class Follower:
-    """What one who follows curves was told.
+    """What one follower of curves has.
 
     `names`: followed, whether known yet or not; None: all. `level`: of the intervals. `cores_max`: last count of the tables.
     """
@@ -140,7 +140,7 @@ class Follower:
         return slots[grown | (changes != told[:, 1]) | (others != told[:, 2])].tolist()
 
     def records(self, slots: Sequence[int], bytes_max: int) -> Iterator[BundleRecord]:
-        """Yield the records of slots, as many as `bytes_max` holds and at least one; each counts as told.
+        """Yield the records of slots, as many as `bytes_max` holds and at least one; each counts as sent.
 
         The caller may do something else between two of them.
         """
@@ -154,7 +154,7 @@ class Follower:
             yield record
 
     def tell(self, known: Sequence[int]) -> None:
-        """Take slots as told: who follows has them."""
+        """Mark slots as sent: the follower has them."""
         slots = np.array(known, np.int64)
         if len(slots):
             self.due()

@@ -186,7 +186,7 @@ class Networks:
         return self._flows.define(id, network if isinstance(network, str) else read.as_nodes(), read)
 
     def flow(self, network: NetworkId, structure: str | Network | Sequence[Mapping[str, Any]] | None = None) -> Flow:
-        """Return what rows have told of the flow of a network, by the id that they name.
+        """Return what rows have shown of the flow of a network, by the id that they name.
 
         Parameters
         ----------

@@ -60,7 +60,7 @@ class Profiles:
     def forget(self, producer: str, incarnation: bytes | None = None) -> dict[str, Any]:
         """Forget the profiles of a producer's runs, or of the one named, their task types with them.
 
-        A run that has not ended goes on: its profile begins anew with its next events, and is not told before. Raises
+        A run that has not ended goes on: its profile begins anew with its next events, and is absent before. Raises
         InvalidValue when there is none.
 
         Returns
@@ -103,7 +103,7 @@ class Profiles:
         return answer
 
     def run(self, producer: str, incarnation: bytes | None = None) -> tuple[dict[str, Any], Profiler]:
-        """Return what is told of a producer's newest run, or of the one named, and its profiler, to be read.
+        """Return the summary of a producer's newest run, or of the one named, and its profiler, to be read.
 
         Raises InvalidValue when there is none.
         """

@@ -268,7 +268,7 @@ def _notes(model: ProgramModel, floored: bool) -> tuple[str, ...]:
     if model.number("p_high") == model.number("p_low"):
         told.append(f"all runs on {model.number('p_low'):g} workers: what more do is a guess")
     if not model.number("spans"):
-        told.append("no run told its span: what has no work is taken to grow with (workers - 1)^2, Eq. 15")
+        told.append("no run has a span: what has no work is taken to grow with (workers - 1)^2, Eq. 15")
     share = model.number("accounted") / max(model.number("elapsed"), 1e-300)
     if abs(1.0 - share) > UNACCOUNTED:
         told.append(f"work, delay and no_work make up {share:.0%} of workers * elapsed: predictions are off by as much")

@@ -1,7 +1,7 @@
 """How predictions have fared over a life: samples of all records' ledgers, in constant space.
 
 A sample is about what was scored since the one before. At `POINTS_MAX` samples neighbours are joined, so that the whole life
-is told, ever more coarsely.
+is shown, ever more coarsely.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Versions:
         return origin << ORIGIN_BITS | self.now
 
     def after(self, origin: int, told: int | None) -> int:
-        """Return the version that was told to a reader; -1, before all of them, where it is none of ours, or too long ago."""
+        """Return the version that a reader has; -1, before all of them, where it is none of ours, or too long ago."""
         ours = told is not None and told >> ORIGIN_BITS == origin and told <= self.told(origin)
         return told & COUNT_MASK if told is not None and ours and told & COUNT_MASK >= self.floor else -1
 

@@ -1,6 +1,6 @@
 """What people are shown of a component: its curve over cores with an interval, the runs that it rests on, how it fares.
 
-Plain maps and lists, as a page draws them and a file holds them. Nothing is changed, and what is told of one component is
+Plain maps and lists, as a page draws them and a file holds them. Nothing is changed, and what is shown of one component is
 bounded, whatever was learned: about 1 KB for a small picture, 12 KB for a large one.
 """
 

@@ -32,9 +32,9 @@ def read_profile(
     make : callable
         Makes the profiler.
     each : callable, optional
-        Told of each batch.
+        Called with each batch.
     cut : callable, optional
-        Told where the end of the file is missing; the profile is then of what comes before. Otherwise it is an
+        Called if the end of the file is missing; the profile is then of what comes before. Otherwise it is an
         error.
     """
     if not is_event_file(path):

@@ -194,7 +194,7 @@ class Prequential:
 
 
 def alike(columns: Columns, rows: Rows, *, by_machine: bool = True) -> Sequence[Rows]:
-    """Return the rows in parts of one width of predictor and, unless told otherwise, one machine; each in order."""
+    """Return the rows in parts of one width of predictor and, by default, one machine; each in order."""
     keys: list[NDArray[Any]] = []
     if columns.further is not None:
         keys.append(np.count_nonzero(~np.isnan(columns.further[rows]), axis=1))

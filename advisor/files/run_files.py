@@ -1,4 +1,4 @@
-"""Files in which runtimes tell of runs that ended: each run as a row, bad ones named, failed ones told as such.
+"""Files in which runtimes report runs that ended: each run as a row, bad ones named, failed ones marked.
 
 A reader of a format yields, line by line, a run, a cell that is none, or why a line is no run. `RunFile` numbers what it yields
 by its place, and knows a file by its format and its first bytes: the same file teaches the same rows under the same numbers,

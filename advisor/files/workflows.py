@@ -25,7 +25,7 @@ TAG = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)$")  # of a task of Nextflo
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """An execution as its file has it: the tasks, its name, the makespan in seconds and the cores of each machine, if told."""
+    """An execution as its file has it: the tasks, its name, the makespan in seconds and the cores of each machine, if known."""
 
     tasks: tuple[Task, ...]
     name: str
@@ -158,7 +158,7 @@ def _objects(entry: Entry, *names: str) -> list[Entry]:
 
 
 def runs(lines: Lines) -> Iterator[Told]:
-    """Yield the tasks of an execution as runs; a task without a time is told by its place among the tasks.
+    """Yield the tasks of an execution as runs; a task without a time is named by its place among the tasks.
 
     Raises InvalidValue where the file is no workflow in WfFormat.
     """

@@ -4,7 +4,7 @@
 Learned in epochs, by the rows of a component that tell them: epoch k ends at row 16 * 2**k since they began. In an epoch
 
 - a copy m of the weighting model, and kappa, stand still: each row is corrected, t' = t / (1 + kappa others), kappa being
-  shrunk as it is told, before anything else learns from it, so that the curve T(p) is that of an idle machine;
+  shrunk as in answers, before anything else learns from it, so that the curve T(p) is that of an idle machine;
 - r = t / (1 + kappa others) / m is gathered into the sums of its least squares on (1, log2 p, log2(p)**2, d),
   d = others / (1 + kappa others). If m is right up to a factor b, r = b (1 + (true kappa - kappa) d) exactly. The logs of p
   take what m itself has learned of contention where busy cores go with cores given.
@@ -14,7 +14,7 @@ as it did where the epoch was as long as all before. Where that changes a typica
 learned of the curve so far is carried by as much, and counts few rows. Where others are a function of p alone (a machine always
 full) nothing tells contention from the curve: the slope has little precision, and the curve keeps it.
 
-What is told is shrunk: kappa (1 - (error / kappa)**2), not below 0: without evidence there is no contention.
+The answer is shrunk: kappa (1 - (error / kappa)**2), not below 0: without evidence there is no contention.
 Merge: approximate, both sides weighed by their precision; an epoch under way is dropped.
 """
 
@@ -85,7 +85,7 @@ class Contention:
     error : float
         Standard error of what was measured of it; infinite where nothing was.
     rows : int
-        Rows that told `active_cores`.
+        Rows with `active_cores`.
     contended : int
         Of them, those that ran beside others.
     """

@@ -1,4 +1,4 @@
-"""Changes of speed and wild measurements, found in each row's ratio to what the weighting model expected.
+"""Changes of speed and outliers, found in each row's ratio to what the weighting model expected.
 
 e = log2(t / m) of a row within the predictors and cores that the model m was solved on; z = (e - centre) / scale, in whole
 256ths. Two sums, each the CUSUM of Page (1954), restart at 0:
@@ -6,7 +6,7 @@ e = log2(t / m) of a row within the predictors and cores that the model m was so
     rise = max(0, rise + min(z, CLIP) - SLACK)        fall = max(0, fall + min(-z, CLIP) - SLACK)
 
 One that reaches `ALARM` is a change, at that very row. All of it is integers. A residual of more than a factor of four brings
-a change nearer by less, one beyond a factor of ten by `ALARM` / 32 at most: a burst of wild measurements is no change.
+a change nearer by less, one beyond a factor of ten by `ALARM` / 32 at most: a burst of outliers is no change.
 
 Centre and scale stand still between the solves of the weighting model and are estimated at each from the rows since the last,
 so a component is tested from its 32nd row on. At a change the old sums are carried to the new level and count as few rows.

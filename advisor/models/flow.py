@@ -12,7 +12,7 @@ Three things are learned, each from what tells it without bias:
   chosen, and what was counted of passes is dropped.
 - *Replicas* of splits: see `flow_replicas`.
 
-Counts halve when `WINDOW_RECORDS` entered, so that what is told is of the recent past. Merge: counts and replicas exact,
+Counts halve when `WINDOW_RECORDS` entered, so that answers are of the recent past. Merge: counts and replicas exact,
 passes of closed records exact, open records of the other side are left out (no choice of theirs depends on what they do).
 """
 

@@ -64,7 +64,7 @@ class Replicas:
     def shares(self, keys: Sequence[int], everything: int) -> list[float] | None:
         """Return the share of records of each replica of some keys, heaviest first; None where none ran.
 
-        `everything`: runs of these keys that named a replica, those that are no longer told apart with them.
+        `everything`: runs of these keys that named a replica, those that are no longer distinguished included.
         """
         runs: dict[int, int] = {}
         for key in keys:

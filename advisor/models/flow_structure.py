@@ -167,7 +167,7 @@ def flow_of(structure: FlowStructure, counts: FlowCounts) -> Flow:
     ):
         unknown = [str(i) for i, part in enumerate(parts) if part is None]
         if unknown:
-            notes.append(f"{text} {', '.join(unknown[:8])}: not told by the rows")
+            notes.append(f"{text} {', '.join(unknown[:8])}: not in the rows")
     records = round(counts.n["records"])
     return Flow(shares, depths, fan_outs, returns, visits, records, errors, tuple(notes))
 
@@ -190,7 +190,7 @@ def _observed(
     shared = [(keys, runs.get(name, 0.0) / entering) for name, keys in together.items()]
     if shared:
         names = ", ".join(list(together)[:4])
-        notes.append(f"uses of {names} share a name: told apart by structure only, unless rows name them name#k")
+        notes.append(f"uses of {names} share a name: distinguished by structure only, unless rows name them name#k")
     return own, shared
 
 

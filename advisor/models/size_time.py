@@ -6,7 +6,7 @@ between the others errs. Each instance is predicted by either before it is learn
 
     |1 - sum(predicted) / sum(measured)|.
 
-Clusters, and what is told of a type, are made of the cells at the question: see `type_verdict`. A fold is a strict left fold:
+Clusters, and answers about a type, are made of the cells at the question: see `type_verdict`. A fold is a strict left fold:
 cut the instances anywhere, the words are the same.
 """
 

@@ -1,4 +1,4 @@
-"""What is told of a task type (paper 2): regular, input-dependent, several behaviours or contended; which model, and why."""
+"""The verdict on a task type (paper 2): regular, input-dependent, several behaviours or contended; which model, and why."""
 
 from __future__ import annotations
 

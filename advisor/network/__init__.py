@@ -40,7 +40,7 @@ def parse(text: str, *, net: str | None = None) -> Network:
 
 
 def parse_any(text: str, *, net: str | None = None) -> Network:
-    """Return the network of a text in either form: S-Net (`parse`), or JSON (`parse_json`), told by its first signs.
+    """Return the network of a text in either form: S-Net (`parse`), or JSON (`parse_json`), recognised by its first characters.
 
     Raises NetworkSyntax, InvalidValue, UnknownKey, TooLarge as `parse` and `parse_json`; `net` with JSON is an InvalidValue.
     """

@@ -30,7 +30,7 @@ def page(title: str, chart: str, data: Mapping[str, Any], help_text: str) -> str
     """Return a page.
 
     `chart`: which program draws: ``gantt`` or ``profile``. `data`: what it draws, as JSON has it; arrays `packed`.
-    `help_text`: what the reader is told first, one line.
+    `help_text`: one line for the reader.
     """
     return document("page", ("words", "page", chart), {"TITLE": title, "HELP": help_text}, data).html
 

@@ -67,7 +67,7 @@ def _left(known: int) -> str | None:
 
 
 def _network(advisor: Advisor, name: str, cores: int | None) -> dict[str, Any]:
-    """Return a network as drawn, with what is given to its boxes where that is asked for and can be told."""
+    """Return a network as drawn, with what is given to its boxes where that is asked for and known."""
     network = advisor.components.flows.defined(name)
     definition = advisor.components.flows.definition(name)
     text = definition if isinstance(definition, str) else None

@@ -293,7 +293,7 @@ class Demand:
 
 
 def heaviest_share(replicas: Sequence[float], instances: int) -> tuple[float, list[float]]:
-    """Return the heaviest instance's share, and all instances' shares, when replicas are dealt longest first.
+    """Return the heaviest instance's share, and all instances' shares, when replicas are assigned longest first.
 
     All records of one replica (one tag value) go to one instance; more instances than replicas are of no use. Cost
     O(replicas log instances).

@@ -57,7 +57,7 @@ class Setting:
 
     @classmethod
     def of(cls, allocation: Allocation) -> Setting:
-        """Return the setting of a runtime that does what it was told."""
+        """Return the setting of a runtime that follows the advice."""
         return cls(allocation.runs_on, allocation.instances, tuple(keys for _, keys in allocation.groups))
 
     def rows_of_groups(self, keys: Sequence[str]) -> Ints | None:

@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
 def outcome(
     before: float, promised: float, seconds: Floats, spread: Floats, runs: Ints, *, objective: str, group: Ints | None = None
 ) -> Outcome | None:  # fmt: skip
-    """Return whether a change paid, once it can be told; None before. Cost O(n).
+    """Return whether a change paid, once that is known; None before. Cost O(n).
 
     `before` and `promised` are seconds, of the period or of the latency: without the change, by the curves of now, and
     with the gain promised. `seconds`, `spread`, `runs` (n,) were measured since: each component's mean time a record,

@@ -128,7 +128,7 @@ class Turns:
             found = again
 
     def _dealt(self, cores: int) -> list[Grouping]:
-        """Return one group on each of the first nodes, components dealt by memory, then by their turns."""
+        """Return one group on each of the first nodes, components assigned by memory, then by their turns."""
         machine, peaks = self.search.machine, self.search.model.demand.peak_bytes
         found: list[Grouping] = []
         for nodes in range(1, len(machine.sizes) + 1):

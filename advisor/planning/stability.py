@@ -1,7 +1,7 @@
 """Whether a better allocation is worth telling: its gain, the chance that it is one, and the time that repays the change.
 
 An allocation that is best by a hair under today's estimates is not worth a change: the hair is noise, and a change costs. A
-better one is told when, together,
+better one is reported when, together,
 
 - its gain is at least `ChangePolicy.gain_min`;
 - the chance that it is no gain at all, the curves being as uncertain as they are (`advisor.planning.estimates`), is below the
@@ -256,7 +256,7 @@ class WatchQuestion:
 
 
 class Look(NamedTuple):
-    """What a look found: the best allocation, what all give, and what is to be told.
+    """What a look found: the best allocation, what all give, and what to report.
 
     `kind` is ``first`` (nothing stands yet), ``advice``, ``withdrawn`` or empty; `values` are the figures of
     ``best``, and of ``present``, ``advised``, ``actual`` and ``previous`` where there are such; `visits` (n,) are those of a
@@ -343,7 +343,7 @@ def reconsidered(units: Sequence[Unit], plan: Callable[[bool], Allocation], ques
 
 
 def _as_told(actual: Setting, question: WatchQuestion) -> Setting:
-    """Return what rows show with the groups of what was told, where the cores are those: rows do not tell who takes turns."""
+    """Return what rows show with the groups of the last advice, where the cores are those: rows do not tell who takes turns."""
     for told in (question.present, question.advised):
         if told is not None and told.groups and all(
             abs(actual.cores[key] - cores) <= SAME_CORES * cores for key, cores in told.cores.items()

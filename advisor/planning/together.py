@@ -51,7 +51,7 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
 
     Raises InvalidValue, TooLarge when there are no networks or too many, values are out of bounds, or the minima do not fit.
     `field` begins with ``networks[i]``; MissingShares, ImpossibleTarget as `plan`; Unsupported for nodes or memory with
-    several priorities: what one has of them is not told to the next.
+    several priorities: the next one does not know what one has of them.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ class Measures:
 
     T1 + overhead + delay + no_work + unaccounted = p · time. Work comes from exclusive times, overhead from the regions that
     create and manage, delay and no_work from the integrals of waiting workers and ready tasks, p · time from the workers'
-    coming and going; what remains is unaccounted: time outside every region, and what lost events would have told.
+    coming and going; what remains is unaccounted: time outside every region, and what lost events would have shown.
     """
 
     elapsed_s: float = 0.0  # from the first event to the last

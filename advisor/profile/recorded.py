@@ -46,7 +46,7 @@ def graph_of_events(batches: Iterable[TaskEvents]) -> TaskGraph:
     that its task and their descendants have created so far. The creator of an undeferred task waits for it, unless that is no
     wish of the program: OpenMP runtimes run the tasks of a team of one at once. Those that say so (`Flag.AT_ONCE`) are taken
     as deferred, and where one thread ran everything, all tasks are undeferred and none says what it is, all are. Tasks whose
-    dependences are not told (`Flag.DEPENDENT`) stay in their order: the graph is then more serial than the program.
+    dependences are not sent (`Flag.DEPENDENT`) stay in their order: the graph is then more serial than the program.
     """
     columns, strings, sizes = _in_order(batches)
     if columns is None:

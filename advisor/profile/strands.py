@@ -76,7 +76,7 @@ class _Team:
 class Strands:
     """Strands and what they wait for, while events come in order of time.
 
-    `made`: instances whose creation is told, now or later. `at_once`: tasks that are undeferred are so because one thread
+    `made`: instances whose creation is known, now or later. `at_once`: tasks that are undeferred are so because one thread
     runs everything, though none of them says so (`Flag.AT_ONCE`).
     """
 

@@ -1,4 +1,4 @@
-"""Instances told as sums: what a tool leaves out of the events where tasks are too many, by type and value of a parameter.
+"""Instances sent as sums: what a tool leaves out of the events where tasks are too many, by type and value of a parameter.
 
 They become visits of their construct's tree and of the parameter's node below it, with creation and waiting below that; where
 they ran, their threads are in a region `RegionKind.APART`, a stub. Their waiting counts as no_work, since what was ready

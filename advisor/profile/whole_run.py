@@ -14,7 +14,7 @@ def run_of(profile: Profile) -> dict[str, Any]:
     """Return workers, elapsed_s, work_s, delay_s, no_work_s, creates, waits and span_s of a profile's run.
 
     Overhead counts as delay, as in the paper. A worker that came late or went early had no work meanwhile. What is unaccounted
-    for stays so: the parts then make up less than workers times elapsed. Where tasks were told as sums the span is not known:
+    for stays so: the parts then make up less than workers times elapsed. Where tasks came as sums the span is not known:
     None.
     """
     measures = profile.measures

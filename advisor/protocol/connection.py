@@ -2,7 +2,7 @@
 
 Two kinds of fault. A message that is well formed but asks for something wrong (an unknown method, a bad parameter) is
 answered with an error, and the connection lives. A byte stream that is no sequence of messages, or breaks a limit, is a
-`Violation`: its reply is sent, then the connection is closed, for what follows cannot be told from garbage.
+`Violation`: its reply is sent, then the connection is closed, for what follows may be garbage.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Framing:
     """The whole messages of a byte stream, decoded; memory is bounded by one message and one slice.
     Between messages `KEPT_BYTES` stay.
 
-    After `take` has returned a fault the stream is lost: what follows cannot be told from garbage.
+    After `take` has returned a fault the stream is lost: what follows may be garbage.
 
     `structure_bytes_max`: bytes of a message outside the `bin` values of its parameters.
     """

@@ -7,7 +7,7 @@ A message is ``{ verb numbers }``, words parted by white space; it may come in a
     accept id cores, return id cores                answers to a grant, core by core; the latter to a revoke, too
     state, quit
 
-and is told ``systems``, ``system`` (its topology), ``hardware``, ``state``, ``grant id cores`` and ``revoke id cores``. There
+and gets ``systems``, ``system`` (its topology), ``hardware``, ``state``, ``grant id cores`` and ``revoke id cores``. There
 is one system here, of number 0; cores are its logical processors.
 """
 

@@ -2,7 +2,7 @@
 
 An autoscaler asks every few seconds and does what it reads. So nothing is planned while it waits, and what it reads changes
 only where a change is worth it: each look is judged as that of a watch is (`advisor.planning.stability`), taking what was
-told before as done.
+reported before as done.
 """
 
 from __future__ import annotations

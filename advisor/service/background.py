@@ -82,7 +82,7 @@ class Background:
             connection.answer(msgid, result)
 
     def defect(self, method: str, connection: Connection, error: Exception) -> AdvisorError:
-        """Log and count a defect of ours; return what the peer is told of it."""
+        """Log and count a defect of ours; return the error for the peer."""
         event(logging.ERROR, "defect in a request", error=error, verb=method, connection=connection.number)
         self._measures.errors["defect"] += 1
         told = ServiceError("the service failed on this request; it has logged why", field="method", value=method)

@@ -1,4 +1,4 @@
-"""What a service is told: one table of keys, read from a TOML file and the command line, every value checked."""
+"""The configuration of a service: one table of keys, read from a TOML file and the command line, every value checked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _key(default: Any, kind: KeyKind, about: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What a service is told. Each field is a key of the TOML file; the command line gives the usual ones."""
+    """The configuration of a service. Each field is a key of the TOML file; the command line gives the usual ones."""
 
     socket: Path | None = _key(None, kinds.PATH, "path of the Unix socket to listen on, made with mode 0600")
     tcp: Address | None = _key(None, kinds.ADDRESS, "HOST:PORT to listen on")

@@ -379,7 +379,7 @@ class Connection(asyncio.BufferedProtocol):
         return answers
 
     def _violation(self, violation: Violation, answers: list[bytes]) -> None:
-        """The bytes are no protocol: say so, and close; what follows cannot be told from garbage."""
+        """The bytes are no protocol: say so, and close; what follows may be garbage."""
         self._hub.measures.errors[violation.error.code] += 1
         event(logging.INFO, "protocol violated", connection=self.number, peer=self.peer, reason=violation.error)
         self._transport.write(b"".join([*answers, violation.reply]))

@@ -376,7 +376,7 @@ class Hub:
         return self.engine.profiles.answer(None, None, nodes=False, diagnosis=False)["runs"]
 
     async def profile(self, producer: str, incarnation: bytes | None) -> tuple[dict[str, Any], bytes]:
-        """Return what is told of a run, see `Profiles.run`, and the bytes of its profile."""
+        """Return the summary of a run, see `Profiles.run`, and the bytes of its profile."""
         told, profiler = self.engine.profiles.run(producer, incarnation)
         return told, to_bytes(profiler)
 

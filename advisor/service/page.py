@@ -218,7 +218,7 @@ class LivePage:
         return Response(html, media_type="text/html", headers=DATA_HEADERS)
 
     async def _run_asked(self, request: Request) -> tuple[dict[str, Any], bytes]:
-        """Return what is told of the run asked for, and the bytes of its profile, for a thread to read."""
+        """Return the summary of the requested run, and the bytes of its profile, for a thread to read."""
         incarnation = _text(request, "incarnation")
         try:
             key = bytes.fromhex(incarnation) if incarnation else None

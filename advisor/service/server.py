@@ -63,7 +63,7 @@ async def serve(
 ) -> None:
     """Run a service until `stop` is set, then stop it in order; cancelling it stops it the same way.
 
-    `hub_of` makes the hub where the state is not in this process. `task_status` is told, with a `Bound`, once clients are
+    `hub_of` makes the hub where the state is not in this process. `task_status` gets a `Bound` once clients are
     served: ``await task_group.start(serve, config)``. Raises StateError when the state file is locked, damaged or too new;
     StorageFailed, InvalidValue, Unavailable, Mismatch when it cannot be opened, or an address cannot be listened on.
     """

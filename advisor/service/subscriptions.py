@@ -1,4 +1,4 @@
-"""Pushes: what connections have asked to be told of, each at its own pace and never faster than its peer reads.
+"""Pushes: what connections have subscribed to, each at its own pace and never faster than its peer reads.
 
 A subscription is a function that says what there is to tell now. It is asked when something was learned (`stir`), at most every
 `every_s` seconds, and only while the peer has read what it was sent before: a slow one gets fewer, newer pushes and no queue.
@@ -22,7 +22,7 @@ SUBSCRIPTIONS_CONNECTION_MAX = 16  # each may cost work at every change
 
 
 class Subscriber(Protocol):
-    """Who is told: a connection."""
+    """A subscriber: a connection."""
 
     ended: bool
 
@@ -41,7 +41,7 @@ News = Callable[[], Awaitable[bytes | None]]  # a whole message to send, or None
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """One thing that one connection is told of."""
+    """One subscription of one connection."""
 
     subscriber: Subscriber
     news: News
@@ -77,7 +77,7 @@ class Subscriptions:
         self.stir()
 
     def remove(self, subscriber: Subscriber, key: Hashable) -> bool:
-        """Tell it no more; False where it was not told."""
+        """End a subscription; False where there was none."""
         own = self._held.get(subscriber, {})
         found = own.pop(key, None) is not None
         if not own:

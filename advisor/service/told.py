@@ -1,4 +1,4 @@
-"""What the live page is told of a running service: a few topics as JSON, each bounded, sent again only where it changed."""
+"""What the live page shows of a running service: a few topics as JSON, each bounded, sent again only where it changed."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class WatchedNetwork:
 
 
 def policy_of(params: Any) -> ChangePolicy:
-    """Return what a watch is told of when a change is worth it."""
+    """Return the news of a watch when a change is worth it."""
     given = {name: value for name in ("horizon_s", "gain_min") if (value := getattr(params, name)) is not None}
     return ChangePolicy(**given)
 
@@ -164,12 +164,12 @@ def cost_of(given: Any, keys: Sequence[str]) -> CostOfChange:
 
 
 def values_told(values: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    """Return the figures of a look, as they are told."""
+    """Return the figures of a look, as they are sent."""
     return {name: dict(values[name]) for name in ("best", "present", "advised", "actual") if name in values}
 
 
 def judgement(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict, as it is told."""
+    """Return a verdict, as it is sent."""
     return {
         "gain": verdict.gain,
         "probability": verdict.probability,

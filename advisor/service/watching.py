@@ -1,4 +1,4 @@
-"""Watches: networks whose allocation is looked at again as rows come, and who is told when a better one is worth it.
+"""Watches: networks whose allocation is looked at again as rows come, and advice when a better one is worth it.
 
 A look costs a plan. It is taken at counts of the network's rows that are spaced (`advisor.planning.stability.Schedule`),
 at once when a component's speed was found to have changed, and never for more than a share of the time; the plan is made
@@ -216,7 +216,7 @@ class Watching:
             watch.looking = False
 
     async def _look(self, watch: WatchedNetwork) -> Look | None:
-        """Plan again and see what is to be told. Raises as `open`."""
+        """Plan again and find what to report. Raises as `open`."""
         began = self.clock()
         watch.schedule = watch.schedule.looked(watch.rows, self._changes(watch))
         try:
@@ -306,7 +306,7 @@ class Watching:
         return sent
 
     def _push(self, watch: WatchedNetwork, item: dict[str, Any]) -> None:
-        """Tell it with the next push; a kind that was not told yet is replaced by the newer one."""
+        """Tell it with the next push; an unsent one of its kind is replaced."""
         watch.told = [each for each in watch.told if each["kind"] != item["kind"]] + [item]
         self.measures.notifications[item["kind"]] += 1
         self.subscriptions.stir()

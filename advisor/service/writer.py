@@ -1,4 +1,4 @@
-"""The one thread that writes to the state file: work is handed over, and its end told, for some ten microseconds each."""
+"""The one thread that writes to the state file: work is handed over, and its end reported, for some ten microseconds each."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def split(program: Program, cores: int) -> Ints:
 
 
 def enumerated(program: Program, cores: int) -> Ints:
-    """Column ``queue`` modulo P: rows of a table dealt round robin, as in DynProg."""
+    """Column ``queue`` modulo P: rows of a table assigned round robin, as in DynProg."""
     return program.graph.column("queue", "a static enumeration is the column queue of each task") % cores
 
 

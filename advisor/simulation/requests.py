@@ -132,7 +132,7 @@ def checked_size(graph: TaskGraph, request: AnalysisRequest) -> None:
     details = len(graph) * len(request.cores) * len(request.policies)
     if not set(request.metrics).isdisjoint(DETAILED) and details > limits.SIMULATE_DETAILS_MAX:
         told = "ask for details of fewer analyses, or analyse the graph in process"
-        raise TooLarge("tasks told in detail", details, limits.SIMULATE_DETAILS_MAX, told)
+        raise TooLarge("tasks in detail", details, limits.SIMULATE_DETAILS_MAX, told)
 
 
 def answer(graph: TaskGraph, request: AnalysisRequest) -> dict[str, Any]:

@@ -154,7 +154,7 @@ def polyroots(degree: int = 24, seed: int = 1) -> TaskGraph:
 def dynprog(rows: int = 500, columns: int = 64, seed: int = 1) -> TaskGraph:
     """DynProg-like, 32,003 tasks at 500 rows: a pipelined wavefront of small, uniform tasks.
 
-    Task (i, j) waits for (i - 1, j) and (i, j - 1); rows are dealt to the processes round robin (column ``queue``, policies
+    Task (i, j) waits for (i - 1, j) and (i, j - 1); rows are assigned to the processes round robin (column ``queue``, policies
     ``enumerated`` and ``own_queue``).
     """
     count = rows * columns

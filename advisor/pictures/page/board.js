@@ -205,7 +205,7 @@ views.components = () => {
     value: wanted.find, "aria-keyshortcuts": "/" });
   const order = tag("select", { id: "order" }, [["runs", "most runs"], ["error", "largest error"], ["name", "name"], ["newest",
     "newest"]].map(([value, words]) => tag("option", { value, selected: value === wanted.order }, words)));
-  const told = tag("p", { class: "soft", role: "status" }), cards = tag("div", { class: "cards" }), before = tag("button",
+  const reply = tag("p", { class: "soft", role: "status" }), cards = tag("div", { class: "cards" }), before = tag("button",
     { type: "button", id: "before" }, "← before"), after = tag("button", { type: "button", id: "after" }, "next →"), where = tag("span",
     { class: "soft" });
   const due = keeper();
@@ -214,7 +214,7 @@ views.components = () => {
     const mine = ++asked, found = await source.components(wanted);
     if (mine !== asked) return;
     wanted.page = found.page;
-    told.textContent = found.known === 0 ? "" : wanted.find ? whole(found.found) + " of " + many(found.known, "component") : many(found.known,
+    reply.textContent = found.known === 0 ? "" : wanted.find ? whole(found.found) + " of " + many(found.known, "component") : many(found.known,
       "component");
     where.textContent = "page " + whole(found.page + 1) + " of " + whole(found.pages);
     before.disabled = found.page <= 0; after.disabled = found.page >= found.pages - 1;
@@ -233,7 +233,7 @@ views.components = () => {
   before.addEventListener("click", () => turn(-1)); after.addEventListener("click", () => turn(1));
   const draw = changed => due(changed) ? load() : null;
   return { node: section("Components", null, tag("div", { class: "controls" }, tag("label", {}, tag("span", {}, "Find"), find), tag("label", {},
-    tag("span", {}, "First"), order), told), cards, tag("div", { class: "pager", hidden: true }, before, where, after)), topics: ["now"], draw };
+    tag("span", {}, "First"), order), reply), cards, tag("div", { class: "pager", hidden: true }, before, where, after)), topics: ["now"], draw };
 };
 views.component = name => {
   const inside = tag("div"), title = tag("h1", {}, isolated(name));
@@ -286,28 +286,28 @@ views.networks = chosen => {
     const version = JSON.stringify([keyOf(now), now.answer]);
     if (version === shown) return;
     shown = version;
-    let told;
-    try { told = await source.network(now); } catch (error) { swap(inside, empty("It cannot be drawn", error.message)); return; }
-    swap(inside, networkOf(told, now));
+    let reply;
+    try { reply = await source.network(now); } catch (error) { swap(inside, empty("It cannot be drawn", error.message)); return; }
+    swap(inside, networkOf(reply, now));
   };
   return { node: tag("section", {}, tag("div", { class: "head" }, tag("h2", {}, "Networks")), list, inside), topics: ["networks"], draw };
 };
-function networkOf(told, now) {
-  const answer = told.answer, bound = told.busiest.filter(box => box.bottleneck).map(box => box.key), parts = [];
+function networkOf(reply, now) {
+  const answer = reply.answer, bound = reply.busiest.filter(box => box.bottleneck).map(box => box.key), parts = [];
   if (answer) parts.push(tag("p", { class: "advice" }, tag("b", {}, number(answer.throughput_per_s) + " records/s"),
     ", " + seconds(answer.latency_s) + " a record, on " + (answer.cores_used == null ? "" : coresText(answer.cores_used)) + (answer.spare ? ", " + answer.spare + " to spare" : "") + (bound.length ? "; bounded by " : "."), bound.length ? isolated(bound.join(", ") + ".") : ""));
-  else parts.push(tag("p", { class: "soft" }, isolated(told.failed || (held ? "Made without --cores: what is drawn is its structure." : "Nobody has asked for its cores since the service began: what is drawn is its structure."))));
-  parts.push(tag("div", { class: "scroll net", tabindex: 0, role: "region", "aria-label": "The network as composed" }, drawNetwork(told.tree,
-    many(told.boxes, "box").replace("boxs", "boxes") + (bound.length ? "; bottleneck " + bound.join(", ") : ""))));
-  if (told.shown < told.boxes) parts.push(tag("p", { class: "soft" },
-    "Drawn are the first " + told.shown + " of " + whole(told.boxes) + " boxes; the table has the busiest of all."));
+  else parts.push(tag("p", { class: "soft" }, isolated(reply.failed || (held ? "Made without --cores: what is drawn is its structure." : "Nobody has asked for its cores since the service began: what is drawn is its structure."))));
+  parts.push(tag("div", { class: "scroll net", tabindex: 0, role: "region", "aria-label": "The network as composed" }, drawNetwork(reply.tree,
+    many(reply.boxes, "box").replace("boxs", "boxes") + (bound.length ? "; bottleneck " + bound.join(", ") : ""))));
+  if (reply.shown < reply.boxes) parts.push(tag("p", { class: "soft" },
+    "Drawn are the first " + reply.shown + " of " + whole(reply.boxes) + " boxes; the table has the busiest of all."));
   if (answer) parts.push(table(["Box", "Cores", "Busy", ""],
-    told.busiest.map(box => [tag("a", { href: to("component", box.component) }, isolated(box.key)), coresOf(box),
+    reply.busiest.map(box => [tag("a", { href: to("component", box.component) }, isolated(box.key)), coresOf(box),
     box.utilization == null ? "–" : percent(box.utilization, 0), box.bottleneck ? chip("bottleneck", "warm") : ""]), "The busiest boxes"),
     answer.id ? tag("p", {}, tag("a", { href: to("answers", answer.id) }, "Why: answer " + answer.id), tag("span", { class: "soft" }, " of ",
       clockOf(answer.at))) : null);
-  if (told.why && told.why.length) parts.push(tag("ul", { class: "why" }, told.why.map(text => tag("li", {}, isolated(text)))));
-  if (told.text) parts.push(tag("details", { "data-key": "text" }, tag("summary", {}, "S-Net text"), code(told.text)));
+  if (reply.why && reply.why.length) parts.push(tag("ul", { class: "why" }, reply.why.map(text => tag("li", {}, isolated(text)))));
+  if (reply.text) parts.push(tag("details", { "data-key": "text" }, tag("summary", {}, "S-Net text"), code(reply.text)));
   return parts.filter(Boolean);
 }
 const noAnswers = () => empty("No answer yet", "The last hundred allocations stand here with their reasons. Ask for one:", plans());
@@ -335,14 +335,14 @@ function answerOf(answer) {
 }
 views.answers = chosen => {
   const inside = tag("div", { class: "stack" });
-  let shown = "", told = false;
+  let shown = "", reply = false;
   const draw = () => {
     const answers = topics.answers;
     if (!answers || JSON.stringify(answers) === shown) return;
     shown = JSON.stringify(answers);
     swap(inside, answers.answers.length ? answers.answers.map(answerOf) : noAnswers(), []);
-    const one = chosen && !told && element("answer-" + chosen);
-    if (one) { told = true; one.querySelector("details").open = true; one.scrollIntoView({ block: "center" }); }
+    const one = chosen && !reply && element("answer-" + chosen);
+    if (one) { reply = true; one.querySelector("details").open = true; one.scrollIntoView({ block: "center" }); }
   };
   return { node: section("Recent answers", null, inside), topics: ["answers"], draw };
 };
@@ -359,29 +359,29 @@ views.profiles = chosen => {
       isolated(run.producer)))));
     if (shown === keyOf(now) + now.events || (shown && shown.startsWith(keyOf(now)) && !stale())) return;
     shown = keyOf(now) + now.events;
-    let told;
-    try { told = await source.profile(now); } catch (error) { swap(inside, empty("It cannot be shown", error.message)); return; }
-    swap(inside, profileOf(told, now));
+    let reply;
+    try { reply = await source.profile(now); } catch (error) { swap(inside, empty("It cannot be shown", error.message)); return; }
+    swap(inside, profileOf(reply, now));
   };
   return { node: tag("section", {}, tag("div", { class: "head" }, tag("h2", {}, "Task profiles")), list, inside), topics: ["profiles", "now"], draw };
 };
-function profileOf(told, run) {
-  if (!told.measures.creates && !told.measures.workers_s) return [empty("No task yet",
-    "The run has begun. What its tasks did is told as their events come, in the order of their times.")];
-  const m = told.measures, parts = [["work", m.work_s, 0], ["creation, management", m.creation_s + m.management_s, 1],
+function profileOf(reply, run) {
+  if (!reply.measures.creates && !reply.measures.workers_s) return [empty("No task yet",
+    "The run has begun. What its tasks did appears as their events arrive, in the order of their times.")];
+  const m = reply.measures, parts = [["work", m.work_s, 0], ["creation, management", m.creation_s + m.management_s, 1],
     ["waits though tasks are ready", m.delay_s, 3], ["nothing to do", m.no_work_s, "i"]], all = Math.max(1e-12,
     parts.reduce((sum, each) => sum + Math.max(0, each[1]), 0));
   const bar = tag("div", { class: "shares", role: "img", "aria-label": parts.map(([name, s]) => name + " " + percent(s / all)).join(", ") },
     parts.map(([, s, colour]) => { const piece = tag("i", { class: "c" + colour }); piece.style.flexGrow = Math.max(0, s) / all; return piece; }));
-  const types = Object.entries(told.types).sort((a, b) => b[1].total_s - a[1].total_s).slice(0, 20);
+  const types = Object.entries(reply.types).sort((a, b) => b[1].total_s - a[1].total_s).slice(0, 20);
   return [tag("dl", { class: "tiles" }, tile("Elapsed", seconds(m.elapsed_s), many(m.workers_max, "worker")), tile("Tasks", whole(m.ends),
     "ended of " + whole(m.creates)), tile("Work", seconds(m.work_s), "of " + seconds(m.workers_s) + " of workers"), tile("Parallelism",
     number(Number(m.parallelism.toPrecision(3))), "work over the longest path"), tile("Longest path", seconds(m.span_s),
     "no number of cores ends sooner")),
     tag("h3", {}, "Where the workers' time went"), bar, tag("ul", { class: "legend" },
       parts.map(([name, s, colour]) => tag("li", { class: "c" + colour + " box" }, name + " " + percent(Math.max(0, s) / all)))),
-    told.diagnosis.length ? tag("div", { class: "stack" }, tag("h3", {}, "What would help"),
-      told.diagnosis.map(found => tag("article", { class: "answer" }, tag("p", {},
+    reply.diagnosis.length ? tag("div", { class: "stack" }, tag("h3", {}, "What would help"),
+      reply.diagnosis.map(found => tag("article", { class: "answer" }, tag("p", {},
       tag("b", {}, isolated(found.subject || found.code.replaceAll("_", " ")))), tag("p", {}, isolated(found.text))))) : tag("p", { class: "soft" }, "Nothing stands out that costs much time."),
     types.length ? [tag("h3", {}, "Task types"), table(["Type", "Instances", "Time each", "Time in all", "Verdict"],
       types.map(([name, type]) => [isolated(name), whole(type.count), seconds(type.mean_s), seconds(type.total_s), tag("span", { title: type.why },
@@ -405,7 +405,7 @@ views.service = () => {
       swap(verbs, now.requests.length ? table(["Request", "Count", "Half within", "99 % within"],
         now.requests.map(each => [each.verb, whole(each.count), each.half_s == null ? "> 30 s" : seconds(each.half_s),
         each.most_s == null ? "> 30 s" : seconds(each.most_s)]), "Requests") : empty("No request yet",
-        "How long each kind of request takes is told here."));
+        "How long each kind of request takes is shown here."));
     }
     if (producers) swap(list, producers.producers.length ? [table(["Producer", "Connected", "Last batch", "Durable"],
       producers.producers.map(each => [tag("span", {}, isolated(each.producer), tag("span", { class: "soft" }, " " + each.incarnation)),

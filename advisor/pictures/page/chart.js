@@ -1,4 +1,4 @@
-// Charts in SVG: lines with bands, points with spreads, axes with units; told by pointer and by keys. Names are only ever text.
+// Charts in SVG: lines with bands, points with spreads, axes with units; reply by pointer and by keys. Names are only ever text.
 const SVG = "http://www.w3.org/2000/svg";
 function svg(kind, given, ...inside) {
   const made = document.createElementNS(SVG, kind);
@@ -179,7 +179,7 @@ function paint(spec, width, height, small) {
   made.append(cross);
   return { made, cross, stops: small ? [] : stopsOf(spec, x) };
 }
-// Where the pointer may stop, and what is told there.
+// Where the pointer may stop, and what is reply there.
 function stopsOf(spec, x) {
   const stops = new Map(), stop = value => { const at = x.place(value); if (!stops.has(at)) stops.set(at, { x: at, words: [[null, (spec.x.tell || x.text)(value)]] }); return stops.get(at); };
   for (const line of spec.lines) if (!line.untold) line.x.forEach((value, i) => {
@@ -187,6 +187,6 @@ function stopsOf(spec, x) {
     const band = line.low && line.low[i] != null ? " (" + spec.y.text(line.low[i]) + " to " + spec.y.text(line.high[i]) + ")" : "";
     stop(value).words.push([line.colour, (line.label ? line.label + ": " : "") + spec.y.text(line.y[i]) + band]);
   });
-  for (const each of spec.points || []) each.x.forEach((value, i) => { const told = stop(value).words; if (told.length < 12) told.push([each.colour, each.words[i]]); });
+  for (const each of spec.points || []) each.x.forEach((value, i) => { const reply = stop(value).words; if (reply.length < 12) reply.push([each.colour, each.words[i]]); });
   return [...stops.values()].sort((a, b) => a.x - b.x);
 }

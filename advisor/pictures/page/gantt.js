@@ -168,10 +168,10 @@ function tables() {
     if (critical[i]) path.push(i);
   }
   path.sort((a, b) => starts[a] - starts[b] || finishes[a] - finishes[b]);
-  const told = whole => ([what, many, time]) => [what, many.toLocaleString("en"), length(time), share(time, whole)];
+  const reply = whole => ([what, many, time]) => [what, many.toLocaleString("en"), length(time), share(time, whole)];
   return [
-    ["Tasks by colour", ["colour", "tasks", "time", "of all"], kinds.filter(each => each[1]).map(told(busy))],
-    ["Cores", ["core", "tasks", "busy", "of the time"], cores.map(told(data.makespan))],
+    ["Tasks by colour", ["colour", "tasks", "time", "of all"], kinds.filter(each => each[1]).map(reply(busy))],
+    ["Cores", ["core", "tasks", "busy", "of the time"], cores.map(reply(data.makespan))],
     ["Critical path through the schedule", ["task", "core", "from", "takes"], path.map(i => [name(i), String(who[i]), moment(starts[i]), length(finishes[i] - starts[i])])],
   ];
 }

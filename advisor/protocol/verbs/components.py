@@ -34,7 +34,7 @@ def _one_length(params: Any) -> None:
 
 
 def _chosen_later(params: Any) -> None:
-    """Of now and later both are told, or none."""
+    """Of now and later both are given, or none."""
     if (params.free_now is None) != (params.wait_s is None):
         missing, there = ("wait_s", "free_now") if params.wait_s is None else ("free_now", "wait_s")
         hint = "free_now cores at once, or all after wait_s"

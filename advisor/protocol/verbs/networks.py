@@ -1,4 +1,4 @@
-"""The verbs about networks: their cores, their flow, and what is told of them."""
+"""The verbs about networks: their cores, their flow, and advice about them."""
 
 # No postponed annotations here: `verb` reads them.
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from advisor.protocol.verbs.keys import *
 
 
 def _watchable(params: Any) -> None:
-    """A new watch names a network, or several; what is told of one that stands is what was applied, and no new question."""
+    """A new watch names a network, or several; one that stands takes what was applied, and no new question."""
     if [params.network, params.networks, params.watch].count(None) != 2:
         raise InvalidValue(
             "network" if params.watch is None else "watch", None if params.watch is None else params.watch,
@@ -169,7 +169,7 @@ class AllocateTogether(Question):
 
 @verb("watch", "read", rule=_watchable, grows=True)
 class Watch(Allocate):
-    """Watch a network, or several on one machine: be told when a better allocation than the present one is worth the change.
+    """Watch a network, or several on one machine: get advice when a better allocation than the present one is worth the change.
 
     The allocation in the answer is taken as applied, unless `current` says what the runtime has. After a cut the watch is begun
     anew by itself. `told` takes each `Advice` as it comes, beside the iteration; it must return soon.
@@ -179,7 +179,7 @@ class Watch(Allocate):
     current: by key: cores, or `{cores, instances}`, that the runtime has now
     change_cost_s: seconds that the network stands still for a change, or by key where its allocation changes
     horizon_s: a change must be repaid within so long
-    gain_min: gains below are not told
+    gain_min: gains below are not reported
     shadow: tell nothing; compare what rows show that the runtime does with the best
     applied: of a watch that stands: what was done
     took_s: what the change cost
@@ -212,7 +212,7 @@ class Watch(Allocate):
 
 @verb("unwatch", "read")
 class Unwatch(Question):
-    """Be told no more."""
+    """End a watch."""
 
     watch: WatchNumber
 

@@ -52,7 +52,7 @@ def test_each_kind_of_rows_is_answered_as_if_the_other_had_not_been(share: float
     enough = len(only(rows, without=True)) >= LEAST
     told, wanted = both.predict("c", cores=4), (none if enough else sizes).predict("c", cores=4)
     assert (told.elapsed_s, told.low_s, told.high_s) == (wanted.elapsed_s, wanted.low_s, wanted.high_s)
-    assert ("told none" in told.notes[-1]) == enough
+    assert ("runs without one" in told.notes[-1]) == enough
     assert both.choose_cores("c", cores_max=8).cores == (none if enough else sizes).choose_cores("c", cores_max=8).cores
     assert both.status()["components"][0]["rows"] == 120
 
@@ -130,7 +130,7 @@ def test_a_part_of_the_state_has_both_kinds_and_a_dropped_component_none() -> No
         assert part.predict("c", predictor=1e4, cores=cores) == both.predict("c", predictor=1e4, cores=cores)
     both.drop(["c"])
     both.observe("c", predictor=2.0, elapsed_s=1.0)
-    assert "told none" not in str(both.predict("c").notes)
+    assert "runs without one" not in str(both.predict("c").notes)
 
 
 def test_changes_bring_both_kinds_to_another_engine_as_they_come() -> None:

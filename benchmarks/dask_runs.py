@@ -75,9 +75,7 @@ def run(client: Client, tasks: int, seed: int) -> float:
 
 
 def told(kind: str, plugin: Judged) -> None:
-    words = (
-        f"{kind}: {1e6 * plugin.own_s / plugin.told:.0f} us a task, {plugin.own_s / plugin.compute_s:.3%} of compute"
-    )
+    words = f"{kind}: {1e6 * plugin.own_s / plugin.rows_sent:.0f} us a task, {plugin.own_s / plugin.compute_s:.3%} of compute"
     if plugin.errors:
         ours, theirs, took = np.array(plugin.errors).sum(axis=0)
         words += f"; error {ours / took:.3f}, Dask's {theirs / took:.3f}"

@@ -1,6 +1,6 @@
 """What a scheduler's tasks did, as task events: made, waiting for others, run on a worker's thread, given up.
 
-The scheduler is thread 0, on which tasks are made; each thread of a worker is one more. A run is told when it has ended, and
+The scheduler is thread 0, on which tasks are made; each thread of a worker is one more. A run is sent when it has ended, and
 the profile wants events in order of time: so they wait here until no task at work may have begun before them.
 """
 
@@ -43,7 +43,7 @@ class Edges:
     def made(
         self, key: Hashable, kind: str, needs: Iterable[Hashable], needed_by: Iterable[Hashable], now_s: float
     ) -> None:
-        """A task is known; `needs` are those it waits for, `needed_by` those that wait for it and were told before."""
+        """A task is known; `needs` are those it waits for, `needed_by` those that wait for it and were known before."""
         if key in self._open:
             return
         if len(self._held) >= HELD_MAX:

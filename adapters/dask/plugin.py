@@ -63,7 +63,7 @@ class AdvisorPlugin(SchedulerPlugin):
 
     Attributes
     ----------
-    told : int
+    rows_sent : int
         Rows of successful runs.
     """
 
@@ -76,7 +76,7 @@ class AdvisorPlugin(SchedulerPlugin):
                 "when_full", "block", "drop_newest, drop_oldest or raise", "the scheduler's loop never waits"
             )
         self._address, self._predict, self._options = address, predict, options
-        self.told = 0
+        self.rows_sent = 0
         self._client: SyncClient | None = None
         self._scheduler: Scheduler | None = None
         self._asking: asyncio.Task[None] | None = None
@@ -160,7 +160,7 @@ class AdvisorPlugin(SchedulerPlugin):
             return  # released, cancelled, or lost with its worker: it runs again, or not at all
         ok = finish == "memory"
         known.runs += ok
-        self.told += ok
+        self.rows_sent += ok
         self._rows.append((known.name, size, elapsed_s, ok))
 
     def _known(self, ts: TaskState) -> Sizes:

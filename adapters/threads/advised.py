@@ -251,7 +251,7 @@ class Advised:
     def _tell(self, error: AdvisorError) -> None:
         if not self._told:
             self._told = True
-            log.warning("calls go on without advice, or without being learned; told once: %s", error)
+            log.warning("calls go on without advice, or without being learned; reported once: %s", error)
 
 
 class _AdvisedRun:

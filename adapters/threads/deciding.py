@@ -9,7 +9,7 @@ knows are free, and beside a long run of a size that has no answer one is made a
 
 A count that no run nearly as long had is tried once where its cores are idle: of short runs the model knows what threads cost.
 
-A learner is not carried away by single wild runs. But where threads wait for one another on a busy machine one call in
+A learner is not carried away by single outliers. But where threads wait for one another on a busy machine one call in
 twenty takes a hundred times as long, and the mean is what a caller pays. So stalls are booked apart: the seconds of runs
 that took more than twice what they should, for each octave of cores. A count costs what is predicted of it and the mean
 stall of runs on so many cores: of the component's own, and, as far as these are few beside the runs that one stall takes, of

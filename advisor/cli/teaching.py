@@ -143,9 +143,8 @@ class ServicePupil:
     def known(self, producers: Iterable[str]) -> dict[str, int]:
         """Return as `Pupil`.
 
-        A service tells what is durable; what somebody who was killed had sent may be applied, and not durable yet. So it is
-        told who speaks now, which ends what is still on its way; an empty batch is answered when all before it is durable;
-        and then it is asked.
+        A service knows what is durable; what a killed client had sent may be applied, and not durable yet. So `hello` comes
+        first, which ends what is still on its way; an empty batch is answered when all before it is durable; then it is asked.
         """
         hellos = {(name, kind): Hello(producer=name, incarnation=kind) for name in producers for kind in KINDS}
         self._asked([*hellos.values(), ObserveRows([])])

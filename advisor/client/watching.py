@@ -250,7 +250,7 @@ class Followed:
         return watch
 
     async def curves(self, asked: v.CurvesAsked) -> Curves:
-        """Fetch curves; with `told` be told of what changes."""
+        """Fetch curves; with `told` get what changes, too."""
         told = asked.told
         if told is None:
             return await self.ask(asked, requests.read_curves)

@@ -5,7 +5,7 @@ matrices (`lasso`), and put together by Eq. 9,
 
     time(n, p) = (T1(n, p) + delay(n, p) + no_work(n, p)) / p.
 
-The variant ``printed`` is that. ``extended`` has more size terms; where runs told their span it takes what has no work from the
+The variant ``printed`` is that. ``extended`` has more size terms; where runs have a span it takes what has no work from the
 learned span, and lets no time be below max(T1 / p, span). The state is one record of words, the same size after any number of
 runs.
 """
@@ -256,7 +256,7 @@ class ProgramModel:
         """Return the deviation of log time at a distance, and its degrees of freedom.
 
         Inside of what was seen it is that of predictions made there. Beyond, an error is taken to grow with the distance, by
-        what predictions made beyond told of it.
+        what predictions made beyond showed of it.
         """
         scores, errors, beyond, reached = (
             self.number(f"{kind}_{variant}") for kind in ("scores", "errors", "beyond", "reached")

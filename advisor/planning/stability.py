@@ -284,7 +284,7 @@ def sure_of(curves: AnyCurves) -> AnyCurves:
 
 
 def reconsidered(units: Sequence[Unit], plan: Callable[[bool], Allocation], question: WatchQuestion) -> Look:
-    """As `reconsider`, of what is planned one after the other, the first first; `plan` may be told that it must be sure.
+    """As `reconsider`, of what is planned one after the other, the first first; `plan` has a flag that it must be sure.
 
     What goes first decides: a change is worth telling for the first unit that gains enough by it, if none before it loses.
     """

@@ -280,7 +280,7 @@ def feels(
     """Return the dispersion that a queue feels, and the window in which it does, (K,) each.
 
     Work waits for sup_t { rho sqrt(2 t (I(t) + c_s^2) / L) - (1 - rho) t } on average, by robust queueing (Whitt and You
-    2018), exact for Poisson streams: felt is the constant I for which that comes out the same. I is constant in each
+    2018), exact for Poisson streams: `felt` is the constant I for which that comes out the same. I is constant in each
     window, from `lowest` to `highest`, (W,) each; all else is (K, 1) or (K, W).
     """
     mixed = 1 + into + variation

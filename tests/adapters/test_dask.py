@@ -247,7 +247,7 @@ def test_lost_cancelled_and_failed_runs_are_no_rows_of_a_success() -> None:
     it.begin("a")
     it.end("a")
     assert [row[3] for row in it.client.rows] == [False, True]
-    assert it.plugin.told == 1
+    assert it.plugin.rows_sent == 1
     assert not it.plugin._running
     it.plugin.transition("a", "memory", "released", stimulus_id="s")
     it.plugin.transition("unknown", "processing", "memory", stimulus_id="s", startstops=[])
@@ -360,7 +360,7 @@ async def test_a_scheduler_in_this_process_tells_its_successful_runs_and_is_told
         assert plugin._client is not None
         await plugin.tell_now()
         held = await asyncio.to_thread(plugin._client.flush, PATIENCE_S)
-        assert (held.rows_held, plugin.told, counted.successes) == (0, 31, 31)
+        assert (held.rows_held, plugin.rows_sent, counted.successes) == (0, 31, 31)
         known = plugin._prefixes["pow"]
         assert known.due
         assert known.mean_s is None
@@ -466,12 +466,12 @@ def test_rows_are_the_successful_runs_through_retries_lost_workers_and_a_kill_of
         cluster.sync(inner.tell_now)
         held = inner._client.flush(PATIENCE_S)
         assert held.rows_held == 0
-        assert inner.told == counter.successes >= 85
+        assert inner.rows_sent == counter.successes >= 85
         with SyncClient(service.address) as asked:
             status = asked.status(components=["work", "reads", "flaky", "fails"])
             rows = {each["component"]: each["rows"] for each in status["components"]}
             totals = status["totals"]
-            assert totals["rows_accepted"] - totals["rows_failed"] - totals.get("tasks_learned", 0) == inner.told
+            assert totals["rows_accepted"] - totals["rows_failed"] - totals.get("tasks_learned", 0) == inner.rows_sent
             assert rows["flaky"] == 5
             assert rows["reads"] == 30
             assert totals["rows_failed"] == 4

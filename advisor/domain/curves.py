@@ -95,29 +95,6 @@ class TabulatedCurves:
     def __len__(self) -> int:
         return len(self.elapsed_s)
 
-    @cached_property
-    def pieces(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Level and fall, (n, m) each: T_c(p) = level + fall / p from each count to the next; the last stays for ever."""
-        return self._pieces(self.elapsed_s)
-
-    @cached_property
-    def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The same of `upper_s`."""
-        return self._pieces(np.maximum(self.upper_s, self.elapsed_s))
-
-    def priced(self, price: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return `pieces` of what lies so many times `spread` above the expectation, in log time.
-
-        Beyond the counts that were seen it lies no further above than anywhere among them: there the curve goes on as it is
-        expected to, else what was never tried never would be.
-        """
-        if price == 0.0:
-            return self.pieces
-        known: dict[float, Any] = vars(self).setdefault("known", {})
-        if price not in known:
-            known[price] = self._above(price, self.elapsed_s, self.upper_s, self.seen)
-        return known[price]
-
     def hopeful(self, price: float) -> TabulatedCurves:
         """Return the shortest times that what was seen does not exclude, in place of the expected ones.
 
@@ -140,50 +117,24 @@ class TabulatedCurves:
     @property
     def doubtful(self) -> bool:
         """Whether times may be others than those expected: what was seen has an end, or is uncertain."""
-        return self.seen is not None or bool(self.spread.any())
+        return self.seen is not None or self.uncertain
+
+    @cached_property
+    def uncertain(self) -> bool:
+        """Whether some curve is: its upper bound lies above it."""
+        return bool((self.upper_s > self.elapsed_s).any())
 
     def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
-    def _above(
-        self, price: float, elapsed_s: NDArray[np.float64], upper_s: NDArray[np.float64], seen: Seen | None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return `priced` of some components."""
-        doubt: NDArray[np.float64] = elementary.log(np.maximum(upper_s / elapsed_s, 1.0))
-        if seen is not None:
-            among = (self.cores >= seen.least[:, None]) & (self.cores <= seen.most[:, None])
-            most = np.where(among, doubt, 0.0).max(axis=1, keepdims=True)
-            doubt = np.where(among.any(axis=1, keepdims=True), np.minimum(doubt, most), doubt)
-        return self._pieces(elapsed_s * elementary.exp(price * doubt))
-
-    def _pieces(self, table: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        knots = self.cores.astype(np.float64)
-        level, fall = table.copy(), np.zeros_like(table)
-        step = np.diff(knots)
-        fall[:, :-1] = (table[:, :-1] - table[:, 1:]) * (knots[:-1] * knots[1:] / step)
-        level[:, :-1] = (table[:, 1:] * knots[1:] - table[:, :-1] * knots[:-1]) / step
-        return level, fall
-
     def renewed(self, rows: Sequence[int], columns: Sequence[NDArray[Any]]) -> TabulatedCurves:
         """Return the same with the curves of some components changed, from legal values in the order of `VALUES` and `Seen`."""
-        known, found = vars(self), object.__new__(TabulatedCurves)
-        pieces = known.get("pieces", ())
-        kept = [*map(known.__getitem__, VALUES), *cast("Seen", self.seen), *pieces]
-        changed: list[NDArray[Any]] = []
-        for old, new in zip(kept, (*columns, *self._pieces(columns[0])) if pieces else columns, strict=True):
+        known, found, changed = vars(self), object.__new__(TabulatedCurves), list[NDArray[Any]]()
+        for old, new in zip([*map(known.__getitem__, VALUES), *cast("Seen", self.seen)], columns, strict=True):
             values = old.copy()
             values[rows] = new
             changed.append(values)
-        new = vars(found)
-        new |= zip(VALUES, changed, strict=False)
-        new |= {"cores": self.cores, "seen": Seen(*changed[len(VALUES) : len(VALUES) + len(Seen._fields)])}
-        if pieces:
-            new["pieces"] = tuple(changed[-len(pieces) :])
-        seen = Seen(*columns[len(VALUES) :])
-        for price, tables in known.get("known", {}).items():
-            new.setdefault("known", {})[price] = copies = tuple(map(np.copy, tables))
-            for some, values in zip(copies, self._above(price, columns[0], columns[1], seen), strict=True):
-                some[rows] = values
+        vars(found).update(zip(VALUES, changed, strict=False), cores=self.cores, seen=Seen(*changed[len(VALUES) :]))
         return found
 
     @classmethod

@@ -98,7 +98,7 @@ def _target(found: Solution, whole: Allocation) -> Iterator[Reason]:
         sure = ""
         if by_rate and not found.within_seen:
             sure = f"; {amount(whole.expected_per_s or 0.0)} {unit} are expected, on more cores than were seen"
-        elif found.within_seen and found.question.demand.spread.any():
+        elif found.within_seen and found.question.demand.uncertain:
             sure = f", reached with probability {reaches(found.estimate(), name, value):.2f}"
         yield reason("target", None, reached, cores=plural(found.used, "core"), reached=f"{amount(reached)} {unit}",
                      target=f"{amount(value)} {unit}", sure=sure)  # fmt: skip
@@ -274,7 +274,7 @@ def _caveats(found: Solution, whole: Allocation) -> Iterator[Reason]:
     elif request.arrival_per_s is not None:
         waits = float((demand.visits * judged.wait_s[0]).sum())
         yield reason("queueing", None, waits, seconds=amount(waits))
-    if demand.price and request.level is None and demand.spread.any():
+    if demand.price and request.level is None and demand.uncertain:
         rate = whole.expected_per_s
         text = (
             f"promised: each component keeps it up with a probability of {PROMISED:g}; {amount(rate or 0.0)} records/s are"
@@ -283,7 +283,7 @@ def _caveats(found: Solution, whole: Allocation) -> Iterator[Reason]:
         yield reason("level", None, rate, text=text)
     if request.level is not None:
         text = f"planned for the upper bound of each curve at level {request.level:g}"
-        if not demand.spread.any():
+        if not demand.uncertain:
             text = f"level {request.level:g} changes nothing: the curves have no upper bounds"
         yield reason("level", None, request.level, text=text)
     yield from beyond(whole.evidence)

@@ -164,11 +164,16 @@ class Demand:
         """log(upper / expected) at the knots, (n, m): how uncertain the curves are."""
         return self.curves.spread if isinstance(self.curves, TabulatedCurves) else np.zeros((len(self), 1))
 
+    @property
+    def uncertain(self) -> bool:
+        """Whether a curve is."""
+        return isinstance(self.curves, TabulatedCurves) and self.curves.uncertain
+
     def expected_share(self, cores: Ints) -> Floats:
         """Return the expectation of T_c(cores_c) as a share of what is planned with, (n,)."""
         if isinstance(self.curves, AmdahlCurves):
             return np.ones(len(self))
-        level, fall = (part * self.scale for part in self.curves.pieces)
+        level, fall = (part * self.scale for part in pieces_at(self.curves, 0.0))
         return replace(self, level=level, fall=fall).seconds(cores) / self.seconds(cores)
 
     def promised_share(self, cores: Ints) -> Floats:
@@ -319,7 +324,7 @@ def demand_of(terms: Terms, curves: AnyCurves, price: float = 0.0) -> Demand:
         knots, pieces, rest = np.ones(1), (curves.serial_s[:, None], curves.parallel_s[:, None]), (zero, zero, zero)
     else:
         knots, last = curves.cores.astype(np.float64), np.full(n, int(curves.cores[-1]), np.int64)
-        pieces = curves.priced(price) if terms.request.level is None else curves.bounds
+        pieces = pieces_at(curves, None if terms.request.level is not None else price)
         rest = curves.variation, curves.contention, curves.peak_bytes
         high = np.maximum(np.minimum(high, last), low)
     scale = 1.0 if terms.scale is None else terms.scale
@@ -341,6 +346,18 @@ def demand_of(terms: Terms, curves: AnyCurves, price: float = 0.0) -> Demand:
         low[row] = least
     return Demand(terms.visits.per_record, knots, *pieces, low, high, terms.fewest, terms.most, terms.rules,
                   terms.replicas, *rest, last, curves, scale, price)  # fmt: skip
+
+
+def pieces_at(curves: TabulatedCurves, price: float | None) -> tuple[Floats, Floats]:
+    """Return level and fall of curves at a price, or of their upper bounds where None is given, (n, m) each. Cost O(n m)."""
+    upper, seen, n = curves.upper_s, curves.seen, len(curves)
+    elapsed = curves.elapsed_s if price is not None else np.maximum(upper, curves.elapsed_s)
+    least, most = (np.zeros(n), np.full(n, np.inf)) if seen is None else seen[2:]
+    level, fall = np.empty(elapsed.shape), np.empty(elapsed.shape)
+    if not KERNELS.ready:
+        KERNELS.count(n)
+    KERNELS.pieces_of(curves.cores.astype(np.float64), elapsed, upper, least, most, price or 0.0, level, fall)
+    return level, fall
 
 
 # --- places: the best shape on at most so many cores -------------------------------------------------------------------

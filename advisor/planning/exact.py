@@ -10,17 +10,15 @@ import numpy as np
 
 from advisor.planning.demand import BOUND_STEP, TIE, Places, Shapes
 from advisor.planning.estimates import Estimate, errors_of
-from advisor.planning.groupings import Grouping, counts_up_to, numbered
 from advisor.planning.judge import Judged, Placed, PlanModel, own_placed
 from advisor.planning.packing import Packings
-from advisor.planning.partitions import Partitions, exact_sizes, shortest_partition
+from advisor.planning.partitions import best_partition_of, exact_sizes
 from advisor.planning.prices import lowest_sum
 from advisor.planning.questions import TABLES_MAX, PlanQuestion
 from advisor.planning.requests import LATE, RATE, Ints
 from advisor.planning.search import OWN_MAX, Search
-from advisor.planning.sharing import best_grouping, in_turns
+from advisor.planning.sharing import Grouping, best_grouping, counts_up_to, in_turns, numbered
 
-PACKED_ON_ALL = 200  # components up to which turns are packed on any number of cores: half a second
 GAP_MAX = 0.05  # of the best: a bound that is further away tells nobody what to do
 GAP_STEP = 1e-3  # to which a gap is told
 
@@ -101,7 +99,7 @@ def by_thresholds(question: PlanQuestion) -> Solution | None:
     if shared is not None:
         placed = in_turns(question.model, shared[0], [shared[1]])
     elif own is not None:
-        learned = request.aim.by_rate and own[1].used < cores and bool(question.demand.spread.any())
+        learned = request.aim.by_rate and own[1].used < cores and question.demand.uncertain
         placed = own_placed(question.demand, question.demand.eased(own[1], own[0], cores) if learned else own[1])
     else:
         return None
@@ -139,23 +137,11 @@ Shared = tuple[tuple[Places, Grouping] | None, bool]
 def _best_shared(question: PlanQuestion, longest_s: float) -> Shared:
     """Return tables and the grouping of a shorter period than that given, or none, and whether none is shorter."""
     n, exact = len(question.demand), exact_sizes(len(question.demand))
-    if exact:
-        table = question.places(min(question.most, exact))
-        widest = min(question.cores, exact, int(table.sizes[-1]))
-        few = shortest_partition(table.turn_s, table.stay_s, widest, longest_s)
-        return None if few is None else (table, numbered(*few)), question.most <= exact
-    cores = _most_shared(question)
-    if np.isfinite(longest_s) and not question.demand.may_reach(longest_s, counts_up_to(cores)[-1]):
-        return None, not question.demand.may_reach(longest_s, question.cores)
-    table = question.places(max(64, TABLES_MAX * 32 // n))
-    found = best_grouping(table, cores, longest_s)
-    return None if found is None else (table, found), False
-
-
-def _most_shared(question: PlanQuestion) -> int:
-    """Return the most cores on which many components are packed: of very many only fewer than they are, for speed."""
-    n = len(question.demand)
-    return question.cores if n <= PACKED_ON_ALL else min(question.cores, n - 1)
+    if not exact and np.isfinite(longest_s) and not question.demand.may_reach(longest_s, question.cores):
+        return None, True
+    table = question.places(exact or max(64, TABLES_MAX * 32 // n))
+    found = best_grouping(table, question.cores, longest_s)
+    return None if found is None else (table, found), 0 < question.most <= exact
 
 
 def _fewest_shared(question: PlanQuestion, target_s: float, most: int) -> Shared:
@@ -165,15 +151,11 @@ def _fewest_shared(question: PlanQuestion, target_s: float, most: int) -> Shared
     if most < int(question.demand.low.max()):
         return None, True
     if exact:
-        widest = min(most, exact, question.most)
-        table = question.places(widest)
-        widest = min(widest, int(table.sizes[-1]))
-        subsets = Partitions(table.turn_s, table.stay_s, widest)
-        needed = subsets.needed(target_s * (1 + TIE))
-        return ((table, numbered(*subsets.fewest(target_s))) if needed <= min(most, exact) else None), most <= exact
+        table = question.places(min(most, exact))
+        few = best_partition_of(table.turn_s, table.stay_s, most, target_s=target_s)
+        return None if few is None else (table, Grouping(*few[1:])), min(most, question.most) <= exact
     if not question.demand.may_reach(target_s, most):
         return None, True
-    most = min(most, _most_shared(question))
     table = question.places(min(most, max(64, TABLES_MAX * 32 // n)))
     packings = Packings(table.turn_s, table.sizes)
     for count in counts_up_to(most):

@@ -11,6 +11,7 @@ A subset is a bit mask; `cycle` (2**n, M) has the seconds of all turns of each a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -26,15 +27,16 @@ NEAR = 1e-4  # of a period: nearer, one threshold after the other is tried
 
 def fewest_sizes(cycle, cores, period, sizes):
     """Fill `sizes` (2**n,) with the fewest cores on which each subset's cycle is within the period; cores + 1 where none."""
+    m = cycle.shape[1]
     for subset in range(1, len(sizes)):
-        low, high = -1, cores
+        low, high = -1, m
         while high - low > 1:
             middle = (low + high) // 2
             if cycle[subset, middle] <= period:
                 high = middle
             else:
                 low = middle
-        sizes[subset] = high + 1
+        sizes[subset] = high + 1 if high < m else cores + 1
 
 
 def fewest_cores(cycle, cores, period, sizes, fewest, part):
@@ -67,7 +69,7 @@ def longest_cycle(cycle, sizes, part):
 def shortest_cycle(cycle, cores, least, longest, sizes, fewest, part):
     """Return the shortest period of all partitions where it is at most `longest`, else infinity; none is below `least`."""
     if fewest_cores(cycle, cores, longest, sizes, fewest, part) > cores:
-        return np.inf
+        return inf
     high = longest_cycle(cycle, sizes, part)
     while high - least > NEAR * high:
         middle = 0.5 * (least + high)
@@ -91,7 +93,7 @@ def best_partition(cycle, stays, cores, period, sizes, fewest, summed, part):
             some = rest | first
             left = subset ^ some
             total = sizes[some] + fewest[left]
-            stay = stays[some, min(sizes[some], cores) - 1] + summed[left]
+            stay = stays[some, min(sizes[some], stays.shape[1]) - 1] + summed[left]
             if best < 0 or total < fewest[subset] or (total == fewest[subset] and stay < summed[subset]):
                 best, fewest[subset], summed[subset] = some, total, stay
             if not rest:
@@ -101,51 +103,70 @@ def best_partition(cycle, stays, cores, period, sizes, fewest, summed, part):
     return fewest[len(sizes) - 1]
 
 
+def subset_sums(values, m, sums):
+    """Fill `sums` (2**n, m) with the sums over all subsets of the rows of `values`."""
+    for j in range(m):
+        sums[0, j] = 0.0
+    for row in range(len(values)):
+        for subset in range(1 << row):
+            for j in range(m):
+                sums[(1 << row) + subset, j] = sums[subset, j] + values[row, j]
+
+
+def least_cycle(turns, m, cores):
+    """Return what no period on `cores` cores is below: by the work of all turns, and by the slowest component alone."""
+    work, slowest = 0.0, 0.0
+    for row in range(len(turns)):
+        least = inf
+        for j in range(m):
+            least = min(least, turns[row, j] * (j + 1))
+        work += least
+        slowest = max(slowest, turns[row, m - 1])
+    return max(work / cores, slowest) * (1.0 - TIE)
+
+
+def best_groups(turns, stays, cores, longest, target, group, found):
+    """Return the shortest period on `cores` cores, or the target where one is sustained; infinity where neither is.
+
+    `group` (n,) gets the group of each component, by first components, and `found` the cores of each group, 0 for none. None
+    is looked for above `longest`.
+    """
+    n, period, m = len(turns), target * (1.0 + TIE), min(turns.shape[1], cores)
+    subsets = 1 << n
+    cycle, summed = np.empty((subsets, m)), np.zeros(subsets)
+    sizes, fewest, part = np.zeros(subsets, np.int64), np.zeros(subsets, np.int64), np.zeros(subsets, np.int64)
+    subset_sums(turns, m, cycle)
+    if target == 0.0:
+        least, most = least_cycle(turns, m, cores), min(longest, cycle[subsets - 1, m - 1])
+        period = shortest_cycle(cycle, cores, least, most, sizes, fewest, part) if least <= most else inf
+    elif fewest_cores(cycle, cores, period, sizes, fewest, part) > cores:
+        period = inf
+    if period == inf:
+        return inf
+    both = np.empty((subsets, m))
+    subset_sums(stays, m, both)
+    best_partition(cycle, both, cores, period * (1.0 + TIE), sizes, fewest, summed, part)
+    rest, number = subsets - 1, 0
+    for row in range(n):
+        found[row] = 0
+    while rest:
+        some = part[rest]
+        for row in range(n):
+            if some >> row & 1:
+                group[row] = number
+        found[number] = sizes[some]
+        number += 1
+        rest ^= some
+    return period
+
+
 def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield the types with which each kernel is called."""
-    table, some, whole = np.ones((2, 1)), np.ones(2), np.ones(2, np.int64)
-    yield "fewest_cores", (table, 1, 1.0, whole, whole, whole)
-    yield "shortest_cycle", (table, 1, 1.0, 1.0, whole, whole, whole)
-    yield "best_partition", (table, table, 1, 1.0, whole, whole, some, whole)
+    table, whole = np.ones((1, 1)), np.ones(1, np.int64)
+    yield "best_groups", (table, table, 1, 1.0, 1.0, whole, whole)
 
 
-KERNELS = kernels.Source(__name__, (fewest_cores, shortest_cycle, best_partition), _examples, patience=PATIENCE)
-
-
-class Partitions:
-    """Every subset of few components with its cycle on 1 .. `cores` cores, by turns and stays (n, >= cores)."""
-
-    def __init__(self, turn_s: Floats, stay_s: Floats, cores: int) -> None:
-        self._n, self._cores = len(turn_s), cores
-        self._cycle, self._stay_s = _sums(turn_s[:, :cores]), stay_s[:, :cores]
-        self._whole = np.zeros((3, 1 << self._n), np.int64)
-
-    def best_period(self, longest_s: float) -> float:
-        """Return the shortest period on all of the cores where it is at most `longest_s`, else infinity."""
-        single = self._cycle[1 << np.arange(self._n)]
-        work = float((single * np.arange(1, self._cores + 1)).min(axis=1).sum())
-        least = max(work / self._cores, float(single[:, -1].max())) * (1 - TIE)
-        longest = min(longest_s, float(self._cycle[-1, -1]))
-        if least > longest:
-            return np.inf
-        return KERNELS.shortest_cycle(self._cycle, self._cores, least, longest, *self._whole)
-
-    def needed(self, period_s: float) -> int:
-        """Return the fewest cores that sustain the period; more than there are where none do."""
-        return int(KERNELS.fewest_cores(self._cycle, self._cores, period_s, *self._whole))
-
-    def fewest(self, period_s: float) -> tuple[Ints, Ints]:
-        """Return group (n,) and sizes of the partition of the period on the fewest cores, then with the shortest stays."""
-        sizes, fewest, part = self._whole
-        summed, stays = np.zeros(len(sizes)), _sums(self._stay_s)
-        KERNELS.best_partition(self._cycle, stays, self._cores, period_s * (1 + TIE), sizes, fewest, summed, part)
-        rest, group, found = len(sizes) - 1, np.zeros(self._n, np.int64), list[int]()
-        while rest:
-            some = int(part[rest])
-            group[[row for row in range(self._n) if some >> row & 1]] = len(found)
-            found.append(int(sizes[some]))
-            rest ^= some
-        return group, np.array(found)
+KERNELS = kernels.Source(__name__, (best_groups,), _examples, patience=PATIENCE)
 
 
 def exact_sizes(components: int) -> int:
@@ -153,16 +174,14 @@ def exact_sizes(components: int) -> int:
     return CELLS_MAX >> components if components <= EXACT_COMPONENTS else 0
 
 
-def shortest_partition(turn_s: Floats, stay_s: Floats, cores: int, longest_s: float) -> tuple[Ints, Ints] | None:
-    """Return group and sizes of the shortest period on so many cores, None where it is above `longest_s`."""
-    subsets = Partitions(turn_s, stay_s, cores)
-    period = subsets.best_period(longest_s)
-    return subsets.fewest(period) if np.isfinite(period) else None
+def best_partition_of(
+    turn_s: Floats, stay_s: Floats, cores: int, longest_s: float = np.inf, target_s: float = 0.0
+) -> tuple[float, Ints, Ints] | None:
+    """Return the shortest period, or the target on the fewest cores, with each component's group and each group's cores.
 
-
-def _sums(values: Floats) -> Floats:
-    """Return the sums over all subsets of rows: (n, m) -> (2**n, m)."""
-    table = np.zeros((1 << len(values), values.shape[1]))
-    for row, value in enumerate(values):
-        table[1 << row : 2 << row] = table[: 1 << row] + value
-    return table
+    `turn_s`, `stay_s` (n, m) on 1 .. m cores: no group has more. Of equals the fewest cores, then the shortest stays are taken.
+    None where no period is at most `longest_s`, or none on so many cores is the target. Cost O(3^n) a threshold.
+    """
+    group, sizes = np.empty((2, len(turn_s)), np.int64)
+    period = float(KERNELS.best_groups(turn_s, stay_s, cores, longest_s, target_s, group, sizes))
+    return (period, group, sizes[: int(group.max()) + 1]) if period < np.inf else None

@@ -15,17 +15,68 @@ instance of 1, 2, ... instances.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil, inf, sqrt
+from math import ceil, frexp, inf, ldexp, sqrt
 from typing import Any
 
 import numpy as np
 
 from advisor import kernels
+from advisor.domain.elementary import (
+    EXP_LEAST,
+    EXP_MOST,
+    EXP_TERMS,
+    LN2_HIGH,
+    LN2_LOW,
+    LOG2_E,
+    LOG_TERMS,
+    ROOT_HALF,
+)
 
 # Relative differences below this are rounding: the planner treats them as ties, so that a last bit buys no core.
 TIE = 1e-12
 STEPS_FEW = 64  # cores left to give at which giving them one by one is cheaper than halving the period again
 PATIENCE = 8  # interpreted calls: each is a plan
+
+
+def raised(ratio, power):
+    """Return ratio**power of a positive ratio, with the bits of `elementary.exp` and `elementary.log`."""
+    mantissa, exponent = frexp(ratio)
+    if mantissa < ROOT_HALF:
+        mantissa, exponent = mantissa * 2.0, exponent - 1
+    s = (mantissa - 1.0) / (mantissa + 1.0)
+    total = 0.0
+    for term in LOG_TERMS:
+        total = total * (s * s) + term
+    x = power * (exponent * LN2_HIGH + (exponent * LN2_LOW + s * total))
+    x = min(max(x, EXP_LEAST), EXP_MOST)
+    whole = np.rint(x * LOG2_E)
+    rest, total = (x - whole * LN2_HIGH) - whole * LN2_LOW, 0.0
+    for term in EXP_TERMS:
+        total = total * rest + term
+    return ldexp(total, int(whole))
+
+
+def pieces_of(knots, elapsed, upper, least, most, price, level, fall):
+    """Fill `level` and `fall` (n, m) with the pieces of what lies `price` times log(upper / elapsed) above, in log time.
+
+    Beyond the counts that were seen, `least` to `most` (n,), it lies no further above than anywhere among them: there the curve
+    goes on as it is expected to, else what was never tried never would be.
+    """
+    n, m = elapsed.shape
+    for row in range(n):
+        furthest, among = 1.0, False
+        for j in range(m):
+            if least[row] <= knots[j] <= most[row]:
+                furthest, among = max(furthest, upper[row, j] / elapsed[row, j]), True
+        for j in range(m):
+            level[row, j], fall[row, j] = elapsed[row, j], 0.0
+            if price != 0.0:
+                ratio = max(upper[row, j] / elapsed[row, j], 1.0)
+                level[row, j] = elapsed[row, j] * raised(min(ratio, furthest) if among else ratio, price)
+        for j in range(m - 1):
+            here, after, step = level[row, j], level[row, j + 1], knots[j + 1] - knots[j]
+            fall[row, j] = (here - after) * (knots[j] * knots[j + 1] / step)
+            level[row, j] = (after * knots[j + 1] - here * knots[j]) / step
 
 
 def seconds_of(level, fall, knots, row, cores):
@@ -312,11 +363,12 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     table, some, whole = np.ones((1, 1)), np.ones(1), np.ones(1, np.int64)
     curves, taken = (table, table, some), np.ones((2, 1), np.int64)
     limits = (whole, whole, whole, whole, np.ones((1, 3), np.int64), whole, -whole, some)
+    yield "pieces_of", (some, table, table, some, some, 1.0, table, table)
     yield "least_work", (*curves, whole, whole, some, whole, 1.0)
     yield "best_places", (curves, limits, some, whole, whole, True, table, table, taken, taken)
     yield "shapes_within", (curves, limits, some, 1.0, taken, some)
     yield "shortest_period", (curves, limits, some, 1, taken, taken, some)
 
 
-ENTRIES = (shapes_within, shortest_period, best_places, least_work)
+ENTRIES = (pieces_of, shapes_within, shortest_period, best_places, least_work)
 KERNELS = kernels.Source(__name__, ENTRIES, _examples, inline=True, patience=PATIENCE)

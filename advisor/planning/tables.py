@@ -113,7 +113,7 @@ def runners_up_of(found: Solution) -> tuple[RunnerUp, ...]:
     else:
         some = _neighbours(found)
     keys, told, measure = question.keys, list[RunnerUp](), question.request.aim.measure
-    known, mine = question.demand.spread.any() and not question.request.target, found.estimate()
+    known, mine = question.demand.uncertain and not question.request.target, found.estimate()
     for one in some[:RUNNERS_UP]:
         chance = chance_of(found.estimate(one), mine, measure, ties=0.5) if known else None
         period, latency = figures(found, one)

@@ -143,6 +143,12 @@ def drawn_pieces(n: int, m: int) -> list[Any]:
 def searched() -> list[Any]:
     """Fewest cores for some seconds, shapes and shortest periods, on curves that rise and fall, under rules, with instances."""
     found: list[Any] = []
+    elapsed, upper = np.random.default_rng(1).random((2, 3, 4)) + np.array([0.5, 1.0])[:, None, None]
+    for price in (0.0, 1.5):
+        level, fall = np.zeros((2, 3, 4))
+        seen = np.array([1.0, 2.0, 9.0]), np.array([2.0, 6.0, 9.0])
+        pieces.KERNELS.pieces_of(np.array([1.0, 2.0, 4.0, 6.0]), elapsed, upper, *seen, price, level, fall)
+        found += [level, fall]
     for n, m, instances in ((1, 1, 1), (3, 6, 3), (200, 9, 1), (50, 9, 4)):
         drawn, visits = drawn_pieces(n, m), np.linspace(0, 1, n)
         rules = np.tile([1, 0, 2], (n, 1))
@@ -175,9 +181,12 @@ def partitioned() -> list[Any]:
     found: list[Any] = []
     for n in (1, 3, 6):
         turns = np.minimum.accumulate(np.random.default_rng(n).random((n, 9)), axis=1)
-        subsets = partitions.Partitions(turns, turns, 9)
-        period = subsets.best_period(np.inf)
-        found += [period, subsets.needed(1.1 * period), *subsets.fewest(period)]
+        shortest = partitions.best_partition_of(turns, turns, 9)
+        assert shortest is not None
+        some = partitions.best_partition_of(turns, turns, 9, target_s=1.1 * shortest[0])
+        assert some is not None
+        assert partitions.best_partition_of(turns, turns, 9, 0.9 * shortest[0]) is None
+        found += [*shortest, *some]
     return found
 
 

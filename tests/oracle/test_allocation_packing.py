@@ -10,7 +10,7 @@ from advisor.domain.networks import series
 from advisor.planning import Request
 from advisor.planning.demand import Demand, Places, demand_of, places_of, terms_of
 from advisor.planning.packing import EXCHANGED_MAX, Packings
-from advisor.planning.partitions import Partitions
+from advisor.planning.partitions import best_partition_of
 from advisor.planning.visits import visits_of
 
 
@@ -35,6 +35,12 @@ def found_on(places: Places, cores: int) -> float:
     return period
 
 
+def shortest(places: Places, cores: int) -> float:
+    found = best_partition_of(places.turn_s, places.stay_s, cores)
+    assert found is not None
+    return found[0]
+
+
 def draw(rng: np.random.Generator, instances: int) -> tuple[Demand, Places, int]:
     n = int(rng.integers(4, 9))
     cores = int(rng.integers(2, n))
@@ -54,7 +60,7 @@ def test_packing_is_never_better_than_the_optimum_and_seldom_worse(instances: in
     ratios = []
     for _ in range(60):
         demand, places, cores = draw(rng, instances)
-        best = Partitions(places.turn_s, places.stay_s, cores).best_period(np.inf)
+        best = shortest(places, cores)
         bound = demand.least_period(cores, float(places.turn_s[:, -1].sum()))
         assert bound <= best * (1 + 1e-9)
         ratios.append(found_on(places, cores) / best)
@@ -86,8 +92,7 @@ def test_packing_tells_where_nothing_is_better() -> None:
     rng = np.random.default_rng(3)
     for _ in range(20):
         _, places, cores = draw(rng, 1)
-        packings, best = Packings(places.turn_s, places.sizes), Partitions(places.turn_s, places.stay_s, cores)
-        period = best.best_period(np.inf)
+        packings, period = Packings(places.turn_s, places.sizes), shortest(places, cores)
         assert packings.shortest(cores, period * 0.2) is None
         assert packings.shortest(cores, period * 1.01) is not None
     assert Packings(np.array([[np.inf, 1.0]]), np.array([1, 2])).shortest(1) is None

@@ -184,3 +184,14 @@ def test_the_fewest_in_turns_tell_what_cores_of_ones_own_would_take() -> None:
     (told,) = (reason for reason in shared.why if reason.code == "turns")
     assert told.value == own.cores_used
     assert "3 cores" in told.text
+
+
+@pytest.mark.parametrize("n", [3, 12])
+def test_groups_take_more_cores_together_than_one_component_may_have(n: int) -> None:
+    keys = [f"c{row}" for row in range(n)]
+    curves, one_each = AmdahlCurves(np.zeros(n), np.array([3.0, 2.0, *np.full(n - 2, 1.0)])), dict.fromkeys(keys, 1)
+    found = plan(series(*keys), curves, Request(cores=n - 1, maximum=one_each))
+    assert found.throughput_per_s == pytest.approx(1 / 3)
+    cores = {3: 2, 12: 5}[n]
+    asked = Request(cores=n, objective="fewest_cores", target={"throughput_per_s": 0.33}, maximum=one_each)
+    assert plan(series(*keys), curves, asked).cores_used == cores

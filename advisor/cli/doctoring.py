@@ -117,12 +117,12 @@ def _service(service: Mapping[str, Any], status: Mapping[str, Any]) -> Generator
         yield Examined("kernels", "note", f"{len(slow)} of {len(service['kernels'])} {why}", do)
     else:
         yield Examined("kernels", "ok", "all compiled")
-    for of, used, most, key in (
-        ("components", status["components_known"], status["components_max"], "components_max"),
-        ("peers' memory", service["peer_memory"]["bytes"], service["peer_memory"]["bytes_max"], "peer_memory"),
+    for of, used, most, do in (
+        ("components", status["components_known"], status["components_max"], "raise components_max"),
+        ("peers' memory", service["peer_memory"]["bytes"], service["peer_memory"]["bytes_max"], "close connections"),
     ):
         if used >= FULL * most:
-            yield Examined(of, "note", f"{used:,} of {most:,}: further ones are refused", f"raise {key}")
+            yield Examined(of, "note", f"{used:,} of {most:,}: further ones are refused", do)
 
 
 def _socket(source: Mapping[str, Any]) -> Generator[Examined]:

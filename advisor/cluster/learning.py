@@ -100,7 +100,6 @@ class ClusterLearning(Learning):
         self, connection: Connection, msgid: int | None, key: Producer | None, sequence: int | None, columns: Columns
     ) -> None:
         self.sampled.columns(columns)
-        connection.spend(len(columns))
         began = time.perf_counter()
 
         def done(answer: Answer) -> None:
@@ -164,7 +163,6 @@ class ClusterLearning(Learning):
             known = self._known(connection, key, sequence)
         event = applied if known and applied is not None else read()
         size = len(event) if isinstance(event, Sized) else 0
-        connection.spend(size)
         if known and key is not None and sequence is not None:
             return self._replayed(connection, msgid, key, sequence, KINDS[type(event)].again(event))
         if key is not None and sequence is not None:

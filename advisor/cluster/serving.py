@@ -15,6 +15,7 @@ from advisor.engine import Engine
 from advisor.service import server
 from advisor.service.config import Config
 from advisor.service.measures import ServiceMeasures
+from advisor.service.memory import model_memory_bytes
 from advisor.service.producers import Producers
 
 PRODUCERS_FACTOR = 2  # a shard remembers more than the front: it must refuse none that another one has taken
@@ -39,7 +40,7 @@ async def serve(
     await runtime.start()
     places = [str(Path(str(config.state)).absolute()), *([config.copy] if config.copy else [])]
     limits = {
-        "components_max": config.components_max, "model_memory_bytes": config.model_memory,
+        "components_max": config.components_max, "model_memory_bytes": model_memory_bytes(config.model_memory),
         "producers_max": PRODUCERS_FACTOR * config.producers_max,
     }  # fmt: skip
     fleet = Fleet(runtime, places, config.shards, limits, config.spares)
@@ -55,7 +56,8 @@ async def serve(
 async def _hub(config: Config, fleet: Fleet) -> ClusterHub:
     measures = ServiceMeasures()
     engine = Engine(
-        components_max=config.components_max, producers_max=config.producers_max, model_memory_bytes=config.model_memory
+        components_max=config.components_max, producers_max=config.producers_max,
+        model_memory_bytes=model_memory_bytes(config.model_memory),
     )  # fmt: skip
     hub = ClusterHub(config, engine, Producers(fleet.durable), server.heavy_of(config, measures), measures, fleet)
     await hub.begin()

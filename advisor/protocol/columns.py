@@ -42,11 +42,6 @@ class ConnectionNames:
         self.numbered.extend(params.names[known - params.first_id :])
         return len(self.numbered)
 
-    def forget_last(self) -> None:
-        """Keep the last list no longer: the next batch brings its own."""
-        self._last = None
-        self._last_names = self.numbered
-
     def of(self, components: list[str] | None) -> ComponentNames:
         """Return the names that a batch's index counts in: those it brings, or those numbered before."""
         if components is None:

@@ -1,209 +1,149 @@
-"""Who may do what: grants of scopes to tokens, users, groups and certificates; read anew when their files change.
+"""Who may do what: tokens with a scope, read again when their file changes; the Unix socket by its mode.
 
-A grant allows to *read* (ask), to *write* as some producers (teach), or everything (*admin*). Who owns the service's
-process has every scope; so has everybody on TCP where no file of tokens or grants is given.
+Scopes contain each other: *read* (ask), *write* (also send rows), *admin* (everything). The owner of the Unix socket decides
+by its mode who may open it, and who opens it has *admin*; so has everybody on TCP where no file of tokens is given.
 """
 
 from __future__ import annotations
 
 import asyncio
-import grp
 import hashlib
 import hmac
 import os
-import pwd
 import socket
 import ssl
 import struct
-import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from advisor.errors import InvalidValue, Unauthorized
+from advisor.domain.names import checked_name
+from advisor.errors import InvalidValue, Unauthorized, UnknownKey, closest
 from advisor.protocol.declaring import Scope
 from advisor.protocol.verbs import METHODS
-from advisor.service.config import TOKEN_BYTES_MAX, TOKEN_BYTES_MIN, Config
-from advisor.service.rota import Allowance
+from advisor.service.config import Config
 
-GRANTS_MAX = 1_000  # each token given is compared with all of them
-SO_PEERGROUPS: Final = 59  # Linux: the groups of a Unix socket's peer; Python does not name it
-RATE = "rows_per_second"  # of a grant
-RATE_MIN, RATE_MAX = 1, 10**9  # below, a grant is of no use; above, nothing is limited
+SECRET_BYTES_MIN = 16  # a shorter secret can be found by trying over a network
+SECRET_BYTES_MAX = 4_096  # as the protocol takes
+TOKENS_MAX = 1_000  # each secret shown is compared with all of them
 UNIX: Final = getattr(socket, "AF_UNIX", None)
+LEVELS: Final[Mapping[Scope, int]] = {"open": 0, "read": 1, "write": 2, "teach": 2, "admin": 3}
+SCOPES: Final[tuple[Scope, ...]] = ("read", "write", "admin")  # of a token
+KEYS: Final = ("name", "secret", "secret_sha256", "scope", "producers")  # of a table [[token]]
 
-Identity = tuple[str, Any]  # what a peer has shown: a kind, and the digest of a token, a user with groups, or names
+Identity = tuple[str, Any]  # what a peer has shown: a kind, and the digest of a secret or the number of a user
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What somebody may do."""
+    """What a peer may do.
 
-    name: str  # for logs and errors
-    read: bool = False
-    # producers, or their first characters with a * behind: "*" is every one, and rows without a producer
-    write: tuple[str, ...] = ()
-    admin: bool = False
-    # what all who have this grant may send together; None is as many as there is time for
-    rows_per_second: float | None = None
+    `name` for logs and errors. `producers`: names that it may send rows as, or their first characters with a `*` behind;
+    without any it may send as every producer, and rows without a producer.
+    """
+
+    name: str
+    scope: Scope
+    producers: tuple[str, ...] = ()
+
+    @property
+    def admin(self) -> bool:
+        """True when everything is allowed."""
+        return self.scope == "admin"
 
     def may_write(self, producer: str | None) -> bool:
-        """Return whether it may teach as a producer; None is nobody in particular."""
-        if self.admin or "*" in self.write:
-            return True
-        return producer is not None and any(
-            producer.startswith(each[:-1]) if each.endswith("*") else producer == each for each in self.write
-        )
+        """Return whether it may send rows as a producer; None: as no producer in particular."""
+        if LEVELS[self.scope] < LEVELS["write"]:
+            return False
+        return not self.producers or (producer is not None and any(
+            producer.startswith(each[:-1]) if each.endswith("*") else producer == each for each in self.producers
+        ))  # fmt: skip
 
     def check(self, method: str, params: Any = None) -> None:
-        """Check that a request is allowed; without its parameters, that there is one of its kind that is.
-
-        Raises Unauthorized.
-        """
+        """Check that a request is allowed; without its parameters, that one of its verb may be. Raises Unauthorized."""
         verb = METHODS.get(method)
-        scope: Scope = verb.scope if verb else "open" if params is None else "admin"
-        producer = getattr(params, "producer", None)
+        needed: Scope = verb.scope if verb else "open" if params is None else "admin"
+        producer: str | None = getattr(params, "producer", None)
         if method == "hello" and params is not None and producer is not None:
-            scope = "write" if params.resume_at is None else "admin"
-        allowed = self.admin or {
-            "open": True, "read": self.read, "teach": bool(self.write), "admin": False,
-            "write": bool(self.write) if params is None else self.may_write(producer),
-        }[scope]  # fmt: skip
-        if not allowed:
-            told = f"{scope} as {producer!r}" if producer is not None and scope == "write" else scope
+            needed = "write" if params.resume_at is None else "admin"
+        if LEVELS[self.scope] < LEVELS[needed]:
+            needed = "write" if needed == "teach" else needed
             raise Unauthorized(
-                f"{self.name!r} may not {method}: it needs the scope {told}", field="method", value=method, bound=scope,
-                hint="ask whoever runs the service",
+                f"token {self.name!r} has the scope {self.scope}; {method} needs {needed}", field="method", value=method,
+                bound=needed, hint="ask the operator of the service for a token with that scope",
+            )  # fmt: skip
+        if needed == "write" and params is not None and not self.may_write(producer):
+            raise Unauthorized(
+                f"token {self.name!r} may not send as this producer", field="producer", value=producer,
+                bound=", ".join(self.producers), hint="use one of these names, or ask the operator of the service",
             )  # fmt: skip
 
 
-OWNER: Final = Grant("owner", read=True, write=("*",), admin=True)
-
-
-def _joined(grants: list[Grant]) -> Grant | None:
-    """Return what several grants of one peer allow together."""
-    if len(grants) < 2:
-        return grants[0] if grants else None
-    return Grant(
-        " and ".join(each.name for each in grants), read=any(each.read for each in grants),
-        write=tuple(word for each in grants for word in each.write), admin=any(each.admin for each in grants),
-        rows_per_second=None if None in (rates := [each.rows_per_second for each in grants]) else max(rates),  # type: ignore[type-var]
-    )  # fmt: skip
+OWNER: Final = Grant("owner", "admin")
 
 
 class Access:
-    """The grants of a service."""
+    """The tokens of a service."""
 
     def __init__(self, config: Config) -> None:
-        self._config = config
-        self._files = [each for each in (config.token_file, config.access_file) if each is not None]
-        self._seen = self._stamps()
-        self._grants = self._read()
-        self._allowances: dict[tuple[str, float], Allowance] = {}
+        self._file = config.tokens
+        self._seen = self._stamp()
+        self._tokens = {} if self._file is None else read_tokens(self._file)
 
     @property
     def asks_token(self) -> bool:
-        """True where TCP peers must show who they are."""
-        return bool(self._files)
-
-    @property
-    def shares_socket(self) -> bool:
-        """True where other users than our own may open the Unix socket."""
-        return any(kind in ("user", "group") for kind, _ in self._grants)
+        """True where TCP peers must show a token."""
+        return self._file is not None
 
     def grant(self, identity: Identity | None) -> Grant | None:
-        """Return what a peer that has shown this may do; None for a stranger. Tokens are compared in constant time."""
+        """Return what a peer that has shown this may do; None: nothing yet. Each secret is compared in constant time."""
         if identity is None:
             return None
         kind, shown = identity
-        if kind == "open":
-            return None if self.asks_token else OWNER
-        if kind == "unix":
-            uid, groups = shown
-            if uid in (os.getuid(), 0):  # whoever is root, or us, can read the state file
-                return OWNER
-            keys = [("user", uid), *(("group", gid) for gid in groups)]
-        elif kind == "certificate":
-            keys = [("certificate", name) for name in shown]
-        else:
-            found = [grant for key, grant in self._grants.items() if _same(key, shown)]
-            return found[0] if found else None
-        return _joined([self._grants[key] for key in keys if key in self._grants])
-
-    def allowance(self, grant: Grant | None) -> Allowance | None:
-        """Return what those who have a grant may send together; None where there is no limit."""
-        if grant is None or grant.rows_per_second is None:
-            return None
-        key = grant.name, grant.rows_per_second
-        return self._allowances.setdefault(key, Allowance(grant.rows_per_second, time.monotonic))
-
-    def changed(self) -> bool:
-        """Read the files again where they have changed; return whether anything else is allowed now.
-
-        Raises InvalidValue when they do not read; what was allowed before is allowed still.
-        """
-        stamps = self._stamps()
-        if stamps == self._seen:
-            return False
-        self._seen = stamps
-        before, self._grants = self._grants, self._read()
-        return before != self._grants
-
-    def _stamps(self) -> list[tuple[int, int, int] | None]:
-        found: list[tuple[int, int, int] | None] = []
-        for file in self._files:
-            try:
-                stat = file.stat()
-                found.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
-            except OSError:
-                found.append(None)
+        if kind != "token":
+            return None if kind == "open" and self.asks_token else OWNER
+        found: Grant | None = None
+        for digested, grant in self._tokens.items():
+            if hmac.compare_digest(digested, shown):
+                found = grant
         return found
 
-    def _read(self) -> dict[tuple[str, Any], Grant]:
-        grants: dict[tuple[str, Any], Grant] = {}
-        if self._config.token_file is not None:
-            grants["token", digest(self._config.token() or b"")] = Grant("token_file", True, ("*",), True)
-        if self._config.access_file is not None:
-            entries = _entries(self._config.access_file)
-            for place, entry in enumerate(entries):
-                key, grant = _entry(f"grant[{place}]", entry)
-                if key in grants:
-                    raise InvalidValue(f"grant[{place}]", grant.name, "somebody whom no other grant is for")
-                grants[key] = grant
-        return grants
+    def changed(self) -> bool:
+        """Read the file again where it has changed; return whether anything else is allowed now.
+
+        Raises InvalidValue, UnknownKey when it cannot be read; what was allowed before is still allowed.
+        """
+        stamp = self._stamp()
+        if self._file is None or stamp == self._seen:
+            return False
+        self._seen = stamp
+        before, self._tokens = self._tokens, read_tokens(self._file)
+        return before != self._tokens
+
+    def _stamp(self) -> tuple[int, int, int] | None:
+        try:
+            found = None if self._file is None else self._file.stat()
+        except OSError:
+            return None
+        return found and (found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def digest(secret: bytes) -> bytes:
-    """Return what is kept of a token: not the token, and of one length, so that a comparison tells nothing."""
+    """Return what is stored of a secret: of one length, so that a comparison takes the same time for all."""
     return hashlib.sha256(secret).digest()
 
 
 def shown_by(transport: asyncio.BaseTransport) -> Identity:
-    """Return what a new connection shows by itself: the user of a Unix peer, the names of a certificate."""
+    """Return what a new connection shows by itself: the user of a Unix peer, else that it is open."""
     link = cast("socket.socket", transport.get_extra_info("socket"))
-    if link.family == UNIX:
-        return "unix", _unix_peer(link)
-    certificate = cast("Mapping[str, Any] | None", transport.get_extra_info("peercert"))
-    if certificate:
-        names = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
-        return "certificate", tuple(
-            names + [value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"]
-        )
-    return "open", None
-
-
-def _unix_peer(link: socket.socket) -> tuple[int, tuple[int, ...]]:
-    """Return a Unix peer's user and groups. Where the system does not tell, only our own user can open the socket."""
+    if link.family != UNIX:
+        return "open", None
     if not hasattr(socket, "SO_PEERCRED"):
-        return os.getuid(), ()
-    _, uid, gid = struct.unpack("3i", link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
-    try:
-        told = link.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, 4096)
-    except OSError:  # an old kernel, or more groups than fit
-        told = b""
-    return uid, (gid, *struct.unpack(f"{len(told) // 4}I", told))
+        return "unix", os.getuid()
+    credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return "unix", struct.unpack("3i", credentials)[1]
 
 
 def check_private(field: str, file: Path, bits: int = 0o077) -> None:
@@ -216,80 +156,79 @@ def check_private(field: str, file: Path, bits: int = 0o077) -> None:
         raise InvalidValue(field, str(file), "readable by its owner only", f"chmod 600 {file}")
 
 
-def _same(key: tuple[str, Any], shown: bytes) -> bool:
-    return key[0] == "token" and hmac.compare_digest(key[1], shown)
+def read_tokens(file: Path) -> dict[bytes, Grant]:
+    """Return what each token of a file allows, by the digest of its secret.
 
-
-def _entries(file: Path) -> list[Any]:
-    check_private("access_file", file)
+    Raises InvalidValue naming the table, the key, its value and its bound; UnknownKey with the nearest key.
+    """
+    check_private("tokens", file)
     try:
         top = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidValue("access_file", str(file), f"TOML with tables [[grant]] ({error})") from error
-    entries = top.pop("grant", [])
-    if top or not isinstance(entries, list) or len(cast("list[Any]", entries)) > GRANTS_MAX:
-        raise InvalidValue("access_file", str(file), f"at most {GRANTS_MAX} tables [[grant]], and nothing else")
-    return cast("list[Any]", entries)
+        raise InvalidValue("tokens", str(file), f"TOML with tables [[token]] ({error})") from error
+    tables = top.pop("token", None)
+    if top or not isinstance(tables, list) or not 1 <= len(cast("list[Any]", tables)) <= TOKENS_MAX:
+        raise InvalidValue("tokens", str(file), f"1 to {TOKENS_MAX} tables [[token]], and nothing else")
+    found: dict[bytes, Grant] = {}
+    for place, table in enumerate(cast("list[Any]", tables)):
+        digested, grant = _token(f"token[{place}]", table)
+        if digested in found:
+            raise InvalidValue(f"token[{place}]", grant.name, "a secret that no other token has")
+        found[digested] = grant
+    return found
 
 
-def _number_of(find: Callable[[str], Any]) -> Callable[[str, str], int]:
-    def check(field: str, name: str) -> int:
-        try:
-            return int(name) if name.isdigit() else find(name)[2]
-        except KeyError as error:
-            raise InvalidValue(field, name, "one that this system knows") from error
+def _token(where: str, given: Any) -> tuple[bytes, Grant]:
+    """Return the digest of a table's secret, and what it allows."""
+    if not isinstance(given, dict):
+        raise InvalidValue(where, given, f"a table [[token]] with {', '.join(KEYS)}")
+    table = cast("dict[str, Any]", given)
+    for key in table:
+        if key not in KEYS:
+            raise UnknownKey(
+                f"a token has no key {key!r}", field=where, value=key, bound=", ".join(KEYS), hint=closest(key, KEYS)
+            )
+    if table.get("scope") not in SCOPES:
+        raise InvalidValue(f"{where}.scope", table.get("scope"), f"one of {', '.join(SCOPES)}")
+    name = checked_name(f"{where}.name", table.get("name", where))
+    producers = table.get("producers")
+    if producers is not None:
+        _check_producers(f"{where}.producers", producers, table["scope"])
+    return _secret(where, table), Grant(name, table["scope"], tuple(producers or ()))
 
-    return check
+
+def _check_producers(field: str, given: Any, scope: str) -> None:
+    if scope != "write":
+        raise InvalidValue(field, given, f"absent: the scope is {scope}", "only scope = 'write' may name producers")
+    if not isinstance(given, list) or not given:
+        raise InvalidValue(
+            field, str(cast("object", given)), "a list of one name or more", "leave producers out to allow all"
+        )
+    for each in cast("list[Any]", given):
+        if not isinstance(each, str) or not each.removesuffix("*") or "*" in each[:-1]:
+            raise InvalidValue(field, each, "a name, or its first characters with one * at the end")
+        checked_name(field, each)
 
 
-def _token(field: str, value: str) -> bytes:
-    if not TOKEN_BYTES_MIN <= len(value.encode()) <= TOKEN_BYTES_MAX:
-        raise InvalidValue(field, f"{len(value.encode())} bytes", f"{TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} bytes long")
-    return digest(value.encode())
-
-
-def _sha256(field: str, value: str) -> bytes:
+def _secret(where: str, table: Mapping[str, Any]) -> bytes:
+    if ("secret" in table) == ("secret_sha256" in table):
+        raise InvalidValue(where, None, "one of secret and secret_sha256")
+    key = "secret" if "secret" in table else "secret_sha256"
+    value = table[key]
+    if not isinstance(value, str):
+        raise InvalidValue(f"{where}.{key}", type(value).__name__, "text")  # the value itself may be secret
+    if key == "secret":
+        size = len(value.encode())
+        if not SECRET_BYTES_MIN <= size <= SECRET_BYTES_MAX:
+            raise InvalidValue(f"{where}.{key}", f"{size} bytes", f"{SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes")
+        return digest(value.encode())
     try:
         found = bytes.fromhex(value)
     except ValueError:
         found = b""
     if len(found) != 32:
-        raise InvalidValue(field, f"{len(value)} characters", "64 hexadecimal digits")
+        raise InvalidValue(f"{where}.{key}", f"{len(value)} characters", "64 hexadecimal digits")
     return found
-
-
-# Whom a grant may be for: the key of the file, the kind of what is shown, how the one is read as the other.
-WHOM: Final[Mapping[str, tuple[str, Callable[[str, str], Any]]]] = {
-    "token": ("token", _token),
-    "token_sha256": ("token", _sha256),
-    "user": ("user", _number_of(pwd.getpwnam)),
-    "group": ("group", _number_of(grp.getgrnam)),
-    "certificate": ("certificate", lambda _, name: name),
-}
-
-
-def _entry(where: str, given: Any) -> tuple[tuple[str, Any], Grant]:
-    entry = cast("dict[str, Any]", given if isinstance(given, dict) else {})
-    whom = [key for key in WHOM if key in entry]
-    unknown = sorted(entry.keys() - {"name", "read", "write", "admin", RATE, *WHOM})
-    if unknown or len(whom) != 1:
-        raise InvalidValue(
-            where, ", ".join(unknown or whom), f"name, read, write, admin, {RATE}, and one of {', '.join(WHOM)}"
-        )
-    kind, read = WHOM[whom[0]]
-    flags = [entry.get(key, False) for key in ("read", "admin")]
-    write = entry.get("write", [])
-    listed = cast("list[Any]", write if isinstance(write, list) else [None])
-    texts: list[Any] = [entry.get("name", where), entry[whom[0]], *listed]
-    if not all(isinstance(each, str) and each for each in texts) or not all(isinstance(each, bool) for each in flags):
-        raise InvalidValue(
-            where, entry.get("name"), "read and admin true or false, write a list of names, the others text"
-        )
-    rate = entry.get(RATE)
-    if rate is not None and not (type(rate) in (int, float) and RATE_MIN <= rate <= RATE_MAX):
-        raise InvalidValue(f"{where}.{RATE}", rate, f"a number from {RATE_MIN} to {RATE_MAX}")
-    grant = Grant(entry.get("name", where), flags[0], tuple(listed), flags[1], rate)
-    return (kind, read(f"{where}.{whom[0]}", entry[whom[0]])), grant
 
 
 def tls_context(config: Config) -> ssl.SSLContext | None:

@@ -14,9 +14,6 @@ from advisor.errors import InvalidValue, UnknownKey, closest
 from advisor.service import key_kinds as kinds
 from advisor.service.key_kinds import Address, Advise, KeyKind, SnetPort, integer, number, one_of, size
 
-TOKEN_BYTES_MIN = 16  # a shorter secret can be tried out over a network
-TOKEN_BYTES_MAX = 4_096  # as the protocol takes
-
 
 def _key(default: Any, kind: KeyKind, about: str) -> Any:
     return field(default=default, metadata={"kind": kind, "about": about})
@@ -26,7 +23,10 @@ def _key(default: Any, kind: KeyKind, about: str) -> Any:
 class Config:
     """The configuration of a service. Each field is a key of the TOML file; the command line gives the usual ones."""
 
-    socket: Path | None = _key(None, kinds.PATH, "path of the Unix socket to listen on, made with mode 0600")
+    socket: Path | None = _key(None, kinds.PATH, "path of the Unix socket to listen on")
+    socket_mode: str = _key(
+        "0600", one_of("0600", "0660", "0666"), "mode of that socket: who may open it may do everything"
+    )
     tcp: Address | None = _key(None, kinds.ADDRESS, "HOST:PORT to listen on")
     http: Address | None = _key(None, kinds.ADDRESS, "HOST:PORT of /metrics, /advice, /healthz and /readyz")
     http_hosts: tuple[str, ...] = _key(
@@ -48,10 +48,7 @@ class Config:
     stale_rows: int = _key(64, integer(0, 10**9), "on Ray: rows of a component that an answer may lack")
     stale_s: float = _key(0.5, number(0.01, 3600, "SECONDS"), "on Ray: seconds that an answer may lack rows")
     accept_damage: bool = _key(False, kinds.FLAG, "start without what is damaged in the state file")
-    token_file: Path | None = _key(None, kinds.PATH, "file with a secret that allows TCP clients everything")
-    access_file: Path | None = _key(
-        None, kinds.PATH, "TOML file that grants scopes to tokens, users, groups and certificates"
-    )
+    tokens: Path | None = _key(None, kinds.PATH, "TOML file of tokens, each with its scope: read, write or admin")
     tls_certificate: Path | None = _key(None, kinds.PATH, "PEM file with the certificate chain, for TLS on TCP")
     tls_key: Path | None = _key(None, kinds.PATH, "PEM file with the private key")
     tls_clients: Path | None = _key(
@@ -67,11 +64,6 @@ class Config:
     )
     producers_max: int = _key(limits.PRODUCERS_MAX, integer(1, 10**6), "producers remembered for exactly-once")
     connections_max: int = _key(limits.CONNECTIONS_MAX, integer(1, 10**5), "connections open at a time")
-    peer_memory: int = _key(
-        2**28,
-        size(limits.MESSAGE_BYTES_MAX, 2**40),
-        "bytes kept for peers: half-received messages, numbered names, producers spoken for; a quarter for each",
-    )
     memory_max: int | None = _key(
         None, size(2**26, 2**44), "bytes that the service may take, its worker processes apart; e.g. 1GiB"
     )
@@ -124,13 +116,14 @@ class Config:
             raise InvalidValue(missing, None, "given: TLS needs certificate and key")
         if self.tls_clients is not None and self.tls_key is None:
             raise InvalidValue("tls_key", None, "given: certificates of clients need TLS")
-        if self.http_guarded and ((self.token_file or self.access_file) is None or self.tls_key is None):
+        checks_peers = self.tokens is not None or self.tls_clients is not None
+        if self.http_guarded and not (checks_peers and self.tls_key):
             raise InvalidValue(
-                "http", str(self.http), "on loopback, or with TLS and a token", "or say allow_open_http = true"
+                "http", str(self.http), "on loopback, or with TLS and tokens", "or say allow_open_http = true"
             )
         if self.tcp is not None and not self.tcp.loopback:
-            if (self.token_file or self.access_file) is None:
-                raise InvalidValue("token_file", None, "given, or access_file: TCP beyond loopback needs a token")
+            if not checks_peers:
+                raise InvalidValue("tokens", None, "given: TCP beyond loopback needs tokens, or tls_clients")
             if self.tls_key is None and not self.allow_plaintext:
                 raise InvalidValue(
                     "tls_key", None, "given: TCP beyond loopback needs TLS", "or say allow_plaintext = true"
@@ -157,28 +150,8 @@ class Config:
 
     @property
     def http_guarded(self) -> bool:
-        """True where HTTP goes beyond this machine, and needs TLS and a token that may read."""
+        """True where HTTP goes beyond this machine, and needs TLS, and tokens where there are some."""
         return self.http is not None and not self.http.loopback and not self.allow_open_http
-
-    def token(self) -> bytes | None:
-        """Return the secret of TCP clients, None where there is none.
-
-        Raises InvalidValue when the file cannot be read, others may read it, or its secret is too short.
-        """
-        if self.token_file is None:
-            return None
-        try:
-            open_to_others = self.token_file.stat().st_mode & 0o077
-            secret = self.token_file.read_bytes().strip()
-        except OSError as error:
-            raise InvalidValue("token_file", str(self.token_file), f"readable ({error.strerror})") from error
-        if open_to_others:
-            raise InvalidValue("token_file", str(self.token_file), "readable by its owner only", "chmod 600")
-        if not TOKEN_BYTES_MIN <= len(secret) <= TOKEN_BYTES_MAX:
-            raise InvalidValue(
-                "token_file", f"{len(secret)} bytes", f"{TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} bytes long"
-            )
-        return secret
 
 
 KEYS: Mapping[str, str] = {each.name: str(each.metadata["about"]) for each in fields(Config)}

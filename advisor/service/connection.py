@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 
 from advisor.domain import limits
 from advisor.engine import Engine
-from advisor.errors import AdvisorError, Unauthorized, Unavailable
+from advisor.errors import AdvisorError, Unavailable
 from advisor.protocol.columns import ConnectionNames
 from advisor.protocol.connection import RpcRequest, ServerConnection, Singles, Violation, encode_error, encode_response
 from advisor.protocol.verbs import METHODS
@@ -23,7 +23,7 @@ from advisor.service.access import Access, Grant, Identity, shown_by
 from advisor.service.committer import Committer
 from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
-from advisor.service.rota import Allowance, Path, Rota
+from advisor.service.rota import Path, Rota
 
 READ_BYTES = 2**18  # taken from a socket at a time, into one buffer that all connections share
 OUT_BYTES_HIGH = 2**18  # unsent answers of one connection; above, none of its requests is read or worked on
@@ -68,7 +68,6 @@ class Connection(asyncio.BufferedProtocol):
         self.number = 0  # connections are numbered as they come: of two, the newer has the higher number
         self.identity: Identity | None = None  # what the peer has shown of itself
         self.grant: Grant | None = None  # what it may do; None while it is a stranger
-        self.allowance: Allowance | None = None
         self._strange_bytes = 0  # taken in before we knew who it is
         self.names = ConnectionNames()
         self.peer = "unix"
@@ -82,7 +81,6 @@ class Connection(asyncio.BufferedProtocol):
         self._unsent_since: float | None = None
         self._unfinished_since: float | None = None
         self._scheduled = False
-        self._throttled = False
         self._closing_since: float | None = None
         self._arrived = 0.0
         self._draining = False  # takes no new requests
@@ -107,8 +105,6 @@ class Connection(asyncio.BufferedProtocol):
         self._arrived = time.monotonic()
         if not self._hub.join(self):
             self._transport.abort()
-        elif self.grant is None and identity[0] == "unix":
-            self.refuse(Unauthorized("this user is granted nothing here", hint="ask whoever runs the service"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave the hub; answers not sent are dropped, what they acknowledge stays."""
@@ -161,9 +157,14 @@ class Connection(asyncio.BufferedProtocol):
 
     # our side
 
+    @property
+    def authenticated(self) -> bool:
+        """True when the peer came over the Unix socket, or has shown a token."""
+        return self.identity is not None and self.identity[0] != "open"
+
     def admit(self, identity: Identity, grant: Grant | None) -> None:
         """Note what the peer has shown of itself, and what it may do for that."""
-        self.identity, self.grant, self.allowance = identity, grant, self._hub.access.allowance(grant)
+        self.identity, self.grant = identity, grant
 
     def answer(self, msgid: int | None, result: AdvisorError | dict[str, Any]) -> None:
         """Send the answer to a request that was taken for later."""
@@ -226,29 +227,10 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.write(encode_error(msgid, error))
         self._close()
 
-    def spend(self, rows: int) -> None:
-        """Count rows that were taken from it."""
-        if self.allowance is not None:
-            self.allowance.spend(rows)
-
-    def _throttle(self) -> bool:
-        """Return whether it has sent as many rows as it may; then nothing of it is worked on until it may again."""
-        wait_s = 0.0 if self.allowance is None else self.allowance.wait_s()
-        if wait_s > 0:
-            self._throttled = True
-            asyncio.get_running_loop().call_later(wait_s, self._go_on)
-        return self._throttled
-
-    def _go_on(self) -> None:
-        self._throttled = False
-        if not self._transport.is_closing():
-            self._pace()
-            self._continue_later()
-
     @property
     def path(self) -> Path:
         """By which the turns go round: identity, then connection."""
-        return (None if self.grant is None else self.grant.name, self.number)
+        return (self.identity, self.number)
 
     def stop_reading(self) -> None:
         """Take no new requests: the service is stopping."""
@@ -265,9 +247,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def idle(self) -> bool:
-        """True when nothing received is unanswered, but for what waits for its rate, and nothing answered is unsent."""
-        due = self._unanswered or self._waits or (self._backlog and not self._throttled)
-        return not (due or self._transport.get_write_buffer_size())
+        """True when nothing received is unanswered, and nothing answered is unsent."""
+        return not (self._unanswered or self._waits or self._backlog or self._transport.get_write_buffer_size())
 
     def _close(self) -> None:
         """Close when what is written has been read."""
@@ -289,13 +270,8 @@ class Connection(asyncio.BufferedProtocol):
             self._work(turn=True)
 
     def _stuck(self) -> bool:
-        """True while requests wait: for the peer to read, for a commit or an image, or for its rate."""
-        return (
-            self._unsent_since is not None
-            or self._waits > 0
-            or self._throttled
-            or self._unanswered >= limits.UNANSWERED_MAX
-        )
+        """True while requests wait: for the peer to read, for a commit or an image."""
+        return self._unsent_since is not None or self._waits > 0 or self._unanswered >= limits.UNANSWERED_MAX
 
     def _work(self, *, turn: bool) -> None:
         """Answer what was received; a defect of ours ends the connection, for what it has cut off nobody would answer."""
@@ -314,7 +290,7 @@ class Connection(asyncio.BufferedProtocol):
         while backlog:
             if answered_bytes > OUT_BYTES_HIGH or last - began > SLICE_S or self._stuck():
                 break
-            if _brings_rows(backlog[0]) and (not turn or self._throttle()):
+            if _brings_rows(backlog[0]) and not turn:
                 break
             few = hub.learning.take_few(self, backlog, limits.UNANSWERED_MAX - self._unanswered)
             if few:

@@ -42,7 +42,7 @@ CLOSE_S = 2  # for requests that run when the service stops
 
 
 class TokenCheck:
-    """Asks for a token that may read, for all but `/healthz`; a browser asks its user, and sends it as a password."""
+    """Asks for a token, for all but `/healthz`; a browser asks its user, and sends it as a password."""
 
     def __init__(self, app: ASGIApp, hub: Hub) -> None:
         self._app = app
@@ -58,8 +58,8 @@ class TokenCheck:
             if guessed:
                 scope["state"]["connection"].gives_way()
                 await self._hub.guessed(scope["client"])
-            if grant is None or not (grant.read or grant.admin):
-                refusal = PlainTextResponse("a token that may read is needed\n", 401 if grant is None else 403)
+            if grant is None:
+                refusal = PlainTextResponse("a token is needed\n", 401)
                 if guessed:
                     refusal.headers["connection"] = "close"
                 refusal.headers["www-authenticate"] = (
@@ -159,7 +159,9 @@ def application(hub: Hub, page: LivePage) -> ASGIApp:
         *page.routes(),
     ]
     app = Starlette(routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in routes])
-    return HostCheck(TokenCheck(app, hub) if hub.config.http_guarded else app, hub.config.http_hosts)
+    return HostCheck(
+        TokenCheck(app, hub) if hub.config.http_guarded and hub.access.asks_token else app, hub.config.http_hosts
+    )
 
 
 class HttpConnection(H11Protocol):

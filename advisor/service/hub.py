@@ -13,7 +13,7 @@ from advisor import __version__, kernels
 from advisor.domain import limits
 from advisor.domain.rows import CARRIED_FIELDS, COUNTED_FIELDS, LEARNED_FIELDS
 from advisor.engine import Engine
-from advisor.errors import AdvisorError, InvalidValue, Unauthorized, Unsupported
+from advisor.errors import AdvisorError, Unauthorized, Unsupported
 from advisor.profile.checkpoint import to_bytes
 from advisor.protocol import verbs as m
 from advisor.protocol.connection import RpcRequest, encode_error, encode_response
@@ -33,7 +33,7 @@ from advisor.service.logs import event
 from advisor.service.measures import Rates, ServiceMeasures
 from advisor.service.memory import Memory, resident_bytes
 from advisor.service.model_events import MINUTE_S, ModelEvents, Window
-from advisor.service.peers import NAME_KEPT_BYTES, PRODUCER_KEPT_BYTES, Peers
+from advisor.service.peers import NAME_BYTES, PRODUCER_BYTES, Peers
 from advisor.service.planner import Planner
 from advisor.service.producers import Producers
 from advisor.service.rota import Rota
@@ -42,6 +42,7 @@ from advisor.service.subscriptions import Subscriptions
 from advisor.service.watching import Watching
 
 STRANGERS_MAX = 64  # peers that have not shown who they are; who has taken longest gives way
+PLACES_KEPT = 8  # one place in so many is kept for authenticated peers: others cannot take all
 GUESS_S = 1.0  # until a wrong token is answered: with STRANGERS_MAX so many guesses a second, for 2**128 tokens
 PRODUCERS_TOLD_AT = 0.9  # of their limit: the log says that it is near
 GUESSES_TOLD_A_MINUTE = 10  # in the log; the metric counts all
@@ -92,7 +93,7 @@ class Hub:
         self.snet: SnetResources | None = None
         self.access = Access(config)
         self.memory = Memory(config.memory_max)
-        self.peers = Peers(config.peer_memory)
+        self.peers = Peers()
         self.model_events = ModelEvents(engine.advisor.components.events)
         self.rota = Rota()
         self.subscriptions = Subscriptions()
@@ -101,7 +102,7 @@ class Hub:
         self.advising = Advising(engine, self.planner, config.advise)
         self.watching = Watching(engine, self.planner, self.subscriptions, measures, self.background.start)
         self.learning = self.learns(
-            engine, committer, producers, heavy, measures, self.peers, self.watching, self.background, self._happened
+            engine, committer, producers, heavy, measures, self.watching, self.background, self._happened
         )  # fmt: skip
         answering = Answering(engine, self.planner, heavy, self.watching, self.subscriptions, self.background)
         self.rates = Rates(time.monotonic(), self._counts())
@@ -129,9 +130,9 @@ class Hub:
                 del self._strangers[first]  # at once: many may come in one turn of the loop
                 first.drop("stranger")
             self._strangers[connection] = None
-        if len(self.connections) >= self.config.connections_max:
+        if self._full(connection):
             self._make_room()
-        if self.background.stopping or self.memory.short or len(self.connections) >= self.config.connections_max:
+        if self.background.stopping or self.memory.short or self._full(connection):
             self.measures.connections_refused += 1
             return False
         self._numbered += 1
@@ -139,6 +140,14 @@ class Hub:
         self.connections[connection.number] = connection
         self.measures.connections_accepted += 1
         return True
+
+    def _full(self, newcomer: Connection) -> bool:
+        """Return whether there is no place: some are kept for peers of the Unix socket and for those with a token."""
+        most = self.config.connections_max
+        if newcomer.authenticated or len(self.connections) < most - most // PLACES_KEPT:
+            return len(self.connections) >= most
+        open_ones = sum(not each.authenticated for each in self.connections.values())
+        return len(self.connections) >= most or open_ones >= most - most // PLACES_KEPT
 
     def leave(self, connection: Connection, how: str) -> None:
         """Forget a connection."""
@@ -158,7 +167,7 @@ class Hub:
 
     def pending_changed(self, connection: Connection, by: int) -> None:
         """Keep count of the bytes of half-received messages; beyond the budget the longest half-sent one goes."""
-        if self.peers.add(connection, "messages", by):
+        if self.peers.add(connection, by):
             self._drop_slowest(lambda other: other.pending_bytes > 0 and other is not connection, "inbound memory")
 
     def sweep(self) -> None:
@@ -168,7 +177,7 @@ class Hub:
             since = connection.stalled_since()
             if since is not None and since < limit:
                 connection.drop("stalled")
-        self._look_at_grants()
+        self._look_at_tokens()
         self.rates.note(time.monotonic(), self._counts())
         self.model_events.sweep()
         self.watching.sweep()
@@ -185,13 +194,13 @@ class Hub:
             )  # fmt: skip
         self._many_producers = many
 
-    def _look_at_grants(self) -> None:
-        """Read the grants again where their files have changed; who is granted something else has to connect anew."""
+    def _look_at_tokens(self) -> None:
+        """Read the tokens again where their file has changed; connections whose token allows something else now are ended."""
         try:
             if not self.access.changed():
                 return
-        except InvalidValue as error:
-            event(logging.ERROR, "grants not read again, the former ones hold", reason=error)
+        except AdvisorError as error:
+            event(logging.ERROR, "tokens not read again, the former ones hold", reason=error)
             return
         revoked = [
             connection
@@ -200,7 +209,7 @@ class Hub:
         ]
         for connection in revoked:
             connection.drop("revoked")
-        event(logging.WARNING, "grants read again", revoked=len(revoked))
+        event(logging.WARNING, "tokens read again", revoked=len(revoked))
 
     def look_at_memory(self) -> None:
         """See whether there is memory for more; while there is not, new components are refused like those beyond the limit.
@@ -285,7 +294,7 @@ class Hub:
             if params.resume_at is not None:
                 self.producers.refuse_another(key, connection)
             if not self.producers.speaks(key, connection):
-                self.peers.keep(connection, "producers", PRODUCER_KEPT_BYTES)
+                self.peers.keep(connection, "producers", PRODUCER_BYTES)
             self.producers.speak(key, connection)
             if params.resume_at is not None:
                 self._resume(key, params.resume_at)
@@ -328,12 +337,12 @@ class Hub:
 
     def _names(self, connection: Connection, params: m.Names, _: int | None) -> dict[str, Any]:
         fresh = params.names[max(0, len(connection.names.numbered) - params.first_id) :]
-        size = NAME_KEPT_BYTES * len(fresh) + sum(map(len, fresh))
+        size = NAME_BYTES * len(fresh) + sum(map(len, fresh))
         self.peers.keep(connection, "names", size)
         try:
             return {"known": connection.names.learn(params)}
         except AdvisorError:
-            self.peers.add(connection, "names", -size)
+            self.peers.add(connection, -size)
             raise
 
     def _shards(self, connection: Connection, params: m.Shards, msgid: int | None) -> dict[str, Any] | None:
@@ -403,7 +412,7 @@ class Hub:
                 {"producer": name, "sequence": self.engine.applied(name, incarnation)}
                 for name, incarnation in self.producers.speaking(PRODUCERS_TOLD)
             ],
-            "peer_memory": {"bytes": self.peers.bytes, "bytes_max": self.peers.bytes_max, **self.peers.kept},
+            "peer_memory": {"bytes": self.peers.bytes, "bytes_max": self.peers.bytes_max},
             "short_of_memory": self.memory.short,
             "storage": "none" if not self.committer.durable_storage else "failed" if failure else "ok",
             "storage_failure": None if failure is None else str(failure),

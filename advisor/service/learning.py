@@ -32,7 +32,6 @@ from advisor.service.committer import Committer
 from advisor.service.connection import Connection
 from advisor.service.heavy import Heavy
 from advisor.service.measures import ServiceMeasures
-from advisor.service.peers import NAME_KEPT_BYTES, Peers
 from advisor.service.producers import Producers
 from advisor.service.questions import is_small
 from advisor.service.sampled import Sampled
@@ -53,7 +52,6 @@ class Learning:
     producers: Producers
     heavy: Heavy
     measures: ServiceMeasures
-    peers: Peers
     watching: Watching
     background: Background
     happened: Callable[[], None]  # called when rows were folded
@@ -90,7 +88,6 @@ class Learning:
             return
         columns = columns_of_rows(rows, self._book)
         self.sampled.columns(columns)
-        connection.spend(len(columns))
         self.engine.apply(None, None, columns)
         self.watching.observed(columns)
         self.committer.changed(len(columns))
@@ -132,7 +129,6 @@ class Learning:
                 answers.append(encode_accepted(message.msgid, len(batch.rows), batch.sequence))
         finally:
             if rows:
-                connection.spend(rows)
                 self.committer.changed(rows)
         return answers
 
@@ -144,7 +140,6 @@ class Learning:
     def _observe(self, connection: Connection, params: m.Observe, msgid: int | None) -> dict[str, Any] | None:
         columns = columns_of_rows([params.row], self._book)
         self.sampled.columns(columns)
-        connection.spend(1)
         answer = self.engine.apply(None, None, columns)
         self.watching.observed(columns)
         self.committer.changed(1)
@@ -156,10 +151,6 @@ class Learning:
     def _observe_columns(
         self, connection: Connection, params: m.ObserveColumns, msgid: int | None
     ) -> dict[str, Any] | None:
-        if self.peers.replace(connection, "lists", NAME_KEPT_BYTES * len(params.components or ())):
-            connection.names.forget_last()
-            self.peers.replace(connection, "lists", 0)
-            return self._batch(connection, params, msgid, lambda: columns_of_bins(params, connection.names.numbered))
         return self._batch(connection, params, msgid, lambda: columns_of_bins(params, connection.names))
 
     def _batch(
@@ -176,7 +167,6 @@ class Learning:
             return self._durably(connection, msgid, self.engine.apply(key, params.sequence, EMPTY), 0, key)
         columns = read()
         self.sampled.columns(columns)
-        connection.spend(len(columns))
         answer = self.engine.apply(key, params.sequence, columns)
         self.watching.observed(columns)
         return self._durably(connection, msgid, answer, len(columns), key)
@@ -219,7 +209,6 @@ class Learning:
         known = key is not None and self._known(connection, key, cast("int", params.sequence))
         event = applied if known and applied is not None else read()
         size = len(event) if isinstance(event, Sized) else 0
-        connection.spend(size)
         answer = self.engine.apply(key, params.sequence, event)
         return self._durably(connection, msgid, answer, size, key)
 

@@ -1,4 +1,4 @@
-"""Where clients come in: a Unix socket that only its owner can open, a TCP port with token and TLS."""
+"""Where clients come in: a Unix socket by its mode, a TCP port with tokens and TLS."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ ACCEPTED_AT_ONCE = 64  # of them, in a turn of the loop: each takes a descriptor
 HANDSHAKES_MAX = 128  # TLS handshakes under way on a listener: who began first gives way to a newcomer
 # For the state, logs, pipes of worker processes, HTTP connections, and what listeners accept at once or shake hands with.
 DESCRIPTORS_RESERVED = 384
-SOCKET_UMASK = (
-    0o177  # the socket is made with mode 0600: never, not for a moment, open to others who are granted nothing
-)
-SHARED_MODE = 0o666  # where others are granted something: the system says at each connection who they are
+SOCKET_UMASK = 0o177  # the socket is made with mode 0600, and opened further, if asked for, after that
 TLS_HANDSHAKE_S = 10.0
 
 

@@ -28,8 +28,10 @@ def resident_bytes() -> int | None:
         return None
 
 
-def model_memory_bytes() -> int:
-    """Return the default bytes for learners: 1 % of the machine's memory, at least what an `Advisor` takes by itself."""
+def model_memory_bytes(given: int | None) -> int:
+    """Return the bytes for learners: those given, else 1 % of the machine's memory, at least what an `Advisor` takes."""
+    if given is not None:
+        return given
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(MODEL_MEMORY_BYTES, machine // MODEL_MEMORY_SHARE)
 

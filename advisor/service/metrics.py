@@ -96,6 +96,7 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
     (GAUGE, "advisor_queue_depth", "Answers held back until a commit", lambda hub: hub.committer.answers_waiting),
     (GAUGE, "advisor_memory_max", "Bytes that the service may take", lambda hub: hub.memory.bytes_max),
     (GAUGE, "advisor_memory_short", "1 while nothing new is taken for want of it", lambda hub: hub.memory.short),
+    (GAUGE, "advisor_peer_bytes", "Bytes kept for peers", lambda hub: hub.peers.bytes),
     (GAUGE, "advisor_peer_bytes_max", "Bytes that may be kept for peers", lambda hub: hub.peers.bytes_max),
     (GAUGE, "advisor_producers_live", "Producers with a connection", lambda hub: len(hub.producers)),
     (COUNTER, "advisor_producers_evicted", "Idle producers forgotten", lambda hub: hub.measures.evicted),
@@ -145,7 +146,6 @@ FAMILIES: tuple[tuple[type[Any], str, str, str, Counts], ...] = (
      lambda hub: hub.advising.states()),
     (COUNTER, "advisor_connections_ended", "how", "Connections ended, by how", lambda hub: hub.measures.ends),
     (COUNTER, "advisor_errors", "code", "Requests answered with an error, by code", lambda hub: hub.measures.errors),
-    (GAUGE, "advisor_peer_bytes", "of", "Bytes kept for peers, by what for", lambda hub: hub.peers.kept),
 )  # fmt: skip
 # One line a number of each shard, where the state has some: type, metric, help, key.
 SHARDS: tuple[tuple[type[Any], str, str, str], ...] = (

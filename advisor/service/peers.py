@@ -1,36 +1,31 @@
-"""What peers make the service keep for them, of all kinds together: one budget, so that their bounds need not be added up."""
+"""What peers make the service keep, in bytes: half-received messages, numbered names, producers. One bound for all of it."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable
 
 from advisor.errors import Unavailable
 
-PRODUCER_KEPT_BYTES = 850  # of a producer that a connection speaks for
-NAME_KEPT_BYTES = 215  # of a name, beside its characters
-SHARE = 4  # of the budget one connection may have a quarter: one alone keeps nobody out
+PRODUCER_BYTES = 850  # of a producer that a connection speaks for
+NAME_BYTES = 215  # of a name, beside its characters
+# 32 messages of MESSAGE_BYTES_MAX, or a million names: far above what honest clients need, far below a machine's memory.
+PEER_BYTES_MAX = 2**28
+SHARE = 4  # one connection may have a quarter: one alone keeps nobody out
 
 
 class Peers:
-    """Bytes kept for each connection, by what they are for.
+    """Bytes kept for each connection."""
 
-    `messages` half received, `names` numbered, the `lists` of names of last batches, `producers` spoken for.
+    def __init__(self) -> None:
+        self.bytes_max = PEER_BYTES_MAX
+        self.bytes = 0  # of all connections together
+        self._of: Counter[Hashable] = Counter()
 
-    `bytes_max`: of all connections together.
-    """
-
-    def __init__(self, bytes_max: int) -> None:
-        self.bytes_max = bytes_max
-        self.bytes = 0
-        self.kept: Counter[str] = Counter()  # bytes by what they are for
-        self._of: defaultdict[Hashable, Counter[str]] = defaultdict(Counter[str])
-
-    def add(self, peer: Hashable, what: str, by: int) -> bool:
+    def add(self, peer: Hashable, by: int) -> bool:
         """Count bytes that are there already, or are gone; return whether they are more than there may be."""
         self.bytes += by
-        self.kept[what] += by
-        self._of[peer][what] += by
+        self._of[peer] += by
         return by > 0 and self.bytes > self.bytes_max
 
     def keep(self, peer: Hashable, what: str, more: int) -> None:
@@ -38,22 +33,15 @@ class Peers:
 
         Raises Unavailable when all peers together, or this one, would have more than there may be.
         """
-        own = self._of[peer].total() + more
+        own = self._of[peer] + more
         if self.bytes + more > self.bytes_max or own > self.bytes_max // SHARE:
             raise Unavailable(
-                f"no room for the {what} of this connection", field="peer_memory", value=max(own, self.bytes + more),
+                f"no memory for the {what} of this connection", field="peer_memory", value=max(own, self.bytes + more),
                 bound=self.bytes_max // SHARE if own > self.bytes_max // SHARE else self.bytes_max,
-                hint="number fewer names, use fewer producers; or raise peer_memory",
+                hint="number fewer names, use fewer producers, or close connections that are done",
             )  # fmt: skip
-        self.add(peer, what, more)
-
-    def replace(self, peer: Hashable, what: str, size: int) -> bool:
-        """Count bytes in place of those that were there for the same; return whether there are more than there may be."""
-        self.add(peer, what, size - self._of[peer][what])
-        return size > 0 and (self.bytes > self.bytes_max or self._of[peer].total() > self.bytes_max // SHARE)
+        self.add(peer, more)
 
     def release(self, peer: Hashable) -> None:
         """The peer has left."""
-        of = self._of.pop(peer, Counter[str]())
-        self.kept.subtract(of)
-        self.bytes -= of.total()
+        self.bytes -= self._of.pop(peer, 0)

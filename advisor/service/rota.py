@@ -1,4 +1,4 @@
-"""Fair folding: whoever has work left takes turns, a slice of time each; and how many rows a second somebody may send.
+"""Fair folding: connections with work left take turns, a batch each.
 
 Turns go round by identity, then by connection: a client that sends much, or by many connections, makes only itself
 wait. Between two turns the loop reads once, so that a question waits for one slice at most, however many send rows.
@@ -13,7 +13,6 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 Path = tuple[Hashable, ...]
-BURST_S = 1.0  # of its rate that somebody may send at once after a quiet time
 
 
 class Rounds(Generic[T]):
@@ -77,23 +76,3 @@ class Rota:
             turn = self._waiting.take()
             self.worked()
             turn()
-
-
-class Allowance:
-    """How many rows a second somebody may send: what is beyond has to wait.
-
-    `clock`: seconds, of any beginning.
-    """
-
-    def __init__(self, rate: float, clock: Callable[[], float]) -> None:
-        self._rate = rate
-        self._clock = clock
-        self._paid_until = clock() - BURST_S
-
-    def spend(self, rows: int) -> None:
-        """Count rows that were taken."""
-        self._paid_until = max(self._paid_until, self._clock() - BURST_S) + rows / self._rate
-
-    def wait_s(self) -> float:
-        """Return the seconds until more may be taken. A batch is taken whole, and the next then waits for longer."""
-        return max(0.0, self._paid_until - self._clock())

@@ -138,7 +138,7 @@ def _hub(config: Config, store: Store | None) -> Hub:
     limits = {
         "components_max": config.components_max,
         "producers_max": config.producers_max,
-        "model_memory_bytes": memory.model_memory_bytes() if config.model_memory is None else config.model_memory,
+        "model_memory_bytes": memory.model_memory_bytes(config.model_memory),
     }
     engine = Engine(**limits) if stored is None else Engine.restore(stored, **limits)
     if store is not None and store.damaged:
@@ -252,8 +252,7 @@ class _Service:
             sockets += made
             self._socket_inode = config.socket.stat().st_ino
             self._servers += await listeners.listen(made, lambda: Connection(self._hub), None)
-            if self._hub.access.shares_socket:
-                config.socket.chmod(listeners.SHARED_MODE)
+            config.socket.chmod(int(config.socket_mode, 8))
         snet: tuple[Address, ...] = ()
         if config.snet_resources:
             self._hub.snet = SnetResources(config, self._hub.engine, self._hub.planner)

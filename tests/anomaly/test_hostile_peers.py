@@ -14,7 +14,7 @@ from live import PATIENCE_S, Live, Peer, refused, resident_bytes, rows_of, runni
 
 from advisor.client import AsyncClient
 from advisor.domain import limits
-from advisor.service import producers
+from advisor.service import peers, producers
 
 pack = msgpack.packb
 
@@ -79,10 +79,11 @@ async def test_beyond_the_limit_of_connections_a_newcomer_is_turned_away(tmp_pat
         await serves(await live.peer())
 
 
-async def test_half_sent_megabytes_are_bounded_together(tmp_path: Path) -> None:
+async def test_half_sent_megabytes_are_bounded_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """40 connections hold back 4 MiB each: beyond the bound the oldest go, the service stays."""
+    monkeypatch.setattr(peers, "PEER_BYTES_MAX", 16 * 2**20)
     head = b"\x94\x00\x01\xafobserve_columns\x91\x81\xa5index\xc6" + (7 * 2**20).to_bytes(4, "big")
-    async with running(tmp_path, peer_memory=16 * 2**20) as live:
+    async with running(tmp_path) as live:
         witness = await taught(live)
         ends = []
         for _ in range(40):
@@ -211,9 +212,10 @@ async def test_client_objects_without_number_leave_nothing_behind(tmp_path: Path
         assert status["totals"]["rows_accepted"] == 20
 
 
-async def test_what_peers_make_the_service_keep_has_one_budget(tmp_path: Path) -> None:
+async def test_what_peers_make_the_service_keep_has_one_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names and lists of names by the megabyte, from many connections: beyond it they are refused, others are served."""
-    async with running(tmp_path, peer_memory=16 * 2**20) as live:
+    monkeypatch.setattr(peers, "PEER_BYTES_MAX", 16 * 2**20)
+    async with running(tmp_path) as live:
         witness = await taught(live)
         before = resident_bytes()
         refusals = 0

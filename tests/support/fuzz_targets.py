@@ -353,12 +353,12 @@ def network(data: bytes) -> None:
 
 
 def configuration(data: bytes) -> None:
-    """A file of keys, and a file of grants."""
+    """A file of keys, and a file of tokens."""
     with contextlib.suppress(AdvisorError):
         load_config(_file(data, ".toml"))
-    grants = _file(data, ".access")
-    grants.chmod(0o600)
-    Access(load_config(tcp="127.0.0.1:1", access_file=grants))
+    tokens = _file(data, ".tokens")
+    tokens.chmod(0o600)
+    Access(load_config(tcp="127.0.0.1:1", tokens=tokens))
 
 
 TARGETS: Mapping[str, Target] = {
@@ -464,6 +464,6 @@ TEXTS: dict[str, list[str]] = {
     "graph.dot": ['digraph g { a [time=1]; b [time="2.5"]; a -> b -> {c; d} [label=<x>]; subgraph s { e } }'],
     "graph.gv": ['strict digraph { node [time=2]; "a b" -> c; }'],
     "configuration": ['tcp = "127.0.0.1:7000"\nmemory_max = "1GiB"\n',
-                      '[[grant]]\nname = "a"\ntoken = "0123456789abcdef"\nwrite = ["a.*"]\nrows_per_second = 5\n'],
+                      '[[token]]\nname = "a"\nsecret = "0123456789abcdef"\nscope = "write"\nproducers = ["a.*"]\n'],
     "snet_logs": ["1 box f[0]/i1/2\0@1.5 0 1 2 3\n"],
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a service asks of those who come in: a token, grants, a certificate made for this machine."""
+"""What a service asks of those who come in: tokens, a certificate made for this machine."""
 
 from __future__ import annotations
 
@@ -10,44 +10,28 @@ from typing import Any
 from live import Live, Peer
 
 SECRET = "correct horse battery staple"
-GRANTS = """
-[[grant]]
+TOKENS = """
+[[token]]
 name = "scraper"
-token = "the scraper's own secret"
-read = true
+secret = "the scraper's own secret"
+scope = "read"
 
-[[grant]]
+[[token]]
 name = "renderers"
-token_sha256 = "{}"
-write = ["render.*", "exact"]
+secret_sha256 = "{}"
+scope = "write"
+producers = ["render.*", "exact"]
 
-[[grant]]
+[[token]]
+name = "writer"
+secret = "the writer's own secret"
+scope = "write"
+
+[[token]]
 name = "operator"
-token = "the operator's own secret"
-admin = true
-
-[[grant]]
-name = "farm"
-certificate = "localhost"
-write = ["*"]
-
-[[grant]]
-name = "people"
-group = "4711"
-read = true
-
-[[grant]]
-name = "anna"
-user = "4712"
-write = ["anna"]
+secret = "the operator's own secret"
+scope = "admin"
 """.format(hashlib.sha256(b"the renderers' own secret").hexdigest())
-
-
-def token_file(tmp_path: Path) -> Path:
-    file = tmp_path / "token"
-    file.write_text(SECRET + "\n")
-    file.chmod(0o600)
-    return file
 
 
 def certified(tmp_path: Path) -> tuple[Path, Path]:
@@ -65,11 +49,16 @@ def certified(tmp_path: Path) -> tuple[Path, Path]:
     return certificate, key
 
 
-def access_file(tmp_path: Path, text: str = GRANTS) -> Path:
-    file = tmp_path / "access.toml"
+def tokens_file(tmp_path: Path, text: str = TOKENS) -> Path:
+    file = tmp_path / "tokens.toml"
     file.write_text(text)
     file.chmod(0o600)
     return file
+
+
+def one_token(tmp_path: Path) -> Path:
+    """Make a file with one token, that allows everything."""
+    return tokens_file(tmp_path, f"[[token]]\nsecret = '{SECRET}'\nscope = 'admin'\n")
 
 
 async def greeted(live: Live, name: str, **hello: Any) -> Peer:

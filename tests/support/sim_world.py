@@ -30,6 +30,7 @@ from advisor.client import AsyncClient
 from advisor.domain.observations import ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.engine.events import ComponentForgotten, ComponentPinned
+from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.errors import AdvisorError, StateDamaged, StorageFailed
 from advisor.protocol.rows import columns_of_rows
 from advisor.service import load_config, server
@@ -37,16 +38,16 @@ from advisor.service.connection import Connection
 from advisor.storage import store
 
 TOKENS = {"owner": "o" * 32, "foreign": "f" * 32}
-ACCESS = f"""
-[[grant]]
+TOKENS_FILE = f"""
+[[token]]
 name = "owner"
-token = "{TOKENS["owner"]}"
-admin = true
-[[grant]]
+secret = "{TOKENS["owner"]}"
+scope = "admin"
+[[token]]
 name = "foreign"
-token = "{TOKENS["foreign"]}"
-read = true
-write = ["foreign"]
+secret = "{TOKENS["foreign"]}"
+scope = "write"
+producers = ["foreign"]
 """
 SHARED = ("shared-0", "shared-1")
 CLIENTS = 3
@@ -188,8 +189,8 @@ class World:
     def start(self) -> bool:
         """Start a service on what the disk has; False where it is down at once again."""
         config = load_config(
-            tcp="127.0.0.1:1", state=self.folder / "state", access_file=self.folder / "access", stall_s=30.0,
-            commit_rows=self.rng.choice((1, 100, 10_000)),
+            tcp="127.0.0.1:1", state=self.folder / "state", tokens=self.folder / "tokens", stall_s=30.0,
+            commit_rows=self.rng.choice((1, 100, 10_000)), model_memory=MODEL_MEMORY_BYTES,
         )  # fmt: skip
         store = server._open(config)
         hub = server._hub(config, store)
@@ -377,8 +378,8 @@ class World:
     # -- the whole
 
     async def _play(self) -> None:
-        (self.folder / "access").write_text(ACCESS)
-        (self.folder / "access").chmod(0o600)
+        (self.folder / "tokens").write_text(TOKENS_FILE)
+        (self.folder / "tokens").chmod(0o600)
         self.disk.crash(power=False)
         self.disk.restart()
         self.calm, self.ended, self.flushed = asyncio.Event(), asyncio.Event(), asyncio.Semaphore(0)

@@ -18,11 +18,12 @@ from advisor.service import Config, load_config
 
 # A value of each key, other than its default, as text; a list has two.
 TEXTS = {
-    "socket": "/tmp/a", "tcp": "127.0.0.1:1", "http": "127.0.0.1:2", "http_hosts": "a b", "state": "/tmp/b",
+    "socket": "/tmp/a", "socket_mode": "0660", "tcp": "127.0.0.1:1", "http": "127.0.0.1:2",
+    "http_hosts": "a b", "state": "/tmp/b",
     "engine": "ray://127.0.0.1:3", "shards": "4", "copy": "/tmp/h", "spares": "0", "stale_rows": "5", "stale_s": "0.25",
-    "accept_damage": "true", "token_file": "/tmp/c", "access_file": "/tmp/d", "tls_certificate": "/tmp/e", "tls_key": "/tmp/f",
+    "accept_damage": "true", "tokens": "/tmp/c", "tls_certificate": "/tmp/e", "tls_key": "/tmp/f",
     "tls_clients": "/tmp/g", "allow_plaintext": "1", "allow_open_http": "yes", "components_max": "7",
-    "model_memory": "3MiB", "producers_max": "8", "connections_max": "9", "peer_memory": "1GiB", "memory_max": "2GiB",
+    "model_memory": "3MiB", "producers_max": "8", "connections_max": "9", "memory_max": "2GiB",
     "stall_s": "3", "shutdown_s": "4", "commit_rows": "5", "compiled": "false", "commit_share": "0.5", "producer_idle_s": "60",
     "heavy_jobs": "1", "heavy_jobs_waiting": "2", "heavy_deadline_s": "6", "worst_components": "0", "log_level": "debug",
     "advise": "film=throughput_per_s:20 *=cores:8",

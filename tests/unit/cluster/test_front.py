@@ -24,6 +24,7 @@ from advisor.domain.bundle import Directory
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import Engine
 from advisor.engine.events import RunObserved
+from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, Unavailable, UnknownComponent
 from advisor.service.config import load_config
 from advisor.service.metrics import HubCollector
@@ -44,7 +45,8 @@ def rows(start: int, n: int) -> list[tuple[str, float, float, float]]:
 @asynccontextmanager
 async def front(place: Path, processes: Processes, **options: Any) -> AsyncIterator[str]:
     config = load_config(
-        None, socket=place / "s", state=place / "state", copy=place / "copy", engine="ray", compiled=False, **options
+        None, socket=place / "s", state=place / "state", copy=place / "copy", engine="ray", compiled=False,
+        **{"model_memory": MODEL_MEMORY_BYTES, **options},
     )  # fmt: skip
     stop = anyio.Event()
     async with anyio.create_task_group() as group:

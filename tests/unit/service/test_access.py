@@ -1,10 +1,9 @@
-"""Who may come in: the Unix socket's mode, tokens, grants."""
+"""Who may come in: the Unix socket's mode, tokens and their scopes, places kept for authenticated peers."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 import ssl
 import stat
@@ -15,13 +14,13 @@ import httpx
 import msgpack
 import pytest
 from live import PATIENCE_S, Peer, refused, rows_of, running
-from service_access import GRANTS, SECRET, access_file, certified, greeted, token_file
+from service_access import SECRET, TOKENS, certified, greeted, one_token, tokens_file
 
 from advisor.errors import AdvisorError, InvalidValue, Unavailable
 from advisor.protocol.declaring import Scope
 from advisor.protocol.verbs import METHODS
 from advisor.service import hub, page
-from advisor.service.access import OWNER, Access
+from advisor.service.access import Access, digest
 from advisor.service.config import load_config
 from advisor.service.connection import STRANGER_BYTES_MAX
 
@@ -29,14 +28,17 @@ pack = msgpack.packb
 AT_ONCE = 120  # connections, fewer than any system holds back for a listener
 ALLOWED = {
     "scraper": {"open", "read"},
-    "renderers": {"open", "teach"},
+    "writer": {"open", "read", "write", "teach"},
     "operator": {"open", "read", "write", "teach", "admin"},
 }
 
 
-async def test_the_socket_is_for_its_owner_only_and_goes_with_the_service(tmp_path: Path) -> None:
-    async with running(tmp_path):
-        assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == 0o600
+@pytest.mark.parametrize(("options", "mode"), [({}, 0o600), ({"socket_mode": "0660"}, 0o660)])
+async def test_the_socket_has_its_mode_and_goes_with_the_service(
+    tmp_path: Path, options: dict[str, str], mode: int
+) -> None:
+    async with running(tmp_path, **options):
+        assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == mode
     assert not (tmp_path / "s").exists()
 
 
@@ -50,7 +52,7 @@ async def test_a_second_service_on_the_same_socket_is_refused_with_words(tmp_pat
 
 async def test_tcp_asks_for_the_token(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    async with running(tmp_path, tcp="127.0.0.1:0", token_file=token_file(tmp_path)) as live:
+    async with running(tmp_path, tcp="127.0.0.1:0", tokens=one_token(tmp_path)) as live:
         peer = await live.peer()
         await refused("unauthorized", peer.call("status", {}))
         await refused("unauthorized", peer.call("hello", {}))
@@ -66,14 +68,14 @@ async def test_tcp_asks_for_the_token(tmp_path: Path, caplog: pytest.LogCaptureF
 
 @pytest.mark.parametrize("wrong", [[SECRET], {SECRET: 1}, SECRET.encode(), SECRET * 200])
 async def test_no_error_repeats_a_token(tmp_path: Path, wrong: Any) -> None:
-    async with running(tmp_path, tcp="127.0.0.1:0", token_file=token_file(tmp_path)) as live:
+    async with running(tmp_path, tcp="127.0.0.1:0", tokens=one_token(tmp_path)) as live:
         with pytest.raises(AdvisorError, match="token") as caught:
             await (await live.peer()).call("hello", {"token": wrong})
         assert SECRET not in str(caught.value.as_dict())
 
 
 async def test_whoever_gives_no_token_is_dropped(tmp_path: Path) -> None:
-    async with running(tmp_path, tcp="127.0.0.1:0", token_file=token_file(tmp_path), stall_s=0.1) as live:
+    async with running(tmp_path, tcp="127.0.0.1:0", tokens=one_token(tmp_path), stall_s=0.1) as live:
         friend = await live.peer()
         await friend.call("hello", {"token": SECRET})
         stranger = await live.peer()
@@ -83,7 +85,7 @@ async def test_whoever_gives_no_token_is_dropped(tmp_path: Path) -> None:
 
 
 async def test_the_unix_socket_asks_no_token(tmp_path: Path) -> None:
-    async with running(tmp_path, socket=tmp_path / "s", tcp="127.0.0.1:0", token_file=token_file(tmp_path)) as live:
+    async with running(tmp_path, socket=tmp_path / "s", tcp="127.0.0.1:0", tokens=one_token(tmp_path)) as live:
         await (await live.peer()).call("status", {})
 
 
@@ -94,7 +96,7 @@ def test_the_page_has_the_verbs_of_each_scope() -> None:
 
 @pytest.mark.parametrize("name", ALLOWED)
 async def test_each_verb_is_for_those_who_have_its_scope(tmp_path: Path, name: str) -> None:
-    async with running(tmp_path, tcp="127.0.0.1:0", access_file=access_file(tmp_path)) as live:
+    async with running(tmp_path, tcp="127.0.0.1:0", tokens=tokens_file(tmp_path)) as live:
         peer = await greeted(live, name)
         for method, verb in METHODS.items():
             if method == "observe":
@@ -126,7 +128,7 @@ async def asked(peer: Peer, method: str) -> list[Any]:
 
 
 async def test_only_who_may_speak_for_a_producer_can(tmp_path: Path) -> None:
-    async with running(tmp_path, tcp="127.0.0.1:0", access_file=access_file(tmp_path)) as live:
+    async with running(tmp_path, tcp="127.0.0.1:0", tokens=tokens_file(tmp_path)) as live:
         peer = await greeted(live, "renderers", producer="render.one")
         for producer in ("render.two", "exact"):
             await peer.call("observe_rows", {"producer": producer, "sequence": 1, "rows": rows_of(3)})
@@ -156,11 +158,11 @@ async def test_who_is_granted_something_else_is_ended_and_others_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "GUESS_S", 0.001)
-    file = access_file(tmp_path)
-    async with running(tmp_path, tcp="127.0.0.1:0", access_file=file, stall_s=2.0) as live:
+    file = tokens_file(tmp_path)
+    async with running(tmp_path, tcp="127.0.0.1:0", tokens=file, stall_s=2.0) as live:
         scraper, operator = await greeted(live, "scraper"), await greeted(live, "operator")
-        file.write_text("[[grant]]\nname = 7")
-        file.write_text(GRANTS.replace("the scraper's own secret", "the scraper's new secret"))
+        file.write_text("[[token]]\nname = 7")
+        file.write_text(TOKENS.replace("the scraper's own secret", "the scraper's new secret"))
         assert await scraper.closed() == []
         await operator.call("status", {})
         newcomer = await live.peer()
@@ -169,22 +171,17 @@ async def test_who_is_granted_something_else_is_ended_and_others_stay(
         await refused("unauthorized", greeted(live, "scraper"))
 
 
-def test_grants_that_do_not_read_leave_the_former_ones(tmp_path: Path) -> None:
-    access = Access(load_config(socket="/s", access_file=(file := access_file(tmp_path))))
-    for broken in ("[[grant]]\nname = 7", "[[", None):
+def test_tokens_that_cannot_be_read_leave_the_former_ones(tmp_path: Path) -> None:
+    access = Access(load_config(socket="/s", tokens=(file := tokens_file(tmp_path))))
+    for broken in ("[[token]]\nname = 7", "[[", None):
         file.unlink() if broken is None else file.write_text(broken)
-        with pytest.raises(InvalidValue, match=r"grant|access_file"):
+        with pytest.raises(InvalidValue, match="token"):
             access.changed()
-        assert not access.changed()  # told once
-        assert access.grant(("unix", (4712, ()))) is not None
-    rated = GRANTS.replace('name = "anna"', 'name = "anna"\nrows_per_second = 5')
-    access_file(tmp_path, rated)
+        assert not access.changed()  # reported once
+        assert access.grant(("token", digest(b"the writer's own secret"))) is not None
+    tokens_file(tmp_path, TOKENS.replace("the writer's own", "another writer's"))
     assert access.changed()
-    allowance = access.allowance(access.grant(("unix", (4712, ()))))
-    access_file(tmp_path, rated.replace("4711", "4799"))
-    assert access.changed()
-    assert access.allowance(access.grant(("unix", (4712, ())))) is allowance  # who was there sends with who comes now
-    assert access.grant(("unix", (1, (4711,)))) is None
+    assert access.grant(("token", digest(b"the writer's own secret"))) is None
 
 
 async def test_who_is_granted_nothing_any_more_reads_no_more_events(
@@ -192,8 +189,8 @@ async def test_who_is_granted_nothing_any_more_reads_no_more_events(
 ) -> None:
     monkeypatch.setattr(page, "TICK_S", 0.01)
     certificate, key = certified(tmp_path)
-    file = access_file(tmp_path)
-    options = {"tls_certificate": certificate, "tls_key": key, "access_file": file, "stall_s": 2.0}
+    file = tokens_file(tmp_path)
+    options = {"tls_certificate": certificate, "tls_key": key, "tokens": file, "stall_s": 2.0}
     async with running(tmp_path, http="0.0.0.0:0", **options) as live:
         assert live.bound.http is not None
         context = ssl.create_default_context(cafile=certificate)
@@ -203,54 +200,67 @@ async def test_who_is_granted_nothing_any_more_reads_no_more_events(
             "GET", url, headers=headers
         ) as stream:  # fmt: skip
             assert stream.status_code == 200
-            file.write_text(GRANTS.replace("the scraper's own secret", "the scraper's new secret"))
+            file.write_text(TOKENS.replace("the scraper's own secret", "the scraper's new secret"))
             async with asyncio.timeout(PATIENCE_S):
                 with pytest.raises(httpx.TransportError):
                     async for _ in stream.aiter_raw():
                         pass
 
 
-def test_users_and_groups_of_unix_peers_have_their_grants_together(tmp_path: Path) -> None:
-    access = Access(load_config(socket="/s", access_file=access_file(tmp_path)))
-    assert access.shares_socket
-    assert access.grant(("unix", (os.getuid(), ()))) == OWNER
-    assert access.grant(("unix", (4713, (1, 2)))) is None
-    reader, anna = access.grant(("unix", (4713, (4711,)))), access.grant(("unix", (4712, (4711,))))
-    assert reader is not None
-    assert (reader.read, reader.write, reader.admin) == (True, (), False)
-    assert anna is not None
-    assert (anna.read, anna.write, anna.admin) == (True, ("anna",), False)
+def token(**keys: str) -> str:
+    """Return a table of one token that is fine but for the keys given, as TOML; an empty text leaves a key out."""
+    given = {"secret": "'long enough to be one'", "scope": "'write'", **keys}
+    return "\n".join(["[[token]]", *(f"{key} = {value}" for key, value in given.items() if value)])
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "words"),
     [
-        "[[grant]]\nread = true",
-        "[[grant]]\ntoken = 'short'",
-        "[[grant]]\ntoken_sha256 = 'abc'",
-        "[[grant]]\ntoken = 'long enough to be one'\nuser = 'root'",
-        "[[grant]]\nuser = 'nobody-of-this-name'",
-        "[[grant]]\nuser = 'root'\nreads = true",
-        "[[grant]]\nuser = 'root'\nread = 1",
-        "[[grant]]\nuser = 'root'\nrows_per_second = 0",
-        "[[grant]]\nuser = 'root'\nrows_per_second = true",
-        "[[grant]]\nuser = 'root'\nwrite = '*'",
-        "[[grant]]\nuser = 'root'\n[[grant]]\nuser = '0'",
-        "grant = 5",
-        "[[grants]]",
-        "grant",
+        ("", r"1 to 1000 tables \[\[token\]\]"),
+        ("token = 5", "tables"),
+        ("token = [5]", "a table"),
+        ("[[tokens]]", "tables"),
+        ("[[grant]]\nread = true", "tables"),
+        ("token", "TOML"),
+        (token(scope=""), r"token\[0\].scope is None, must be one of read, write, admin"),
+        (token(scope="'all'"), "one of read, write, admin"),
+        (token(scope="['read']"), "one of read, write, admin"),
+        (token(secret=""), "one of secret and secret_sha256"),
+        (token(secret_sha256=f"'{'0' * 64}'"), "one of secret and secret_sha256"),
+        (token(secret="'short'"), "16 to 4096 bytes"),
+        (token(secret="5"), "text"),
+        (token(secret="", secret_sha256="'abc'"), "64 hexadecimal digits"),
+        (token(name="''"), "token\\[0\\].name"),
+        (token(write="['a*b']"), "has no key 'write'"),
+        (token(producer="['a']"), "did you mean 'producers'"),
+        (token(producers="['a*b']"), "one \\* at the end"),
+        (token(producers="['*']"), "one \\* at the end"),
+        (token(producers="['a', '']"), "a name"),
+        (token(producers="[]"), "one name or more"),
+        (token(producers="'a'"), "one name or more"),
+        (token(producers="['a']", scope="'read'"), "only scope = 'write' may name producers"),
+        (token() + "\n" + token(), r"token\[1\].*a secret that no other token has"),
     ],
 )
-def test_a_wrong_grant_is_refused_with_words(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InvalidValue, match=r"grant|access_file"):
-        Access(load_config(socket="/s", access_file=access_file(tmp_path, text)))
+def test_a_wrong_token_table_is_refused_with_words(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(AdvisorError, match=words) as caught:
+        Access(load_config(socket="/s", tokens=tokens_file(tmp_path, text)))
+    assert "long enough" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", [None, 0o644])
+def test_a_file_of_tokens_is_there_and_private(tmp_path: Path, mode: int | None) -> None:
+    file = one_token(tmp_path)
+    file.unlink() if mode is None else file.chmod(mode)
+    with pytest.raises(InvalidValue, match="No such file" if mode is None else "owner only.*chmod 600"):
+        Access(load_config(socket="/s", tokens=file))
 
 
 async def test_a_wrong_token_is_told_late_logged_counted_and_ends_the_connection(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "GUESS_S", 0.001)
-    async with running(tmp_path, tcp="127.0.0.1:0", http="127.0.0.1:0", token_file=token_file(tmp_path)) as live:
+    async with running(tmp_path, tcp="127.0.0.1:0", http="127.0.0.1:0", tokens=one_token(tmp_path)) as live:
         for number in range(30):
             peer = await live.peer()
             await refused("unauthorized", peer.call("hello", {"token": f"{SECRET} {number}"}))
@@ -268,7 +278,7 @@ async def test_a_guess_waits_for_its_answer_and_holds_a_strangers_place(
 ) -> None:
     """An answer never comes here: so whoever guesses gives way to newcomers with nothing said, and others are served."""
     monkeypatch.setattr(hub, "GUESS_S", 1e9)
-    async with running(tmp_path, tcp="127.0.0.1:0", token_file=token_file(tmp_path)) as live:
+    async with running(tmp_path, tcp="127.0.0.1:0", tokens=one_token(tmp_path)) as live:
         friend = await live.peer()
         await friend.call("hello", {"token": SECRET})
         guessers = [await live.peer() for _ in range(hub.STRANGERS_MAX)]
@@ -286,7 +296,7 @@ async def test_a_guess_waits_for_its_answer_and_holds_a_strangers_place(
 
 async def test_strangers_cost_no_more_than_a_hello(tmp_path: Path) -> None:
     """Many come and say nothing, one sends megabytes: those who are known are served, newcomers find a place."""
-    async with running(tmp_path, tcp="127.0.0.1:0", token_file=token_file(tmp_path)) as live:
+    async with running(tmp_path, tcp="127.0.0.1:0", tokens=one_token(tmp_path)) as live:
         friend = await live.peer()
         await friend.call("hello", {"token": SECRET})
         loud = await live.peer()
@@ -301,7 +311,7 @@ async def test_strangers_cost_no_more_than_a_hello(tmp_path: Path) -> None:
 
 async def test_strangers_who_come_in_one_turn_have_no_more_places(tmp_path: Path) -> None:
     """They have all connected before the service accepts the first."""
-    async with running(tmp_path, tcp="127.0.0.1:0", token_file=token_file(tmp_path)) as live:
+    async with running(tmp_path, tcp="127.0.0.1:0", tokens=one_token(tmp_path)) as live:
         friend = await live.peer()
         await friend.call("hello", {"token": SECRET})
         assert live.bound.tcp is not None
@@ -311,3 +321,20 @@ async def test_strangers_who_come_in_one_turn_have_no_more_places(tmp_path: Path
         assert status["service"]["connections"] <= hub.STRANGERS_MAX + 1
         for each in many:
             each.close()
+
+
+async def test_open_peers_leave_places_for_those_of_the_unix_socket(tmp_path: Path) -> None:
+    places = 2 * hub.PLACES_KEPT
+    async with running(tmp_path, tcp="127.0.0.1:0", connections_max=places, socket=tmp_path / "s") as live:
+        assert live.bound.tcp is not None
+        opened = []
+        for _ in range(places - 2):
+            peer = Peer(*await asyncio.open_connection("127.0.0.1", live.bound.tcp.port))
+            await peer.call("status", {})
+            opened.append(peer)
+        late = Peer(*await asyncio.open_connection("127.0.0.1", live.bound.tcp.port))
+        assert await late.closed() == []
+        for _ in range(2):
+            await (await live.peer()).call("status", {})
+        for peer in [late, *opened]:
+            peer.close()

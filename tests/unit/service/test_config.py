@@ -38,7 +38,8 @@ def test_an_unknown_key_is_named() -> None:
         ("tcp", "localhost:70000"),
         ("tcp", "::1:80"),
         ("http", 80),
-        ("access_file", ""),
+        ("tokens", ""),
+        ("socket_mode", "0777"),
         ("http_hosts", "name"),
         ("engine", "spark"),
         ("engine", "ray://head"),
@@ -95,27 +96,12 @@ def test_tcp_beyond_loopback_needs_token_and_tls_or_an_explicit_flag(tmp_path: P
     with pytest.raises(InvalidValue, match="token"):
         load_config(tcp="0.0.0.0:0")
     with pytest.raises(InvalidValue, match="TLS"):
-        load_config(tcp="0.0.0.0:0", token_file=token)
+        load_config(tcp="0.0.0.0:0", tokens=token)
     with pytest.raises(InvalidValue, match="tls_key"):
         load_config(tcp="127.0.0.1:0", tls_certificate=token)
-    load_config(tcp="0.0.0.0:0", token_file=token, allow_plaintext=True)
-    load_config(tcp="0.0.0.0:0", token_file=token, tls_certificate=token, tls_key=token)
-
-
-def test_a_token_is_secret_and_long_enough(tmp_path: Path) -> None:
-    token = tmp_path / "token"
-    config = load_config(tcp="127.0.0.1:0", token_file=token)
-    with pytest.raises(InvalidValue, match="No such file"):
-        config.token()
-    token.write_text("a secret of some length\n")
-    token.chmod(0o644)
-    with pytest.raises(InvalidValue, match="owner only"):
-        config.token()
-    token.chmod(0o600)
-    assert config.token() == b"a secret of some length"
-    token.write_text("short")
-    with pytest.raises(InvalidValue, match="16 to"):
-        config.token()
+    load_config(tcp="0.0.0.0:0", tokens=token, allow_plaintext=True)
+    load_config(tcp="0.0.0.0:0", tokens=token, tls_certificate=token, tls_key=token)
+    load_config(tcp="0.0.0.0:0", tls_clients=token, tls_certificate=token, tls_key=token)
 
 
 def test_every_key_says_what_it_is_about() -> None:

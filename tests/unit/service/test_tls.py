@@ -12,7 +12,7 @@ import httpx
 import msgpack
 import pytest
 from live import PATIENCE_S, Closed, Peer, refused, rows_of, running
-from service_access import access_file, certified
+from service_access import certified, tokens_file
 
 from advisor.errors import InvalidValue
 from advisor.service import http, hub
@@ -88,19 +88,25 @@ async def test_what_comes_with_the_end_of_the_handshake_is_answered(tmp_path: Pa
         writer.transport.abort()
 
 
-async def test_a_certificate_of_a_client_is_who_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tokens", [False, True])
+async def test_a_client_needs_a_certificate_that_tls_accepts_and_a_token_where_there_are_some(
+    tmp_path: Path, tokens: bool
+) -> None:
     certificate, key = certified(tmp_path)
-    options = {"tls_certificate": certificate, "tls_key": key, "tls_clients": certificate}
-    async with running(tmp_path, tcp="localhost:0", access_file=access_file(tmp_path), **options) as live:
+    options: dict[str, Any] = {"tls_certificate": certificate, "tls_key": key, "tls_clients": certificate}
+    options |= {"tokens": tokens_file(tmp_path)} if tokens else {}
+    async with running(tmp_path, tcp="localhost:0", **options) as live:
         assert live.bound.tcp is not None
         context = ssl.create_default_context(cafile=certificate)
         bare = Peer(*await asyncio.open_connection("localhost", live.bound.tcp.port, ssl=context))
-        with pytest.raises((ssl.SSLError, Closed)):  # TLS 1.3 tells after the handshake
+        with pytest.raises((ssl.SSLError, Closed)):  # TLS 1.3 refuses after the handshake
             await bare.call("status", {})
         context.load_cert_chain(certificate, key)
         peer = Peer(*await asyncio.open_connection("localhost", live.bound.tcp.port, ssl=context))
-        await peer.call("observe_rows", {"rows": rows_of(3)})
-        await refused("unauthorized", peer.call("status", {}))
+        if tokens:
+            await refused("unauthorized", peer.call("status", {}))
+            await peer.call("hello", {"token": "the scraper's own secret"})
+        await peer.call("status", {})
         peer.close()
 
 
@@ -111,13 +117,13 @@ def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
         tls_context(load_config(tcp="127.0.0.1:0", tls_certificate=certificate, tls_key=key))
 
 
-async def test_http_beyond_loopback_asks_for_tls_and_a_token_that_may_read(tmp_path: Path) -> None:
+async def test_http_beyond_loopback_asks_for_tls_and_a_token(tmp_path: Path) -> None:
     certificate, key = certified(tmp_path)
-    for missing in ({}, {"access_file": access_file(tmp_path)}, {"tls_certificate": certificate, "tls_key": key}):
+    for missing in ({}, {"tokens": tokens_file(tmp_path)}, {"tls_certificate": certificate, "tls_key": key}):
         with pytest.raises(InvalidValue, match="http"):
             load_config(socket="/s", http="0.0.0.0:0", **missing)
     load_config(socket="/s", http="0.0.0.0:0", allow_open_http=True)
-    options = {"tls_certificate": certificate, "tls_key": key, "access_file": access_file(tmp_path)}
+    options = {"tls_certificate": certificate, "tls_key": key, "tokens": tokens_file(tmp_path)}
     async with running(tmp_path, http="0.0.0.0:0", **options) as live:
         assert live.bound.http is not None
         context = ssl.create_default_context(cafile=certificate)
@@ -125,7 +131,7 @@ async def test_http_beyond_loopback_asks_for_tls_and_a_token_that_may_read(tmp_p
             assert (await client.get("/healthz")).status_code == 200
             for token, status in (
                 (None, 401),
-                ("the renderers' own secret", 403),
+                ("the renderers' own secret", 200),
                 ("the scraper's own secret", 200),
                 ("the operator's own secret", 200),
                 ("nobody's own secret at all", 401),
@@ -145,7 +151,7 @@ async def test_who_guesses_by_http_keeps_nobody_out(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(hub, "GUESS_S", 1e9)
     monkeypatch.setattr(http, "CLOSE_S", 0)
     certificate, key = certified(tmp_path)
-    options = {"tls_certificate": certificate, "tls_key": key, "access_file": access_file(tmp_path)}
+    options = {"tls_certificate": certificate, "tls_key": key, "tokens": tokens_file(tmp_path)}
     async with running(tmp_path, http="0.0.0.0:0", **options) as live:
         assert live.bound.http is not None
         port, context = live.bound.http.port, ssl.create_default_context(cafile=certificate)
@@ -165,7 +171,7 @@ async def test_who_guesses_by_http_keeps_nobody_out(tmp_path: Path, monkeypatch:
 async def test_a_wrong_token_by_http_ends_its_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "GUESS_S", 0.001)
     certificate, key = certified(tmp_path)
-    options = {"tls_certificate": certificate, "tls_key": key, "access_file": access_file(tmp_path)}
+    options = {"tls_certificate": certificate, "tls_key": key, "tokens": tokens_file(tmp_path)}
     async with running(tmp_path, http="0.0.0.0:0", **options) as live:
         assert live.bound.http is not None
         context = ssl.create_default_context(cafile=certificate)

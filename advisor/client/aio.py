@@ -99,7 +99,7 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         self.subscriptions = Followed(self._session, self.ask)
         self._group: anyio.abc.TaskGroup | None = None
         self._link = Link(
-            self._address, context, self._session, linger_s=linger_s, tell=self._tell, told=self._told,
+            self._address, context, self._session, linger_s=linger_s, tell=self._tell, told=self._take_push,
             failed=self._failed,
         )  # fmt: skip
         self._closed = False
@@ -319,9 +319,9 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
             waiting[1].append(answer)
             waiting[0].set()
 
-    def _told(self, told: Pushed) -> None:
-        if told.params:
-            self.subscriptions.told(told.method, told.params[0])
+    def _take_push(self, push: Pushed) -> None:
+        if push.params:
+            self.subscriptions.take_push(push.method, push.params[0])
 
     def _failed(self, error: AdvisorError) -> None:
         for call in list(self._answers):

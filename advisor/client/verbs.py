@@ -104,12 +104,12 @@ def _asking(
     return cast("Any", method)
 
 
-def _bare(told: inspect.Parameter) -> inspect.Parameter:
+def _bare(given: inspect.Parameter) -> inspect.Parameter:
     """Return a parameter without what its type carries for the wire: the checks, which would hide it."""
-    if isinstance(told.annotation, str):
-        return told
-    parts = [get_args(part)[0] if get_origin(part) is Annotated else part for part in _of_union(told.annotation)]
-    return told.replace(annotation=Union[tuple(parts)])  # noqa: UP007 -- of as many as there are
+    if isinstance(given.annotation, str):
+        return given
+    parts = [get_args(part)[0] if get_origin(part) is Annotated else part for part in _of_union(given.annotation)]
+    return given.replace(annotation=Union[tuple(parts)])  # noqa: UP007 -- of as many as there are
 
 
 def _of_union(annotation: Any) -> tuple[Any, ...]:
@@ -211,8 +211,8 @@ class Verbs:
         `serial_work_s` and `span_s`; what is left out comes from the profile named by `profile`, ``{"producer": name}``.
         `transform` says what work grows with; a program's first run fixes it.
         """
-        told = requests.given(program=program, size=size, **run)
-        return await self.change("observe_run", body_of("observe_run", told), timeout_s)
+        body = requests.given(program=program, size=size, **run)
+        return await self.change("observe_run", body_of("observe_run", body), timeout_s)
 
     @both
     async def task_events(self: Any, records: Any, *, timeout_s: float | None = None, **header: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from advisor.domain.answers import Curves
 from advisor.protocol import verbs as v
 from advisor.protocol.declaring import sent
 
-ADVICE_KEPT = 64  # told and not fetched: of older ones only what they led to matters
+ADVICE_KEPT = 64  # sent and not fetched: of older ones only what they led to matters
 
 
 class AsyncWatch:
@@ -38,7 +38,7 @@ class AsyncWatch:
         self._subscriptions = subscriptions
         self._topic = topic
         self._params = sent(asked)
-        self._told = asked.told
+        self._on_change = asked.on_change
         self._news: deque[Advice] = deque(maxlen=ADVICE_KEPT)
         self._arrived = anyio.Event()
         self._has: Any = self._params.get("current")  # what the runtime has, as far as it has said
@@ -126,8 +126,8 @@ class AsyncWatch:
             self._has = _in_use(advice.allocation)
         self._news.append(advice)
         self._stir()
-        if self._told is not None:
-            self._told(advice)
+        if self._on_change is not None:
+            self._on_change(advice)
 
     def _stir(self) -> None:
         arrived, self._arrived = self._arrived, anyio.Event()
@@ -188,15 +188,15 @@ class SyncWatch:
 def watched(client: Any, method: Callable[..., Any], args: Any, given: Mapping[str, Any]) -> SyncWatch:
     """Begin a watch in the thread of a `SyncClient`, and hand news to the caller's."""
     news: queue.SimpleQueue[Advice | None] = queue.SimpleQueue()
-    told: Callable[[Advice], None] | None = given.get("told")
+    on_change: Callable[[Advice], None] | None = given.get("on_change")
 
     def tell(advice: Advice) -> None:
         if news.qsize() < ADVICE_KEPT:
             news.put(advice)
-        if told is not None:
-            told(advice)
+        if on_change is not None:
+            on_change(advice)
 
-    return SyncWatch(client.run, client.run_behind_rows(method, args, {**given, "told": tell}), news)
+    return SyncWatch(client.run, client.run_behind_rows(method, args, {**given, "on_change": tell}), news)
 
 
 def read_advice(item: Mapping[str, Any]) -> Advice:
@@ -250,13 +250,13 @@ class Followed:
         return watch
 
     async def curves(self, asked: v.CurvesAsked) -> Curves:
-        """Fetch curves; with `told` get what changes, too."""
-        told = asked.told
-        if told is None:
+        """Fetch curves; with `on_change` get what changes, too."""
+        on_change = asked.on_change
+        if on_change is None:
             return await self.ask(asked, requests.read_curves)
         asked = replace(asked, watch=True)
         first = await self.ask(asked, requests.read_curves)
-        self._listeners["curves"] = lambda result: told(requests.read_curves(result))
+        self._listeners["curves"] = lambda result: on_change(requests.read_curves(result))
         # Pushes leave out what grew by little, so that no version stands for all: after a cut all is asked for.
         again = sent(replace(asked, since=None))
         self._session.stand("curves", lambda: [again])
@@ -268,7 +268,7 @@ class Followed:
         self._watches.pop(topic, None)
         self._listeners.pop(topic, None)
 
-    def told(self, method: str, result: Any) -> None:
+    def take_push(self, method: str, result: Any) -> None:
         """Hand on what the service sent."""
         listener = self._listeners.get(method)
         if listener is not None:

@@ -34,8 +34,9 @@ def completed(page: str, frames: str) -> str:
     """Return a page with each mark replaced; `frames` is the text of docs/frames.txt. Raises KeyError: an unknown name."""
 
     def part(mark: re.Match[str]) -> str:
-        made = {"keys": keys_of, "verbs": verbs_of, "frames": lambda name: frames_of(name, frames), None: _table_of}
-        return made[mark[1]](mark[2])
+        if mark[1] == "frames":
+            return frames_of(mark[2], frames)
+        return {"keys": keys_of, "verbs": verbs_of}.get(mark[1], _table_of)(mark[2])
 
     return _MARK.sub(part, page)
 

@@ -26,7 +26,7 @@ LEFT = {
     "adapters/threads": 10,
     "advisor": 4,
     "advisor/cli": 140,
-    "advisor/client": 78,
+    "advisor/client": 48,
     "advisor/cluster": 93,
     "advisor/demo": 4,
     "advisor/domain": 22,
@@ -38,11 +38,11 @@ LEFT = {
     "advisor/pictures": 32,
     "advisor/planning": 91,
     "advisor/profile": 42,
-    "advisor/protocol": 13,
+    "advisor/protocol": 9,
     "advisor/service": 162,
     "advisor/simulation": 17,
     "demos": 9,
-    "docs": 3,
+    "docs": 2,
 }
 
 

@@ -193,8 +193,8 @@ class Suggest(Question):
 class CurvesAsked(Question):
     """Return the curves of components, or of all, as a bundle: those that changed after the version `since`.
 
-    `told` takes every later `Curves`, with the components that changed, as long as the client lives: after a cut they are asked
-    for anew. It must return soon.
+    `on_change` takes every later `Curves`, with the components that changed, as long as the client lives: after a cut they
+    are requested again. It must return soon.
 
     components: these; nil: all
     since: a `version`: only what changed after it; all, where it is of another run of the service
@@ -209,7 +209,7 @@ class CurvesAsked(Question):
     watch: Annotated[bool, Key(f.boolean)] | None = None
     level: Level = 0.9
     cores_max: Annotated[int, Key(CORES)] = 256
-    told: Callable[[Curves], None] | None = None
+    on_change: Callable[[Curves], None] | None = None
 
 
 @verb("status", "read")

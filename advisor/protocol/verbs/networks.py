@@ -172,7 +172,7 @@ class Watch(Allocate):
     """Watch a network, or several on one machine: get advice when a better allocation than the present one is worth the change.
 
     The allocation in the answer is taken as applied, unless `current` says what the runtime has. After a cut the watch is begun
-    anew by itself. `told` takes each `Advice` as it comes, beside the iteration; it must return soon.
+    anew by itself. `on_change` takes each `Advice` as it comes, beside the iteration; it must return soon.
 
     network: the network, of a new watch
     networks: several, as of `allocate_together`; keys are then ``name:key``, and what is of one network stands in its map
@@ -207,7 +207,7 @@ class Watch(Allocate):
         Annotated[bool | Mapping[str, Any], Key(f.either("true, or a map by key", bool=f.boolean, dict=BY_KEY))] | None
     ) = None
     took_s: Annotated[Number, Key(SECONDS)] | None = None
-    told: Callable[[Advice], None] | None = None
+    on_change: Callable[[Advice], None] | None = None
 
 
 @verb("unwatch", "read")

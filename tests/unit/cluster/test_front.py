@@ -294,7 +294,7 @@ async def test_curves_of_all_components_are_gathered_and_followed(tmp_path: Path
             client.observe(name, predictor=x, cores=p, elapsed_s=t)
         await client.flush()
         told: list[Any] = []
-        bundle = await client.curves(told=told.append)
+        bundle = await client.curves(on_change=told.append)
         assert sorted(Directory(bundle.bundle).names) == BOXES
         client.observe("new", predictor=1.0, cores=1, elapsed_s=1.0)
         await client.flush()

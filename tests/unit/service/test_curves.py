@@ -75,7 +75,7 @@ async def test_the_client_reads_bundles_takes_pushes_and_asks_anew_after_a_cut(t
         async with running(tmp_path, **state):
             await client.observe_rows(rows_of(60))
             await client.flush()
-            first = await client.curves(told=told.put_nowait)
+            first = await client.curves(on_change=told.put_nowait)
             assert Directory(first.bundle).names == ("c0", "c1", "c2")
             await client.observe_rows(rows_of(60))
             async with asyncio.timeout(PATIENCE_S):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, cast
 
-from advisor.domain.allowed_cores import AllowedCores
+from advisor.domain.allowed_cores import AllowedCores, allowed_in_all
 from advisor.domain.limits import ALLOCATE_CORES_MAX, RUNS_AT_ONCE_MAX
 from advisor.domain.rows import is_number, whole
 from advisor.errors import InvalidValue, not_one_of
 
 TIME, CORE_SECONDS = "time", "core_seconds"
+REQUESTS_KEPT = 256  # a scheduler asks the same way of all its jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,24 @@ class CoreRequest:
     count: int = 1
     under_way: Mapping[int, int] = field(default_factory=dict[int, int])
     risk: float = 0.0
+
+
+def plain_request(
+    cores_max: Any, usual: Any, tolerance: Any, objective: Any, explore: Any, count: Any, risk: Any
+) -> CoreRequest:
+    """Return the request of a question without sets and runs under way, checked once; raises InvalidValue, TooLarge."""
+    try:
+        return _plain_request(cores_max, usual, tolerance, objective, explore, count, risk)
+    except TypeError:  # a value that has no hash is none that is legal: say so
+        return _plain_request.__wrapped__(cores_max, usual, tolerance, objective, explore, count, risk)
+
+
+@lru_cache(maxsize=REQUESTS_KEPT, typed=True)
+def _plain_request(
+    cores_max: Any, usual: Any, tolerance: Any, objective: Any, explore: Any, count: Any, risk: Any
+) -> CoreRequest:
+    allowed = allowed_in_all("", cores_max, None, None)
+    return core_request(allowed, usual, tolerance, objective, explore, count, None, risk)
 
 
 def core_request(

@@ -11,12 +11,13 @@ import numpy as np
 from advisor.domain import elementary, limits
 from advisor.domain.allowed_cores import AllowedCores
 from advisor.domain.answers import CoreChoice, Prediction
-from advisor.domain.core_requests import CoreRequest
+from advisor.domain.core_requests import CORE_SECONDS, CoreRequest
 from advisor.domain.names import checked_name
 from advisor.domain.rows import is_number
 from advisor.domain.vectors import Floats
 from advisor.engine.checks import check_together, checked
 from advisor.engine.choice import (
+    Chosen,
     answer_of,
     choose,
     counts_within,
@@ -33,6 +34,7 @@ from advisor.engine.slots import MEASURE_SCALES, TIME
 from advisor.errors import InvalidValue, NotEnoughData, TooLarge, not_one_of
 from advisor.models import prediction
 from advisor.models.cells import PITCHES
+from advisor.models.core_rule import KERNELS as CHOOSING
 from advisor.models.cores_seen import CoresSeen, seen_of
 from advisor.models.fold import KERNELS
 from advisor.models.forms import FORM_OF, NAMES, TWO_STEP, TWO_STEPS
@@ -343,19 +345,41 @@ class Asking:
         slot = self._components.answers_without(slot) if x is None else slot
         if not self.learned(slot):
             return self._first_choice(component, x, request, level, None)
-        seen = self.seen(slot)
+        seen, found = self.seen(slot), self.answering(slot, None)
         counts = counts_within(request, seen)
-        points: Any = x if dimensions == 1 or x is None else np.broadcast_to(x, (len(counts), dimensions))
-        answer = self.predict(component, points, counts.astype(np.float64), level, None, machine, TIME)
-        chosen, trial = choose(request, seen, counts, answer), None
-        if request.explore is True and len(counts) > 1:
-            found = self.answering(slot, None)
-            if isinstance(found, Solved):
-                if x is None:
-                    given = load_of(self._components, slot, found)
-                    x = elementary.weighted(given.share, given.predictors)
-                trial = trial_place(found, request, seen, counts, chosen[1], chosen[0], x)
-        return answer_of(request, seen, counts, answer, chosen, trial, answer.notes if predictor is None else ())
+        if isinstance(found, Solved) and x is not None:
+            chosen = self._chosen_by_learner(found, slot, x, request, counts, level, machine)
+        else:
+            noise = found.noise if isinstance(found, Solved) else (0.0, 0.0)
+            points: Any = x if dimensions == 1 or x is None else np.broadcast_to(x, (len(counts), dimensions))
+            answer = self.predict(component, points, counts, level, None, machine, TIME)
+            chosen = choose(self._components.table, slot, request, counts, answer, noise)
+        trial = None
+        if request.explore is True and len(counts) > 1 and isinstance(found, Solved):
+            point = x
+            if point is None:
+                given = load_of(self._components, slot, found)
+                point = elementary.weighted(given.share, given.predictors)
+            place = trial_place(found, request, seen, chosen, point)
+            if place is not None:
+                cores = float(counts[place])
+                trial = int(cores), self.predict(component, x, cores, level, None, machine, TIME)
+        return answer_of(request, seen, chosen, trial, chosen.answer.notes if predictor is None else ())
+
+    def _chosen_by_learner(
+        self, found: Solved, slot: int, x: Any, request: CoreRequest, counts: Floats, level: float, machine: str | None
+    ) -> Chosen:
+        room, table = found.room, found.table
+        columns, of_cores = np.empty((3, len(counts))), request.objective == CORE_SECONDS
+        room.point[: table.axes - 1] = x
+        place, fewest, best = CHOOSING.choose_at(
+            self._components.table.records, slot, table.words, found.place, table.axes, counts, found.machine(machine),
+            *found.reach_at(level), found.longest, request.tolerance, request.risk, of_cores, found.solution,
+            room.scratch, room.point, columns, room.out,
+        )  # fmt: skip
+        value, low, high, outside = room.out.tolist()
+        answer = Prediction(value, low, high, LEARNER, found.notes, found.runs, outside)
+        return Chosen(place, fewest, best, counts, columns, answer)
 
     def _first_choice(
         self, component: str, x: Any, request: CoreRequest, level: float, unseen: Prediction | None

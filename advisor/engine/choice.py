@@ -2,41 +2,42 @@
 
 First run: the caller's usual count, else the allowed count nearest to least (most / least)**share. Then, among the allowed
 counts from half the least to twice the largest seen, the fewest within the tolerance of the best. The last count stays while
-it is within 1.5 tolerances of the best and is not a third too many. Nothing is random, and nothing is tried unless asked.
+it is within 1.5 tolerances of the best and is not a third too many. Fewer cores count as good until runs have shown them to be
+worse, see `advisor.models.core_rule`. Nothing is random, and nothing is tried unless asked.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import erf, exp, inf, log, log1p, log2, pi, sqrt
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from advisor.domain import elementary
+from advisor.domain.allowed_cores import AllowedCores
 from advisor.domain.answers import CoreChoice, Prediction, TakeOrWait
 from advisor.domain.core_requests import CORE_SECONDS, TIME, CoreRequest
 from advisor.domain.vectors import Floats, Ints
 from advisor.domain.wording import seconds
 from advisor.engine.learners import Solved
+from advisor.models.core_rule import EQUAL, HIGHS, KERNELS, SCORES, TIMES
 from advisor.models.cores_seen import CoresSeen
 from advisor.models.logarithm import exp2_of, log2_of
+from advisor.models.table import Table
 
 FIRST_SHARE = {TIME: 0.75, CORE_SECONDS: 0.5}  # of the way from the least to the most, on a log scale, by objective
 BEYOND = 2.0  # times the largest count seen, and the share of the least: an extrapolation that one run mends
-STAYS = 1.5  # tolerances by which the last count may be worse than the best: noise moves no count
-TOO_MANY = 4.0 / 3.0  # times the fewest that are good enough: more cores than that are given up
 SPREAD = (0, -1, 1, -2)  # doublings from the first count: what runs that begin at once, all unknown, are spread over
 SPREAD_RUNS = 8  # on each count but the first: enough to compare means, whatever the array's length
 CHANCE_LEAST = 0.4  # that a trial beats the present count by the tolerance
 TRIALS_EVERY = 50  # runs that begin at once, for each trial among them: 2 %
 PER_DOUBLING = 4  # of the counts that a trial may be on: their covariances cost the square of their number
 LEAST_SPREAD = 1e-9  # of log time: a run without noise
-EQUAL = 1e-12  # relative: times closer than this are one time, and fewer cores win
+COUNTS_KEPT = 1024  # sets of counts that are compared, some 1 KB each
 
 
 def first_count(request: CoreRequest) -> int:
@@ -59,77 +60,110 @@ def first_counts(request: CoreRequest, runs: int) -> list[int]:
     return [*[first] * (runs - len(others)), *others]
 
 
-def counts_within(request: CoreRequest, seen: CoresSeen) -> Ints:
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the rule gives: places among counts (n,) of the chosen one, of the fewest that are good enough, and of the best."""
+
+    place: int
+    fewest: int
+    best: int
+    counts: Floats
+    columns: Floats  # of `advisor.models.core_rule`
+    answer: Prediction  # of one run on the chosen count
+
+    @property
+    def cores(self) -> int:
+        """The chosen count."""
+        return int(self.counts[self.place])
+
+    @property
+    def scores(self) -> Floats:
+        """What was compared (n,): times, or core-seconds."""
+        return self.columns[SCORES]
+
+    def why(self, tolerance: float) -> str:
+        """Return the choice in words."""
+        scores, best = self.scores, int(self.counts[self.best])
+        told = f"{_cores(best)} at {seconds(float(self.columns[TIMES, self.best]))}"
+        if self.place == self.best == self.fewest:
+            return f"{told}: the best of {_span(self.counts)}"
+        loss = float(scores[self.place] / scores[self.best]) - 1.0
+        given = f"{_cores(self.cores)}, within {max(loss, 0.0):.1%} of the best"
+        if self.place != self.fewest:
+            return f"stays on {given}"
+        if loss > max(tolerance, EQUAL):
+            return f"{given} and not shown to be worse, {told} (tolerance {tolerance:.1%})"
+        return f"{given}, {told} (tolerance {tolerance:.1%})"
+
+
+def counts_within(request: CoreRequest, seen: CoresSeen) -> Floats:
     """Return the counts (n,) that are compared, ascending: allowed ones near those seen; where only seen ones may run, these.
 
     At least one: where none is allowed there, the allowed one nearest to the last.
     """
-    allowed, near = request.allowed, seen.last or seen.most
     if request.explore == "freeze":
-        found = {int(cores) for cores, _ in seen.counts if cores % 1.0 == 0.0 and int(cores) in allowed}
-    else:
-        part = allowed.between(seen.least / BEYOND, seen.most * BEYOND)
-        found = set(part.compared) if part is not None else set[int]()
-        found |= {int(seen.last)} if seen.last in allowed else set()
-    return np.array(sorted(found or {allowed.nearest(near)}), np.int64)
+        found = {int(cores) for cores, _ in seen.counts if cores % 1.0 == 0.0 and int(cores) in request.allowed}
+        return np.array(sorted(found or {request.allowed.nearest(seen.last or seen.most)}), np.float64)
+    return _counts_near(request.allowed, seen.least, seen.most, seen.last)
 
 
-def choose(request: CoreRequest, seen: CoresSeen, counts: Ints, answer: Prediction) -> tuple[int, Floats, str]:
-    """Return the place of the chosen count among counts (n,), the scores (n,) that were compared, and why. Cost O(n).
+@lru_cache(maxsize=COUNTS_KEPT)
+def _counts_near(allowed: AllowedCores, least: float, most: float, last: float) -> Floats:
+    part = allowed.between(least / BEYOND, most * BEYOND)
+    found = set(part.compared) if part is not None else set[int]()
+    found |= {int(last)} if last in allowed else set()
+    return np.array(sorted(found or {allowed.nearest(last or most)}), np.float64)  # kernels take none that is read-only
 
-    `answer` is of one invocation on each. With a risk r more cores are taken only where they are better by the tolerance
-    though the interval's upper ends, as far as they are wider there, count with the share r: so a larger risk never gives
-    more cores. Cost then O(n**2).
+
+def choose(
+    base: Table, slot: int, request: CoreRequest, counts: Floats, answer: Prediction, noise: tuple[float, float]
+) -> Chosen:
+    """Return what the rule gives among counts (n,), of one run on each; `noise`: relative and absolute variance of a run.
+
+    With a risk r more cores are taken only where they are better by the tolerance though the interval's upper ends, as far as
+    they are wider there, count with the share r: so a larger risk never gives more cores. Cost O(n), with a risk O(n**2).
     """
-    scores = answer.elapsed_s * counts if request.objective == CORE_SECONDS else answer.elapsed_s
-    best = int((scores <= scores.min() * (1.0 + EQUAL)).argmax())
-    slack = 1.0 + max(request.tolerance, EQUAL)
-    bounds: Floats = np.full(len(counts), scores.min())
-    if request.risk > 0.0:
-        wider = elementary.power(answer.high_s / answer.elapsed_s, request.risk)
-        above = scores * np.maximum(wider / wider[:, None], 1.0)  # of each count by those of more cores
-        bounds = np.where(np.arange(len(counts)) > np.arange(len(counts))[:, None], above, inf).min(axis=1)
-    fewest = int((scores <= bounds * slack).argmax())
-    last = int(np.searchsorted(counts, seen.last))
-    if last < len(counts) and counts[last] == seen.last != counts[fewest]:
-        loss = 1.0 + STAYS * max(request.tolerance, EQUAL)
-        if scores[last] <= scores.min() * loss and counts[last] <= TOO_MANY * counts[fewest]:
-            return last, scores, f"stays on {_cores(int(counts[last]))}, {_loss(scores, last)} of the best"
-    if fewest == best:
-        why = f"{_cores(int(counts[best]))} at {seconds(float(answer.elapsed_s[best]))}: the best of {_span(counts)}"
-        return fewest, scores, why
-    told = f"{_cores(int(counts[best]))} at {seconds(float(answer.elapsed_s[best]))}"
-    why = f"{_cores(int(counts[fewest]))}, {_loss(scores, fewest)} of the best, {told} (tolerance {request.tolerance:.1%})"
-    return fewest, scores, why
+    columns = np.empty((3, len(counts)))
+    columns[TIMES], columns[HIGHS] = answer.elapsed_s, answer.high_s
+    of_cores = request.objective == CORE_SECONDS
+    place, fewest, best = KERNELS.choose_among(
+        base.records, slot, counts, *noise, request.tolerance, request.risk, of_cores, columns
+    )
+    return Chosen(place, fewest, best, counts, columns, at_place(answer, place))
+
+
+def at_place(answer: Prediction, place: int) -> Prediction:
+    """Return one of the points of a prediction."""
+    each = (answer.elapsed_s, answer.low_s, answer.high_s)
+    value, low, high = (float(values[place]) for values in each)
+    outside = np.broadcast_to(answer.extrapolates, np.shape(answer.elapsed_s))
+    return replace(answer, elapsed_s=value, low_s=low, high_s=high, extrapolates=float(outside[place]))
 
 
 def answer_of(
-    request: CoreRequest, seen: CoresSeen, counts: Ints, answer: Prediction, chosen: tuple[int, Floats, str],
-    trial: int | None, assumed: Sequence[str],
-) -> CoreChoice:  # fmt: skip
-    """Return the answer to a question about a component that was seen; `trial` is the place of a count that is tried."""
-    own, scores, why = chosen
-    best = int((scores <= scores.min() * (1.0 + EQUAL)).argmax())
-    tried = request.count // TRIALS_EVERY if request.count > 1 else 1
-    others = sum(runs for cores, runs in request.under_way.items() if cores != counts[own])
-    tried = 0 if trial is None or (others and request.count == 1) else tried
-    at = trial if trial is not None and tried and request.count == 1 else own
-    if trial is not None and tried:
-        trials = f"{tried} trial{'' if tried == 1 else 's'} on {_cores(int(counts[trial]))}"
-        why = f"{trials}, which may well be better than {_cores(int(counts[own]))}; else {why}"
+    request: CoreRequest, seen: CoresSeen, chosen: Chosen, trial: tuple[int, Prediction] | None, assumed: Sequence[str]
+) -> CoreChoice:
+    """Return the answer to a question about a component that was seen; `trial`: a count that is worth trying, and its run."""
+    own, why = chosen.cores, chosen.why(request.tolerance)
+    cores, answer = own, chosen.answer
+    trials: list[int] = []
+    if trial is not None:
+        others = sum(runs for count, runs in request.under_way.items() if count != own)
+        tried = request.count // TRIALS_EVERY if request.count > 1 else int(not others)
+        trials = [trial[0]] * tried
+    if trial is not None and trials:
+        cores, answer = trial if request.count == 1 else (own, answer)
+        told = f"{len(trials)} trial{'' if len(trials) == 1 else 's'} on {_cores(trial[0])}"
+        why = f"{told}, which may well be better than {_cores(own)}; else {why}"
     if request.risk > 0.0:
         why += f"; more cores only where the gain is sure, at the risk {request.risk:g}"
-    outside = np.broadcast_to(answer.extrapolates, counts.shape)
-    further = (
-        [f"{_cores(int(counts[at]))} as predicted: not tried"] if not seen.least <= counts[at] <= seen.most else []
-    )
-    trials = [] if trial is None else [int(counts[trial])] * tried
+    if not seen.least <= cores <= seen.most:
+        assumed = (*assumed, f"{_cores(cores)} as predicted: not tried")
     return CoreChoice(
-        int(counts[at]), float(answer.elapsed_s[at]), float(answer.low_s[at]), float(answer.high_s[at]), answer.model,
-        int(counts[best]), float(answer.elapsed_s[best]), float(outside[at]), f"{why}; {seen.words}",
-        seen=seen.counts, assumed=(*assumed, *further), trial=bool(tried),
-        counts=(*trials, *[int(counts[own])] * (request.count - tried)) if request.count > 1 else (int(counts[at]),),
-        nearest=answer.nearest,
+        cores, answer.elapsed_s, answer.low_s, answer.high_s, answer.model, int(chosen.counts[chosen.best]),
+        float(chosen.columns[TIMES, chosen.best]), answer.extrapolates, f"{why}; {seen.words}", seen.counts,
+        tuple(assumed), bool(trials),
+        (*trials, *[own] * (request.count - len(trials))) if request.count > 1 else (cores,), None, answer.nearest,
     )  # fmt: skip
 
 
@@ -152,20 +186,19 @@ def first_answer(request: CoreRequest, counts: Sequence[int], answer: Prediction
     )  # fmt: skip
 
 
-def trial_place(
-    found: Solved, request: CoreRequest, seen: CoresSeen, counts: Ints, scores: Floats, own: int, x: Any
-) -> int | None:
-    """Return the place of the count that is worth trying, of the one at `own`; None where there is none.
+def trial_place(found: Solved, request: CoreRequest, seen: CoresSeen, chosen: Chosen, x: Any) -> int | None:
+    """Return the place of the count that is worth trying beside the chosen one; None where there is none.
 
     d = ln score(own) - ln score(c) of the means is normal, with the learner's own mean and variance; noise of runs is no part
     of it. A count is tried when P(d > ln(1 + tolerance)) >= 0.4 and runs seen E[max(d, 0)] > E[max(-d, 0)]; of those the one
     of the greatest expected gain. Cost O(n cells**2 + n**2 cells) for n counts, four a doubling.
     """
+    counts, scores, own = chosen.counts, chosen.scores, chosen.place
     doublings = PER_DOUBLING * int(log2(counts[-1] / counts[0])) + PER_DOUBLING + 1
     ladder: Floats = np.rint(counts[0] * 2.0 ** (np.arange(doublings) / PER_DOUBLING))
     places: Ints = np.unique([*np.searchsorted(counts, ladder).tolist(), own])
     places = places[places < len(counts)]
-    cores, mine = counts[places].astype(np.float64), int(np.searchsorted(places, own))
+    cores, mine = counts[places], int(np.searchsorted(places, own))
     points = np.broadcast_to(x, (len(places), found.table.axes - 1)), cores
     covariance = found.covariance(points, points)
     outside = (cores < seen.least) | (cores > seen.most)
@@ -220,12 +253,8 @@ def take_or_wait(now: CoreChoice | None, later: CoreChoice, wait_s: float, level
     return replace(later if wait else now, take_or_wait=told, why=why)
 
 
-def _loss(scores: Floats, at: int) -> str:
-    return f"within {float(scores[at] / scores.min()) - 1.0:.1%}"
-
-
-def _span(counts: NDArray[np.int64]) -> str:
-    return f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+def _span(counts: Floats) -> str:
+    return f"{counts[0]:.0f}" if len(counts) == 1 else f"{counts[0]:.0f} to {counts[-1]:.0f}"
 
 
 def _cores(n: int) -> str:

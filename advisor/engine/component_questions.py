@@ -11,7 +11,7 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.allowed_cores import AllowedForm, allowed_in_all
 from advisor.domain.answers import CoreChoice, Prediction, Suggestion
-from advisor.domain.core_requests import core_request
+from advisor.domain.core_requests import core_request, plain_request
 from advisor.domain.job_pools import OrderWord, PoolPlan
 from advisor.domain.names import checked_name
 from advisor.domain.rows import is_number, whole
@@ -154,8 +154,11 @@ class ComponentQuestions:
         InvalidValue, TooLarge, UnknownKey
         """
         own = self._asking.allowed_of(checked_name("component", component))
-        counts = allowed_in_all(component, cores_max, allowed, own)
-        request = core_request(counts, usual, tolerance, objective, explore, count, under_way, risk)
+        if own is None and allowed is None and under_way is None:
+            request = plain_request(cores_max, usual, tolerance, objective, explore, count, risk)
+        else:
+            counts = allowed_in_all(component, cores_max, allowed, own)
+            request = core_request(counts, usual, tolerance, objective, explore, count, under_way, risk)
         level = checked_level(level)
         if machine is not None:
             machine = checked_name("machine", machine)

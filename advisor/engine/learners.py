@@ -73,6 +73,11 @@ class Solved(NamedTuple):
     room: QuestionRoom  # to ask in
     reach: dict[float, tuple[float, float]]  # half-widths of intervals, by level, as far as they were asked for
 
+    @property
+    def noise(self) -> tuple[float, float]:
+        """Relative and absolute variance of a run."""
+        return float(self.table.column("relative")[self.place]), float(self.table.column("absolute")[self.place])
+
     def reach_at(self, level: float) -> tuple[float, float]:
         """Return the half-width of an interval inside what was seen, and the least outside: that before any score."""
         found = self.reach.get(level)

@@ -18,7 +18,7 @@ from advisor.models.table import Table
 UNIT = 1024.0  # per core: the smallest legal count is one unit
 RUNS_BITS = 32
 RUNS_MOST = (1 << RUNS_BITS) - 1  # beyond, runs are counted no further
-FIRST, LAST = AT["cores_seen"].start, AT["cores_last"].start
+FIRST, LAST, LEAST, MOST = (AT[name].start for name in ("cores_seen", "cores_last", "p_low", "p_high"))
 END = FIRST + COUNTS_SEEN
 NAMED_MOST = 6  # counts that words list one by one
 
@@ -42,7 +42,8 @@ class CoresSeen:
         """What was seen, for `why`."""
         if not self.counts:
             return "nothing was seen"
-        runs = f"{self.runs} run{'' if self.runs == 1 else 's'}"
+        total = self.runs
+        runs = f"{total} run{'' if total == 1 else 's'}"
         if len(self.counts) > NAMED_MOST:
             return f"seen on {len(self.counts)} counts from {self.least:g} to {self.most:g} cores, {runs}"
         *before, last = [f"{cores:g}" for cores, _ in self.counts]
@@ -54,8 +55,8 @@ def seen_of(table: Table, slot: int) -> CoresSeen:
     """Return which core counts the runs of a slot were on."""
     words = [word for word in table.records_whole[slot, FIRST:END].tolist() if word]
     counts = tuple(((word >> RUNS_BITS) / UNIT, word & RUNS_MOST) for word in words)
-    least, most, last = (float(table[name][slot]) for name in ("p_low", "p_high", "cores_last"))
-    return CoresSeen(least, most, last, counts)
+    record = table.records[slot]
+    return CoresSeen(float(record[LEAST]), float(record[MOST]), float(record[LAST]), counts)
 
 
 def note_run(w, n, p, count):

@@ -133,6 +133,21 @@ def tabled() -> list[Any]:
     return found
 
 
+def chosen() -> list[Any]:
+    """Choose cores of three components, two with many seen counts: by time and core-seconds, with a risk, of all loads."""
+    found: list[Any] = []
+    for predictors in (1, 2):
+        advisor, rng = Advisor(), np.random.default_rng(6 + predictors)
+        for n in (3, 40, 300):
+            rows = rows_of(rng, n, predictors)
+            advisor.observe_columns(**(rows | {"cores": rng.integers(1, 40, n).astype(float)}))
+            for x in (3.0, 1e5, None) if predictors == 1 else ([3.0, 20.0],):
+                for asked in ({}, {"risk": 0.5}, {"objective": "core_seconds"}, {"tolerance": 0.0}, {"explore": True}):
+                    choice = advisor.choose_cores("c", predictor=x, cores_max=100, **asked)
+                    found.append((choice.cores, choice.elapsed_s, choice.low_s, choice.high_s, choice.fastest_s))
+    return found
+
+
 def drawn_pieces(n: int, m: int) -> list[Any]:
     rng = np.random.default_rng(n)
     knots = np.cumsum(np.append(1, rng.integers(1, 4, m - 1))).astype(np.float64)
@@ -203,6 +218,7 @@ def packed() -> list[Any]:
 
 
 STREAMS: dict[str, Callable[[], Any]] = {
+    "advisor.models.core_rule": chosen,
     "advisor.models.fold": taught,
     "advisor.models.load_table": tabled,
     "advisor.planning.packing": packed,

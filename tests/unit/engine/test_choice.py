@@ -113,6 +113,34 @@ def test_the_last_count_stays_while_it_is_nearly_as_good_and_not_a_third_too_man
     assert four.choose_cores("c", **asked, tolerance=0.02).cores == 6
 
 
+@pytest.mark.parametrize(("noise", "risk"), [(0.1, 0.0), (0.3, 0.0), (0.3, 0.25), (0.3, 1.0), (0.6, 0.0)])
+def test_a_job_that_cannot_use_cores_comes_down_to_few_of_them_whatever_the_noise(noise: float, risk: float) -> None:
+    """One unlucky run on fewer cores is not believed for ever."""
+    given: list[int] = []
+    for seed in range(40):
+        advisor, rng, cores = Advisor(), np.random.default_rng((8, seed)), 64
+        for _ in range(100):
+            cores = advisor.choose_cores("serial", predictor=1.0, cores_max=64, risk=risk).cores
+            advisor.observe("serial", predictor=1.0, cores=cores, elapsed_s=rng.lognormal(-(noise**2) / 2, noise))
+        given.append(cores)
+    assert np.mean(given) <= 2.0
+
+
+def test_what_noise_leaves_open_is_said_and_fewer_cores_are_taken() -> None:
+    advisor, rng = Advisor(), np.random.default_rng(3)
+    for p, runs, slower in ((16, 30, 1.0), (8, 2, 1.25)):
+        for sign in [1, -1] * (runs // 2):
+            advisor.observe("c", predictor=1.0, cores=p, elapsed_s=slower * (1.0 + 0.4 * sign))
+    choice = advisor.choose_cores("c", predictor=1.0, allowed=[8, 16])
+    assert (choice.cores, choice.fastest_cores) == (8, 16)
+    assert "of the best and not shown to be worse" in choice.why
+    for _ in range(60):
+        advisor.observe("c", predictor=1.0, cores=8, elapsed_s=1.25 * float(rng.choice([0.6, 1.4])))
+    for _ in range(60):
+        advisor.observe("c", predictor=1.0, cores=16, elapsed_s=float(rng.choice([0.6, 1.4])))
+    assert advisor.choose_cores("c", predictor=1.0, allowed=[8, 16]).cores == 16  # now it is
+
+
 @settings(deadline=None, max_examples=40)
 @given(
     counts=st.lists(st.integers(1, 64), min_size=1, max_size=12),

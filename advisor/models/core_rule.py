@@ -1,0 +1,158 @@
+"""The rule that compares core counts, and what it asks of a learner: kernels.
+
+Scores are times, or core-seconds. A count is good enough where its score is within the tolerance of the least, or where it is
+not shown to be worse: of m runs on it, n on the best and N on all, with a variance v of ln t, the difference has the standard
+error e = sqrt(v (1/m + 1/n)), and is shown beyond max(2, sqrt(2 ln(1 + N/m))) e. Noise within the tolerance decides nothing: v
+is what is above its square. Without this one unlucky run would keep a job that cannot use cores off few of them for ever, for
+nothing is tried; and the longer nobody runs there, the rarer the bad luck must be (Lattimore and Szepesvari, Bandit
+Algorithms, ch. 9).
+"""
+
+# Kernels are compiled as they stand and know no types.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from advisor import kernels
+from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
+from advisor.models.cells import ABSOLUTE, LN_ELAPSED_MAX, LN_ELAPSED_MIN, RELATIVE, exp, ln
+from advisor.models.cores_seen import END, FIRST, LAST, RUNS_BITS, RUNS_MOST, UNIT
+from advisor.models.fold import answer_one, place_logs, room_of
+from advisor.models.layout import WORDS
+from advisor.models.learner_layout import AXES_MAX, LANES, LearnerTable
+from advisor.models.logarithm import LN2, log2_of
+from advisor.models.process import SHARE, predict
+
+STAYS = 1.5  # tolerances by which the last count may be worse than the best: noise moves no count
+TOO_MANY = (3.0, 4.0)  # more than a third above the fewest that are good enough is given up
+SURE = 2.0  # standard errors, at least: chance has one in 44 beyond
+FURTHEST = 40.0  # of a logarithm: keeps `exp` finite
+EQUAL = 1e-12  # relative: times closer than this are one time, and fewer cores win
+TIMES, HIGHS, SCORES = 0, 1, 2  # rows of the columns of a question
+
+
+def runs_near(n, cores):
+    """Return the runs on the seen count that is nearest by ratio, of two equally near the smaller; 0 where none was seen."""
+    at = FIRST
+    while at + 1 < END and n[at + 1] != 0:
+        if cores * cores <= (n[at] >> RUNS_BITS) / UNIT * ((n[at + 1] >> RUNS_BITS) / UNIT):
+            break
+        at += 1
+    return float(n[at] & RUNS_MOST)
+
+
+def runs_of(n):
+    """Return all runs."""
+    found = 0
+    for at in range(FIRST, END):
+        found += n[at] & RUNS_MOST
+    return float(found)
+
+
+def by_chance(noise, runs, best_runs, all_runs):
+    """Return by which factor a count of `runs` runs may be worse by chance than the best."""
+    sure = max(SURE, sqrt(2.0 * ln(1.0 + all_runs / runs)))
+    return exp(min(sure * sqrt(noise * (1.0 / runs + 1.0 / best_runs)), FURTHEST))
+
+
+def surely(columns, place, risk):
+    """Return the least score of more cores than at a place, raised as far as their intervals reach further up than its own."""
+    found = np.inf
+    own = ln(columns[HIGHS, place] / columns[TIMES, place])
+    for more in range(place + 1, columns.shape[1]):
+        wider = ln(columns[HIGHS, more] / columns[TIMES, more]) - own
+        found = min(found, columns[SCORES, more] * exp(min(max(risk * wider, 0.0), FURTHEST)))
+    return found
+
+
+def choose_among(base, slot, counts, relative, absolute, tolerance, risk, of_cores, columns):
+    """Return the places of the count that the rule gives, of the fewest cores that are good enough, and of the best.
+
+    Parameters
+    ----------
+    base, slot
+        The words of the sums: which counts were seen, and the last one.
+    counts : float64 array (n,)
+        Ascending.
+    relative, absolute : float
+        Variance of a run: relative t**2 + absolute; 0 where nobody knows it.
+    risk : float
+        More cores are taken only where they are better though the share `risk` of what their intervals are wider counts.
+    of_cores : bool
+        Scores are core-seconds, not times.
+    columns : float64 array (3, n)
+        Times, and with a risk the upper ends of their intervals; the scores are filled in.
+    """
+    n = base[slot].view(np.int64)
+    least = np.inf
+    for i in range(len(counts)):
+        columns[SCORES, i] = columns[TIMES, i] * counts[i] if of_cores else columns[TIMES, i]
+        least = min(least, columns[SCORES, i])
+    best = 0
+    while columns[SCORES, best] > least * (1.0 + EQUAL):
+        best += 1
+    slack, time = max(tolerance, EQUAL), columns[TIMES, best]
+    noise = relative + absolute / (time * time) - tolerance * tolerance
+    runs, all_runs = runs_near(n, counts[best]), runs_of(n)
+    fewest = 0
+    while fewest < best:
+        bound = 1.0 + slack
+        if noise > 0.0 and runs > 0.0:
+            bound = max(bound, by_chance(noise, runs_near(n, counts[fewest]), runs, all_runs))
+        bound *= least
+        if risk > 0.0:
+            bound = max(bound, (1.0 + slack) * surely(columns, fewest, risk))
+        if columns[SCORES, fewest] <= bound:
+            break
+        fewest += 1
+    last = base[slot, LAST]
+    if TOO_MANY[0] * last <= TOO_MANY[1] * counts[fewest]:
+        for i in range(len(counts)):
+            if counts[i] == last and columns[SCORES, i] <= least * (1.0 + STAYS * slack):
+                return i, fewest, best
+    return fewest, fewest, best
+
+
+def choose_at(
+    base, slot, learners, place, axes, counts, machine, reach, beyond, longest, tolerance, risk, of_cores, solution,
+    scratch, point, columns, out,
+):  # fmt: skip
+    """Return as `choose_among` for a run at the predictors in `point`; fill `out` as `answer_one` on the chosen count."""
+    frame, points, root, alpha = solution
+    place_logs(point, axes)
+    share, z, wide = learners[place, SHARE : SHARE + LANES], point[AXES_MAX:], risk > 0.0
+    for i in range(len(counts)):
+        if wide:
+            point[axes - 1] = counts[i]
+            answer_one(learners, place, axes, point, machine, reach, beyond, longest, solution, scratch, out)
+            columns[TIMES, i], columns[HIGHS, i] = out[0], out[2]
+            continue
+        z[axes - 1] = log2_of(counts[i]) * LN2
+        predict(frame, points, root, alpha, share, scratch, z, machine, wide, out)
+        mean = min(max(out[0], LN_ELAPSED_MIN), LN_ELAPSED_MAX)
+        columns[TIMES, i] = min(max(exp(mean), ELAPSED_MIN_S), ELAPSED_MAX_S)
+    relative, absolute = learners[place, RELATIVE], learners[place, ABSOLUTE]
+    found = choose_among(base, slot, counts, relative, absolute, tolerance, risk, of_cores, columns)
+    point[axes - 1] = counts[found[0]]
+    answer_one(learners, place, axes, point, machine, reach, beyond, longest, solution, scratch, out)
+    return found
+
+
+def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the types with which each kernel is called."""
+    base, records, some = np.zeros((1, WORDS)), LearnerTable(2, 1).words, np.zeros(1)
+    solution, scratch, point, out = room_of(2)
+    columns = np.zeros((3, 1))
+    yield "choose_among", (base, 0, some, 0.0, 0.0, 0.05, 0.0, False, columns)
+    asked = (base, 0, records, 0, 2, some, -1, 1.8, 1.8, 0.0, 0.05, 0.0, False)
+    yield "choose_at", (*asked, solution, scratch, point, columns, out)
+
+
+KERNELS = kernels.Source(__name__, (choose_among, choose_at), _examples)

@@ -82,7 +82,7 @@ static double exp2_of(double value) {
 enum {
     KIND, X_KNOTS, P_KNOTS, ROWS, RUNS, X_LOW, X_HIGH, P_LOW, P_HIGH, VALUE_ERROR, WIDTH_ERROR, FLOOR, X_ZERO, X_FIRST,
     X_STEP, ORIGIN, SCALE, SERIAL, PARALLEL = SERIAL + 4, LOG_X_LOW = PARALLEL + 4, LOG_X_HIGH, LOG_P_LOW, LOG_P_HIGH,
-    PREDICTORS, LAST, ALLOWED_LEAST, ALLOWED_MOST, ALLOWED_STEP, ALLOWED_LISTED, HEAD_WORDS
+    PREDICTORS, LAST, ALLOWED_LEAST, ALLOWED_MOST, ALLOWED_STEP, ALLOWED_LISTED, NOISE_RELATIVE, NOISE_ABSOLUTE, SEEN, HEAD_WORDS
 };
 
 #define ASK 0.0
@@ -90,12 +90,17 @@ enum {
 #define GRID 2.0
 #define HEADER_BYTES 64
 #define PLACE_BYTES 16
-#define FORMAT 2
+#define FORMAT 3
 #define ALLOWED_COUNTS_MAX 256
 #define COMPARED_ALL 256
 #define COUNTS_MAX 768 /* that are compared: the first 256, and 2 % apart up to 2^20 */
+#define SEEN_MOST 16
+#define RUNS_MOST 9007199254740992.0                /* 2^53 */
+#define NOISE_MOST 6901746346790563787434755862277025452451108972170386555162524223799296.0 /* 2^232 */
 #define BEYOND 2.0
 #define STAYS 1.5
+#define SURE 2.0
+#define FURTHEST 40.0
 #define X_KNOTS_MAX 1024
 #define P_KNOTS_MAX 128
 #define CORES_MIN 0.0009765625       /* 2^-10 */
@@ -135,7 +140,8 @@ static size_t tables_end(const double *head) {
     return HEAD_WORDS + 2 * count + (head[KIND] == GRID ? 3 : 2) * nx * count;
 }
 
-static size_t record_words(const double *head) { return tables_end(head) + (size_t)head[ALLOWED_LISTED]; }
+static size_t seen_at(const double *head) { return tables_end(head) + (size_t)head[ALLOWED_LISTED]; }
+static size_t record_words(const double *head) { return seen_at(head) + 2 * (size_t)head[SEEN]; }
 
 /* True when the head says which counts are allowed, and the last one. */
 static int allows_some(const double *head) {
@@ -147,7 +153,20 @@ static int allows_some(const double *head) {
     if (head[ALLOWED_LEAST] > head[ALLOWED_MOST]) return 0;
     for (i = ALLOWED_LEAST; i <= ALLOWED_MOST; i++)
         if ((int64_t)head[i] % (int64_t)head[ALLOWED_STEP]) return 0;
+    for (i = NOISE_RELATIVE; i <= NOISE_ABSOLUTE; i++)
+        if (!within(head[i], 0.0, NOISE_MOST)) return 0;
+    if (!within(head[SEEN], 0.0, SEEN_MOST) || !is_whole(head[SEEN]) || (head[SEEN] > 0.0 && head[KIND] == ASK)) return 0;
     return head[LAST] == 0.0 || within(head[LAST], CORES_MIN, CORES_MAX);
+}
+
+/* True when the counts that were seen ascend, each with runs. */
+static int was_seen(const double *head) {
+    const double *counts = head + seen_at(head);
+    size_t n = (size_t)head[SEEN], i;
+    for (i = 0; i < n; i++)
+        if (!within(counts[i], CORES_MIN, CORES_MAX) || !within(counts[n + i], 1.0, RUNS_MOST) || (i && !(counts[i] > counts[i - 1])))
+            return 0;
+    return 1;
 }
 
 /* True when the counts behind the tables, if there are some, are whole and ascend from the least to the most. */
@@ -189,7 +208,7 @@ static int sound(const double *head, size_t room) {
     if (!within(head[X_KNOTS], 2, X_KNOTS_MAX) || !is_whole(head[X_KNOTS])) return 0;
     if (!within(head[P_KNOTS], 2, P_KNOTS_MAX) || !is_whole(head[P_KNOTS])) return 0;
     end = tables_end(head);
-    if (record_words(head) > room || !lists(head)) return 0;
+    if (record_words(head) > room || !lists(head) || !was_seen(head)) return 0;
     if (!(CORES_MIN <= head[P_LOW] && head[P_LOW] <= head[P_HIGH] && head[P_HIGH] <= CORES_MAX)) return 0;
     nx = (size_t)head[X_KNOTS];
     count = (size_t)head[P_KNOTS];
@@ -640,50 +659,108 @@ static double log_time(const double *record, double x, double lx, double count, 
     return record[KIND] == FORM ? log2_of(form_value(record, x, count)) : grid_log(record, lx, count, log);
 }
 
-/* The counts that are compared: of a range its ends and the knots between, else all, and the last one. */
-static size_t compared(const double *record, const counts_asked *q, double low, double high, double *counts, int *every) {
+/* What noise leaves open: the record's counts that were seen, runs on each, variance of ln t, and the runs nearest to the best. */
+typedef struct doubts {
+    const double *counts, *runs;
+    size_t seen;
+    double noise, best;
+} doubts;
+
+static double root(double value) { return exp2_of(0.5 * log2_of(value)); }
+
+static double runs_near(const doubts *d, double count) {
+    size_t at = 0;
+    while (at + 1 < d->seen && count * count > d->counts[at] * d->counts[at + 1]) at++;
+    return d->runs[at];
+}
+
+static double by_chance(const doubts *d, double count) {
+    double runs, all_runs = 0.0, sure, error;
+    size_t i;
+    if (!d->seen || d->noise <= 0.0) return 0.0;
+    runs = runs_near(d, count);
+    for (i = 0; i < d->seen; i++) all_runs += d->runs[i];
+    sure = root(2.0 * log2_of(1.0 + all_runs / runs) * LN2);
+    error = root(d->noise * (1.0 / runs + 1.0 / d->best));
+    return clamped((sure < SURE ? SURE : sure) * error, 0.0, FURTHEST) / LN2;
+}
+
+/* Put a count among others, ascending, where it is within their ends and not there yet. */
+static size_t put_among(double *counts, size_t used, double count) {
+    size_t i;
+    if (!(count > counts[0] && count < counts[used - 1])) return used;
+    for (i = 0; counts[i] < count; i++) {}
+    if (counts[i] == count) return used;
+    memmove(counts + i + 1, counts + i, (used - i) * sizeof *counts);
+    counts[i] = count;
+    return used + 1;
+}
+
+/* The counts that are compared: of a range its ends, the knots between and where another seen count is the nearest, else all,
+ * and the last one. */
+static size_t compared(const double *record, const counts_asked *q, const doubts *d, double low, double high, double *counts,
+                       int *every) {
     const double *knots = record + HEAD_WORDS;
     size_t n = (size_t)record[P_KNOTS], used = 0, i;
     int64_t least, most;
-    double last = record[LAST];
+    double last = record[LAST], edge;
     *every = ranged(record, q, low, high, &least, &most) && record[ALLOWED_STEP] == 1.0;
     if (*every) {
         if (least > most) return 0;
         counts[used++] = (double)least;
-        for (i = 0; i < n; i++)
-            if (knots[i] > (double)least && knots[i] < (double)most) counts[used++] = knots[i];
         if (least < most) counts[used++] = (double)most;
+        for (i = 0; i < n; i++)
+            if (is_whole(knots[i])) used = put_among(counts, used, knots[i]);
+        for (i = 0; i + 1 < d->seen; i++) {
+            double product = d->counts[i] * d->counts[i + 1];
+            edge = (double)(int64_t)root(product);
+            while ((edge + 1.0) * (edge + 1.0) <= product) edge += 1.0;
+            used = put_among(counts, used, edge);
+            used = put_among(counts, used, edge + 1.0);
+        }
         return used;
     }
     used = allowed_within(record, q, low, high, counts);
     if (!used || last < 1.0 || !is_whole(last) || !in_question(q, last) || !in_own(record, last)) return used;
-    for (i = 0; i < used && counts[i] < last; i++) {}
-    if (i < used && counts[i] == last) return used;
-    memmove(counts + i + 1, counts + i, (used - i) * sizeof *counts);
-    counts[i] = last;
-    return used + 1;
+    if (last < counts[0]) {
+        memmove(counts + 1, counts, used * sizeof *counts);
+        counts[0] = last;
+        return used + 1;
+    }
+    if (last > counts[used - 1]) {
+        counts[used] = last;
+        return used + 1;
+    }
+    return put_among(counts, used, last);
 }
 
 /* 0 where no count is allowed. */
 static uint32_t choose(const double *record, double x, const counts_asked *q, double tolerance) {
     double counts[COUNTS_MAX + 1], row[COUNTS_MAX + 1], logs[COUNTS_MAX + 1];
     double slack = tolerance < EQUAL ? EQUAL : tolerance, shortest = log2_of(ELAPSED_MIN_S), longest = log2_of(ELAPSED_MAX_S);
-    double lx = log_x(record, x), least, bound, last = record[LAST];
-    size_t used, k;
+    double lx = log_x(record, x), least, bound = longest, last = record[LAST], more = log2_of(1.0 + slack), time;
+    doubts d = {record + seen_at(record), record + seen_at(record) + (size_t)record[SEEN], (size_t)record[SEEN], 0.0, 0.0};
+    size_t used, k, best = 0;
     int every, kept = 0;
     uint32_t chosen;
-    used = compared(record, q, record[P_LOW] / BEYOND, record[P_HIGH] * BEYOND, counts, &every);
+    used = compared(record, q, &d, record[P_LOW] / BEYOND, record[P_HIGH] * BEYOND, counts, &every);
     if (!used) return nearest_allowed(record, q, last > 0.0 ? last : record[P_HIGH]);
     for (k = 0; k < used; k++) {
         logs[k] = log2_of(counts[k]);
         row[k] = log_time(record, x, lx, counts[k], logs[k]);
+        if (row[k] < row[best]) best = k;
     }
-    least = row[0];
-    for (k = 1; k < used; k++)
-        if (row[k] < least) least = row[k];
-    least = clamped(least, shortest, longest);
-    bound = least + log2_of(1.0 + slack);
-    for (k = 0; row[k] > bound && k < used - 1 && bound < longest; k++) {}
+    least = clamped(row[best], shortest, longest);
+    if (d.seen) {
+        time = exp2_of(least);
+        d.noise = record[NOISE_RELATIVE] + record[NOISE_ABSOLUTE] / (time * time) - slack * slack;
+        d.best = runs_near(&d, counts[best]);
+    }
+    for (k = 0; k < used; k++) {
+        double chance = by_chance(&d, counts[k]);
+        bound = least + (chance < more ? more : chance);
+        if (row[k] <= bound || bound >= longest || k == used - 1) break;
+    }
     chosen = (uint32_t)counts[k];
     if (k && every)
         chosen = record[KIND] == FORM ? first_within(record, x, (uint32_t)counts[k - 1], chosen, bound)

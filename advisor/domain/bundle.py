@@ -8,7 +8,8 @@ header  magic (8 bytes), format u32, components u32, version u64, bytes u64, lev
 places  a component: name's offset from the names u32, its bytes u32, record's offset u64; in the order of the names' bytes
 names   UTF-8, without separators, filled up with zeros
 record  float64 words: the head below, then np knots p, their log2, then tables of nx rows of np: a table's log2 times,
-        then how far log2 of the interval reaches down, and up; then the allowed counts, ascending, where they are listed
+        then how far log2 of the interval reaches down, and up; then the allowed counts, ascending, where they are listed;
+        then the counts that were seen, ascending, and the runs on each
 ======  =====================================================================================
 
 Kinds: `ASK` (no tables: more than one predictor, or nothing learned; ask the service), `FORM` (a form of the base tier, exact,
@@ -32,7 +33,7 @@ from advisor.errors import MalformedMessage, UnknownComponent
 Floats = NDArray[np.float64]
 
 MAGIC = b"ADVCURVE"
-FORMAT = 2
+FORMAT = 3
 HEADER = Struct("<8sIIQQdQ16x")
 PLACE = Struct("<IIQ")
 WORD = 8
@@ -56,6 +57,8 @@ FIELDS = (
     "predictors",  # values of one predictor
     "last",  # the cores of the last run; 0: not known
     "allowed_least", "allowed_most", "allowed_step", "allowed_listed",  # the counts that it allows: see below
+    "noise_relative", "noise_absolute",  # variance of a run: relative t**2 + absolute
+    "seen",  # counts that were seen; 0: nobody knows the noise
 )  # fmt: skip
 AT = {name: place for place, name in enumerate(FIELDS)}
 HEAD_WORDS = len(FIELDS)
@@ -66,7 +69,12 @@ HEAD_WORDS = len(FIELDS)
 PARALLEL, LOG_X_LOW, LOG_X_HIGH, LOG_P_LOW, LOG_P_HIGH, PREDICTORS = (
     AT[name] for name in ("parallel", "log_x_low", "log_x_high", "log_p_low", "log_p_high", "predictors")
 )
-LAST, ALLOWED_LEAST, ALLOWED_LISTED = (AT[name] for name in ("last", "allowed_least", "allowed_listed"))
+LAST, ALLOWED_LEAST, ALLOWED_LISTED, NOISE_RELATIVE, NOISE_ABSOLUTE, SEEN = (
+    AT[name] for name in ("last", "allowed_least", "allowed_listed", "noise_relative", "noise_absolute", "seen")
+)
+SEEN_MOST = 16  # as many as a component keeps
+RUNS_MOST = 2.0**53  # on one count
+NOISE_MOST = 2.0**232  # variance, relative or seconds squared: as large as a sum of a learner may be
 DOWN_FROM_VALUES = 1  # tables before that of the lower widths, in a record that has times
 
 X_KNOTS_MAX = 1024  # 128 octaves in steps of an eighth
@@ -179,6 +187,11 @@ def tables_end(head: Sequence[float] | Floats) -> int:
 
 def length_of(head: Floats) -> int:
     """Return the words of a record from its head."""
+    return seen_at(head) + 2 * int(head[SEEN])
+
+
+def seen_at(head: Sequence[float] | Floats) -> int:
+    """Return where the counts that were seen begin in a record, from its head; the runs on each follow."""
     return tables_end(head) + int(head[ALLOWED_LISTED])
 
 
@@ -208,7 +221,8 @@ def _check_record(words: Floats, i: int) -> None:
         raise _malformed("knots", i)
     if length_of(head) > len(words):
         raise _malformed("record", i)
-    _check_listed(words[tables_end(head) : length_of(head)], head, i)
+    _check_listed(words[tables_end(head) : seen_at(head)], head, i)
+    _check_seen(words[seen_at(head) : length_of(head)], i)
     body = words[HEAD_WORDS : tables_end(head)]
     n = int(count)
     knots, logs = body[:n], body[n : 2 * n]
@@ -233,6 +247,10 @@ def _check_allowed(words: Floats, i: int) -> None:
         raise _malformed("allowed", i)
     if not (words[LAST] == 0.0 or CORES_MIN <= words[LAST] <= CORES_MAX):
         raise _malformed("last", i)
+    seen, noise = words[SEEN], words[[NOISE_RELATIVE, NOISE_ABSOLUTE]]
+    few = 0.0 <= seen <= SEEN_MOST and seen % 1 == 0 and not (seen and words[KIND] == ASK)
+    if not (few and ((noise >= 0.0) & (noise <= NOISE_MOST)).all()):
+        raise _malformed("seen", i)
 
 
 def _check_listed(listed: Floats, head: Floats, i: int) -> None:
@@ -243,6 +261,13 @@ def _check_listed(listed: Floats, head: Floats, i: int) -> None:
         raise _malformed("allowed", i)
     if not CORES_MIN <= head[P_LOW] <= head[P_HIGH] <= CORES_MAX:
         raise _malformed("cores", i)
+
+
+def _check_seen(words: Floats, i: int) -> None:
+    counts, runs = words.reshape(2, -1)
+    good = (counts >= CORES_MIN) & (counts <= CORES_MAX) & (runs >= 1.0) & (runs <= RUNS_MOST)
+    if not (good.all() and (np.diff(counts) > 0).all()):
+        raise _malformed("seen", i)
 
 
 def _computes(head: Floats) -> bool:

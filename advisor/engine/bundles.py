@@ -21,7 +21,10 @@ from advisor.domain.bundle import (
     GRID,
     HEAD_WORDS,
     LAST,
+    NOISE_ABSOLUTE,
+    NOISE_RELATIVE,
     P_KNOTS_MAX,
+    SEEN,
     BundleRecord,
     allowed_words,
 )
@@ -150,6 +153,17 @@ def tabulated(
     )  # fmt: skip
 
 
+def _noted(asking: Asking, slot: int, found: Solved | Model, head: Floats) -> Floats:
+    """Note in a head the last count, and of a learner the noise; return the counts that were seen and the runs on each."""
+    seen = asking.seen(slot)
+    head[LAST] = seen.last
+    if not isinstance(found, Solved):
+        return np.empty(0)
+    head[NOISE_RELATIVE], head[NOISE_ABSOLUTE] = found.noise
+    head[SEEN] = len(seen.counts)
+    return np.array(seen.counts, np.float64).T.reshape(-1)
+
+
 def record_of(
     asking: Asking, slot: int, name: str, rows: int, dimensions: int, level: float, cores_max: int
 ) -> BundleRecord:
@@ -162,7 +176,7 @@ def record_of(
     if found is None or dimensions > 1:
         head[ALLOWED_LISTED] = 0.0
         return BundleRecord(name, head)
-    head[LAST] = asking.seen(slot).last
+    seen = _noted(asking, slot, found, head)
     head[AT["runs"]] = asking.runs(slot)
     if isinstance(found, Solved):
         lows, highs, zeros = (
@@ -203,4 +217,4 @@ def record_of(
             head[AT[part] : AT[part] + FORM_COEFFICIENTS] = coefficients
     kept = tables if is_grid else tables[1:]
     logs = [log2_of(p) for p in knots.tolist()]
-    return BundleRecord(name, np.concatenate([head, knots, logs, np.ascontiguousarray(kept).reshape(-1), listed]))
+    return BundleRecord(name, np.concatenate([head, knots, logs, np.ascontiguousarray(kept).reshape(-1), listed, seen]))

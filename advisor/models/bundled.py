@@ -11,7 +11,9 @@ that of the time in x within 0 and 3, in p within -1 and 1, while widths of inte
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import ceil
+from typing import NamedTuple
 
 from advisor.domain.allowed_cores import AllowedCores
 from advisor.domain.bundle import (
@@ -25,12 +27,15 @@ from advisor.domain.bundle import (
     LOG_P_LOW,
     LOG_X_HIGH,
     LOG_X_LOW,
+    NOISE_ABSOLUTE,
+    NOISE_RELATIVE,
     ORIGIN,
     P_HIGH,
     P_KNOTS,
     P_LOW,
     PARALLEL,
     SCALE,
+    SEEN,
     SERIAL,
     X_FIRST,
     X_HIGH,
@@ -38,17 +43,18 @@ from advisor.domain.bundle import (
     X_LOW,
     X_STEP,
     X_ZERO,
+    seen_at,
 )
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S, PREDICTOR_RESOLUTION
-from advisor.models.logarithm import exp2_of, log2_of
+from advisor.models.logarithm import LN2, exp2_of, log2_of
 
 SLOPE_MOST = 3.0  # of log time in log x, beyond the seen predictors: cubic work
 STEEPEST = 1.0  # of log time in log p, either way: work shared without loss, or a queue for one lock
 WIDER_MOST = 2.0  # octaves of an interval's half width in an octave of x or p
 LOG_MOST = 1000.0  # of log2 of a time: keeps `exp2_of` finite
 LIFT = 2.0**-20  # as in `prediction`: zero has no logarithm
-BEYOND, STAYS = 2.0, 1.5  # as in `advisor.engine.choice`
-EQUAL = 1e-12  # relative: times closer than this are one time, and fewer cores win
+BEYOND = 2.0  # as in `advisor.engine.choice`
+EQUAL, STAYS, SURE, FURTHEST = 1e-12, 1.5, 2.0, 40.0  # as in `advisor.models.core_rule`
 
 
 def clamped(value: float, low: float, high: float) -> float:
@@ -201,27 +207,84 @@ def predict(words: Sequence[float], at: int, x: float, p: float) -> tuple[float,
     return value, legal(value * exp2_of(-down)), legal(value * exp2_of(up)), outside
 
 
+class Doubts(NamedTuple):
+    """What noise leaves open, as `advisor.models.core_rule` has it: counts that were seen, runs on each, variance of ln t."""
+
+    counts: Sequence[float]
+    runs: Sequence[float]
+    noise: float
+    best: float  # runs on the seen count that is nearest to the best
+
+    def edges(self) -> list[int]:
+        """Return whole counts about those at which another seen count is the nearest."""
+        found: list[int] = []
+        for one, two in pairwise(self.counts):
+            edge = int(root(one * two))
+            while (edge + 1.0) * (edge + 1.0) <= one * two:
+                edge += 1
+            found += [edge, edge + 1]
+        return found
+
+    def by_chance(self, count: float) -> float:
+        """Return by how much log2 of a count's time may be above that of the best by chance."""
+        if self.noise <= 0.0 or not self.counts:
+            return 0.0
+        runs = runs_near(self.counts, self.runs, count)
+        all_runs = 0.0
+        for each in self.runs:
+            all_runs += each
+        sure = root(2.0 * log2_of(1.0 + all_runs / runs) * LN2)
+        error = root(self.noise * (1.0 / runs + 1.0 / self.best))
+        return clamped((SURE if sure < SURE else sure) * error, 0.0, FURTHEST) / LN2
+
+
+def root(value: float) -> float:
+    """Return the square root of a positive number, as C has it without its library of mathematics."""
+    return exp2_of(0.5 * log2_of(value))
+
+
+def runs_near(counts: Sequence[float], runs: Sequence[float], count: float) -> float:
+    """Return the runs on the seen count that is nearest by ratio, of two equally near the smaller."""
+    at = 0
+    while at + 1 < len(counts) and count * count > counts[at] * counts[at + 1]:
+        at += 1
+    return runs[at]
+
+
+def _doubts(words: Sequence[float], at: int) -> Doubts:
+    """Return the doubts of a record; noise and the runs on the best are told once that is known."""
+    begin, count = at + seen_at(words[at : at + HEAD_WORDS]), int(words[at + SEEN])
+    return Doubts(words[begin : begin + count], words[begin + count : begin + 2 * count], 0.0, 0.0)
+
+
 def choose_cores(words: Sequence[float], at: int, x: float, allowed: AllowedCores, tolerance: float) -> int:
-    """Return the count that the rule gives: the fewest near those seen within `tolerance` of the fastest, or the last one.
+    """Return the count that the rule gives: the fewest near those seen that are good enough, or the last one.
 
     Of all whole counts: exact of what `predict` says, up to rounding. A table is straight between knots, a form rises or
-    falls throughout: the fastest is a knot or an end; where the bound is crossed follows from the line, or by bisection.
-    Of other sets each count is compared. Cost O(knots), or O(counts).
+    falls throughout: the fastest is a knot or an end; where the bound is crossed follows from the line, or by bisection; the
+    bound is one number where one seen count is the nearest. Of other sets each count is compared. Cost O(knots), or O(counts).
     """
     last, p_low, p_high = words[at + LAST], words[at + P_LOW], words[at + P_HIGH]
     near = allowed.between(p_low / BEYOND, p_high * BEYOND)
     if near is None:
         return allowed.nearest(last if last > 0.0 else p_high)
+    doubts, tolerance = _doubts(words, at), EQUAL if tolerance < EQUAL else tolerance
     every = near.multiple_of == 1 and not near.few_members
-    counts = _knots_within(words, at, near.least, near.most) if every else _with(near.compared, last, allowed)
+    counts = _knots_within(words, at, near, doubts.edges()) if every else _with(near.compared, last, allowed)
     logs = [log2_of(float(count)) for count in counts]
     row = _row(words, at, x, counts, logs)
     shortest, longest = log2_of(ELAPSED_MIN_S), log2_of(ELAPSED_MAX_S)
     least = clamped(min(row), shortest, longest)
-    bound = least + log2_of(1.0 + (EQUAL if tolerance < EQUAL else tolerance))
-    k = 0
-    while row[k] > bound and k < len(row) - 1 and bound < longest:
-        k += 1
+    if doubts.counts:
+        time, best = exp2_of(least), counts[row.index(min(row))]
+        noise = words[at + NOISE_RELATIVE] + words[at + NOISE_ABSOLUTE] / (time * time) - tolerance * tolerance
+        doubts = doubts._replace(noise=noise, best=runs_near(doubts.counts, doubts.runs, float(best)))
+    slack, k, bound = log2_of(1.0 + tolerance), 0, longest
+    for k, count in enumerate(counts):
+        by_chance = doubts.by_chance(float(count))
+        bound = least + (slack if by_chance < slack else by_chance)
+        if row[k] <= bound or bound >= longest:
+            break
     chosen = counts[k]
     if k and every:
         if words[at + KIND] == FORM:
@@ -231,7 +294,7 @@ def choose_cores(words: Sequence[float], at: int, x: float, allowed: AllowedCore
     kept = near.least <= last <= near.most if every else last in counts
     if kept and last % 1.0 == 0.0 and last != chosen and 3.0 * last <= 4.0 * chosen:
         held = _row(words, at, x, [int(last)], [log2_of(last)])[0]
-        if held <= least + log2_of(1.0 + STAYS * (EQUAL if tolerance < EQUAL else tolerance)):
+        if held <= least + log2_of(1.0 + STAYS * tolerance):
             return int(last)
     return chosen
 
@@ -241,11 +304,11 @@ def _with(counts: tuple[int, ...], last: float, allowed: AllowedCores) -> list[i
     return sorted({*counts, int(last)}) if last in allowed else list(counts)
 
 
-def _knots_within(words: Sequence[float], at: int, least: int, most: int) -> list[int]:
-    """Return the whole knots between two counts, and these."""
+def _knots_within(words: Sequence[float], at: int, near: AllowedCores, edges: Sequence[int]) -> list[int]:
+    """Return the ends of a range, and the whole knots and edges between them."""
     first, count = at + HEAD_WORDS, int(words[at + P_KNOTS])
-    between = (int(knot) for knot in words[first : first + count] if least < knot < most and knot % 1.0 == 0.0)
-    return [least, *between, most] if least < most else [least]
+    knots = (int(knot) for knot in words[first : first + count] if knot % 1.0 == 0.0)
+    return sorted({near.least, near.most, *(each for each in (*knots, *edges) if near.least < each < near.most)})
 
 
 def _row(words: Sequence[float], at: int, x: float, counts: Sequence[int], logs: Sequence[float]) -> list[float]:

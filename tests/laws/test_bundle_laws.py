@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 
 from advisor import Advisor, Bundle
 from advisor.domain.allowed_cores import allowed_range, intersect_allowed
-from advisor.domain.bundle import AT, FIELDS, GRID, HEAD_WORDS, KIND, P_KNOTS, X_KNOTS, BundleRecord, allowed_of, pack
+from advisor.domain.bundle import (
+    AT,
+    FIELDS,
+    GRID,
+    HEAD_WORDS,
+    KIND,
+    P_KNOTS,
+    X_KNOTS,
+    BundleRecord,
+    allowed_of,
+    pack,
+    seen_at,
+)
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.engine.bundles import ERROR_GOAL, core_counts
 from advisor.errors import InvalidValue, MalformedMessage, UnknownComponent, Unsupported
@@ -55,6 +67,20 @@ def test_inside_a_table_the_model_is_met_within_the_stated_error(kind: str, name
         assert np.abs(ours_side - real_side).max() <= 1.5 * head[AT["width_error"]] + 0.02 * real_side.max() + 1e-6
 
 
+def by_chance(head: np.ndarray, times: dict[int, float], tolerance: float) -> dict[int, float]:
+    """Return by which factor the time of each count may be above the least by chance, from a record's words."""
+    k, begin = int(head[AT["seen"]]), seen_at(head[:HEAD_WORDS])
+    best = min(times, key=lambda count: times[count])
+    noise = head[AT["noise_relative"]] + head[AT["noise_absolute"]] / times[best] ** 2 - tolerance**2
+    if not k or noise <= 0.0:
+        return dict.fromkeys(times, 1.0)
+    seen, runs = head[begin : begin + k], head[begin + k : begin + 2 * k]
+    on = {count: runs[np.abs(np.log(seen) - np.log(count)).argmin()] for count in times}
+    sure = {count: max(2.0, np.sqrt(2.0 * np.log1p(runs.sum() / on[count]))) for count in times}
+    errors = {count: np.sqrt(noise * (1 / on[count] + 1 / on[best])) for count in times}
+    return {count: float(np.exp(min(sure[count] * errors[count], 40.0))) for count in times}
+
+
 def follows_the_rule(bundle: Bundle, name: str, x: float, most: int, tolerance: float) -> None:
     """Check a choice against all counts of `predict`; within rounding of a bound either side is right."""
     (head,) = (record.words for record in bundle.records() if record.name == name)
@@ -68,13 +94,14 @@ def follows_the_rule(bundle: Bundle, name: str, x: float, most: int, tolerance: 
     counts = [count for count in range(1, most + 1) if count in near]
     times = {count: bundle.predict(name, x, float(count)).elapsed_s for count in counts}
     slack = max(tolerance, 1e-12)
-    bound = min(times.values()) * (1.0 + slack)
+    shown = by_chance(head, times, slack)
+    bounds = {count: min(times.values()) * max(1.0 + slack, shown[count]) for count in counts}
     if min(times.values()) * (1.0 + slack) >= ELAPSED_MAX_S:  # every count takes as long
         assert chosen in {counts[0], last}
         return
     assert chosen in times
-    fewest = next(count for count in counts if times[count] <= bound * (1 + 1e-11))
-    exact = {fewest, next((count for count in counts if times[count] <= bound * (1 - 1e-11)), fewest)}
+    fewest = next(count for count in counts if times[count] <= bounds[count] * (1 + 1e-11))
+    exact = {fewest, next((count for count in counts if times[count] <= bounds[count] * (1 - 1e-11)), fewest)}
     stays = {fewer for fewer in exact if last in times and 3 * last <= 4 * fewer}
     limit = min(times.values()) * (1.0 + 1.5 * slack)
     if stays and times[last] <= limit * (1 - 1e-11):
@@ -98,19 +125,28 @@ def test_the_choice_is_that_of_trying_every_count(kind: str, name: str) -> None:
                 follows_the_rule(bundle, name, x, most, tolerance)
 
 
-def made(x_knots: int, counts: list[int], values: list[float], seen: tuple[float, float], last: float) -> Bundle:
-    """Return a bundle of one table with these values."""
+def made(
+    x_knots: int, counts: list[int], values: list[float], ends: tuple[float, float], last: float, seen: dict[int, int],
+    noise: tuple[float, float],
+) -> Bundle:  # fmt: skip
+    """Return a bundle of one table with these values; `seen`: runs by count."""
     head = np.zeros(HEAD_WORDS)
     head[KIND], head[X_KNOTS], head[P_KNOTS] = GRID, x_knots, len(counts)
     head[AT["x_step"]], head[AT["x_zero"]], head[AT["scale"]], head[AT["floor"]] = 1.0, -10.0, 1.0, 1.0
-    head[AT["p_low"]], head[AT["p_high"]] = seen
+    head[AT["p_low"]], head[AT["p_high"]] = ends
+    head[AT["noise_relative"]], head[AT["noise_absolute"]], head[AT["seen"]] = *noise, len(seen)
+    pairs = [*sorted(seen), *(seen[count] for count in sorted(seen))]
     head[AT["last"]] = last
     head[AT["allowed_least"] : AT["allowed_listed"]] = 1, 2**20, 1
     knots = np.array(counts, np.float64)
     table = np.array(values).reshape(-1)
     widths = np.zeros(2 * len(table))
     return Bundle(
-        pack([BundleRecord("c", np.concatenate([head, knots, [log2_of(p) for p in knots], table, widths]))], 1, 0.9)
+        pack(
+            [BundleRecord("c", np.concatenate([head, knots, [log2_of(p) for p in knots], table, widths, pairs]))],
+            1,
+            0.9,
+        )
     )
 
 
@@ -121,7 +157,9 @@ def test_the_choice_is_exact_on_tables_of_any_shape(data: st.DataObject) -> None
     size = 2 * len(counts)
     values = data.draw(st.lists(st.floats(-40, 40), min_size=size, max_size=size))
     low, high = sorted(data.draw(st.tuples(st.integers(1, 250), st.integers(1, 250))))
-    bundle = made(2, counts.tolist(), values, (low, high), data.draw(st.sampled_from([0, low, high])))
+    seen = data.draw(st.dictionaries(st.integers(low, high), st.integers(1, 50), max_size=16))
+    noise = data.draw(st.tuples(st.sampled_from([0.0, 1e-4, 0.09, 1.0]), st.sampled_from([0.0, 1e-9, 1.0])))
+    bundle = made(2, counts.tolist(), values, (low, high), data.draw(st.sampled_from([0, low, high])), seen, noise)
     x, most = data.draw(st.floats(0.0, 8.0)), data.draw(st.integers(1, 250))
     follows_the_rule(bundle, "c", x, most, data.draw(st.sampled_from([0.0, 1e-6, 0.1, 1.0])))
 
@@ -196,7 +234,7 @@ def test_what_has_no_curve_says_so_and_a_head_is_what_the_page_says() -> None:
     with pytest.raises(UnknownComponent):
         bundle.predict("nobody")
     assert bundle.rows("amdahl") == 240
-    assert len(FIELDS) == HEAD_WORDS == 35
+    assert len(FIELDS) == HEAD_WORDS == 38
 
 
 def test_equal_states_give_equal_bundles_and_a_restored_one_too() -> None:

@@ -84,16 +84,16 @@ class Chosen:
     def why(self, tolerance: float) -> str:
         """Return the choice in words."""
         scores, best = self.scores, int(self.counts[self.best])
-        told = f"{_cores(best)} at {seconds(float(self.columns[TIMES, self.best]))}"
+        fastest = f"{_cores(best)} at {seconds(float(self.columns[TIMES, self.best]))}"
         if self.place == self.best == self.fewest:
-            return f"{told}: the best of {_span(self.counts)}"
+            return f"{fastest}: the best of {_span(self.counts)}"
         loss = float(scores[self.place] / scores[self.best]) - 1.0
         given = f"{_cores(self.cores)}, within {max(loss, 0.0):.1%} of the best"
         if self.place != self.fewest:
             return f"stays on {given}"
         if loss > max(tolerance, EQUAL):
-            return f"{given} and not shown to be worse, {told} (tolerance {tolerance:.1%})"
-        return f"{given}, {told} (tolerance {tolerance:.1%})"
+            return f"{given} and not shown to be worse, {fastest} (tolerance {tolerance:.1%})"
+        return f"{given}, {fastest} (tolerance {tolerance:.1%})"
 
 
 def counts_within(request: CoreRequest, seen: CoresSeen) -> Floats:
@@ -149,12 +149,11 @@ def answer_of(
     trials: list[int] = []
     if trial is not None:
         others = sum(runs for count, runs in request.under_way.items() if count != own)
-        tried = request.count // TRIALS_EVERY if request.count > 1 else int(not others)
-        trials = [trial[0]] * tried
+        trials = [trial[0]] * (request.count // TRIALS_EVERY if request.count > 1 else int(not others))
     if trial is not None and trials:
         cores, answer = trial if request.count == 1 else (own, answer)
-        told = f"{len(trials)} trial{'' if len(trials) == 1 else 's'} on {_cores(trial[0])}"
-        why = f"{told}, which may well be better than {_cores(own)}; else {why}"
+        tried = f"{len(trials)} trial{'' if len(trials) == 1 else 's'} on {_cores(trial[0])}"
+        why = f"{tried}, which may well be better than {_cores(own)}; else {why}"
     if request.risk > 0.0:
         why += f"; more cores only where the gain is sure, at the risk {request.risk:g}"
     if not seen.least <= cores <= seen.most:

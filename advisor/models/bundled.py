@@ -252,7 +252,7 @@ def runs_near(counts: Sequence[float], runs: Sequence[float], count: float) -> f
 
 
 def _doubts(words: Sequence[float], at: int) -> Doubts:
-    """Return the doubts of a record; noise and the runs on the best are told once that is known."""
+    """Return the doubts of a record; noise and the runs on the best come once the best is known."""
     begin, count = at + seen_at(words[at : at + HEAD_WORDS]), int(words[at + SEEN])
     return Doubts(words[begin : begin + count], words[begin + count : begin + 2 * count], 0.0, 0.0)
 

@@ -94,7 +94,7 @@ def compare(
     return found
 
 
-def told(found: Mapping[str, Sequence[Measured]]) -> None:
+def print_measured(found: Mapping[str, Sequence[Measured]]) -> None:
     """Print throughputs and their ratios, by round."""
     names = list(found)
     for name, runs in found.items():
@@ -137,7 +137,7 @@ def demonstrate(
         show(advice)
         settings = {"equal shares": equal_shares(network, processors), "advised": settings_of(advice, processors)}
         calm = compare(runtime, records, settings, rounds, seconds)
-        told(calm)
+        print_measured(calm)
         runtime.apply(settings["advised"])
         watch = client.watch(NAME, len(processors), change_cost_s=CHANGE_COST_S)
         print(f"denoise becomes {SLOWER} times as slow")
@@ -151,7 +151,7 @@ def demonstrate(
             slow = compare(
                 runtime, slower, {"advised before": settings["advised"], "advised now": now}, rounds, seconds
             )
-            told(slow)
+            print_measured(slow)
         watch.close()
     return {"first": advice, "then": again, "calm": calm, "slow": slow}
 
@@ -159,7 +159,7 @@ def demonstrate(
 def follow(
     runtime: Runtime, records: Iterator[dict[str, Any]], watch: SyncWatch, patience_s: float
 ) -> Allocation | None:
-    """Go on until the service tells of a better allocation; None when it told nothing in so many seconds."""
+    """Go on until the service tells of a better allocation; None when it sent nothing in so many seconds."""
     news: list[Allocation] = []
 
     def heard() -> bool:
@@ -172,7 +172,7 @@ def follow(
     before = runtime.records
     runtime.run(records, seconds=patience_s, between=heard)
     if not news:
-        print(f"the service told nothing in {patience_s:g} s: no change repays itself")
+        print(f"the service sent nothing in {patience_s:g} s: no change repays itself")
         return None
     print(f"    after {runtime.records - before} records")
     return news[0]

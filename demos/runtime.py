@@ -282,7 +282,7 @@ class Runtime(Plant):
         return True
 
     def released(self) -> None:
-        """Be told that the record which was offered in vain has been taken."""
+        """Learn that the record which was offered in vain has been taken."""
         self._held = False
 
     def _finished(self, pipe: Connection) -> None:

@@ -79,10 +79,10 @@ def equal_shares(network: Network, processors: Sequence[int]) -> dict[str, Setti
 
 
 def _work(pipe: Connection, boxes: Mapping[str, BoxFunction]) -> None:
-    """Run boxes as told, in a process of its own; None ends it."""
+    """Run boxes on request, in a process of its own; None ends it."""
     held: frozenset[int] = frozenset()
-    while (told := pipe.recv()) is not None:
-        name, fields, cores, processors = told
+    while (request := pipe.recv()) is not None:
+        name, fields, cores, processors = request
         if processors != held and hasattr(os, "sched_setaffinity"):
             for thread in Path("/proc/self/task").iterdir():  # threads that were started keep what they had
                 with suppress(ProcessLookupError):

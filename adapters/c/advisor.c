@@ -1062,7 +1062,7 @@ struct advisor_client {
     uint32_t network_count, defined; /* of them said on this connection */
     question allocate, watches[WATCHES];
     uint32_t watch_count;
-    advisor_told told;
+    advisor_advised on_advice;
     void *context;
     advisor_bundle curves;
     advisor_stats stats;
@@ -1149,7 +1149,7 @@ advisor_client *advisor_client_new(const advisor_options *options) {
     c->column_index = malloc(rows * sizeof *c->column_index);
     c->column_values = malloc(3 * rows * sizeof *c->column_values);
     c->column_more = options->whole_rows ? malloc(rows * sizeof *c->column_more) : NULL;
-    c->told = options->told;
+    c->on_advice = options->on_advice;
     c->context = options->context;
     c->name_text = malloc((size_t)c->names_max * (NAME_BYTES_MAX + 1));
     if (!c->producer || !c->ring || !c->column_index || !c->column_values || !c->name_text ||
@@ -1640,7 +1640,7 @@ static int tell(advisor_client *c, int kind, int32_t watch, reader map) {
     uint64_t used = 0, value;
     token t;
     uint32_t i;
-    if (next_token(&at, &t) <= 0 || t.kind != MAP || !c->told) return 0;
+    if (next_token(&at, &t) <= 0 || t.kind != MAP || !c->on_advice) return 0;
     if (!find_key(map, "instances", &instances) || !find_key(map, "cores", &cores)) return 0;
     find_key(map, "in_turn", &turns);
     find_number(map, "cores_used", &used);
@@ -1662,7 +1662,7 @@ static int tell(advisor_client *c, int kind, int32_t watch, reader map) {
     found.latency_s = find_double(map, "latency_s");
     found.cores_used = (uint32_t)used;
     found.shares = shares;
-    if (i == found.count) c->told(c->context, kind, watch, &found, "");
+    if (i == found.count) c->on_advice(c->context, kind, watch, &found, "");
     free(shares);
     return i == found.count;
 }
@@ -1674,7 +1674,7 @@ static void tell_why(advisor_client *c, int kind, int32_t watch, reader map, con
     int length = 0;
     if (find_key(map, key, &at) && next_token(&at, &t) > 0 && t.kind == TEXT) length = (int)(t.value < 159 ? t.value : 159);
     snprintf(why, sizeof why, "%.*s", length, length ? (const char *)t.bytes : "");
-    if (c->told) c->told(c->context, kind, watch, NULL, why);
+    if (c->on_advice) c->on_advice(c->context, kind, watch, NULL, why);
 }
 
 /* The answer to a question of ours; `error` where it failed. */

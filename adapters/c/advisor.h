@@ -114,10 +114,10 @@ typedef struct advisor_allocation {
     const advisor_share *shares;
 } advisor_allocation;
 
-/* What a client is told: an answer to advisor_client_allocate, an advice of a watch (the first allocation among them), its
+/* What a client gets: an answer to advisor_client_allocate, an advice of a watch (the first allocation among them), its
  * withdrawal, or why there is none. Called within a step; what it points to ends with it. */
 enum { ADVISOR_ALLOCATED = 1, ADVISOR_ADVICE = 2, ADVISOR_WITHDRAWN = 3, ADVISOR_REFUSED = 4 };
-typedef void (*advisor_told)(void *context, int kind, int32_t watch, const advisor_allocation *allocation, const char *why);
+typedef void (*advisor_advised)(void *context, int kind, int32_t watch, const advisor_allocation *allocation, const char *why);
 
 typedef struct advisor_stats {
     uint64_t rows_taken;        /* = acknowledged + rejected + held */
@@ -141,7 +141,7 @@ typedef struct advisor_options {
     double level;         /* of the curves' intervals; 0: 0.9 */
     uint32_t cores_max;   /* of the curves' tables; 0: 256 */
     int whole_rows;       /* nonzero: room for advisor_client_observe_row, 72 bytes a row more */
-    advisor_told told;    /* may be NULL */
+    advisor_advised on_advice; /* may be NULL */
     void *context;
 } advisor_options;
 
@@ -166,10 +166,10 @@ int32_t advisor_client_network(advisor_client *client, const char *name);
 /* Say what a network is, in S-Net's language, before rows and questions name it: on every connection of this client. */
 int advisor_client_define_network(advisor_client *client, const char *name, const char *text);
 
-/* Ask for the allocation of so many cores to a network (its name, or S-Net text); one question at a time. `told` hears it. */
+/* Ask for the allocation of so many cores to a network (its name, or S-Net text); one question at a time. `on_advice` gets it. */
 int advisor_client_allocate(advisor_client *client, const char *network, uint32_t cores);
 
-/* Be told of allocations that are worth the change, on every connection; at most 16. The watch's number, or an error. */
+/* Get allocations that are worth the change, on every connection; at most 16. The watch's number, or an error. */
 int32_t advisor_client_watch(advisor_client *client, const char *network, uint32_t cores);
 
 /* Connect, send and receive what can be without waiting. Call it when `advisor_client_fd` is ready and now and then;

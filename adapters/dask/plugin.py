@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 REFRESH_S: Final = 0.5  # between two looks at what the model is to be asked
 SEND_S: Final = 5.0  # that the answer to task events is waited for: they are numbered, and held by the client meanwhile
-PREFIXES_MAX: Final = 10_000  # of one scheduler: what comes beyond is told, and not predicted
+PREFIXES_MAX: Final = 10_000  # of one scheduler: what comes beyond is sent, and not predicted
 QUEUED_MAX: Final = 1_000  # tasks that wait and are looked at one by one, a millisecond; of others the mean is taken
 LOOKED_LEAST: Final = 16  # of a prefix, whose mean is that of those not looked at
 MEMORY_SHARE: Final = 0.6  # of the workers' memory: beyond it Dask's own rule doubles them, and ours does
 PREDICTOR: Final = "predictor"  # the annotation with a task's size, where its inputs do not tell it
 WAITING: Final = ("waiting", "queued", "no-worker")
-UNDONE: Final = ("queued", "no-worker")  # states of a task that is known and not at work: nothing is told of them
+UNDONE: Final = ("queued", "no-worker")  # states of a task that is known and not at work: nothing is sent of them
 
 log = logging.getLogger("advisor.dask")
 

@@ -36,7 +36,7 @@ static inline bool follow(struct thread *t, struct task *task) {
     return true;
 }
 
-/* ---- what the service is told about who runs ---- */
+/* ---- what the service gets about who runs ---- */
 
 static void be_apart(struct thread *t, uint64_t now) {
     if (t->apart) return;
@@ -175,7 +175,7 @@ static uint8_t flags_of(int flags) {
                      (flags & ompt_task_final ? FINAL : 0) | ((unsigned)flags & (unsigned)ompt_task_merged ? MERGED : 0));
 }
 
-/* A team of one runs every task at once, and calls all of them undeferred. Those that another team would defer are told apart:
+/* A team of one runs every task at once, and calls all of them undeferred. Those that another team would defer are marked:
  * all but tasks under if(0) and tasks of final ones. What tasks with dependences depend on the runtime does not tell there. */
 static int at_once(const struct thread *t, int flags, int has_dependences) {
     const struct task *current = t->current;
@@ -243,7 +243,7 @@ static void end_task(struct thread *t, struct task *task, uint64_t now, bool can
 
 static inline bool is_summed(const struct task *task) { return task && !task->implicit && !task->followed; }
 
-/* One task that is not followed makes way for another, as nearly all do where tasks are tiny: what the service is told stays so. */
+/* One task that is not followed makes way for another, as nearly all do where tasks are tiny: what the service gets stays so. */
 static inline void pass_on(struct thread *t, struct task *prior, struct task *next, uint64_t now, bool over) {
     unsigned records = next->begun ? 1 : 2; /* if every task were followed */
     if (t->current == prior) spend(prior, now);
@@ -295,12 +295,12 @@ static void begin_sync(struct thread *t, struct task *task, ompt_sync_region_t k
     unsigned i = task->syncs++;
     task->sync[i].kind = waits;
     task->sync[i].before = task->bucket;
-    task->sync[i].told = false;
+    task->sync[i].sent = false;
     if (task->followed) {
-        /* The end of a parallel region is told with or without a place, by thread. */
+        /* The end of a parallel region is sent with or without a place, by thread. */
         uint32_t type = waits == BARRIER && kind != ompt_sync_region_barrier_explicit ? known.barrier : type_of_code(code);
         task->sync[i].type = type;
-        task->sync[i].told = put_opening(t, ticks(), SYNC_BEGIN, id_of(task), waits, type);
+        task->sync[i].sent = put_opening(t, ticks(), SYNC_BEGIN, id_of(task), waits, type);
         return;
     }
     leave_out(t, 1);
@@ -312,7 +312,7 @@ static void begin_sync(struct thread *t, struct task *task, ompt_sync_region_t k
 static void end_sync(struct thread *t, struct task *task) {
     if (!task->syncs) return;
     unsigned i = --task->syncs;
-    if (task->followed && task->sync[i].told)
+    if (task->followed && task->sync[i].sent)
         put(t, ticks(), SYNC_END, id_of(task), task->sync[i].kind, task->sync[i].type, 0);
     else if (task->followed)
         ADD(t->dropped, 1);

@@ -14,7 +14,7 @@
 
 #include "events.h"
 
-enum { NONE, TOLD, UNTOLD }; /* of task.creation */
+enum { NONE, SENT, UNSENT }; /* of task.creation */
 
 typedef void *alloc_t(void *, int32_t, int32_t, size_t, size_t, void *);
 typedef int32_t hand_t(void *, int32_t, void *);
@@ -32,9 +32,9 @@ static loop_5_t *real_loop_5;
 static void enter_creation(struct thread *t, struct task *task, uint32_t type) {
     uint64_t now = ticks();
     t->creating_type = type;
-    task->creation = UNTOLD;
+    task->creation = UNSENT;
     if (task->followed) {
-        if (put_opening(t, now, ENTER, id_of(task), CREATION, type)) task->creation = TOLD;
+        if (put_opening(t, now, ENTER, id_of(task), CREATION, type)) task->creation = SENT;
     } else {
         spend(task, now); /* both of its records are left out when it ends */
         task->bucket = CREATES;
@@ -46,7 +46,7 @@ static void enter_creation(struct thread *t, struct task *task, uint32_t type) {
 void leave_creation(struct thread *t, uint32_t type) {
     struct task *task = t->current;
     if (!task || task->creation == NONE) return;
-    if (task->creation == TOLD)
+    if (task->creation == SENT)
         put(t, ticks(), EXIT, id_of(task), CREATION, type, 0);
     else if (task->followed)
         ADD(t->dropped, 1);

@@ -57,7 +57,7 @@ struct task {
     struct {
         uint32_t type;
         uint8_t kind, before;
-        bool told;
+        bool sent;
     } sync[SYNC_DEPTH];
     uint8_t outer_alone; /* of an implicit task: what its thread was before */
     struct task *base;  /* of an implicit task: the explicit one that encountered its region on this thread */
@@ -113,7 +113,7 @@ struct thread {
     atomic_bool taken;
     /* the helper's side */
     uint64_t from, to; /* of the batch in flight */
-    struct sum *told; /* of each cell, what batches have said */
+    struct sum *reported; /* of each cell, what batches have said */
 };
 
 enum mode { FULL, AUTO, SUMS };

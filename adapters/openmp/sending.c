@@ -142,15 +142,15 @@ static bool read_cell(struct cell *c, struct sum *found) {
     return !(version & 1) && READ(c->version) == version;
 }
 
-/* What is more now than was told. */
-static struct sum grown(struct sum now, const struct sum *told) {
-    now.count -= told->count;
-    now.work -= told->work;
-    now.creation -= told->creation;
-    now.waiting -= told->waiting;
-    now.creates -= told->creates;
-    now.waits -= told->waits;
-    now.squares -= told->squares;
+/* What is more now than was reported. */
+static struct sum grown(struct sum now, const struct sum *reported) {
+    now.count -= reported->count;
+    now.work -= reported->work;
+    now.creation -= reported->creation;
+    now.waiting -= reported->waiting;
+    now.creates -= reported->creates;
+    now.waits -= reported->waits;
+    now.squares -= reported->squares;
     return now;
 }
 
@@ -164,10 +164,10 @@ static bool choose_sums(bool last) {
         for (int k = 0; t && k < CELLS_MAX; k++) {
             struct sum now;
             if (atomic_load_explicit(&t->cells[k].type, memory_order_acquire) == ABSENT) continue;
-            if (READ(t->cells[k].count) == t->told[k].count || !read_cell(&t->cells[k], &now)) continue;
+            if (READ(t->cells[k].count) == t->reported[k].count || !read_cell(&t->cells[k], &now)) continue;
             if (batch.sums_count == BATCH_SUMS_MAX) return false;
-            batch.sums[batch.sums_count++] = grown(now, &t->told[k]);
-            t->told[k] = now;
+            batch.sums[batch.sums_count++] = grown(now, &t->reported[k]);
+            t->reported[k] = now;
         }
     }
     return true;

@@ -32,7 +32,7 @@ double cpu_s(void);
 int gather_records(struct iovec parts[PARTS_MAX]);
 /* The batch has arrived: its records' places are free. */
 void batch_arrived(void);
-/* The other side is new: what it was told is told again, strings and all. */
+/* The other side is new: what it got is sent again, strings and all. */
 void begin_anew(void);
 
 enum sent { ARRIVED, FAILED_NOW, FAILED_FOR_EVER };

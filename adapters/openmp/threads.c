@@ -23,14 +23,14 @@ static bool equip(struct thread *t) {
     size_t bytes = tool.records * sizeof *t->ring;
     void *ring = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     t->cells = new_cells();
-    t->told = calloc(CELLS_MAX, sizeof *t->told);
+    t->reported = calloc(CELLS_MAX, sizeof *t->reported);
     t->mask = tool.records - 1;
     t->room = tool.records - tool.records / 8;
     t->ring = ring;
-    if (ring != MAP_FAILED && t->cells && t->told) return true;
+    if (ring != MAP_FAILED && t->cells && t->reported) return true;
     if (ring != MAP_FAILED) munmap(ring, bytes);
     free(t->cells);
-    free(t->told);
+    free(t->reported);
     return false;
 }
 
@@ -66,7 +66,7 @@ void close_thread(struct thread *t) {
     for (struct task *task = t->current; task; task = task->outer) {
         while (task->syncs && task->implicit) {
             task->syncs--;
-            if (task->sync[task->syncs].told) put(t, now, SYNC_END, 0, task->sync[task->syncs].kind, task->sync[task->syncs].type, 0);
+            if (task->sync[task->syncs].sent) put(t, now, SYNC_END, 0, task->sync[task->syncs].kind, task->sync[task->syncs].type, 0);
         }
         if (task->implicit) put(t, now, EXIT, task->team, task->initial ? PLAIN : PARALLEL, task->type, 0);
     }

@@ -241,7 +241,7 @@ int advisor_snet_begin(const advisor_snet_options *options) {
     of_client.path = options->socket;
     of_client.producer = options->network;
     of_client.whole_rows = 1;
-    of_client.told = options->told;
+    of_client.on_advice = options->on_advice;
     of_client.context = options->context;
     snet.most = options->records_max ? options->records_max : RECORDS_MAX;
     while (room < 2 * snet.most) room *= 2; /* at most half full */

@@ -23,7 +23,7 @@ typedef struct advisor_snet_options {
     const char *definition;  /* its S-Net text, or NULL where the service knows it */
     uint32_t records_max;    /* on their way at a time, 0: 65536; of more, those that come later are not followed */
     int64_t (*clock_ns)(void); /* NULL: the system's monotonic clock */
-    advisor_told told;       /* may be NULL; hears what a watch advises, on the thread that talks to the service */
+    advisor_advised on_advice; /* may be NULL; gets what a watch advises, on the thread that talks to the service */
     void *context;
     uint32_t watch_cores;    /* nonzero: watch the network on so many cores */
 } advisor_snet_options;

@@ -97,7 +97,7 @@ class Advised:
         self._together = CallTotals()
         self._load = MachineLoad().cores if load is None else load
         self._lock = threading.Lock()
-        self._told = False
+        self._warned = False
         self._loading = client is not None
 
     def __call__(
@@ -249,8 +249,8 @@ class Advised:
         return self._memory
 
     def _tell(self, error: AdvisorError) -> None:
-        if not self._told:
-            self._told = True
+        if not self._warned:
+            self._warned = True
             log.warning("calls go on without advice, or without being learned; reported once: %s", error)
 
 

@@ -46,11 +46,11 @@ class MachineLoad:
         own = sum(os.times()[:2])
         try:
             with TICKS.open("rb") as file:
-                told = [int(tick) for tick in file.readline().split()[1:9]]
+                ticks = [int(tick) for tick in file.readline().split()[1:9]]
         except (OSError, ValueError):
             self._at = now + 1e9
             return 0.0
-        busy = (sum(told) - told[3] - told[4]) / os.sysconf("SC_CLK_TCK")
+        busy = (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
         elapsed, (busy_before, own_before) = now - self._at, self._ticks
         if busy_before and elapsed < 100 * LOAD_S:  # a look of long ago tells of no load of now
             self._cores = float(max(0, round((busy - busy_before - (own - own_before)) / elapsed)))

@@ -292,13 +292,13 @@ def learn(advisor: Any, rows: Sequence[Row]) -> None:
         components, predictor, cores, elapsed_s, active_cores, ok = zip(*batch, strict=True)
         names = list(dict.fromkeys(components))
         numbers = {name: number for number, name in enumerate(names)}
-        told: dict[str, Any] = {} if all(ok) else {"ok": ok}
+        fields: dict[str, Any] = {} if all(ok) else {"ok": ok}
         if any(active == active for active in active_cores):  # noqa: PLR0124 - NaN is not itself
-            told["active_cores"] = active_cores
+            fields["active_cores"] = active_cores
         try:
             receipt = advisor.observe_columns(
                 components=names, index=[numbers[name] for name in components], predictor=predictor, cores=cores,
-                elapsed_s=elapsed_s, **told,
+                elapsed_s=elapsed_s, **fields,
             )  # fmt: skip
         except (AdvisorError, TypeError, ValueError) as error:
             log.warning("%d runs are not learned: %s", len(batch), error)

@@ -34,7 +34,7 @@ CHUNKS = -(-len(PIPELINE) * len(SIZES) * len(CORE_COUNTS) * RUNS // ROWS_CHUNK)
 MODELS = (None, "two_step")
 LABELS = {None: "default", "two_step": "two_step"}
 GOALS = ("throughput", "latency")
-WINDOWS = (6, 16, 31, 101, 301, 1001, 4001)  # edges of the row numbers that an error is told for
+WINDOWS = (6, 16, 31, 101, 301, 1001, 4001)  # edges of the row numbers that an error is shown for
 SIZE_SMALL = 500  # up to here the paper finds too much noise to predict
 
 

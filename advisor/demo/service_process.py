@@ -14,7 +14,7 @@ from advisor.client import SyncClient
 from advisor.errors import ConnectionFailed, Unavailable
 
 START_S = (
-    60.0  # it takes 1 s, and was seen to take 20 where others want the processor; one that has died is told at once
+    60.0  # it takes 1 s, and was seen to take 20 where others want the processor; one that has died is reported at once
 )
 LOOK_S = 0.01  # between looks for its socket
 ANSWER_S = 1.0  # waited at a time, the client trying again; then the process is looked at

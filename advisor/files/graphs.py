@@ -161,8 +161,8 @@ def _stg(text: str, name: str, timed: bool) -> GraphFile:
         raise InvalidValue("graph", f"{len(rows)} lines of tasks", f"{count} of them, or {count + 2} with the dummies")
     for row in rows:
         if len(row) < 3 or len(row) != 3 + row[2]:
-            found, told = max(0, len(row) - 3), f": {row[2]}" if len(row) > 2 else ""
-            raise InvalidValue(f"tasks[{row[0]}]", f"{found} predecessors", f"as many as it says{told}")
+            found, excess = max(0, len(row) - 3), f": {row[2]}" if len(row) > 2 else ""
+            raise InvalidValue(f"tasks[{row[0]}]", f"{found} predecessors", f"as many as it says{excess}")
     return GraphFile(
         graph_of_tasks((Task(str(row[0]), row[1], [str(parent) for parent in row[3:]]) for row in rows), unit="unit"),
         name,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from advisor.files.run_files import Lines, Passed, Ran, Told, bytes_of, number_of, span_of
+from advisor.files.run_files import Lines, Passed, Ran, RunEntry, bytes_of, number_of, span_of
 from advisor.files.tables import BadCell
 from advisor.files.workflows import TAG
 
@@ -24,16 +24,20 @@ MILLISECOND = 1e-3
 AT_ONCE_S = 1.0  # measures are taken about so often
 
 
-def runs(lines: Lines) -> Iterator[Told]:
+def runs(lines: Lines) -> Iterator[RunEntry]:
     """Yield what a trace tells; raises InvalidValue where it is no trace."""
     columns, rows = lines.header("\t", NEEDED)
     if "name" not in columns and "process" not in columns:
         lines.header("\t", {"name": HINT})
     for number, row in rows:
-        yield _told(number, row, columns) if row else BadCell(number, "all", "", f"a row of {len(columns)} columns")
+        yield (
+            _entry_of_row(number, row, columns)
+            if row
+            else BadCell(number, "all", "", f"a row of {len(columns)} columns")
+        )
 
 
-def _told(number: int, row: Mapping[str, str], columns: list[str]) -> Told:
+def _entry_of_row(number: int, row: Mapping[str, str], columns: list[str]) -> RunEntry:
     status = row["status"].strip()
     if status in PASSED:
         return Passed(number, PASSED[status])

@@ -114,14 +114,14 @@ class Prequential:
 
     def __init__(self, learner: Learner, models: Sequence[str | None] = (None,)) -> None:
         self.learner = learner
-        self._told: Callable[[int, int], None] | None = None
+        self._on_progress: Callable[[int, int], None] | None = None
         self._done = 0
         self.models = tuple(models)
         self.scores: dict[str | None, dict[str, ComponentScore]] = {model: {} for model in self.models}
 
-    def tell(self, told: Callable[[int, int], None]) -> None:
+    def tell(self, on_progress: Callable[[int, int], None]) -> None:
         """Call this with the rows of the batch that are done and the rows it has, again and again: for a progress bar."""
-        self._told = told
+        self._on_progress = on_progress
 
     def take(self, columns: Columns) -> dict[str | None, Floats]:
         """Predict and learn a batch of n rows, in row order within each component.
@@ -168,8 +168,8 @@ class Prequential:
                 )
             done += len(block)
             self._done += len(block)
-            if self._told is not None:
-                self._told(self._done, len(columns))
+            if self._on_progress is not None:
+                self._on_progress(self._done, len(columns))
 
     def _predict(
         self, name: str, columns: Columns, part: Rows, model: str | None, predicted: dict[str | None, Floats]

@@ -70,8 +70,8 @@ class Passed(NamedTuple):
     why: str
 
 
-Told = Ran | BadCell | Passed
-Reader = Callable[["Lines"], Iterator[Told]]
+RunEntry = Ran | BadCell | Passed
+Reader = Callable[["Lines"], Iterator[RunEntry]]
 
 
 class Lines:
@@ -179,23 +179,23 @@ class RunFile:
         Raises InvalidValue, TooLarge when the file cannot be read, or is of another format.
         """
         producer = f"{self.kind}:{self._identity()}"
-        for told in self.reader(self.lines):
-            if isinstance(told, Passed):
-                self.passed[told.why] += 1
+        for entry in self.reader(self.lines):
+            if isinstance(entry, Passed):
+                self.passed[entry.why] += 1
                 continue
-            bad = told if isinstance(told, BadCell) else bad_cell(told)
+            bad = entry if isinstance(entry, BadCell) else bad_cell(entry)
             if bad is not None:
                 self.refused += 1
                 if len(self.first_refused) < FIRST_REFUSALS:
                     self.first_refused.append(bad)
                 continue
-            assert isinstance(told, Ran)
+            assert isinstance(entry, Ran)
             self.rows += 1
-            more: dict[str, Any] = {} if told.ok else {"ok": False}
-            self.failed += not told.ok
-            if told.peak_bytes is not None and told.ok:
-                more["measures"] = {"peak_bytes": told.peak_bytes}
-            yield Row(producer, self.rows, told.component, told.predictor, told.cores, told.elapsed_s, more)
+            more: dict[str, Any] = {} if entry.ok else {"ok": False}
+            self.failed += not entry.ok
+            if entry.peak_bytes is not None and entry.ok:
+                more["measures"] = {"peak_bytes": entry.peak_bytes}
+            yield Row(producer, self.rows, entry.component, entry.predictor, entry.cores, entry.elapsed_s, more)
         if self.lines.unended:
             self.passed["without an end of line: still being written?"] += 1
 

@@ -39,12 +39,12 @@ def read_runs(
             first = next(file, "")
             separator = separator_of(first)
             reader = csv.DictReader(itertools.chain([first], file), delimiter=separator)
-            told = [name.strip() for name in reader.fieldnames or ()]
-            for heading in given.keys() - set(told):
+            titles = [name.strip() for name in reader.fieldnames or ()]
+            for heading in given.keys() - set(titles):
                 raise InvalidValue(
-                    "runs", f"{path}, first line", f"a column {heading!r}, as --columns says", closest(heading, told)
+                    "runs", f"{path}, first line", f"a column {heading!r}, as --columns says", closest(heading, titles)
                 )
-            reader.fieldnames = [given.get(name, "" if name in given.values() else name) for name in told]
+            reader.fieldnames = [given.get(name, "" if name in given.values() else name) for name in titles]
             _check_header(path, reader.fieldnames, program)
             for row in reader:
                 if reader.line_num > RUNS_MAX:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from advisor.files.run_files import Lines, Passed, Ran, Told, bytes_of, clock_of, number_of
+from advisor.files.run_files import Lines, Passed, Ran, RunEntry, bytes_of, clock_of, number_of
 from advisor.files.tables import BadCell
 
 HINT = "sacct -P --format=JobID,JobName,State,AllocCPUS,ElapsedRaw,MaxRSS,End"
@@ -34,7 +34,7 @@ WAITS = "behind a job that has not ended: give --format a column End"
 INNER = ("batch", "extern", "interactive")  # steps that Slurm makes: their time is the job's
 
 
-def runs(lines: Lines) -> Iterator[Told]:
+def runs(lines: Lines) -> Iterator[RunEntry]:
     """Yield what accounts tell; raises InvalidValue where they are none, or have no cores or times."""
     columns, rows = lines.header("|", NEEDED)
     cores, elapsed = (next((name for name in names if name in columns), None) for names in (CORES, ELAPSED))
@@ -42,25 +42,25 @@ def runs(lines: Lines) -> Iterator[Told]:
         lines.header("|", {CORES[0] if cores is None else ELAPSED[0]: HINT})
     assert cores is not None
     assert elapsed is not None
-    told = _in_order(rows, len(columns), cores, elapsed)
+    entries = _in_order(rows, len(columns), cores, elapsed)
     if END in columns:
-        yield from (each for _, each in sorted(told, key=lambda found: found[0]))
+        yield from (each for _, each in sorted(entries, key=lambda found: found[0]))
         return
     waits = False
-    for _, each in told:
+    for _, each in entries:
         waits = waits or (isinstance(each, Passed) and each.why == UNENDED)
         yield Passed(each.line, WAITS) if waits and isinstance(each, Ran) else each
 
 
 def _in_order(
     rows: Iterator[tuple[int, dict[str, str]]], columns: int, cores: str, elapsed: str
-) -> Iterator[tuple[str, Told]]:
+) -> Iterator[tuple[str, RunEntry]]:
     """Yield what each line tells, with its end: a job behind its steps."""
     job: tuple[int, Mapping[str, str]] | None = None
     peak = math.nan
 
-    def of_job(number: int, row: Mapping[str, str]) -> tuple[str, Told]:
-        return row.get(END, ""), _told(number, row, row["JobName"], cores, elapsed, peak)
+    def of_job(number: int, row: Mapping[str, str]) -> tuple[str, RunEntry]:
+        return row.get(END, ""), _entry_of_row(number, row, row["JobName"], cores, elapsed, peak)
 
     for number, row in rows:
         if not row:
@@ -74,16 +74,16 @@ def _in_order(
         elif job is None or job[1]["JobID"] != id_:
             yield "", BadCell(number, "JobID", row["JobID"], "a step behind the line of its job")
             continue
-        told = bytes_of(row.get("MaxRSS", ""))
-        peak = told if math.isnan(peak) else max(peak, told) if told == told else peak  # noqa: PLR0124 - NaN is not itself
+        memory = bytes_of(row.get("MaxRSS", ""))
+        peak = memory if math.isnan(peak) else max(peak, memory) if memory == memory else peak  # noqa: PLR0124 - NaN is not itself
         if step and step not in INNER:
             name = f"{job[1]['JobName']}/{row['JobName']}"
-            yield row.get(END, ""), _told(number, row, name, cores, elapsed, told)
+            yield row.get(END, ""), _entry_of_row(number, row, name, cores, elapsed, memory)
     if job is not None:
         yield of_job(*job)
 
 
-def _told(number: int, row: Mapping[str, str], name: str, cores: str, elapsed: str, peak: float) -> Told:
+def _entry_of_row(number: int, row: Mapping[str, str], name: str, cores: str, elapsed: str, peak: float) -> RunEntry:
     state = row["State"].split(" ")[0].rstrip("+")  # CANCELLED by 1000, or cut short
     if state in NOT_ENDED:
         return Passed(number, UNENDED)

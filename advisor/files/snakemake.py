@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from advisor.files.run_files import KIB, Lines, Ran, Told, number_of
+from advisor.files.run_files import KIB, Lines, Ran, RunEntry, number_of
 from advisor.files.tables import BadCell
 
 HINT = "run snakemake with --benchmark-extended"
@@ -19,7 +19,7 @@ ABSENT = ("-", "", "NA")
 MIB = KIB * KIB
 
 
-def runs(lines: Lines) -> Iterator[Told]:
+def runs(lines: Lines) -> Iterator[RunEntry]:
     """Yield what a benchmark file tells; raises InvalidValue where it is none, or has no rules."""
     first = next(iter(lines), (1, ""))[1]
     lines.read = 0
@@ -28,10 +28,10 @@ def runs(lines: Lines) -> Iterator[Told]:
         return
     columns, rows = lines.header("\t", NEEDED)
     for number, row in rows:
-        yield _told(number, row) if row else BadCell(number, "all", "", f"a row of {len(columns)} columns")
+        yield _entry_of_row(number, row) if row else BadCell(number, "all", "", f"a row of {len(columns)} columns")
 
 
-def _of_json(number: int, line: str) -> Told:
+def _of_json(number: int, line: str) -> RunEntry:
     try:
         entry = json.loads(line)
     except ValueError:
@@ -40,10 +40,10 @@ def _of_json(number: int, line: str) -> Told:
     if missing:
         return BadCell(number, missing[0], line[:80], f"there: {HINT}")
     row = cast("dict[str, Any]", entry)
-    return _told(number, {name: str(value) for name, value in row.items()})
+    return _entry_of_row(number, {name: str(value) for name, value in row.items()})
 
 
-def _told(number: int, row: Mapping[str, str]) -> Told:
+def _entry_of_row(number: int, row: Mapping[str, str]) -> RunEntry:
     peak = row.get("max_rss", "-").strip()
     peak_bytes = None if peak in ABSENT or number_of(peak) == 0.0 else number_of(peak) * MIB
     cells = {
@@ -59,7 +59,7 @@ def _input_bytes(text: str) -> float:
     if text.strip() in ABSENT:
         return 0.0
     try:
-        told: Any = ast.literal_eval(text)
-        return sum(map(float, told.values())) * MIB if isinstance(told, dict) else float(told) * MIB  # pyright: ignore[reportUnknownArgumentType]
+        sizes: Any = ast.literal_eval(text)
+        return sum(map(float, sizes.values())) * MIB if isinstance(sizes, dict) else float(sizes) * MIB  # pyright: ignore[reportUnknownArgumentType]
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return float("nan")

@@ -154,11 +154,11 @@ class SnetRun:
             run = log.runs.popleft()
             place = self._places[run.task]
             log.sequence += 1
-            told = {
+            known = {
                 "network": self._network, "record": run.number, "entered": run.entered or None, "replica": place.replica,
                 "running": None if run.closed else True,
             }  # fmt: skip
-            more = {key: value for key, value in told.items() if value is not None}
+            more = {key: value for key, value in known.items() if value is not None}
             yield Row(log.producer, log.sequence, place.name, float(run.size), 1.0, run.ran_ns / 1e9, more)
 
     # -- stops to runs ----------------------------------------------------------------------------------------------------

@@ -172,19 +172,19 @@ class TableReader:
         self.separator = separator_of(header)
         return self._places([name.strip() for name in (_split(header, self.separator) or [])], header)
 
-    def _places(self, told: Sequence[str], header: str) -> dict[str, int]:
+    def _places(self, titles: Sequence[str], header: str) -> dict[str, int]:
         """Return where the fields stand among the columns of these names."""
         for heading in self._headings.values():
-            if told.count(heading) != 1:
+            if titles.count(heading) != 1:
                 raise InvalidValue(
                     f"{self.name}, header", header, f"a header with one column {heading!r}, as --columns says",
-                    closest(heading, told),
+                    closest(heading, titles),
                 )  # fmt: skip
         given = {heading: field for field, heading in self._headings.items()}
         instead = {name for names in HEADINGS.values() if names[0] in self._headings for name in names} | {
             *self._headings
         }
-        names = [given.get(name) or ("" if name.lower() in instead else name.lower()) for name in told]
+        names = [given.get(name) or ("" if name.lower() in instead else name.lower()) for name in titles]
         found: dict[str, int] = {}
         for field, headings in HEADINGS.items():
             places = [place for place, name in enumerate(names) if name in headings]

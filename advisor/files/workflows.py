@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from advisor.domain.task_graphs import Task
 from advisor.errors import InvalidValue
-from advisor.files.run_files import Lines, Ran, Told
+from advisor.files.run_files import Lines, Ran, RunEntry
 
 Entry = Mapping[str, Any]
 TAG = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)$")  # of a task of Nextflow: FASTQC (sample 1)
@@ -83,8 +83,8 @@ def _task(
     read += sum(_bytes(file) for file in _objects(entry, "files") if str(file.get("link")).lower() == "input")
     kilobytes = _first(run, "memory")  # of versions before 1.4
     peak = float(kilobytes) * 1e3 if _is_number(kilobytes) else _first(run, "memoryInBytes")
-    told = {"cores": _first(run, "coreCount", "cores"), "peak_bytes": peak}
-    columns = {name: float(value) for name, value in told.items() if _is_number(value)}
+    numbers = {"cores": _first(run, "coreCount", "cores"), "peak_bytes": peak}
+    columns = {name: float(value) for name, value in numbers.items() if _is_number(value)}
     return Task(key, float(time or 0.0), after, str(kind), max(read, 1.0), columns)
 
 
@@ -157,7 +157,7 @@ def _objects(entry: Entry, *names: str) -> list[Entry]:
     return [_object(item, f"workflow.{names[0]}") for item in cast("list[Any]", value or [])]
 
 
-def runs(lines: Lines) -> Iterator[Told]:
+def runs(lines: Lines) -> Iterator[RunEntry]:
     """Yield the tasks of an execution as runs; a task without a time is named by its place among the tasks.
 
     Raises InvalidValue where the file is no workflow in WfFormat.

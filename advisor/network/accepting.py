@@ -173,7 +173,7 @@ def _followed(rule: Rule, second: tuple[Rule, ...]) -> Rule:
         ways = [(len(each.takes - have), -len(each.takes), place) for place, each in enumerate(second)
                 if not (each.takes - have) & rule.takes]  # fmt: skip
         if not ways:
-            continue  # no way on for this output: told when a record is followed
+            continue  # no way on for this output: reported when a record is followed
         missing, _, place = min(ways)
         taken = second[place]
         need |= taken.takes - have

@@ -25,7 +25,7 @@ TERMINAL_WORDS = {
     "ABS": "`abs`",
     "$END": "the end",
 }
-# Terminals that are told as one where all of them could stand.
+# Terminals that are named as one where all of them could stand.
 GROUPS = {
     "an operator": {"STAR", "DOUBLE_STAR", "SPLIT", "DOUBLE_SPLIT", "FEEDBACK", "AT"},
     "an operator of tags": {

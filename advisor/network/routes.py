@@ -28,7 +28,7 @@ from advisor.network.records import FilterRule, Pattern
 
 TYPES_MAX = 64  # record types followed at one place: beyond, what comes there counts as unknown
 STEPS_MAX = 200_000  # record types times nodes and branches looked at, loops repeated: a second's work at most
-PROBLEMS_MAX = 100  # told of one network
+PROBLEMS_MAX = 100  # reported of one network
 
 
 class Route(NamedTuple):
@@ -94,11 +94,11 @@ def routes(network: Network, records: Iterable[Iterable[str]] | None = None, *, 
         nothing: tuple[None, ...] = (None,) * len(network.choices)
         return Routes(enters, ((),) * len(network.choices), nothing, (), complete=False)
     seen = [walk.seen.get(choice, {}) for choice in network.choices]
-    told = tuple(_routes_of(each) for each in seen)
+    routes_seen = tuple(_routes_of(each) for each in seen)
     shares = tuple(_shares(len(network.nodes[choice].children), each)
                    for choice, each in zip(network.choices, seen, strict=True))  # fmt: skip
-    problems = [*walk.problems, *_unused(network, rules, told)]
-    return Routes(enters, told, shares, tuple(problems[:PROBLEMS_MAX]))
+    problems = [*walk.problems, *_unused(network, rules, routes_seen)]
+    return Routes(enters, routes_seen, shares, tuple(problems[:PROBLEMS_MAX]))
 
 
 # A stream: record type and where it comes from -> how many of them a record from there stands for. Numbers of one source
@@ -134,7 +134,7 @@ class _Walk:
         self._nodes = network.nodes
         self._rules = rules
         self._steps = 0
-        self._told: set[tuple[int, Record]] = set()
+        self._reported: set[tuple[int, Record]] = set()
         self.seen: dict[int, Seen] = {}
         self.problems: list[Problem] = []
 
@@ -158,8 +158,8 @@ class _Walk:
             raise _TooFar
 
     def _problem(self, index: int, record: Record, text: str) -> None:
-        if (index, record) not in self._told and len(self.problems) < PROBLEMS_MAX:
-            self._told.add((index, record))
+        if (index, record) not in self._reported and len(self.problems) < PROBLEMS_MAX:
+            self._reported.add((index, record))
             self.problems.append(Problem(index, text))
 
     def box(self, index: int, stream: Stream) -> Stream:
@@ -356,9 +356,9 @@ def _shares(count: int, seen: Seen) -> tuple[float, ...] | None:
     return found[0]
 
 
-def _unused(network: Network, rules: Sequence[Rules], told: Sequence[tuple[Route, ...]]) -> Iterable[Problem]:
+def _unused(network: Network, rules: Sequence[Rules], routes_seen: Sequence[tuple[Route, ...]]) -> Iterable[Problem]:
     """Yield the branches that no record takes; a branch that begins with an initialiser needs none."""
-    for choice, each in zip(network.choices, told, strict=True):
+    for choice, each in zip(network.choices, routes_seen, strict=True):
         used = {branch for route in each for branch in route.branches}
         for branch, child in enumerate(network.nodes[choice].children):
             if each and branch not in used and rules[child] != ():

@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
     options.watch_curves = atoi(argv[5]);
     options.linger_ms = -1;
     options.whole_rows = argc > 6;
-    options.told = told;
+    options.on_advice = told;
     client = advisor_client_new(&options);
     if (!client) return 3;
     for (i = 0; i < 3; i++)

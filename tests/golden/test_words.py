@@ -19,29 +19,21 @@ REFUSED = (
 WORD = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(REFUSED)})(?![a-z])", re.IGNORECASE)
 # How often they still stand in a folder with what is below it. A folder that is not here has none; a number only falls.
 LEFT = {
-    "adapters/c": 14,
-    "adapters/dask": 2,
-    "adapters/openmp": 35,
-    "adapters/snet": 6,
-    "adapters/threads": 10,
     "advisor": 4,
     "advisor/cli": 140,
     "advisor/client": 48,
     "advisor/cluster": 93,
-    "advisor/demo": 4,
+    "advisor/demo": 2,
     "advisor/domain": 22,
     "advisor/engine": 166,
-    "advisor/files": 73,
     "advisor/kernels": 38,
     "advisor/models": 116,
-    "advisor/network": 11,
     "advisor/pictures": 32,
     "advisor/planning": 91,
     "advisor/profile": 42,
     "advisor/protocol": 9,
     "advisor/service": 162,
     "advisor/simulation": 17,
-    "demos": 9,
     "docs": 2,
 }
 

@@ -100,6 +100,7 @@ enum {
 #define BEYOND 2.0
 #define STAYS 1.5
 #define SURE 2.0
+#define NOISIEST 0.25
 #define FURTHEST 40.0
 #define X_KNOTS_MAX 1024
 #define P_KNOTS_MAX 128
@@ -659,29 +660,29 @@ static double log_time(const double *record, double x, double lx, double count, 
     return record[KIND] == FORM ? log2_of(form_value(record, x, count)) : grid_log(record, lx, count, log);
 }
 
-/* What noise leaves open: the record's counts that were seen, runs on each, variance of ln t, and the runs nearest to the best. */
+/* What noise leaves open: the record's counts that were seen, runs on each, variance of ln t, place nearest to the best. */
 typedef struct doubts {
     const double *counts, *runs;
-    size_t seen;
-    double noise, best;
+    size_t seen, best;
+    double noise;
 } doubts;
 
 static double root(double value) { return exp2_of(0.5 * log2_of(value)); }
 
-static double runs_near(const doubts *d, double count) {
+static size_t place_near(const doubts *d, double count) {
     size_t at = 0;
     while (at + 1 < d->seen && count * count > d->counts[at] * d->counts[at + 1]) at++;
-    return d->runs[at];
+    return at;
 }
 
 static double by_chance(const doubts *d, double count) {
     double runs, all_runs = 0.0, sure, error;
-    size_t i;
-    if (!d->seen || d->noise <= 0.0) return 0.0;
-    runs = runs_near(d, count);
+    size_t place = place_near(d, count), i;
+    if (d->noise <= 0.0 || place == d->best) return 0.0;
+    runs = d->runs[place];
     for (i = 0; i < d->seen; i++) all_runs += d->runs[i];
     sure = root(2.0 * log2_of(1.0 + all_runs / runs) * LN2);
-    error = root(d->noise * (1.0 / runs + 1.0 / d->best));
+    error = root(d->noise * (1.0 / runs + 1.0 / d->runs[d->best]));
     return clamped((sure < SURE ? SURE : sure) * error, 0.0, FURTHEST) / LN2;
 }
 
@@ -739,7 +740,7 @@ static uint32_t choose(const double *record, double x, const counts_asked *q, do
     double counts[COUNTS_MAX + 1], row[COUNTS_MAX + 1], logs[COUNTS_MAX + 1];
     double slack = tolerance < EQUAL ? EQUAL : tolerance, shortest = log2_of(ELAPSED_MIN_S), longest = log2_of(ELAPSED_MAX_S);
     double lx = log_x(record, x), least, bound = longest, last = record[LAST], more = log2_of(1.0 + slack), time;
-    doubts d = {record + seen_at(record), record + seen_at(record) + (size_t)record[SEEN], (size_t)record[SEEN], 0.0, 0.0};
+    doubts d = {record + seen_at(record), record + seen_at(record) + (size_t)record[SEEN], (size_t)record[SEEN], 0, 0.0};
     size_t used, k, best = 0;
     int every, kept = 0;
     uint32_t chosen;
@@ -754,7 +755,8 @@ static uint32_t choose(const double *record, double x, const counts_asked *q, do
     if (d.seen) {
         time = exp2_of(least);
         d.noise = record[NOISE_RELATIVE] + record[NOISE_ABSOLUTE] / (time * time) - slack * slack;
-        d.best = runs_near(&d, counts[best]);
+        if (d.noise > NOISIEST) d.noise = NOISIEST;
+        d.best = place_near(&d, counts[best]);
     }
     for (k = 0; k < used; k++) {
         double chance = by_chance(&d, counts[k]);

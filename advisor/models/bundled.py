@@ -54,7 +54,7 @@ WIDER_MOST = 2.0  # octaves of an interval's half width in an octave of x or p
 LOG_MOST = 1000.0  # of log2 of a time: keeps `exp2_of` finite
 LIFT = 2.0**-20  # as in `prediction`: zero has no logarithm
 BEYOND = 2.0  # as in `advisor.engine.choice`
-EQUAL, STAYS, SURE, FURTHEST = 1e-12, 1.5, 2.0, 40.0  # as in `advisor.models.core_rule`
+EQUAL, STAYS, SURE, NOISIEST, FURTHEST = 1e-12, 1.5, 2.0, 0.25, 40.0  # as in `advisor.models.core_rule`
 
 
 def clamped(value: float, low: float, high: float) -> float:
@@ -213,7 +213,7 @@ class Doubts(NamedTuple):
     counts: Sequence[float]
     runs: Sequence[float]
     noise: float
-    best: float  # runs on the seen count that is nearest to the best
+    best: int  # place of the seen count that is nearest to the best
 
     def edges(self) -> list[int]:
         """Return whole counts about those at which another seen count is the nearest."""
@@ -227,14 +227,15 @@ class Doubts(NamedTuple):
 
     def by_chance(self, count: float) -> float:
         """Return by how much log2 of a count's time may be above that of the best by chance."""
-        if self.noise <= 0.0 or not self.counts:
+        place = place_near(self.counts, count)
+        if self.noise <= 0.0 or place == self.best:
             return 0.0
-        runs = runs_near(self.counts, self.runs, count)
+        runs = self.runs[place]
         all_runs = 0.0
         for each in self.runs:
             all_runs += each
         sure = root(2.0 * log2_of(1.0 + all_runs / runs) * LN2)
-        error = root(self.noise * (1.0 / runs + 1.0 / self.best))
+        error = root(self.noise * (1.0 / runs + 1.0 / self.runs[self.best]))
         return clamped((SURE if sure < SURE else sure) * error, 0.0, FURTHEST) / LN2
 
 
@@ -243,18 +244,18 @@ def root(value: float) -> float:
     return exp2_of(0.5 * log2_of(value))
 
 
-def runs_near(counts: Sequence[float], runs: Sequence[float], count: float) -> float:
-    """Return the runs on the seen count that is nearest by ratio, of two equally near the smaller."""
+def place_near(counts: Sequence[float], count: float) -> int:
+    """Return the place of the seen count that is nearest by ratio, of two equally near the smaller; 0 where none was seen."""
     at = 0
     while at + 1 < len(counts) and count * count > counts[at] * counts[at + 1]:
         at += 1
-    return runs[at]
+    return at
 
 
 def _doubts(words: Sequence[float], at: int) -> Doubts:
-    """Return the doubts of a record; noise and the runs on the best come once the best is known."""
+    """Return the doubts of a record; noise and place come once the best is known."""
     begin, count = at + seen_at(words[at : at + HEAD_WORDS]), int(words[at + SEEN])
-    return Doubts(words[begin : begin + count], words[begin + count : begin + 2 * count], 0.0, 0.0)
+    return Doubts(words[begin : begin + count], words[begin + count : begin + 2 * count], 0.0, 0)
 
 
 def choose_cores(words: Sequence[float], at: int, x: float, allowed: AllowedCores, tolerance: float) -> int:
@@ -278,7 +279,7 @@ def choose_cores(words: Sequence[float], at: int, x: float, allowed: AllowedCore
     if doubts.counts:
         time, best = exp2_of(least), counts[row.index(min(row))]
         noise = words[at + NOISE_RELATIVE] + words[at + NOISE_ABSOLUTE] / (time * time) - tolerance * tolerance
-        doubts = doubts._replace(noise=noise, best=runs_near(doubts.counts, doubts.runs, float(best)))
+        doubts = doubts._replace(noise=min(noise, NOISIEST), best=place_near(doubts.counts, float(best)))
     slack, k, bound = log2_of(1.0 + tolerance), 0, longest
     for k, count in enumerate(counts):
         by_chance = doubts.by_chance(float(count))

@@ -2,10 +2,11 @@
 
 Scores are times, or core-seconds. A count is good enough where its score is within the tolerance of the least, or where it is
 not shown to be worse: of m runs on it, n on the best and N on all, with a variance v of ln t, the difference has the standard
-error e = sqrt(v (1/m + 1/n)), and is shown beyond max(2, sqrt(2 ln(1 + N/m))) e. Noise within the tolerance decides nothing: v
-is what is above its square. Without this one unlucky run would keep a job that cannot use cores off few of them for ever, for
-nothing is tried; and the longer nobody runs there, the rarer the bad luck must be (Lattimore and Szepesvari, Bandit
-Algorithms, ch. 9).
+error e = sqrt(v (1/m + 1/n)), and is shown beyond max(2, sqrt(2 ln(1 + N/m))) e. Runs are those on the nearest seen count;
+where that is the same for both, predictions alone tell them apart. Noise within the tolerance decides nothing: v is what is
+above its square, and 1/4 at most, for noisier times have several modes. Without this one unlucky run would keep a job that
+cannot use cores off few of them for ever, for nothing is tried; and the longer nobody runs there, the rarer the bad luck must
+be (Lattimore and Szepesvari, Bandit Algorithms, ch. 9).
 """
 
 # Kernels are compiled as they stand and know no types.
@@ -33,19 +34,20 @@ from advisor.models.process import SHARE, predict
 STAYS = 1.5  # tolerances by which the last count may be worse than the best: noise moves no count
 TOO_MANY = (3.0, 4.0)  # more than a third above the fewest that are good enough is given up
 SURE = 2.0  # standard errors, at least: chance has one in 44 beyond
+NOISIEST = 0.25  # variance of ln t that is believed
 FURTHEST = 40.0  # of a logarithm: keeps `exp` finite
 EQUAL = 1e-12  # relative: times closer than this are one time, and fewer cores win
 TIMES, HIGHS, SCORES = 0, 1, 2  # rows of the columns of a question
 
 
-def runs_near(n, cores):
-    """Return the runs on the seen count that is nearest by ratio, of two equally near the smaller; 0 where none was seen."""
+def place_near(n, cores):
+    """Return the place of the seen count that is nearest by ratio, of two equally near the smaller."""
     at = FIRST
     while at + 1 < END and n[at + 1] != 0:
         if cores * cores <= (n[at] >> RUNS_BITS) / UNIT * ((n[at + 1] >> RUNS_BITS) / UNIT):
             break
         at += 1
-    return float(n[at] & RUNS_MOST)
+    return at
 
 
 def runs_of(n):
@@ -99,13 +101,15 @@ def choose_among(base, slot, counts, relative, absolute, tolerance, risk, of_cor
     while columns[SCORES, best] > least * (1.0 + EQUAL):
         best += 1
     slack, time = max(tolerance, EQUAL), columns[TIMES, best]
-    noise = relative + absolute / (time * time) - tolerance * tolerance
-    runs, all_runs = runs_near(n, counts[best]), runs_of(n)
+    noise = min(relative + absolute / (time * time) - tolerance * tolerance, NOISIEST)
+    mine, all_runs = place_near(n, counts[best]), runs_of(n)
+    runs = float(n[mine] & RUNS_MOST)
     fewest = 0
     while fewest < best:
         bound = 1.0 + slack
-        if noise > 0.0 and runs > 0.0:
-            bound = max(bound, by_chance(noise, runs_near(n, counts[fewest]), runs, all_runs))
+        near = place_near(n, counts[fewest])
+        if noise > 0.0 and runs > 0.0 and near != mine:
+            bound = max(bound, by_chance(noise, float(n[near] & RUNS_MOST), runs, all_runs))
         bound *= least
         if risk > 0.0:
             bound = max(bound, (1.0 + slack) * surely(columns, fewest, risk))

@@ -71,14 +71,16 @@ def by_chance(head: np.ndarray, times: dict[int, float], tolerance: float) -> di
     """Return by which factor the time of each count may be above the least by chance, from a record's words."""
     k, begin = int(head[AT["seen"]]), seen_at(head[:HEAD_WORDS])
     best = min(times, key=lambda count: times[count])
-    noise = head[AT["noise_relative"]] + head[AT["noise_absolute"]] / times[best] ** 2 - tolerance**2
+    noise = min(head[AT["noise_relative"]] + head[AT["noise_absolute"]] / times[best] ** 2 - tolerance**2, 0.25)
     if not k or noise <= 0.0:
         return dict.fromkeys(times, 1.0)
     seen, runs = head[begin : begin + k], head[begin + k : begin + 2 * k]
-    on = {count: runs[np.abs(np.log(seen) - np.log(count)).argmin()] for count in times}
+    near = {count: int(np.abs(np.log(seen) - np.log(count)).argmin()) for count in times}
+    on = {count: runs[place] for count, place in near.items()}
     sure = {count: max(2.0, np.sqrt(2.0 * np.log1p(runs.sum() / on[count]))) for count in times}
     errors = {count: np.sqrt(noise * (1 / on[count] + 1 / on[best])) for count in times}
-    return {count: float(np.exp(min(sure[count] * errors[count], 40.0))) for count in times}
+    shown = {count: float(np.exp(min(sure[count] * errors[count], 40.0))) for count in times}
+    return {count: 1.0 if near[count] == near[best] else shown[count] for count in times}
 
 
 def follows_the_rule(bundle: Bundle, name: str, x: float, most: int, tolerance: float) -> None:

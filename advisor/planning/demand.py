@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from heapq import heapify, heapreplace
 from statistics import NormalDist
 from typing import NamedTuple, cast
@@ -150,9 +150,14 @@ class Demand:
         return not self.rules and bool(self.fewest.max() == 1) and (self.single or not self.replicas)
 
     def seconds(self, cores: Ints | Floats) -> Floats:
-        """Return T_c(cores_c), shape (n,). Cost O(n log m)."""
-        rows, place = np.arange(len(self)), np.searchsorted(self.knots, cores, side="right") - 1
-        return self.level[rows, place] + self.fall[rows, place] / cores
+        """Return T_c(cores_c), of the shape of `cores`: (n,), or (K, n) for K allocations. Cost O(K n log m)."""
+        found = np.empty(cores.shape)
+        if not KERNELS.ready:
+            KERNELS.count(len(self))
+        each = (-1, len(self))
+        counts = cores.astype(np.float64).reshape(each)
+        KERNELS.all_seconds(self.level, self.fall, self.knots, counts, found.reshape(each))
+        return found
 
     def at(self, counts: Ints) -> Floats:
         """Return T_c(p) for all of some counts p, (n, k)."""
@@ -176,6 +181,11 @@ class Demand:
         level, fall = (part * self.scale for part in pieces_at(self.curves, 0.0))
         return replace(self, level=level, fall=fall).seconds(cores) / self.seconds(cores)
 
+    def within_seen(self, cores: Ints) -> bool:
+        """Return whether all counts of allocations, (n,) or (K, n), were seen or lie between such, or nothing is promised."""
+        seen = self.curves.seen if isinstance(self.curves, TabulatedCurves) else None
+        return seen is None or not self.price or bool(((cores <= seen.most) & (cores >= seen.least)).all())
+
     def promised_share(self, cores: Ints) -> Floats:
         """Return what is promised of T_c(cores_c) as a share of what is planned with, (n,): 1 within the counts seen.
 
@@ -183,7 +193,7 @@ class Demand:
         fewest it is T_c(least) least / cores, the work of the run. Neither is below what is planned with. Cost O(n log m).
         """
         seen = self.curves.seen if isinstance(self.curves, TabulatedCurves) else None
-        if seen is None or not self.price or ((cores <= seen.most) & (cores >= seen.least)).all():
+        if seen is None or self.within_seen(cores):
             return np.ones(len(self))
         most, least = np.maximum(np.floor(seen.most), 1.0), np.ceil(seen.least)
         doublings = elementary.log2(np.maximum(cores / most, 1.0))
@@ -223,6 +233,8 @@ class Demand:
     @cached_property
     def limits(self) -> tuple[Ints | Floats, ...]:
         """Which shapes each component may have, as kernels take it: see `advisor.planning.pieces`."""
+        if not self.rules and not self.replicas:
+            return (self.low, self.high, self.fewest, self.most, *_unlimited(len(self)))
         rules, firsts = np.ones((len(self), 3), np.int64), np.full(len(self), -1, np.int64)
         lists, heaviest = list[int](), list[float]()
         for row, (name, argument) in self.rules.items():
@@ -295,6 +307,12 @@ class Demand:
         inner = np.where(self.knots < start[:, None], np.inf, self.inner)
         ends = np.minimum(start * self.seconds(start), self.high * self.seconds(self.high))
         return self.visits * np.minimum(ends, (self.knots * inner).min(axis=1))
+
+
+@lru_cache(64)
+def _unlimited(n: int) -> tuple[Ints, Ints, Ints, Floats]:
+    """Return the last four of `limits` where every count is allowed, and instances get equal shares."""
+    return np.ones((n, 3), np.int64), np.zeros(1, np.int64), np.full(n, -1, np.int64), np.ones(1)
 
 
 def heaviest_share(replicas: Sequence[float], instances: int) -> tuple[float, list[float]]:

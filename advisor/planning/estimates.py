@@ -152,10 +152,9 @@ class Estimate:
 
     def drawn(self, measure: str, errors: Floats) -> Floats:
         """Return period, latency or cost for log errors of the components' times, (K, n) -> (K,)."""
-        wide = (None if part is None else np.broadcast_to(part, (len(errors), *part.shape[1:])) for part in self.placed)
+        wide = (None if part is None else np.repeat(part, len(errors), axis=0) for part in self.placed)
         placed = Placed(*wide)._replace(seconds_s=self.placed.seconds_s * elementary.exp(errors))  # type: ignore[arg-type]
-        used = np.broadcast_to(self.placed.used, (len(errors),))
-        return figure_of(measure, self.model.request, self.model.judge(placed), used)
+        return figure_of(measure, self.model.request, self.model.judge(placed), placed.used)
 
 
 def estimate_of(asked: Asked, curves: TabulatedCurves, setting: Setting) -> Estimate:

@@ -8,19 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.planning.demand import BOUND_STEP, TIE, Places, Shapes
+from advisor.planning.demand import TIE, Places, Shapes
 from advisor.planning.estimates import Estimate, errors_of
 from advisor.planning.judge import Judged, Placed, PlanModel, own_placed
-from advisor.planning.packing import Packings
-from advisor.planning.partitions import best_partition_of, exact_sizes
+from advisor.planning.partitions import exact_sizes
 from advisor.planning.prices import lowest_sum
 from advisor.planning.questions import TABLES_MAX, PlanQuestion
 from advisor.planning.requests import LATE, RATE, Ints
 from advisor.planning.search import OWN_MAX, Search
-from advisor.planning.sharing import Grouping, best_grouping, counts_up_to, in_turns, numbered
+from advisor.planning.sharing import Grouping, best_grouping, in_turns
 
 GAP_MAX = 0.05  # of the best: a bound that is further away tells nobody what to do
-GAP_STEP = 1e-3  # to which a gap is told
 
 
 class Solution(NamedTuple):
@@ -62,18 +60,20 @@ class Solution(NamedTuple):
 
     def promised(self, placed: Placed) -> Placed:
         """Return allocations, (K, n), with the seconds that are promised of them."""
-        share = np.array([self.question.demand.promised_share(cores) for cores in placed.cores])
-        return placed if (share == 1.0).all() else placed._replace(seconds_s=placed.seconds_s * share)
+        demand = self.question.demand
+        if demand.within_seen(placed.cores):
+            return placed
+        share = np.array([demand.promised_share(cores) for cores in placed.cores])
+        return placed._replace(seconds_s=placed.seconds_s * share)
 
     def promised_period_s(self) -> float:
         """Return the seconds between records that the answer promises."""
         promised = self.promised(self.placed)
-        same = promised.seconds_s is self.placed.seconds_s
-        return float((self.judged if same else self.model.judge(promised)).period_s[0])
+        return float((self.judged if promised is self.placed else self.model.judge(promised)).period_s[0])
 
     @property
     def within_seen(self) -> bool:
-        """Whether all counts of the answer were seen, or lie between counts that were."""
+        """Whether the answer promises what it is planned with."""
         return bool((self.question.demand.promised_share(self.placed.cores[0]) == 1.0).all())
 
     @property
@@ -93,9 +93,9 @@ def by_thresholds(question: PlanQuestion) -> Solution | None:
     if own is not None and own[1].used > cores:
         own = None
     if question.shares and request.aim.fewest:
-        shared, proved = _fewest_shared(question, target, cores if own is None else own[1].used - 1)
+        shared, proved = _shared(question, target, cores if own is None else own[1].used - 1)
     elif question.shares:
-        shared, proved = _best_shared(question, np.inf if own is None else own[0] * (1 - TIE))
+        shared, proved = _shared(question, np.inf if own is None else own[0] * (1 - TIE), cores)
     if shared is not None:
         placed = in_turns(question.model, shared[0], [shared[1]])
     elif own is not None:
@@ -112,15 +112,10 @@ def by_thresholds(question: PlanQuestion) -> Solution | None:
 
 def near(question: PlanQuestion, period_s: float) -> float | None:
     """Return the share of a throughput that a bound leaves open, where it is little."""
-    demand, cores, low, high = question.demand, question.cores, 1 - GAP_MAX, 1 - BOUND_STEP
-    if demand.may_reach(period_s * low, cores):
+    demand, cores = question.demand, question.cores
+    if demand.may_reach(period_s * (1 - GAP_MAX), cores):
         return None
-    if not demand.may_reach(period_s * high, cores):
-        return max(1 - demand.least_period(cores, period_s) / period_s, 0.0)  # it may be none at all
-    while high - low > GAP_STEP:
-        middle = (low + high) / 2
-        low, high = (low, middle) if demand.may_reach(period_s * middle, cores) else (middle, high)
-    return 1 - low
+    return max(1 - demand.least_period(cores, period_s) / period_s, 0.0)  # it may be none at all
 
 
 def _own_shapes(question: PlanQuestion, target_s: float) -> tuple[float, Shapes] | None:
@@ -131,38 +126,17 @@ def _own_shapes(question: PlanQuestion, target_s: float) -> tuple[float, Shapes]
     return None if shapes is None else (target_s, shapes)
 
 
-Shared = tuple[tuple[Places, Grouping] | None, bool]
-
-
-def _best_shared(question: PlanQuestion, longest_s: float) -> Shared:
-    """Return tables and the grouping of a shorter period than that given, or none, and whether none is shorter."""
-    n, exact = len(question.demand), exact_sizes(len(question.demand))
-    if not exact and np.isfinite(longest_s) and not question.demand.may_reach(longest_s, question.cores):
+def _shared(question: PlanQuestion, period_s: float, most: int) -> tuple[tuple[Places, Grouping] | None, bool]:
+    """Return tables and the grouping of a period below that given, or of the fewest cores for it, on at most so many cores;
+    and whether nothing is better than what was found.
+    """
+    demand, n, fewest = question.demand, len(question.demand), question.request.aim.fewest
+    exact = exact_sizes(n)
+    if most < int(demand.low.max()) or (not exact and period_s < np.inf and not demand.may_reach(period_s, most)):
         return None, True
-    table = question.places(exact or max(64, TABLES_MAX * 32 // n))
-    found = best_grouping(table, question.cores, longest_s)
-    return None if found is None else (table, found), 0 < question.most <= exact
-
-
-def _fewest_shared(question: PlanQuestion, target_s: float, most: int) -> Shared:
-    """Return tables and the grouping of the fewest cores, at most so many, for a period; and whether fewer are impossible."""
-    n, exact = len(question.demand), exact_sizes(len(question.demand))
-    most = min(most, question.cores)
-    if most < int(question.demand.low.max()):
-        return None, True
-    if exact:
-        table = question.places(min(most, exact))
-        few = best_partition_of(table.turn_s, table.stay_s, most, target_s=target_s)
-        return None if few is None else (table, Grouping(*few[1:])), min(most, question.most) <= exact
-    if not question.demand.may_reach(target_s, most):
-        return None, True
-    table = question.places(min(most, max(64, TABLES_MAX * 32 // n)))
-    packings = Packings(table.turn_s, table.sizes)
-    for count in counts_up_to(most):
-        packed = packings.shortest(count, target_s * (1 + 4 * TIE))
-        if packed is not None and packed[0] <= target_s * (1 + TIE):
-            return (table, numbered(*packed[1:])), False
-    return None, False
+    table = question.places(min(most, exact or max(64, TABLES_MAX * 32 // n)))
+    found = best_grouping(table, most, period_s, fewest=fewest)
+    return None if found is None else (table, found), min(most, question.most) <= exact
 
 
 def _solution(question: PlanQuestion, placed: Placed, gap: float | None, own_value: float | None) -> Solution:

@@ -6,16 +6,22 @@ fixed point, found by iteration; without contention nothing iterates. Components
 each other they are no others.
 """
 
+# Kernels are compiled as they stand and know no types.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false
+
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain import elementary
+from advisor import kernels
 from advisor.planning.demand import Demand, Shapes, heaviest_share
+from advisor.planning.pieces import PATIENCE
 from advisor.planning.queueing import FULL, waiting
 from advisor.planning.requests import Floats, Ints, Request
 from advisor.planning.streams import Felt, felt, windows_of
@@ -25,6 +31,46 @@ from advisor.planning.turn_queues import waits as turn_waits
 
 ROUNDS_MAX = 200  # of the fixed point: each halves the distance where it does not settle at once
 SETTLED = 1e-12  # relative change at which the fixed point is reached
+
+
+NO_GROUP: Ints = np.zeros((0, 0), np.int64)  # where each component has its own cores
+
+
+def figures_of(visits, seconds, full, heaviest, cores, group, cycle, busy, figures):
+    """Fill in cycles and shares of their time for which components are busy, (K, n) each, and period, time of a record alone
+    and busy cores, (3, K), of K allocations at their highest throughput.
+
+    `seconds` and `full` are times without and with contention; `group` (0, 0) says that each has its own cores.
+    """
+    n = len(visits)
+    sums = np.zeros(n)
+    for k in range(len(seconds)):
+        period, alone, active = 0.0, 0.0, 0.0
+        for c in range(n):
+            cycle[k, c] = visits[c] * heaviest[k, c] * full[k, c]
+            alone += visits[c] * seconds[k, c]
+            sums[c] = 0.0
+        if len(group):
+            for c in range(n):
+                sums[group[k, c]] += cycle[k, c]
+            for c in range(n):
+                cycle[k, c] = sums[group[k, c]]
+        for c in range(n):
+            period = max(period, cycle[k, c])
+        rate = 1.0 / period if period > 0.0 else 0.0
+        for c in range(n):
+            busy[k, c] = rate * (visits[c] * heaviest[k, c]) * full[k, c]
+            active += rate * visits[c] * full[k, c] * cores[k, c]
+        figures[0, k], figures[1, k], figures[2, k] = period, alone, active
+
+
+def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the types with which each kernel is called."""
+    table, whole = np.ones((1, 1)), np.zeros((1, 1), np.int64)
+    yield "figures_of", (np.ones(1), table, table, table, table, whole, table, table, table)
+
+
+KERNELS = kernels.Source(__name__, (figures_of,), _examples, patience=PATIENCE)
 
 
 class Placed(NamedTuple):
@@ -119,24 +165,24 @@ class PlanModel:
     def judge(self, placed: Placed) -> Judged:
         """Judge K allocations. Cost O(K nodes)."""
         arrival, visits = self.request.arrival_per_s, self.demand.visits
-        load, seconds = visits * placed.heaviest, placed.seconds_s
+        seconds, zeros = placed.seconds_s, np.zeros(placed.cores.shape)
+        load = visits * placed.heaviest if self.contended or arrival is not None else zeros
         full = self._slowed(placed, load, None) if self.contended else seconds
-        cycle = load * full if placed.group is None else together(placed.group, load * full)
-        period = cycle.max(axis=1)
-        steady = seconds**2 * self.demand.variation
-        if not self.structure.joins and self.request.quantile is None:
-            unloaded, spread = elementary.weighted(visits, seconds.T), np.zeros(len(seconds))
-        else:
+        cycle, busy, figures = np.empty(zeros.shape), np.empty(zeros.shape), np.empty((3, len(zeros)))
+        if not KERNELS.ready:
+            KERNELS.count(len(zeros))
+        group = NO_GROUP if placed.group is None else placed.group
+        cores = placed.cores.astype(np.float64)
+        KERNELS.figures_of(visits, seconds, full, placed.heaviest, cores, group, cycle, busy, figures)
+        period, unloaded, active = figures[0], figures[1], figures[2]
+        steady, spread = seconds**2 * self.demand.variation, zeros[:, 0]
+        if self.structure.joins or self.request.quantile is not None:
             unloaded, spread = through(
                 self.structure, seconds, steady, np.ones_like(placed.instances), places=_places(placed, seconds, None)
             )
         if arrival is None:
-            rate = 1 / period[:, None]
-            active = (rate * visits * full * placed.cores).sum(axis=1)
-            return Judged(
-                period, unloaded, spread, unloaded, cycle, full, seconds, steady, np.zeros_like(seconds),
-                rate * load * full, active, _poisson(seconds),
-            )  # fmt: skip
+            single = _poisson(zeros)
+            return Judged(period, unloaded, spread, unloaded, cycle, full, seconds, steady, zeros, busy, active, single)
         loaded = self._slowed(placed, load, arrival) if self.contended else seconds
         rho = np.minimum(arrival * load * loaded, 1.0)
         unstable: NDArray[np.bool_] = np.any(together(placed.group, arrival * load * loaded) >= FULL, axis=1)

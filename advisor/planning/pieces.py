@@ -91,6 +91,13 @@ def seconds_of(level, fall, knots, row, cores):
     return level[row, low] + fall[row, low] / cores
 
 
+def all_seconds(level, fall, knots, cores, seconds):
+    """Fill `seconds` (K, n) with T_c(p) of K allocations of cores."""
+    for k in range(len(cores)):
+        for row in range(len(level)):
+            seconds[k, row] = seconds_of(level, fall, knots, row, cores[k, row])
+
+
 def fewest_of(level, fall, knots, row, low, high, seconds):
     """Return the fewest cores in [low, high] with T_c <= seconds; 0 where none."""
     if seconds_of(level, fall, knots, row, low) <= seconds:
@@ -364,11 +371,12 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     curves, taken = (table, table, some), np.ones((2, 1), np.int64)
     limits = (whole, whole, whole, whole, np.ones((1, 3), np.int64), whole, -whole, some)
     yield "pieces_of", (some, table, table, some, some, 1.0, table, table)
+    yield "all_seconds", (table, table, some, table, table)
     yield "least_work", (*curves, whole, whole, some, whole, 1.0)
     yield "best_places", (curves, limits, some, whole, whole, True, table, table, taken, taken)
     yield "shapes_within", (curves, limits, some, 1.0, taken, some)
     yield "shortest_period", (curves, limits, some, 1, taken, taken, some)
 
 
-ENTRIES = (pieces_of, shapes_within, shortest_period, best_places, least_work)
+ENTRIES = (pieces_of, all_seconds, shapes_within, shortest_period, best_places, least_work)
 KERNELS = kernels.Source(__name__, ENTRIES, _examples, inline=True, patience=PATIENCE)

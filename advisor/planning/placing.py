@@ -18,6 +18,8 @@ class MachineNodes:
 
     sizes: Ints  # (k,): cores of each node
     memory_bytes: float  # of each node; infinite where it does not count
+    cores: int  # of all nodes
+    widest: int  # cores of the largest node
 
     @property
     def free(self) -> bool:
@@ -34,7 +36,7 @@ def machine_of(cores: int, nodes: int | None, memory_bytes: float | None) -> Mac
     """Return the machine of `cores` cores in nodes of `nodes` cores, the last one with what is left."""
     size = min(nodes or cores, cores)
     sizes = [size] * (cores // size) + ([cores % size] if cores % size else [])
-    return MachineNodes(np.array(sizes, np.int64), np.inf if memory_bytes is None else memory_bytes)
+    return MachineNodes(np.array(sizes, np.int64), np.inf if memory_bytes is None else memory_bytes, cores, size)
 
 
 def place(machine: MachineNodes, cores: Ints, instances: Ints, peak_bytes: Floats) -> list[list[int]] | None:

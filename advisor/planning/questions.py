@@ -64,10 +64,8 @@ class PlanQuestion:
         """Note what is often asked: of the network, the cores of the machine, and the most that any one component can use."""
         object.__setattr__(self, "structure", self.asked.structure)
         object.__setattr__(self, "keys", self.asked.terms.keys)
-        object.__setattr__(self, "cores", int(self.machine.sizes.sum()))
-        widest = min(
-            self.cores, int(self.demand.high.max()) * int(self.demand.most.max()), int(self.machine.sizes.max())
-        )
+        object.__setattr__(self, "cores", self.machine.cores)
+        widest = min(self.machine.widest, int(self.demand.high.max()) * int(self.demand.most.max()))
         object.__setattr__(self, "most", max(widest, int(self.demand.low.max())))
 
     @cached_property
@@ -105,9 +103,9 @@ def question_of(asked: Asked, curves: AnyCurves, price: float = 0.0) -> PlanQues
     request, keys, machine = asked.terms.request, asked.terms.keys, asked.machine
     demand = demand_of(asked.terms, curves, price)
     low = int(demand.low.max())
-    if low > int(machine.sizes.max()):
+    if low > machine.widest:
         key = keys[int(demand.low.argmax())]
-        raise InvalidValue(f"minimum.{key}", low, f"at most the {int(machine.sizes.max())} cores given")
+        raise InvalidValue(f"minimum.{key}", low, f"at most the {machine.widest} cores given")
     peak = float(demand.peak_bytes.max())
     if peak > machine.memory_bytes * (1 + SLACK):
         key = keys[int(demand.peak_bytes.argmax())]

@@ -189,7 +189,7 @@ class Turns:
         self.search, model = search, search.model
         self.most = most
         self.n = len(model.demand)
-        self.widest = min(search.cores, int(search.machine.sizes.max()))
+        self.widest = min(search.cores, search.machine.widest)
         self.places = places_of(model.demand, self.widest, by_stay=model.request.for_latency)
         self.least = int(self.places.least.max())
         self.budget = min(search.work_max, search.steps + max(SHARED_WORK // self.n, 2_000))
@@ -305,17 +305,24 @@ class Turns:
                 return
 
 
-def best_grouping(places: Places, cores: int, longest_s: float = np.inf) -> Grouping | None:
-    """Return the grouping on at most `cores` cores of the shortest period below `longest_s`, as far as one is found."""
+def best_grouping(places: Places, cores: int, longest_s: float = np.inf, *, fewest: bool = False) -> Grouping | None:
+    """Return the grouping on at most `cores` cores of the shortest period below `longest_s`, as far as one is found.
+
+    With `fewest` it is that of the fewest cores for the period `longest_s`.
+    """
     if exact_sizes(len(places.turn_s)):
-        few = best_partition_of(places.turn_s, places.stay_s, cores, longest_s)
+        few = best_partition_of(
+            places.turn_s, places.stay_s, cores, np.inf if fewest else longest_s, longest_s if fewest else 0.0
+        )
         return few and Grouping(*few[1:])
-    best, packings = None, Packings(places.turn_s, places.sizes)
-    for count in counts_up_to(cores)[::-1]:
-        found = packings.shortest(count, longest_s)
-        if found is None:
+    best, packings, counts = None, Packings(places.turn_s, places.sizes), counts_up_to(cores)
+    for count in counts if fewest else counts[::-1]:
+        found = packings.shortest(count, longest_s * (1 + 4 * TIE) if fewest else longest_s)
+        if fewest and found is not None and found[0] <= longest_s * (1 + TIE):
+            return numbered(*found[1:])
+        if not fewest and found is None:
             break  # fewer cores do no better
-        if found[0] < longest_s:
+        if not fewest and found is not None and found[0] < longest_s:
             longest_s, best = found[0], numbered(*found[1:])
     return best
 

@@ -24,7 +24,7 @@ from advisor.domain.task_graphs import task_graph
 from advisor.engine import Advisor
 from advisor.kernels.__main__ import modules
 from advisor.models.fold import KERNELS
-from advisor.planning import packing, partitions, pieces
+from advisor.planning import judge, packing, partitions, pieces
 from advisor.profile.profiler import Profiler
 from advisor.simulation import simulate
 
@@ -163,7 +163,11 @@ def searched() -> list[Any]:
         level, fall = np.zeros((2, 3, 4))
         seen = np.array([1.0, 2.0, 9.0]), np.array([2.0, 6.0, 9.0])
         pieces.KERNELS.pieces_of(np.array([1.0, 2.0, 4.0, 6.0]), elapsed, upper, *seen, price, level, fall)
-        found += [level, fall]
+        seconds = np.zeros((2, 3))
+        pieces.KERNELS.all_seconds(
+            level, fall, np.array([1.0, 2.0, 4.0, 6.0]), np.array([[1.0, 3.5, 9.0]] * 2), seconds
+        )
+        found += [level, fall, seconds]
     for n, m, instances in ((1, 1, 1), (3, 6, 3), (200, 9, 1), (50, 9, 4)):
         drawn, visits = drawn_pieces(n, m), np.linspace(0, 1, n)
         rules = np.tile([1, 0, 2], (n, 1))
@@ -217,10 +221,24 @@ def packed() -> list[Any]:
     return found
 
 
+def judged() -> list[Any]:
+    """Figures of allocations with cores of one's own and in turns, with and without contention; one without any visit."""
+    rng, found = np.random.default_rng(7), list[Any]()
+    for visits in (np.array([1.0, 0.5, 0.0, 2.0]), np.zeros(4)):
+        seconds, cores = rng.random((3, 4)), rng.integers(1, 9, (3, 4)).astype(np.float64)
+        for group in (judge.NO_GROUP, rng.integers(0, 3, (3, 4))):
+            cycle, busy, figures = np.zeros((3, 4)), np.zeros((3, 4)), np.zeros((3, 3))
+            given = visits, seconds, seconds * 1.2, np.full((3, 4), 0.5), cores, group
+            judge.KERNELS.figures_of(*given, cycle, busy, figures)
+            found += [cycle, busy, figures]
+    return found
+
+
 STREAMS: dict[str, Callable[[], Any]] = {
     "advisor.models.core_rule": chosen,
     "advisor.models.fold": taught,
     "advisor.models.load_table": tabled,
+    "advisor.planning.judge": judged,
     "advisor.planning.packing": packed,
     "advisor.planning.partitions": partitioned,
     "advisor.planning.pieces": searched,

@@ -53,8 +53,8 @@ def declared(
 def _sentence(meaning: str, names: Mapping[str, str]) -> str:
     """Return what a key means as a help text, where keys are options."""
     meaning = NOT_HERE.sub("", meaning).replace("nil", "absent")
-    told = re.sub(r"`(\w+)`", lambda word: f"--{names[word[1]]}" if word[1] in names else word[1], meaning)
-    return f"{told[:1].upper()}{told[1:]}."
+    text = re.sub(r"`(\w+)`", lambda word: f"--{names[word[1]]}" if word[1] in names else word[1], meaning)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _type(annotation: Any) -> dict[str, Any]:

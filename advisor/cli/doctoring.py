@@ -17,7 +17,7 @@ from advisor.cli import options
 from advisor.cli.source import CONNECT_S, connected, whom
 from advisor.errors import AdvisorError, ConnectionFailed
 
-FULL = 0.9  # of a bound: from here on it is told
+FULL = 0.9  # of a bound: from here on it is reported
 
 
 class Examined(NamedTuple):
@@ -73,8 +73,8 @@ def _looked(state: Path | None, source: Mapping[str, Any]) -> Generator[Examined
     except AdvisorError as error:
         yield Examined("service", "wrong", str(error), "is it running, and may you open its socket? see its log")
     yield from _socket(source)
-    told = service["state"] if service is not None else None
-    path = state or (Path(told) if told else None)
+    served = service["state"] if service is not None else None
+    path = state or (Path(served) if served else None)
     if path is not None:
         yield from _state(path)
     yield from _here()

@@ -14,7 +14,7 @@ import click
 
 from advisor.cli import options, show
 from advisor.cli.source import progress, tell_refused
-from advisor.cli.teaching import COMMIT_ROWS, Pupil, taught
+from advisor.cli.teaching import COMMIT_ROWS, Sink, taught
 from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -87,25 +87,25 @@ def _learn_files(paths: Sequence[Path], kind: str, given: Mapping[str, Any], *, 
             bar.update(task, completed=done + file.lines.read, rows=rows + more)
 
         for start in range(0, len(files), FILES_TOGETHER):
-            with taught(given) as pupil:
+            with taught(given) as sink:
                 for file in files[start : start + FILES_TOGETHER]:
-                    result.append(_learn_file(file, pupil, moved))
+                    result.append(_learn_file(file, sink, moved))
                     done, rows = done + file.bytes_total, rows + result[-1]["runs"] + result[-1]["failed"]
     show.files_learned(result, as_json=as_json)
 
 
-def _learn_file(file: RunFile, pupil: Pupil, moved: Callable[[RunFile, int], None]) -> dict[str, Any]:
+def _learn_file(file: RunFile, sink: Sink, moved: Callable[[RunFile, int], None]) -> dict[str, Any]:
     """Teach one file; return what is reported about it."""
     counts: Counter[str] = Counter()
     refused: Counter[str] = Counter()
     rows = file.read()
     while batch := list(islice(rows, TAUGHT_ROWS)):
-        new = _new(batch, pupil, counts)
-        refused.update(pupil.teach(new))
+        new = _new(batch, sink, counts)
+        refused.update(sink.teach(new))
         counts["rows"] += len(new)
         counts["failed"] += sum(row.more.get("ok") is False for row in new)
         moved(file, counts["rows"])
-    refused.update(pupil.rest())
+    refused.update(sink.rest())
     tell_refused(file)
     return {
         "file": file.name, "runs": counts["rows"] - counts["failed"], "failed": counts["failed"],
@@ -128,24 +128,24 @@ def _learn_snet(
     files = SnetFiles(source, name)
     counts: Counter[str] = Counter()
     refused: Counter[str] = Counter()
-    with taught(given) as pupil, progress() as bar:
+    with taught(given) as sink, progress() as bar:
         if definition is not None:
-            pupil.define(name, _text(definition))
+            sink.define(name, _text(definition))
         task = bar.add_task("learning", total=files.bytes_total, rows=0)
         try:
             for rows in _batches(files, follow=follow, ended=ended):
-                new = _new(rows, pupil, counts)
-                refused.update(pupil.teach(new))
+                new = _new(rows, sink, counts)
+                refused.update(sink.teach(new))
                 counts["rows"] += len(new)
                 if follow and new:
-                    refused.update(pupil.rest())
-                    pupil.commit()
+                    refused.update(sink.rest())
+                    sink.commit()
                 bar.update(task, completed=files.bytes_read, total=files.bytes_total, rows=counts["rows"])
         except KeyboardInterrupt:
             if not follow:
                 raise
         else:  # after an interrupt nobody knows how much of a block was sent: what waits is for the next time
-            refused.update(pupil.rest())
+            refused.update(sink.rest())
     if not counts["rows"] and not counts["before"] and not files.run.grows:
         raise InvalidValue(
             "source", str(source), "logs that tell of runs of boxes", "run the program with the flag -m A"
@@ -172,9 +172,9 @@ def _batches(files: SnetFiles, *, follow: bool, ended: bool) -> Iterator[list[Ro
         yield batch
 
 
-def _new(rows: list[Row], pupil: Pupil, counts: Counter[str]) -> list[Row]:
+def _new(rows: list[Row], sink: Sink, counts: Counter[str]) -> list[Row]:
     """Return the rows that were not taught before."""
-    known = pupil.known({row.producer for row in rows})
+    known = sink.known({row.producer for row in rows})
     new = [row for row in rows if row.sequence > known[row.producer]]
     counts["before"] += len(rows) - len(new)
     return new

@@ -34,23 +34,23 @@ BY_HAND = {key: {"name": key.replace("_", "-")} for key in v.ObserveRun.verb.key
 @options.as_json
 def observe_run_command(program: str, producer: str | None, runs: Path | None, **given: Any) -> None:
     """Teach a service a run of PROGRAM: by hand, from a profile that it has, or from a table."""
-    told: list[dict[str, Any]] = []
+    observed: list[dict[str, Any]] = []
     if runs is not None:
         from advisor.files.runs import read_runs
 
-        told = [{"transform": given["transform"]} | run for run in read_runs(runs, program, given["columns"])]
-        if not told:
+        observed = [{"transform": given["transform"]} | run for run in read_runs(runs, program, given["columns"])]
+        if not observed:
             raise InvalidValue("runs", str(runs), f"a table with runs of {program}")
     else:
         if given["size"] is None:
             raise click.UsageError("give --size, or --runs TABLE.csv")
         profile = {"producer": producer} if producer else None
-        told = [asked_by(v.ObserveRun, given, program=program, profile=profile)]
+        observed = [asked_by(v.ObserveRun, given, program=program, profile=profile)]
     answer: Mapping[str, Any] = {}
     with connected(given) as client:
-        for run in told:
+        for run in observed:
             answer = client.observe_run(**run)
-    show.runs_learned(program, len(told), answer, as_json=given["as_json"])
+    show.runs_learned(program, len(observed), answer, as_json=given["as_json"])
 
 
 @click.command("predict-run", cls=options.Command)

@@ -66,7 +66,7 @@ def watched(program: Sequence[str], socket: Path | None, mode: str | None, *, qu
         if at is None:
             at, _ = stack.enter_context(serving(folder))
         client = stack.enter_context(SyncClient(str(at), timeout_s=QUESTION_S))
-        client.hello()  # a wrong address is told before the program runs
+        client.hello()  # a wrong address is reported before the program runs
         incarnation = secrets.token_bytes(16)
         environment |= {
             "ADVISOR_SOCKET": str(at.absolute()),

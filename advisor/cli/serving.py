@@ -53,10 +53,10 @@ def serve_command(config: Path | None, **options: Any) -> None:
     from advisor.service.config import load_config
 
     given = {key: value for key, value in options.items() if value not in (None, ())}
-    told = load_config(config, socket_else=default_socket(), **given)
-    if told.sharded:
+    configured = load_config(config, socket_else=default_socket(), **given)
+    if configured.sharded:
         from advisor.cluster.serving import serve
 
-        run(told, serve)
+        run(configured, serve)
     else:
-        run(told)
+        run(configured)

@@ -19,7 +19,7 @@ MOVE_S = 3600.0  # that moving may take before the command gives up waiting: the
 def shards_command(shards: int | None, as_json: bool, **source: Any) -> None:
     """Show the shards of a service on Ray, or let it have SHARDS of them, while rows come and go."""
     from advisor.cli.show import put_json, several
-    from advisor.cli.show_status import shards_told
+    from advisor.cli.show_status import put_shards
 
     with connected(source) as client:
         found = client.shards(shards, timeout_s=MOVE_S)
@@ -31,4 +31,4 @@ def shards_command(shards: int | None, as_json: bool, **source: Any) -> None:
         click.echo(
             f"{several(moved['shards'], 'shard')} now: {several(moved['moves'], 'move')}, {moved['bytes']:,} bytes"
         )
-    shards_told(found["shards"], found["moves"])
+    put_shards(found["shards"], found["moves"])

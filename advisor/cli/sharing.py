@@ -77,9 +77,9 @@ def _to_networks(option: str, found: Sequence[dict[str, Any]], pairs: Sequence[t
     for name, numbers in pairs:
         there = [one for one in found if one["name"] == name]
         if not there or len(numbers) != 1:
-            told = f"{name}={','.join(map(str, numbers))}".removeprefix("=")
+            value = f"{name}={','.join(map(str, numbers))}".removeprefix("=")
             names = ", ".join(str(one["name"]) for one in found)
-            raise InvalidValue(shown, told, f"NETWORK=N, the network one of {names}", "of several networks")
+            raise InvalidValue(shown, value, f"NETWORK=N, the network one of {names}", "of several networks")
         there[0][option] = [("", numbers)]
 
 

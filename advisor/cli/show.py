@@ -15,7 +15,7 @@ from advisor.domain.answers import CoreChoice, Prediction, Suggestion
 from advisor.domain.runs import RunPrediction
 from advisor.domain.wording import seconds
 
-LEAST_SHARE = 1e-4  # that is told in digits
+LEAST_SHARE = 1e-4  # that is shown in digits
 SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 
 
@@ -44,7 +44,7 @@ def percent(value: float | None) -> str:
     return "–" if value is None or not math.isfinite(value) else f"{value:z.1%}"
 
 
-MEASURES_TOLD: Mapping[str, Callable[[float], str]] = {"peak_bytes": size, "energy_j": lambda value: f"{value:.4g} J"}
+MEASURE_TEXTS: Mapping[str, Callable[[float], str]] = {"peak_bytes": size, "energy_j": lambda value: f"{value:.4g} J"}
 
 
 def prediction(
@@ -58,11 +58,11 @@ def prediction(
         put_json({"component": component, "predictor": x and list(x), "cores": list(p), "level": level} | about | plain)
         return
     rows = table("predictor", "cores", measure or "elapsed", "low", "high", "extrapolates", text_columns=0)
-    told = MEASURES_TOLD.get(measure or "", seconds)
+    text_of = MEASURE_TEXTS.get(measure or "", seconds)
     each = (plain[key] for key in ("elapsed_s", "low_s", "high_s", "extrapolates"))
     for size, cores, elapsed, low, high, outside in zip(x or [None] * len(p), p, *each, strict=True):
         shown = "nothing seen" if math.isinf(outside) else f"{outside:.1f} doublings" if outside else "no"
-        rows.add_row(point(size), f"{cores:g}", told(elapsed), told(low), told(high), shown)
+        rows.add_row(point(size), f"{cores:g}", text_of(elapsed), text_of(low), text_of(high), shown)
     put(rows)
     say(
         f"{component}: {found.model}, {several(found.observations, 'run')}; low to high holds one run in {level:.0%} of cases"
@@ -123,8 +123,8 @@ def dropped(what: str, answer: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         put_json(answer)
         return
-    told = answer.get("profile", answer)
-    name, runs = told.get("producer", told.get("program", "")), told.get("runs")
+    body = answer.get("profile", answer)
+    name, runs = body.get("producer", body.get("program", "")), body.get("runs")
     say(f"forgot the {what} {name}: {several(runs, 'run')}" if runs is not None else f"forgot the {what}")
 
 
@@ -226,9 +226,9 @@ def learned(result: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         put_json(result)
         return
-    told = _counted(result, rows="of boxes learned", learned_before="learned before", unmapped="of tasks in no map")
+    parts = _counted(result, rows="of boxes learned", learned_before="learned before", unmapped="of tasks in no map")
     goes_on = [] if result["ended"] else ["the run goes on: what it has begun is learned later"]
-    say(f"{result['network']}: {', '.join([*told, *goes_on])}")
+    say(f"{result['network']}: {', '.join([*parts, *goes_on])}")
 
 
 def files_learned(files: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
@@ -237,18 +237,18 @@ def files_learned(files: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
         put_json({"files": list(files)})
         return
     for each in files:
-        told = _counted(each, runs="learned", failed="failed, counted", learned_before="learned before", bad="bad")
+        parts = _counted(each, runs="learned", failed="failed, counted", learned_before="learned before", bad="bad")
         say(
-            f"{each['file']}: {', '.join([*told, *(f'{count} {why}' for why, count in sorted(each['passed'].items()))])}"
+            f"{each['file']}: {', '.join([*parts, *(f'{count} {why}' for why, count in sorted(each['passed'].items()))])}"
         )
 
 
 def _counted(found: Mapping[str, Any], **words: str) -> list[str]:
     """Return how many runs were learned, by the first key, then what else there was of, and what was refused."""
     (first, learned), *others = words.items()
-    told = [f"{several(found[first], 'run')} {learned}", *(f"{found[key]} {of}" for key, of in others if found[key])]
+    parts = [f"{several(found[first], 'run')} {learned}", *(f"{found[key]} {of}" for key, of in others if found[key])]
     refused: Mapping[str, int] = found["refused"]
-    return [*told, f"{sum(refused.values())} refused ({', '.join(sorted(refused))})"] if refused else told
+    return [*parts, f"{sum(refused.values())} refused ({', '.join(sorted(refused))})"] if refused else parts
 
 
 def run_prediction(

@@ -28,11 +28,11 @@ def profiles(found: list[tuple[str, Profile]], depth: int, least: float, *, as_j
     """Print one profile, its measures and what is wrong with it; several side by side."""
     beside = compare(found) if len(found) > 1 else None
     if as_json:
-        told = [
+        listed = [
             {"name": name, "profile": profile.as_dict(), "diagnosis": [each.as_dict() for each in diagnose(profile)]}
             for name, profile in found
         ]
-        show.put_json({"profiles": told} | ({"comparison": beside.as_dict()} if beside else {}))
+        show.put_json({"profiles": listed} | ({"comparison": beside.as_dict()} if beside else {}))
         return
     if beside is not None:
         _comparison(beside)
@@ -121,33 +121,33 @@ def task_types(profile: Profile) -> None:
         least=("errs", "varies", "one time"),
     )  # fmt: skip
     ended = {profile.names[root]: int(profile.count[root]) for root in profile.roots(at.TASK)}
-    for name, told in profile.types.items():
-        errors = told["errors"]
-        error = errors.get(ERROR_OF.get(told["model"], "first"))
-        ask = told.get("ask", told["model"])
+    for name, kind in profile.types.items():
+        errors = kind["errors"]
+        error = errors.get(ERROR_OF.get(kind["model"], "first"))
+        ask = kind.get("ask", kind["model"])
         rows.add_row(
-            escape(name), told["verdict"], _seen(told, ended.get(name)), show.seconds(told["mean_s"]),
-            show.percent(told["deviation"]), show.percent(errors.get("first")), ask, show.percent(error),
+            escape(name), kind["verdict"], _seen(kind, ended.get(name)), show.seconds(kind["mean_s"]),
+            show.percent(kind["deviation"]), show.percent(errors.get("first")), ask, show.percent(error),
         )  # fmt: skip
     tables.put(rows)
-    for name, told in profile.types.items():
-        if told["verdict"] != "regular":
-            tables.say(f"{name}: {told['why']}{_question(name, told)}", "dim")
+    for name, kind in profile.types.items():
+        if kind["verdict"] != "regular":
+            tables.say(f"{name}: {kind['why']}{_question(name, kind)}", "dim")
 
 
-def _question(name: str, told: Mapping[str, Any]) -> str:
+def _question(name: str, kind: Mapping[str, Any]) -> str:
     """Return how a service is asked for the model that a type's report names."""
-    if "ask" not in told:
+    if "ask" not in kind:
         return ""  # a profile that was written before
-    workers = " --active-cores W" if told["verdict"] == "contended" else ""
-    size = " --predictor SIZE" if told["sized"] else ""
-    return f"; advisor predict {shlex.quote(name)}{size}{workers} --model {shlex.quote(told['ask'])}"
+    workers = " --active-cores W" if kind["verdict"] == "contended" else ""
+    size = " --predictor SIZE" if kind["sized"] else ""
+    return f"; advisor predict {shlex.quote(name)}{size}{workers} --model {shlex.quote(kind['ask'])}"
 
 
-def _seen(told: Mapping[str, Any], ended: int | None) -> str:
+def _seen(kind: Mapping[str, Any], ended: int | None) -> str:
     """Return how many instances there were, which the tree knows, and how many were looked at where these are a sample."""
-    count = told["count"]
-    seen = told.get("seen", count)
+    count = kind["count"]
+    seen = kind.get("seen", count)
     return f"{count:,}" if seen == count else f"{ended or count:,} (from {seen:,})"
 
 
@@ -156,8 +156,8 @@ def _comparison(beside: Comparison) -> None:
     columns = tables.table("exclusive time", "inside", *headings, "", text_columns=2, least=("inside",))
     for line in beside.lines:
         name = line.name if line.role == line.name else f"{line.name} ({line.role})"
-        told = [show.seconds(seconds) for seconds in line.seconds]
-        columns.add_row(escape(name), escape(line.inside), *told, "grows" if line.grows else "")
+        texts = [show.seconds(seconds) for seconds in line.seconds]
+        columns.add_row(escape(name), escape(line.inside), *texts, "grows" if line.grows else "")
     tables.put(columns)
     tables.say(beside.text)
 
@@ -171,12 +171,12 @@ def _label(profile: Profile, node: int) -> str:
 
 def _numbers(profile: Profile, node: int) -> list[Any]:
     count = int(profile.count[node])
-    told = [f"{count:,}" + (f"+{int(profile.open[node])}" if profile.open[node] else "")]
-    told += [show.seconds(int(ns) * 1e-9) for ns in (profile.inclusive_ns[node], profile.exclusive_ns[node])]
+    texts = [f"{count:,}" + (f"+{int(profile.open[node])}" if profile.open[node] else "")]
+    texts += [show.seconds(int(ns) * 1e-9) for ns in (profile.inclusive_ns[node], profile.exclusive_ns[node])]
     active = f"{int(profile.active_max[node])}" if profile.active_max[node] else ""
     counted = [f"{values[node]:.4g}" for values in profile.metrics.values()]
     if not count:
-        return [*told, "–", "–", "–", "–", active, *counted]
+        return [*texts, "–", "–", "–", "–", active, *counted]
     spread = float(profile.variance_ns2[node]) ** 0.5
     each = (float(profile.mean_ns[node]), int(profile.least_ns[node]), int(profile.most_ns[node]), spread)
-    return [*told, *(show.seconds(ns * 1e-9) for ns in each), active, *counted]
+    return [*texts, *(show.seconds(ns * 1e-9) for ns in each), active, *counted]

@@ -7,7 +7,7 @@ from typing import Any
 
 from advisor.cli import show, tables
 
-CHAIN_SHOWN = 12  # tasks of a critical path that are told
+CHAIN_SHOWN = 12  # tasks of a critical path that are shown
 
 
 def result(found: dict[str, Any]) -> None:
@@ -46,8 +46,8 @@ def result(found: dict[str, Any]) -> None:
     tables.put(rows)
     for row in found["results"]:
         for name in (name for name in SHOWN if name in row):
-            told = SHOWN[name](row[name], time)
-            tables.say(f"{name.replace('_', ' ')}, {row['policy']} on {row['cores']}: {told}")
+            shown = SHOWN[name](row[name], time)
+            tables.say(f"{name.replace('_', ' ')}, {row['policy']} on {row['cores']}: {shown}")
     if "recorded" in found:
         it = found["recorded"]
         tables.say(
@@ -64,11 +64,11 @@ def result(found: dict[str, Any]) -> None:
 
 def _chain(steps: Sequence[Mapping[str, Any]], time: Callable[[float], str]) -> str:
     """Return the critical path in words: its tasks, those in the middle of a long one left out."""
-    told = [f"{step['task']} {time(step['start'])} ({step['why']})" for step in steps]
-    if len(told) > CHAIN_SHOWN:
+    texts = [f"{step['task']} {time(step['start'])} ({step['why']})" for step in steps]
+    if len(texts) > CHAIN_SHOWN:
         half = CHAIN_SHOWN // 2
-        told[half:-half] = [f"… {len(told) - 2 * half} more …"]
-    return " → ".join(told) or "nothing"
+        texts[half:-half] = [f"… {len(texts) - 2 * half} more …"]
+    return " → ".join(texts) or "nothing"
 
 
 def _length(steps: Mapping[str, Any], time: Callable[[float], str]) -> str:

@@ -11,8 +11,8 @@ from advisor.cli import show
 from advisor.cli.tables import FittedTable, put, say, table
 from advisor.domain.wording import seconds
 
-# Totals that are told in a sentence, and what the first lines say already.
-TOLD = frozenset((
+# Totals that are shown in a sentence, and what the first lines say already.
+IN_SENTENCES = frozenset((
     "scores", "coverage", "score_error", "score_bias", "prediction_error", "predictions_scored", "offset",
     "components_known", "components_max", "state_bytes", "model_memory_bytes", "model_memory_used_bytes",
 ))  # fmt: skip
@@ -29,11 +29,11 @@ def status(found: Mapping[str, Any], *, as_json: bool) -> None:
     facts = [
         (key, value)
         for key, value in found.items()
-        if not isinstance(value, (Mapping, list, tuple)) and key not in TOLD
+        if not isinstance(value, (Mapping, list, tuple)) and key not in IN_SENTENCES
     ]
     service: Mapping[str, Any] = found.get("service") or {}
     if "shards" in service:
-        shards_told(service["shards"], service["moves"])
+        put_shards(service["shards"], service["moves"])
     for key, value in (*facts, *sorted(found.get("totals", {}).items())):
         say(f"  {key} {_cell(key, value)}", style="dim")
     page: Sequence[Mapping[str, Any]] = found.get("components") or ()
@@ -52,19 +52,19 @@ def status(found: Mapping[str, Any], *, as_json: bool) -> None:
             say(f"  {at}: runs take {ratio:.3g} times as long", style="dim")
 
 
-def shards_told(shards: Sequence[Mapping[str, Any]], moves: Mapping[str, Any]) -> None:
+def put_shards(shards: Sequence[Mapping[str, Any]], moves: Mapping[str, Any]) -> None:
     """Show how the shards of a service stand, and what moves between them."""
-    told = table(
+    rows = table(
         "shard", "components", "buckets", "rows", "bytes", "waiting", "lag", "recoveries", "failure",
         least=("buckets", "bytes"), words=("failure",),
     )  # fmt: skip
     for each in shards:
-        told.add_row(
+        rows.add_row(
             str(each["shard"]), f"{each['components']:,}", str(each["buckets"]), f"{each['rows']:,}",
             show.size(each["bytes"]), f"{each['rows_waiting']:,}", seconds(each["lag_s"]), str(each["recoveries"]),
             escape(each["failure"] or ""),
         )  # fmt: skip
-    put(told)
+    put(rows)
     moved = f"{show.several(moves['done'], 'move')} done, {moves['left']} left, {show.size(moves['bytes'])}"
     behind = f"{moves['copies_behind_rows']:,} rows, {seconds(moves['copies_behind_s'])}"
     say(f"{moved}; answers lack {behind} at most", style="dim")

@@ -63,12 +63,12 @@ class FittedTable(Table):
         for place, column in enumerate(shown):
             heading, wraps = str(column.header), str(column.header) in self._words
             least = self._tight(column)
-            told = heading if whole else fill(heading, max(least, 1))
+            title = heading if whole else fill(heading, max(least, 1))
             if place == 0 and not wraps:  # it has names: they are folded where all else was of no use
                 others = sum(map(self._tight, shown[1:])) + BETWEEN * (len(shown) - 1)
                 least = min(_width(column, whole=whole), max(self._folded(column), width - others))
             made.add_column(
-                escape(told), justify=column.justify,
+                escape(title), justify=column.justify,
                 no_wrap=place > 0 and not wraps, min_width=least, overflow="fold",
             )  # fmt: skip
         for name, *cells in zip(*(column.cells for column in shown), strict=True):

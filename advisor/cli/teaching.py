@@ -32,7 +32,7 @@ KINDS = (NO_INCARNATION, BLOCKS)
 COMMIT_ROWS = 20_000  # between commits to a state file: what a kill costs is read again within a second or two
 
 
-class Pupil(Protocol):
+class Sink(Protocol):
     """Who is taught."""
 
     def known(self, producers: Iterable[str]) -> dict[str, int]:
@@ -57,32 +57,32 @@ class Pupil(Protocol):
 
 
 @contextmanager
-def taught(options: Mapping[str, Any]) -> Generator[Pupil]:
+def taught(options: Mapping[str, Any]) -> Generator[Sink]:
     """Yield whom --state, --socket or --tcp names."""
     key, value = whom(options, "state")
     if key == "state":
-        with stored_pupil(Path(value)) as pupil:
-            yield pupil
+        with stored_sink(Path(value)) as sink:
+            yield sink
     else:
         with connected(options, value) as client:
-            yield ServicePupil(client)
+            yield ServiceSink(client)
 
 
 @contextmanager
-def stored_pupil(path: Path) -> Generator[StatePupil]:
+def stored_sink(path: Path) -> Generator[StateSink]:
     """Yield a state file that is made where there is none; what was taught is committed at the end, whatever ends it."""
     from advisor.engine import Engine
     from advisor.storage import Store
 
     with Store.open(path) as store:
-        pupil = StatePupil(restored(store) or Engine(), store)
+        sink = StateSink(restored(store) or Engine(), store)
         try:
-            yield pupil
+            yield sink
         finally:
-            pupil.commit()
+            sink.commit()
 
 
-class StatePupil:
+class StateSink:
     """A state file."""
 
     def __init__(self, engine: Engine, store: Store) -> None:
@@ -91,20 +91,20 @@ class StatePupil:
         self._rows = 0
 
     def known(self, producers: Iterable[str]) -> dict[str, int]:
-        """Return as `Pupil`."""
+        """Return as `Sink`."""
         return {each: self._engine.applied(each, NO_INCARNATION) + self._in_blocks(each) for each in producers}
 
     def _in_blocks(self, producer: str) -> int:
         return BLOCK_ROWS * self._engine.applied(producer, BLOCKS)
 
     def define(self, network: str, text: str) -> None:
-        """Keep as `Pupil`."""
+        """Keep as `Sink`."""
         from advisor.engine.events import NetworkDefined
 
         self._engine.apply(None, None, NetworkDefined(text, network))
 
     def teach(self, rows: Sequence[Row]) -> Mapping[str, int]:
-        """Teach as `Pupil`."""
+        """Teach as `Sink`."""
         from advisor.protocol.rows import NameBook, columns_of_rows
 
         # All rows at once, then their numbers: nothing is durable between. One by one they cost many times as much.
@@ -120,7 +120,7 @@ class StatePupil:
         return answer["refused"]["by_code"]
 
     def rest(self) -> Mapping[str, int]:
-        """Return as `Pupil`: nothing waits."""
+        """Return as `Sink`: nothing waits."""
         return {}
 
     def commit(self) -> None:
@@ -132,7 +132,7 @@ class StatePupil:
         self._rows = 0
 
 
-class ServicePupil:
+class ServiceSink:
     """A running service."""
 
     def __init__(self, client: SyncClient) -> None:
@@ -141,15 +141,15 @@ class ServicePupil:
         self._waiting: dict[str, list[Row]] = {}  # by producer: fewer than a block
 
     def known(self, producers: Iterable[str]) -> dict[str, int]:
-        """Return as `Pupil`.
+        """Return as `Sink`.
 
         A service knows what is durable; what a killed client had sent may be applied, and not durable yet. So `hello` comes
         first, which ends what is still on its way; an empty batch is answered when all before it is durable; then it is asked.
         """
         hellos = {(name, kind): Hello(producer=name, incarnation=kind) for name in producers for kind in KINDS}
         self._asked([*hellos.values(), ObserveRows([])])
-        told = self._asked([*hellos.values()])
-        self._numbers |= {key: int(answer["sequence"]) for key, answer in zip(hellos, told, strict=True)}
+        answers = self._asked([*hellos.values()])
+        self._numbers |= {key: int(answer["sequence"]) for key, answer in zip(hellos, answers, strict=True)}
         return {
             name: self._numbers[name, NO_INCARNATION] + BLOCK_ROWS * self._numbers[name, BLOCKS] for name in producers
         }
@@ -159,10 +159,10 @@ class ServicePupil:
         self._client.define_network(text, id=network)
 
     def commit(self) -> None:
-        """Commit as `Pupil`: a service has done it."""
+        """Commit as `Sink`: a service has done it."""
 
     def teach(self, rows: Sequence[Row]) -> Mapping[str, int]:
-        """Teach rows that follow what is `known`, as `Pupil`: whole blocks of each producer; what is left waits for more."""
+        """Teach rows that follow what is `known`, as `Sink`: whole blocks of each producer; what is left waits for more."""
         for row in rows:
             self._waiting.setdefault(row.producer, []).append(row)
         blocks: list[ObserveRows] = []
@@ -173,7 +173,7 @@ class ServicePupil:
         return self._refused(blocks)
 
     def rest(self) -> Mapping[str, int]:
-        """Teach as `Pupil`: one by one, as many at a time as a connection may have unanswered."""
+        """Teach as `Sink`: one by one, as many at a time as a connection may have unanswered."""
         singles = [self._batch([row], NO_INCARNATION) for part in self._waiting.values() for row in part]
         self._waiting.clear()
         refused = Counter[str]()

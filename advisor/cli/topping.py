@@ -85,7 +85,7 @@ def _frame(found: Mapping[str, Any], rates: Mapping[str, float], height: int, *,
     from advisor.cli.show_status import components, lines
     from advisor.cli.tables import table
 
-    told = [Text(line) for line in lines(found)]
+    texts = [Text(line) for line in lines(found)]
     room = max(LEAST_SHOWN, height - ROOM)
     if producers:
         rows = table("producer", "batches", "batches/s")
@@ -93,8 +93,8 @@ def _frame(found: Mapping[str, Any], rates: Mapping[str, float], height: int, *,
         for each in sorted(speaking, key=lambda each: -rates[each["producer"]])[:room]:
             name = str(each["producer"])
             rows.add_row(escape(name), f"{each['sequence']:,}", f"{rates[name]:,.1f}")
-        return Group(*told, rows)
+        return Group(*texts, rows)
     page = sorted(found["components"], key=lambda each: (-rates[each["component"]], -each["rows"]))
     known = found["components_known"]
     more = [Text(f"the busiest of the first {ASKED} of {known:,} components", style="dim")] if known > ASKED else []
-    return Group(*told, *more, components(page[:room], rates))
+    return Group(*texts, *more, components(page[:room], rates))

@@ -14,7 +14,7 @@ from snet_runs import TEXT, Written, write_run
 
 from advisor.cli import learning, main
 from advisor.cli.source import stored
-from advisor.cli.teaching import stored_pupil
+from advisor.cli.teaching import stored_sink
 from advisor.files.snet_runs import SnetFiles
 
 RUN = write_run(30, seed=11)
@@ -68,9 +68,9 @@ def test_a_run_is_learned_in_pieces_as_it_is_whole(
     state = directory / "state"
     for share in (*sorted(shares), 1.0):
         files = SnetFiles(write(directory / "film", RUN, share), "film")
-        with stored_pupil(state) as pupil:
+        with stored_sink(state) as sink:
             for rows in learning._batches(files, follow=False, ended=False):
-                pupil.teach(learning._new(rows, pupil, Counter()))
+                sink.teach(learning._new(rows, sink, Counter()))
     assert rows_of(state) == BOXES
     flows = stored(state).components.flows.kept["film"].counts
     assert flows.n["entered"] == RUN.records
@@ -81,10 +81,10 @@ def test_rows_that_were_not_durable_are_learned_again(tmp_path: Path) -> None:
     state, logs = tmp_path / "state", write(tmp_path / "film", RUN)
     for stop in (7, 40, 10**6):
         rows = [row for part in learning._batches(SnetFiles(logs, "film"), follow=False, ended=False) for row in part]
-        with stored_pupil(state) as pupil:
-            pupil.teach(learning._new(rows, pupil, Counter())[:stop])
+        with stored_sink(state) as sink:
+            sink.teach(learning._new(rows, sink, Counter())[:stop])
             if stop == 40:
-                pupil.commit = lambda: None  # type: ignore[method-assign] - killed before it was
+                sink.commit = lambda: None  # type: ignore[method-assign] - killed before it was
     assert rows_of(state) == BOXES
 
 

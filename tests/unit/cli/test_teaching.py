@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.cli import learning, teaching
-from advisor.cli.teaching import ServicePupil
+from advisor.cli.teaching import ServiceSink
 from advisor.errors import SequenceGap
 from advisor.files.run_files import Row
 from advisor.protocol.verbs import Hello, ObserveRows
@@ -86,10 +86,10 @@ def rows_of(sizes: tuple[int, int]) -> Iterator[list[Row]]:
 
 
 def learn(client: Any, sizes: tuple[int, int]) -> None:
-    pupil = ServicePupil(client)
+    sink = ServiceSink(client)
     for rows in rows_of(sizes):
-        pupil.teach(learning._new(rows, pupil, Counter()))
-    pupil.rest()
+        sink.teach(learning._new(rows, sink, Counter()))
+    sink.rest()
 
 
 TRIES = st.lists(

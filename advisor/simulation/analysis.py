@@ -22,7 +22,7 @@ from advisor.simulation.policies import (
     LINE,
     RANKS,
     STACK,
-    Chosen,
+    CallerPolicy,
     Ordered,
     Policy,
     Ranked,
@@ -114,7 +114,7 @@ def policy_of(policy: str | Policy | Callable[[Sequence[int], int], int | None])
         if name not in POLICIES:
             raise not_one_of("policy", policy, POLICIES)
         return POLICIES[name]
-    return cast("Policy", policy) if hasattr(policy, "queue") else Chosen(cast("Any", policy))
+    return cast("Policy", policy) if hasattr(policy, "queue") else CallerPolicy(cast("Any", policy))
 
 
 def simulate(

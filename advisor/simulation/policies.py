@@ -2,7 +2,7 @@
 
 A policy gives, for a program and a number of processors, a `Queue` that holds the ready tasks of one analysis. Four forms of
 policy are known to faster loops as well: a shared line, stack or ranking, and lists fixed beforehand. Your own policy is a
-function ``choose(ready, processor) -> task or None``, see `Chosen`.
+function ``choose(ready, processor) -> task or None``, see `CallerPolicy`.
 """
 
 from __future__ import annotations
@@ -340,7 +340,7 @@ class _ChosenQueue:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class CallerPolicy:
     """A function of yours: ``choose(ready, processor)`` returns one of the ready tasks, in order of arrival, or None to
     wait."""
 

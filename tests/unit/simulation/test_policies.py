@@ -12,7 +12,7 @@ from advisor.errors import InvalidValue
 from advisor.simulation import POLICIES, Program, divisions, policy_of, simulate
 from advisor.simulation.draws import normals, splitmix, uniforms
 from advisor.simulation.fixed import Enumerated, Heft
-from advisor.simulation.policies import Chosen, Static, WorkStealing
+from advisor.simulation.policies import CallerPolicy, Static, WorkStealing
 
 
 def order_of(execution) -> list[int]:
@@ -150,7 +150,7 @@ def test_a_users_policy_is_a_function() -> None:
     with pytest.raises(InvalidValue, match="3 tasks left"):
         simulate(graph, 2, lambda ready, processor: None)
     with pytest.raises(InvalidValue, match="ready tasks"):
-        simulate(graph, 2, Chosen(lambda ready, processor: 99))
+        simulate(graph, 2, CallerPolicy(lambda ready, processor: 99))
 
 
 def test_wrong_policies_and_values_are_refused() -> None:

@@ -147,7 +147,6 @@ def demonstrate(
         if again is not None:
             show(again)
             now = settings_of(again, processors)
-            watch.applied(took_s=CHANGE_COST_S)
             slow = compare(
                 runtime, slower, {"advised before": settings["advised"], "advised now": now}, rounds, seconds
             )

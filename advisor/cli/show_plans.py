@@ -18,7 +18,7 @@ from advisor.domain.sharing import Together
 from advisor.domain.wording import seconds
 
 COMPONENTS_SHOWN = 12  # of one point of a front: a line has no more room
-ADVICE_TOLD = ("kind", "gain", "probability", "cost_s", "break_even_s", "figures", "paid", "why")
+ADVICE_TOLD = ("kind", "gain", "probability", "cost_s", "break_even_s", "figures", "why")
 
 
 def allocation(objective: str, cores: int | None, found: Allocation, *, as_json: bool) -> None:
@@ -86,15 +86,9 @@ def watched(state: Mapping[str, Any], found: Allocation | None, cores: int | Non
         return
     if found is not None:
         allocation(str(state.get("objective", "throughput")), cores, found, as_json=False)
-    for key, words in (("waiting", "waiting: {}"), ("why", "{}"), ("outcome", "{}")):
+    for key, words in (("waiting", "waiting: {}"), ("why", "{}")):
         if state.get(key):
             say(words.format(state[key]))
-    if state.get("regret") is not None:
-        mean = state.get("regret_mean")
-        say(
-            f"lost against the best known: {show.percent(state['regret'])} now"
-            + ("" if mean is None else f", {show.percent(mean)} on average")
-        )
 
 
 def advice(found: Advice, cores: int | None, *, as_json: bool) -> None:
@@ -105,7 +99,7 @@ def advice(found: Advice, cores: int | None, *, as_json: bool) -> None:
         print(json.dumps(show.finite(plain | {"changed": list(found.changed), "allocation": told}), ensure_ascii=False))
         return
     say(f"{found.kind}: {found.why}", style="bold")
-    if found.allocation is not None and found.kind != "withdrawn":
+    if found.allocation is not None:
         allocation(found.allocation.objective, cores, found.allocation, as_json=False)
 
 

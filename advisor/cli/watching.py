@@ -22,7 +22,7 @@ from advisor.service.explaining import sentences
     "networks", metavar="NETWORK…", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)
 )
 @planned(
-    v.Watch, "deadline_s", "watch", "networks", "applied", "took_s", change_cost_s={"type": float},
+    v.Watch, "deadline_s", "watch", "networks", change_cost_s={"type": float},
     current=BY_BOX | {"help": "Cores that a box has now; every box, or none."},
 )  # fmt: skip
 @click.option("--count", type=int, help="End after so many advices.")
@@ -48,12 +48,10 @@ def watch_command(networks: tuple[Path, ...], count: int | None, within_s: float
         watch = client.watch(**request)
         if watch.state.get("verdict") != "worth":  # otherwise it is the first advice
             show_plans.watched(watch.state, watch.allocation, given["cores"], as_json=given["as_json"])
-        told = (
-            "what is lost against the best is counted"
-            if given["shadow"]
-            else "a better allocation that is worth its change appears here"
+        where = ", ".join(map(str, networks))
+        click.echo(
+            f"watching {where}: a better allocation that is worth its change appears here; Ctrl-C ends it", err=True
         )
-        click.echo(f"watching {', '.join(map(str, networks))}: {told}; Ctrl-C ends it", err=True)
         left = count
         while left is None or left > 0:
             advice = watch.next(within_s)
@@ -61,8 +59,6 @@ def watch_command(networks: tuple[Path, ...], count: int | None, within_s: float
                 break
             show_plans.advice(advice, given["cores"], as_json=given["as_json"])
             left = None if left is None else left - 1
-        if given["shadow"]:
-            show_plans.watched(watch.status(), None, given["cores"], as_json=given["as_json"])
         watch.close()
 
 

@@ -69,24 +69,18 @@ class AsyncWatch:
         return advice
 
     async def applied(
-        self,
-        allocation: Mapping[str, Any] | None = None,
-        *,
-        took_s: float | None = None,
-        timeout_s: float | None = None,
+        self, allocation: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
     ) -> dict[str, Any]:
-        """Say that the last advice was applied, or another `allocation` (key to cores, or to a map of cores and instances).
+        """State what the runtime has: the last allocation, or another (key to cores, or to a map of cores and instances).
 
-        `took_s` is what the change cost: from it the service learns what changes cost.
+        Needed only where the runtime does not apply what was advised: an advice counts as applied.
         """
-        self._has = allocation if allocation is not None else _in_use(self.allocation)
-        asked = v.Watch(watch=self.number, applied=allocation or True, took_s=took_s, timeout_s=timeout_s)
-        self.state = await self._subscriptions.ask(asked, requests.read_map)
-        return self.state
+        self._has = _in_use(self.allocation) if allocation is None else allocation
+        return await self.status(current=self._has, timeout_s=timeout_s)
 
-    async def status(self, *, timeout_s: float | None = None) -> dict[str, Any]:
-        """Return where the watch stands: what it would advise and why it does not, regret, what was lost."""
-        asked = v.Watch(watch=self.number, timeout_s=timeout_s)
+    async def status(self, *, current: Any = None, timeout_s: float | None = None) -> dict[str, Any]:
+        """Return what the last look found: the best allocation, and why a change pays or does not."""
+        asked = v.Watch(watch=self.number, current=current, timeout_s=timeout_s)
         self.state = await self._subscriptions.ask(asked, requests.read_map)
         return self.state
 
@@ -112,7 +106,7 @@ class AsyncWatch:
         found = state.get("allocation")
         if found is not None:
             self.allocation = requests.read_allocation(found)
-            if self._has is None and not self._params.get("shadow"):
+            if self._has is None:
                 self._has = _in_use(self.allocation)
         if state.get("verdict") == "worth":
             self.tell({**state, "kind": "advice"})
@@ -122,7 +116,6 @@ class AsyncWatch:
         advice = read_advice(item)
         if advice.allocation is not None:
             self.allocation = advice.allocation
-        if advice.kind == "first" and self._has is None:
             self._has = _in_use(advice.allocation)
         self._news.append(advice)
         self._stir()
@@ -165,18 +158,12 @@ class SyncWatch:
         while (advice := self.next()) is not None:
             yield advice
 
-    def applied(
-        self,
-        allocation: Mapping[str, Any] | None = None,
-        *,
-        took_s: float | None = None,
-        timeout_s: float | None = None,
-    ) -> dict[str, Any]:
-        """Say what was applied. As `AsyncWatch.applied`."""
-        return self._run(lambda _: self._watch.applied(allocation, took_s=took_s, timeout_s=timeout_s))
+    def applied(self, allocation: Mapping[str, Any] | None = None, *, timeout_s: float | None = None) -> dict[str, Any]:
+        """State what the runtime has. As `AsyncWatch.applied`."""
+        return self._run(lambda _: self._watch.applied(allocation, timeout_s=timeout_s))
 
     def status(self, *, timeout_s: float | None = None) -> dict[str, Any]:
-        """Return where the watch stands. As `AsyncWatch.status`."""
+        """Return what the last look found. As `AsyncWatch.status`."""
         return self._run(lambda _: self._watch.status(timeout_s=timeout_s))
 
     def close(self, *, timeout_s: float | None = None) -> None:
@@ -203,8 +190,8 @@ def read_advice(item: Mapping[str, Any]) -> Advice:
     """Return one item of news; what a later service adds is left out."""
     found = item.get("allocation")
     error: Mapping[str, Any] = item.get("error") or {}
-    figures = {name: item[name] for name in ("best", "present", "advised", "actual") if name in item}
-    known = {name: item.get(name) for name in ("gain", "probability", "cost_s", "break_even_s", "paid")}
+    figures = {name: item[name] for name in ("best", "present") if name in item}
+    known = {name: item.get(name) for name in ("gain", "probability", "cost_s", "break_even_s")}
     return Advice(
         kind=str(item.get("kind")),
         allocation=None if found is None else requests.read_allocation(found),

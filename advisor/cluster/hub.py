@@ -278,6 +278,7 @@ class ClusterHub(Hub):
             await self._gather_all()
         if await self.copies.refresh() or self._follow_all:
             self.subscriptions.stir()
+            self.watching.notify()
         if self.learning.profiled:
             self.learning.profiled = False
             asked = {"producer": None, "incarnation": None, "nodes": False, "diagnosis": False}

@@ -109,7 +109,6 @@ class ClusterLearning(Learning):
                 self.engine.advance(key, self.fleet.durable.get(key, 0))
             if "error" not in answer:
                 self.copies.networks_behind.update(columns.networks)
-                self._tell_watches(columns)
             self.measures.commit_s.add(time.perf_counter() - began)
             self._done(connection, msgid, key, answer)
 
@@ -134,15 +133,6 @@ class ClusterLearning(Learning):
                     other.answer(number, same if wrong is None else from_dict(wrong))
         while self._slow and self.fleet.rows_waiting < WAITING_ROWS_MAX // 2:
             self._slow.popleft().resume()
-
-    def _tell_watches(self, columns: Columns) -> None:
-        if len(self.watching):
-            slot_of = self.engine.advisor.components.slots.by_name
-            cache = columns.components.slots_of(self.engine.advisor.components.slots.era)
-            numbers: list[int] = columns.index.tolist()
-            for number in set(numbers):
-                cache[number] = slot_of.get(columns.components.names[number], -1)
-            self.watching.observed(columns)
 
     # -- runs, and what is changed by hand --------------------------------------------------------------------------------
 

@@ -12,11 +12,10 @@ from advisor.domain.allocations import Allocation
 class Advice:
     """One thing that a watch tells."""
 
-    # `first` (enough is known for a first allocation), `advice` (a better one is worth the change), `withdrawn` (the
-    # last advice has become wrong: do not apply it), `outcome` (what an applied advice did), `failed` (no allocation
-    # can be found; `why` says what forbids it)
+    # `first` (enough is known for a first allocation), `advice` (a better one is worth the change), `failed` (no
+    # allocation can be found; `why` says what forbids it)
     kind: str
-    allocation: Allocation | None = None  # what to do; of `withdrawn` the best known now
+    allocation: Allocation | None = None
     # of the objective, as a share: 0.2 is 20 % more throughput, a latency 20 % lower, or 20 % of the cores saved
     gain: float | None = None
     probability: float | None = None  # that it is a gain at all
@@ -24,8 +23,7 @@ class Advice:
     cost_s: float | None = None
     break_even_s: float | None = None
     changed: tuple[str, ...] = ()  # the keys whose cores or instances change
-    # `best`, `present`, `advised` and `actual`, as far as there are such: each throughput_per_s, latency_s and cores
+    # `best` and `present`, where there is one: each throughput_per_s, latency_s and cores
     figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
-    paid: bool | None = None  # of `outcome`
     why: str = ""
     watch: int = 0

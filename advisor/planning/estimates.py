@@ -133,11 +133,6 @@ class Estimate:
         """Cores taken."""
         return int(self.placed.used[0])
 
-    @property
-    def work_s(self) -> float:
-        """Seconds of a record in all components, one after the other and alone."""
-        return elementary.weighted(self.model.demand.visits, self.placed.seconds_s[0])
-
     def same(self, other: Estimate) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Return which components have the same cores and instances in both, (n,)."""
         one, two = self.placed, other.placed

@@ -1,11 +1,12 @@
-"""Whether a better allocation is worth telling: its gain, the chance that it is one, and the time that repays the change.
+"""Whether a better allocation pays: its gain, the chance that it is one, and the time that repays the change.
 
 An allocation that is best by a hair under today's estimates is not worth a change: the hair is noise, and a change costs. A
-better one is reported when, together,
+better one pays when, together,
 
 - its gain is at least `ChangePolicy.gain_min`;
-- the chance that it is no gain at all, the curves being as uncertain as they are (`advisor.planning.estimates`), is below the
-  k-th share of `ChangePolicy.risk` at the k-th look: risk / (k (k + 1)), shares that sum to `risk` however often one looks;
+- the chance that it is a gain at all, the curves being as uncertain as they are (`advisor.planning.estimates`), is high
+  enough: the k-th look may be wrong with a probability of (1 - `ChangePolicy.chance`) / (k (k + 1)), shares that sum to 1 -
+  `chance` however often one looks;
 - the change is repaid within `ChangePolicy.horizon_s`.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
@@ -27,23 +28,21 @@ from advisor.planning.demand import TIE, AnyCurves
 from advisor.planning.estimates import Estimate, Setting, chance_of, estimate_of, reaches
 from advisor.planning.plans import planned
 from advisor.planning.questions import Asked
-from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, PERIOD, RATE, Floats
+from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, PERIOD, RATE
 
 GAIN_MIN = 0.1  # as Kubernetes tolerates of its autoscaler: for less a runtime is busy moving cores
-RISK = 0.01  # of ever telling a change, between two real ones, that gains nothing: one watch in a hundred
+CHANCE = 0.99  # that a change gains anything: of a hundred watches one may advise a change that gains nothing
 HORIZON_S = 600.0  # a change that takes longer to repay itself may well be overtaken by the next
 LEAST_ROWS = 8  # of the network between two looks: the drift test takes 5 rows of a component at the least
 GROWTH = 4  # a look comes when a quarter more rows have come since the last change: their errors then are 11 % smaller
-SAME_CORES = 0.01  # of the cores told: within it rows show that they are used
-COSTS_KEPT = 8  # measured costs of change: what a change took a week ago says little
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePolicy:
-    """What a watch asks of an advice; see the module."""
+    """When a change pays; see the module."""
 
     gain_min: float = GAIN_MIN
-    risk: float = RISK
+    chance: float = CHANCE
     horizon_s: float = HORIZON_S
 
 
@@ -60,35 +59,11 @@ class Verdict(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class CostOfChange:
-    """Seconds that the network stands still for a change: given, measured, or both.
-
-    A given cost counts as one measurement: those that follow correct it by the mean of their ratios. Without one the cost is
-    the mean of the measured ones, 0 before the first.
-    """
-
-    flat_s: float = 0.0  # of any change
-    # key -> further seconds where that component's allocation changes: components are changed one after another
-    by_key: Mapping[str, float] = field(default_factory=dict[str, float])
-    measured: tuple[tuple[float, float], ...] = ()  # (expected, took): the latest, `COSTS_KEPT` at most
-
-    def expected_s(self, changed: Sequence[str]) -> float:
-        """Return the seconds to expect of a change of these components. Cost O(changed)."""
-        if not changed:
-            return 0.0
-        given = self.flat_s + elementary.added(self.by_key.get(key, 0.0) for key in changed)
-        if not self.measured:
-            return given
-        if given <= 0.0:
-            return elementary.added(took for _, took in self.measured) / len(self.measured)
-        ratios = [took / expected for expected, took in self.measured if expected > 0.0]
-        return given * (1.0 + elementary.added(ratios)) / (1 + len(ratios))
-
-    def learned(self, changed: Sequence[str], took_s: float) -> CostOfChange:
-        """Return the cost after a change of these components took so long."""
-        given = self.flat_s + elementary.added(self.by_key.get(key, 0.0) for key in changed)
-        return replace(self, measured=(*self.measured, (given, took_s))[-COSTS_KEPT:])
+def cost_of_change(given: float | Mapping[str, float], changed: Sequence[str]) -> float:
+    """Return the seconds that the network stands still: of any change, or the sum over the components that change."""
+    if isinstance(given, Mapping):
+        return elementary.added(given.get(key, 0.0) for key in changed)
+    return given if changed else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +89,11 @@ class Schedule:
             return Schedule(rows, changes, rows, 1)
         return Schedule(rows, changes, self.origin, self.looks + 1)
 
-    def again(self, rows: int) -> Schedule:
-        """Return the schedule with looks close together again, but their count going on."""
-        return Schedule(self.rows, self.changes, rows, self.looks)
-
 
 def risk_at(look: int, policy: ChangePolicy) -> float:
-    """Return the chance of no gain that is taken at the k-th look: shares of `policy.risk` that sum to it."""
+    """Return the chance of no gain that is taken at the k-th look: shares of 1 - `policy.chance` that sum to it."""
     k = max(1, look)
-    return policy.risk / (k * (k + 1.0))
+    return (1.0 - policy.chance) / (k * (k + 1.0))
 
 
 def judge(
@@ -130,7 +101,7 @@ def judge(
     keys: Sequence[str],
     now: Estimate,
     then: Estimate,
-    cost: CostOfChange,
+    cost: float | Mapping[str, float],
     policy: ChangePolicy,
     look: int = 1,
     *,
@@ -144,7 +115,7 @@ def judge(
     so that no cores are given up for a target that is met by luck. Cost: that of the draws that are judged.
     """
     changed = changes(keys, now, then)
-    cost_s = cost.expected_s(changed)
+    cost_s = cost_of_change(cost, changed)
     risk = risk_at(look, policy)
     measure = OBJECTIVES[objective].measure
     if measure == CORES and target:
@@ -243,31 +214,32 @@ def _fewer(
 
 @dataclass(frozen=True, slots=True)
 class WatchQuestion:
-    """What a watch asks when it looks again."""
+    """Whether a change of `present` pays.
 
-    present: Setting | None  # what the runtime has; None where nobody has told and no row has shown it
-    # what it was last advised and has not applied: an advice is not repeated, and is taken back when it has become wrong
-    advised: Setting | None
-    cost: CostOfChange
-    policy: ChangePolicy
-    look: int  # how often was looked since the last change of speed
-    actual: Setting | None = None  # what rows show that it does
-    previous: Setting | None = None  # what it had before a change that is still to be judged
+    `cost_s`: seconds that the network stands still for a change, or by key. `look`: how often was looked since the last change
+    of speed.
+    """
+
+    present: Setting | None = None  # what the runtime has; None: nothing yet
+    cost_s: float | Mapping[str, float] = 0.0
+    policy: ChangePolicy = ChangePolicy()
+    look: int = 1
 
 
 class Look(NamedTuple):
-    """What a look found: the best allocation, what all give, and what to report.
+    """The best allocation, and whether changing to it pays.
 
-    `kind` is ``first`` (nothing stands yet), ``advice``, ``withdrawn`` or empty; `values` are the figures of
-    ``best``, and of ``present``, ``advised``, ``actual`` and ``previous`` where there are such; `visits` (n,) are those of a
-    record, None where networks are planned one after the other.
+    `verdict` is None where there is no present allocation; `values` are the figures of ``best`` and ``present``.
     """
 
-    kind: str
     allocation: Allocation
     verdict: Verdict | None
     values: dict[str, dict[str, float]]
-    visits: Floats | None
+
+    @property
+    def pays(self) -> bool:
+        """True when it is the first allocation, or the change pays."""
+        return self.verdict is None or self.verdict.worth
 
 
 Unit = tuple[Asked, TabulatedCurves]  # what is planned at once
@@ -302,54 +274,29 @@ def reconsidered(units: Sequence[Unit], plan: Callable[[bool], Allocation], ques
             return None
         return found, estimate(Setting.of(found))
 
-    def judged(of: Sequence[Estimate], against: Sequence[Estimate], policy: ChangePolicy) -> Verdict:
+    def judged(of: Sequence[Estimate], against: Sequence[Estimate]) -> Verdict:
         found: list[Verdict] = []
         for place, (asked, _) in enumerate(units):
             request = asked.terms.request
             cautious = sure() if request.aim.fewest else None
             found.append(judge(
-                request.objective, asked.terms.keys, against[place], of[place], question.cost, policy, question.look,
+                request.objective, asked.terms.keys, against[place], of[place], question.cost_s, question.policy, question.look,
                 target=request.target, cautious_used=None if cautious is None else cautious[1][place].used,
             ))  # fmt: skip
-        decides = [one for one in found if one.worth or one.gain < -policy.gain_min]
+        decides = [one for one in found if one.worth or one.gain < -question.policy.gain_min]
         foremost = decides[0] if decides else max(found, key=lambda one: one.gain)
         return foremost._replace(changed=tuple(key for one in found for key in one.changed))
 
-    then, visits = estimate(Setting.of(best)), units[0][0].terms.visits.per_record if len(units) == 1 else None
-    values = {"best": _figures(then)}
-    if question.actual is not None:
-        values["actual"] = _figures(estimate(_as_told(question.actual, question)))
-    if question.previous is not None:
-        values["previous"] = _figures(estimate(question.previous))
+    then = estimate(Setting.of(best))
     if question.present is None:
-        return Look("first", best, None, values, visits)
+        return Look(best, None, {"best": _figures(then)})
     now = estimate(question.present)
-    values["present"] = _figures(now)
-    verdict = judged(then, now, question.policy)
+    verdict = judged(then, now)
     surer = sure() if verdict.code == "unsure" else None
     # What is best by the bounds stays where the curves are known: a smaller gain, but a surer one.
-    if surer is not None and (other := judged(surer[1], now, question.policy)).worth:
+    if surer is not None and (other := judged(surer[1], now)).worth:
         (best, then), verdict = surer, other
-    if question.advised is None:
-        return Look("advice" if verdict.worth else "", best, verdict, values, visits)
-    before = estimate(question.advised)
-    values["advised"] = _figures(before)
-    # Of two that are both good enough the one that was told stays: the new one must be worth a change from that, too.
-    if verdict.worth and judged(then, before, question.policy).worth:
-        return Look("advice", best, verdict, values, visits)
-    still = judged(before, now, replace(question.policy, gain_min=0.0, risk=1.0))
-    gone = still.gain <= 0.0 or still.probability < 0.5
-    return Look("withdrawn" if gone else "", best, verdict, values, visits)
-
-
-def _as_told(actual: Setting, question: WatchQuestion) -> Setting:
-    """Return what rows show with the groups of the last advice, where the cores are those: rows do not tell who takes turns."""
-    for told in (question.present, question.advised):
-        if told is not None and told.groups and all(
-            abs(actual.cores[key] - cores) <= SAME_CORES * cores for key, cores in told.cores.items()
-        ):  # fmt: skip
-            return replace(actual, groups=told.groups)
-    return actual
+    return Look(best, verdict, {"best": _figures(then), "present": _figures(now)})
 
 
 def _figures(of: Sequence[Estimate]) -> dict[str, float]:
@@ -359,7 +306,6 @@ def _figures(of: Sequence[Estimate]) -> dict[str, float]:
         "throughput_per_s": float(rates.sum()),
         "latency_s": float(elementary.weighted(rates, [one.latency_s for one in of]) / rates.sum()),
         "cores": float(sum(one.used for one in of)),
-        "work_s": float(elementary.weighted(rates, [one.work_s for one in of]) / rates.sum()),
     }
     if of[0].model.request.weights:
         found |= {name: sum(getattr(one, name) for one in of) for name in ("cost_per_s", "turnover_per_s")}

@@ -32,7 +32,7 @@ from advisor.errors import (
     WorkFailed,
 )
 from advisor.planning.estimates import Setting
-from advisor.planning.stability import ChangePolicy, CostOfChange, Schedule, WatchQuestion
+from advisor.planning.stability import Schedule, WatchQuestion
 from advisor.service import questions
 from advisor.service.key_kinds import EVERY_NETWORK, Advise
 from advisor.service.logs import event
@@ -172,16 +172,15 @@ class Advising:
             network, request = self._request(name)
             told["asked"] = {key: value for key, value in request.items() if key in ASKED}
             present = None if advice.allocation is None else Setting.of(advice.allocation)
-            question = WatchQuestion(present, None, CostOfChange(), ChangePolicy(), schedule.looks)
+            question = WatchQuestion(present, look=schedule.looks)
             look = await self.planner.reconsider(network, request, question)
         except AdvisorError as error:
             told |= self._failed(advice, error)
             if isinstance(error, (Unavailable, WorkFailed)):
                 schedule = advice.schedule  # it is looked at again soon
         else:
-            changed = look.kind in ("first", "advice")
-            advice.state, advice.allocation = ADVISED, look.allocation if changed else advice.allocation
-            told |= _told(advice.allocation, look.values["best" if changed else "present"])
+            advice.state, advice.allocation = ADVISED, look.allocation if look.pays else advice.allocation
+            told |= _told(advice.allocation, look.values["best" if look.pays else "present"])
             told["why"] += [] if look.verdict is None else [look.verdict.text]
         advice.schedule, advice.looked = schedule, (self.clock(), time.time())
         told["state"] = advice.state

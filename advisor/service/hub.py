@@ -47,7 +47,6 @@ GUESS_S = 1.0  # until a wrong token is answered: with STRANGERS_MAX so many gue
 PRODUCERS_TOLD_AT = 0.9  # of their limit: the log says that it is near
 GUESSES_TOLD_A_MINUTE = 10  # in the log; the metric counts all
 PRODUCERS_TOLD = 100  # of one status answer, the first to connect first
-WATCHES_TOLD = 100  # of one status answer
 VERSION_ORIGIN_MASK = 2**31 - 1  # seconds at which this service began: versions of curves are its own
 HELLO_LIMITS = (
     "message_bytes_max", "rows_bytes_max", "rows_batch_max", "names_batch_max", "name_bytes_max", "unanswered_max",
@@ -100,9 +99,9 @@ class Hub:
         self.background = Background(measures, self.connections)
         self.planner = Planner(engine.advisor, heavy, RecentAnswers())
         self.advising = Advising(engine, self.planner, config.advise)
-        self.watching = Watching(engine, self.planner, self.subscriptions, measures, self.background.start)
+        self.watching = Watching(engine, self.planner, measures)
         self.learning = self.learns(
-            engine, committer, producers, heavy, measures, self.watching, self.background, self._happened
+            engine, committer, producers, heavy, measures, self.background, self._happened
         )  # fmt: skip
         answering = Answering(engine, self.planner, heavy, self.watching, self.subscriptions, self.background)
         self.rates = Rates(time.monotonic(), self._counts())
@@ -119,6 +118,7 @@ class Hub:
         """Something was learned: tell the log, and those who subscribe."""
         self.model_events.drain()
         self.subscriptions.stir()
+        self.watching.notify()
 
     # Connections
 
@@ -180,7 +180,6 @@ class Hub:
         self._look_at_tokens()
         self.rates.note(time.monotonic(), self._counts())
         self.model_events.sweep()
-        self.watching.sweep()
         silent = self.producers.silent(self.config.producer_idle_s)
         if silent:
             self.learning.forget_producers(silent)
@@ -420,5 +419,5 @@ class Hub:
             "commits": sum(self.measures.commit_s.counts),
             "commit_mean_s": self.measures.commit_s.mean,
             "kernels": kernels.states(),
-            "watching": self.watching.status(WATCHES_TOLD),
+            "watching": self.watching.status(),
         }

@@ -35,7 +35,6 @@ from advisor.service.measures import ServiceMeasures
 from advisor.service.producers import Producers
 from advisor.service.questions import is_small
 from advisor.service.sampled import Sampled
-from advisor.service.watching import Watching
 from advisor.service.worker import network_of
 
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
@@ -52,7 +51,6 @@ class Learning:
     producers: Producers
     heavy: Heavy
     measures: ServiceMeasures
-    watching: Watching
     background: Background
     happened: Callable[[], None]  # called when rows were folded
 
@@ -89,7 +87,6 @@ class Learning:
         columns = columns_of_rows(rows, self._book)
         self.sampled.columns(columns)
         self.engine.apply(None, None, columns)
-        self.watching.observed(columns)
         self.committer.changed(len(columns))
         self.happened()
 
@@ -134,14 +131,12 @@ class Learning:
 
     def _folded(self, columns: Columns) -> None:
         """Plain rows were folded."""
-        self.watching.observed(columns)
         self.happened()
 
     def _observe(self, connection: Connection, params: m.Observe, msgid: int | None) -> dict[str, Any] | None:
         columns = columns_of_rows([params.row], self._book)
         self.sampled.columns(columns)
         answer = self.engine.apply(None, None, columns)
-        self.watching.observed(columns)
         self.committer.changed(1)
         return answer
 
@@ -168,7 +163,6 @@ class Learning:
         columns = read()
         self.sampled.columns(columns)
         answer = self.engine.apply(key, params.sequence, columns)
-        self.watching.observed(columns)
         return self._durably(connection, msgid, answer, len(columns), key)
 
     # Networks, task events, runs, and what is changed by hand

@@ -87,13 +87,9 @@ class ServiceMeasures:
         self.guesses = 0
         self.evicted = 0
         self.heavy_killed = 0
-        # Of watches: advice told by kind, looks by what they found, applied advice, whether it paid.
+        # Of watches: notifications by kind, looks by what they found.
         self.notifications: Counter[str] = Counter()
         self.replans: Counter[str] = Counter()
-        self.applied = 0
-        self.outcomes: Counter[str] = Counter()
-        self.watched_s = 0.0
-        self.regret_s = 0.0
 
     @property
     def answered(self) -> int:

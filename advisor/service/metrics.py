@@ -61,11 +61,6 @@ Value = Callable[[Hub], float | int | bool | None]
 Counts = Callable[[Hub], Mapping[str, float]]
 
 
-def _regret(hub: Hub) -> float | None:
-    regrets = hub.watching.regrets()
-    return sum(regrets) / len(regrets) if regrets else None
-
-
 # One line a number: type, metric, help, what it is; None is not told.
 NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
     (GAUGE, "advisor_components", "Components known", lambda hub: hub.held().components),
@@ -82,12 +77,6 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
     (GAUGE, "advisor_model_memory_used_bytes", "Bytes that learners take",
      lambda hub: hub.held().model_bytes),
     (GAUGE, "advisor_watches", "Networks watched", lambda hub: len(hub.watching)),
-    (COUNTER, "advisor_advice_applied", "Changes that runtimes made", lambda hub: hub.measures.applied),
-    (COUNTER, "advisor_watched_seconds", "Seconds over which regret was counted, of all watches",
-     lambda hub: hub.measures.watched_s),
-    (COUNTER, "advisor_regret_seconds", "Of these, the share lost by not doing what was best",
-     lambda hub: hub.measures.regret_s),
-    (GAUGE, "advisor_regret_ratio", "Share lost at the last looks, mean of the watches", _regret),
     (GAUGE, "advisor_snet_clients", "Applications connected for cores",
      lambda hub: None if hub.snet is None else len(hub.snet.clients)),
     (GAUGE, "advisor_connections", "Connections open", lambda hub: len(hub.connections)),
@@ -140,8 +129,6 @@ FAMILIES: tuple[tuple[type[Any], str, str, str, Counts], ...] = (
     (COUNTER, "advisor_notifications", "kind", "Notifications of watches, by kind", lambda hub: hub.measures.notifications),
     (COUNTER, "advisor_replans", "found", "Looks at watched networks, by what they found",
      lambda hub: hub.measures.replans),
-    (COUNTER, "advisor_advice_outcomes", "outcome", "Applied advice that was judged, by whether it paid",
-     lambda hub: hub.measures.outcomes),
     (GAUGE, "advisor_advised_networks", "state", "Networks planned for, by what came of it",
      lambda hub: hub.advising.states()),
     (COUNTER, "advisor_connections_ended", "how", "Connections ended, by how", lambda hub: hub.measures.ends),

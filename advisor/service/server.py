@@ -196,6 +196,7 @@ class _Service:
                     group.start_soon(self._look_at_memory)
                 group.start_soon(self._hub.heavy.warm)
                 group.start_soon(self._hub.subscriptions.run)
+                group.start_soon(self._hub.watching.run)
                 if self._config.compiled:
                     kernels.start(_told)
                 group.start_soon(self._start_work, group)

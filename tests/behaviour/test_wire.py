@@ -24,10 +24,10 @@ WORK = {"read": 0.2e-3, "small": 0.5e-3, "large": 3e-3, "write": 0.4e-3}
 CLOSE = 0.2  # of a planted time without noise, inside what was seen: share by which a prediction may be off
 # What is promised to change, or belongs to a process and no answer: see docs/lifted.md.
 LIFTED = {
-    "exploring", "at_risk_s", "explored_s", "regret", "regret_mean", "records_lost", "outcome", "shadow", "answers_kept",
+    "exploring", "at_risk_s", "explored_s", "answers_kept",
     "watching", "learned", "counted", "carried", "state_bytes", "model_memory_used_bytes", "model_memory_bytes", "steps",
     "runner_up", "evidence", "promotions", "tier", "model_bytes", "cells", "limits", "version", "protocol", "service", "totals",
-    "level", "actual", "advised", "knee", "marginal", "active_cores", "noise_relative", "noise_absolute_s",
+    "level", "knee", "marginal", "active_cores", "noise_relative", "noise_absolute_s",
 }  # fmt: skip
 
 

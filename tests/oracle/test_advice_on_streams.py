@@ -12,7 +12,7 @@ from advisor.engine import Advisor
 from advisor.network import parse
 from advisor.planning import Request, asked_of
 from advisor.planning.estimates import Setting
-from advisor.planning.stability import ChangePolicy, CostOfChange, Look, Schedule, WatchQuestion, reconsider
+from advisor.planning.stability import Look, Schedule, WatchQuestion, reconsider
 
 NOISE = 0.1
 CORES = 24
@@ -31,7 +31,7 @@ class Stream:
         self.request = Request(cores=CORES)
         for row in range(warm_rows * components):
             self.observe(row % components, float(1 << self.rng.integers(0, 5)))
-        first = self.look(WatchQuestion(None, None, CostOfChange(), ChangePolicy(), 1))
+        first = self.look(WatchQuestion())
         self.has = first.allocation
         self.schedule = Schedule().looked(0, self.changes())
         self.rows = self.looks = 0
@@ -64,11 +64,7 @@ class Stream:
             if self.schedule.due(self.rows, changes, len(self.names)):
                 self.looks += 1
                 self.schedule = self.schedule.looked(self.rows, changes)
-                look = self.look(
-                    WatchQuestion(
-                        Setting.of(self.has), None, CostOfChange(flat_s=5.0), ChangePolicy(), self.schedule.looks
-                    )
-                )
+                look = self.look(WatchQuestion(Setting.of(self.has), 5.0, look=self.schedule.looks))
                 if told(look):
                     return look
         return None
@@ -82,12 +78,12 @@ class Stream:
 
 def check(seed: int, factor: float) -> None:
     stream = Stream(seed, KNOWN_ROWS)
-    assert stream.until(lambda look: look.kind != "", ROWS) is None
+    assert stream.until(lambda look: look.pays, ROWS) is None
     assert stream.looks < 60  # never per row
     slowest = int(np.argmax([stream.seconds(i, stream.has.runs_on[name]) for i, name in enumerate(stream.names)]))
     stream.factor[slowest] *= factor
     before = stream.rows
-    look = stream.until(lambda look: look.kind == "advice", 50)
+    look = stream.until(lambda look: look.pays, 50)
     assert look is not None, "no advice within 50 observations of the change"
     assert stream.rows - before <= 50
     assert stream.rate(look.allocation) > 1.05 * stream.rate(stream.has)
@@ -103,7 +99,7 @@ def test_what_is_told_without_a_change_is_true(seed: int) -> None:
     """A network that is watched when little is known is allocated badly at first: better is told, and is better."""
     stream = Stream(seed, FEW_ROWS)
     for _ in range(8):
-        look = stream.until(lambda look: look.kind == "advice", ROWS // 4)
+        look = stream.until(lambda look: look.pays, ROWS // 4)
         if look is None:
             return
         assert stream.rate(look.allocation) > stream.rate(stream.has)

@@ -15,7 +15,7 @@ from advisor.protocol.verbs.keys import *
 
 
 def _watchable(params: Any) -> None:
-    """A new watch names a network, or several; one that stands takes what was applied, and no new question."""
+    """A new watch names a network, or several; one that stands takes what the runtime has, and no new question."""
     if [params.network, params.networks, params.watch].count(None) != 2:
         raise InvalidValue(
             "network" if params.watch is None else "watch", None if params.watch is None else params.watch,
@@ -25,12 +25,8 @@ def _watchable(params: Any) -> None:
         for name in (_OF_ONE.keys() | {"turns"}) & params.verb.keys.keys():
             if getattr(params, name) != getattr(Watch(), name):
                 raise InvalidValue(name, getattr(params, name), "absent beside networks", "say it of each network")
-    if params.watch is None:
-        for name in ("applied", "took_s"):
-            if getattr(params, name) is not None:
-                raise InvalidValue(name, getattr(params, name), "absent for a new watch", "say in current what it has")
-    elif params != Watch(watch=params.watch, applied=params.applied, took_s=params.took_s):
-        raise InvalidValue("watch", params.watch, "alone, or with applied and took_s", "unwatch it, and watch anew")
+    if params.watch is not None and params != Watch(watch=params.watch, current=params.current):
+        raise InvalidValue("watch", params.watch, "alone, or with current", "unwatch it, and watch anew")
 
 
 def _one_form(params: Any) -> None:
@@ -169,20 +165,21 @@ class AllocateTogether(Question):
 
 @verb("watch", "read", rule=_watchable, grows=True)
 class Watch(Allocate):
-    """Watch a network, or several on one machine: get advice when a better allocation than the present one is worth the change.
+    """Watch a network, or several on one machine: `allocate` asked again as rows come. A change that pays is pushed.
 
-    The allocation in the answer is taken as applied, unless `current` says what the runtime has. After a cut the watch is begun
-    anew by itself. `on_change` takes each `Advice` as it comes, beside the iteration; it must return soon.
+    A change pays when it gains at least `gain_min` with probability `chance`, and is repaid within `horizon_s` after its cost.
+    An allocation that is answered without `current`, or advised, counts as the current one, until `current` states another.
+    After a cut the client begins the watch again. `on_change` takes each `Advice` as it comes, beside the iteration; it must
+    return soon.
 
     network: the network, of a new watch
     networks: several, as of `allocate_together`; keys are then ``name:key``, and what is of one network stands in its map
+    watch: the number of a watch that stands; only `current` may come with it
     current: by key: cores, or `{cores, instances}`, that the runtime has now
     change_cost_s: seconds that the network stands still for a change, or by key where its allocation changes
     horizon_s: a change must be repaid within so long
-    gain_min: gains below are not reported
-    shadow: tell nothing; compare what rows show that the runtime does with the best
-    applied: of a watch that stands: what was done
-    took_s: what the change cost
+    gain_min: gains below are not worth a change
+    chance: the probability that a change gains anything, over all looks together; 0.99 by default
     """
 
     network: Annotated[NetworkGiven, Key(NETWORK)] | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -202,11 +199,7 @@ class Watch(Allocate):
     ) = None
     horizon_s: Annotated[Number, Key(SECONDS)] | None = None
     gain_min: Annotated[Number, Key(f.within(0.0, 1.0))] | None = None
-    shadow: Annotated[bool, Key(f.boolean)] = False
-    applied: (
-        Annotated[bool | Mapping[str, Any], Key(f.either("true, or a map by key", bool=f.boolean, dict=BY_KEY))] | None
-    ) = None
-    took_s: Annotated[Number, Key(SECONDS)] | None = None
+    chance: Annotated[Number, Key(f.within(0.5, 0.9999))] | None = None
     on_change: Callable[[Advice], None] | None = None
 
 

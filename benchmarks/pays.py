@@ -7,9 +7,12 @@ part that ran on two counts or more.
 
 Replay: each component runs `--jobs` jobs, one after the other, on inputs drawn from its own. A policy chooses among the counts
 measured for that input; the run takes one of the times measured there, and is learned. A job's loss is the mean time at its
-count over the least mean time. `cold` begins with no rows, `after 10` with 10 rows at random counts. Figures are geometric
-means over jobs, components and tables; core-seconds are over those of the largest count. `best fixed count` is the one share
-of the largest count that would have been best for the table.
+count over the least mean time; of `Advisor, core-seconds`, which minimises these, the core-seconds over the least. `cold`
+begins with no rows: jobs 1 to 5, jobs from the 11th on, the worst component of these, and the regret, the sum of all losses
+less one, in best runs. `after 10` begins with 10 rows at random counts. `changes`: from job 31 on, in 100 jobs, another count
+than that of the last job of this input. Figures are geometric means over jobs, components and tables, but for regret and
+changes, which are means; core-seconds are over those of the largest count. `best fixed count` is the one share of the largest
+count that would have been best for the table.
 
 Pool: 300 jobs of 12 components arrive at random on a pool of twice the largest count, after 10 rows a component. Load is the
 arrival rate times the fewest core-seconds of a job over the cores. Figures are mean response times over those of
@@ -26,162 +29,16 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import NamedTuple
 
 import numpy as np
-from accuracy_peers import Ernest, LogForm, NearestCell
-from accuracy_protocol import Table, read_table
+from accuracy_protocol import read_table
+from pays_policies import ALONE, BY_CORE_SECONDS, FIXED, POLICIES, Input, Policy, Share, inputs_of
 
-from advisor import Advisor
-from advisor.domain.allowed_cores import parse_allowed
-from advisor.planning.job_pool import JobCurve, PoolJob, share_pool
+from advisor.domain.vectors import Floats
 
-TOLERANCE = 0.05
 ROWS, COMPONENTS, POOL_JOBS, WORK_S = 10, 12, 300, 100.0
-FIXED = tuple(2.0**-k for k in range(7))  # shares of the largest count
-MODELS: Mapping[str, Callable[[], Any]] = {
-    "log-quadratic": lambda: LogForm(quadratic=True), "nearest neighbour": NearestCell,
-    "Ernest's features": lambda: Ernest(relative=True),
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Input:
-    """An input of a component: by count, the measured times, and their means."""
-
-    component: str
-    x: float
-    times: Mapping[int, np.ndarray]
-    means: Mapping[int, float]
-
-    @property
-    def counts(self) -> list[int]:
-        return list(self.means)
-
-
-def inputs_of(table: Table) -> dict[str, list[Input]]:
-    """Return the inputs of each component that were measured on two counts or more."""
-    found: dict[str, list[Input]] = {}
-    for number, name in enumerate(table.names):
-        rows = np.flatnonzero(table.component == number)
-        for x in np.unique(table.x[rows]):
-            at = rows[table.x[rows] == x]
-            times = {int(p): table.t[at[table.p[at] == p]] for p in np.unique(table.p[at])}
-            if len(times) > 1:
-                means = {p: float(np.mean(each)) for p, each in times.items()}
-                found.setdefault(str(name), []).append(Input(str(name), float(x), times, means))
-    return found
-
-
-# -- who chooses --------------------------------------------------------------------------------------------------------------
-
-
-class Policy(Protocol):
-    """Chooses a count for one job, or for the jobs of a pool, and learns what ran."""
-
-    def count(self, job: Input) -> int: ...
-
-    def learn(self, job: Input, count: int, elapsed_s: float) -> None: ...
-
-    def start(self, waiting: Sequence[Input], running: Sequence[tuple[Input, int]], cores: int) -> list[int]: ...
-
-
-class Share:
-    """The largest allowed count within a share of the largest, or in a pool within `cap(cores, waiting)`; first come first."""
-
-    def __init__(self, share: float, cap: Callable[[int, int], float] | None = None) -> None:
-        self.share, self.cap = share, cap
-
-    def count(self, job: Input) -> int:
-        return self._within(job, self.share * max(job.counts))
-
-    def learn(self, job: Input, count: int, elapsed_s: float) -> None:
-        """Learns nothing."""
-
-    def start(self, waiting: Sequence[Input], running: Sequence[tuple[Input, int]], cores: int) -> list[int]:
-        free, given = cores - sum(count for _, count in running), [0] * len(waiting)
-        for i, job in enumerate(waiting):
-            left = len(waiting) - sum(map(bool, given))
-            count = self._within(job, self.cap(cores, left)) if self.cap else self.count(job)
-            if count <= free:
-                given[i], free = count, free - count
-            elif self.cap is None:
-                break
-        return given
-
-    def _within(self, job: Input, most: float) -> int:
-        return max((p for p in job.counts if p <= most), default=min(job.counts))
-
-
-class Modelled:
-    """Times from a model of each component, or where there is none, the true means; the rules are ours."""
-
-    def __init__(self, make: Callable[[], Any] | None) -> None:
-        self.make, self.known = make, dict[str, Any]()
-
-    def learn(self, job: Input, count: int, elapsed_s: float) -> None:
-        if self.make is not None:
-            self.known.setdefault(job.component, self.make()).learn(job.x, count, elapsed_s)
-
-    def times(self, job: Input) -> dict[int, float] | None:
-        """Return predicted seconds by count; None where nothing was learned."""
-        if self.make is None:
-            return dict(job.means)
-        model = self.known.get(job.component)
-        return None if model is None else {p: max(float(model.predict(job.x, p)), 1e-9) for p in job.counts}
-
-    def count(self, job: Input) -> int:
-        times = self.times(job)
-        if times is None:
-            return first_count(job.counts)
-        return min(p for p, t in times.items() if t <= min(times.values()) * (1.0 + TOLERANCE))
-
-    def start(self, waiting: Sequence[Input], running: Sequence[tuple[Input, int]], cores: int) -> list[int]:
-        jobs = [PoolJob(lambda: JobCurve(*[np.zeros(0)] * 3), count, cores_now=count) for _, count in running]
-        for job in waiting:
-            times = self.times(job) or {p: p**-0.5 for p in job.counts if p <= first_count(job.counts)}
-            curve = JobCurve(np.array(list(times)), np.array(list(times.values())), np.array(list(times.values())))
-            jobs.append(PoolJob(lambda curve=curve: curve, min(times)))
-        return [each.cores for each in share_pool(jobs, cores)][len(running) :]
-
-
-class Asking:
-    """Advisor itself."""
-
-    def __init__(self) -> None:
-        self.advisor, self.known = Advisor(), set[str]()
-
-    def learn(self, job: Input, count: int, elapsed_s: float) -> None:
-        self.known.add(job.component)
-        self.advisor.observe(job.component, predictor=job.x, cores=count, elapsed_s=elapsed_s)
-
-    def count(self, job: Input) -> int:
-        if job.component not in self.known:
-            return first_count(job.counts)
-        chosen = self.advisor.choose_cores(job.component, predictor=job.x, cores_max=max(job.counts)).cores
-        return parse_allowed("counts", job.counts).nearest(chosen)
-
-    def start(self, waiting: Sequence[Input], running: Sequence[tuple[Input, int]], cores: int) -> list[int]:
-        jobs = [{"id": i, "component": job.component, "cores_now": count} for i, (job, count) in enumerate(running)]
-        jobs += [
-            {"id": len(running) + i, "component": job.component, "predictor": job.x, "allowed": job.counts}
-            for i, job in enumerate(waiting)
-        ]
-        return [each.cores for each in self.advisor.choose_together(jobs, cores).jobs][len(running) :]
-
-
-def first_count(counts: Sequence[int]) -> int:
-    """Return where Advisor begins: the count nearest the least times (most / least)^(3/4)."""
-    least, most = min(counts), max(counts)
-    return parse_allowed("counts", list(counts)).nearest(least * (most / least) ** 0.75)
-
-
-POLICIES: Mapping[str, Callable[[], Policy]] = {
-    "always the largest": lambda: Share(1.0), "one core": lambda: Share(0.0),
-    "P // waiting": lambda: Share(1.0, lambda cores, waiting: cores // waiting),
-    **{name: (lambda make=make: Modelled(make)) for name, make in MODELS.items()},
-    "Advisor": Asking, "true curves": lambda: Modelled(None),
-}  # fmt: skip
+EARLY, SETTLED, STEADY = 5, 10, 30  # jobs
 HINDSIGHT = "best fixed count"
 
 
@@ -196,9 +53,29 @@ def taught(policy: Policy, inputs: Sequence[Input], rng: np.random.Generator) ->
         policy.learn(job, count, float(rng.choice(job.times[count])))
 
 
-def replayed(policy: Policy, inputs: Sequence[Input], jobs: int, seed: int, *, warm: bool) -> tuple[float, float]:
-    """Return the mean log of time over the least, and of core-seconds over those of the largest count."""
-    rng, found = np.random.default_rng(seed), np.empty((jobs, 2))
+class Replayed(NamedTuple):
+    """What one component's jobs were: losses (jobs,), core-seconds over those of the largest count (jobs,), changes."""
+
+    loss: Floats
+    spent: Floats
+    changes: float
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """By name: means of logs, but for regret and changes."""
+        late = self.loss[min(SETTLED, len(self.loss) - 1) :]
+        return {
+            "1-5": float(np.log(self.loss[:EARLY]).mean()), "11-": float(np.log(late).mean()),
+            "worst": math.log(float(late.mean())), "regret": float((self.loss - 1.0).sum()),
+            "core-s": float(np.log(self.spent).mean()), "changes": self.changes, "time": float(np.log(self.loss).mean()),
+        }  # fmt: skip
+
+
+def replayed(
+    policy: Policy, inputs: Sequence[Input], jobs: int, seed: int, *, warm: bool, of_cores: bool = False
+) -> Replayed:
+    """Return what a policy made of a component's jobs; `of_cores`: losses are of core-seconds."""
+    rng, found, changes, last = np.random.default_rng(seed), np.empty((2, jobs)), 0, dict[float, int]()
     if warm:
         taught(policy, inputs, rng)
     for i in range(jobs):
@@ -206,22 +83,28 @@ def replayed(policy: Policy, inputs: Sequence[Input], jobs: int, seed: int, *, w
         count, most = policy.count(job), max(job.counts)
         times = job.times[count]
         policy.learn(job, count, float(times[int(luck * len(times))]))
-        spent = count * job.means[count] / (most * job.means[most])
-        found[i] = math.log(job.means[count] / min(job.means.values())), math.log(spent)
-    return tuple(found.mean(axis=0).tolist())
+        costs = {p: t * (p if of_cores else 1) for p, t in job.means.items()}
+        found[:, i] = costs[count] / min(costs.values()), count * job.means[count] / (most * job.means[most])
+        changes += i >= STEADY and last.get(job.x, count) != count
+        last[job.x] = count
+    return Replayed(found[0], found[1], 100.0 * changes / max(jobs - STEADY, 1))
 
 
-def replay_table(
-    inputs: Mapping[str, list[Input]], jobs: int, seed: int, *, warm: bool
-) -> dict[str, tuple[float, ...]]:
-    """Return the mean logs of a table by policy; `P // waiting` has no meaning for one job at a time."""
+def replay_table(inputs: Mapping[str, list[Input]], jobs: int, seed: int, *, warm: bool) -> dict[str, dict[str, float]]:
+    """Return a table's means by policy and figure; `P // waiting` has no meaning for one job at a time."""
 
-    def over_components(make: Callable[[], Policy]) -> tuple[float, ...]:
-        each = [replayed(make(), own, jobs, seed + i, warm=warm) for i, own in enumerate(inputs.values())]
-        return tuple(np.mean(each, axis=0).tolist())
+    def over_components(make: Callable[[], Policy], *, of_cores: bool = False) -> dict[str, float]:
+        each = [
+            replayed(make(), own, jobs, seed + i, warm=warm, of_cores=of_cores).figures
+            for i, own in enumerate(inputs.values())
+        ]
+        means = {key: float(np.mean([one[key] for one in each])) for key in each[0]}
+        return means | {"worst": max(one["worst"] for one in each)}
 
-    found = {name: over_components(make) for name, make in POLICIES.items() if name != "P // waiting"}
-    return found | {HINDSIGHT: min(over_components(lambda share=share: Share(share)) for share in FIXED)}
+    makes = {name: make for name, make in (POLICIES | ALONE).items() if name != "P // waiting"}
+    found = {name: over_components(make, of_cores=name == BY_CORE_SECONDS) for name, make in makes.items()}
+    fixed = [over_components(lambda share=share: Share(share)) for share in FIXED]
+    return found | {HINDSIGHT: min(fixed, key=lambda each: each["time"])}
 
 
 # -- pool ---------------------------------------------------------------------------------------------------------------------
@@ -303,21 +186,35 @@ def pool_table(inputs: Mapping[str, list[Input]], load: float, streams: int, see
 # -- what is shown ------------------------------------------------------------------------------------------------------------
 
 
+COLD = {
+    "time 1-5": "1-5", "time 11-": "11-", "worst": "worst", "regret": "regret", "core-s": "core-s", "changes": "changes",
+}  # fmt: skip
+MEANS = ("regret", "changes")  # of plain numbers; the others are geometric
+
+
 def measured(
     tables: Sequence[Mapping[str, list[Input]]], loads: Sequence[float], jobs: int, streams: int, seed: int
 ) -> dict[str, dict[str, float]]:
-    """Return figures by policy and column: geometric means."""
-    logs: dict[str, dict[str, list[float]]] = {name: {} for name in (*POLICIES, HINDSIGHT)}
+    """Return figures by policy and column."""
+    columns: dict[str, dict[str, list[float]]] = {name: {} for name in (*POLICIES, *ALONE, HINDSIGHT)}
     for inputs in tables:
-        for start, warm in (("cold", False), ("after 10", True)):
-            for name, (loss, spent) in replay_table(inputs, jobs, seed, warm=warm).items():
-                logs[name].setdefault(f"time {start}", []).append(loss)
-                logs[name].setdefault(f"core-s {start}", []).append(spent)
+        for name, figures in replay_table(inputs, jobs, seed, warm=False).items():
+            for column, key in COLD.items():
+                columns[name].setdefault(column, []).append(figures[key])
+        for name, figures in replay_table(inputs, jobs, seed, warm=True).items():
+            columns[name].setdefault("time after 10", []).append(figures["time"])
         for load in loads:
             for found in pool_table(inputs, load, streams, seed):
                 for name, value in found.items():
-                    logs[name].setdefault(f"pool {load:g}", []).append(value)
-    return {name: {key: math.exp(np.mean(each)) for key, each in columns.items()} for name, columns in logs.items()}
+                    columns[name].setdefault(f"pool {load:g}", []).append(value)
+    over = {"worst": np.max}
+    return {
+        name: {
+            key: float(np.mean(each)) if key in MEANS else math.exp(over.get(key, np.mean)(each))
+            for key, each in own.items()
+        }
+        for name, own in columns.items()
+    }
 
 
 def as_table(found: Mapping[str, Mapping[str, float]]) -> str:
@@ -336,10 +233,10 @@ def draw(found: Mapping[str, Mapping[str, float]], path: Path) -> None:
     from matplotlib.ticker import StrMethodFormatter  # noqa: PLC0415
 
     left, right = (figure := Figure((12, 4.2), layout="constrained")).subplots(1, 2)
-    shown = {name: each for name, each in found.items() if "time cold" in each}
-    for offset, start in enumerate(("cold", "after 10")):
-        lengths = [each[f"time {start}"] for each in shown.values()]
-        left.barh(np.arange(len(shown)) + 0.4 * offset, lengths, 0.38, label=start)
+    shown = {name: each for name, each in found.items() if "time after 10" in each}
+    for offset, (column, label) in enumerate((("time 11-", "cold, from job 11 on"), ("time after 10", "after 10"))):
+        lengths = [each[column] for each in shown.values()]
+        left.barh(np.arange(len(shown)) + 0.4 * offset, lengths, 0.38, label=label)
     left.set_yticks(np.arange(len(shown)) + 0.2, list(shown))
     left.invert_yaxis()
     left.set(xlabel="time over the best count's", xscale="log")
@@ -348,7 +245,8 @@ def draw(found: Mapping[str, Mapping[str, float]], path: Path) -> None:
     left.legend(fontsize="small")
     for name, each in found.items():
         loads = [key for key in each if key.startswith("pool ")]
-        right.plot([float(key[5:]) for key in loads], [each[key] for key in loads], marker=".", label=name)
+        if loads:
+            right.plot([float(key[5:]) for key in loads], [each[key] for key in loads], marker=".", label=name)
     right.set(xlabel="load of the pool", ylabel="mean response over P // waiting", yscale="log")
     right.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     right.yaxis.set_minor_formatter(StrMethodFormatter("{x:g}"))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
 
 PROFILE = "config.yaml"
-TIME_MOST = 4.0  # times the expected time of the largest input: a time limit is read by nobody, and a queue believes it
-MEMORY_MOST = 2.0  # times the memory expected of it
+TIME_MOST = 4.0  # times the expected time of the largest input, and the longest run: a queue believes a limit unread
+MEMORY_MOST = 2.0  # times the largest memory that was seen; never below it, on any count of cores
 
 
 @click.command("advise", cls=options.Command)
@@ -40,8 +40,9 @@ def advise_command(
 ) -> None:  # fmt: skip
     """Write cores, memory and time limits of COMPONENTS (absent: all) as settings that a workflow or batch system reads.
 
-    Each is advised for the largest input that it was run with, on a core count that it was run on. A time limit is at most four
-    times what is expected, memory at most twice.
+    Each is advised for the largest input that it was run with, on a core count that it was run on. Memory is what is expected,
+    but not below the largest that was seen, nor above twice that. A time limit is at most four times what is expected, and four
+    times the longest run. The comment beside each names what was seen.
     """
     settings: list[AdvisedSetting] = []
     left_out: dict[str, str] = {}
@@ -90,10 +91,7 @@ def _setting(
         choice = advisor.choose_cores(
             name, predictor=x, cores_max=most, tolerance=tolerance, level=level, explore="freeze"
         )
-        peak_bytes = None
-        if "peak_bytes" in known["measures"]:
-            peak = advisor.predict(name, predictor=x, cores=choice.cores, level=level, measure="peak_bytes")
-            peak_bytes = min(float(peak.high_s), MEMORY_MOST * float(peak.elapsed_s))
+        peak_bytes = _memory(advisor, known, x, choice.cores, level)
     except NotEnoughData:
         return "too few runs were learned"
     why = (
@@ -102,5 +100,25 @@ def _setting(
     )
     if choice.extrapolates > 0.0:
         why += ", beyond what was seen"
-    limit_s = min(float(choice.high_s), TIME_MOST * float(choice.elapsed_s))
+    longest = known["elapsed_most_s"]
+    limit_s = min(float(choice.high_s), TIME_MOST * float(choice.elapsed_s), TIME_MOST * longest)
+    if known["cores_range"][0] == known["cores_range"][1] == choice.cores:
+        limit_s = max(limit_s, longest)
+    why += f"; longest run {seconds(longest)}"
+    if peak_bytes is not None:
+        why += f", largest memory {show.size(known['peak_most_bytes'])}"
     return AdvisedSetting(name, choice.cores, limit_s, peak_bytes, why)
+
+
+def _memory(
+    advisor: Advisor | SyncClient, known: Mapping[str, Any], x: float, cores: int, level: float
+) -> float | None:
+    """Return the memory that a run of the largest input will hardly exceed; None where none was measured.
+
+    The largest that was seen is of no larger an input: no more than `MEMORY_MOST` of it is explained by what was run.
+    """
+    if "peak_most_bytes" not in known:
+        return None
+    largest = known["peak_most_bytes"]
+    expected = advisor.predict(known["component"], predictor=x, cores=cores, level=level, measure="peak_bytes")
+    return min(max(float(expected.high_s), largest), MEMORY_MOST * largest)

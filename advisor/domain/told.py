@@ -76,6 +76,8 @@ class ComponentStatus(TypedDict):
     predictor_range: NotRequired[list[float]]
     cores_range: NotRequired[list[float]]
     elapsed_least_s: NotRequired[float]
+    elapsed_most_s: NotRequired[float]
+    peak_most_bytes: NotRequired[float]
     changed_at: NotRequired[int]
     changed_by: NotRequired[float]
     contention: NotRequired[dict[str, Any]]

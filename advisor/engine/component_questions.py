@@ -225,7 +225,8 @@ class ComponentQuestions:
         *,
         predictor: Any = None,
         cores: Any = None,
-        cores_max: int = 64,
+        cores_max: int | None = None,
+        allowed: AllowedForm | None = None,
         candidates: Sequence[tuple[float, float]] | None = None,
         limit: int = 3,
     ) -> list[Suggestion]:
@@ -234,15 +235,20 @@ class ComponentQuestions:
         Parameters
         ----------
         predictor, cores : optional
-            The point whose answer should narrow; absent: all of the component's observed load on 1 to `cores_max` cores.
+            The point whose answer should narrow; absent: all of the component's observed load on the counts that can be run.
+        cores_max, allowed : int, and a list of counts, ``{min, max, multiple_of}`` or ``{min, max, power_of}``, optional
+            The counts that can be run: those nearest to powers of two are tried. Absent: the component's own (`set_allowed`),
+            else 1 to 64.
         candidates : sequence of (predictor, cores), optional
-            What can be run; absent: predictors of the observed load on powers of two of cores up to `cores_max`.
+            What can be run; absent: predictors of the observed load on those counts.
 
         Raises
         ------
-        UnknownComponent, InvalidValue
+        UnknownComponent, InvalidValue, TooLarge, UnknownKey
         """
-        return suggest(self._asking, self._components, component, predictor, cores, cores_max, candidates, limit)
+        return suggest(
+            self._asking, self._components, component, predictor, cores, cores_max, allowed, candidates, limit
+        )
 
     def simulate(
         self,

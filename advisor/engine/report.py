@@ -10,6 +10,8 @@ from advisor.engine.asking import Asking
 from advisor.engine.components import Components
 from advisor.engine.slots import MEASURE_SCALES, SEPARATOR
 
+PEAK = "peak_bytes"
+
 
 def component_status(components: Components, slots: Sequence[int], asking: Asking) -> list[dict[str, Any]]:
     """Return one plain map a slot: exact counts, ranges, the model with its notes, bias and prediction error."""
@@ -32,7 +34,11 @@ def component_status(components: Components, slots: Sequence[int], asking: Askin
                 "predictor_range": list(model.x_range),
                 "cores_range": list(model.p_range),
                 "elapsed_least_s": float(table["t_low"][slot]),
+                "elapsed_most_s": float(table["t_high"][slot]),
             }
+            peak = components.slots.of_measure(slot, PEAK)
+            if peak is not None and asking.learned(peak):
+                entry["peak_most_bytes"] = float(table["t_high"][peak]) / MEASURE_SCALES[PEAK]
         entry |= {name: int(table.count(name)[slot]) for name in ("changes", "outliers")}
         if entry["changes"]:
             entry |= {

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from advisor.domain import elementary, limits
+from advisor.domain.allowed_cores import AllowedForm, allowed_in_all
 from advisor.domain.answers import Suggestion
 from advisor.domain.rows import whole
 from advisor.domain.vectors import Floats
@@ -23,28 +24,29 @@ from advisor.models.load_table import points_of
 from advisor.models.prediction import LEVEL
 
 CANDIDATES_MAX = 1_024  # settings weighed in one answer: their covariances are a few megabytes
+CORES_MOST = 64  # of runs that are suggested where nobody says how many cores there are
 PREDICTORS_TRIED = 8  # of the observed load, at its quantiles
 UNSEEN_LEVEL = 1.0  # predictor of a component that has learned nothing
 LEAST_TOLD = 5e-4  # by which intervals become narrower: less is told as hardly any
 
 
 def suggest(
-    asking: Asking, components: Components, component: str, predictor: Any, cores: Any, cores_max: int,
-    candidates: Sequence[tuple[Any, float]] | None, limit: int,
+    asking: Asking, components: Components, component: str, predictor: Any, cores: Any, cores_max: int | None,
+    allowed: AllowedForm | None, candidates: Sequence[tuple[Any, float]] | None, limit: int,
 ) -> list[Suggestion]:  # fmt: skip
     """Return up to `limit` settings to run next, the one that narrows the answers most first.
 
     A run at c is expected to lower the variance of log time at the target g by cov(g, c)^2 / (var(c) + noise): exact for a
     Gaussian process, and it asks for no measurement. Cost O(candidates targets points).
     """
-    cores_max, limit = (
-        whole("cores_max", cores_max, 1, limits.ALLOCATE_CORES_MAX),
-        whole("limit", limit, 1, CANDIDATES_MAX),
-    )
+    limit = whole("limit", limit, 1, CANDIDATES_MAX)
     slot = components.slots.of(component)
+    own = asking.allowed_of(component)
+    most = CORES_MOST if cores_max is None and allowed is None and own is None else cores_max
+    can_run = allowed_in_all(component, most, allowed, own)
     dimensions = components.dimensions(slot)
     found = asking.answering(slot, None)
-    counts = [float(2**k) for k in range(cores_max.bit_length())]
+    counts = [float(p) for p in dict.fromkeys(can_run.nearest(2**k) for k in range(can_run.most.bit_length()))]
     loads = _load(components, slot, dimensions, found)
     targets = _settings(
         list(product(loads, counts)) if predictor is None else _points(predictor, cores, counts), dimensions

@@ -30,18 +30,40 @@ def test_inputs_are_those_with_two_counts_or_more(inputs: dict[str, list[pays.In
 
 def test_a_replay_counts_the_loss_against_the_best_count(inputs: dict[str, list[pays.Input]]) -> None:
     wide, narrow = ([job] for job in inputs["a"])
-    loss = {name: pays.replayed(make(), wide, 20, 1, warm=False)[0] for name, make in pays.POLICIES.items()}
+    runs = {name: pays.replayed(make(), wide, 20, 1, warm=False) for name, make in pays.POLICIES.items()}
+    loss = {name: each.figures["time"] for name, each in runs.items()}
     assert loss["always the largest"] == loss["true curves"] == 0.0
     assert loss["one core"] == pytest.approx(math.log(4.0))
     assert 0.0 <= loss["Advisor"] < loss["one core"]
-    spent = {name: pays.replayed(make(), narrow, 20, 1, warm=True)[1] for name, make in pays.POLICIES.items()}
+    assert runs["one core"].figures["regret"] == pytest.approx(20 * 3.0)
+    spent = {
+        name: pays.replayed(make(), narrow, 20, 1, warm=True).figures["core-s"] for name, make in pays.POLICIES.items()
+    }
     assert spent["one core"] == spent["true curves"] == pytest.approx(math.log(0.25))
     assert spent["always the largest"] == 0.0
 
 
+def test_losses_of_core_seconds_are_over_the_least_and_changes_are_of_one_input(
+    inputs: dict[str, list[pays.Input]],
+) -> None:
+    wide, narrow = ([job] for job in inputs["a"])
+    most = pays.replayed(pays.Share(1.0), narrow, 40, 1, warm=False, of_cores=True)
+    assert most.loss.tolist() == [4.0] * 40
+    assert pays.replayed(pays.Share(1.0), wide, 40, 1, warm=False, of_cores=True).loss.tolist() == [1.0] * 40
+    assert most.changes == 0.0
+
+    class Either(pays.Share):
+        def count(self, job: pays.Input) -> int:
+            self.share = 1.0 - self.share
+            return super().count(job)
+
+    assert pays.replayed(Either(1.0), narrow, 40, 1, warm=False).changes == 100.0
+
+
 def test_the_fixed_count_in_hindsight_is_no_worse_than_any_other(inputs: dict[str, list[pays.Input]]) -> None:
     found = pays.replay_table(inputs, 10, 1, warm=True)
-    assert found[pays.HINDSIGHT][0] <= min(found["always the largest"][0], found["one core"][0])
+    fixed = found["always the largest"]["time"], found["one core"]["time"]
+    assert found[pays.HINDSIGHT]["time"] <= min(fixed)
     assert "P // waiting" not in found
 
 
@@ -58,7 +80,7 @@ def test_all_jobs_of_a_pool_end_and_none_begins_before_it_comes(inputs: dict[str
 
 
 def test_the_table_has_a_line_a_policy_and_the_picture_two_panels(tmp_path: Path) -> None:
-    found = {"Advisor": {"time cold": 1.25, "time after 10": 1.0, "pool 0.5": 0.5}, "P // waiting": {"pool 0.5": 1.0}}
+    found = {"Advisor": {"time 11-": 1.25, "time after 10": 1.0, "pool 0.5": 0.5}, "P // waiting": {"pool 0.5": 1.0}}
     assert pays.as_table(found).splitlines()[2:] == [
         "| Advisor | 1.25 | 1.00 | 0.50 |", "| P // waiting | – | – | 1.00 |",
     ]  # fmt: skip

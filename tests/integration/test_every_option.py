@@ -40,7 +40,10 @@ COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         "machine": "node7", "free_now": "2", "wait_s": "1", "fresh": None, "allowed": "1,2,4", "objective": "core_seconds",
         "usual": "2", "count": "3",
     }),
-    "suggest": (("a", "--cores-max", "8"), {"predictor": "4", "cores": "2", "cores_max": "4", "limit": "1", "fresh": None}),
+    "suggest": (
+        ("a", "--cores-max", "8"),
+        {"predictor": "4", "cores": "2", "cores_max": "4", "allowed": "2,4", "limit": "1", "fresh": None},
+    ),
     "allocate": (("{network}", "--cores", "8"), PLAN | {
         "depths": "2", "fan_outs": "2", "returns": "0.1", "weight": "core_s=1", "deadline_s": "60", "fresh": None,
         "throughput_per_s": "0.1", "latency_s": "100", "priority": "one=1", "sweep": "cores=2..8:2", "plot": "{plot}",

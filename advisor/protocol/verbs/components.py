@@ -174,8 +174,8 @@ class Suggest(Question):
     With `predictor`, and `cores`, the answers at that point; else those over all of the observed load.
 
     cores: with `predictor`: narrow the answer on so many
-    cores_max: cores there are to run on
-    candidates: what can be run; else of the observed load, on powers of two of cores
+    cores_max: cores there are to run on; absent, with `allowed` and the component's own counts: 64
+    candidates: what can be run; else of the observed load, on the allowed counts nearest to powers of two
     limit: suggestions to make
     """
 
@@ -183,7 +183,8 @@ class Suggest(Question):
     predictor: Point | None = None
     cores: Annotated[Number, Key(f.number)] | None = None
     _: KW_ONLY
-    cores_max: Annotated[int, Key(CORES)] = 64
+    cores_max: Annotated[int, Key(CORES)] | None = None
+    allowed: Allowed | None = None
     candidates: Annotated[Sequence[tuple[Any, float]], Key(f.list_of(f.setting, limits.CANDIDATES_MAX))] | None = None
     limit: Annotated[int, Key(f.integer(1, limits.CANDIDATES_MAX))] = 3
     fresh: Fresh = False

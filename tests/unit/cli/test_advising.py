@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -51,6 +53,30 @@ def test_settings_for_slurm(table: Path) -> None:
     text = advise("--to", "sbatch", "--table", str(table), "count_words", "job/step")
     assert "sbatch --job-name=count_words --ntasks=1 --cpus-per-task=4 --mem=" in text
     assert '# left out: "job/step", a step' in text
+
+
+def test_memory_and_time_rest_on_the_largest_seen(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    runs = [(60 * rng.lognormal(0, 1.0), 1e9 * rng.lognormal(0, 0.5)) for _ in range(40)]
+    path = tmp_path / "runs.csv"
+    path.write_text("component,x,p,t,peak_bytes\n" + "".join(f"a,1,1,{t},{peak}\n" for t, peak in runs))
+    said = json.loads(advise("--to", "nextflow-config", "--table", str(path), "--cores", "16", "--json"))
+    (found,) = said["settings"]
+    longest, largest = max(t for t, _ in runs), max(peak for _, peak in runs)
+    assert found["cores"] == 1  # no other count was seen
+    assert largest <= found["peak_bytes"] <= 2 * largest
+    assert longest <= found["limit_s"] <= 4 * longest
+    assert "seen on 1 core, 40 runs; longest run " in found["why"]
+    assert ", largest memory " in found["why"]
+
+
+def test_memory_does_not_fall_with_cores_that_are_given(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    rows = [f"a,{size},{p},{60 * size / p},{size * 1e9 / p}\n" for size in (1, 2, 4) for p in (1, 2, 4)]
+    path.write_text("component,x,p,t,peak_bytes\n" + "".join(rows))
+    found = json.loads(advise("--to", "sbatch", "--table", str(path), "--json"))["settings"]
+    assert found[0]["cores"] == 4
+    assert 4e9 <= found[0]["peak_bytes"] <= 8e9  # as on one core: the largest seen
 
 
 def test_limits_are_rounded_up() -> None:

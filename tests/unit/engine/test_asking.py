@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -182,3 +183,21 @@ def test_what_was_forgotten_is_asked_for_like_what_was_never_seen(
     for ask in questions:
         with contextlib.suppress(AdvisorError):  # anything else is a defect
             ask()
+
+
+def test_what_is_suggested_is_on_counts_that_can_be_run() -> None:
+    advisor = Advisor()
+    for p in (1, 2, 4):
+        advisor.observe("c", predictor=1.0, cores=p, elapsed_s=1.0 / p)
+
+    def counts(**asked: Any) -> set[float]:
+        return {each.cores for each in advisor.suggest("c", limit=100, **asked)}
+
+    assert counts() == {1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0}
+    assert counts(cores_max=5) == {1.0, 2.0, 4.0}
+    assert counts(allowed=[3, 6, 200]) == {3.0, 6.0, 200.0}
+    assert counts(allowed={"min": 3, "max": 48, "multiple_of": 3}, cores_max=20) == {3.0, 9.0, 15.0}
+    advisor.set_allowed("c", [1, 6])
+    assert counts() == counts(cores_max=8) == {1.0, 6.0}
+    with pytest.raises(InvalidValue):
+        advisor.suggest("c", allowed=[2, 3])

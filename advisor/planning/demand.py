@@ -436,7 +436,7 @@ def places_of(demand: Demand, most: int, *, by_stay: bool = False) -> Places:
     Cost O(n M), with instances that many times.
     """
     sizes = sizes_of(most, len(demand), (demand.knots, demand.low, demand.high))
-    numbers = np.array(numbers_of(1, min(int(demand.most.max()), most)))
+    numbers = np.array([1] if demand.single else numbers_of(1, min(int(demand.most.max()), most)))
     shape = len(demand), len(sizes)
     (turn, stay), (cores, instances) = np.empty((2, *shape)), np.empty((2, *shape), np.int64)
     if not KERNELS.ready:

@@ -89,7 +89,12 @@ def by_thresholds(question: PlanQuestion) -> Solution | None:
     """Return the shortest period, or the fewest cores for one, of what nothing couples; None where none reaches it."""
     request, cores, proved, shared = question.request, question.cores, True, None
     target = 1 / request.target[RATE] if request.target else 0.0
-    own = None if question.least > cores else _own_shapes(question, target)
+    own = None
+    if question.least <= cores and target:
+        shapes = question.demand.shapes_within(target * (1 + TIE))
+        own = shapes and (target, shapes)
+    elif question.least <= cores:
+        own = question.demand.shortest_period(cores)
     if own is not None and own[1].used > cores:
         own = None
     if question.shares and request.aim.fewest:
@@ -116,14 +121,6 @@ def near(question: PlanQuestion, period_s: float) -> float | None:
     if demand.may_reach(period_s * (1 - GAP_MAX), cores):
         return None
     return max(1 - demand.least_period(cores, period_s) / period_s, 0.0)  # it may be none at all
-
-
-def _own_shapes(question: PlanQuestion, target_s: float) -> tuple[float, Shapes] | None:
-    """Return the period of cores of one's own and the fewest shapes for it, for the target where one is given."""
-    if not target_s:
-        return question.demand.shortest_period(question.cores)
-    shapes = question.demand.shapes_within(target_s * (1 + TIE))
-    return None if shapes is None else (target_s, shapes)
 
 
 def _shared(question: PlanQuestion, period_s: float, most: int) -> tuple[tuple[Places, Grouping] | None, bool]:

@@ -20,7 +20,7 @@ from advisor import kernels
 from advisor.planning.pieces import PATIENCE, TIE
 from advisor.planning.requests import Floats, Ints
 
-EXACT_COMPONENTS = 10  # 3**10 / 2 pairs of subsets: a tenth of a millisecond a pass, some thirty passes
+EXACT_COMPONENTS = 11  # 3**11 / 2 pairs of subsets: a third of a millisecond a pass, some fifteen passes
 CELLS_MAX = 500_000  # subsets times sizes of groups: some ten milliseconds; sizes beyond are not shared
 NEAR = 1e-4  # of a period: nearer, one threshold after the other is tried
 
@@ -37,49 +37,6 @@ def fewest_sizes(cycle, cores, period, sizes):
             else:
                 low = middle
         sizes[subset] = high + 1 if high < m else cores + 1
-
-
-def fewest_cores(cycle, cores, period, sizes, fewest, part):
-    """Return the fewest cores that sustain the period, more than there are where none do; `part` gets each subset's group."""
-    fewest_sizes(cycle, cores, period, sizes)
-    for subset in range(1, len(sizes)):
-        first = subset & -subset
-        others = subset ^ first
-        rest, best, group = others, sizes[subset], subset
-        while rest:
-            rest = (rest - 1) & others
-            some = rest | first
-            total = sizes[some] + fewest[subset ^ some]
-            if total < best:
-                best, group = total, some
-        fewest[subset], part[subset] = best, group
-    return fewest[len(sizes) - 1]
-
-
-def longest_cycle(cycle, sizes, part):
-    """Return the longest cycle of the partition that `fewest_cores` found."""
-    subset, longest = len(sizes) - 1, 0.0
-    while subset:
-        group = part[subset]
-        longest = max(longest, cycle[group, sizes[group] - 1])
-        subset ^= group
-    return longest
-
-
-def shortest_cycle(cycle, cores, least, longest, sizes, fewest, part):
-    """Return the shortest period of all partitions where it is at most `longest`, else infinity; none is below `least`."""
-    if fewest_cores(cycle, cores, longest, sizes, fewest, part) > cores:
-        return inf
-    high = longest_cycle(cycle, sizes, part)
-    while high - least > NEAR * high:
-        middle = 0.5 * (least + high)
-        if fewest_cores(cycle, cores, middle, sizes, fewest, part) <= cores:
-            high = longest_cycle(cycle, sizes, part)
-        else:
-            least = middle
-    while high > least and fewest_cores(cycle, cores, high * (1.0 - TIE), sizes, fewest, part) <= cores:
-        high = longest_cycle(cycle, sizes, part)
-    return high
 
 
 def best_partition(cycle, stays, cores, period, sizes, fewest, summed, part):
@@ -101,6 +58,34 @@ def best_partition(cycle, stays, cores, period, sizes, fewest, summed, part):
             rest = (rest - 1) & others
         part[subset] = best
     return fewest[len(sizes) - 1]
+
+
+def longest_cycle(cycle, sizes, part):
+    """Return the longest cycle of the partition that `best_partition` found."""
+    subset, longest = len(sizes) - 1, 0.0
+    while subset:
+        group = part[subset]
+        longest = max(longest, cycle[group, sizes[group] - 1])
+        subset ^= group
+    return longest
+
+
+def shortest_cycle(cycle, stays, cores, least, longest, sizes, fewest, summed, part):
+    """Return the shortest period of all partitions where it is at most `longest`, else infinity; none is below `least`."""
+    if best_partition(cycle, stays, cores, longest, sizes, fewest, summed, part) > cores:
+        return inf
+    high = longest_cycle(cycle, sizes, part)
+    while high - least > NEAR * high:
+        middle = 0.5 * (least + high)
+        if best_partition(cycle, stays, cores, middle, sizes, fewest, summed, part) <= cores:
+            high = longest_cycle(cycle, sizes, part)
+        else:
+            least = middle
+    while (
+        high > least and best_partition(cycle, stays, cores, high * (1.0 - TIE), sizes, fewest, summed, part) <= cores
+    ):
+        high = longest_cycle(cycle, sizes, part)
+    return high
 
 
 def subset_sums(values, m, sums):
@@ -133,19 +118,17 @@ def best_groups(turns, stays, cores, longest, target, group, found):
     """
     n, period, m = len(turns), target * (1.0 + TIE), min(turns.shape[1], cores)
     subsets = 1 << n
-    cycle, summed = np.empty((subsets, m)), np.zeros(subsets)
+    cycle, both, summed = np.empty((subsets, m)), np.empty((subsets, m)), np.zeros(subsets)
     sizes, fewest, part = np.zeros(subsets, np.int64), np.zeros(subsets, np.int64), np.zeros(subsets, np.int64)
     subset_sums(turns, m, cycle)
+    subset_sums(stays, m, both)
     if target == 0.0:
         least, most = least_cycle(turns, m, cores), min(longest, cycle[subsets - 1, m - 1])
-        period = shortest_cycle(cycle, cores, least, most, sizes, fewest, part) if least <= most else inf
-    elif fewest_cores(cycle, cores, period, sizes, fewest, part) > cores:
-        period = inf
-    if period == inf:
+        if least > most:
+            return inf
+        period = shortest_cycle(cycle, both, cores, least, most, sizes, fewest, summed, part)
+    if period == inf or best_partition(cycle, both, cores, period * (1.0 + TIE), sizes, fewest, summed, part) > cores:
         return inf
-    both = np.empty((subsets, m))
-    subset_sums(stays, m, both)
-    best_partition(cycle, both, cores, period * (1.0 + TIE), sizes, fewest, summed, part)
     rest, number = subsets - 1, 0
     for row in range(n):
         found[row] = 0

@@ -1,9 +1,10 @@
 """What a scheduler gains by asking: replays of measured tables, and jobs that share one pool, against rules and other models.
 
-    python benchmarks/pays.py FOLDER [--jobs 60] [--streams 4] [--seed 1] [--loads .3,.5,.7,.9] [--picture pays.png]
+    python benchmarks/pays.py FOLDER [--planted] [--jobs 60] [--streams 4] [--seed 1] [--loads .3,.5,.7,.9] [--picture pays.png]
 
 FOLDER holds tables `NAME.csv` with the columns component, x, p and t (seconds). Only measured times are used. An input takes
-part that ran on two counts or more.
+part that ran on two counts or more. `--planted`: curves that are known instead, of work that is divided among cores and a cost
+of each further one, fastest on a count in the middle, with 5 % noise.
 
 Replay: each component runs `--jobs` jobs, one after the other, on inputs drawn from its own. A policy chooses among the counts
 measured for that input; the run takes one of the times measured there, and is learned. A job's loss is the mean time at its
@@ -39,7 +40,21 @@ from advisor.domain.vectors import Floats
 
 ROWS, COMPONENTS, POOL_JOBS, WORK_S = 10, 12, 300, 100.0
 EARLY, SETTLED, STEADY = 5, 10, 30  # jobs
+PLANTED = 12
 HINDSIGHT = "best fixed count"
+
+
+def planted(seed: int) -> dict[str, list[Input]]:
+    """Return the inputs of twelve components: T = x / p + p / fastest**2, at x = 1, 2 and 4; x = 1 is fastest on `fastest`."""
+    rng, found = np.random.default_rng(seed), dict[str, list[Input]]()
+    for number in range(PLANTED):
+        counts = (32, 64, 128, 256, 512) if number % 2 else (1, 2, 4, 8, 16, 32, 64)
+        fastest, name = counts[1 + number % 3], f"planted {number}"
+        for x in (1.0, 2.0, 4.0):
+            times = {p: (x / p + p / fastest**2) * rng.lognormal(-0.00125, 0.05, 8) for p in counts}
+            means = {p: float(np.mean(each)) for p, each in times.items()}
+            found.setdefault(name, []).append(Input(name, x, times, means))
+    return found
 
 
 # -- replay -------------------------------------------------------------------------------------------------------------------
@@ -261,6 +276,7 @@ def main() -> None:
     parser.add_argument(
         "--tables", nargs="*", help="names of tables; absent: all of the folder with something to decide"
     )
+    parser.add_argument("--planted", action="store_true", help="known curves in place of the tables")
     parser.add_argument("--jobs", type=int, default=60)
     parser.add_argument("--streams", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
@@ -270,10 +286,12 @@ def main() -> None:
     read = {path.stem: read_table(path) for path in sorted(given.folder.glob("*.csv"))}
     tables = {name: inputs_of(table) for name, table in read.items() if not isinstance(table, str)}
     tables = {name: each for name, each in tables.items() if each and (not given.tables or name in given.tables)}
+    if given.planted:
+        tables = {"planted": planted(given.seed)}
     if not tables:
         raise SystemExit(f"{given.folder} has no table with an input that ran on two counts")
     print(f"tables: {', '.join(tables)}")
-    loads = [float(load) for load in given.loads.split(",")]
+    loads = [float(load) for load in given.loads.split(",") if load]
     found = measured(list(tables.values()), loads, given.jobs, given.streams, given.seed)
     print(as_table(found))
     if given.picture:

@@ -60,6 +60,15 @@ def test_losses_of_core_seconds_are_over_the_least_and_changes_are_of_one_input(
     assert pays.replayed(Either(1.0), narrow, 40, 1, warm=False).changes == 100.0
 
 
+def test_planted_curves_are_fastest_on_a_count_in_the_middle() -> None:
+    found = pays.planted(1)
+    assert len(found) == pays.PLANTED
+    for one, two, four in found.values():
+        best = [min(job.means, key=job.means.__getitem__) for job in (one, two, four)]
+        assert one.counts[0] < best[0] < one.counts[-1]
+        assert best == sorted(best)  # more work pays for more cores
+
+
 def test_the_fixed_count_in_hindsight_is_no_worse_than_any_other(inputs: dict[str, list[pays.Input]]) -> None:
     found = pays.replay_table(inputs, 10, 1, warm=True)
     fixed = found["always the largest"]["time"], found["one core"]["time"]

@@ -254,7 +254,7 @@ def draw(found: Mapping[str, Mapping[str, float]], path: Path) -> None:
         left.barh(np.arange(len(shown)) + 0.4 * offset, lengths, 0.38, label=label)
     left.set_yticks(np.arange(len(shown)) + 0.2, list(shown))
     left.invert_yaxis()
-    left.set(xlabel="time over the best count's", xscale="log")
+    left.set(xlabel="time over the best count's", xscale="log", xlim=(1.0, None))
     left.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     left.xaxis.set_minor_formatter(StrMethodFormatter("{x:g}"))
     left.legend(fontsize="small")

@@ -13,5 +13,9 @@ def seconds(value: float | None) -> str:
     """Return seconds with three digits and the unit that suits them."""
     if value is None or not math.isfinite(value):
         return "–"
-    scale, unit = next((pair for pair in UNITS if abs(value) >= ROUNDED * pair[0]), UNITS[-1])
+    scale, unit = UNITS[-1]
+    for each in UNITS:
+        if abs(value) >= ROUNDED * each[0]:
+            scale, unit = each
+            break
     return f"{value / scale:.3g} {unit}" if abs(value) < 1000 else f"{value:.0f} s"

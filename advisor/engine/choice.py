@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import erf, exp, inf, log, log1p, log2, pi, sqrt
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,8 +60,7 @@ def first_counts(request: CoreRequest, runs: int) -> list[int]:
     return [*[first] * (runs - len(others)), *others]
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(NamedTuple):
     """What the rule gives: places among counts (n,) of the chosen one, of the fewest that are good enough, and of the best."""
 
     place: int

@@ -10,7 +10,7 @@ different counts; a further one merges the two that are nearest by ratio: the on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from advisor.models.layout import AT, COUNTS_SEEN
 from advisor.models.table import Table
@@ -23,8 +23,7 @@ END = FIRST + COUNTS_SEEN
 NAMED_MOST = 6  # counts that words list one by one
 
 
-@dataclass(frozen=True, slots=True)
-class CoresSeen:
+class CoresSeen(NamedTuple):
     """Which core counts runs were on: least, most, the last one (0: not known), and (cores, runs), ascending."""
 
     least: float = 0.0
@@ -35,7 +34,7 @@ class CoresSeen:
     @property
     def runs(self) -> int:
         """All runs, of each count at most 2**32 - 1."""
-        return sum(runs for _, runs in self.counts)
+        return sum([runs for _, runs in self.counts])
 
     @property
     def words(self) -> str:
@@ -54,7 +53,7 @@ class CoresSeen:
 def seen_of(table: Table, slot: int) -> CoresSeen:
     """Return which core counts the runs of a slot were on."""
     words = [word for word in table.records_whole[slot, FIRST:END].tolist() if word]
-    counts = tuple(((word >> RUNS_BITS) / UNIT, word & RUNS_MOST) for word in words)
+    counts = tuple([((word >> RUNS_BITS) / UNIT, word & RUNS_MOST) for word in words])
     record = table.records[slot]
     return CoresSeen(float(record[LEAST]), float(record[MOST]), float(record[LAST]), counts)
 

@@ -34,7 +34,7 @@ QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("predict", {"component": "c1", "predictor": 3.0, "cores": [1, 2, 4]}),
     ("choose_cores", {"component": "c2", "cores_max": 8}),
     ("allocate", {"network": NETWORK, "cores": 8}), ("allocate", {"network": NETWORK, "cores": 8, "objective": "latency"}),
-    ("watch", {"network": NETWORK, "cores": 4}), ("curves", {"components": ["c1", "c2"], "watch": True}), ("status", {}),
+    ("watch", {"network": NETWORK, "cores": 4}), ("curves", {"components": ["c1", "c2"]}), ("status", {}),
     ("simulate", {"graph": {"times": bytes(8 * 3)}, "cores": [1, 2]}), ("profile", {}),
     ("suggest", {"component": "c3", "cores_max": 8}),
 )  # fmt: skip

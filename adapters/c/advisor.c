@@ -1041,7 +1041,7 @@ struct advisor_client {
     unsigned char incarnation[16];
     uint32_t batch_rows, batches, names_max, names, named;
     char *name_text; /* NAME_BYTES_MAX + 1 bytes each */
-    int linger_ms, watch_curves;
+    int linger_ms, curves_ms;
     double level;
     uint32_t cores_max;
     batch *ring; /* `first` and the `held` - 1 after it are in use; the last may still be filling */
@@ -1067,6 +1067,12 @@ struct advisor_client {
     advisor_advised on_advice;
     void *context;
     advisor_bundle curves;
+    /* When curves are asked for next, whether an answer is due, the version of the last whole pull and of the first page of
+       this one, and the component that its next page comes after. */
+    int64_t curves_at;
+    int curves_asked;
+    uint64_t curves_since, curves_first;
+    char curves_after[NAME_BYTES_MAX + 1];
     advisor_stats stats;
 };
 
@@ -1141,7 +1147,7 @@ advisor_client *advisor_client_new(const advisor_options *options) {
     c->batches = options->batches ? options->batches : BATCHES;
     c->names_max = options->names_max ? options->names_max : NAMES;
     c->linger_ms = options->linger_ms > 0 ? options->linger_ms : options->linger_ms < 0 ? 0 : LINGER_MS;
-    c->watch_curves = options->watch_curves;
+    c->curves_ms = options->curves_ms;
     c->level = options->level != 0.0 ? options->level : 0.9;
     c->cores_max = options->cores_max ? options->cores_max : 256;
     c->next_id = BATCH_ID_FIRST;
@@ -1494,14 +1500,26 @@ static int send_batch(advisor_client *c, batch *b) {
 }
 
 static void ask_for_curves(advisor_client *c) {
-    if (!request(c, 256, CURVES_ID, "curves", 1)) return;
-    put_map(&c->out, 3);
-    put_text(&c->out, "watch");
-    put_byte(&c->out, 0xc3);
+    if (!request(c, 256 + NAME_BYTES_MAX, CURVES_ID, "curves", 1)) return;
+    put_map(&c->out, c->curves_after[0] ? 4 : 3);
+    put_text(&c->out, "since");
+    put_uint(&c->out, c->curves_since);
     put_text(&c->out, "level");
     put_double(&c->out, c->level);
     put_text(&c->out, "cores_max");
     put_uint(&c->out, c->cores_max);
+    if (c->curves_after[0]) {
+        put_text(&c->out, "after");
+        put_text(&c->out, c->curves_after);
+    }
+    c->curves_asked = 1;
+}
+
+/* The next pull of curves begins after `wait_ms`. */
+static void pull_later(advisor_client *c, int wait_ms) {
+    c->curves_asked = 0;
+    c->curves_after[0] = 0;
+    c->curves_at = now_ms() + wait_ms;
 }
 
 static void send_networks(advisor_client *c) {
@@ -1588,7 +1606,7 @@ static void greeted(advisor_client *c, reader result) {
     acknowledge(c, durable);
     c->state = READY;
     c->attempts = 0;
-    if (c->watch_curves) ask_for_curves(c);
+    pull_later(c, 0);
 }
 
 static void take_curves(advisor_client *c, reader map) {
@@ -1596,16 +1614,27 @@ static void take_curves(advisor_client *c, reader map) {
     token t;
     advisor_bundle news;
     int error;
+    uint64_t version = 0;
+    int first = !c->curves_after[0];
+    pull_later(c, c->curves_ms);
     if (!find_key(map, "bundle", &at) || next_token(&at, &t) <= 0 || t.kind != BIN) return;
     error = advisor_bundle_read(&news, t.bytes, (size_t)t.value);
     if (!error) {
         error = advisor_bundle_merge(&c->curves, &news);
         advisor_bundle_free(&news);
     }
-    if (error)
+    if (error) {
         say(c, "a bundle that could not be read", NULL, 0);
-    else
-        c->stats.bundles++;
+        return;
+    }
+    c->stats.bundles++;
+    if (first && find_number(map, "version", &version)) c->curves_first = version;
+    if (find_key(map, "next", &at) && next_token(&at, &t) > 0 && t.kind == TEXT && t.value && t.value <= NAME_BYTES_MAX) {
+        memcpy(c->curves_after, t.bytes, (size_t)t.value); /* another page: at once */
+        c->curves_after[t.value] = 0;
+        c->curves_at = now_ms();
+    } else
+        c->curves_since = c->curves_first;
 }
 
 static double find_double(reader map, const char *key) {
@@ -1717,9 +1746,7 @@ static void take_advice(advisor_client *c, reader list) {
         if (i == c->watch_count || t.kind != TEXT) continue;
         if ((t.value == 6 && !memcmp(t.bytes, "advice", 6)) || (t.value == 5 && !memcmp(t.bytes, "first", 5))) {
             if (find_key(item, "allocation", &at)) tell(c, ADVISOR_ADVICE, (int32_t)i, at);
-        } else if (t.value == 9 && !memcmp(t.bytes, "withdrawn", 9))
-            tell_why(c, ADVISOR_WITHDRAWN, (int32_t)i, item, "why");
-        else if (t.value == 6 && !memcmp(t.bytes, "failed", 6) && find_key(item, "error", &at))
+        } else if (t.value == 6 && !memcmp(t.bytes, "failed", 6) && find_key(item, "error", &at))
             tell_why(c, ADVISOR_REFUSED, (int32_t)i, at, "message");
     }
 }
@@ -1771,12 +1798,10 @@ static int take(advisor_client *c, reader message) {
     if (next_token(&message, &t) <= 0 || t.kind != NUMBER) return 0;
     kind = t.value;
     if (kind == 2 && items == 3) {
-        int is_curves, is_advice;
+        int is_advice;
         if (next_token(&message, &t) <= 0 || t.kind != TEXT) return 0;
-        is_curves = t.value == 6 && !memcmp(t.bytes, "curves", 6);
         is_advice = t.value == 6 && !memcmp(t.bytes, "advice", 6);
         if (next_token(&message, &t) <= 0 || t.kind != ARRAY) return 0;
-        if (is_curves && t.value) take_curves(c, message);
         if (is_advice && t.value) take_advice(c, message);
         return 1;
     }
@@ -1798,6 +1823,10 @@ static int take(advisor_client *c, reader message) {
             reader text;
             if (find_key(error, "message", &text) && next_token(&text, &t) > 0 && t.kind == TEXT)
                 say(c, "refused", t.bytes, (size_t)t.value);
+            if (msgid == CURVES_ID) { /* the component of the last page may be gone: begin with all */
+                c->curves_since = 0;
+                pull_later(c, c->curves_ms);
+            }
             if (msgid >= ALLOCATE_ID) answered(c, msgid, error, 1, result);
             return msgid >= CURVES_ID; /* rows go on without curves, networks and answers */
         }
@@ -1876,6 +1905,8 @@ int advisor_client_step(advisor_client *client) {
     if (client->state == CONNECTING) finish_connecting(client);
     if (client->state == GREETING || client->state == READY) {
         receive_all(client);
+        if (client->state == READY && client->curves_ms > 0 && !client->curves_asked && now_ms() >= client->curves_at)
+            ask_for_curves(client);
         if (client->fd >= 0)
             do {
                 more = fill_out(client);
@@ -1898,6 +1929,8 @@ int advisor_client_wait_ms(const advisor_client *client) {
     if (client->state == CLOSED && client->connect_at < until) until = client->connect_at;
     if (client->filling && client->filling_since + client->linger_ms < until) until = client->filling_since + client->linger_ms;
     if (client->resume_at > now && client->resume_at < until) until = client->resume_at;
+    if (client->state == READY && client->curves_ms > 0 && !client->curves_asked && client->curves_at < until)
+        until = client->curves_at;
     return until > now ? (int)(until - now) : 0;
 }
 

@@ -114,9 +114,9 @@ typedef struct advisor_allocation {
     const advisor_share *shares;
 } advisor_allocation;
 
-/* What a client gets: an answer to advisor_client_allocate, an advice of a watch (the first allocation among them), its
- * withdrawal, or why there is none. Called within a step; what it points to ends with it. */
-enum { ADVISOR_ALLOCATED = 1, ADVISOR_ADVICE = 2, ADVISOR_WITHDRAWN = 3, ADVISOR_REFUSED = 4 };
+/* What a client gets: an answer to advisor_client_allocate, an advice of a watch (the first allocation among them), or
+ * why there is none. Called within a step; what it points to ends with it. */
+enum { ADVISOR_ALLOCATED = 1, ADVISOR_ADVICE = 2, ADVISOR_REFUSED = 4 };
 typedef void (*advisor_advised)(void *context, int kind, int32_t watch, const advisor_allocation *allocation, const char *why);
 
 typedef struct advisor_stats {
@@ -137,7 +137,7 @@ typedef struct advisor_options {
     uint32_t batches;     /* held at most, 0: 64; memory is 28 bytes a row */
     uint32_t names_max;   /* 0: 1000 */
     int linger_ms;        /* how long a row waits for others to fill its batch; 0: 20, negative: not at all */
-    int watch_curves;     /* nonzero: the service pushes curves as they change */
+    int curves_ms;        /* ask for curves that changed every so often; 0: never */
     double level;         /* of the curves' intervals; 0: 0.9 */
     uint32_t cores_max;   /* of the curves' tables; 0: 256 */
     int whole_rows;       /* nonzero: room for advisor_client_observe_row, 72 bytes a row more */

@@ -134,11 +134,11 @@ def _part(shape: type[Any], given: Any) -> Any:
 
 
 def read_curves(result: Any) -> Curves:
-    """Return the answer to `curves`, or what is pushed."""
+    """Return the answer to `curves`."""
     answer = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
     if not isinstance(answer.get("bundle"), bytes) or not isinstance(answer.get("version"), int):
         raise MalformedMessage("an answer without version or bundle", field=Curves.__name__)
-    return Curves(answer["version"], answer["bundle"], int(answer.get("more") or 0))
+    return Curves(answer["version"], answer["bundle"], int(answer.get("more") or 0), answer.get("next"))
 
 
 def read_flow(result: Any) -> Flow:

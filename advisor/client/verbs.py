@@ -136,14 +136,8 @@ class Verbs:
     shards = asks(v.Shards, requests.read_map)
     profile = asks(v.ProfileAsked, requests.read_profile)
     predict_run = asks(v.PredictRun, requests.read_run_prediction)
-    curves = both(_asking(v.CurvesAsked, lambda client, asked: client.subscriptions.curves(asked)))
+    curves = asks(v.CurvesAsked, requests.read_curves)
     watch = Both(_asking(v.Watch, lambda client, asked: client.subscriptions.watch(asked)), watched)
-
-    @both
-    async def unwatch_curves(self: Any, *, timeout_s: float | None = None) -> None:
-        """Take no more pushes of curves."""
-        self.subscriptions.end("curves")
-        await self.ask(v.CurvesAsked([], watch=False, timeout_s=timeout_s), requests.read_curves)
 
     @both
     async def hello(self: Any, *, timeout_s: float | None = None) -> dict[str, Any]:

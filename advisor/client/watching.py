@@ -1,11 +1,10 @@
-"""What a client gets without asking again: advice of watches, curves that change; both begin anew after a cut."""
+"""What a client gets without asking again: advice of watches, which begin anew after a cut."""
 
 from __future__ import annotations
 
 import queue
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Self, cast
 
 import anyio
@@ -14,7 +13,6 @@ from advisor.client import requests
 from advisor.client.session import Session
 from advisor.domain.advice import Advice
 from advisor.domain.allocations import Allocation
-from advisor.domain.answers import Curves
 from advisor.protocol import verbs as v
 from advisor.protocol.declaring import sent
 
@@ -235,19 +233,6 @@ class Followed:
         self._session.stand(topic, watch.renewal, "watch")
         self._listeners[topic] = watch.began
         return watch
-
-    async def curves(self, asked: v.CurvesAsked) -> Curves:
-        """Fetch curves; with `on_change` get what changes, too."""
-        on_change = asked.on_change
-        if on_change is None:
-            return await self.ask(asked, requests.read_curves)
-        asked = replace(asked, watch=True)
-        first = await self.ask(asked, requests.read_curves)
-        self._listeners["curves"] = lambda result: on_change(requests.read_curves(result))
-        # Pushes leave out what grew by little, so that no version stands for all: after a cut all is asked for.
-        again = sent(replace(asked, since=None))
-        self._session.stand("curves", lambda: [again])
-        return first
 
     def end(self, topic: str) -> None:
         """Begin it no more after a cut."""

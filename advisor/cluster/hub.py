@@ -21,7 +21,7 @@ from advisor.errors import AdvisorError, InvalidValue, TooLarge, Unavailable
 from advisor.protocol import verbs as m
 from advisor.protocol.connection import RpcRequest
 from advisor.service import questions
-from advisor.service.background import LATER, Handler
+from advisor.service.background import LATER
 from advisor.service.change_gate import ChangeGate
 from advisor.service.config import Config
 from advisor.service.connection import Connection
@@ -127,11 +127,9 @@ class ClusterHub(Hub):
         self.planner.tables_of = self.gathered.tables_of
         self.learning.begin(fleet, self.copies)
         self._runs: list[dict[str, Any]] = []
-        self._follow_all: set[int] = set()  # connections that watch the curves of all components
         committer.work = self._refresh
         self._verbs |= {
             "profile": lambda c, params, msgid: self.background.later("profile", c, msgid, self._profiled, params),
-            "curves": self._curves_of(self._verbs["curves"]),
             "export": self._export,
         }
 
@@ -261,23 +259,9 @@ class ClusterHub(Hub):
         for start in range(0, len(due), GATHERED_AT_ONCE):
             await self.copies.gather(due[start : start + GATHERED_AT_ONCE])
 
-    def _curves_of(self, answer: Handler) -> Handler:
-        def curves(connection: Connection, params: m.CurvesAsked, msgid: int | None) -> Any:
-            if params.watch is not None:  # instead of what was watched before
-                self._follow_all.discard(connection.number)
-            if params.watch and params.components is None:
-                self._follow_all.add(connection.number)
-            return answer(connection, params, msgid)
-
-        return curves
-
     async def _refresh(self) -> None:
         """Bring copies up to date, and those who follow them."""
-        self._follow_all &= self.connections.keys()
-        if self._follow_all:
-            await self._gather_all()
-        if await self.copies.refresh() or self._follow_all:
-            self.subscriptions.stir()
+        if await self.copies.refresh():
             self.watching.notify()
         if self.learning.profiled:
             self.learning.profiled = False

@@ -171,12 +171,15 @@ class Curves:
     bundle : bytes
         As `advisor.domain.bundle` has it; `advisor.Bundle` reads it.
     more : int
-        Components that changed and did not fit in; who watches gets them with the next push, who does not asks again for them.
+        Components that changed and did not fit in.
+    next : str or None
+        What `after` takes for the following page; None after the last.
     """
 
     version: int
     bundle: bytes
     more: int = 0
+    next: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,13 @@
-"""Who has which curves: records of bundles kept until their component changes, and what is new since a version.
-
-Counts only, no clock: a component is worth telling again when its rows grew by an eighth, or when it changed otherwise (a
-change of speed, a pin, forgetting, a merge).
-"""
+"""Curves of components: records of bundles kept until their component changes, and what changed since a version."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from advisor.domain.bundle import BundleRecord, pack
+from advisor.domain.bundle import BundleRecord
 from advisor.domain.vectors import Ints
 from advisor.engine.asking import Asking
 from advisor.engine.bundles import record_of
@@ -23,7 +19,7 @@ from advisor.models.bundle import CurveAnswers, carried
 from advisor.models.layout import AT
 
 RECORDS_KEPT = 4_096  # records kept for reuse, about 8 KB each
-GROWN = 8  # a component is told again when its rows grew by one part in so many
+GROWN = 8  # a live curve is made again when its rows grew by one part in so many
 CURVES = "curves"  # their name among versions
 ROWS, CHANGES = AT["rows"].start, AT["changes"].start
 
@@ -42,13 +38,11 @@ class Bundles:
         self._looked = self._renames = 0
         self._versions = Versions()
         self._rows: Ints = np.zeros(0, np.int64)  # of each slot, when last looked at
-        self._touched: Ints = np.zeros(0, np.int64)  # times it changed otherwise than by rows
 
     def touch(self, slot: int | None) -> None:
         """A component, or None for all, changed otherwise than by new rows."""
         self._grow()
         self.touches += 1
-        self._touched[slice(None) if slot is None else slot] += 1
         self._rows[slice(None) if slot is None else slot] = -1
         self._records.drop(None if slot is None else lambda key: key[0] == slot)
 
@@ -69,7 +63,6 @@ class Bundles:
         more = len(self._components) - len(self._rows)
         if more > 0:
             self._rows = np.concatenate([self._rows, np.full(more, -1, np.int64)])
-            self._touched = np.concatenate([self._touched, np.zeros(more, np.int64)])
 
     def changed(self, since: int | None) -> list[int]:
         """Return the slots of components that changed after a version, all where it is none of ours. Cost O(components)."""
@@ -88,12 +81,6 @@ class Bundles:
         name, dimensions = self._components.slots.names[slot], self._components.dimensions(slot)
         return self._records.put(key, record_of(self._asking, slot, name, rows, dimensions, level, cores_max), rows)
 
-    def standing(self, slots: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return rows, changes of speed and other changes of slots."""
-        self._grow()
-        table = self._components.table
-        return table.count("rows")[slots], table.count("changes")[slots], self._touched[slots]
-
     def slots(self, names: Sequence[str] | None) -> Ints:
         """Return the slots of the known ones of some names, or of all components."""
         known = self._components.slots.by_name
@@ -108,61 +95,6 @@ class Bundles:
                 self._timed.append(self._looked)
             self._looked += 1
         return np.array(self._timed, np.int64)
-
-
-class Follower:
-    """What one follower of curves has.
-
-    `names`: followed, whether known yet or not; None: all. `level`: of the intervals. `cores_max`: last count of the tables.
-    """
-
-    def __init__(self, bundles: Bundles, names: Sequence[str] | None, level: float, cores_max: int) -> None:
-        self._bundles = bundles
-        self._names = names
-        self._level = level
-        self._cores_max = cores_max
-        self._told: Ints = np.zeros((0, 3), np.int64)  # rows, changes of speed, other changes of each slot, when told
-
-    @property
-    def version(self) -> int:
-        """The version of all curves now."""
-        return self._bundles.version
-
-    def due(self) -> list[int]:
-        """Return the slots that are worth telling. Cost O(followed)."""
-        slots = self._bundles.slots(self._names)
-        top = int(slots.max()) + 1 if len(slots) else 0
-        if top > len(self._told):
-            self._told = np.concatenate([self._told, np.full((top - len(self._told), 3), -1, np.int64)])
-        rows, changes, others = self._bundles.standing(slots)
-        told = self._told[slots]
-        grown = rows > told[:, 0] + np.maximum(told[:, 0], 0) // GROWN
-        return slots[grown | (changes != told[:, 1]) | (others != told[:, 2])].tolist()
-
-    def records(self, slots: Sequence[int], bytes_max: int) -> Iterator[BundleRecord]:
-        """Yield the records of slots, as many as `bytes_max` holds and at least one; each counts as sent.
-
-        The caller may do something else between two of them.
-        """
-        used = 0
-        for slot in slots:
-            record = self._bundles.record(slot, self._level, self._cores_max)
-            used += record.words.nbytes + len(record.name.encode())
-            if used > bytes_max and used > record.words.nbytes + len(record.name.encode()):
-                return
-            self._told[slot] = [int(value[0]) for value in self._bundles.standing(np.array([slot]))]
-            yield record
-
-    def tell(self, known: Sequence[int]) -> None:
-        """Mark slots as sent: the follower has them."""
-        slots = np.array(known, np.int64)
-        if len(slots):
-            self.due()
-            self._told[slots] = np.stack(self._bundles.standing(slots), axis=1)
-
-    def pack(self, records: Sequence[BundleRecord], version: int) -> bytes:
-        """Return the bundle of records; `version` is of before the first of them was made."""
-        return pack(records, version, self._level)
 
 
 class _Live(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import marshal
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.allocations import Allocation
+from advisor.domain.bundle import pack
 from advisor.domain.curves import Demands, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes
@@ -21,7 +21,7 @@ from advisor.engine.checks import checked_cores, checked_level
 from advisor.engine.components import Components
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.flows import NetworkId, filled, parsed
-from advisor.engine.following import Bundles, Follower, LiveCurves
+from advisor.engine.following import Bundles, LiveCurves
 from advisor.engine.kept import Kept
 from advisor.errors import InvalidValue
 from advisor.models.prediction import LEVEL
@@ -306,6 +306,6 @@ class Networks:
         names = None if components is None else list(dict.fromkeys(components))
         for name in names or ():
             self._components.slots.of(name)
-        follower = Follower(self._bundles, names, checked_level(level), checked_cores("cores_max", cores_max))
-        version = follower.version
-        return follower.pack(list(follower.records(follower.due(), sys.maxsize)), version)
+        level, cores_max = checked_level(level), checked_cores("cores_max", cores_max)
+        version, slots = self._bundles.version, self._bundles.slots(names).tolist()
+        return pack([self._bundles.record(slot, level, cores_max) for slot in slots], version, level)

@@ -13,7 +13,6 @@ from advisor.service.connection import Connection
 from advisor.service.heavy import Heavy
 from advisor.service.planner import Planner
 from advisor.service.simulating import simulated_apart
-from advisor.service.subscriptions import Subscriptions
 from advisor.service.watching import Watching
 
 
@@ -25,7 +24,6 @@ class Answering:
     planner: Planner
     heavy: Heavy
     watching: Watching
-    subscriptions: Subscriptions
     background: Background
 
     def __post_init__(self) -> None:
@@ -74,8 +72,4 @@ class Answering:
         )  # fmt: skip
 
     def _curves(self, connection: Connection, params: m.CurvesAsked, msgid: int | None) -> None:
-        advisor = self.engine.advisor
-        follower = curves.asked(advisor, params)
-        self.background.later(
-            "curves", connection, msgid, curves.curves, advisor, self.subscriptions, connection, params, follower
-        )
+        self.background.later("curves", connection, msgid, curves.curves, self.engine.advisor, params)

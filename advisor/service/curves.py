@@ -1,71 +1,46 @@
-"""The verb `curves`: bundles on request, and pushes of what changed to those who watch."""
+"""The verb `curves`: the bundle of what changed since a version, page by page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import anyio.lowlevel
 
-from advisor.domain.bundle import BundleRecord
+from advisor.domain.bundle import BundleRecord, pack
 from advisor.engine import Advisor
-from advisor.engine.following import Follower
-from advisor.protocol.connection import encode_notification
 from advisor.protocol.verbs import CurvesAsked
-from advisor.service.subscriptions import Subscriber, Subscriptions
 
-TOPIC = "curves"
-BUNDLE_BYTES_MAX = 4 * 2**20  # of one answer or push: half a message; the rest comes with the next
-PUSH_EVERY_S = 0.25  # between pushes to one connection: beyond what a person sees, and a thousand rows at a usual rate
+BUNDLE_BYTES_MAX = 4 * 2**20  # of one answer: half a message; the rest comes with the next page
 
 
-class Watcher(Subscriber, Protocol):
-    """A connection that may watch."""
+async def curves(advisor: Advisor, params: CurvesAsked) -> dict[str, Any]:
+    """Answer `curves`; others have their turn after each record.
 
-
-def asked(advisor: Advisor, params: CurvesAsked) -> Follower:
-    """Return a follower of what a request names.
-
-    Raises UnknownComponent when it names a component that nobody knows, and does not watch: who watches may be early.
+    `version` is that of the curves before the first record was made: what changes meanwhile comes again. Raises
+    UnknownComponent.
     """
-    if not params.watch:
-        for name in params.components or ():
-            advisor.components.slots.of(name)
-    return Follower(advisor.bundles, params.components, params.level, params.cores_max)
-
-
-async def curves(
-    advisor: Advisor, subscriptions: Subscriptions, watcher: Watcher, params: CurvesAsked, follower: Follower
-) -> dict[str, Any]:
-    """Answer `curves`: the bundle of what changed since `since`, and from then on pushes where it is asked for."""
-    follower.due()
+    bundles, slots_of = advisor.bundles, advisor.components.slots.of
+    for name in params.components or ():
+        slots_of(name)
+    version = bundles.version
+    slots = sorted(set(bundles.slots(params.components).tolist()))
     if params.since is not None:
-        changed = set(advisor.bundles.changed(params.since))
-        follower.tell([slot for slot in follower.due() if slot not in changed])
-    due = follower.due()
-    version = advisor.bundles.version  # of before: what changes while records are made comes again, and is not missed
-    records = await _gathered(follower, due)
-    if params.watch is False:
-        subscriptions.remove(watcher, TOPIC)
-    if params.watch:
-        subscriptions.add(watcher, TOPIC, lambda: _news(follower), PUSH_EVERY_S)
-    return {"version": version, "bundle": follower.pack(records, version), "more": len(due) - len(records)}
-
-
-async def _news(follower: Follower) -> bytes | None:
-    due = follower.due()
-    if not due:
-        return None
-    version = follower.version
-    records = await _gathered(follower, due)
-    news = {"version": version, "bundle": follower.pack(records, version), "more": len(due) - len(records)}
-    return encode_notification(TOPIC, [news])
-
-
-async def _gathered(follower: Follower, slots: Sequence[int]) -> list[BundleRecord]:
-    """Return records, letting others have their turn after each."""
+        changed = set(bundles.changed(params.since))
+        slots = [slot for slot in slots if slot in changed]
+    if params.after is not None:
+        last = slots_of(params.after)
+        slots = [slot for slot in slots if slot > last]
     records: list[BundleRecord] = []
-    for record in follower.records(slots, BUNDLE_BYTES_MAX):
+    used = 0
+    for slot in slots:
+        record = bundles.record(slot, params.level, params.cores_max)
+        used += record.words.nbytes + len(record.name.encode())
+        if records and used > BUNDLE_BYTES_MAX:
+            break
         records.append(record)
         await anyio.lowlevel.checkpoint()
-    return records
+    more = len(slots) - len(records)
+    return {
+        "version": version, "bundle": pack(records, version, params.level), "more": more,
+        "next": records[-1].name if more else None,
+    }  # fmt: skip

@@ -38,7 +38,6 @@ from advisor.service.planner import Planner
 from advisor.service.producers import Producers
 from advisor.service.rota import Rota
 from advisor.service.snet_resources import SnetResources
-from advisor.service.subscriptions import Subscriptions
 from advisor.service.watching import Watching
 
 STRANGERS_MAX = 64  # peers that have not shown who they are; who has taken longest gives way
@@ -95,7 +94,6 @@ class Hub:
         self.peers = Peers()
         self.model_events = ModelEvents(engine.advisor.components.events)
         self.rota = Rota()
-        self.subscriptions = Subscriptions()
         self.background = Background(measures, self.connections)
         self.planner = Planner(engine.advisor, heavy, RecentAnswers())
         self.advising = Advising(engine, self.planner, config.advise)
@@ -103,7 +101,7 @@ class Hub:
         self.learning = self.learns(
             engine, committer, producers, heavy, measures, self.background, self._happened
         )  # fmt: skip
-        answering = Answering(engine, self.planner, heavy, self.watching, self.subscriptions, self.background)
+        answering = Answering(engine, self.planner, heavy, self.watching, self.background)
         self.rates = Rates(time.monotonic(), self._counts())
         self._strangers: dict[Connection, None] = {}  # in the order of coming
         self._guesses = Window(GUESSES_TOLD_A_MINUTE, MINUTE_S)
@@ -117,7 +115,6 @@ class Hub:
     def _happened(self) -> None:
         """Something was learned: tell the log, and those who subscribe."""
         self.model_events.drain()
-        self.subscriptions.stir()
         self.watching.notify()
 
     # Connections
@@ -162,7 +159,6 @@ class Hub:
 
     def unsubscribe(self, connection: Connection) -> None:
         """Tell a connection of nothing any more."""
-        self.subscriptions.leave(connection)
         self.watching.leave(connection)
 
     def pending_changed(self, connection: Connection, by: int) -> None:

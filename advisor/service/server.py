@@ -195,7 +195,6 @@ class _Service:
                 if self._config.memory_max is not None:
                     group.start_soon(self._look_at_memory)
                 group.start_soon(self._hub.heavy.warm)
-                group.start_soon(self._hub.subscriptions.run)
                 group.start_soon(self._hub.watching.run)
                 if self._config.compiled:
                     kernels.start(_told)

@@ -1,4 +1,4 @@
-"""The C client against a real service on a real socket, under sanitizers: rows exactly once, curves as they change."""
+"""The C client against a real service on a real socket, under sanitizers: rows exactly once, curves since a version."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_a_service_that_lost_its_state_is_told_everything_that_is_held(pro
         assert (stats["lost"], stats["acknowledged"]) == (1, 500)
 
 
-async def test_curves_are_pushed_and_answer_as_in_python(program: Path, tmp_path: Path) -> None:
+async def test_curves_are_pulled_as_they_change_and_answer_as_in_python(program: Path, tmp_path: Path) -> None:
     async with running(tmp_path) as live, driven(program, tmp_path / "s", watch=True) as client:
         peer = await live.peer()
         assert await client.ask("step", 3) in "01"
@@ -186,7 +186,7 @@ async def test_what_is_told_may_be_cut_anywhere_and_need_not_be_true(program: Pa
         [2, "advice", [[{"watch": 7, "kind": "advice", "allocation": {"cores": shares, "instances": shares}}]]],
         [2, "advice", [[{"watch": 3, "kind": "advice", "allocation": {"cores": "x", "instances": [1]}}, 5]]],
         [2, "advice", [{"watch": 7}]],
-        [2, "advice", [[{"watch": 7, "kind": "withdrawn", "allocation": None}]]],
+        [2, "advice", [[{"watch": 7, "kind": "failed", "error": {"message": "no"}}]]],
     ]
 
     def answer(message: list[Any]) -> list[bytes]:
@@ -199,7 +199,7 @@ async def test_what_is_told_may_be_cut_anywhere_and_need_not_be_true(program: Pa
     async with scripted(tmp_path / "s", answer), driven(program, tmp_path / "s", whole=True) as client:
         await client.ask("watch", 2)
         heard = ""
-        while "3 0" not in heard:
+        while "4 0" not in heard:
             heard += await client.ask("told", 50)
         assert "2 0 used=0 c0=1x1 c1=2x2" in heard
 

@@ -110,7 +110,7 @@ def sent_by_our_client() -> set[bytes]:
         (15, v.FlowAsked("images")),
         (17, v.PredictRun("sort", size=[1e6, 4e6], workers=36)),
         (11, v.Suggest("matmul", cores_max=16, limit=1)),
-        (14, v.CurvesAsked(["matmul"], watch=True)),
+        (14, v.CurvesAsked(["matmul"], since=7)),
         (15, v.SimulateAsked(task_graph([3.0, 1.0, 2.0], [(0, 2)]), 2, policies="lpt", metrics=["speedup"])),
         (13, v.Predict("gemm", [[512, 256]], 8, machine="node7", measure="peak_bytes")),
         (15, v.Watch("matmul .. sort", 8, change_cost_s=2.0)),

@@ -80,7 +80,7 @@ async def test_perl(tmp_path: Path) -> None:
 async def test_the_curves_of_the_guide(tmp_path: Path) -> None:
     source = written(
         tmp_path / "main.c", '#include "advisor.h"', "#include <stdio.h>", "int main(int argc, char **argv) {",
-        '    advisor_options options = {.path = argc > 1 ? argv[1] : "", .producer = "page", .watch_curves = 1};',
+        '    advisor_options options = {.path = argc > 1 ? argv[1] : "", .producer = "page", .curves_ms = 100};',
         "    advisor_client *client = advisor_client_new(&options);",
         '    while (advisor_find(advisor_client_curves(client), "blur", 4) < 0) advisor_client_wait(client, 100);',
         text("c", ROOT / "docs" / "guide.md"), '    printf("%d\\n", (int)cores);', "    advisor_client_free(client);",

@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
     options.producer = argv[2];
     options.batch_rows = (uint32_t)atoi(argv[3]);
     options.batches = (uint32_t)atoi(argv[4]);
-    options.watch_curves = atoi(argv[5]);
+    options.curves_ms = atoi(argv[5]);
     options.linger_ms = -1;
     options.whole_rows = argc > 6;
     options.on_advice = told;

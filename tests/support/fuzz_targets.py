@@ -448,7 +448,7 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("allocate", {"network": {"components": ["c0", "c1"], "edges": [["c0", "c1"]]}, "cores": 4, "deadline_s": 0.01}),
     ("allocate_together", {"networks": [{"network": "c0 .. c1", "weight": 2}, {"network": "c2"}], "cores": 8}),
     ("watch", {"network": NETWORK, "cores": 4}), ("unwatch", {"watch": 1}),
-    ("curves", {"components": ["c0", "c1"], "cores_max": 16, "watch": True}), ("flow", {"network": NETWORK}),
+    ("curves", {"components": ["c0", "c1"], "cores_max": 16, "since": 1}), ("flow", {"network": NETWORK}),
     ("simulate", {"graph": {"times": np.ones(3).tobytes(), "after": np.array([0, 1], "<u4").tobytes()}, "cores": [1, 2]}),
     ("profile", {"producer": "run-5", "nodes": True, "diagnosis": True}),
     ("predict_run", {"program": "program-1", "size": [3, 4], "workers": [1, 2]}),

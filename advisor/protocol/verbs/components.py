@@ -1,12 +1,11 @@
 """The verbs that ask about components."""
 
 # No postponed annotations here: `verb` reads them.
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, replace
 from typing import Annotated, Any, Self, cast, get_args
 
 from advisor.domain import limits
-from advisor.domain.answers import Curves
 from advisor.domain.job_pools import OrderWord
 from advisor.domain.told import ChoiceObjectiveWord, MeasureWord
 from advisor.errors import InvalidValue
@@ -194,12 +193,11 @@ class Suggest(Question):
 class CurvesAsked(Question):
     """Return the curves of components, or of all, as a bundle: those that changed after the version `since`.
 
-    `on_change` takes every later `Curves`, with the components that changed, as long as the client lives: after a cut they
-    are requested again. It must return soon.
+    Nothing is pushed. Of several pages keep the `version` of the first: what changes between pages comes again.
 
     components: these; nil: all
     since: a `version`: only what changed after it; all, where it is of another run of the service
-    watch: true: push what changes from now on, instead of what this connection watched before; false: push no more
+    after: `next` of an answer: the following page of the same question
     cores_max: tables reach so far
     level: of the intervals
     """
@@ -207,10 +205,9 @@ class CurvesAsked(Question):
     components: Annotated[Sequence[str], Key(f.list_of(f.name, limits.ARRAY_ITEMS_MAX))] | None = None
     _: KW_ONLY
     since: Annotated[int, Key(f.integer(0, SEQUENCE_MAX))] | None = None
-    watch: Annotated[bool, Key(f.boolean)] | None = None
+    after: Annotated[str, Key(f.name)] | None = None
     level: Level = 0.9
     cores_max: Annotated[int, Key(CORES)] = 256
-    on_change: Callable[[Curves], None] | None = None
 
 
 @verb("status", "read")

@@ -1,4 +1,4 @@
-"""Choices that are kept, records that are kept, and who is told what."""
+"""Choices that are kept, and versions of what changed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor import Advisor, Bundle
-from advisor.engine.following import GROWN, Follower
+from advisor import Advisor
 
 
 def taught(rows: int = 64, names: tuple[str, ...] = ("a", "b", "c")) -> Advisor:
@@ -23,70 +22,6 @@ def teach(advisor: Advisor, name: str, rows: int, factor: float = 1.0, **more: A
         p = 1 << k % 4
         advisor.observe(name, predictor=float(k % 7 + 1), cores=p, elapsed_s=factor * 0.01 * (k % 7 + 1) / p, **more)
     advisor.flush()
-
-
-def follower(advisor: Advisor, names: list[str] | None = None) -> Follower:
-    return Follower(advisor.bundles, names, 0.9, 16)
-
-
-def told(advisor: Advisor, by: Follower, bytes_max: int = 2**20) -> list[str]:
-    return [record.name for record in by.records(by.due(), bytes_max)]
-
-
-def test_a_component_is_told_when_its_rows_grew_by_an_eighth_and_not_before() -> None:
-    advisor = taught()
-    by = follower(advisor)
-    assert told(advisor, by) == ["a", "b", "c"]
-    assert told(advisor, by) == []
-    teach(advisor, "b", 64 // GROWN)
-    assert told(advisor, by) == []
-    teach(advisor, "b", 1)
-    assert told(advisor, by) == ["b"]
-    teach(advisor, "new", 1)
-    assert told(advisor, by) == ["new"]
-
-
-def test_what_changes_otherwise_is_told_at_once_and_only_that() -> None:
-    advisor = taught()
-    by = follower(advisor)
-    told(advisor, by)
-    advisor.pin("c", "two_step")
-    assert told(advisor, by) == ["c"]
-    advisor.forget("a", keep=0.5)
-    assert told(advisor, by) == ["a"]
-    advisor.merge(taught(names=("b",)))
-    assert told(advisor, by) == ["a", "b", "c"]
-
-
-def test_a_change_of_speed_is_told_before_the_rows_have_grown() -> None:
-    advisor = taught(rows=400)
-    by = follower(advisor)
-    told(advisor, by)
-    teach(advisor, "a", 40, factor=3.0)
-    assert advisor.status(components=["a"])["components"][0]["changes"] == 1
-    assert told(advisor, by) == ["a"]
-
-
-def test_what_does_not_fit_stays_due_and_one_record_always_fits() -> None:
-    advisor = taught()
-    by = follower(advisor)
-    assert told(advisor, by, 1) == ["a"]
-    assert told(advisor, by, 1) == ["b"]
-    assert told(advisor, by) == ["c"]
-    by = follower(advisor)
-    by.tell([0, 2])
-    assert told(advisor, by) == ["b"]
-
-
-def test_names_that_nobody_knows_yet_are_told_when_they_come_and_measures_never() -> None:
-    advisor = taught()
-    some, all_of_them = follower(advisor, ["early", "a"]), follower(advisor)
-    assert told(advisor, some) == ["a"]
-    teach(advisor, "early", 3, measures={"peak_bytes": 100.0})
-    assert told(advisor, some) == ["early"]
-    assert told(advisor, all_of_them) == ["a", "b", "c", "early"]
-    assert Bundle(advisor.bundle()).names == ("a", "b", "c", "early")
-    assert len(advisor.bundles.changed(None)) == 4
 
 
 def test_versions_rise_with_changes_and_only_then_and_are_their_runs_own() -> None:

@@ -32,7 +32,7 @@ GOOD = {
     ),
     "define_network": ([{"text": "a .. b"}], m.DefineNetwork(text="a .. b")),
     "flow": ([{"network": 7}], m.FlowAsked(7)),
-    "curves": ([{"watch": True}], m.CurvesAsked(watch=True)),
+    "curves": ([{"after": "c"}], m.CurvesAsked(after="c")),
     "simulate": ([{"graph": {"times": bytes(8)}, "cores": [2]}], m.SimulateAsked({"times": bytes(8)}, [2])),
     "status": ([], m.StatusAsked()),
     "export": ([{"after": "components:256"}], m.Export("components:256")),

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from advisor.domain import limits
-from advisor.engine.granting import RETURN_S
 from advisor.errors import InvalidValue, UnknownKey, closest
 from advisor.service import key_kinds as kinds
 from advisor.service.key_kinds import Address, Advise, KeyKind, SnetPort, integer, number, one_of, size
@@ -71,18 +70,11 @@ class Config:
         30.0, number(0.01, 3600, "SECONDS"), "seconds a peer may take to finish a message or to read answers"
     )
     shutdown_s: float = _key(10.0, number(0.1, 3600, "SECONDS"), "seconds an orderly stop may take")
-    commit_rows: int = _key(200_000, integer(1, 10**9), "rows after which a commit begins at once")
     compiled: bool = _key(
         True, kinds.FLAG, "compile the kernels, in a process beside the service, where numba is; answers are the same"
     )
-    commit_share: float = _key(0.25, number(0.01, 1.0), "part of a core's time that may go into commits")
-    producer_idle_s: float = _key(
-        7 * 86_400.0, number(1.0, 10**9, "SECONDS"), "seconds after which a producer without connection is forgotten"
-    )
     heavy_jobs: int = _key(2, integer(1, 64), "requests that may run in worker processes at a time")
-    heavy_jobs_waiting: int = _key(64, integer(0, 10**4), "requests that may wait for a worker process")
     heavy_deadline_s: float = _key(30.0, number(0.1, 3600, "SECONDS"), "seconds after which such a request is killed")
-    worst_components: int = _key(10, integer(0, 1000), "components with the largest error shown in the metrics")
     log_level: str = _key("info", one_of("debug", "info", "warning", "error"), "least level that is logged")
     advise: tuple[Advise, ...] = _key(
         (),
@@ -98,11 +90,6 @@ class Config:
         None,
         kinds.CPUS,
         "processors to lend there, like 0-3,6; absent: those that the service may run on",
-    )
-    snet_return_s: float = _key(
-        RETURN_S,
-        number(1.0, 10**6, "SECONDS"),
-        "seconds a client there may keep a core asked back; then it is disconnected",
     )
     snet_beyond_loopback: bool = _key(
         False, kinds.FLAG, "let that protocol, which knows no token, be reached from other machines"

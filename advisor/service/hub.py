@@ -43,6 +43,7 @@ from advisor.service.watching import Watching
 STRANGERS_MAX = 64  # peers that have not shown who they are; who has taken longest gives way
 PLACES_KEPT = 8  # one place in so many is kept for authenticated peers: others cannot take all
 GUESS_S = 1.0  # until a wrong token is answered: with STRANGERS_MAX so many guesses a second, for 2**128 tokens
+PRODUCER_IDLE_S = 7 * 86_400.0  # a producer without connection is forgotten: programs that ended do not come back
 PRODUCERS_TOLD_AT = 0.9  # of their limit: the log says that it is near
 GUESSES_TOLD_A_MINUTE = 10  # in the log; the metric counts all
 PRODUCERS_TOLD = 100  # of one status answer, the first to connect first
@@ -176,7 +177,7 @@ class Hub:
         self._look_at_tokens()
         self.rates.note(time.monotonic(), self._counts())
         self.model_events.sweep()
-        silent = self.producers.silent(self.config.producer_idle_s)
+        silent = self.producers.silent(PRODUCER_IDLE_S)
         if silent:
             self.learning.forget_producers(silent)
             event(logging.INFO, "idle producers forgotten", producers=len(silent))

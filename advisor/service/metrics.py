@@ -61,6 +61,8 @@ Value = Callable[[Hub], float | int | bool | None]
 Counts = Callable[[Hub], Mapping[str, float]]
 
 
+WORST_COMPONENTS = 10  # with a label each: more cost Prometheus a series each, and nobody reads them
+
 # One line a number: type, metric, help, what it is; None is not told.
 NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
     (GAUGE, "advisor_components", "Components known", lambda hub: hub.held().components),
@@ -125,7 +127,7 @@ STORED: tuple[tuple[type[Any], str, str, Value], ...] = (
 FAMILIES: tuple[tuple[type[Any], str, str, str, Counts], ...] = (
     (GAUGE, "advisor_worst_prediction_error_ratio", "component",
      "The components with the largest mean of |t - predicted| / max(t, predicted)",
-     lambda hub: {name: mean for name, mean, _ in hub.engine.advisor.components.worst(hub.config.worst_components)}),
+     lambda hub: {name: mean for name, mean, _ in hub.engine.advisor.components.worst(WORST_COMPONENTS)}),
     (COUNTER, "advisor_notifications", "kind", "Notifications of watches, by kind", lambda hub: hub.measures.notifications),
     (COUNTER, "advisor_replans", "found", "Looks at watched networks, by what they found",
      lambda hub: hub.measures.replans),

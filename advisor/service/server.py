@@ -41,6 +41,9 @@ SWEEP_MAX_S = 5.0
 # each 700, costs more than to decode them (coalesced singles 1.4 instead of 3.4 times the per-row service).
 GC_OBJECTS = 100_000
 SWITCH_S = 0.0005  # that the writer may keep the loop waiting: Python's 5 ms are the whole time of a question
+COMMIT_ROWS = 200_000  # after which a commit begins at once: half a second of the fastest sender, 6 MB of log
+COMMIT_SHARE = 0.25  # of a core's time that may go into commits: questions have the rest
+HEAVY_WAITING_MAX = 64  # requests that may wait for a worker process; at 30 s each nobody waits for more
 DRAIN_POLL_S = 0.01  # between looks at whether everything owed is sent
 
 
@@ -133,7 +136,7 @@ def _close(hub: Hub | None, store: Store | None) -> None:
         store.close()
 
 
-def _hub(config: Config, store: Store | None) -> Hub:
+def _hub(config: Config, store: Store | None, commit_rows: int = COMMIT_ROWS) -> Hub:
     stored = store.load() if store is not None else None
     limits = {
         "components_max": config.components_max,
@@ -152,8 +155,8 @@ def _hub(config: Config, store: Store | None) -> Hub:
         engine,
         store,
         measures,
-        rows_max=config.commit_rows,
-        share=config.commit_share,
+        rows_max=commit_rows,
+        share=COMMIT_SHARE,
         durable=dict(engine.producers),
     )
     return Hub(config, engine, committer, Producers(engine.producers), heavy_of(config, measures), measures)
@@ -161,9 +164,7 @@ def _hub(config: Config, store: Store | None) -> Hub:
 
 def heavy_of(config: Config, measures: ServiceMeasures) -> Heavy:
     """Return the worker processes that a configuration asks for."""
-    return Heavy(
-        measures, jobs=config.heavy_jobs, waiting_max=config.heavy_jobs_waiting, deadline_s=config.heavy_deadline_s
-    )  # fmt: skip
+    return Heavy(measures, jobs=config.heavy_jobs, waiting_max=HEAVY_WAITING_MAX, deadline_s=config.heavy_deadline_s)
 
 
 def _told(source: kernels.Source) -> None:

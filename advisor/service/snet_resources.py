@@ -55,7 +55,6 @@ class SnetResources:
         self.ends: Counter[str] = Counter()
         self.clients: set[Client] = set()
         self._ports = config.snet_resources
-        self._return_s = config.snet_return_s
         self._engine, self._planner = engine, planner
         self._clock = clock
         self._planned: dict[
@@ -88,7 +87,7 @@ class SnetResources:
     async def refresh(self) -> None:
         """Look at what was learned of the networks of those who ask for cores, plan what changed, and grant by it."""
         now = self._clock()
-        for name, owed in self.granting.overdue(now, self._return_s).items():
+        for name, owed in self.granting.overdue(now).items():
             cast("Client", name).drop(owed)
         self._engine.flush()
         wanted = self.granting.networks

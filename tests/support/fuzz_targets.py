@@ -48,7 +48,7 @@ from advisor.profile.view import profile_of
 from advisor.protocol.connection import ClientConnection, ServerConnection
 from advisor.protocol.snet_resources import Frames
 from advisor.protocol.verbs import METHODS
-from advisor.service import load_config, worker
+from advisor.service import load_config, server, worker
 from advisor.service.access import Access
 from advisor.service.committer import Committer
 from advisor.service.connection import Connection
@@ -126,7 +126,7 @@ class _Service:
         self.given: list[list[bytes]] = []
         self._tasks: list[asyncio.Task[Any]] = []
         config, engine, self._measures = _config(), Engine.from_bytes(taught()), ServiceMeasures()
-        rows, share = config.commit_rows, config.commit_share
+        rows, share = server.COMMIT_ROWS, server.COMMIT_SHARE
         committer = Committer(engine, None, self._measures, rows_max=rows, share=share, durable={})
         heavy = Heavy(self._measures, jobs=1, waiting_max=1, deadline_s=60.0)
         heavy._ask = _done

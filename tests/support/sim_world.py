@@ -190,10 +190,10 @@ class World:
         """Start a service on what the disk has; False where it is down at once again."""
         config = load_config(
             tcp="127.0.0.1:1", state=self.folder / "state", tokens=self.folder / "tokens", stall_s=30.0,
-            commit_rows=self.rng.choice((1, 100, 10_000)), model_memory=MODEL_MEMORY_BYTES,
+            model_memory=MODEL_MEMORY_BYTES,
         )  # fmt: skip
         store = server._open(config)
-        hub = server._hub(config, store)
+        hub = server._hub(config, store, self.rng.choice((1, 100, 10_000)))
         life = Life(hub, store)
         if self.disk.image is not None:  # power went in the midst of the start
             self._bury(life)
@@ -212,7 +212,7 @@ class World:
         )
         hub.background.spawn = life.spawn
         life.tasks = [
-            self.loop.create_task(work) for work in (committer.run(), hub.subscriptions.run(), self._sweep(hub))
+            self.loop.create_task(work) for work in (committer.run(), hub.watching.run(), self._sweep(hub))
         ]
         life.tasks[0].add_done_callback(lambda ended: self._given_up(life, ended))
         self.life = life

@@ -24,10 +24,10 @@ TEXTS = {
     "accept_damage": "true", "tokens": "/tmp/c", "tls_certificate": "/tmp/e", "tls_key": "/tmp/f",
     "tls_clients": "/tmp/g", "allow_plaintext": "1", "allow_open_http": "yes", "components_max": "7",
     "model_memory": "3MiB", "producers_max": "8", "connections_max": "9", "memory_max": "2GiB",
-    "stall_s": "3", "shutdown_s": "4", "commit_rows": "5", "compiled": "false", "commit_share": "0.5", "producer_idle_s": "60",
-    "heavy_jobs": "1", "heavy_jobs_waiting": "2", "heavy_deadline_s": "6", "worst_components": "0", "log_level": "debug",
+    "stall_s": "3", "shutdown_s": "4", "compiled": "false",
+    "heavy_jobs": "1", "heavy_deadline_s": "6", "log_level": "debug",
     "advise": "film=throughput_per_s:20 *=cores:8",
-    "snet_resources": "1 2=film*2", "snet_cores": "0-1", "snet_return_s": "10", "snet_beyond_loopback": "on",
+    "snet_resources": "1 2=film*2", "snet_cores": "0-1", "snet_beyond_loopback": "on",
 }  # fmt: skip
 
 
@@ -70,14 +70,14 @@ def test_every_key_is_an_option_and_a_variable(started: list[Config]) -> None:
 
 def test_options_overrule_the_environment_and_that_the_file(started: list[Config], tmp_path: Path) -> None:
     file = tmp_path / "advisor.toml"
-    file.write_text('socket = "/a"\nstall_s = 1\nshutdown_s = 1\ncommit_rows = 1\n')
+    file.write_text('socket = "/a"\nstall_s = 1\nshutdown_s = 1\nheavy_jobs = 1\n')
     done = CliRunner().invoke(
-        advisor, ["serve", "--config", str(file), "--commit-rows", "3"],
-        env={"ADVISOR_STALL_S": "2", "ADVISOR_COMMIT_ROWS": "2"},
+        advisor, ["serve", "--config", str(file), "--heavy-jobs", "3"],
+        env={"ADVISOR_STALL_S": "2", "ADVISOR_HEAVY_JOBS": "2"},
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     told = started.pop()
-    assert (told.socket, told.shutdown_s, told.stall_s, told.commit_rows) == (Path("/a"), 1.0, 2.0, 3)
+    assert (told.socket, told.shutdown_s, told.stall_s, told.heavy_jobs) == (Path("/a"), 1.0, 2.0, 3)
 
 
 def test_the_commands_of_the_page_of_clusters_are_taken(started: list[Config]) -> None:

@@ -8,9 +8,11 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
 from live import PATIENCE_S, Live, Peer, refused, running
 
 from advisor.errors import AdvisorError, WorkFailed
+from advisor.service import server
 
 
 async def taught(live: Live, components: int) -> Peer:
@@ -120,8 +122,9 @@ async def test_a_worker_that_dies_is_an_error_with_retry(tmp_path: Path) -> None
         assert (await peer.call("allocate", {"network": pipeline(3) + " // " + "-" * 2000, "cores": 9}))["cores"]
 
 
-async def test_too_many_large_requests_are_turned_away(tmp_path: Path) -> None:
-    async with running(tmp_path, heavy_jobs=1, heavy_jobs_waiting=2, heavy_deadline_s=1.0) as live:
+async def test_too_many_large_requests_are_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEAVY_WAITING_MAX", 2)
+    async with running(tmp_path, heavy_jobs=1, heavy_deadline_s=1.0) as live:
         peer = await taught(live, 3)
         numbers = [await peer.post("allocate", {"network": pipeline(50_000), "cores": 100_000}) for _ in range(8)]
         codes = [(await refused_any(peer, number)) for number in numbers]

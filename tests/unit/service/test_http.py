@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from advisor.domain.task_events import EventWriter, Kind
 from advisor.service.key_kinds import Address
 from advisor.service.listeners import tcp_sockets
+from advisor.service.metrics import WORST_COMPONENTS
 
 
 async def get(live: Live, path: str, **options: Any) -> httpx.Response:
@@ -161,13 +162,13 @@ async def test_both_formats_of_metrics_parse(tmp_path: Path) -> None:
 
 
 async def test_no_label_a_component_but_for_the_worst(tmp_path: Path) -> None:
-    async with running(tmp_path, http="127.0.0.1:0", worst_components=3) as live:
+    async with running(tmp_path, http="127.0.0.1:0") as live:
         peer = await live.peer()
         rows = [[f"c{i % 100}", 1.0 + i // 100, 1.0, 1.0 + (i * 7919 % 13)] for i in range(4_000)]
         for start in (0, 2_000):
             await peer.call("observe_rows", {"rows": rows[start : start + 2_000]})
         text = (await get(live, "/metrics")).text
-        assert text.count('component="') == 3
+        assert text.count('component="') == WORST_COMPONENTS
         assert len(text) < 20_000
 
 

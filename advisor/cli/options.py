@@ -221,6 +221,14 @@ def service(function: Function) -> Function:
     """Add the options that say where the service is."""
     for option in (
         click.option(
+            "--tls-certificate",
+            metavar="FILE",
+            help="PEM file with a certificate and key to show [ADVISOR_TLS_CERTIFICATE].",
+        ),
+        click.option(
+            "--tls-ca", metavar="FILE", help="Encrypt TCP; trust this PEM file, or 'system' [ADVISOR_TLS_CA]."
+        ),
+        click.option(
             "--token-file", type=click.Path(path_type=Path), help="File with the service's token [ADVISOR_TOKEN_FILE]."
         ),
         click.option("--tcp", metavar="HOST:PORT", help="Ask the service at this TCP address [ADVISOR_TCP]."),

@@ -20,7 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )  # fmt: skip
 
-from advisor.errors import ConnectionFailed, InvalidValue
+from advisor.errors import InvalidValue, NotAnswered
 
 if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from advisor.files.run_files import RunFile
     from advisor.storage import Store
 
-SOON_S = 1.0  # until somebody at a terminal is told that nobody answers yet
-CONNECT_S = 10.0  # to a service that begins, or runs on a machine that is very busy
+SOON_S = 1.0  # until a service that took the connection is said to be silent
+CONNECT_S = 10.0  # for its greeting, on a machine that is very busy
 QUESTION_S = 60.0  # twice what the service gives its heaviest requests
-TOKEN_BYTES_MAX = 4096  # of a token file: a larger one is no token
 SLICE_ROWS = 1_000  # learned between moves of a progress bar: half a second where kernels are interpreted
 errors_console = Console(stderr=True)
 
@@ -71,13 +70,11 @@ def connected(options: Mapping[str, Any], at: Any = None) -> Generator[SyncClien
     from advisor.client import SyncClient
 
     address = at or whom(options)[1]
-    token = options.get("token_file") or os.environ.get("ADVISOR_TOKEN_FILE")
-    with SyncClient(str(address), timeout_s=QUESTION_S, token=_token(token)) as client:
+    with SyncClient(str(address), timeout_s=QUESTION_S, **credentials(options)) as client:
         try:
             client.hello(timeout_s=SOON_S)
-        except ConnectionFailed:
-            if errors_console.is_terminal:
-                errors_console.print(f"no service at {address} yet: waiting {CONNECT_S:g} s for it", markup=False)
+        except NotAnswered:
+            errors_console.print(f"{address} does not answer yet: waiting {CONNECT_S:g} s for it", markup=False)
             client.hello(timeout_s=CONNECT_S)
         yield client
 
@@ -141,7 +138,7 @@ def restored(store: Store) -> Engine | None:
     from advisor.engine import Engine
 
     stored = store.load()
-    return None if stored is None else Engine.restore(stored, components_max=None)
+    return None if stored is None else Engine.restore(stored, components_max=None, model_memory_bytes=None)
 
 
 def written(out: Path, data: bytes, *, folder: bool = False) -> None:
@@ -222,14 +219,10 @@ def tell_refused(reader: TableReader | RunFile | FileRead) -> None:
         errors_console.print(f"{reader.name}: {more:,} more rows refused", markup=False, soft_wrap=True)
 
 
-def _token(path: Any) -> str | None:
-    if not path:
-        return None
-    try:
-        with Path(path).open("rb") as file:
-            text = file.read(TOKEN_BYTES_MAX + 1).decode().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidValue("token-file", str(path), "a text file that can be read") from error
-    if not 0 < len(text) <= TOKEN_BYTES_MAX:
-        raise InvalidValue("token-file", str(path), f"a file that holds 1 to {TOKEN_BYTES_MAX} bytes")
-    return text
+def credentials(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return token and TLS of a client as the options of a command say; the environment gives what they leave out."""
+    from advisor.client.address import tls_by, token_in
+
+    token, authority, certificate = (options.get(key) for key in ("token_file", "tls_ca", "tls_certificate"))
+    tls = tls_by(authority, certificate) if authority or certificate else None
+    return {"token": token_in(token) if token else None, "tls": tls}

@@ -16,12 +16,12 @@ import anyio
 import anyio.abc
 
 from advisor.client import requests
-from advisor.client.address import parse_address, usual_address
+from advisor.client.address import parse_address, usual_address, usual_tls, usual_token
 from advisor.client.link import Link
 from advisor.client.outcomes import Answered, Pushed, Stats
 from advisor.client.policy import WhenFull, buffer_full, check_policy
 from advisor.client.rows import TakesRows
-from advisor.client.session import BATCH_ROWS, PAUSED, READY, WINDOW_BATCHES, Session
+from advisor.client.session import BATCH_ROWS, GREETING, PAUSED, READY, WINDOW_BATCHES, Session
 from advisor.client.taking import LEFT, TAKEN, Taken
 from advisor.client.verbs import Awaits
 from advisor.client.watching import Followed
@@ -33,6 +33,7 @@ from advisor.protocol.encoding import Body
 BUFFER_ROWS = 100_000  # held for a service that does not answer: about 30 MB
 LINGER_S = 0.02  # a row waits so long for others to fill its batch
 TIMEOUT_S = 10.0  # of a question, its connection included
+UNREACHABLE_S = 0.9  # of a question to a service that never greeted this client and cannot be reached
 UNDURABLE = "the service is connected; its log, status or /readyz says whether its storage fails, or is slow"
 UNANSWERED = "the service is connected; give it longer with timeout_s"
 CLOSE_S = 5.0  # given to what is held when the client closes
@@ -57,9 +58,11 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
     producer : str, optional
         Name of this client at the service; host and process by default.
     token : str, optional
-        What a service beyond this machine asks for.
-    tls : ssl.SSLContext or True, optional
-        Encrypts TCP; True is the system's default context.
+        What a service beyond this machine asks for. By default what the file that ADVISOR_TOKEN_FILE names holds.
+    tls : ssl.SSLContext or bool, optional
+        Encrypts TCP. True: the service's certificate is checked by the authorities that this machine trusts. By default
+        ADVISOR_TLS_CA names a PEM file of authorities (or ``system``), ADVISOR_TLS_CERTIFICATE one with a certificate and key
+        of the client's own; without both TCP is plain.
     when_full : {"drop_newest", "drop_oldest", "block", "raise"}
         What happens to rows beyond `buffer_rows`. The default drops and counts: a scheduler never waits.
     buffer_rows, batch_rows, window : int
@@ -84,8 +87,8 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         close_s: float = CLOSE_S,
     ) -> None:
         self._address = parse_address(usual_address() if address is None else address)
-        context = ssl.create_default_context() if tls is True else (tls or None)
-        self._token = token
+        context = ssl.create_default_context() if tls is True else usual_tls() if tls is None else tls or None
+        self._token = token = usual_token() if token is None else token
         self._when_full = check_policy(when_full)
         self._buffer_rows = buffer_rows
         self.timeout_s = timeout_s
@@ -179,8 +182,7 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
             When there is no connection. Either way the rows are held and sent on.
         """
         timeout_s = self.timeout_s if timeout_s is None else timeout_s
-        with anyio.move_on_after(timeout_s):
-            await self._drained()
+        if await self._within(timeout_s, self._drained):
             return self.stats()
         raise self._why_silent(f"{self.stats().rows_held} rows are not durable after {timeout_s:.3g} s", UNDURABLE)
 
@@ -289,8 +291,7 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         self._link.wake()
         timeout_s = self.timeout_s if timeout_s is None else timeout_s
         try:
-            with anyio.move_on_after(timeout_s):
-                await event.wait()
+            await self._within(timeout_s, event.wait)
         finally:
             del self._answers[call]
             self._session.abandon(call)
@@ -304,13 +305,26 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
                 del error  # its traceback holds this frame: neither may hold it
         return read(result)
 
+    async def _within(self, timeout_s: float, wait: Callable[[], Coroutine[Any, Any, object]]) -> bool:
+        """Return whether the wait ended in time; a service that cannot be reached, or refuses us, is given `UNREACHABLE_S`."""
+        for seconds in (min(timeout_s, UNREACHABLE_S), max(0.0, timeout_s - UNREACHABLE_S)):
+            with anyio.move_on_after(seconds):
+                await wait()
+                return True
+            failure = self._session.failure
+            if failure is not None and not (self._session.welcome and failure.retry):
+                break
+        return False
+
     def _why_silent(self, what: str, connected: str) -> AdvisorError:
         """Return the error of what did not come in time: of a connection, where there is none, or of a slow service."""
         session, address = self._session, str(self._address)
-        if session.state in (READY, PAUSED):
+        if session.state in (READY, PAUSED) or (session.state == GREETING and session.failure is None):
             why = f"{what}: {session.stats.last_error}" if session.state == PAUSED else what
             return NotAnswered(why, field="address", value=address, hint=connected)
         failure = session.failure or ConnectionFailed("no connection yet", hint="is the service running?")
+        if not failure.retry:
+            return failure.detached()
         return ConnectionFailed(f"{what}: {failure.message}", field="address", value=address, hint=failure.hint)
 
     def _tell(self, answer: Answered) -> None:

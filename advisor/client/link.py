@@ -16,12 +16,13 @@ import anyio.abc
 
 from advisor.client.address import TcpAddress, UnixAddress
 from advisor.client.outcomes import Answered, GiveUp, Pause, Pushed, Refused
-from advisor.client.session import Session
+from advisor.client.session import GREETING, Session
 from advisor.errors import AdvisorError, ConnectionFailed, RowsRefused
 
 CONNECT_S = 10.0  # for a connection and its TLS handshake
 BACKOFF_FIRST_S, BACKOFF_LAST_S = 0.05, 5.0
 STALL_S = 30.0  # twice so long without a byte where one is owed: the service is gone without saying so
+SILENCE_S = 0.7  # then rows that wait for a service that was never reached are warned of
 READ_BYTES = 2**18
 
 _CONNECTION_ERRORS: Final = (
@@ -74,19 +75,34 @@ class Link:
     async def run(self) -> None:
         """Stay connected until `stop`."""
         with anyio.CancelScope() as self._scope:
-            attempt = 0
-            while not self._stopped:
-                acknowledged, began = self.session.stats.batches_acknowledged, anyio.current_time()
-                self._answered = False
-                error = await self._connection()
-                self.session.disconnected(error)
-                self._stir()
-                if not error.retry:
-                    self.failed(error)
-                # To be greeted is not enough: who is turned away right after it must not come back at once.
-                moved = self._answered or self.session.stats.batches_acknowledged > acknowledged
-                attempt = 0 if moved or anyio.current_time() - began > BACKOFF_LAST_S else attempt + 1
-                await anyio.sleep(backoff_s(attempt))
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._warn_of_silence)
+                await self._stay_connected()
+                group.cancel_scope.cancel()
+
+    async def _stay_connected(self) -> None:
+        attempt = 0
+        while not self._stopped:
+            acknowledged, began = self.session.stats.batches_acknowledged, anyio.current_time()
+            self._answered = False
+            error = await self._connection()
+            self.session.disconnected(error)
+            self._stir()
+            if not error.retry:
+                self.failed(error)
+            # To be greeted is not enough: who is turned away right after it must not come back at once.
+            moved = self._answered or self.session.stats.batches_acknowledged > acknowledged
+            attempt = 0 if moved or anyio.current_time() - began > BACKOFF_LAST_S else attempt + 1
+            await anyio.sleep(backoff_s(attempt))
+
+    async def _warn_of_silence(self) -> None:
+        """Log that the service cannot be reached, where the client holds rows for it and was never greeted."""
+        await anyio.sleep(SILENCE_S)
+        if not self.session.welcome and (held := self.session.stats.rows_held):
+            why = self.session.failure or f"no answer from {self.address}"
+            logging.getLogger("advisor.client").warning(
+                "%s; %d rows are held so far, stats() counts what becomes of them", why, held
+            )
 
     async def _connection(self) -> AdvisorError:
         """Connect and converse until the connection ends; return why."""
@@ -95,7 +111,7 @@ class Link:
                 stream = await self._connect()
         except (*_CONNECTION_ERRORS, TimeoutError) as error:
             return ConnectionFailed(
-                f"no connection to {self.address}: {error or type(error).__name__}",
+                f"no connection to {self.address}: {_reason(error)}",
                 field="address", value=str(self.address), hint="is the service running?",
             )  # fmt: skip
         try:
@@ -103,7 +119,7 @@ class Link:
                 self._stream = stream
                 return await self._converse(stream)
         except _CONNECTION_ERRORS as error:
-            return ConnectionFailed(f"the connection closed: {error}", field="address", value=str(self.address))
+            return self._closed_by(error)
         finally:
             self._stream = None
 
@@ -125,13 +141,19 @@ class Link:
                 try:
                     reasons.append(await work())
                 except _CONNECTION_ERRORS as error:
-                    why = f"the connection to {self.address} closed: {error or type(error).__name__}"
-                    reasons.append(ConnectionFailed(why, field="address", value=str(self.address)))
+                    reasons.append(self._closed_by(error))
                 group.cancel_scope.cancel()
 
             group.start_soon(until_broken, lambda: self._write(stream))
             group.start_soon(until_broken, lambda: self._read(stream, group))
         return reasons[0]
+
+    def _closed_by(self, error: BaseException) -> ConnectionFailed:
+        """Return the error of a connection that ended; before any greeting TLS may be what is missing."""
+        plain = isinstance(self.address, TcpAddress) and self.tls is None and self.session.state == GREETING
+        hint = "does the service take TLS only? name the file of its authority: tls, --tls-ca" if plain else ""
+        why = f"the connection to {self.address} closed: {_reason(error)}"
+        return ConnectionFailed(why, field="address", value=str(self.address), hint=hint)
 
     async def _write(self, stream: anyio.abc.ByteStream) -> AdvisorError:
         """Send what there is to send; a batch that fills is sealed when its time has come."""
@@ -209,6 +231,11 @@ def warn(why: str) -> None:
         warnings.warn(why, RowsRefused, stacklevel=2)
     except RowsRefused:
         logging.getLogger("advisor.client").warning("%s", why)
+
+
+def _reason(error: BaseException) -> str:
+    """Return the error in words, its type's name where it has none."""
+    return str(error) or type(error).__name__
 
 
 def backoff_s(attempt: int) -> float:

@@ -89,6 +89,8 @@ class Session:
         # What is asked anew on each connection, by topic, and under which msgid it was asked on this one.
         self._subscribed: dict[str, tuple[str, Callable[[], Sequence[Any]]]] = {}
         self._subscribing: dict[int, str] = {}
+        self._subscribed_here = False  # whether they were asked on this connection
+        self._introduced = False  # whether this connection's hello named the producer
         self._rewind = False  # send again from the first unacknowledged, when nothing is in flight any more
         self._rewinds = 0
         self._pause: AdvisorError | None = None
@@ -160,7 +162,8 @@ class Session:
         self._out.clear()
         self._in_flight.clear()
         self._asked.clear()
-        self._to_ask.clear()
+        self._to_ask = deque(self._calls)
+        self._subscribed_here = False
         self._subscribing.clear()
         self._naming.clear()
         self._named = 0
@@ -168,6 +171,7 @@ class Session:
         self._rewinds = 0
         self._pause = None
         self.outbox.rewind()
+        self._introduced = False
         self._greet()
 
     def disconnected(self, error: AdvisorError) -> None:
@@ -183,7 +187,10 @@ class Session:
 
     def outgoing(self) -> bytes:
         """Return the bytes to send now. Cost O(bytes)."""
-        if self.state == READY:
+        if self.state == READY and not (self._introduced or self.outbox.idle):
+            self.state = GREETING
+            self._greet()
+        elif self.state == READY:
             self._say_names()
             self._ask_behind_rows()
             while not self._rewind and len(self._in_flight) < self._window and (batch := self.outbox.next_batch()):
@@ -219,11 +226,11 @@ class Session:
         return self._last_id
 
     def _greet(self) -> None:
-        hello: dict[str, Any] = {
-            "protocol": PROTOCOL_VERSION,
-            "producer": self._producer,
-            "incarnation": self._incarnation,
-        }
+        """Say hello: as a producer once there is something to number, so that a client that only asks may do so read-only."""
+        hello: dict[str, Any] = {"protocol": PROTOCOL_VERSION}
+        self._introduced = bool(self.outbox.last_sequence) or not self.outbox.idle
+        if self._introduced:
+            hello |= {"producer": self._producer, "incarnation": self._incarnation}
         if self._token is not None:
             hello["token"] = self._token
         self._greeting = self._new_id()
@@ -280,7 +287,7 @@ class Session:
         durable = self.welcome.get("sequence") or 0
         if type(durable) is not int:
             return [GiveUp(MalformedMessage("hello was answered without a number", field="sequence", value=durable))]
-        if not self.outbox.acknowledged <= durable <= self.outbox.last_sequence:
+        if self._introduced and not self.outbox.acknowledged <= durable <= self.outbox.last_sequence:
             # The service lost its state, or knows more of us than we said: as a new one we agree on everything.
             self.outbox.renumber(durable)
             self._incarnation = self._new_incarnation()
@@ -289,11 +296,11 @@ class Session:
         self.outbox.acknowledge(durable)
         self.state = READY
         self.failure = None
-        self._to_ask = deque(self._calls)
-        for topic, (method, params) in self._subscribed.items():
+        for topic, (method, params) in ({} if self._subscribed_here else self._subscribed).items():
             msgid = self._new_id()
             self._subscribing[msgid] = topic
             self._out += encode_request(msgid, method, params())
+        self._subscribed_here = True
         late = [batch for batch in self._unanswered if batch.durable]
         return [Answered(self._unanswered.pop(batch), None, None) for batch in late]
 

@@ -7,6 +7,7 @@ import atexit
 import importlib
 import logging
 import os
+import signal
 import ssl
 import sys
 import threading
@@ -43,7 +44,8 @@ class SyncClient(Blocks, TakesRows[bool, int]):
     `observe` costs about a microsecond and never waits for the service, unless `when_full` is "block". The thread
     starts with the first use. After a fork the child starts afresh, as a producer of its own, and sends nothing that
     is its parent's. What is held when the program ends is sent, within `close_s`, and what is then left is logged; so it is
-    where a process of `multiprocessing` ends. A process that ends by `os._exit` or a signal has to `close` first.
+    where a process of `multiprocessing` ends, or SIGTERM ends the process. A program that ends by `os._exit` or by another
+    signal has to `close` first.
 
     Parameters
     ----------
@@ -56,6 +58,9 @@ class SyncClient(Blocks, TakesRows[bool, int]):
         Rows held: those that wait to be sent, and those sent and not acknowledged. A batch of more is taken alone.
     close_s : float
         Seconds given to what is held when the client closes.
+    flush_at_sigterm : bool
+        Send what is held before SIGTERM ends the process: where the client is first used in the main thread, and the program
+        has no handler of its own.
     producer, token, tls, batch_rows, window, linger_s, timeout_s :
         As `AsyncClient` has them. Its verbs are that client's, too.
     """
@@ -74,6 +79,7 @@ class SyncClient(Blocks, TakesRows[bool, int]):
         window: int = WINDOW_BATCHES,
         linger_s: float = LINGER_S,
         timeout_s: float = TIMEOUT_S,
+        flush_at_sigterm: bool = True,
     ) -> None:
         self._when_full = check_policy(when_full)
         self._buffer_rows = buffer_rows
@@ -88,7 +94,9 @@ class SyncClient(Blocks, TakesRows[bool, int]):
             importlib.import_module(module)
         self._begin()
         _clients.add(self)
+        self._flush_at_sigterm = flush_at_sigterm
         _end_with_process()
+        self._hear_sigterm()
 
     def _begin(self) -> None:
         """Start with nothing: at first, and in the child of a fork."""
@@ -100,7 +108,7 @@ class SyncClient(Blocks, TakesRows[bool, int]):
         self._dropped = 0
         self._rung = False
         self._closed = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may close the client where its thread holds the lock
         self._space = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._started = threading.Event()
@@ -253,6 +261,7 @@ class SyncClient(Blocks, TakesRows[bool, int]):
     def _start(self) -> None:
         with self._lock:
             if self._thread is None and not self._closed:
+                self._hear_sigterm()
                 self._thread = threading.Thread(target=self._work, name="advisor-client", daemon=True)
                 self._thread.start()
 
@@ -332,6 +341,12 @@ class SyncClient(Blocks, TakesRows[bool, int]):
             await self._drain(client)
         await client.flush(max(0.0, deadline - anyio.current_time()))
 
+    def _hear_sigterm(self) -> None:
+        """Flush at SIGTERM, where nobody else hears of it; only the main thread may say so."""
+        main = threading.current_thread() is threading.main_thread()
+        if self._flush_at_sigterm and main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, _at_sigterm)
+
     # -- fork and exit ---------------------------------------------------------------------------------------------
 
     def _leave_parent(self) -> None:
@@ -376,6 +391,12 @@ def _at_exit() -> None:
         held = client.stats().rows_held
         if held:
             _log.warning("%d rows are lost: the program ends, and the service did not take them in time", held)
+
+
+def _at_sigterm(number: int, _: object) -> None:
+    _at_exit()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)  # the process ends as by a signal that nobody heard
 
 
 os.register_at_fork(after_in_child=_after_fork)

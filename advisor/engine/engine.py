@@ -284,25 +284,30 @@ class Engine:
         *,
         components_max: int | None = limits.COMPONENTS_MAX,
         producers_max: int = limits.PRODUCERS_MAX,
-        model_memory_bytes: int = MODEL_MEMORY_BYTES,
+        model_memory_bytes: int | None = MODEL_MEMORY_BYTES,
     ) -> Engine:
         """Return the engine whose image and log a state on disk holds; it takes the blocks out of `stored`.
 
-        `components_max`: None: as many as there are, but at least the default. Raises StateTooNew when a part has a layout that
-        this version does not read; StateDamaged when a table has words that no rows lead to, or parts do not fit together.
+        `components_max`: None: as many as there are, but at least the default. `model_memory_bytes`: None: as before.
+
+        Raises StateTooNew when a part has a layout that this version does not read; StateDamaged when a table has words that no
+        rows lead to, or parts do not fit together.
         """
-        engine = cls(producers_max=producers_max, model_memory_bytes=model_memory_bytes)
+        engine = cls(producers_max=producers_max)
         found = decode_blocks(stored.blocks, stored.bytes)
         profiles = found.records.pop(engine.profiles.kind.name, {})
         engine.state.take(found)
-        now = Limits(limits.COMPONENTS_MAX if components_max is None else components_max, model_memory_bytes)
-        engine._replay(stored.log, now, profiles)
+        known_max = limits.COMPONENTS_MAX if components_max is None else components_max
+        engine._replay(stored.log, profiles)
+        learners = engine.advisor.components.learners
+        engine.commits.limit(
+            Limits(known_max, learners.memory_bytes if model_memory_bytes is None else model_memory_bytes)
+        )
         return engine
 
-    def _replay(self, log: Iterable[bytes], now: Limits, profiles: dict[Producer, bytes]) -> None:
+    def _replay(self, log: Iterable[bytes], profiles: dict[Producer, bytes]) -> None:
         """Apply again what the log has, under the limits of then; `profiles`: the records of runs before it."""
         components, book = self.advisor.components, Book()
-        self.commits.limit(now)
         for data in log:
             entry = decode(data, book)
             self.commits.limit(entry.limits)
@@ -319,5 +324,4 @@ class Engine:
             for key, number in entry.producers.items():
                 self.advance(key, number)
         self.profiles.stored(profiles)
-        self.commits.limit(now)
         components.events.clear()  # they were told when they happened

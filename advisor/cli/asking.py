@@ -61,7 +61,7 @@ def choose_cores_command(component: str, predictor: list[Any] | None, level: flo
 
 @click.command("suggest", cls=options.Command)
 @click.argument("component")
-@declared(v.Suggest, leave=("component", "candidates"), predictor=POINT)
+@declared(v.Suggest, leave=("component", "candidates"), predictor=POINT, allowed={"type": options.AllowedCounts()})
 @options.learned
 @options.as_json
 def suggest_command(component: str, predictor: list[Any] | None, **source: Any) -> None:

@@ -80,9 +80,12 @@ def test_there_is_a_frame_for_every_method() -> None:
 
 def sent_by_our_client() -> set[bytes]:
     """What the client says, where the page has the same."""
-    session = Session("node7", lambda: INCARNATION)
+    teaching, session = (Session("node7", lambda: INCARNATION) for _ in range(2))
+    teaching.outbox.submit(EMPTY)  # only who has something to number says which producer it is
+    teaching.connected()
+    said = [teaching.outgoing()]
     session.connected()
-    said = [session.outgoing()]
+    session.outgoing()
     session.receive(msgpack.packb([1, 1, None, {"sequence": 0}]))
     session.declare(["matmul", "sort"])
     said.append(session.outgoing())
@@ -143,16 +146,15 @@ def test_our_client_says_what_the_page_says() -> None:
 def test_our_client_understands_what_the_page_answers() -> None:
     session = Session("node7", lambda: INCARNATION)
     answers = {message[1]: (message, data) for side, message, data in FRAMES if side == "service"}
-    session.connected()
-    session.receive(answers[1][1])
     session.declare(["matmul", "sort"])
-    session.outgoing()
-    session.receive(answers[2][1])
     session.outbox.submit(bodies_of_rows([["matmul", 1024.0, 4.0, 0.5], ["sort", None, 1.0, 0.25]], 9)[0])
     session.outbox.submit(bodies_of_columns({"index": [1, 0], "cores": [1, 4], "elapsed_s": [0.25, -1]}, 9)[0])
     call = session.call_numbered(body_of("forget", {"component": "sort"}))
-    session._last_id = 2
+    session._last_id = 0
+    session.connected()
+    session.receive(answers[1][1])
     session.outgoing()
+    session.receive(answers[2][1])
     session.receive(answers[3][1])
     session.receive(answers[4][1])
     stats = session.stats

@@ -20,7 +20,19 @@ from advisor.cli import advisor
 from advisor.service import heavy, load_config, serve
 
 PATIENCE_S = 120.0
-WHERE = {"socket", "tcp", "token_file", "state", "table", "columns", "as_json", "runs", "transform"}
+WHERE = {
+    "socket",
+    "tcp",
+    "token_file",
+    "tls_ca",
+    "tls_certificate",
+    "state",
+    "table",
+    "columns",
+    "as_json",
+    "runs",
+    "transform",
+}
 NETWORK = "a .. (b | c) .. a"
 SHARES = ("--shares", "1,3")
 PLAN = {

@@ -91,7 +91,7 @@ def test_every_command_of_the_table_is_there_and_helps(command: str) -> None:
 def test_a_command_that_asks_a_service_takes_all_that_says_where_it_is(command: str) -> None:
     found = advisor.get_command(click.Context(advisor), command)
     assert found is not None
-    where = {"socket", "tcp", "token_file"}
+    where = {"socket", "tcp", "token_file", "tls_ca", "tls_certificate"}
     assert where & {each.name for each in found.params} in (set(), where)
 
 

@@ -100,7 +100,7 @@ def _setting(
     )
     if choice.extrapolates > 0.0:
         why += ", beyond what was seen"
-    longest = known["elapsed_most_s"]
+    longest = known.get("elapsed_most_s", float(choice.elapsed_s))
     limit_s = min(float(choice.high_s), TIME_MOST * float(choice.elapsed_s), TIME_MOST * longest)
     if known["cores_range"][0] == known["cores_range"][1] == choice.cores:
         limit_s = max(limit_s, longest)

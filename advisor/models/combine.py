@@ -56,7 +56,7 @@ ADDED = _words("forgotten", "gram", "right", "square", "error", "cell_runs", "ce
 LEAST_SUMS = _words("least_gram", "least_gram_more", "least_right", "least_right_more", "least_square")
 TOP_SUMS = _words("top_runs", "top_sum")
 LOWEST = _words("x_low", "t_low")
-HIGHEST = _words("x_high", "t_high", "running_high")
+HIGHEST = _words("x_high", "running_high")
 TESTED = _words(
     "drift_centre", "drift_rate", "drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square", "w_cores"
 )

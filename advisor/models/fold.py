@@ -74,8 +74,8 @@ from advisor.models.weighting import TRUST, W_COEFFICIENTS, knows, solve_weighti
 ROWS, EXTRA_RUNS, START, SOLVE_AT, UNSCORED, ERROR, ORIGIN, SCALE = (
     AT[name].start for name in ("rows", "extra_runs", "start", "solve_at", "unscored", "error", "origin", "scale")
 )
-X_LOW, X_HIGH, T_LOW, T_HIGH, RATE, CENTRE = (
-    AT[name].start for name in ("x_low", "x_high", "t_low", "t_high", "drift_rate", "drift_centre")
+X_LOW, X_HIGH, T_LOW, RATE, CENTRE = (
+    AT[name].start for name in ("x_low", "x_high", "t_low", "drift_rate", "drift_centre")
 )
 LINE_WORDS = 8  # of 64 bytes
 ABSENT = -1  # place of a component without a learner's record
@@ -159,7 +159,6 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
     w[X_LOW] = min(w[X_LOW], x)
     w[X_HIGH] = max(w[X_HIGH], x)
     w[T_LOW] = min(w[T_LOW], learned)
-    w[T_HIGH] = max(w[T_HIGH], t)
     n[ROWS] += 1
     n[EXTRA_RUNS] += int(count) - 1
     note_run(w, n, p, count)
@@ -226,7 +225,6 @@ def fold_beside(
         c = contentions[max(homes[i], 0)]
         k = c.view(np.int64)
         if told:
-            base[slots[i], T_HIGH] = max(base[slots[i], T_HIGH], t)
             t /= correction(c, k, others[i])
             gather(c, k, x, cores[i], times[i], others[i], counts[i])
         ratio = fold_one(

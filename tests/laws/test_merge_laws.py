@@ -23,7 +23,7 @@ from advisor.models.table import Table
 UNWEIGHTED = ("least_gram", "least_right", "least_square", "cell_sum", "cell_square", "top_sum")
 WEIGHTED = ("gram", "right", "square")
 EXACT = ("cell_runs", "cell_exponent", "top_runs", "top_predictor")
-RANGES = ("x_low", "x_high", "p_low", "p_high", "t_low", "t_high")
+RANGES = ("x_low", "x_high", "p_low", "p_high", "t_low")
 ROUNDING = 1e-12
 
 

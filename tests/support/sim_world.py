@@ -211,9 +211,7 @@ class World:
             self.loop, self.rng, lambda: self._down(life), self.rng.choice((1e-4, 1e-3, 0.3))
         )
         hub.background.spawn = life.spawn
-        life.tasks = [
-            self.loop.create_task(work) for work in (committer.run(), hub.watching.run(), self._sweep(hub))
-        ]
+        life.tasks = [self.loop.create_task(work) for work in (committer.run(), hub.watching.run(), self._sweep(hub))]
         life.tasks[0].add_done_callback(lambda ended: self._given_up(life, ended))
         self.life = life
         self.network.serves = lambda: Connection(hub)

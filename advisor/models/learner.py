@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from math import sqrt
 
+import numpy as np
+
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.models.cells import *
 from advisor.models.covariance import AXES, HIGHS, LOWS
@@ -121,9 +123,12 @@ def spread_of(r, variance, reach, usual):
 
 
 def down(time, spread, absolute, reach):
-    """Return the lower end of an interval: factors of e**(-reach spread) and `reach` timer errors, as variances add."""
-    factor = time * (1.0 - exp(max(-reach * spread, -WIDTH_MAX)))
-    return time - sqrt(factor * factor + reach * reach * absolute)
+    """Return the lower end of an interval: e**(-reach sd) of the time, both noises as one sd of ln t.
+
+    A time is positive, so noise that does not scale with it reaches down by factors, too. Steps of `reach` sd below the time
+    would end at 0 where that noise is as large as the time.
+    """
+    return time * exp(max(-reach * sqrt(spread * spread + absolute / (time * time)), -WIDTH_MAX))
 
 
 def up(time, spread, absolute, reach):
@@ -178,6 +183,7 @@ def answer(r, frame, points, root, alpha, scratch, z, machine, reach, beyond, lo
     time = min(max(exp(mean), ELAPSED_MIN_S), ELAPSED_MAX_S)  # exp rounds
     spread = spread_of(r, variance, reach, beyond)
     out[0] = time
-    out[1] = min(max(down(time, spread, r[ABSOLUTE], reach), ELAPSED_MIN_S), time)
+    lower = reach * (1.0 + LOWER_SCORES / (r.view(np.int64)[SCORES] + LOWER_SCORES))
+    out[1] = min(max(down(time, spread, r[ABSOLUTE], lower), ELAPSED_MIN_S), time)
     out[2] = max(min(up(time, spread, r[ABSOLUTE], reach), ELAPSED_MAX_S), longest)
     out[3] = outside / LN2

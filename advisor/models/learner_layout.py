@@ -106,6 +106,7 @@ WIDTHS = np.array([0.74, 1.40, 1.80, 3.90])
 WIDTH_RATES = np.array([2.0, 2.0, 2.0, 13.0])
 WIDTH_ROWS = 3.0 * WIDTH_RATES  # of scores that the first widths are worth
 WIDTH_SHARE_LEAST = 0.02
+LOWER_SCORES = 3.0  # of n scores, the lower end reaches 1 + 3 / (n + 3) times as far: the next runs may be shorter yet
 WIDTH_MAX = 20.0  # of ln t, up and down: beyond, the interval says "unknown"
 
 # Schedules, by a component's own rows alone: nothing depends on batch, clock, load or what was asked.

@@ -1,0 +1,42 @@
+"""The lower end of intervals, against known noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from advisor import Advisor
+from advisor.domain.vectors import Floats
+
+Draw = Callable[[np.random.Generator, int], Floats]
+# Times of one task type, and the 5 % quantile of each.
+SPREADS: dict[str, tuple[Draw, float]] = {
+    "log-normal 1": (lambda rng, n: rng.lognormal(0.0, 1.0, n), math.exp(-1.645)),
+    "exponential": (lambda rng, n: np.maximum(rng.exponential(1.0, n), 1e-6), -math.log(0.95)),
+    "Weibull 0.7": (lambda rng, n: np.maximum(rng.weibull(0.7, n), 1e-6), (-math.log(0.95)) ** (1.0 / 0.7)),
+}
+
+
+@pytest.mark.parametrize("rows", [100, 300])
+@pytest.mark.parametrize("kind", SPREADS)
+def test_the_lower_end_of_widely_spread_times_is_at_least_a_third_of_their_5_percent_quantile(
+    kind: str, rows: int
+) -> None:
+    draw, quantile = SPREADS[kind]
+    sound, cover = 0, 0.0
+    for seed in range(10):
+        rng, advisor = np.random.default_rng((seed, rows)), Advisor()
+        learn(advisor, np.ones(rows), np.ones(rows), draw(rng, rows))
+        found, fresh = advisor.predict("c", predictor=1.0, cores=1), draw(rng, 1000)
+        sound += found.low_s >= quantile / 3.0
+        inside = (float(found.low_s) <= fresh) & (fresh <= float(found.high_s))
+        cover += np.count_nonzero(inside) / len(fresh) / 10.0
+    assert sound >= 9
+    assert 0.85 <= cover <= 0.95
+
+
+def learn(advisor: Advisor, x: Floats, p: Floats, t: Floats) -> None:
+    advisor.observe_columns(components=["c"], index=np.zeros(len(t), np.uint32), predictor=x, cores=p, elapsed_s=t)

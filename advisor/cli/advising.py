@@ -42,7 +42,7 @@ def advise_command(
 
     Each is advised for the largest input that it was run with, on a core count that it was run on. Memory is what is expected,
     but not below the largest that was seen, nor above twice that. A time limit is at most four times what is expected, and four
-    times the longest run. The comment beside each names what was seen.
+    times what no run took longer than. The comment beside each names what was seen.
     """
     settings: list[AdvisedSetting] = []
     left_out: dict[str, str] = {}
@@ -104,9 +104,9 @@ def _setting(
     limit_s = min(float(choice.high_s), TIME_MOST * float(choice.elapsed_s), TIME_MOST * longest)
     if known["cores_range"][0] == known["cores_range"][1] == choice.cores:
         limit_s = max(limit_s, longest)
-    why += f"; longest run {seconds(longest)}"
+    why += f"; no run took over {seconds(longest)}"
     if peak_bytes is not None:
-        why += f", largest memory {show.size(known['peak_most_bytes'])}"
+        why += f", none over {show.size(known['peak_most_bytes'])}"
     return AdvisedSetting(name, choice.cores, limit_s, peak_bytes, why)
 
 

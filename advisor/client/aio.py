@@ -144,7 +144,7 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         if self._closed:
             return
         with anyio.move_on_after(self._close_s if within_s is None else within_s):
-            await self._drained()
+            await self.drained()
             farewell = self._session.farewell()
             if farewell is not None:
                 with suppress(AdvisorError):  # a service that does not know of it forgets us by itself
@@ -182,7 +182,7 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
             When there is no connection. Either way the rows are held and sent on.
         """
         timeout_s = self.timeout_s if timeout_s is None else timeout_s
-        if await self._within(timeout_s, self._drained):
+        if await self._within(timeout_s, self.drained):
             return self.stats()
         raise self._why_silent(f"{self.stats().rows_held} rows are not durable after {timeout_s:.3g} s", UNDURABLE)
 
@@ -264,7 +264,8 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
             raise buffer_full(self._session.stats.rows_held, self._buffer_rows)
         return False
 
-    async def _drained(self) -> None:
+    async def drained(self) -> None:
+        """Wait until nothing that was taken is left, however long that takes."""
         self._outbox.seal()
         self._link.wake()
         while not self._outbox.idle:

@@ -129,11 +129,12 @@ class SyncClient(Blocks, TakesRows[bool, int]):
     def close(self) -> None:
         """Send what is held, for at most `close_s` seconds, and end. What is held still is counted in `stats`."""
         with self._lock:
-            closed, self._closed = self._closed, True
+            self._closed = True
             self._space.notify_all()
-        if closed or self._thread is None:
+        if self._thread is None:
             return
-        self._started.wait(GRACE_S)
+        if not self._started.is_set():  # a signal's handler may be here while the program closes the client
+            self._started.wait(GRACE_S)
         if self._loop is not None:
             self._soon(self._stop.set)
         self._thread.join(self._close_s + GRACE_S)
@@ -166,7 +167,7 @@ class SyncClient(Blocks, TakesRows[bool, int]):
         async def read(client: AsyncClient) -> Stats:
             return self._counted(client)
 
-        if self._thread is None or not self._thread.is_alive():
+        if self._closed or self._thread is None or not self._thread.is_alive():
             return self._counted(self._client)
         return self.run(read)
 
@@ -304,7 +305,8 @@ class SyncClient(Blocks, TakesRows[bool, int]):
                 group.start_soon(self._tell_space, client)
             await self._stop.wait()
             with anyio.move_on_after(self._close_s):
-                await self._flush(client, self._close_s)
+                await self._drain(client)
+                await client.drained()
             await client.close(0.0 if client.counts.rows_held else FAREWELL_S)
             group.cancel_scope.cancel()
 

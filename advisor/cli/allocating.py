@@ -38,7 +38,7 @@ FORMS: dict[str, dict[str, Any]] = {
         "multiple": True,
         "help": "Cores that a box has, whatever else.",
     },
-    "allowed": {"type": str, "help": "powers_of_two, multiples_of=K, or counts with commas."},
+    "allowed": {"type": options.AllowedCounts()},
     "scale": {"name": "speed", "into": "speed", "help": "What if: BOX=2 is twice as fast as it is."} | BY_BOX,
     "components": {"name": "component", "into": "component", "type": options.KeyText(), "multiple": True},
     "arrival_per_s": KEYLESS,
@@ -115,7 +115,7 @@ def asked_for(given: dict[str, Any], verb: type[v.Allocate] = v.Allocate, **inst
         target={key: value for key, value in targets.items() if value is not None} or None,
         shares=list(given["shares"]) or None, depths=_means(given["depths"]), fan_outs=_means(given["fan_outs"]),
         returns=list(given["returns"]) or None, components=dict(given["component"]) or None,
-        pinned=by_name("pin", given["pin"]), allowed=_allowed(given["allowed"]), scale=scale or None,
+        pinned=by_name("pin", given["pin"]), scale=scale or None,
         weights=_weights(given["objective"], given["weight"]),
         arrival_per_s=_of_one("arrival_per_s", given["arrival_per_s"]), **instead,
     )  # fmt: skip
@@ -352,17 +352,3 @@ def _of_one(name: str, pairs: Sequence[tuple[str, list[Any]]]) -> float | None:
         option = name.removesuffix("_s").removesuffix("_per")
         raise InvalidValue(option, pairs[-1][0] or len(pairs), "one number for one network", "NETWORK=N is of several")
     return pairs[0][1][0]
-
-
-def _allowed(text: str | None) -> Any:
-    if text is None or text == "powers_of_two":
-        return text
-    name, sign, number = text.partition("=")
-    try:
-        if sign and name == "multiples_of":
-            return {"multiples_of": int(number)}
-        return options.numbers_of(text, int)
-    except ValueError:
-        raise InvalidValue(
-            "allowed", text, "powers_of_two, multiples_of=K, counts with commas, or a range like 1..64"
-        ) from None

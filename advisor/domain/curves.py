@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.domain import elementary
+from advisor.domain.allowed_cores import AllowedCores
 from advisor.errors import InvalidValue, UnknownComponent
 
 VALUES = ("elapsed_s", "upper_s", "variation", "contention", "peak_bytes")  # of curves as tables, by component
@@ -74,6 +75,9 @@ class TabulatedCurves:
     # float64 array (n,): upper bound of one instance's memory; 0 where it is not learned
     peak_bytes: NDArray[np.float64]
     seen: Seen | None = None  # what they rest on, told beside an answer: beyond what was seen they are extrapolated
+    allowed: tuple[AllowedCores | None, ...] | None = (
+        None  # (n,): the counts that a component itself allows; None: every
+    )
 
     def __post_init__(self) -> None:
         n, m = len(self.elapsed_s), len(self.cores)
@@ -134,7 +138,8 @@ class TabulatedCurves:
             values = old.copy()
             values[rows] = new
             changed.append(values)
-        vars(found).update(zip(VALUES, changed, strict=False), cores=self.cores, seen=Seen(*changed[len(VALUES) :]))
+        vars(found).update(zip(VALUES, changed, strict=False), cores=self.cores, seen=Seen(*changed[len(VALUES) :]),
+                           allowed=self.allowed)  # fmt: skip
         return found
 
     @classmethod
@@ -178,6 +183,13 @@ class TabulatedCurves:
         return np.where((share > 0.0) & (share < 1.0), between, exact)
 
 
+def allowed_by_row(parts: Sequence[AmdahlCurves | TabulatedCurves]) -> tuple[AllowedCores | None, ...] | None:
+    """Return the counts that the components of several curves allow, one after another; None where all allow every count."""
+    own = [getattr(part, "allowed", None) or (None,) * len(part) for part in parts]
+    found = tuple(one for some in own for one in some)
+    return found if any(found) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Demands:
     """What components ask of the cores, by name: their curves. A plan over components of several states needs no more."""
@@ -199,7 +211,8 @@ class Demands:
         if mine.seen is not None and theirs.seen is not None:
             both: Any = (np.concatenate(pair) for pair in zip(mine.seen, theirs.seen, strict=True))
             seen = Seen(*both)
-        return Demands(self.names + other.names, TabulatedCurves(mine.cores, *values, seen=seen))
+        allowed = allowed_by_row((mine, theirs))
+        return Demands(self.names + other.names, TabulatedCurves(mine.cores, *values, seen=seen, allowed=allowed))
 
     def of(self, names: Sequence[str]) -> TabulatedCurves:
         """Return the curves of names, in their order; a name may come again; raises UnknownComponent."""
@@ -210,4 +223,7 @@ class Demands:
         rows, curves = [place[name] for name in names], self.curves
         values: Any = (getattr(curves, name)[rows] for name in VALUES)
         rest: Any = () if curves.seen is None else (values[rows] for values in curves.seen)
-        return TabulatedCurves(curves.cores, *values, seen=None if curves.seen is None else Seen(*rest))
+        allowed = None if curves.allowed is None else tuple(curves.allowed[row] for row in rows)
+        return TabulatedCurves(
+            curves.cores, *values, seen=None if curves.seen is None else Seen(*rest), allowed=allowed
+        )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
+from advisor.domain.allowed_cores import AllowedForm
+
 ObjectiveWord = Literal["throughput", "latency", "fewest_cores", "pareto", "cost"]
 ChoiceObjectiveWord = Literal["time", "core_seconds"]
 MeasureWord = Literal["elapsed_s", "peak_bytes", "energy_j"]
@@ -24,7 +26,7 @@ class PlanOptions(TypedDict, total=False):
     depths: Sequence[float | Sequence[float] | None] | None
     fan_outs: Sequence[int | Sequence[float] | None] | None
     returns: Sequence[float | None] | None
-    allowed: Mapping[str, Any] | Sequence[int] | str | None
+    allowed: AllowedForm | Mapping[str, AllowedForm] | None
     pinned: Mapping[str, int | Mapping[str, int]] | None
     nodes: int | None
     memory_bytes: float | None

@@ -142,7 +142,10 @@ class CurveTables:
             peaks = [(place, peak) for place, peak in peaks if peak is not None]
             watched = np.array([*slots, *(peak for _, peak in peaks)], np.int64)
             elapsed, upper = (one.reshape(-1, len(counts)) for one in columns[:2])
-            curves = TabulatedCurves(counts, elapsed, upper, *columns[2:5], seen=Seen(*columns[5:]))
+            own = tuple(self._components.allowed.of_slot(slot) for slot in slots)
+            curves = TabulatedCurves(
+                counts, elapsed, upper, *columns[2:5], seen=Seen(*columns[5:]), allowed=own if any(own) else None
+            )
             of_rows = np.array([*places, *(place for place, _ in peaks)], np.int64)
             kept = _Together(watched, of_rows, counted[watched], curves)
         return self._together.put(asked, kept).curves

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from advisor.domain import elementary
-from advisor.domain.curves import AmdahlCurves, Seen, TabulatedCurves
+from advisor.domain.curves import AmdahlCurves, Seen, TabulatedCurves, allowed_by_row
 from advisor.domain.flows import Flow
 from advisor.domain.networks import CHOICE, Network, Node
 from advisor.errors import InvalidValue
@@ -149,4 +149,5 @@ def _tables(shares: Sequence[Share], cores: int) -> TabulatedCurves:
     of_all = Seen(*map(np.concatenate, zip(*told, strict=True))) if len(told) == len(shares) else None  # type: ignore[arg-type]
     joined = [np.concatenate([part[column] for part in parts]) for column in range(5)]
     seconds, upper, *rest = joined
-    return TabulatedCurves(grid, seconds, np.maximum(seconds, upper), *rest, seen=of_all)
+    allowed = allowed_by_row([share.curves for share in shares])
+    return TabulatedCurves(grid, seconds, np.maximum(seconds, upper), *rest, seen=of_all, allowed=allowed)

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from heapq import heapify, heapreplace
 from statistics import NormalDist
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain import elementary, limits
+from advisor.domain.allowed_cores import AllowedCores, intersect_allowed
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
@@ -27,7 +28,6 @@ from advisor.planning.requests import (
     Ints,
     Request,
     allowed_of,
-    least_allowed,
     limits_of,
     pins_of,
     scales_of,
@@ -70,7 +70,7 @@ class Terms(NamedTuple):
     most: Ints
     scale: Floats | None
     pins: Mapping[int, tuple[int | None, int | None]]
-    rules: Mapping[int, tuple[str, object]]
+    rules: Mapping[int, AllowedCores]
     replicas: Mapping[int, Sequence[float]]
 
 
@@ -124,7 +124,7 @@ class Demand:
     # (n,): instances
     fewest: Ints
     most: Ints
-    rules: Mapping[int, tuple[str, object]]  # row -> rule of `allowed_of`
+    rules: Mapping[int, AllowedCores]  # row -> its counts from `low` to `high`, where these are not all
     # row -> shares of the records of the replicas of splits around it, heaviest first
     replicas: Mapping[int, Sequence[float]]
     # (n,): as in `TabulatedCurves`
@@ -237,12 +237,10 @@ class Demand:
             return (self.low, self.high, self.fewest, self.most, *_unlimited(len(self)))
         rules, firsts = np.ones((len(self), 3), np.int64), np.full(len(self), -1, np.int64)
         lists, heaviest = list[int](), list[float]()
-        for row, (name, argument) in self.rules.items():
-            if name == "list":
-                rules[row] = -1, len(lists), len(lists) + len(cast("Ints", argument))
-                lists += cast("Ints", argument).tolist()
-            else:
-                rules[row, 0] = 0 if name == "powers_of_two" else cast("int", argument)
+        for row, rule in self.rules.items():
+            members = rule.few_members
+            rules[row] = (-1, len(lists), len(lists) + len(members)) if members else (rule.multiple_of, 0, 0)
+            lists += members
         for row in self.replicas:
             numbers, firsts[row] = numbers_of(1, int(self.most[row])), len(heaviest)
             for number, after in zip(numbers, [*numbers[1:], numbers[-1] + 1], strict=True):
@@ -348,7 +346,8 @@ def demand_of(terms: Terms, curves: AnyCurves, price: float = 0.0) -> Demand:
     scale = 1.0 if terms.scale is None else terms.scale
     if terms.scale is not None:
         pieces = pieces[0] * scale, pieces[1] * scale
-    if terms.pins or terms.rules:
+    rules = rules_of(terms, curves)
+    if terms.pins or rules:
         low, high = low.copy(), high.copy()
     for row, (cores, _) in terms.pins.items():
         if cores is not None:
@@ -356,13 +355,17 @@ def demand_of(terms: Terms, curves: AnyCurves, price: float = 0.0) -> Demand:
                 raise InvalidValue(f"minimum.{terms.keys[row]}", cores, f"a count from {low[row]} to {high[row]}",
                                    "no count is left for it")  # fmt: skip
             low[row] = high[row] = cores
-    for row, rule in terms.rules.items():
-        least = least_allowed(rule, int(low[row]))
-        if least > high[row]:
-            raise InvalidValue(f"allowed.{terms.keys[row]}", int(low[row]),
-                               f"a count from {low[row]} to {high[row]} that is allowed", "no count is left")  # fmt: skip
-        low[row] = least
-    return Demand(terms.visits.per_record, knots, *pieces, low, high, terms.fewest, terms.most, terms.rules,
+    for row, rule in tuple(rules.items()):
+        found = rule.between(int(low[row]), int(high[row]))
+        if found is None:
+            raise InvalidValue(f"allowed.{terms.keys[row]}", str(rule),
+                               f"a set with a count from {low[row]} to {high[row]}", "no count is left for it")  # fmt: skip
+        low[row], high[row] = found.least, found.most
+        if len(found) == found.most - found.least + 1:
+            del rules[row]
+        else:
+            rules[row] = found
+    return Demand(terms.visits.per_record, knots, *pieces, low, high, terms.fewest, terms.most, rules,
                   terms.replicas, *rest, last, curves, scale, price)  # fmt: skip
 
 
@@ -378,6 +381,16 @@ def pieces_at(curves: TabulatedCurves, price: float | None) -> tuple[Floats, Flo
     return level, fall
 
 
+def rules_of(terms: Terms, curves: AnyCurves) -> dict[int, AllowedCores]:
+    """Return row -> the counts that the request and the component itself allow; raises InvalidValue where these are none."""
+    rules, own = dict(terms.rules), curves.allowed if isinstance(curves, TabulatedCurves) else None
+    for row, mine in enumerate(own or ()):
+        if mine is not None:
+            field, whose = f"allowed.{terms.keys[row]}", f"component {terms.keys[row]!r}"
+            rules[row] = mine if row not in rules else intersect_allowed(field, rules[row], mine, whose)
+    return rules
+
+
 # --- places: the best shape on at most so many cores -------------------------------------------------------------------
 
 CELLS_MAX = 2_000_000  # components times sizes of a table: 16 MB an array; beyond, sizes are thinned
@@ -385,11 +398,18 @@ ALL_SIZES, THINNED = 64, 1.04  # sizes up to here are never thinned, and the rat
 ALL_INSTANCES = 32  # the same of numbers of instances
 
 
-def sizes_of(most: int, components: int, extra: Iterable[Ints | Floats] = ()) -> Ints:
-    """Return the sizes to consider up to `most`: all of them while tables stay small, else ever wider apart and `extra`."""
+def sizes_of(
+    most: int, components: int, extra: Iterable[Ints | Floats] = (), rules: Iterable[AllowedCores] = ()
+) -> Ints:
+    """Return the sizes to consider up to `most`: all of them while tables stay small, else ever wider apart and `extra`.
+
+    Of `rules` the counts next to these, so that each component has some.
+    """
     if most * components <= CELLS_MAX:
         return np.arange(1, most + 1)
-    sizes = np.concatenate([_spaced(most, ALL_SIZES), *extra]).astype(np.int64)
+    spaced = _spaced(most, ALL_SIZES)
+    near = [[rule.nearest(size) for size in spaced] for rule in set(rules)]
+    sizes = np.concatenate([spaced, *extra, *near]).astype(np.int64)
     return np.unique(sizes[sizes <= most])
 
 
@@ -435,7 +455,7 @@ def places_of(demand: Demand, most: int, *, by_stay: bool = False) -> Places:
 
     Cost O(n M), with instances that many times.
     """
-    sizes = sizes_of(most, len(demand), (demand.knots, demand.low, demand.high))
+    sizes = sizes_of(most, len(demand), (demand.knots, demand.low, demand.high), demand.rules.values())
     numbers = np.array([1] if demand.single else numbers_of(1, min(int(demand.most.max()), most)))
     shape = len(demand), len(sizes)
     (turn, stay), (cores, instances) = np.empty((2, *shape)), np.empty((2, *shape), np.int64)

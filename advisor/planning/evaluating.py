@@ -9,6 +9,7 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.allocations import Allocation
+from advisor.domain.curves import TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
@@ -57,6 +58,8 @@ def evaluate(
 def evaluated(asked: Asked, curves: AnyCurves, shape: Ints) -> Allocation:
     """Return what cores and instances, (2, n), of components with cores of their own do."""
     terms, used = asked.terms, int((shape[0] * shape[1]).sum())
+    if isinstance(curves, TabulatedCurves) and curves.allowed:
+        curves = replace(curves, allowed=None)  # these counts are given
     request = replace(terms.request, objective=EVALUATED, target=None, weights=None, cores=terms.request.cores or used)
     free = terms._replace(request=request, low=np.ones_like(shape[0]), fewest=shape[1], most=shape[1], pins={}, rules={},
                           high=np.full(len(terms.keys), limits.ALLOCATE_CORES_MAX), replicas=terms.visits.replicas)  # fmt: skip

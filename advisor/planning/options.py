@@ -48,7 +48,7 @@ def options_of(request: Request, demand: Demand, most: int) -> Options:
     `most`: cores of the machine: no component gets more than what the least of the others leaves.
     """
     widest = min(most, request.nodes or most, int(demand.high.max()))
-    counts = sizes_of(widest, len(demand), (demand.knots, demand.low, demand.high))
+    counts = sizes_of(widest, len(demand), (demand.knots, demand.low, demand.high), demand.rules.values())
     possible = (counts >= demand.low[:, None]) & (counts <= demand.high[:, None])
     for row, rule in demand.rules.items():
         possible[row] &= is_allowed(rule, counts)

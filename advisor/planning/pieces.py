@@ -3,8 +3,8 @@ shortest period of components with cores of their own, exactly.
 
 Kernels: `advisor.kernels` says what they may do. `curves` is (level, fall, knots): (n, m), (n, m) and (m,) from 1. `limits` is
 (low, high, fewest, most, rules, lists, firsts, heaviest): fewest and most cores of one instance and instances, (n,) each;
-`rules` (n, 3) says which counts are allowed: multiples of its first number, powers of two where that is 0, where it is -1
-those in `lists` between the two others; `heaviest` has from `firsts` on, where that is no less than 0, the share of the busiest
+`rules` (n, 3) says which counts are allowed: multiples of its first number, where that is -1 those in `lists` between the
+two others; `heaviest` has from `firsts` on, where that is no less than 0, the share of the busiest
 instance of 1, 2, ... instances.
 """
 
@@ -135,11 +135,6 @@ def allowed_from(rules, lists, row, count, high):
     rule = rules[row, 0]
     if rule > 0:
         return -(-count // rule) * rule
-    if rule == 0:
-        found = 1
-        while found < count:
-            found *= 2
-        return found
     for place in range(rules[row, 1], rules[row, 2]):
         if lists[place] >= count:
             return lists[place]

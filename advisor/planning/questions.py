@@ -17,6 +17,7 @@ from advisor.planning.demand import (
     Terms,
     demand_of,
     places_of,
+    rules_of,
     terms_of,
 )
 from advisor.planning.judge import PlanModel
@@ -105,7 +106,8 @@ def question_of(asked: Asked, curves: AnyCurves, price: float = 0.0) -> PlanQues
     low = int(demand.low.max())
     if low > machine.widest:
         key = keys[int(demand.low.argmax())]
-        raise InvalidValue(f"minimum.{key}", low, f"at most the {machine.widest} cores given")
+        field = _raised_by(asked.terms, curves, demand)
+        raise InvalidValue(f"{field}.{key}", low, f"at most the {machine.widest} cores given")
     peak = float(demand.peak_bytes.max())
     if peak > machine.memory_bytes * (1 + SLACK):
         key = keys[int(demand.peak_bytes.argmax())]
@@ -119,5 +121,12 @@ def question_of(asked: Asked, curves: AnyCurves, price: float = 0.0) -> PlanQues
         raise InvalidValue("cores", question.cores, f"at least {len(keys)}, one for each component",
                            "let components take turns on them")  # fmt: skip
     if not question.shares and question.least > question.cores:
-        raise InvalidValue("minimum", question.least, f"at most the {question.cores} cores given in sum")
+        field = _raised_by(asked.terms, curves, demand)
+        raise InvalidValue(field, question.least, f"at most the {question.cores} cores given in sum")
     return question
+
+
+def _raised_by(terms: Terms, curves: AnyCurves, demand: Demand) -> str:
+    """Return the field that sets the fewest cores of the components too high: `allowed` where sets of counts raise them."""
+    raised = [row for row in rules_of(terms, curves) if row not in terms.pins and demand.low[row] > terms.low[row]]
+    return "allowed" if raised else "minimum"

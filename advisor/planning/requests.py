@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain import limits
+from advisor.domain.allowed_cores import KEYS as FORM_KEYS
+from advisor.domain.allowed_cores import AllowedCores, AllowedForm, parse_allowed
 from advisor.domain.networks import Network
 from advisor.domain.rows import is_number, is_whole
 from advisor.domain.rows import whole as checked_whole
@@ -62,7 +64,6 @@ WEIGHT_MAX = 1e12  # of a cost: with rates below 1e9/s and 2**20 cores far below
 SCALE_MIN, SCALE_MAX = 1e-6, 1e6  # of a what-if: a component a million times faster or slower is another one
 ARRIVAL_VARIATION_MAX = 1e4  # squared coefficient of variation between arrivals: burstier is no stationary stream
 QUANTILE_MAX = 0.9999  # of the latency: beyond, the tail of a fit by two moments tells nothing
-ALLOWED_MAX = 4096  # counts listed for one component
 WORK_MAX = 10**9  # steps of a search: hours
 # Whether components may take turns on shared cores: not at all, where there are fewer cores than components, or wherever
 # that does better than a core of one's own for each.
@@ -102,8 +103,9 @@ class Request:
     fan_outs: Sequence[int | Sequence[float] | None] | None = None
     # one entry a feedback: the probability that a record which leaves returns, below 1
     returns: Sequence[float | None] | None = None
-    # counts that one instance may have, by key or for all: a list, `"powers_of_two"` or `{"multiples_of": k}`
-    allowed: Mapping[str, Any] | Sequence[int] | str | None = None
+    # counts that one instance may have, for all or by key: a list, `{min, max, multiple_of}` or `{min, max, power_of}`. What
+    # a component itself allows (`TabulatedCurves.allowed`) holds besides
+    allowed: AllowedForm | Mapping[str, AllowedForm] | None = None
     # key -> cores, or `{"cores": p, "instances": n}`: decided already
     pinned: Mapping[str, int | Mapping[str, int]] | None = None
     # cores of one node of the machine: an instance does not straddle nodes. The last node has what is left of `cores`.
@@ -305,52 +307,27 @@ def pins_of(network: Network, request: Request) -> dict[int, tuple[int | None, i
     return found
 
 
-def allowed_of(network: Network, request: Request) -> dict[int, tuple[str, object]]:
-    """Return row -> (rule, its argument): ``list`` and the counts, ``powers_of_two``, or ``multiples_of`` and k."""
+def allowed_of(network: Network, request: Request) -> dict[int, AllowedCores]:
+    """Return row -> the counts that a request allows it. A map is by key unless all its keys are those of one set."""
     given: object = request.allowed
     if given is None:
         return {}
-    if isinstance(given, Mapping) and set(cast("Mapping[Any, Any]", given)) != {"multiples_of"}:
-        return {row: _rule(name, value) for row, (name, value) in by_key("allowed", given, network).items()}
-    rule = _rule("allowed", given)
-    return dict.fromkeys(range(len(network.keys)), rule)
+    if isinstance(given, Mapping) and not _is_one_set(cast("Mapping[Any, object]", given)):
+        sets = by_key("allowed", cast("object", given), network)
+        return {row: parse_allowed(name, value) for row, (name, value) in sets.items()}
+    return dict.fromkeys(range(len(network.keys)), parse_allowed("allowed", given))
 
 
-def _rule(field: str, value: object) -> tuple[str, object]:
-    if value == "powers_of_two":
-        return "powers_of_two", None
-    if isinstance(value, Mapping):
-        given = cast("Mapping[Any, object]", value)
-        if set(given) == {"multiples_of"}:
-            return "multiples_of", whole(f"{field}.multiples_of", given["multiples_of"], limits.ALLOCATE_CORES_MAX)
-    if isinstance(value, (list, tuple)):
-        counts = cast("Sequence[object]", value)
-        if 1 <= len(counts) <= ALLOWED_MAX:
-            found = {whole(f"{field}[{order}]", one, limits.ALLOCATE_CORES_MAX) for order, one in enumerate(counts)}
-            return "list", np.array(sorted(found), np.int64)
-    raise InvalidValue(
-        field, cast("object", value), f'a list of 1 to {ALLOWED_MAX} counts, "powers_of_two" or {{"multiples_of": k}}'
-    )
+def _is_one_set(given: Mapping[Any, object]) -> bool:
+    """Return whether a map is one set of counts, not sets by key: a box may be called `min`, but its set is no number."""
+    counts = [value for value in given.values() if value is not None]
+    return bool(given) and given.keys() <= set(FORM_KEYS) and all(map(is_whole, counts))
 
 
-def is_allowed(rule: tuple[str, object], counts: Ints) -> NDArray[np.bool_]:
-    """Return which counts a rule of `allowed_of` allows."""
-    name, argument = rule
-    if name == "powers_of_two":
-        return (counts & (counts - 1)) == 0
-    if name == "multiples_of":
-        return counts % cast("int", argument) == 0
-    return np.isin(counts, cast("Ints", argument))
-
-
-def least_allowed(rule: tuple[str, object], low: int) -> int:
-    """Return the fewest cores from `low` on that a rule of `allowed_of` allows; more than there ever are where none."""
-    name, argument = rule
-    if name == "multiples_of":
-        return -(-low // cast("int", argument)) * cast("int", argument)
-    if name == "powers_of_two":
-        return 1 << (low - 1).bit_length()
-    return min((count for count in cast("Ints", argument).tolist() if count >= low), default=2**40)
+def is_allowed(allowed: AllowedCores, counts: Ints) -> NDArray[np.bool_]:
+    """Return which counts, all from `allowed.least` to `allowed.most`, are members."""
+    members = allowed.few_members
+    return np.isin(counts, members) if members else counts % allowed.multiple_of == 0
 
 
 def _limits(field: str, given: object, network: Network, default: int, most: int = limits.ALLOCATE_CORES_MAX) -> Ints:

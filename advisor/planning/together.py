@@ -17,11 +17,11 @@ from advisor.domain.rows import is_whole
 from advisor.domain.sharing import Part, Together
 from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
 from advisor.planning.combining import Share, combined, key_of, own, weights_of
-from advisor.planning.demand import Terms, terms_of
+from advisor.planning.demand import AnyCurves, Terms, rules_of, terms_of
 from advisor.planning.evaluating import EVALUATED, evaluate, evaluated
 from advisor.planning.plans import plan, planned
 from advisor.planning.reasons import amount, plural, reason
-from advisor.planning.requests import NEVER, OBJECTIVES, least_allowed, number, whole
+from advisor.planning.requests import NEVER, OBJECTIVES, number, whole
 from advisor.planning.stability import Look, WatchQuestion, reconsidered, sure_of
 from advisor.planning.visits import visits_of
 
@@ -184,7 +184,7 @@ def _checked(shares: Sequence[Share], objective: str) -> tuple[list[Share], list
                 raise InvalidValue("weight", weight, "absent where arrival_per_s is given", "arrivals are the weights")
             _check_target(share, objective)
             visits = visits_of(share.network, share.request, share.flow)
-            least.append(_least(terms_of(share.network, share.request, visits)))
+            least.append(_least(terms_of(share.network, share.request, visits), share.curves))
         found.append(replace(share, name=name))
     _check_machine(found, objective)
     return found, least
@@ -223,12 +223,12 @@ def _check_machine(shares: Sequence[Share], objective: str) -> None:
         raise TooLarge("network components", keys, limits.NETWORK_COMPONENTS_MAX)
 
 
-def _least(terms: Terms) -> int:
+def _least(terms: Terms, curves: AnyCurves) -> int:
     """Return the fewest cores that a network may have."""
-    least = [
-        least_allowed(terms.rules[row], low) if row in terms.rules else low
-        for row, low in enumerate(terms.low.tolist())
-    ]
+    least: list[int] = terms.low.tolist()
+    for row, rule in rules_of(terms, curves).items():
+        inside = rule.between(least[row], int(terms.high[row]))
+        least[row] = least[row] if inside is None else inside.least  # none: the plan says so
     for row, (cores, _) in terms.pins.items():
         least[row] = cores or least[row]
     return int((np.array(least) * terms.fewest).sum())

@@ -37,7 +37,7 @@ NETWORK = "a .. (b | c) .. a"
 SHARES = ("--shares", "1,3")
 PLAN = {
     "cores": "8", "objective": "latency", "visits": "b=0.5", "shares": "3,1", "minimum": "b=2", "maximum": "b=2",
-    "instances_max": "2", "load": "b=4", "component": "c=b", "level": "0.8", "allowed": "powers_of_two", "pin": "b=2",
+    "instances_max": "2", "load": "b=4", "component": "c=b", "level": "0.8", "allowed": "power_of=2", "pin": "b=2",
     "nodes": "8", "memory_bytes": "1e9", "arrival_per_s": "0.1", "arrival_variation": "0.5", "quantile": "0.9",
     "speed": "b=2", "work_max": "100000", "turns": "never",
 }  # fmt: skip

@@ -46,7 +46,7 @@ def networks(draw: st.DrawFn) -> tuple[Network, AmdahlCurves | TabulatedCurves, 
     }
     given |= draw(
         st.sampled_from(
-            [{}, {}, {"instances_max": 2}, {"allowed": "powers_of_two"}, {"maximum": {"c0": 2}}, {"turns": "never"}]
+            [{}, {}, {"instances_max": 2}, {"allowed": {"power_of": 2}}, {"maximum": {"c0": 2}}, {"turns": "never"}]
         )
     )
     serial, work = rng.random(n) * 0.4, rng.lognormal(0, 1, n)

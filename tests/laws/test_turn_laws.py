@@ -34,7 +34,7 @@ def drawn(seed: int) -> tuple[Network, AmdahlCurves | TabulatedCurves, dict[str,
         "returns": [0.3 for _ in network.feedbacks],
     }
     if rng.random() < 0.3:
-        rules["allowed"] = "powers_of_two"
+        rules["allowed"] = {"power_of": 2}
     if rng.random() < 0.3:
         rules["instances_max"] = 2
     if rng.random() < 0.2:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
 from groupings import partitions
 
+from advisor.domain.allowed_cores import parse_allowed
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import series
 from advisor.planning import Request, plan
@@ -29,6 +30,7 @@ class Case:
     visits: list[float]
     cores: int
     rules: dict[str, Any] = field(default_factory=dict)
+    own: dict[str, list[int]] = field(default_factory=dict)  # the counts that components allow themselves
 
     @property
     def keys(self) -> list[str]:
@@ -36,6 +38,8 @@ class Case:
 
     def plan(self, **request: Any) -> Any:
         curves = TabulatedCurves.of(np.arange(1, COUNTS + 1), self.seconds)
+        own = (self.own.get(key) for key in self.keys)
+        curves = replace(curves, allowed=tuple(each and parse_allowed("own", each) for each in own))
         visits = dict(zip(self.keys, self.visits, strict=True))
         return plan(
             series(*self.keys), curves, Request(**{"cores": self.cores, "visits": visits, **self.rules, **request})
@@ -49,7 +53,7 @@ class Case:
         for p, n in itertools.product(range(1, COUNTS + 1), range(1, 4)):
             legal = p * n <= size and self.rules.get("minimum", {}).get(key, 1) <= p
             legal &= p <= self.rules.get("maximum", {}).get(key, COUNTS)
-            legal &= allowed is None or p in allowed
+            legal &= (allowed is None or p in allowed) and p in self.own.get(key, range(1, COUNTS + 1))
             legal &= pin.get("cores", p) == p
             legal &= (
                 n == pin["instances"] if "instances" in pin else n <= self.rules.get("instances_max", {}).get(key, 1)
@@ -99,7 +103,10 @@ def draw(rng: np.random.Generator, n: int, cores: int, *, rules: bool = True) ->
         given["pinned"] = {str(rng.choice(list(keys))): pins[int(rng.integers(3))]}
     if rng.random() < 0.5:
         given["instances_max"] = {str(key): int(rng.integers(1, 4)) for key in keys}
-    return Case(seconds, visits, cores, given)
+    own = {str(key): [[1, 4], [1, 2, 5], [1, 3]][int(rng.integers(3))] for key in keys if rng.random() < 0.3}
+    return Case(
+        seconds, visits, cores, given, own if rules and "pinned" not in given and "minimum" not in given else {}
+    )
 
 
 def used(answer: Any) -> int:

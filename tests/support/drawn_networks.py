@@ -137,11 +137,11 @@ def draw(seed: int) -> Case:
         request["pinned"] = {str(rng.choice(names)): int(rng.integers(1, 3))}
     rule = rng.random()
     if rule < 0.1:
-        request["allowed"] = "powers_of_two"
+        request["allowed"] = {"power_of": 2}
     elif rule < 0.2:
         request["allowed"] = {str(rng.choice(names)): [1, 3, 4]}
     elif rule < 0.25:
-        request["allowed"] = {str(rng.choice(names)): {"multiples_of": 2}}
+        request["allowed"] = {str(rng.choice(names)): {"multiple_of": 2}}
     if rng.random() < 0.25:
         request["nodes"] = int(rng.integers(2, 5))
     if rng.random() < 0.2 and isinstance(curves, TabulatedCurves):
@@ -234,13 +234,13 @@ def allocations(case: Case) -> Iterator[list[tuple[int, int]]]:
             request.get("minimum", {}).get(name, 1), min(cores, request.get("maximum", {}).get(name, cores)) + 1
         )
         rule = request.get("allowed", {})
-        rule = rule.get(name) if isinstance(rule, dict) else rule
-        if rule == "powers_of_two":
+        rule = rule if "power_of" in rule else rule.get(name)
+        if rule == {"power_of": 2}:
             counts = [p for p in counts if p in (1, 2, 4, 8)]
         elif isinstance(rule, list):
             counts = [p for p in counts if p in rule]
         elif isinstance(rule, dict):
-            counts = [p for p in counts if p % rule["multiples_of"] == 0]
+            counts = [p for p in counts if p % rule["multiple_of"] == 0]
         if name in request.get("pinned", {}):
             counts = [p for p in counts if p == request["pinned"][name]]
         counts = [p for p in counts if p <= request.get("nodes", cores)]

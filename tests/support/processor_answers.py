@@ -39,7 +39,7 @@ PLANS: tuple[dict[str, Any], ...] = (
     {"cores": 9, "objective": "latency", "arrival_per_s": 2.0, "quantile": 0.95},
     {"cores": 5, "objective": "latency", "arrival_per_s": 1.0, "arrival_variation": 2.0}, {"cores": 24, "instances_max": 3},
     {"objective": "fewest_cores", "target": {"throughput_per_s": 3.0}},
-    {"cores": 8, "turns": "never", "allowed": "powers_of_two"},
+    {"cores": 8, "turns": "never", "allowed": {"power_of": 2}},
 )  # fmt: skip
 SHARES = {"shares": [[0.25, 0.75], [0.5, 0.5]], "depths": [[0.1, 0.4, 0.5]]}
 GRAPH = task_graph(

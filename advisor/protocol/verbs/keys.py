@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Protocol, cast, get_args
 
 from advisor.domain import limits
-from advisor.domain.allowed_cores import AllowedCores
+from advisor.domain.allowed_cores import AllowedCores, parse_allowed
 from advisor.domain.rows import Array
 from advisor.domain.told import ObjectiveWord, TurnsWord
 from advisor.errors import InvalidValue
@@ -19,7 +19,6 @@ SEQUENCE_MAX = 2**63 - 1  # kept as int64
 PRIORITY_MAX = 1000  # either side of 0, of a network among several: ranks for far more than NETWORKS_TOGETHER_MAX
 TOKEN_BYTES_MAX = 4096  # no longer secret is of use
 EXPORT_AFTER_BYTES_MAX = 512  # a name of at most 200 bytes, and where it stands
-ALLOWED_COUNTS_MAX = 4096  # core counts that one component may be held to: a machine's every count
 SECONDS_MAX = limits.ELAPSED_MAX_S  # of a horizon, a deadline or a cost
 ABSENT_U32 = 2**32 - 1  # in a column of label numbers: this row has none
 ABSENT_U64 = 2**64 - 1  # in `record`
@@ -57,7 +56,6 @@ GRAPH = f.record_of(
     columns=f.map_of(F64),
 )  # fmt: skip
 RUN = f.record_of(producer=f.name, incarnation=f.binary(16))
-RULE = f.either("a rule, or a map of rules by key", str=WORD, list=f.list_of(CORES, ALLOWED_COUNTS_MAX), dict=BY_KEY)
 NETWORK_ID = f.either(
     f"a whole number from 0 to {limits.NETWORK_ID_MAX}, or a name", int=f.integer(0, limits.NETWORK_ID_MAX), str=f.name
 )
@@ -77,6 +75,21 @@ def allowed_sent(value: Any) -> Any:
     return plain(
         value.as_wire() if isinstance(value, AllowedCores) else list(value) if isinstance(value, range) else value
     )
+
+
+def sets_sent(value: Any) -> Any:
+    """A set of core counts, or a map of such sets, as the wire has it."""
+    if not isinstance(value, Mapping):
+        return allowed_sent(value)
+    return {key: allowed_sent(one) for key, one in cast("Mapping[Any, Any]", value).items()}
+
+
+@f.takes("array of counts, `{min, max, multiple_of}` or `{min, max, power_of}`; or a map of such sets by key")
+def allowed_by_key(field: str, value: Any) -> Any:
+    """A set of core counts, or sets by key, which the planner reads with the network."""
+    if not isinstance(value, Mapping):
+        parse_allowed(field, value)
+    return cast("Any", value)
 
 
 def pairs_sent(value: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from advisor.domain import limits
 from advisor.domain.advice import Advice
+from advisor.domain.allowed_cores import AllowedCores
 from advisor.domain.told import ObjectiveWord, TurnsWord
 from advisor.errors import InvalidValue
 from advisor.protocol import fields as f
@@ -60,8 +61,8 @@ class Allocate(Question):
         0, 1, 2, …
     fan_outs: a split each: the number of its replicas, or their shares
     returns: a feedback each: the probability to return
-    allowed: counts of cores that an instance may have: a list, `powers_of_two` or `{multiples_of: k}`, for all or by
-        key
+    allowed: counts of cores that an instance may have, for all or by key: a list, `{min, max, multiple_of}` or
+        `{min, max, power_of}`; what a component itself allows holds, too
     pinned: by key: its cores, or `{cores, instances}`
     arrival_per_s: records that enter per second: latency then has queueing
     arrival_variation: squared coefficient of variation between them
@@ -100,7 +101,9 @@ class Allocate(Question):
     returns: (
         Annotated[Sequence[float | None], Key(f.list_of(f.or_nil(f.number), limits.NETWORK_COMPONENTS_MAX))] | None
     ) = None
-    allowed: Annotated[str | Sequence[int] | Mapping[str, Any], Key(RULE)] | None = None
+    allowed: Annotated[AllowedCores | Sequence[int] | Mapping[str, Any], Key(allowed_by_key, "", sets_sent)] | None = (
+        None
+    )
     pinned: Annotated[Mapping[str, Any], Key(BY_KEY)] | None = None
     nodes: Nodes | None = None
     memory_bytes: MemoryBytes | None = None

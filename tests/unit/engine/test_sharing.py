@@ -159,7 +159,7 @@ def test_networks_that_slow_each_other_down_are_guaranteed_less() -> None:
 
 def test_rules_and_nodes_hold_for_all(advisor: Advisor) -> None:
     networks = [
-        {"network": "a .. b", "allowed": "powers_of_two"}, {"network": "c", "allowed": {"c": {"multiples_of": 3}}},
+        {"network": "a .. b", "allowed": {"power_of": 2}}, {"network": "c", "allowed": {"c": {"multiple_of": 3}}},
         {"network": "b", "pinned": {"b": {"cores": 2, "instances": 2}}}, {"network": "a", "allowed": [5, 6]},
     ]  # fmt: skip
     found = advisor.allocate_together(networks, cores=32, nodes=8)

@@ -161,12 +161,12 @@ class TestConstraints:
         assert "curve_end" in codes(answer)
 
     def test_allowed_counts_and_pins(self) -> None:
-        asked = Request(cores=14, allowed={"a": [1, 3], "b": {"multiples_of": 2}}, pinned={"c": {"cores": 2}})
+        asked = Request(cores=14, allowed={"a": [1, 3], "b": {"multiple_of": 2}}, pinned={"c": {"cores": 2}})
         answer = plan(self.NET, self.CURVES, asked)
         assert answer.cores["a"] == 3
         assert answer.cores["b"] % 2 == 0
         assert answer.cores["c"] == 2
-        powers = plan(self.NET, self.CURVES, Request(cores=14, allowed="powers_of_two"))
+        powers = plan(self.NET, self.CURVES, Request(cores=14, allowed={"power_of": 2}))
         assert set(powers.cores.values()) <= {1, 2, 4, 8}
 
     def test_instances_do_not_straddle_nodes(self) -> None:

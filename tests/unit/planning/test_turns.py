@@ -27,7 +27,7 @@ OPTIONS: list[dict[str, Any]] = [
     {}, {"objective": "latency"}, {"objective": "pareto"}, {"objective": "cost", "weights": {"core_s": 1, "record": 10}},
     {"objective": "fewest_cores", "target": {"throughput_per_s": 0.15}},
     {"objective": "fewest_cores", "target": {"latency_s": 6.0}}, {"minimum": {"a": 2}}, {"maximum": {"a": 1}},
-    {"instances_max": 3}, {"allowed": "powers_of_two"}, {"pinned": {"a": 2}},
+    {"instances_max": 3}, {"allowed": {"power_of": 2}}, {"pinned": {"a": 2}},
     {"pinned": {"a": {"cores": 1, "instances": 2}}}, {"nodes": 2}, {"memory_bytes": 5e9},
     {"nodes": 2, "memory_bytes": 2.5e9}, {"arrival_per_s": 0.1}, {"arrival_per_s": 0.1, "objective": "latency"},
     {"arrival_per_s": 0.1, "objective": "latency", "quantile": 0.95}, {"arrival_per_s": 0.1, "arrival_variation": 4.0},

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lives import TROUBLES, Harness, Nursery, cuts, journal, power_cut, shim
+from lives import TROUBLES, Harness, Nursery, cuts
+from lives_disk import journal, power_cut, shim
 
 LIVES_A_STATE = 20
 # How often each befalls a service: in the quick tests, and on request.

@@ -10,304 +10,25 @@ Run by itself: ``PYTHONPATH=.:tests/support python tests/support/lives.py kills|
 
 from __future__ import annotations
 
-import importlib
-import json
 import os
 import random
 import shutil
 import signal
-import socket
-import struct
-import subprocess
 import sys
 import tempfile
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from served import PATIENCE_S, Closed, Refused, Wire
-
-SECTOR = 512  # what a disk writes whole
-EVENTS_A_LIFE = 40
-COMPONENTS = [f"c{number}" for number in range(12)]
-KINDS = ("row", "row", "rows", "rows", "rows", "strange", "many", "columns", "columns", "pin", "forget", "run", "run", "tasks",
-         "flow", "forget program")  # fmt: skip
-TASK_EVENTS = bytes.fromhex(  # of the page on the protocol: a task begins and ends
-    "0000000000000000010000000000000000000000000000000000000000000100"
-    "dc0500000000000001000000000000000000000000000000ffffffff00000300"
-)
-READY = b"ready"
-Event = tuple[str, dict[str, Any]]
-Files = dict[str, bytes]
+from lives_disk import DAMAGES, Files, journal, power_cut, shim
+from lives_events import COMPONENTS, EVENTS_A_LIFE, Stream
+from lives_nursery import Life, Nursery
+from served import Closed, Refused, Wire
 
 
 class Broken(AssertionError):
     """The service lost, doubled or changed something, and did not say so."""
-
-
-def _rows(rng: random.Random, n: int) -> list[list[Any]]:
-    found: list[list[Any]] = []
-    for _ in range(n):
-        x, p = float(rng.randint(1, 100)), float(rng.choice((1, 2, 4, 8)))
-        found.append([rng.choice(COMPONENTS), x, p, 1e-3 * x / p * rng.uniform(0.9, 1.1)])
-    return found
-
-
-def _event(kind: str, rng: random.Random, programs: set[str]) -> Event:
-    name = rng.choice(COMPONENTS)
-    if kind == "columns":
-        rows = _rows(rng, rng.randint(1, 900))
-        columns = {key: struct.pack(f"<{len(rows)}d", *(row[at] for row in rows))
-                   for at, key in ((1, "predictor"), (2, "cores"), (3, "elapsed_s"))}  # fmt: skip
-        index = struct.pack(f"<{len(rows)}I", *(COMPONENTS.index(row[0]) for row in rows))
-        return "observe_columns", {"components": COMPONENTS, "index": index} | columns
-    if kind == "pin":
-        return "pin", {"component": name, "model": rng.choice(("two_step", None))}
-    if kind == "forget":
-        return "forget", {"component": name, "keep": rng.choice((0.0, 0.5, 0.9))}
-    if kind == "run":
-        size, program = rng.randint(1, 9), f"program-{rng.randrange(3)}"
-        programs.add(program)
-        return "observe_run", {
-            "program": program, "size": size, "workers": rng.choice((1, 2, 4)), "elapsed_s": 0.1 * size,
-            "work_s": 0.1 * size, "delay_s": 0.0, "no_work_s": 0.0, "creates": 8, "waits": 4,
-        }  # fmt: skip
-    if kind == "tasks":
-        return "task_events", {"records": TASK_EVENTS, "strings": ["fib"], "ended": True}
-    if kind == "forget program" and programs:
-        program = rng.choice(sorted(programs))
-        programs.discard(program)
-        return "forget", {"program": program}
-    rows = _rows(rng, {"row": 1, "many": 1200, "strange": 5}.get(kind, rng.randint(2, 30)))
-    if kind == "strange":  # rows that are refused, and counted, beside one with optional fields
-        rows[2][3], rows[3][1] = -1.0, float("inf")
-        rows[4].append({"count": 3, "machine": f"m{rng.randrange(5)}", "active_cores": rows[4][2] + 1})
-    if kind == "flow":
-        for number, row in enumerate(rows):
-            row.append({"network": "images", "record": rng.randrange(1000), "entered": number == 0})
-    return "observe_rows", {"rows": rows}
-
-
-class Stream:
-    """Numbered events, made again from the seed at any time; event 1 brings all components.
-
-    All are of one producer, but for a run of tasks, which is a producer of its own.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self.rng, self.programs = random.Random(f"events {seed}"), set[str]()
-        rows = [[name, 10.0, 2.0, 0.01] for name in COMPONENTS]
-        self.events: list[Event] = [("observe_rows", {"producer": "p", "sequence": 1, "rows": rows})]
-        self.sequence = 1
-
-    def event(self, number: int) -> Event:
-        while len(self.events) < number:
-            first = len(self.events) == 1  # one component is known to every `pin` and `forget`
-            verb, params = _event("rows" if first else self.rng.choice(KINDS), self.rng, self.programs)
-            if verb == "task_events":
-                numbered = {"producer": f"run-{len(self.events)}", "sequence": 1}
-            else:
-                self.sequence += 1
-                numbered = {"producer": "p", "sequence": self.sequence}
-            self.events.append((verb, numbered | params))
-        return self.events[number - 1]
-
-
-@dataclass
-class Life:
-    """A service from its fork to its end."""
-
-    nursery: Nursery
-    pid: int
-    log: Any
-    said: list[str] = field(default_factory=list)
-    alive: bool = True
-
-    def serves(self) -> bool:
-        """Wait until it serves; False where it ends before."""
-        for line in self.log:
-            self.said.append(line.decode(errors="replace"))
-            if b'"serving"' in line:
-                return True
-        return False
-
-    def end(self, number: int = signal.SIGKILL) -> int:
-        """Signal it, wait for its end, and return its status as `os.waitpid` has it."""
-        if not self.alive:
-            return 0
-        os.kill(self.pid, number)  # nobody else has its number until the nursery is asked to wait for it
-        return self.wait()
-
-    def wait(self) -> int:
-        """Wait for its end, whatever ends it."""
-        self.alive = False
-        with self.log:
-            self.said += [line.decode(errors="replace") for line in self.log]
-        return int(self.nursery.ask({"wait": self.pid})["status"])
-
-    def words(self) -> str:
-        return "".join(self.said)
-
-
-class Nursery:
-    """A process that services are forked from: they begin without a second of imports each."""
-
-    def __init__(self, shim: Path | None) -> None:
-        self.link, theirs = socket.socketpair()
-        self.link.settimeout(PATIENCE_S)
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"}
-        environment["ADVISOR_KERNELS"] = os.environ.get("TESTED_KERNELS", "compiled")  # loaded once for all
-        if shim is not None:
-            environment["LD_PRELOAD"] = str(shim)
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, "nursery", str(theirs.fileno())], env=environment, pass_fds=[theirs.fileno()]
-        )
-        theirs.close()
-
-    def __enter__(self) -> Self:
-        assert self.link.recv(len(READY)) == READY
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.link.close()
-        self.process.wait(PATIENCE_S)
-
-    def ask(self, question: dict[str, Any], descriptors: list[int] | None = None) -> dict[str, Any]:
-        socket.send_fds(self.link, [json.dumps(question).encode()], descriptors or [])
-        return json.loads(self.link.recv(2**12))
-
-    def begin(self, words: list[str], environment: dict[str, str]) -> Life:
-        ours, theirs = os.pipe()
-        pid = self.ask({"serve": words, "environment": environment}, [theirs])["pid"]
-        os.close(theirs)
-        return Life(self, pid, os.fdopen(ours, "rb"))
-
-
-def _nursery(link: socket.socket) -> None:
-    """Fork services as asked. What they load is loaded first: the package's public names, and what serving itself loads."""
-    command = importlib.import_module("advisor.cli").main
-    for name in ("advisor.service", "advisor.client"):
-        package = importlib.import_module(name)
-        for public in getattr(package, "__all__", ()):
-            getattr(package, public)
-    advisor = importlib.import_module("advisor").Advisor()
-    for cores in range(1, 9):
-        advisor.observe("warm", predictor=1.0, cores=cores, elapsed_s=1.0)
-    link.sendall(READY)
-    while True:
-        data, descriptors, _, _ = socket.recv_fds(link, 2**16, 1)
-        if not data:
-            return
-        question = json.loads(data)
-        if "wait" in question:
-            link.sendall(json.dumps({"status": os.waitpid(question["wait"], 0)[1]}).encode())
-            continue
-        pid = os.fork()
-        if pid == 0:
-            link.close()
-            os.environ.update(question["environment"])
-            os.dup2(descriptors[0], 2)
-            status = 1
-            try:
-                sys.argv = ["advisor", "serve", *question["serve"]]
-                command()
-                status = 0
-            except SystemExit as ended:
-                status = int(ended.code or 0)
-            except BaseException as error:
-                print(error, file=sys.stderr, flush=True)
-            finally:
-                os._exit(status)
-        os.close(descriptors[0])
-        link.sendall(json.dumps({"pid": pid}).encode())
-
-
-def shim(folder: Path) -> Path | None:
-    """Build the library that records what becomes of files; None where there is no C compiler."""
-    compiler = next(filter(None, map(shutil.which, ("cc", "gcc"))), None)
-    if compiler is None or sys.platform != "linux":
-        return None
-    library = folder / "disk_shim.so"
-    source = Path(__file__).with_name("disk_shim.c")
-    subprocess.run([compiler, "-O1", "-shared", "-fPIC", source, "-o", library, "-ldl", "-lpthread"], check=True)
-    return library
-
-
-def journal(path: Path) -> list[tuple[str, str, int, bytes]]:
-    """Return the steps of a life: (kind, name, offset, data); a step that was cut by the kill is left out."""
-    data, at, found = path.read_bytes() if path.exists() else b"", 0, []
-    while (end := data.find(b"\n", at)) >= 0:
-        kind, name, offset, length = data[at:end].split(b" ")
-        at = end + 1 + int(length)
-        if at <= len(data):
-            found.append((kind.decode(), name.decode(), int(offset), data[end + 1 : at]))
-    return found
-
-
-class Inode:
-    """A file: what is surely on the disk, and the writes since its last sync."""
-
-    def __init__(self, data: bytes = b"") -> None:
-        self.synced, self.pending = bytearray(data), list[tuple[int, bytes | None]]()
-
-    def after(self, rng: random.Random) -> bytes:
-        """Return what a power cut leaves: of the writes since the last sync any, whole or in torn sectors."""
-        found, share = bytearray(self.synced), rng.choice((0.0, 0.5, 0.9, 1.0))
-        for offset, data in self.pending:
-            if data is None:
-                if rng.random() < share:
-                    _cut(found, offset)
-                continue
-            for at in range(offset // SECTOR * SECTOR, offset + len(data), SECTOR):
-                first = max(at, offset)
-                if rng.random() < share:
-                    _put(found, first, data[first - offset : at + SECTOR - offset])
-        return bytes(found)
-
-    def sync(self) -> None:
-        for offset, data in self.pending:
-            if data is None:
-                _cut(self.synced, offset)
-            else:
-                _put(self.synced, offset, data)
-        self.pending.clear()
-
-
-def _put(file: bytearray, offset: int, data: bytes) -> None:
-    file.extend(bytes(max(0, offset + len(data) - len(file))))
-    file[offset : offset + len(data)] = data
-
-
-def _cut(file: bytearray, length: int) -> None:
-    del file[length:]
-    file.extend(bytes(length - len(file)))
-
-
-def power_cut(before: Files, steps: list[tuple[str, str, int, bytes]], rng: random.Random) -> Files:
-    """Return the files after a power cut behind the last of these steps; `before` was on the disk when they began.
-
-    Names that were made, moved or removed since their folder was synced are kept up to a random one of these changes.
-    """
-    now = {name: Inode(data) for name, data in before.items()}
-    sure, since = dict(now), list[dict[str, Inode]]()
-    for kind, name, offset, data in steps:
-        if kind == "sync" and name == ".":
-            sure, since = dict(now), []
-        elif kind == "make":
-            now[name] = Inode()
-        elif kind == "move" and name in now:
-            now[data.decode()] = now.pop(name)
-        elif kind == "remove":
-            now.pop(name, None)
-        elif name in now:  # a file that was removed while it was open is nobody's
-            if kind == "sync":
-                now[name].sync()
-            else:
-                now[name].pending.append((offset, None if kind == "cut" else data))
-        if kind in ("make", "move", "remove"):
-            since.append(dict(now))
-    return {name: inode.after(rng) for name, inode in rng.choice([sure, *since]).items()}
 
 
 @dataclass
@@ -497,30 +218,6 @@ def cuts(harness: Harness, lives: int) -> Counter[str]:
     return ends
 
 
-def _flip(data: bytearray, rng: random.Random) -> None:
-    at = rng.randrange(len(data) * 8)
-    data[at // 8] ^= 1 << at % 8
-
-
-def _zero(data: bytearray, rng: random.Random) -> None:
-    at = rng.randrange(len(data)) // SECTOR * SECTOR
-    data[at : at + SECTOR] = bytes(len(data[at : at + SECTOR]))
-
-
-def _truncate(data: bytearray, rng: random.Random) -> None:
-    del data[rng.randrange(len(data)) :]
-
-
-def _exchange(data: bytearray, rng: random.Random) -> None:
-    one, other = (rng.randrange(len(data)) // 4096 * 4096 for _ in range(2))
-    a, b = bytes(data[one : one + 4096]), bytes(data[other : other + 4096])
-    if len(a) == len(b):
-        data[one : one + 4096], data[other : other + 4096] = b, a
-
-
-DAMAGES = {"flip": _flip, "zero": _zero, "truncate": _truncate, "exchange": _exchange}
-
-
 def damages(
     harness: Harness, lives: int, kinds: tuple[str, ...] = ("flip", "zero", "exchange", "older")
 ) -> Counter[str]:
@@ -616,12 +313,9 @@ TROUBLES = {"kills": kills, "cuts": cuts, "damages": damages, "truncations": tru
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "nursery":
-        _nursery(socket.socket(fileno=int(sys.argv[2])))
-    else:
-        trouble, lives, seed = sys.argv[1], int(sys.argv[2]), int((sys.argv[3:] or ["0"])[0])
-        with tempfile.TemporaryDirectory() as root, Nursery(shim(Path(root))) as nursery:
-            while lives > 0:
-                with tempfile.TemporaryDirectory() as folder, Harness(nursery, Path(folder), seed) as harness:
-                    print(f"seed {seed}: {dict(TROUBLES[trouble](harness, min(lives, 20)))}", flush=True)
-                lives, seed = lives - 20, seed + 1
+    trouble, lives, seed = sys.argv[1], int(sys.argv[2]), int((sys.argv[3:] or ["0"])[0])
+    with tempfile.TemporaryDirectory() as root, Nursery(shim(Path(root))) as nursery:
+        while lives > 0:
+            with tempfile.TemporaryDirectory() as folder, Harness(nursery, Path(folder), seed) as harness:
+                print(f"seed {seed}: {dict(TROUBLES[trouble](harness, min(lives, 20)))}", flush=True)
+            lives, seed = lives - 20, seed + 1

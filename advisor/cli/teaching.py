@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from advisor.cli.source import connected, restored, whom
 from advisor.client import AsyncClient, SyncClient
-from advisor.client.requests import read_map
 from advisor.protocol.verbs import NO_INCARNATION, Hello, ObserveRows
 
 if TYPE_CHECKING:
@@ -198,6 +197,6 @@ class ServiceSink:
         """Send all, in order, and return their answers."""
 
         async def all_of(client: AsyncClient) -> list[dict[str, Any]]:
-            return await asyncio.gather(*(client.ask(question, read_map) for question in questions))
+            return await asyncio.gather(*(client.ask(question, dict[str, Any]) for question in questions))
 
         return self._client.run(all_of)

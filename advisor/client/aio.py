@@ -15,7 +15,6 @@ from typing import Any, Self
 import anyio
 import anyio.abc
 
-from advisor.client import requests
 from advisor.client.address import parse_address, usual_address, usual_tls, usual_token
 from advisor.client.link import Link
 from advisor.client.outcomes import Answered, Pushed, Stats
@@ -23,8 +22,9 @@ from advisor.client.policy import WhenFull, buffer_full, check_policy
 from advisor.client.rows import TakesRows
 from advisor.client.session import BATCH_ROWS, GREETING, PAUSED, READY, WINDOW_BATCHES, Session
 from advisor.client.taking import LEFT, TAKEN, Taken
-from advisor.client.verbs import Awaits
+from advisor.client.verbs import Answer, Awaits
 from advisor.client.watching import Followed
+from advisor.domain.shapes import read
 from advisor.errors import AdvisorError, ConnectionFailed, NotAnswered
 from advisor.protocol import verbs as v
 from advisor.protocol.declaring import Question, sent
@@ -148,7 +148,7 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
             farewell = self._session.farewell()
             if farewell is not None:
                 with suppress(AdvisorError):  # a service that does not know of it forgets us by itself
-                    await self._answer(self._session.call("hello", [farewell]), "hello", dict, self._close_s)
+                    await self._answer(self._session.call("hello", [farewell]), "hello", dict[str, Any], self._close_s)
         self._closed = True
         self._link.stop()
 
@@ -197,16 +197,16 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
 
     async def greet(self, timeout_s: float | None) -> dict[str, Any]:
         """Return the answer to `hello`."""
-        call = self._session.call("hello", [{"protocol": v.PROTOCOL_VERSION} | requests.given(token=self._token)])
-        return await self._answer(call, "hello", requests.read_map, timeout_s)
+        call = self._session.call("hello", [{"protocol": v.PROTOCOL_VERSION} | sent(v.Hello(token=self._token))])
+        return await self._answer(call, "hello", dict[str, Any], timeout_s)
 
     async def change(self, method: str, body: Body, timeout_s: float | None) -> dict[str, Any]:
         """Make a numbered call in its place among the rows."""
-        return await self._answer(self._session.call_numbered(body), method, requests.read_map, timeout_s)
+        return await self._answer(self._session.call_numbered(body), method, dict[str, Any], timeout_s)
 
-    def ask(self, asked: Question, read: Callable[[Any], requests.Answer]) -> Coroutine[Any, Any, requests.Answer]:
-        """Ask the service, and return what `read` makes of its answer; raises at once what is wrong with the question."""
-        return self._asked(asked.verb.name, sent(asked), read, asked.timeout_s)
+    def ask(self, asked: Question, answer: type[Answer]) -> Coroutine[Any, Any, Answer]:
+        """Ask the service, and return its answer as that type; raises at once what is wrong with the question."""
+        return self._asked(asked.verb.name, sent(asked), answer, asked.timeout_s)
 
     # -- inside: rows ----------------------------------------------------------------------------------------------
 
@@ -276,13 +276,11 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
     # -- inside: questions -----------------------------------------------------------------------------------------
 
     async def _asked(
-        self, method: str, params: Mapping[str, Any], read: Callable[[Any], requests.Answer], timeout_s: float | None
-    ) -> requests.Answer:
-        return await self._answer(self._session.call(method, [params]), method, read, timeout_s)
+        self, method: str, params: Mapping[str, Any], answer: type[Answer], timeout_s: float | None
+    ) -> Answer:
+        return await self._answer(self._session.call(method, [params]), method, answer, timeout_s)
 
-    async def _answer(
-        self, call: int, method: str, read: Callable[[Any], requests.Answer], timeout_s: float | None
-    ) -> requests.Answer:
+    async def _answer(self, call: int, method: str, answer: type[Answer], timeout_s: float | None) -> Answer:
         if self._closed or self._group is None:
             self._session.abandon(call)
             raise ConnectionFailed("the client is closed, or not entered", field="address", value=str(self._address))
@@ -304,7 +302,7 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
                 raise error
             finally:
                 del error  # its traceback holds this frame: neither may hold it
-        return read(result)
+        return read(answer, result)
 
     async def _within(self, timeout_s: float, wait: Callable[[], Coroutine[Any, Any, object]]) -> bool:
         """Return whether the wait ended in time; a service that cannot be reached, or refuses us, is given `UNREACHABLE_S`."""

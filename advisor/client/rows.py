@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, Unpack, overload
 
 from advisor.client.session import BATCH_ROWS
 from advisor.domain.rows import ColumnsGiven, Point, RowFields, row_of
-from advisor.protocol.declaring import plain
+from advisor.domain.shapes import plain
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
 
 One = TypeVar("One")

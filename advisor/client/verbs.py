@@ -26,12 +26,17 @@ from typing import (
     overload,
 )  # fmt: skip
 
-from advisor.client import requests
 from advisor.client.watching import Followed, watched
+from advisor.domain.allocations import Allocation
 from advisor.domain.allowed_cores import AllowedForm, parse_allowed
-from advisor.domain.told import RunTold
+from advisor.domain.answers import CoreChoice, Curves, Prediction, Suggestion
+from advisor.domain.flows import Flow
+from advisor.domain.job_pools import PoolPlan
+from advisor.domain.runs import RunPrediction
+from advisor.domain.sharing import Together
+from advisor.domain.told import Exported, ProfileTold, RunTold, Simulated, Status
 from advisor.protocol import verbs as v
-from advisor.protocol.declaring import Question, called
+from advisor.protocol.declaring import Question, called, sent
 from advisor.protocol.encoding import Body, body_of, body_of_events
 
 P = ParamSpec("P")
@@ -77,12 +82,12 @@ def _behind_rows(client: Blocks, method: Method[..., Answer], args: Any, given: 
     return client.run_behind_rows(method, args, given)
 
 
-def asks(declared: Callable[P, Asked], read: Callable[[Any], Answer]) -> Both[P, Answer, Answer]:
-    """Return the methods that ask a declared verb, and read its answer.
+def asks(declared: Callable[P, Asked], answer: type[Answer]) -> Both[P, Answer, Answer]:
+    """Return the methods that ask a declared verb; `answer` is the type of what they return.
 
     They raise at once what is wrong with the call: UnknownKey, InvalidValue, TooLarge.
     """
-    return both(_asking(declared, lambda client, asked: client.ask(asked, read)))
+    return both(_asking(declared, lambda client, asked: client.ask(asked, answer)))
 
 
 def _asking(
@@ -123,20 +128,20 @@ class Verbs:
     its connection; the change was made all the same.
     """
 
-    predict = asks(v.Predict, requests.read_prediction)
-    choose_cores = asks(v.ChooseCores, requests.read_core_choice)
-    choose_together = asks(v.ChooseTogether, requests.read_pool_plan)
-    suggest = asks(v.Suggest, requests.read_suggestions)
-    allocate = asks(v.Allocate, requests.read_allocation)
-    allocate_together = asks(v.AllocateTogether, requests.read_together)
-    flow = asks(v.FlowAsked, requests.read_flow)
-    simulate = asks(v.SimulateAsked, requests.read_simulated)
-    status = asks(v.StatusAsked, requests.read_status)
-    export = asks(v.Export, requests.read_exported)
-    shards = asks(v.Shards, requests.read_map)
-    profile = asks(v.ProfileAsked, requests.read_profile)
-    predict_run = asks(v.PredictRun, requests.read_run_prediction)
-    curves = asks(v.CurvesAsked, requests.read_curves)
+    predict = asks(v.Predict, Prediction)
+    choose_cores = asks(v.ChooseCores, CoreChoice)
+    choose_together = asks(v.ChooseTogether, PoolPlan)
+    suggest = asks(v.Suggest, list[Suggestion])
+    allocate = asks(v.Allocate, Allocation)
+    allocate_together = asks(v.AllocateTogether, Together)
+    flow = asks(v.FlowAsked, Flow)
+    simulate = asks(v.SimulateAsked, Simulated)
+    status = asks(v.StatusAsked, Status)
+    export = asks(v.Export, Exported)
+    shards = asks(v.Shards, dict[str, Any])
+    profile = asks(v.ProfileAsked, ProfileTold)
+    predict_run = asks(v.PredictRun, RunPrediction)
+    curves = asks(v.CurvesAsked, Curves)
     watch = Both(_asking(v.Watch, lambda client, asked: client.subscriptions.watch(asked)), watched)
 
     @both
@@ -157,7 +162,7 @@ class Verbs:
         The answer, `{id, keys, components, choices, …}`, comes when it is durable. The same again changes nothing.
         """
         form: Any = {"text" if isinstance(network, str) else "nodes": network}
-        return await self.ask(v.DefineNetwork(id, timeout_s=timeout_s, **form), requests.read_map)
+        return await self.ask(v.DefineNetwork(id, timeout_s=timeout_s, **form), dict[str, Any])
 
     @both
     async def forget(self: Any, component: str, *, keep: float = 0.0, timeout_s: float | None = None) -> dict[str, Any]:
@@ -177,7 +182,7 @@ class Verbs:
 
         A run that goes on has a new profile from its next events on.
         """
-        profile = requests.given(producer=producer, incarnation=incarnation)
+        profile = {"producer": producer} | ({} if incarnation is None else {"incarnation": incarnation})
         return await self.change("forget", body_of("forget", {"profile": profile}), timeout_s)
 
     @both
@@ -205,8 +210,8 @@ class Verbs:
         `serial_work_s` and `span_s`; what is left out comes from the profile named by `profile`, ``{"producer": name}``.
         `transform` says what work grows with; a program's first run fixes it.
         """
-        body = requests.given(program=program, size=size, **run)
-        return await self.change("observe_run", body_of("observe_run", body), timeout_s)
+        asked = called(v.ObserveRun, (program, size), run)
+        return await self.change("observe_run", body_of("observe_run", sent(asked)), timeout_s)
 
     @both
     async def task_events(self: Any, records: Any, *, timeout_s: float | None = None, **header: Any) -> dict[str, Any]:
@@ -224,8 +229,8 @@ class Awaits(Verbs, ABC):
     subscriptions: Followed
 
     @abstractmethod
-    def ask(self, asked: Question, read: Callable[[Any], Answer]) -> Coroutine[Any, Any, Answer]:
-        """Ask the service, and return what `read` makes of its answer; raises at once what is wrong with the question."""
+    def ask(self, asked: Question, answer: type[Answer]) -> Coroutine[Any, Any, Answer]:
+        """Ask the service, and return its answer as that type; raises at once what is wrong with the question."""
 
     @abstractmethod
     async def change(self, method: str, body: Body, timeout_s: float | None) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any, Self, cast
 
 import anyio
 
-from advisor.client import requests
 from advisor.client.session import Session
 from advisor.domain.advice import Advice
 from advisor.domain.allocations import Allocation
@@ -79,7 +78,7 @@ class AsyncWatch:
     async def status(self, *, current: Any = None, timeout_s: float | None = None) -> dict[str, Any]:
         """Return what the last look found: the best allocation, and why a change pays or does not."""
         asked = v.Watch(watch=self.number, current=current, timeout_s=timeout_s)
-        self.state = await self._subscriptions.ask(asked, requests.read_map)
+        self.state = await self._subscriptions.ask(asked, dict[str, Any])
         return self.state
 
     async def close(self, *, timeout_s: float | None = None) -> None:
@@ -89,7 +88,7 @@ class AsyncWatch:
         self.closed = True
         self._subscriptions.end(self._topic)
         self._stir()
-        await self._subscriptions.ask(v.Unwatch(self.number, timeout_s=timeout_s), requests.read_map)
+        await self._subscriptions.ask(v.Unwatch(self.number, timeout_s=timeout_s), dict[str, Any])
 
     # -- what the client does
 
@@ -103,7 +102,7 @@ class AsyncWatch:
         self.renewals += 1
         found = state.get("allocation")
         if found is not None:
-            self.allocation = requests.read_allocation(found)
+            self.allocation = Allocation.of_wire(found)
             if self._has is None:
                 self._has = _in_use(self.allocation)
         if state.get("verdict") == "worth":
@@ -192,7 +191,7 @@ def read_advice(item: Mapping[str, Any]) -> Advice:
     known = {name: item.get(name) for name in ("gain", "probability", "cost_s", "break_even_s")}
     return Advice(
         kind=str(item.get("kind")),
-        allocation=None if found is None else requests.read_allocation(found),
+        allocation=None if found is None else Allocation.of_wire(found),
         changed=tuple(item.get("changed") or ()),
         figures=figures,
         why=str(item.get("why") or error.get("message") or ""),
@@ -209,7 +208,7 @@ class Followed:
     session : Session
         Asks it anew at the begin of each connection.
     ask : callable
-        (declared question, reader of its answer) to the answer.
+        (declared question, type of its answer) to the answer.
     """
 
     def __init__(self, session: Session, ask: Callable[..., Coroutine[Any, Any, Any]]) -> None:
@@ -226,7 +225,7 @@ class Followed:
         topic = f"watch {self._begun}"
         watch = AsyncWatch(self, topic, asked)
         self._listeners["advice"] = self._advice
-        watch.began(await self.ask(asked, requests.read_map))
+        watch.began(await self.ask(asked, dict[str, Any]))
         self._watches[topic] = watch
         early, self._early = self._early, deque[Mapping[str, Any]](maxlen=ADVICE_KEPT)
         self._advice(list(early))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec.structs import asdict
+
+from advisor.domain.shapes import Answer, converted, on_wire
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Answer, frozen=True):
     """One reason of an answer: `code` for programs, `text` for people."""
 
     code: str
@@ -17,12 +20,8 @@ class Reason:
     value: float | None
     text: str
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire, `{code, component, value, text}`."""
-        return {key: getattr(self, key) for key in self.__slots__}
 
-
-class Marginal(NamedTuple):
+class Marginal(Answer, frozen=True):
     """What one core more, or one less, of a component would do to the network; None where its limits forbid it."""
 
     key: str
@@ -32,13 +31,8 @@ class Marginal(NamedTuple):
     last_throughput_per_s: float | None
     last_latency_s: float | None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire."""
-        return self._asdict()
 
-
-@dataclass(frozen=True, slots=True)
-class Knee:
+class Knee(Answer, frozen=True):
     """The fewest cores that reach `share` of what the answer reaches."""
 
     cores: int
@@ -46,13 +40,8 @@ class Knee:
     throughput_per_s: float
     latency_s: float
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire."""
-        return {key: getattr(self, key) for key in self.__slots__}
 
-
-@dataclass(frozen=True, slots=True)
-class RunnerUp:
+class RunnerUp(Answer, frozen=True):
     """Another allocation, and the probability that the answer is better than it; None where nothing tells."""
 
     cores: Mapping[str, int]
@@ -62,14 +51,8 @@ class RunnerUp:
     latency_s: float
     probability: float | None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire."""
-        plain = {key: getattr(self, key) for key in self.__slots__}
-        return plain | {"cores": dict(self.cores), "instances": dict(self.instances)}
 
-
-@dataclass(frozen=True, slots=True)
-class FrontPoint:
+class FrontPoint(Answer, frozen=True):
     """One point of the front of cores, throughput and latency, none of which can be bettered without another's loss.
 
     `cores` and `groups` are as in `Allocation`: those of components that share are in their groups only.
@@ -84,28 +67,19 @@ class FrontPoint:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire; `groups` is left out where each component has its own cores."""
-        plain = {key: getattr(self, key) for key in self.__slots__ if key != "groups"}
-        if self.groups:
-            plain["groups"] = [{"cores": cores, "components": list(keys)} for cores, keys in self.groups]
-        return plain | {"cores": dict(self.cores), "instances": dict(self.instances)}
+        return _with_groups(on_wire(self))
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Answer, frozen=True):
     """What a component's curve rests on: its model, how many runs, how far beyond their cores the answer's are, in log2."""
 
     model: str
     observations: int
-    extrapolates: float = 0.0
+    extrapolates: float
     cores_range: tuple[float, float] | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire."""
-        plain = {key: getattr(self, key) for key in ("model", "observations", "extrapolates")}
-        return plain if self.cores_range is None else plain | {"cores_range": list(self.cores_range)}
 
-
-class Details(NamedTuple):
+class Details(Answer, frozen=True):
     """What an allocation tells beside its figures: why it is as it is, and what stands near it."""
 
     why: tuple[Reason, ...] = ()
@@ -191,7 +165,7 @@ class Allocation:
     front: tuple[FrontPoint, ...] = ()
     cost_per_s: float | None = None
     in_turn: Mapping[str, int] = field(default_factory=dict[str, int])
-    details: Details | Callable[[Allocation], Details] = field(default=Details(), repr=False)
+    details: Any = field(default=Details(), repr=False)
 
     @cached_property
     def told(self) -> Details:
@@ -252,39 +226,35 @@ class Allocation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire; what does not apply is left out."""
-        found: dict[str, Any] = {
-            "objective": self.objective,
-            "expected_per_s": self.expected_per_s,
-            "latency_queued_s": self.latency_queued_s,
-            "latency_quantile_s": self.latency_quantile_s,
-            "utilization": None if self.utilization is None else dict(self.utilization),
-            "active_cores": self.active_cores,
-            "gap": self.gap,
-            "steps": self.steps,
-            "knee": None if self.knee is None else self.knee.as_dict(),
-            "marginal": [row.as_dict() for row in self.marginal],
-            "runner_up": [other.as_dict() for other in self.runner_up],
-            "placement": None if self.placement is None else {k: list(v) for k, v in self.placement.items()},
-            "front": [point.as_dict() for point in self.front],
-            "cost_per_s": self.cost_per_s,
-            "evidence": {key: known.as_dict() for key, known in self.evidence.items()},
-            "in_turn": dict(self.in_turn),
-        }
-        return self._plain() | {key: value for key, value in found.items() if not _absent(value)}
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "details"}
+        found = on_wire(own | {"cores_used": self.cores_used} | asdict(self.told))
+        return _with_groups({key: value for key, value in found.items() if key in _ALWAYS or value not in _ABSENT})
 
-    def _plain(self) -> dict[str, Any]:
-        return {
-            "cores_used": self.cores_used,
-            "cores": dict(self.cores),
-            "instances": dict(self.instances),
-            "spare": self.spare,
-            "groups": [{"cores": cores, "components": list(keys)} for cores, keys in self.groups],
-            "throughput_per_s": self.throughput_per_s,
-            "latency_s": self.latency_s,
-            "bottleneck": list(self.bottleneck),
-            "why": [reason.as_dict() for reason in self.why],
-        }
+    @classmethod
+    def of_wire(cls, given: Any) -> Allocation:
+        """Return an allocation from its shape on the wire. Raises MalformedMessage."""
+        pairs = without_groups(given)
+        return replace(converted(cls, pairs), details=converted(Details, pairs))
 
 
-def _absent(value: Any) -> bool:
-    return value is None or (isinstance(value, (list, dict)) and not value)
+_ALWAYS = ("cores_used", "cores", "instances", "spare", "groups", "throughput_per_s", "latency_s", "bottleneck", "why")
+_ABSENT: tuple[Any, ...] = (None, [], {})
+
+
+def _with_groups(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer with its groups, and those of its front, as maps."""
+    for each in (answer, *answer.get("front", ())):
+        if "groups" in each:
+            each["groups"] = [{"cores": cores, "components": keys} for cores, keys in each["groups"]]
+    return answer
+
+
+def without_groups(given: Any) -> dict[str, Any]:
+    """Return an answer with its groups, and those of its front, as pairs; empty where it is no such map."""
+    try:
+        found = {**given}
+        if "groups" in found:
+            found["groups"] = [(each["cores"], each["components"]) for each in found["groups"]]
+        return found | {"front": [without_groups(each) for each in found.get("front", ())]}
+    except (TypeError, KeyError, AttributeError):
+        return {}

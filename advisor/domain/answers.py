@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from advisor.domain.limits import FIRST_REFUSALS
+from advisor.domain.shapes import Answer
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(Answer, frozen=True):
     """The elapsed time of one run, with an interval for it.
 
     Attributes
@@ -39,15 +38,8 @@ class Prediction:
     extrapolates: Any
     nearest: tuple[str, ...] | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire; arrays become lists."""
-        plain = {key: _plain(getattr(self, key)) for key in ("elapsed_s", "low_s", "high_s", "extrapolates")}
-        plain |= {"model": self.model, "notes": list(self.notes), "observations": _plain(self.observations)}
-        return plain if self.nearest is None else plain | {"nearest": list(self.nearest)}
 
-
-@dataclass(frozen=True, slots=True)
-class TakeOrWait:
+class TakeOrWait(Answer, frozen=True):
     """The cores that are free now against all of them later.
 
     Attributes
@@ -69,13 +61,8 @@ class TakeOrWait:
     later_s: float
     probability: float
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire."""
-        return {key: getattr(self, key) for key in self.__slots__}
 
-
-@dataclass(frozen=True, slots=True)
-class CoreChoice:
+class CoreChoice(Answer, frozen=True):
     """How many cores to give one invocation, and what to expect of it; `take_or_wait` where that was asked.
 
     Attributes
@@ -107,30 +94,15 @@ class CoreChoice:
     fastest_s: float
     extrapolates: float
     why: str
-    seen: tuple[tuple[float, int], ...] = ()
-    assumed: tuple[str, ...] = ()
-    trial: bool = False
-    counts: tuple[int, ...] = ()
+    seen: tuple[tuple[float, int], ...]
+    assumed: tuple[str, ...]
+    trial: bool
+    counts: tuple[int, ...]
     take_or_wait: TakeOrWait | None = None
     nearest: tuple[str, ...] | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire."""
-        plain: dict[str, Any] = {
-            key: _plain(getattr(self, key)) for key in self.__slots__ if key not in ("take_or_wait", "nearest")
-        }
-        plain |= {
-            "seen": [list(each) for each in self.seen],
-            "assumed": list(self.assumed),
-            "counts": list(self.counts),
-        }
-        if self.take_or_wait is not None:
-            plain["take_or_wait"] = self.take_or_wait.as_dict()
-        return plain if self.nearest is None else plain | {"nearest": list(self.nearest)}
 
-
-@dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(Answer, frozen=True):
     """A setting worth running next.
 
     Attributes
@@ -146,22 +118,15 @@ class Suggestion:
     why : str
     """
 
-    predictor: Any
+    predictor: float | tuple[float, ...]
     cores: float
     elapsed_s: float
     cost_core_s: float
     narrower: float | None
     why: str
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire."""
-        plain = {key: getattr(self, key) for key in self.__slots__}
-        vector: Any = plain["predictor"]
-        return plain | {"predictor": list(vector) if isinstance(vector, tuple) else vector}  # type: ignore[arg-type]
 
-
-@dataclass(frozen=True, slots=True)
-class Curves:
+class Curves(Answer, frozen=True):
     """Curves of components as a bundle.
 
     Attributes
@@ -182,21 +147,15 @@ class Curves:
     next: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Refusals:
+class Refusals(Answer, frozen=True, omit_defaults=False):
     """Rows that were refused: how many, by code, and the first with row, code and value."""
 
     count: int = 0
-    by_code: Mapping[str, int] = field(default_factory=dict[str, int])
+    by_code: Mapping[str, int] = {}
     first: tuple[tuple[int, str, Any], ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire, `{count, by_code, first: [[row, code, value]]}`."""
-        return {"count": self.count, "by_code": dict(self.by_code), "first": [list(row) for row in self.first]}
 
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(Answer, frozen=True, omit_defaults=False):
     """What became of a batch: accepted + refused.count rows were sent."""
 
     accepted: int
@@ -208,11 +167,3 @@ class Receipt:
         codes = dict(Counter(self.refused.by_code) + Counter(later.refused.by_code))
         refused = Refusals(self.refused.count + later.refused.count, codes, first[:FIRST_REFUSALS])
         return Receipt(self.accepted + later.accepted, refused)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire."""
-        return {"accepted": self.accepted, "refused": self.refused.as_dict()}
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else value

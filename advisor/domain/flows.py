@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+
+from advisor.domain.shapes import Answer
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
+class Flow(Answer, frozen=True, omit_defaults=False):
     """What is known of the way of records through a network; absent parts are unknown."""
 
     # one entry a choice, in text order (`Network.choices`): the share of records that take each branch, or None
@@ -22,18 +21,8 @@ class Flow:
     # one entry a feedback: the probability that a record which leaves returns, in [0, 1), or None
     returns: tuple[float | None, ...] = ()
     # key to visits per record that enters; where given it overrides what structure and the others say
-    visits: Mapping[str, float] = field(default_factory=dict[str, float])
+    visits: Mapping[str, float] = {}
     records: int = 0  # records that this was learned from; 0 where it was given
     # one entry a choice: the standard error of each of `shares`, or None
     errors: tuple[Sequence[float] | None, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader should know: what was assumed, what cannot be told apart
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire."""
-        lists = ("shares", "depths", "fan_outs", "errors")
-        plain: dict[str, Any] = {
-            name: [None if part is None else list(part) for part in getattr(self, name)] for name in lists
-        }
-        return plain | {
-            "returns": list(self.returns), "visits": dict(self.visits), "records": self.records, "notes": list(self.notes),
-        }  # fmt: skip

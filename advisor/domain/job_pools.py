@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
+
+from advisor.domain.shapes import Answer
 
 OrderWord = Literal["given", "work"]
 
 
-@dataclass(frozen=True, slots=True)
-class PoolChoice:
+class PoolChoice(Answer, frozen=True):
     """What one job gets.
 
     Attributes
@@ -26,14 +26,13 @@ class PoolChoice:
         The choice in words.
     """
 
-    id: Hashable
+    id: Any
     cores: int
     elapsed_s: float | None
     why: str
 
 
-@dataclass(frozen=True)
-class PoolPlan:
+class PoolPlan(Answer, frozen=True, dict=True):
     """The cores of each job, in the order of the jobs.
 
     Attributes
@@ -55,8 +54,3 @@ class PoolPlan:
     def why(self) -> dict[Hashable, str]:
         """The reasons by job."""
         return {job.id: job.why for job in self.jobs}
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire."""
-        jobs = [{"id": job.id, "cores": job.cores, "elapsed_s": job.elapsed_s, "why": job.why} for job in self.jobs]
-        return {"jobs": jobs, "assumed": dict(self.assumed)}

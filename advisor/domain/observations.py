@@ -189,8 +189,8 @@ def _offending(columns: Columns, row: int, code: str) -> Any:
     if columns.misread is not None and row in columns.misread.values:
         return columns.misread.values[row]
     if code == "invalid_measure":
-        told = {name: values[row].item() for name, values in columns.measures.items()}
-        return next(({name: t} for name, t in told.items() if vectors.outside(t, *limits.MEASURES[name])), None)
+        measured = {name: values[row].item() for name, values in columns.measures.items()}
+        return next(({name: t} for name, t in measured.items() if vectors.outside(t, *limits.MEASURES[name])), None)
     if code in MAY_BE_ABSENT and (values := getattr(columns, MAY_BE_ABSENT[code][0])) is not None:
         return values[row].item()
     if code == "invalid_dimensions":

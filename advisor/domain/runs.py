@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, get_args
 
 from advisor.domain import limits
 from advisor.domain.names import checked_name
+from advisor.domain.shapes import Answer
 from advisor.errors import InvalidValue, not_one_of
 
 # A transformation of sizes: 2^n where work is exponential in n, and so on. What they do is `advisor.models.program_terms`.
@@ -115,8 +116,7 @@ def checked_transform(value: object) -> None:
         raise not_one_of("transform", value, TRANSFORMS)
 
 
-@dataclass(frozen=True, slots=True)
-class RunPrediction:
+class RunPrediction(Answer, frozen=True):
     """What runs of a program would take; each number a float, or a list of them where lists were asked for.
 
     Attributes
@@ -143,8 +143,3 @@ class RunPrediction:
     observations: int
     extrapolates: Any
     parts: Mapping[str, Any]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape on the wire."""
-        plain = {each.name: getattr(self, each.name) for each in fields(self)}
-        return plain | {"notes": list(self.notes), "parts": dict(self.parts)}

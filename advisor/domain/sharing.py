@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from advisor.domain.allocations import Allocation, FrontPoint, Reason
+from msgspec.structs import asdict
+
+from advisor.domain.allocations import Allocation, FrontPoint, Reason, without_groups
+from advisor.domain.shapes import Answer, converted, on_wire
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Answer, frozen=True):
     """One network's part of the machine.
 
     Attributes
@@ -40,12 +41,11 @@ class Part:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire: that of its allocation, with name, weight, priority and what is guaranteed."""
-        own = {key: getattr(self, key) for key in ("name", "weight", "priority", "guaranteed_per_s")}
-        return own | self.allocation.as_dict()
+        own = asdict(self)
+        return own | own.pop("allocation").as_dict()
 
 
-@dataclass(frozen=True, slots=True)
-class Together:
+class Together(Answer, frozen=True):
     """What each network gets.
 
     Attributes
@@ -83,11 +83,16 @@ class Together:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire; what does not apply is left out."""
-        found: dict[str, Any] = {
-            "networks": [part.as_dict() for part in self.networks],
-            "spare": self.spare,
-            "bottleneck": [list(pair) for pair in self.bottleneck],
-            "why": [reason.as_dict() for reason in self.why],
-        }
-        more = {"gap": self.gap, "front": [point.as_dict() for point in self.front] or None}
-        return found | {key: value for key, value in more.items() if value is not None}
+        found = asdict(self) | {"networks": [part.as_dict() for part in self.networks]}
+        may_be_absent = [key for key in ("gap", "front") if found[key] in (None, ())]
+        return on_wire({key: value for key, value in found.items() if key not in may_be_absent})
+
+    @classmethod
+    def of_wire(cls, given: Any) -> Together:
+        """Return it from its shape on the wire. Raises MalformedMessage."""
+        found = {"gap": None} | without_groups(given)
+        parts: list[dict[str, Any]] = []
+        for each in converted(list[dict[str, Any]], found.get("networks")):
+            own = {"name": "", "weight": 1.0, "priority": 0, "guaranteed_per_s": each.get("throughput_per_s")}
+            parts.append(own | each | {"allocation": Allocation.of_wire(each)})
+        return converted(cls, found | {"networks": parts})

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from msgspec.structs import replace
 
 from advisor.domain import elementary, limits
 from advisor.domain.allowed_cores import AllowedCores

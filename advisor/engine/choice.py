@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from math import erf, exp, inf, log, log1p, log2, pi, sqrt
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from advisor.domain.allowed_cores import AllowedCores
 from advisor.domain.answers import CoreChoice, Prediction, TakeOrWait
@@ -179,8 +179,8 @@ def first_answer(request: CoreRequest, counts: Sequence[int], answer: Prediction
     how = f"first run on {_cores(first)}: {usual}"
     return CoreChoice(
         first, float(answer.elapsed_s), float(answer.low_s), float(answer.high_s), answer.model, first,
-        float(answer.elapsed_s), float(answer.extrapolates), f"{how}; nothing was seen", assumed=(*assumed, how),
-        counts=given, nearest=answer.nearest,
+        float(answer.elapsed_s), float(answer.extrapolates), f"{how}; nothing was seen", (), (*assumed, how), False,
+        given, None, answer.nearest,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from msgspec import structs
 
 from advisor.domain import elementary
 from advisor.domain.allocations import Allocation, Details, Evidence, Reason
@@ -66,9 +67,9 @@ def answer(found: Solution, *, brief: bool = False) -> Allocation:
 def _details(found: Solution, whole: Allocation, *, tables: bool) -> Details:
     """Return why an allocation is as it is, with tables where each component has its own cores."""
     near = Details((), knee_of(found), marginals_of(found), runners_up_of(found)) if tables else Details()
-    near = near._replace(evidence=evidence_of(found), expected_per_s=1 / found.estimate().period_s)
+    near = structs.replace(near, evidence=evidence_of(found), expected_per_s=1 / found.estimate().period_s)
     whole = replace(whole, details=near)
-    return near._replace(why=tuple(some for explain in EXPLAIN for some in explain(found, whole)))
+    return structs.replace(near, why=tuple(some for explain in EXPLAIN for some in explain(found, whole)))
 
 
 def evidence_of(found: Solution) -> dict[str, Evidence]:

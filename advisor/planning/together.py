@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from advisor.domain import elementary, limits
 from advisor.domain.allocations import Allocation, Details, FrontPoint, Reason
@@ -242,7 +243,7 @@ def _alone_planned(share: Share, cores: int, objective: str, *, only: bool) -> _
     told = replace(found, spare=0, gap=None, front=())
     part = Part(share.name, _weight(share), share.priority, found.throughput_per_s, told)
     front = tuple(
-        replace(point, cores={key_of(share, key): n for key, n in point.cores.items()},
+        structs.replace(point, cores={key_of(share, key): n for key, n in point.cores.items()},
                 instances={key_of(share, key): n for key, n in point.instances.items()},
                 groups=tuple((cores, tuple(key_of(share, key) for key in keys)) for cores, keys in point.groups))
         for point in found.front
@@ -330,7 +331,7 @@ def _told(share: Share, cores: Mapping[str, int], instances: Mapping[str, int], 
     """Return the answer about one network of a plan of all; where its instances lie is as it is with the others."""
     judged = _judged(share, cores, instances, found.objective)
     placement = None if found.placement is None else own(share, found.placement)
-    told = judged.told._replace(why=tuple(some for some in judged.why if some.code != "gap"))
+    told = structs.replace(judged.told, why=tuple(some for some in judged.why if some.code != "gap"))
     return replace(judged, objective=found.objective, placement=placement, details=told, gap=None, steps=0, spare=0)
 
 

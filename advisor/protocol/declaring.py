@@ -13,6 +13,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast, dataclass_transform, get_args
 
+from advisor.domain.shapes import plain
 from advisor.errors import InvalidValue, UnknownKey, UnknownMethod, Unsupported, closest
 from advisor.protocol.fields import Check
 
@@ -23,18 +24,6 @@ RESERVED = frozenset(("merge",))
 Scope = Literal["open", "read", "write", "teach", "admin"]
 
 Declared = TypeVar("Declared", bound="Params")
-
-
-def plain(value: Any) -> Any:
-    """Return a value as the wire has it: arrays as lists, a network as its nodes."""
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in cast("list[Any]", value)]
-    for method in ("tolist", "as_nodes"):  # of numpy, which is not imported for this, and of a network
-        if hasattr(value, method):
-            return getattr(value, method)()
-    return value
 
 
 class Key(NamedTuple):

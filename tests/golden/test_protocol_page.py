@@ -10,10 +10,13 @@ import msgpack
 import pytest
 
 from advisor.client.outcomes import Answered
-from advisor.client.requests import read_pool_plan, read_suggestions, read_together
 from advisor.client.session import Session
 from advisor.domain import limits
+from advisor.domain.answers import Suggestion
+from advisor.domain.job_pools import PoolPlan
 from advisor.domain.rows import BOUNDS, MAY_BE_ABSENT, bound_text
+from advisor.domain.shapes import read
+from advisor.domain.sharing import Together
 from advisor.domain.task_graphs import task_graph
 from advisor.engine.asking import PINS
 from advisor.protocol import verbs as v
@@ -159,12 +162,12 @@ def test_our_client_understands_what_the_page_answers() -> None:
     session.receive(answers[4][1])
     stats = session.stats
     assert (stats.rows_acknowledged, stats.rows_accepted, stats.rows_refused) == (4, 3, 1)
-    together = read_together(answers[18][0][3])
+    together = read(Together, answers[18][0][3])
     assert [(part.name, part.priority, part.used) for part in together.networks] == [("images", 0, 6), ("batch", -1, 6)]
     assert together.bottleneck == (("images", "read"), ("batch", "matmul"))
-    pool = read_pool_plan(answers[20][0][3])
+    pool = read(PoolPlan, answers[20][0][3])
     assert (pool.cores, pool.jobs[1].elapsed_s, pool.assumed) == ({7: 4, 8: 8}, 0.25, {})
-    (suggestion,) = read_suggestions(answers[11][0][3])
+    (suggestion,) = read(list[Suggestion], answers[11][0][3])
     assert (suggestion.predictor, suggestion.cores, suggestion.cost_core_s) == (2048.0, 16.0, 4.0)
     assert session.receive(answers[5][1]) == []  # a gap is no failure: sent again
     session.outgoing()

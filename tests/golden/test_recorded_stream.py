@@ -158,7 +158,7 @@ def record() -> None:
 
 def assert_close(found: Any, expected: Any, where: str, tolerance: float) -> None:
     if isinstance(expected, dict):
-        assert list(found) == list(expected), where
+        assert found.keys() == expected.keys(), where
         for key in expected:
             assert_close(found[key], expected[key], f"{where}.{key}", tolerance)
     elif isinstance(expected, list):

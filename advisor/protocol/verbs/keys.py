@@ -7,10 +7,11 @@ from typing import Annotated, Any, Protocol, cast, get_args
 from advisor.domain import limits
 from advisor.domain.allowed_cores import AllowedCores, parse_allowed
 from advisor.domain.rows import Array
+from advisor.domain.shapes import plain
 from advisor.domain.told import ObjectiveWord, TurnsWord
 from advisor.errors import InvalidValue
 from advisor.protocol import fields as f
-from advisor.protocol.declaring import Key, plain
+from advisor.protocol.declaring import Key
 
 PROTOCOL_VERSION = 1
 NO_INCARNATION = bytes(16)  # of a client that keeps its numbers itself

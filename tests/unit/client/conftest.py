@@ -33,7 +33,7 @@ ALLOCATION = {
 }  # fmt: skip
 CHOICE = {
     "cores": 4, "elapsed_s": 1.0, "low_s": 0.5, "high_s": 2.0, "model": "joint", "fastest_cores": 8, "fastest_s": 0.9,
-    "extrapolates": 0.0, "why": "w",
+    "extrapolates": 0.0, "why": "w", "seen": [[4, 3]], "assumed": [], "trial": False, "counts": [4],
 }  # fmt: skip
 SUGGESTION = {
     "predictor": [8.0, 4.0], "cores": 2.0, "elapsed_s": 1.5, "cost_core_s": 3.0, "narrower": None, "why": "w", "later": 1,

@@ -49,7 +49,7 @@ def test_an_answer_has_cores_seconds_and_a_reason_for_each_job() -> None:
     assert plan.why[(3,)].startswith("waits: it needs 64 cores or more")
     assert plan.jobs[0].elapsed_s == pytest.approx(20.0, rel=0.05)
     assert plan.assumed == {}
-    assert [each["id"] for each in plan.as_dict()["jobs"]] == ["a", 2, (3,)]
+    assert [each["id"] for each in plan.as_dict()["jobs"]] == ["a", 2, [3]]
 
 
 def test_a_running_job_keeps_its_cores_where_it_is_not_resizable() -> None:

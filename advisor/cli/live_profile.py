@@ -25,9 +25,7 @@ def runs(asked: Mapping[str, Any], *, as_json: bool) -> None:
     if not found:
         tables.say("no run of tasks was sent yet")
         return
-    columns = tables.table(
-        "producer", "incarnation", "events", "notes", text_columns=2, least=("incarnation",), words=("notes",)
-    )
+    columns = tables.table("producer", "incarnation", "events", "notes", text_columns=2, words=("notes",))
     for run in found:
         notes = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in run["notes"].items())
         columns.add_row(escape(run["producer"]) or "(none)", run["incarnation"], f"{run['events']:,}", notes)

@@ -156,7 +156,6 @@ def replayed(result: Mapping[str, Any], limit: int, *, as_json: bool) -> None:
     shown = entries[: limit or None]
     rows = table(
         "component", "model", "rows", "median error", "9 of 10", "bias", "parallel", "predictor", "cores", text_columns=2,
-        least=("parallel", "bias", "model", "cores", "predictor"),
     )  # fmt: skip
     for entry in shown:
         errors = (entry[f"online_{name}"] for name in ("error_median", "error_9_of_10", "bias"))
@@ -186,9 +185,7 @@ def differences(found: Sequence[Any], *, level: float, as_json: bool) -> None:
         keys = ("component", "ratio", "low", "high", "significant", "points", "note")
         put_json({"level": level, "differences": [{key: getattr(each, key) for key in keys} for each in found]})
         return
-    rows = table(
-        "component", "", "times as long", "low", "high", "compared at", "", text_columns=2, least=("compared at",)
-    )
+    rows = table("component", "", "times as long", "low", "high", "compared at", "", text_columns=2)
     for each in found:
         verdict = ("slower" if each.ratio > 1.0 else "faster") if each.significant else "–"
         figures = (
@@ -261,7 +258,6 @@ def run_prediction(
         return
     rows = table(
         "size", "workers", "elapsed", "low", "high", "work", "delay", "no work", "speedup", "extrapolates", text_columns=0,
-        least=("no work", "delay", "work", "speedup"),
     )  # fmt: skip
     parts = found.parts
     columns = (found.elapsed_s, found.low_s, found.high_s, parts["work_s"], parts["delay_s"], parts["no_work_s"])

@@ -107,7 +107,7 @@ def explained(said: Sequence[str], answer: Mapping[str, Any]) -> None:
     """Show why an answer is as it is; one about several networks in sentences alone."""
     for sentence in said:
         say(sentence)
-    rows = table("component", "cores", "one more", "one less", "model", "runs", "extrapolated", least=("runs", "model"))
+    rows = table("component", "cores", "one more", "one less", "model", "runs", "extrapolated")
     marginal = {row["key"]: row for row in answer.get("marginal", ())}
     evidence: Mapping[str, Mapping[str, Any]] = answer.get("evidence", {})
     latency = answer.get("objective") == "latency"
@@ -185,7 +185,6 @@ def together(found: Together, cores: int, *, as_json: bool) -> None:
     put(rows)
     rows = table(
         "network", "weight", "priority", "cores", "records/s beside the others", "at most", "latency",
-        least=("priority", "weight"),
     )  # fmt: skip
     for part in found.networks:
         plan = part.allocation

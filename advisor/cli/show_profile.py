@@ -51,7 +51,7 @@ def profiles(found: list[tuple[str, Profile]], depth: int, least: float, *, as_j
 def tree(profile: Profile, depth: int, least: float) -> None:
     """Print the trees of a profile, tasks first."""
     headings = ("call path", "visits", "inclusive", "exclusive", "mean", "min", "max", "sd", "active")
-    columns = tables.table(*headings, *profile.metrics, least=("active", "sd", "min", "max", "mean"))
+    columns = tables.table(*headings, *profile.metrics)
     total = max(int(profile.exclusive_ns[profile.role != at.STUB].sum()), 1)
     hidden = 0
     for root in (*profile.roots(at.TASK), *profile.roots(at.THREAD), *profile.roots(at.OVERFLOW)):
@@ -118,7 +118,6 @@ def task_types(profile: Profile) -> None:
         return
     rows = tables.table(
         "task type", "verdict", "instances", "mean", "varies", "one time", "ask for", "errs", text_columns=2,
-        least=("errs", "varies", "one time"),
     )  # fmt: skip
     ended = {profile.names[root]: int(profile.count[root]) for root in profile.roots(at.TASK)}
     for name, kind in profile.types.items():
@@ -153,7 +152,7 @@ def _seen(kind: Mapping[str, Any], ended: int | None) -> str:
 
 def _comparison(beside: Comparison) -> None:
     headings = [f"{name} ({threads})" for name, threads in zip(beside.names, beside.threads, strict=True)]
-    columns = tables.table("exclusive time", "inside", *headings, "", text_columns=2, least=("inside",))
+    columns = tables.table("exclusive time", "inside", *headings, "", text_columns=2)
     for line in beside.lines:
         name = line.name if line.role == line.name else f"{line.name} ({line.role})"
         texts = [show.seconds(seconds) for seconds in line.seconds]

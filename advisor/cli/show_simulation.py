@@ -33,7 +33,6 @@ def result(found: dict[str, Any]) -> None:
     compared = {name: word for name, word in compared.items() if any(name in row["bounds"] for row in found["results"])}
     rows = tables.table(
         "policy", "cores", "makespan", *interval, "speedup", "efficiency", "never below", *compared.values(),
-        least=(*reversed(compared.values()), "never below", "efficiency"),
     )  # fmt: skip
     for row in found["results"]:
         bound = row["bounds"]

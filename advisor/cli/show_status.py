@@ -8,7 +8,7 @@ from typing import Any
 from rich.markup import escape
 
 from advisor.cli import show
-from advisor.cli.tables import FittedTable, put, say, table
+from advisor.cli.tables import Table, put, say, table
 from advisor.domain.wording import seconds
 
 # Totals that are shown in a sentence, and what the first lines say already.
@@ -55,8 +55,7 @@ def status(found: Mapping[str, Any], *, as_json: bool) -> None:
 def put_shards(shards: Sequence[Mapping[str, Any]], moves: Mapping[str, Any]) -> None:
     """Show how the shards of a service stand, and what moves between them."""
     rows = table(
-        "shard", "components", "buckets", "rows", "bytes", "waiting", "lag", "recoveries", "failure",
-        least=("buckets", "bytes"), words=("failure",),
+        "shard", "components", "buckets", "rows", "bytes", "waiting", "lag", "recoveries", "failure", words=("failure",),
     )  # fmt: skip
     for each in shards:
         rows.add_row(
@@ -119,12 +118,11 @@ def _service(service: Mapping[str, Any]) -> Iterator[str]:
         yield f"kernels: {kernels - len(slow)} of {kernels} compiled, the others {', '.join(sorted(set(slow)))}"
 
 
-def components(page: Sequence[Mapping[str, Any]], rates: Mapping[str, float] | None = None) -> FittedTable:
-    """Return the table of components; `rates`, rows a second by name, is a column where it is given."""
+def components(page: Sequence[Mapping[str, Any]], rates: Mapping[str, float] | None = None) -> Table:
+    """Return the table of components; `rates`, rows a second by name, is a column where it is given. --json has more."""
     rows = table(
-        "component", "model", "tier", "runs", *(["rows/s"] if rates is not None else []), "error", "bias", "in 90%",
-        "changes", "outliers", "predictor", "cores", "memory", text_columns=3,
-        least=("memory", "tier", "outliers", "changes", "bias", "model", "cores", "predictor", "in 90%"),
+        "component", "model", "runs", *(["rows/s"] if rates is not None else []), "error", "bias", "in 90%", "changes",
+        "predictor", "cores", text_columns=2,
     )  # fmt: skip
     for entry in page:
         model = "learner" if entry.get("cells") else str(entry.get("model") or "–")
@@ -132,11 +130,11 @@ def components(page: Sequence[Mapping[str, Any]], rates: Mapping[str, float] | N
             model = f"{entry['pinned']} (pinned)"
         name = str(entry["component"])
         rows.add_row(
-            escape(name), escape(model), str(entry.get("tier", "–")), _cell("runs", entry.get("runs")),
+            escape(name), escape(model), _cell("runs", entry.get("runs")),
             *([f"{rates.get(name, 0.0):,.0f}"] if rates is not None else []),
             show.percent(_first(entry, "score_error", "prediction_error")), show.percent(_first(entry, "score_bias", "bias")),
-            show.percent(entry.get("coverage")), *(_cell(key, entry.get(key)) for key in ("changes", "outliers")),
-            *(show.span(entry.get(key)) for key in ("predictor_range", "cores_range")), show.size(entry.get("model_bytes")),
+            show.percent(entry.get("coverage")), _cell("changes", entry.get("changes")),
+            *(show.span(entry.get(key)) for key in ("predictor_range", "cores_range")),
         )  # fmt: skip
     return rows
 

@@ -1,9 +1,10 @@
-"""Terminals of 60, 80 and 100 columns: columns are left out and words wrapped, no name and no number is cut."""
+"""Terminals of 60, 80 and 100 columns: cells are folded, nothing is cut."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -65,16 +66,14 @@ def wide(commands: dict[str, list[str | Path]]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("columns", NARROW)
-def test_no_line_is_too_long_and_no_word_is_cut(
+def test_no_line_is_too_long_and_nothing_is_cut(
     commands: dict[str, list[str | Path]], wide: dict[str, str], columns: int
 ) -> None:
     for name, narrow in zip(commands, in_terminal(list(commands.values()), columns), strict=True):
-        shown = re.sub(r"too\s+narrow\s+for\s[^:]*:\s+--json\s+has\s+all", "", narrow)
         assert wide[name].strip(), name
         assert max(map(cell_len, narrow.splitlines())) <= columns, name
-        assert set(shown.split()) <= set(wide[name].split()), name
-        if name in ("status", "replay", "diff"):
-            assert all(each in narrow for each in NAMES), name
+        # folding moves characters to other lines and takes none away
+        assert Counter("".join(narrow.split())) == Counter("".join(wide[name].split())), name
 
 
 def test_a_progress_bar_moves_within_a_chunk_of_the_file(commands: dict[str, list[str | Path]]) -> None:

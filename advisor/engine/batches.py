@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from advisor.domain.answers import Receipt, Refusals
 from advisor.domain.observations import UNRESOLVED, Bools, Columns, Floats, Ints, bad_rows, refusals_of
-from advisor.engine import widths
 from advisor.engine.components import Components
 from advisor.engine.learners import ABSENT, machine_number
 from advisor.engine.rows import Rows, ended_well, first_rows, widths_of
@@ -20,19 +19,18 @@ from advisor.engine.slots import APART, MEASURE_SCALES, SEPARATOR
 from advisor.models import contention
 from advisor.models.fold import KERNELS
 
+SLICE_ROWS = 512  # looked at beyond a change of a component, at most
 SLICE_LEAST = 8  # rows looked at beyond a change of a component, at least
 
 
 def fold(components: Components, columns: Columns) -> Receipt:
     """Learn the good rows of a batch, count the others. Cost O(rows); constant space a component."""
     receipt, done = _fold_some(components, columns)
-    ahead = widths.SLICE_ROWS
+    ahead = SLICE_ROWS
     while done < len(columns):
         more, n = _fold_some(components, columns.take(slice(done, done + ahead)))
         receipt, done = receipt.then(more, done), done + n
-        ahead = min(
-            max(2 * n, SLICE_LEAST), widths.SLICE_ROWS
-        )  # where one change follows another few rows are looked at
+        ahead = min(max(2 * n, SLICE_LEAST), SLICE_ROWS)  # where one change follows another few rows are looked at
     return receipt
 
 
@@ -55,9 +53,7 @@ def _fold_some(components: Components, columns: Columns) -> tuple[Receipt, int]:
         if stop is not None:
             return _fold_some(components, replace(columns.take(slice(stop)), carried=columns.carried))
     if columns.further is not None or components.vectors:
-        wrong, stop = _wrong_dimensions(components, columns, slots, good)
-        if stop is not None:
-            return _fold_some(components, replace(columns.take(slice(stop)), carried=columns.carried))
+        wrong = _wrong_dimensions(components, columns, slots, good)
         if wrong.any():
             bad["invalid_dimensions"] = wrong
             good = ~wrong if good is None else good & ~wrong
@@ -94,15 +90,17 @@ def _begin_again(components: Components, columns: Columns, slots: Ints, good: Bo
         return None
     alone, fresh, mixed, early = _first_with(components, columns, slots, bare, good)
     turns = sorted((row, slot) for slot, row in mixed.items())
-    if turns and turns[0][0] > 0:
-        return turns[0][0]
+    reshaped = [row for slot, row in {**alone, **fresh}.items() if _other_axes(components, columns, slot, row)]
+    late = [row for row in (*(row for row, _ in turns[:1]), *reshaped) if row > 0]
+    if late:
+        return min(late)
     # At once, as far as nobody else gets a record between: the places of records are told by the order of rows.
     begun = components.table.count("rows")[slots[rows]] == 0
     begun |= False if columns.absent is None else columns.absent[rows]
     until = 1 if fresh or columns.measures else 1 + int(rows[begun][0]) if begun.any() else len(slots)
     now = [slot for _, slot in takewhile(lambda turn: turn[0] == 0 or (turn[0] < until and turn[1] in early), turns)]
-    for slot in alone:
-        if (record := components.learners.find(slot)) is not None and record[0].axes != 2:
+    for slot, row in alone.items():
+        if _other_axes(components, columns, slot, row):
             components.fit_records(slot)
     for slot, row in (*fresh.items(), *((slot, mixed[slot]) for slot in now)):
         if slot in mixed:
@@ -113,14 +111,20 @@ def _begin_again(components: Components, columns: Columns, slots: Ints, good: Bo
     return _begin_again(components, columns, slots, good) if mixed else None
 
 
+def _other_axes(components: Components, columns: Columns, slot: int, row: int) -> bool:
+    """Return whether a forgotten component has a record of other axes than a row has; that row gives it another one."""
+    record = components.learners.find(slot)
+    return record is not None and record[0].axes != 1 + max(int(widths_of(columns, np.array([row]))[0]), 1)
+
+
 def _first_with(
     components: Components, columns: Columns, slots: Ints, rows: Ints, good: Bools | None
-) -> tuple[list[int], dict[int, int], dict[int, int], set[int]]:
+) -> tuple[dict[int, int], dict[int, int], dict[int, int], set[int]]:
     """Look at the rows of components without a number of predictors, ascending places.
 
     Returns
     -------
-    tuple of (slots, dict of slot to row, dict of slot to row, slots)
+    tuple of (dict of slot to row, the same, the same, slots)
         Components that learn rows without predictor first; the row that gives a component its number, of those that have
         learned nothing, and of those that have learned rows without predictor by then; which of these had before the batch.
     """
@@ -133,7 +137,8 @@ def _first_with(
     fresh = {slot: row for slot, row in given.items() if not known[slot] and row < without.get(slot, len(slots))}
     mixed = {slot: row for slot, row in given_well.items() if slot not in fresh}
     early = {slot for slot, row in mixed.items() if without.get(slot, len(slots)) > row}
-    return [slot for slot in without if not known[slot] and slot not in fresh], fresh, mixed, early
+    alone = {slot: row for slot, row in without.items() if not known[slot] and slot not in fresh}
+    return alone, fresh, mixed, early
 
 
 def _first(slots: Ints, rows: Ints) -> dict[int, int]:
@@ -148,7 +153,7 @@ def _apart_at(components: Components, columns: Columns, slots: Ints, good: Bools
         return []
     n, dimensions = len(slots), components.table.count("dimensions")
     open_ = slots == UNRESOLVED  # whether they will have a number of predictors is told by their rows
-    open_[~open_] = dimensions[slots[~open_]] & widths.WIDTH == 0
+    open_[~open_] = dimensions[slots[~open_]] == 0
     absent = np.zeros(n, np.bool_) if columns.absent is None else columns.absent
     taken = np.ones(n, np.bool_) if good is None else good
     well = ended_well(columns, np.ones(n, np.bool_), good)
@@ -159,7 +164,7 @@ def _apart_at(components: Components, columns: Columns, slots: Ints, good: Bools
     found: list[tuple[int, int]] = []
     for number in {**without, **given_well}:
         slot, row = components.slots.by_name.get(columns.components.names[number]), without.get(number, n)
-        if slot is not None and dimensions[slot] & widths.WIDTH:
+        if slot is not None and dimensions[slot]:
             at = -1
         elif slot is not None and components.table.evidence(slot) > 0:
             at, row = given_well.get(number, n), -1
@@ -170,45 +175,14 @@ def _apart_at(components: Components, columns: Columns, slots: Ints, good: Bools
     return found
 
 
-def _wrong_dimensions(
-    components: Components, columns: Columns, slots: Ints, good: Bools | None
-) -> tuple[Bools, int | None]:
-    """Return the rows (n,) with another number of predictors than their component, and count their votes against it.
-
-    Where such a row makes its component begin anew, and rows come before it, nothing is counted, and its place is returned.
-    """
+def _wrong_dimensions(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> Bools:
+    """Return the rows (n,) with another number of predictors than their component, which has that of its first good row."""
     wrong = np.zeros(len(slots), np.bool_)
     rows = np.arange(len(slots)) if good is None else np.flatnonzero(good)
     rows = rows if columns.absent is None else rows[~columns.absent[rows]]
-    dimensions, given = components.table.count("dimensions"), widths_of(columns, rows)
-    taught = rows[ended_well(columns, np.ones(len(slots), np.bool_), good)[rows]]
-    while True:
-        wrong[rows] = np.maximum(widths.of(dimensions[slots[rows]]), 1) != given
-        if not wrong.any():
-            return wrong, None
-        learned = components.table.count("rows") - components.table.count("start")
-        voted, words, first = widths.counted(dimensions, learned, slots, taught, wrong)
-        if first is None:
-            dimensions[voted] = words
-            components.table.changed[voted] = True
-            return wrong, None
-        if first > 0:
-            return wrong, first
-        _begin_with(components, int(slots[0]), int(given[0]), int(learned[slots[0]]))
-
-
-def _begin_with(components: Components, slot: int, width: int, learned: int) -> None:
-    """Let a component begin anew with rows of another width: more came than it has learned."""
-    own, dimensions = components.slots.with_measures(slot), components.table.count("dimensions")
-    before = dimensions[slot] & widths.WIDTH
-    for one in own:
-        components.weaken(one, 0.0)
-    dimensions[slot] = widths.anew(int(dimensions[slot]), learned, width)
-    components.fit_records(slot)
-    components.vectors = components.vectors or width > 1
-    components.slots.renames += 1  # whoever has noted its width looks again
-    reason = f"most rows have {width} predictor{'s' * (width > 1)}, and not {before}"
-    components.tell("forget", slot, reason)
+    dimensions = components.table.count("dimensions")
+    wrong[rows] = np.maximum(dimensions[slots[rows]], 1) != widths_of(columns, rows)
+    return wrong
 
 
 def _learn(components: Components, columns: Columns, slots: Ints, good: Bools | None, apart: Ints) -> None:
@@ -262,7 +236,7 @@ def _apart(components: Components, columns: Columns, slots: Ints, good: Bools | 
     """
     absent = np.zeros(len(slots), np.bool_) if columns.absent is None else columns.absent
     rows = ended_well(columns, absent.copy(), good)
-    rows[rows] = widths.of(components.table.count("dimensions")[slots[rows]]) > 0
+    rows[rows] = components.table.count("dimensions")[slots[rows]] > 0
     if not rows.any():
         return slots
     distinct, inverse = np.unique(slots[rows], return_inverse=True)
@@ -291,9 +265,7 @@ def _fold(components: Components, rows: Rows, kind: str, active: Floats | None) 
     if active is not None and not np.isnan(active).all():
         others = np.maximum(active - rows.cores, 0.0)
         beside = _contentions_of(components, rows.slots, ~np.isnan(others)), others
-    axes = (
-        1 + np.maximum(widths.of(components.table.count("dimensions")[rows.slots]), 1) if components.vectors else None
-    )
+    axes = 1 + np.maximum(components.table.count("dimensions")[rows.slots], 1) if components.vectors else None
     for width in (2,) if axes is None else np.unique(axes).tolist():
         part: Any = slice(None) if axes is None else axes == width
         alike = rows if axes is None or part.all() else rows.take(part)
@@ -420,7 +392,7 @@ def _begin(components: Components, columns: Columns, began: Mapping[int, int]) -
     for slot in given if slots.measures else ():
         own, _, kind = slots.names[slot].partition(SEPARATOR)
         if kind:
-            dimensions[slot] = 1 if kind == APART else dimensions[slots.by_name[own]] & widths.WIDTH
+            dimensions[slot] = 1 if kind == APART else dimensions[slots.by_name[own]]
     table.changed[given] = True
     components.vectors = components.vectors or bool((dimensions[given] > 1).any())
 

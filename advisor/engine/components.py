@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.observations import Ints
-from advisor.engine import widths
 from advisor.engine.allowed_sets import AllowedSets
 from advisor.engine.flows import Flows
 from advisor.engine.learners import MODEL_MEMORY_BYTES, Learners
@@ -78,11 +77,11 @@ class Components:
 
     def dimensions(self, slot: int) -> int:
         """Return how many values a component's predictors have: those of its first accepted row that has any; else one."""
-        return max(int(self.table.count("dimensions")[slot]) & widths.WIDTH, 1)
+        return max(int(self.table.count("dimensions")[slot]), 1)
 
     def takes_plain(self, slot: int, *, absent: bool) -> bool:
         """Return whether a row of one predictor, or of none, is one more of what a component has learned."""
-        width = self.table.records_whole[slot, DIMENSIONS] & widths.WIDTH
+        width = self.table.records_whole[slot, DIMENSIONS]
         return width == 0 and bool(self.table.evidence(slot) > 0) if absent else width == 1
 
     # -- rows without predictor, of components that have rows with one ----------------------------------------------------
@@ -134,7 +133,7 @@ class Components:
             if one == self.slots.of_measure(slot, APART):
                 continue
             if one != slot:
-                dimensions[one] = dimensions[slot] & widths.WIDTH
+                dimensions[one] = dimensions[slot]
             self.table.changed[one] = True
             record = self.learners.find(one)
             if record is not None and record[0].axes != 1 + self.dimensions(one):
@@ -298,7 +297,7 @@ class Components:
             if allowed is not None:
                 self.allowed.put(slot, allowed if own is None else own.intersection(allowed))
         kinds = [other.slots.kind(place) for place in places.tolist()]
-        axes = 1 + np.maximum(widths.of(self.table.count("dimensions")[slots]), 1)
+        axes = 1 + np.maximum(self.table.count("dimensions")[slots], 1)
         self.learners.merge(places, slots, other.learners, kinds, axes)
 
     def resume(self) -> None:
@@ -307,7 +306,7 @@ class Components:
         self.contentions.restore()
         self.allowed.restore()
         dimensions = self.table.count("dimensions")
-        self.vectors = bool((widths.of(dimensions[: len(self)]) > 1).any())
+        self.vectors = bool((dimensions[: len(self)] > 1).any())
         self.forgotten = bool((dimensions[: len(self)] == 0).any())
 
     def error(self) -> tuple[float, int]:

@@ -15,7 +15,6 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames
-from advisor.engine import widths
 from advisor.engine.components import Components
 from advisor.engine.slots import SEPARATOR
 
@@ -59,7 +58,7 @@ class PlainRows:
         """Return the slot of a component that has one predictor; KeyError for all else."""
         slot = self.components.slots.by_name[component]
         # One that was wholly forgotten has none: its next row may have several predictors.
-        if SEPARATOR in component or widths.of(self.components.table.count("dimensions")[slot]) != 1:
+        if SEPARATOR in component or self.components.table.count("dimensions")[slot] != 1:
             raise KeyError(component)
         self._slots[component] = slot
         return slot

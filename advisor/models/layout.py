@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from advisor.domain.limits import CORES_MAX, CORES_MIN, ELAPSED_MAX_S
+from advisor.domain.limits import CORES_MAX, CORES_MIN, DIMENSIONS_MAX, ELAPSED_MAX_S
 from advisor.domain.vectors import Floats
 from advisor.models import records as legal
 from advisor.models.records import Field, empty_words, offsets
@@ -35,7 +35,7 @@ FIELDS: tuple[Field, ...] = (
     ("failed", 1, "i", 0, legal.COUNT),  # rows with ok = false
     ("unfinished", 1, "i", 0, legal.COUNT),  # rows with running = true
     # Values of a predictor, those of the first accepted row; 0: not known, as 1
-    ("dimensions", 1, "i", 0, legal.PACKED),
+    ("dimensions", 1, "i", 0, (0.0, DIMENSIONS_MAX, ())),
     # Offsets to `rows`, see `counts`.
     ("start", 1, "i", 0, legal.COUNT),  # rows when the component was last wholly forgotten
     # Rows at which the weighting model is solved next: at ages 16, 32, 64, ...

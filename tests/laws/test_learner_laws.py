@@ -295,39 +295,13 @@ def test_inputs_are_not_changed(columns: Columns) -> None:
         np.testing.assert_array_equal(columns.measures[name], values)
 
 
-def outvoted(columns: Columns, good: np.ndarray) -> np.ndarray:
-    """Return the good rows that are refused for the number of their predictors, as a loop over rows would say it."""
+def of_other_widths(columns: Columns, good: np.ndarray) -> np.ndarray:
+    """Return the good rows that have another number of predictors than the first good row of their component."""
     width = np.ones(len(columns), int) if columns.further is None else 1 + (~np.isnan(columns.further)).sum(axis=1)
-    refused, known = np.zeros(len(columns), bool), dict[int, tuple[int, int, int]]()
+    refused, known = np.zeros(len(columns), bool), dict[int, int]()
     for row in np.flatnonzero(good).tolist():
-        learned = (columns.ok is None or columns.ok[row]) and not (columns.running is not None and columns.running[row])
-        mine, here = int(width[row]), int(columns.index[row])
-        its, taught, against = known.get(here, (mine, 0, 0))
-        if its == mine:
-            known[here] = its, taught + bool(learned), against
-        elif learned and against + 1 > 2 * taught:
-            known[here] = mine, against + 1, taught
-        else:
-            refused[row] = True
-            known[here] = its, taught, against + bool(learned)
+        refused[row] = known.setdefault(int(columns.index[row]), int(width[row])) != width[row]
     return refused
-
-
-@pytest.mark.parametrize(("odd", "taught", "taken"), [(1, 400, 398), (5, 400, 390), (300, 5, 0), (300, 601, 1)])
-def test_stray_rows_of_another_width_keep_nobody_out_and_carry_nobody_away(odd: int, taught: int, taken: int) -> None:
-    """First `odd` rows of two predictors, then `taught` of one; its measure follows."""
-    rng, advisor = np.random.default_rng(odd), Advisor()
-    for number in range(odd + taught):
-        x = float(rng.integers(1, 50))
-        point = [[x, x]] if number < odd else [x]
-        columns = columns_of(ComponentNames(["c"]), [0], point, [2.0], [1e-3 * x], measures={"peak_bytes": [1e6 * x]})
-        advisor.fold(columns)
-    assert advisor.components.totals["rows_accepted"] == odd + taken
-    assert advisor.components.dimensions(0) == (1 if taken else 2)
-    if taken > 100:
-        assert advisor.predict("c", predictor=20.0, cores=2).elapsed_s == pytest.approx(0.02, rel=0.05)
-        peak = advisor.predict("c", predictor=20.0, cores=2, measure="peak_bytes").elapsed_s
-        assert peak == pytest.approx(2e7, rel=0.05)
 
 
 @given(rich_batches(), ROOMS)
@@ -338,7 +312,7 @@ def test_what_was_sent_was_accepted_or_refused_and_counts_are_exact(columns: Col
     columns.elapsed_s[spoiled] = rng.choice([np.nan, -1.0, np.inf, 0.0], int(spoiled.sum()))
     advisor = Advisor(model_memory_bytes=memory)
     receipt = advisor.fold(fresh(columns))
-    other = outvoted(columns, ~spoiled)
+    other = of_other_widths(columns, ~spoiled)
     assert receipt.accepted + receipt.refused.count == len(columns)
     assert receipt.refused.count == spoiled.sum() + other.sum() == sum(receipt.refused.by_code.values())
     assert receipt.refused.by_code.get("invalid_dimensions", 0) == other.sum()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from math import erf, exp, inf, log, log1p, log2, pi, sqrt
+from math import erf, inf, log2, pi, sqrt
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from advisor.domain.allowed_cores import AllowedCores
 from advisor.domain.answers import CoreChoice, Prediction, TakeOrWait
 from advisor.domain.core_requests import CORE_SECONDS, TIME, CoreRequest
+from advisor.domain.elementary import exp, log, log1p
 from advisor.domain.vectors import Floats, Ints
 from advisor.domain.wording import seconds
 from advisor.engine.learners import Solved

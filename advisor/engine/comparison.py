@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, sqrt
+from math import sqrt
 
 import numpy as np
 
@@ -81,9 +81,8 @@ def _difference(first: Advisor, second: Advisor, name: str, level: float) -> Dif
     spread = sqrt(means[0][1] + means[1][1])
     freedom = min(FREEDOM_MOST, float(min(one.runs.sum(), two.runs.sum())))
     reach = quantile(level, max(freedom, 1.0)) * spread
-    return Difference(
-        name, exp(change), exp(change - reach), exp(change + reach), abs(change) > reach and not note, len(z), note
-    )
+    ratio, low, high = (elementary.exp(each) for each in (change, change - reach, change + reach))
+    return Difference(name, ratio, low, high, abs(change) > reach and not note, len(z), note)
 
 
 def _average(solved: Solved, z: Floats, weight: Floats) -> tuple[float, float]:

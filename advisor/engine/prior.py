@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import hypot, inf, log
+from math import hypot, inf
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ def prior_of(components: Components, slot: int | None, kind: str, x: Any, p: Any
     sd = hypot(SD_LEAST, float(np.std(logs))) if len(logs) > 1 else SD_ALONE
     reach = quantile(level, FREEDOM) * sd
     running = 0.0 if slot is None else float(components.table["running_high"][slot])
-    known_low = log(running) if running > 0.0 else -inf  # a run that has not ended took at least that long
+    known_low = elementary.log(running) if running > 0.0 else -inf  # a run that has not ended took at least that long
     logs_told = np.clip([middle, middle - reach, middle + reach], known_low, FAR)
     found = (*np.clip(elementary.exp(logs_told), ELAPSED_MIN_S, ELAPSED_MAX_S).tolist(), inf)
     shape = np.broadcast_shapes(np.shape(x), np.shape(p))

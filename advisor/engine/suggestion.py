@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from math import exp, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ def suggest(
         answers.append(
             Suggestion(
                 setting, p, elapsed, elapsed * p, narrower,
-                f"intervals should be {by} narrower; the curve itself is known to {exp(sqrt(before)) - 1.0:.1%}",
+                f"intervals should be {by} narrower; the curve itself is known to {elementary.exp(sqrt(before)) - 1.0:.1%}",
             )
         )  # fmt: skip
     return answers

@@ -53,7 +53,7 @@ def _words(*names: str):
 
 COUNTED = _words("rows", "extra_runs", "failed", "unfinished", "changes", "outliers", "start", "unscored")
 ADDED = _words("forgotten", "gram", "right", "square", "error", "cell_runs", "cell_sum", "cell_square")
-LEAST_SUMS = _words("least_gram", "least_gram_more", "least_right", "least_right_more", "least_square")
+LEAST_SUMS = _words("least_gram", "least_right", "least_square")
 TOP_SUMS = _words("top_runs", "top_sum")
 LOWEST = _words("x_low", "t_low")
 HIGHEST = _words("x_high", "running_high")
@@ -61,7 +61,7 @@ TESTED = _words(
     "drift_centre", "drift_rate", "drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square", "w_cores"
 )
 FADED = _words(
-    "gram", "right", "square", "least_gram", "least_gram_more", "least_right", "least_right_more", "least_square", "top_runs",
+    "gram", "right", "square", "least_gram", "least_right", "least_square", "top_runs",
     "top_sum", "cell_runs", "cell_sum", "cell_square",
 )  # fmt: skip
 KEPT = _words(

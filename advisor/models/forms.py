@@ -7,7 +7,7 @@
 For a given a the joint forms are linear least squares; a minimises their residual R(a) on [0, 1]. `two_step` is paper 1's model
 as the paper has it: S(x) is fitted, unweighted, to the rows at the fewest cores p_min, and a comes from the rows at the highest
 (cores, then predictor): with r = T / S(x*), a = (1 - r) / ((1 - 1/p*) - r (1 - 1/p_min)), clamped to 0 for r >= 1 and to 1 for
-r <= p_min / p* (the formula has a pole beyond). By name it has any degree up to 6: a degree above 3 has moments of its own
+r <= p_min / p* (the formula has a pole beyond). By name it has any degree up to 4: a degree above 3 has moments of its own
 sums alone, so it answers where it is asked for and is no rival of the others.
 
 Among forms that are positive on the seen range the least criterion answers: BIC with a small-sample penalty,
@@ -20,12 +20,12 @@ Source: extended Amdahl model, sections 3.1, 3.2 and 3.4 (the paper prints a wit
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import copysign, inf, isfinite, isnan, log, nan, sqrt
+from math import copysign, inf, isfinite, nan, sqrt
 from operator import mul, sub
 
 import numpy as np
 
-from advisor.domain.elementary import added
+from advisor.domain.elementary import added, log
 from advisor.domain.vectors import Floats
 from advisor.models.elimination import PIVOT_MIN, TINY, Elimination
 from advisor.models.layout import AT, COEFFICIENTS, LEAST_COEFFICIENTS, MOMENTS, NOISE_S
@@ -109,7 +109,7 @@ class Sums:
         self.floor = (FLOOR_SHARE * one("t_low") if seen else 0.0) - NOISE_S
         self.p_low, self.p_high = (p_low, p_high) if seen else (1.0, 1.0)
         self.one_p = p_low >= p_high
-        least = [block(name) + block(f"{name}_more") for name in ("least_gram", "least_right")]
+        least = [block(name) for name in ("least_gram", "least_right")]
         self.least = least[0], least[1], one("least_square")
         self.top = one("top_predictor"), one("top_sum") / max(one("top_runs"), TINY)
         columns = [(j, q) for j in range(COEFFICIENTS) for q in range(2)]  # of the free form: 1, 1/p, u, u/p, u^2, ...
@@ -291,8 +291,6 @@ def two_step(sums: Sums, name: str) -> Fit:
     """Return paper 1's two-step model: of the degree that its name ends with, or of the one with the least criterion."""
     gram, right, square = sums.least
     asked = COEFFICIENTS - 1 if name == TWO_STEP else TWO_STEPS.index(name)
-    if isnan(gram[-1]):  # sums that an older version began
-        asked = min(asked, COEFFICIENTS - 1)
     size = max(asked + 1, COEFFICIENTS)
     system = Elimination([gram[i : i + size] for i in range(size)], right[:size])
 

@@ -1,4 +1,4 @@
-"""The base tier's state: 157 words of 8 bytes a component, one line a field.
+"""The base tier's state: 151 words of 8 bytes a component, one line a field.
 
 The same words serve the fold, the solver, storage, merge and the flat state bytes. A change of meaning changes `LAYOUT`.
 """
@@ -17,7 +17,9 @@ from advisor.models.records import Field, empty_words, offsets
 DEGREE_MAX = 3  # of the sequential time in the predictor: cubic algorithms are the steepest that occur in practice
 MOMENTS = 2 * DEGREE_MAX + 1  # powers u**0 .. u**6 of a Gram matrix
 COEFFICIENTS = DEGREE_MAX + 1
-TWO_STEP_DEGREE_MAX = 6  # of paper 1's model by name, whose sums are unweighted and of the fewest cores alone
+TWO_STEP_DEGREE_MAX = (
+    4  # of paper 1's model by name: unweighted sums of degree 5 lose digits that it needs inside its range
+)
 LEAST_MOMENTS = 2 * TWO_STEP_DEGREE_MAX + 1
 LEAST_COEFFICIENTS = TWO_STEP_DEGREE_MAX + 1
 CELLS = 16  # of the load sketch
@@ -86,18 +88,15 @@ FIELDS: tuple[Field, ...] = (
     ("cell_sum", CELLS, "f", 0, legal.POSITIVE),  # sum of x - c 2**e
     ("cell_square", CELLS, "f", 0, legal.POSITIVE),  # sum of (x - c 2**e)**2
     # Paper 1's two-step model: unweighted sums of the rows at p_low; the mean at p_high and there the highest predictor.
-    # What stands behind a cubic's is apart: sums of older states have it not, and hold NaN there until they begin anew.
-    ("least_gram", MOMENTS, "f", 0, legal.MOMENT),
-    ("least_gram_more", LEAST_MOMENTS - MOMENTS, "f", 0, legal.MOMENT),
-    ("least_right", COEFFICIENTS, "f", 0, legal.MOMENT),
-    ("least_right_more", LEAST_COEFFICIENTS - COEFFICIENTS, "f", 0, legal.MOMENT),
+    ("least_gram", LEAST_MOMENTS, "f", 0, legal.MOMENT),
+    ("least_right", LEAST_COEFFICIENTS, "f", 0, legal.MOMENT),
     ("least_square", 1, "f", 0, legal.MOMENT),
     ("top_predictor", 1, "f", -np.inf, legal.HIGH_PREDICTOR),
     ("top_runs", 1, "f", 0, legal.RUNS),
     ("top_sum", 1, "f", 0, legal.POSITIVE),
 )
 
-LAYOUT = "base-6"
+LAYOUT = "base-7"
 AT: Mapping[str, slice] = offsets(FIELDS)
 WORDS = sum(words for _, words, *_ in FIELDS)
 INTEGERS = frozenset(name for name, _, kind, *_ in FIELDS if kind == "i")

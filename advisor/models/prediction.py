@@ -161,7 +161,7 @@ def _of_least(words: Floats, fit: Fit, one: dict[str, float]) -> Elimination:
     These are not weighted: each counts as if it took their root mean square time.
     """
     k = fit.form.columns
-    gram = np.concatenate([words[AT["least_gram"]], words[AT["least_gram_more"]]])
+    gram = words[AT["least_gram"]]
     single = (1.0 - fit.fraction + fit.fraction / one["p_low"]) ** 2  # S is of one core, the rows on the fewest
     moments: list[float] = (gram * (single * gram[0] / max(one["least_square"], TINY))).tolist()
     return Elimination([moments[i : i + k] for i in range(k)], [0.0] * k)

@@ -205,7 +205,7 @@ class ProgramModel:
             time = self._parts(fits, row.size, row.workers, variant).elapsed_s
             if time <= 0.0:
                 continue
-            error = math.log(time / row.elapsed_s) ** 2
+            error = elementary.log(time / row.elapsed_s) ** 2
             if distance > 0.0:
                 self.words[_AT[f"beyond_{variant}"]] += error
                 self.words[_AT[f"reached_{variant}"]] += distance**2
@@ -228,7 +228,7 @@ class ProgramModel:
         found = self._parts(fits, size, workers, variant)
         distance = self.distance(size, workers)
         deviation, freedom = self._deviation(variant, distance)
-        factor = math.exp(min(quantile(level, freedom) * deviation, 300.0))
+        factor = elementary.exp(min(quantile(level, freedom) * deviation, 300.0))
         low = found.elapsed_s / factor
         if found.span_s > 0.0 and variant == "extended":
             low = max(low, min(found.elapsed_s, max(found.work_s / workers, found.span_s) / factor))
@@ -243,14 +243,14 @@ class ProgramModel:
         for value, name in ((size, "n"), (workers, "p")):
             least, most = self.number(f"{prefix}{name}_low"), self.number(f"{prefix}{name}_high")
             if value > most > 0.0:
-                far += math.log2(value / most)
+                far += elementary.log2(value / most)
             elif 0.0 < value < least:
-                far += math.log2(least / value)
+                far += elementary.log2(least / value)
         return far
 
     def _width(self, name: str) -> float:
         """Return log2 of the range of sizes ("n") or workers ("p") that the fits that score have seen."""
-        return math.log2(self.number(f"kept_{name}_high") / self.number(f"kept_{name}_low"))
+        return elementary.log2(self.number(f"kept_{name}_high") / self.number(f"kept_{name}_low"))
 
     def _deviation(self, variant: str, distance: float) -> tuple[float, float]:
         """Return the deviation of log time at a distance, and its degrees of freedom.

@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from advisor.domain import elementary
 from advisor.domain.vectors import Floats
 
 
@@ -32,11 +33,11 @@ class Point:
 
 
 def _log(n: float) -> float:
-    return math.log(n) if n > 0.0 else 0.0
+    return elementary.log(n) if n > 0.0 else 0.0
 
 
 def _loglog(n: float) -> float:
-    return math.log(math.log(n)) if n >= math.e else 0.0
+    return elementary.log(elementary.log(n)) if n >= math.e else 0.0
 
 
 _PRINTED: Mapping[str, Callable[[float], float]] = {
@@ -55,7 +56,7 @@ LADDER: Final = tuple(f"n^{quarters}/4" for quarters in range(1, 13))
 
 
 def _power(quarters: int) -> Callable[[float], float]:
-    return lambda n: n ** (quarters / 4.0)
+    return lambda n: math.prod([math.sqrt(math.sqrt(n))] * quarters)
 
 
 SIZE_TERMS: Final[Mapping[str, Callable[[float], float]]] = {
@@ -71,9 +72,9 @@ WORKER_TERMS: Final[Mapping[str, Callable[[float], float]]] = {
 }
 TRANSFORMS: Final[Mapping[str, Callable[[float], float]]] = {
     "n": lambda n: n,
-    "2^n": lambda n: 2.0**n,  # paper 3: for programs whose work is exponential in their input
+    "2^n": elementary.exp2,  # paper 3: for programs whose work is exponential in their input
     "n^2": lambda n: n * n,
-    "n^3": lambda n: n**3,
+    "n^3": lambda n: n * n * n,
     "sqrt n": math.sqrt,
     "n!": lambda n: math.gamma(n + 1.0),
 }

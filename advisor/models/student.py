@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from math import cos, exp, pi, sin, sqrt
+from math import cos, pi, sin, sqrt
 from statistics import NormalDist
+
+from advisor.domain.elementary import exp, log
 
 
 def quantile(level: float, freedom: float) -> float:
@@ -18,7 +20,7 @@ def quantile(level: float, freedom: float) -> float:
         one = cos(two_sided * pi / 2) / sin(two_sided * pi / 2)
         two = sqrt(2.0 / (two_sided * (2.0 - two_sided)) - 2.0)
         share = 2.0 / max(freedom, 1.0) - 1.0
-        return one**share * two ** (1.0 - share)
+        return exp(share * log(one) + (1.0 - share) * log(two))
     if freedom > 1e6:
         return NormalDist().inv_cdf(0.5 + 0.5 * level)
     return _hill(two_sided, freedom)
@@ -29,7 +31,7 @@ def _hill(two_sided: float, freedom: float) -> float:
     b = 48.0 / (a * a)
     c = ((20700.0 * a / b - 98.0) * a - 16.0) * a + 96.36
     d = ((94.5 / (b + c) - 3.0) / b + 1.0) * sqrt(a * pi / 2.0) * freedom
-    y = (d * two_sided) ** (2.0 / freedom)
+    y = exp(2.0 / freedom * log(d * two_sided))
     if y > 0.05 + a:
         x = NormalDist().inv_cdf(two_sided * 0.5)
         y = x * x

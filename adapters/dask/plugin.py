@@ -10,14 +10,12 @@ import logging
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from itertools import chain, islice
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from advisor.adapters.dask.edges import Edges
-from advisor.adapters.dask.needed import Backlog
 from advisor.adapters.dask.sizes import Sizes
 from advisor.client import SyncClient
 from advisor.errors import AdvisorError, InvalidValue
@@ -30,11 +28,7 @@ if TYPE_CHECKING:
 REFRESH_S: Final = 0.5  # between two looks at what the model is to be asked
 SEND_S: Final = 5.0  # that the answer to task events is waited for: they are numbered, and held by the client meanwhile
 PREFIXES_MAX: Final = 10_000  # of one scheduler: what comes beyond is sent, and not predicted
-QUEUED_MAX: Final = 1_000  # tasks that wait and are looked at one by one, a millisecond; of others the mean is taken
-LOOKED_LEAST: Final = 16  # of a prefix, whose mean is that of those not looked at
-MEMORY_SHARE: Final = 0.6  # of the workers' memory: beyond it Dask's own rule doubles them, and ours does
 PREDICTOR: Final = "predictor"  # the annotation with a task's size, where its inputs do not tell it
-WAITING: Final = ("waiting", "queued", "no-worker")
 UNDONE: Final = ("queued", "no-worker")  # states of a task that is known and not at work: nothing is sent of them
 
 log = logging.getLogger("advisor.dask")
@@ -81,11 +75,8 @@ class AdvisorPlugin(SchedulerPlugin):
         self._scheduler: Scheduler | None = None
         self._asking: asyncio.Task[None] | None = None
         self._prefixes: dict[str, Sizes] = {}
-        self._running: dict[Any, tuple[Sizes, float | None, float | None, float]] = {}  # known, size, seconds, since
+        self._running: dict[Any, tuple[Sizes, float | None, float | None]] = {}  # known, size, seconds
         self._rows: deque[tuple[str, float | None, float, bool]] = deque()  # since the last tick
-        self._each_has = 1  # threads of a worker
-        self._came = 0  # tasks, ever
-        self._backlogs: dict[float, Backlog] = {}
         self._events = events
         self._edges: Edges | None = None
 
@@ -94,7 +85,6 @@ class AdvisorPlugin(SchedulerPlugin):
         self._scheduler = scheduler
         self._client = SyncClient(self._address, **self._options)
         self._edges = Edges(time.time()) if self._events else None
-        scheduler.handlers["advised_target"] = self.advised_target
         self._asking = asyncio.create_task(self._ask_again())
 
     async def close(self) -> None:
@@ -118,8 +108,6 @@ class AdvisorPlugin(SchedulerPlugin):
         if self._scheduler is None:
             return
         edges = self._edges
-        if finish == "waiting":
-            self._came += 1
         if finish == "processing":
             ts = self._scheduler.tasks[key]
             known = self._known(ts)
@@ -127,7 +115,7 @@ class AdvisorPlugin(SchedulerPlugin):
                 self._made(edges, ts, known)
                 edges.sent(key, time.time())
             size = size_of(ts)
-            self._running[key] = known, size, known.begin(size), time.monotonic()
+            self._running[key] = known, size, known.begin(size)
             self._average(ts, known)
             return
         runs = [each for each in startstops if each["action"] == "compute"] if startstops else ()
@@ -149,7 +137,7 @@ class AdvisorPlugin(SchedulerPlugin):
             edges.made(ts.key, known.task_type, needs, needed_by, time.time())
 
     def _ended(self, key: Any, finish: str, runs: Sequence[Mapping[str, Any]]) -> None:
-        known, size, seconds, _ = self._running.pop(key, (None, None, None, 0.0))
+        known, size, seconds = self._running.pop(key, (None, None, None))
         if known is None or self._scheduler is None:
             return
         elapsed_s = sum(each["stop"] - each["start"] for each in runs)
@@ -222,56 +210,6 @@ class AdvisorPlugin(SchedulerPlugin):
     def estimate(self, ts: TaskState) -> float | None:
         """Return the seconds that a task will take; None where nothing is known of its kind."""
         return self._known(ts).seconds(size_of(ts))
-
-    async def advised_target(self, target_duration: float) -> int | None:
-        """Return how many workers end the work that there is within `target_duration` seconds of its coming.
-
-        None where nothing is known of some of it: then Dask's own rule is as good.
-        """
-        scheduler = self._scheduler
-        left = self._left()
-        if scheduler is None or left is None:
-            return None
-        threads = [each.nthreads for each in scheduler.workers.values()]
-        if threads:  # where there are none now, the next will be as the last were
-            self._each_has = max(round(sum(threads) / len(threads)), 1)
-        backlog = self._backlogs.setdefault(target_duration, Backlog(target_duration))
-        target = backlog.target(time.monotonic(), left, self._each_has, self._came)
-        memory = sum(each.memory_limit for each in scheduler.workers.values())
-        if memory and sum(each.nbytes for each in scheduler.workers.values()) > MEMORY_SHARE * memory:
-            target = max(target, 2 * len(threads))
-        return target
-
-    def _left(self) -> list[float] | None:
-        """Return the seconds that each task still takes, those at work first; None where that is not known of some kind."""
-        scheduler = self._scheduler
-        if scheduler is None:
-            return None
-        now = time.monotonic()
-        found: list[float] = []
-        for known, size, _, since in self._running.values():
-            seconds = known.seconds(size)
-            if seconds is None:
-                return None
-            found.append(max(seconds - (now - since), 0.0))
-        looked: dict[str, tuple[int, float]] = {}  # how many, and their seconds
-        for ts in islice(chain(scheduler.queued, scheduler.unrunnable), QUEUED_MAX):
-            seconds = self.estimate(ts)
-            if seconds is None:
-                return None
-            found.append(seconds)
-            n, sum_s = looked.get(ts.prefix.name, (0, 0.0))
-            looked[ts.prefix.name] = n + 1, sum_s + seconds
-        for name, prefix in scheduler.task_prefixes.items():
-            n, sum_s = looked.get(name, (0, 0.0))
-            more = sum(prefix.states[state] for state in WAITING) - n
-            if more > 0:
-                known = self._prefixes.get(name)
-                usual_s = sum_s / n if n >= LOOKED_LEAST else known.usual_s if known is not None else None
-                if usual_s is None:
-                    return None
-                found += [usual_s] * more
-        return found
 
 
 def size_of(ts: TaskState) -> float | None:

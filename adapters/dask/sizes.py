@@ -47,9 +47,7 @@ class Sizes:
     runs : int
         Tasks that ended well.
     mean_s : float or None
-        Seconds of one task: the mean over those at work, else the usual; None where nothing is known yet.
-    usual_s : float or None
-        The mean over tasks as large as the last that were begun.
+        Seconds of one task: the mean over those at work, else over tasks as large as the last begun; None: not known yet.
     """
 
     __slots__ = (
@@ -68,7 +66,6 @@ class Sizes:
         "name",
         "runs",
         "task_type",
-        "usual_s",
     )
 
     def __init__(self, prefix: str) -> None:
@@ -79,7 +76,6 @@ class Sizes:
         self._seconds: list[float] = []
         self._sum_s = 0.0
         self._mean_s: float | None = None
-        self.usual_s: float | None = None
         self._recent: deque[float | None] = deque(maxlen=RECENT)
         self._over: deque[float] = deque(maxlen=DRIFT_RUNS)  # times what was said, that runs took
         self._bare = False  # whether some task had no inputs
@@ -161,6 +157,5 @@ class Sizes:
             sizes, seconds = sizes[:1], seconds[:1]
         self._sizes, self._seconds, self._bare_s = list(sizes or ()), list(seconds), bare_s
         said = [found for size in self._recent if (found := self.seconds(size)) is not None] or list(seconds)
-        self.usual_s = sum(said) / len(said)
         if self._mean_s is None:
-            self._mean_s = self.usual_s
+            self._mean_s = sum(said) / len(said)

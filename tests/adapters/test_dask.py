@@ -30,7 +30,7 @@ distributed = pytest.importorskip("distributed", reason="NO DASK HERE: install t
 
 from distributed import Client, LocalCluster, Scheduler, SchedulerPlugin, Worker  # noqa: E402
 
-from advisor.adapters.dask import AdvisedAdaptive, AdvisorPlugin  # noqa: E402
+from advisor.adapters.dask import AdvisorPlugin  # noqa: E402
 
 PATIENCE_S = 300.0
 
@@ -275,48 +275,9 @@ def test_predictions_stand_where_dask_has_its_moving_average_and_are_nearer() ->
     assert np.mean(ours) < 0.15
 
 
-async def test_the_target_is_unknown_until_all_that_waits_is_known() -> None:
-    it = Scripted()
-    assert await it.plugin.advised_target(5.0) == 0
-    it.begin("a0")
-    assert await it.plugin.advised_target(5.0) is None
-    it.end("a0", seconds=1.0)
-    for i in range(1, 6):
-        it.begin(f"a{i}")
-        it.end(f"a{i}", seconds=1.0)
-    it.ask()
-    it.prefixes["f"].states = {"waiting": 20, "queued": 0, "no-worker": 0}
-    assert await it.plugin.advised_target(5.0) == 4
-
-
 def test_a_client_that_would_wait_is_refused() -> None:
     with pytest.raises(InvalidValue, match="when_full"):
         AdvisorPlugin("/nowhere", when_full="block")
-
-
-@pytest.mark.parametrize(("threads", "hindsight"), [(1, 15), (4, 4)])
-async def test_tasks_that_are_not_looked_at_count_as_the_others_of_their_prefix(threads: int, hindsight: int) -> None:
-    """3000 wait, and the last at work was the smallest; there are no workers now, and the last had so many threads."""
-    it, rng = Scripted(), np.random.default_rng(4)
-    for i, size in enumerate([*(10 ** rng.uniform(4, 6, 40)), 1e4]):
-        of = it.begin(f"a{i}", nbytes=[int(size)])
-        it.end(f"a{i}", seconds=1e-6 * size)
-    it.ask()
-    waiting = [int(each) for each in 10 ** rng.uniform(4, 6, 3000)]
-    target_s = 1e-6 * sum(waiting) / 14.5
-    scheduler: Any = it.plugin._scheduler
-    scheduler.workers = {"w": SimpleNamespace(nthreads=threads, memory_limit=0, nbytes=0)}
-    of.states = {"waiting": 0, "queued": 0, "no-worker": 0}
-    assert await it.plugin.advised_target(target_s) == 0
-    scheduler.workers = {}
-    scheduler.queued = [
-        SimpleNamespace(key=f"b{i}", prefix=of, annotations=None, dependencies=[SimpleNamespace(nbytes=each)])
-        for i, each in enumerate(waiting)
-    ]
-    of.states["queued"] = len(waiting)
-    target = await it.plugin.advised_target(target_s)
-    assert target is not None
-    assert abs(target - hindsight) <= 1
 
 
 # -- a real scheduler --------------------------------------------------------------------------------------------------------
@@ -475,26 +436,3 @@ def test_rows_are_the_successful_runs_through_retries_lost_workers_and_a_kill_of
             assert rows["flaky"] == 5
             assert rows["reads"] == 30
             assert totals["rows_failed"] == 4
-
-
-@pytest.mark.slow
-def test_a_cluster_adapts_to_what_was_learned(service: Service) -> None:
-    with (
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
-        client.register_plugin(AdvisorPlugin(service.address))
-        inner: AdvisorPlugin = cluster.scheduler.plugins["advisor"]
-        assert client.gather(client.map(pow, range(10), range(10)))[3] == 27
-
-        async def learned() -> None:
-            async with asyncio.timeout(PATIENCE_S):
-                while inner._prefixes["pow"].mean_s is None:
-                    await asyncio.sleep(0.05)
-
-        cluster.sync(learned)
-        adaptive = cluster.adapt(
-            Adaptive=AdvisedAdaptive, minimum=1, maximum=3, interval="100 ms", target_duration="10 s"
-        )
-        assert cluster.sync(adaptive.target) == 0
-        assert client.gather(client.map(pow, range(10, 40), range(10, 40)))[0] == 10**10

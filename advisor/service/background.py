@@ -11,6 +11,7 @@ from advisor.errors import AdvisorError, ServiceError, Unavailable
 from advisor.service.connection import Connection
 from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
+from advisor.service.turns import Turns
 
 HEAVY_JOBS_CONNECTION_MAX = 16
 
@@ -26,12 +27,14 @@ def _nothing_runs(*_: object) -> None:
 class Background:
     """Starts work, and answers for it when it has ended.
 
-    `connections`: container of int, the numbers of those that are there: nobody waits for the answers of others.
+    `connections`: container of int, the numbers of those that are there: nobody waits for the answers of others. `turns`: in
+    which this work, too, is done.
     """
 
-    def __init__(self, measures: ServiceMeasures, connections: Container[int]) -> None:
+    def __init__(self, measures: ServiceMeasures, connections: Container[int], turns: Turns) -> None:
         self._measures = measures
         self._connections = connections
+        self._turns = turns
         self.spawn: Callable[..., object] = _nothing_runs  # starts a coroutine; set by whoever runs the service
         self.stopping = False  # True from when the service takes nothing new
 
@@ -59,6 +62,7 @@ class Background:
     ) -> None:
         async def counted() -> Any:
             try:
+                await self._turns.begin(connection.path)
                 return await work(*args) if connection.number in self._connections else None
             finally:
                 connection.heavy_jobs -= 1

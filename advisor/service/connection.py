@@ -23,9 +23,10 @@ from advisor.service.access import Access, Grant, Identity, shown_by
 from advisor.service.committer import Committer
 from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
-from advisor.service.rota import Path, Rota
+from advisor.service.turns import Path, Turns
 
 READ_BYTES = 2**18  # taken from a socket at a time, into one buffer that all connections share
+CROWDED_BYTES = 2**14  # taken while somebody waits for a turn: a thousand connections keep 16 MiB until it is theirs
 OUT_BYTES_HIGH = 2**18  # unsent answers of one connection; above, none of its requests is read or worked on
 OUT_BYTES_LOW = 2**16
 STRANGER_BYTES_MAX = 2**16  # of a peer before it has shown a token: a hello with one takes 5 KB at most
@@ -50,7 +51,7 @@ class Service(Protocol):
     engine: Engine
     measures: ServiceMeasures
     read_buffer: memoryview
-    rota: Rota
+    turns: Turns
 
     @property
     def learning(self) -> RowTaker: ...
@@ -76,6 +77,7 @@ class Connection(asyncio.BufferedProtocol):
         self._framing = ServerConnection()
         self._transport = cast("asyncio.Transport", None)
         self._backlog: deque[RpcRequest | Singles | Violation] = deque()
+        self._undecoded = b""  # read while the time for work out of turn was used up
         self._unanswered = 0
         self._held_back = False  # reading is paused by us
         self._unsent_since: float | None = None
@@ -110,11 +112,13 @@ class Connection(asyncio.BufferedProtocol):
         """Leave the hub; answers not sent are dropped, what they acknowledge stays."""
         self.ended = True
         self._backlog.clear()
+        self._undecoded = b""
         self._hub.leave(self, "error" if exc else "closed")
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the buffer that all connections read into: it is emptied before another can read."""
-        return self._hub.read_buffer
+        buffer = self._hub.read_buffer
+        return buffer[:CROWDED_BYTES] if self._hub.turns.awaited else buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take in what was read."""
@@ -123,7 +127,21 @@ class Connection(asyncio.BufferedProtocol):
             if self._strange_bytes > STRANGER_BYTES_MAX:
                 self.drop("stranger")
                 return
-        events = self._framing.receive(self._hub.read_buffer[:nbytes])
+        turns, data = self._hub.turns, self._hub.read_buffer[:nbytes]
+        if not turns.may_ask:
+            self._undecoded += data
+            self._pace()
+            self._continue_later()
+            return
+        turn, began = turns.free, time.perf_counter()
+        self._decode(data)
+        if (spent_s := time.perf_counter() - began) > NOTABLE_S:
+            turns.worked(spent_s)
+        if self._backlog and not self._scheduled:
+            self._work(turn=turn)
+
+    def _decode(self, data: bytes | memoryview) -> None:
+        events = self._framing.receive(data)
         pending = self._framing.pending_bytes
         if pending != self.pending_bytes:
             self._hub.pending_changed(self, pending - self.pending_bytes)
@@ -132,10 +150,7 @@ class Connection(asyncio.BufferedProtocol):
             self._unfinished_since = None
         elif events or self._unfinished_since is None:
             self._unfinished_since = time.monotonic()
-        if events:
-            self._backlog.extend(events)
-            if not self._scheduled:
-                self._work(turn=self._hub.rota.free)
+        self._backlog.extend(events)
 
     def eof_received(self) -> bool:
         """The peer sends no more, but may still read what is owed to it: closed when that is written, and then sent."""
@@ -239,7 +254,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def finish(self) -> None:
         """Close when everything owed is sent."""
-        if self._backlog or self._unanswered:
+        if self._waiting or self._unanswered:
             error = Unavailable("the service is stopping", hint="connect again, and send what was not answered")
             self._backlog.clear()
             self._transport.write(encode_error(None, error))
@@ -248,7 +263,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def idle(self) -> bool:
         """True when nothing received is unanswered, and nothing answered is unsent."""
-        return not (self._unanswered or self._waits or self._backlog or self._transport.get_write_buffer_size())
+        return not (self._unanswered or self._waits or self._waiting or self._transport.get_write_buffer_size())
 
     def _close(self) -> None:
         """Close when what is written has been read."""
@@ -256,18 +271,26 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.close()
 
     def _close_when_done(self) -> None:
-        if self.ended and not (self._backlog or self._unanswered or self._waits) and not self._transport.is_closing():
+        if self.ended and not (self._waiting or self._unanswered or self._waits) and not self._transport.is_closing():
             self._close()
 
     def _continue_later(self) -> None:
-        if self._backlog and not self._scheduled and not self._stuck():
+        if self._waiting and not self._scheduled and not self._stuck():
             self._scheduled = True
-            self._hub.rota.join(self.path, self._continue)
+            self._hub.turns.join(self.path, self._continue)
 
     def _continue(self) -> None:
         self._scheduled = False
         if not self._transport.is_closing():
+            data, self._undecoded = self._undecoded, b""
+            if data:
+                self._decode(data)
             self._work(turn=True)
+
+    @property
+    def _waiting(self) -> bool:
+        """True while something that was read has to be worked on."""
+        return bool(self._backlog or self._undecoded)
 
     def _stuck(self) -> bool:
         """True while requests wait: for the peer to read, for a commit or an image."""
@@ -282,7 +305,7 @@ class Connection(asyncio.BufferedProtocol):
             self.drop("defect")
 
     def _work_a_slice(self, *, turn: bool) -> None:
-        """Answer what was received, for a slice of time, in one write; rows only in a turn."""
+        """Answer what was received, for a slice of time, in one write; rows only in a turn, questions also out of turn."""
         backlog, hub = self._backlog, self._hub
         answers: list[bytes] = []
         answered_bytes = 0
@@ -290,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
         while backlog:
             if answered_bytes > OUT_BYTES_HIGH or last - began > SLICE_S or self._stuck():
                 break
-            if _brings_rows(backlog[0]) and not turn:
+            if not turn and (_brings_rows(backlog[0]) or not hub.turns.may_ask):
                 break
             few = hub.learning.take_few(self, backlog, limits.UNANSWERED_MAX - self._unanswered)
             if few:
@@ -320,14 +343,14 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._violation(cast("Violation", message), answers)
                 return
-        self._rest(answers, last - began)
+        self._rest(answers, last - began, turn=turn)
 
-    def _rest(self, answers: list[bytes], worked_s: float) -> None:
+    def _rest(self, answers: list[bytes], worked_s: float, *, turn: bool) -> None:
         """End a slice of work."""
         if answers:
             self._transport.write(b"".join(answers))  # of nothing, too: asyncio then does nothing
         if worked_s > NOTABLE_S:
-            self._hub.rota.worked()
+            self._hub.turns.worked(0.0 if turn else worked_s)
         self._pace()
         self._continue_later()
         self._close_when_done()
@@ -363,7 +386,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _pace(self) -> None:
         """Read only while there is room for what it brings."""
-        hold = self._draining or self.ended or bool(self._backlog) or self._stuck()
+        hold = self._draining or self.ended or self._waiting or self._stuck()
         if hold == self._held_back or self._transport.is_closing():
             return
         self._held_back = hold

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import anyio.lowlevel
-
 from advisor.domain.bundle import BundleRecord, pack
 from advisor.engine import Advisor
 from advisor.protocol.verbs import CurvesAsked
+from advisor.service.turns import others_first
 
 BUNDLE_BYTES_MAX = 4 * 2**20  # of one answer: half a message; the rest comes with the next page
 
@@ -38,7 +37,7 @@ async def curves(advisor: Advisor, params: CurvesAsked) -> dict[str, Any]:
         if records and used > BUNDLE_BYTES_MAX:
             break
         records.append(record)
-        await anyio.lowlevel.checkpoint()
+        await others_first()
     more = len(slots) - len(records)
     return {
         "version": version, "bundle": pack(records, version, params.level), "more": more,

@@ -32,11 +32,15 @@ from advisor.service.advising import ADVISED, IMPOSSIBLE
 from advisor.service.hub import Hub
 from advisor.service.metrics import HubCollector
 from advisor.service.page import STREAM, LivePage
+from advisor.service.turns import Turns
 
 CONNECTIONS_MAX = 64  # at a time: a Prometheus or two, probes, a few people; who waits longest gives way to a newcomer
 KEEP_ALIVE_S = 75  # above Prometheus' usual scrape interval, so that it keeps its connection
 HEADERS_S = 10.0  # for a request, from the connection, or from its first byte, to the end of its headers
 UNREAD_S = 30.0  # a peer may leave an answer unread for so long
+# The system buffers so much of what a peer does not read, besides 64 KiB of our own: its default is up to 4 MiB, a hundred
+# answers to pipelined requests.
+UNREAD_BYTES = 2**17
 METRICS_AGE_S = 0.5  # a rendering is sent again for so long: many readers that never wait cost little
 CLOSE_S = 2  # for requests that run when the service stops
 
@@ -116,6 +120,20 @@ class HostCheck:
         return False
 
 
+class InTurns:
+    """Answers a request in a turn of its peer: however many connections one has, others go between."""
+
+    def __init__(self, app: ASGIApp, turns: Turns) -> None:
+        self._app = app
+        self._turns = turns
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Wait, then pass on."""
+        if scope["type"] == "http":
+            await self._turns.begin(("http", (scope["client"] or ("",))[0]))
+        await self._app(scope, receive, send)
+
+
 def application(hub: Hub, page: LivePage) -> ASGIApp:
     """Return the HTTP application of a service."""
     registry = CollectorRegistry(auto_describe=False)
@@ -158,10 +176,10 @@ def application(hub: Hub, page: LivePage) -> ASGIApp:
         ("/readyz", readyz),
         *page.routes(),
     ]
-    app = Starlette(routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in routes])
-    return HostCheck(
-        TokenCheck(app, hub) if hub.config.http_guarded and hub.access.asks_token else app, hub.config.http_hosts
-    )
+    app: ASGIApp = Starlette(routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in routes])
+    if hub.config.http_guarded and hub.access.asks_token:
+        app = TokenCheck(app, hub)
+    return InTurns(HostCheck(app, hub.config.http_hosts), hub.turns)
 
 
 class HttpConnection(H11Protocol):
@@ -178,6 +196,7 @@ class HttpConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a peer in; at the limit whoever has kept us waiting longest gives way."""
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD_BYTES)
         super().connection_made(cast("asyncio.Transport", transport))
         self.app_state["connection"] = self
         self.waiting_since = self.loop.time()

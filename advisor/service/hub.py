@@ -36,8 +36,8 @@ from advisor.service.model_events import MINUTE_S, ModelEvents, Window
 from advisor.service.peers import NAME_BYTES, PRODUCER_BYTES, Peers
 from advisor.service.planner import Planner
 from advisor.service.producers import Producers
-from advisor.service.rota import Rota
 from advisor.service.snet_resources import SnetResources
+from advisor.service.turns import Turns
 from advisor.service.watching import Watching
 
 STRANGERS_MAX = 64  # peers that have not shown who they are; who has taken longest gives way
@@ -94,8 +94,8 @@ class Hub:
         self.memory = Memory(config.memory_max)
         self.peers = Peers()
         self.model_events = ModelEvents(engine.advisor.components.events)
-        self.rota = Rota()
-        self.background = Background(measures, self.connections)
+        self.turns = Turns()
+        self.background = Background(measures, self.connections, self.turns)
         self.planner = Planner(engine.advisor, heavy, RecentAnswers())
         self.advising = Advising(engine, self.planner, config.advise)
         self.watching = Watching(engine, self.planner, measures)

@@ -13,7 +13,6 @@ from itertools import islice
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
@@ -35,6 +34,7 @@ from advisor.service.explaining import sentences
 from advisor.service.hub import Hub
 from advisor.service.questions import is_small
 from advisor.service.told import Told, as_json
+from advisor.service.turns import others_first
 from advisor.service.worker import network_of
 
 STREAMS_MAX = 16  # open pages: a team's; each costs a connection and what its system has not read
@@ -103,7 +103,7 @@ class LivePage:
             ticks += 1
             if ticks % SAMPLE_TICKS == 0:
                 for _ in self._told.trend.sample(self._told.uptime_s):
-                    await anyio.lowlevel.checkpoint()
+                    await others_first()
             if self.streams:
                 await self._make()
 
@@ -118,7 +118,7 @@ class LivePage:
             frame = b"event: %b\ndata: %b\n\n" % (name.encode(), data)
             if before is None or before[1] != frame:
                 self._topics[name] = self._version + 1, frame
-            await anyio.lowlevel.checkpoint()
+            await others_first()
         self._version += 1
         self._news.set()
         self._news = anyio.Event()
@@ -163,7 +163,7 @@ class LivePage:
         shown: list[int] = slots[page * CARDS_A_PAGE : (page + 1) * CARDS_A_PAGE].tolist()
         for slot in shown:
             cards.append(views.card(advisor, advisor.components.slots.names[slot]))
-            await anyio.lowlevel.checkpoint()
+            await others_first()
         known = len(advisor.components) - advisor.components.slots.measures
         return {"known": known, "found": len(slots), "page": page, "pages": pages, "cards": cards}
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from math import prod
 from typing import Any, TypeVar, cast
 
-import anyio.lowlevel
 import numpy as np
 
 from advisor.domain import limits
@@ -20,6 +19,7 @@ from advisor.errors import InvalidValue, UnknownNetwork
 from advisor.planning.combining import OF_MACHINE
 from advisor.planning.together import about
 from advisor.protocol import verbs as m
+from advisor.service.turns import others_first
 from advisor.service.worker import Spec
 
 Answer = TypeVar("Answer", bound=Callable[..., Any])
@@ -74,7 +74,7 @@ async def predict_in_slices(advisor: Advisor, params: m.Predict) -> dict[str, An
     for start in range(0, points, PREDICT_SLICE):
         part = slice(start, start + PREDICT_SLICE)
         parts.append(_predicted(advisor, params, x if one or x is None else x[part], p[part] if p.ndim else p.item()))
-        await anyio.lowlevel.checkpoint()
+        await others_first()
     joined = {key: [value for part in parts for value in part[key]] for key in PREDICTED_ARRAYS}
     return parts[-1] | joined
 
@@ -85,7 +85,7 @@ async def _several_in_slices(advisor: Advisor, params: m.Predict, names: list[st
         part = slice(start, start + NAMES_SLICE)
         x, p = _part(params.asked, part), _part(params.cores, part)
         parts.append(_predicted(advisor, replace(params, component=names[part]), x, p))
-        await anyio.lowlevel.checkpoint()
+        await others_first()
     joined = {key: [value for part in parts for value in part[key]] for key in (*PREDICTED_ARRAYS, "observations")}
     models = dict.fromkeys(model for part in parts for model in part["model"].split(", "))
     notes = dict.fromkeys(note for part in parts for note in part["notes"])
@@ -213,7 +213,7 @@ async def status_in_slices(advisor: Advisor, params: m.StatusAsked) -> dict[str,
         told += answer["components"]
         if len(answer["components"]) < STATUS_SLICE:
             break
-        await anyio.lowlevel.checkpoint()
+        await others_first()
     return answer | {"offset": params.offset, "components": told}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import anyio.lowlevel
 import numpy as np
 
 from advisor.engine import Advisor
@@ -12,6 +11,7 @@ from advisor.engine.task_times import TaskTimes, predicting
 from advisor.errors import InvalidValue
 from advisor.protocol import verbs as m
 from advisor.service.heavy import Heavy
+from advisor.service.turns import others_first
 from advisor.service.worker import simulated
 
 OPTIONS = (
@@ -56,5 +56,5 @@ async def _predicted(advisor: Advisor, params: m.SimulateAsked, graph: dict[str,
         components=params.components or {}, level=params.level, machine=params.machine,
         parts=parts,
     ):  # fmt: skip
-        await anyio.lowlevel.checkpoint()
+        await others_first()
     return found

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import anyio.lowlevel
-
 from advisor.domain.curves import TabulatedCurves
 from advisor.engine import Advisor
+from advisor.service.turns import others_first
 
 SLICE = 1  # components whose tables are made at a time: about 2 ms each where they have support points
 AT_ONCE_MAX = 2  # tables that may have to be made for an answer that is given at once
@@ -31,5 +30,5 @@ async def tables_of(
             called = {box: names[box] for box in part if box in names}
             loaded = {box: load[box] for box in part if box in load}
             advisor.tables_of(part, called, loaded, cores_max=cores_max, level=level)
-            await anyio.lowlevel.checkpoint()
+            await others_first()
     return advisor.tables_of(boxes, names, load, cores_max=cores_max, level=level)

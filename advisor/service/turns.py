@@ -1,7 +1,7 @@
-"""Fair folding: connections with work left take turns, a batch each.
+"""Turns of work: each is of one identity, then of one of its connections; between two turns the loop reads.
 
-Turns go round by identity, then by connection: a client that sends much, or by many connections, makes only itself
-wait. Between two turns the loop reads once, so that a question waits for one slice at most, however many send rows.
+Who sends much, by however many connections, or HTTP requests, makes only itself wait. Questions are answered out of turn, up to
+a bound of time until the loop has read again.
 """
 
 from __future__ import annotations
@@ -9,8 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Hashable
+from contextvars import ContextVar
+from functools import partial
 from typing import Generic, TypeVar
 
+import anyio.lowlevel
+
+OUT_OF_TURN_S = 0.002  # of work until the loop has read: a question of each of a thousand connections would be seconds
 T = TypeVar("T")
 Path = tuple[Hashable, ...]
 
@@ -49,15 +54,27 @@ class Rounds(Generic[T]):
         return found
 
 
-class Rota:
+class Turns:
     """The turns of a service: one at a time, and what has come over the sockets goes between."""
 
     def __init__(self) -> None:
         self._waiting: Rounds[Callable[[], None]] = Rounds()
+        self._out_of_turn_s = 0.0
         self.free = True  # True when nobody waits for a turn, and none was taken since the loop last read
 
-    def worked(self) -> None:
-        """Say that somebody has worked for about a slice: the loop reads before anybody works on rows again."""
+    @property
+    def awaited(self) -> bool:
+        """True while somebody waits for a turn."""
+        return bool(self._waiting)
+
+    @property
+    def may_ask(self) -> bool:
+        """True while what is no batch may be worked on at once, in a turn or out of it."""
+        return self.free or self._out_of_turn_s < OUT_OF_TURN_S
+
+    def worked(self, out_of_turn_s: float = 0.0) -> None:
+        """Count the work of a turn, or some out of turn: the loop reads before the next turn."""
+        self._out_of_turn_s += out_of_turn_s
         if self.free:
             self.free = False
             asyncio.get_running_loop().call_soon(self._read_first)
@@ -67,12 +84,44 @@ class Rota:
         self._waiting.add(path, turn)
         self.worked()
 
+    async def begin(self, path: Path) -> None:
+        """Wait for a turn; from now on `others_first` in this task gives it up, and waits for the next of this path."""
+        _own.set((self, path))
+        await self.turn(path)
+
+    async def turn(self, path: Path) -> None:
+        """Wait for a turn of this path."""
+        if self.free:
+            self.worked()
+            return
+        given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.join(path, partial(_give, given))
+        await given
+
     def _read_first(self) -> None:
         asyncio.get_running_loop().call_soon(self._next)  # behind what the loop finds readable now
 
     def _next(self) -> None:
-        self.free = True
+        self.free, self._out_of_turn_s = True, 0.0
         if self._waiting:
             turn = self._waiting.take()
             self.worked()
             turn()
+
+
+_own: ContextVar[tuple[Turns, Path] | None] = ContextVar("own", default=None)  # of a task: where its turns come from
+
+
+def _give(given: asyncio.Future[None]) -> None:
+    if not given.done():  # nobody waits any more
+        given.set_result(None)
+
+
+async def others_first() -> None:
+    """Let others have their turn before this task goes on."""
+    own = _own.get()
+    if own is None:
+        await anyio.lowlevel.checkpoint()
+    else:
+        turns, path = own
+        await turns.turn(path)

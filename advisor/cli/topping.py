@@ -10,11 +10,14 @@ import click
 
 from advisor.cli import options
 from advisor.cli.source import connected
+from advisor.domain.limits import STATUS_PAGE_MAX
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-ASKED = 200  # components of a service, of which the busiest are shown: as many as it answers at once, without slices
+    from advisor.client import SyncClient
+
+LOOKED_AT_MAX = 100_000  # components, of which the busiest are shown: a look at more would take the service ten seconds
 ROOM = 8  # lines that the sentences and headings take
 LEAST_SHOWN = 3
 
@@ -43,7 +46,7 @@ def top_command(every: float, count: int | None, producers: bool, as_json: bool,
         live.stop() if as_json or not console.is_terminal else None
         looks = 0
         while True:
-            found = client.status(components=True, limit=ASKED)
+            found = _asked(client, components=not producers)
             now = time.monotonic()
             rates = _rates(found, before, now, "producer" if producers else "component")
             if as_json:
@@ -57,6 +60,16 @@ def top_command(every: float, count: int | None, producers: bool, as_json: bool,
             if looks == count:
                 return
             time.sleep(every)
+
+
+def _asked(client: SyncClient, *, components: bool) -> dict[str, Any]:
+    """Return the status of a service with its components, page by page."""
+    found: Any = client.status(components=components, limit=STATUS_PAGE_MAX)
+    page = found["components"]
+    while len(page) == STATUS_PAGE_MAX and len(found["components"]) < LOOKED_AT_MAX:
+        page = client.status(components=True, offset=len(found["components"]), limit=STATUS_PAGE_MAX)["components"]
+        found["components"] += page
+    return found
 
 
 def _counts(found: Mapping[str, Any], of: str) -> dict[str, int]:
@@ -96,5 +109,6 @@ def _frame(found: Mapping[str, Any], rates: Mapping[str, float], height: int, *,
         return Group(*texts, rows)
     page = sorted(found["components"], key=lambda each: (-rates[each["component"]], -each["rows"]))
     known = found["components_known"]
-    more = [Text(f"the busiest of the first {ASKED} of {known:,} components", style="dim")] if known > ASKED else []
+    looked = len(found["components"])
+    more = [Text(f"the busiest of the first {looked:,} of {known:,} components", style="dim")] if known > looked else []
     return Group(*texts, *more, components(page[:room], rates))

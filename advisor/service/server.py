@@ -274,6 +274,8 @@ class _Service:
             components=len(self._hub.engine.advisor.components),
             producers=len(self._hub.engine.producers),
         )
+        if self._config.state is None:
+            event(logging.WARNING, "no state: all that is learned ends with the service", hint="serve --state FILE")
 
     async def _sweep(self) -> None:
         every = min(self._config.stall_s / SWEEPS_PER_STALL, SWEEP_MAX_S)

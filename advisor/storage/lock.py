@@ -26,7 +26,7 @@ class StateLock:
     """An exclusive lock on the state file itself, held until `close` or the death of the process; and a watch on its files."""
 
     def __init__(self, path: Path) -> None:
-        """Take the lock; make an empty file where there is none.
+        """Take the lock; make an empty file, and the folders above it, where there are none.
 
         Raises StateLocked when a service has the file open, by whatever name; StorageFailed when the file cannot be opened or
         locked, or what lies beside it is not a plain file of its owner.
@@ -34,6 +34,10 @@ class StateLock:
         # the file's own name, behind all symbolic links: what lies beside the state lies beside this
         self.path = path.resolve()
         self._given = path
+        folders = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
+        with suppress(OSError):  # to open the file says what is wrong
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._made = folders
         self._watched: dict[Path, tuple[int, int, int, int]] = {}
         self._writes = 0  # odd while the files are changed by their owner
         self._descriptor = _locked(self.path)
@@ -114,11 +118,13 @@ class StateLock:
             )  # fmt: skip
 
     def remove_if_empty(self) -> None:
-        """Remove a file that was made for the lock, and that nothing was written to."""
+        """Remove a file that was made for the lock, and that nothing was written to, and then the folders that were made."""
         found = os.fstat(self._descriptor)
         with suppress(OSError):
             if found.st_size == 0 and _found(os.stat(self.path)) == _found(found):
                 os.unlink(self.path)
+                for folder in self._made:
+                    folder.rmdir()
 
     def close(self) -> None:
         """Give the lock back."""

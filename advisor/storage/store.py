@@ -97,8 +97,6 @@ class Store:
                     f"{path} is empty: no state was written yet", hint="name a file that a service writes"
                 )
             return cls(path.resolve(), contents)
-        with suppress(OSError):  # the lock says what is wrong
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = StateLock(path)
         try:
             contents = _checked(_read(lock.path), accept_damage)

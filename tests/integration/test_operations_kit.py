@@ -132,6 +132,33 @@ def test_doctor_and_top_look_at_a_service(tmp_path: Path) -> None:
     assert verdicts(lost)["state"] == "wrong", lost.stdout
 
 
+def test_top_looks_at_all_components(tmp_path: Path) -> None:
+    with serving(tmp_path, "--no-compiled") as (socket, _), SyncClient(str(socket)) as client:
+        rows = [(f"c{i:04}", 1.0, 1.0, 0.5) for i in range(1003)]
+        client.observe_rows(rows + [("c1002", 1.0, 1.0, 0.5)] * 9)
+        client.flush()
+        [looked] = in_terminal([["top", "--count", "1", "--socket", socket]], 80)
+        assert re.search(r"^c1002 .* 10 ", looked, re.MULTILINE), looked
+        assert "busiest of the first" not in looked
+
+
+def test_a_service_without_a_state_says_that_nothing_is_kept(tmp_path: Path) -> None:
+    for name, more, times in (("none", (), 1), ("kept", ("--state", tmp_path / "state"), 0)):
+        (tmp_path / name).mkdir()
+        with serving(tmp_path / name, "--no-compiled", *more):
+            pass
+        log = (tmp_path / name / "log").read_text()
+        assert log.count("no state: all that is learned ends with the service") == times
+
+
+def test_a_refused_start_leaves_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for where in ("new", "new/deeper"):
+        refused = invoke("serve", "--socket", tmp_path / "file" / "s", "--state", tmp_path / where / "state")
+        assert refused.exit_code != 0
+        assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
 def test_doctor_says_how_to_begin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     told = invoke("doctor", ADVISOR_SOCKET="")

@@ -1,4 +1,4 @@
-"""How long does an honest client wait for its acknowledgements while others flood the service, and while it writes an image?
+"""How long does an honest client wait for acknowledgements while others flood the service, and while an image is written?
 
     python benchmarks/floods.py [--seconds 10] [--components 1000000] [--only rows columns questions scrapes names image restart]
 
@@ -152,14 +152,13 @@ def flood_scrapes(place: Place, until: float) -> None:
 def flood_names(place: Place, components: int, until: float) -> None:
     """Bring so many components, one row each, as fast as they are taken."""
     rng, wire = np.random.default_rng(3), place.stranger("names")
-    unpacker, sequence, waiting = msgpack.Unpacker(), 0, 0
-    for first in range(0, components, ROWS_BATCH_MAX):
+    unpacker, waiting = msgpack.Unpacker(), 0
+    for sequence, first in enumerate(range(0, components, ROWS_BATCH_MAX), 1):
         ids = np.arange(first, min(first + ROWS_BATCH_MAX, components))
         for start in range(first, int(ids[-1]) + 1, NAMES_BATCH_MAX):
             names = [f"new-{i}" for i in range(start, min(start + NAMES_BATCH_MAX, int(ids[-1]) + 1))]
             wire.sendall(msgpack.packb([0, 1, "names", [start, names]]))
             waiting += 1
-        sequence += 1
         wire.sendall(packed("observe_columns", columns(rng, ids) | {"producer": "names", "sequence": sequence}))
         waiting += 1
         while waiting > 40:

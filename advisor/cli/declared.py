@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, fields
-from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import Any, Literal, TypeVar, cast
 
 import click
 
 from advisor.cli.options import KeyNumbers, KeyOption, KeyText, Numbers
 from advisor.errors import InvalidValue
 from advisor.protocol.declaring import Params, meanings
+from advisor.protocol.fields import LISTS, MAPS, UNIONS, taken_apart
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Pairs = Sequence[tuple[str, list[Any]]]
@@ -59,21 +59,20 @@ def _sentence(meaning: str, names: Mapping[str, str]) -> str:
 
 def _type(annotation: Any) -> dict[str, Any]:
     """Return the arguments of `click.option` for an annotation: of several types the first that a command line can give."""
-    if get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    of, parts = get_origin(annotation), get_args(annotation)
+    of, parts, _ = taken_apart(annotation)
     if of is Literal:
         return {"type": click.Choice(parts)}
-    if of is Mapping:
-        return {"type": BY_NAME[parts[1]], "multiple": True}
-    if of is Sequence:
+    if of in MAPS:
+        value = taken_apart(parts[1])[0]
+        return {"type": BY_NAME[float if value in UNIONS else value], "multiple": True}
+    if of in LISTS:
         return {"type": Numbers()}
-    if of in (Union, UnionType):
-        kinds = [get_origin(part) or part for part in parts]
-        if Sequence in kinds and (int in kinds or float in kinds):
+    if of in UNIONS:
+        kinds = [taken_apart(part)[0] for part in parts]
+        if not set(LISTS).isdisjoint(kinds) and (int in kinds or float in kinds):
             return {"type": Numbers()}
         return {"type": float} if float in kinds else _type(parts[0])
-    return {"is_flag": True} if annotation is bool else {"type": annotation}
+    return {"is_flag": True} if of is bool else {"type": of}
 
 
 def asked_by(question: type[Params], given: Mapping[str, Any], **instead: Any) -> dict[str, Any]:

@@ -9,20 +9,17 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import wraps
-from types import MethodType, UnionType
+from types import MethodType
 from typing import (
-    Annotated,
     Any,
     Concatenate,
     Generic,
     ParamSpec,
     Self,
     TypeVar,
-    Union,
     Unpack,
     cast,
-    get_args,
-    get_origin,
+    get_type_hints,
     overload,
 )  # fmt: skip
 
@@ -99,26 +96,15 @@ def _asking(
     def method(client: Any, /, *args: Any, **given: Any) -> Coroutine[Any, Any, Answer]:
         return ask(client, cast("Asked", called(question, args, given)))
 
-    taken = inspect.signature(question)
+    taken, types = inspect.signature(question), get_type_hints(question)  # without the bounds
     client = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     method.__name__ = question.verb.name
     method.__doc__ = question.__doc__
     method.__signature__ = taken.replace(  # pyright: ignore[reportFunctionMemberAccess]
-        parameters=[client, *map(_bare, taken.parameters.values())], return_annotation=Any
+        parameters=[client, *(each.replace(annotation=types[name]) for name, each in taken.parameters.items())],
+        return_annotation=Any,
     )
     return cast("Any", method)
-
-
-def _bare(given: inspect.Parameter) -> inspect.Parameter:
-    """Return a parameter without what its type carries for the wire: the checks, which would hide it."""
-    if isinstance(given.annotation, str):
-        return given
-    parts = [get_args(part)[0] if get_origin(part) is Annotated else part for part in _of_union(given.annotation)]
-    return given.replace(annotation=Union[tuple(parts)])  # noqa: UP007 -- of as many as there are
-
-
-def _of_union(annotation: Any) -> tuple[Any, ...]:
-    return get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
 
 
 class Verbs:

@@ -1,4 +1,4 @@
-"""How a verb is declared: a class whose annotations say what each key takes, and what it means.
+"""How a verb is declared: a class whose annotations say what each key takes, and what it means in a text of `Annotated`.
 
 From the declaration follow the check of what comes over the wire, what the clients send and how they are called, and the
 tables of `docs/protocol.md`.
@@ -11,12 +11,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast, dataclass_transform, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast, dataclass_transform
+
+import msgspec
 
 from advisor.domain.shapes import plain
 from advisor.errors import InvalidValue, UnknownKey, UnknownMethod, Unsupported, closest
-from advisor.protocol.fields import Check
+from advisor.protocol.fields import Take, further_of, refusal, taken_apart, unknown_key
 
+OWN = ("timeout_s", "on_change")  # of a client: they are no keys
 OF_SERVICE = ("fresh",)  # how it answers: no question to the engine
 RESERVED = frozenset(("merge",))
 # Who may call a verb. "write" is as the producer that it names, or as anybody where it names none; "teach" is to write as
@@ -26,17 +29,9 @@ Scope = Literal["open", "read", "write", "teach", "admin"]
 Declared = TypeVar("Declared", bound="Params")
 
 
-class Key(NamedTuple):
-    """What `Annotated` says of a key of a verb."""
-
-    check: Check  # what the wire takes
-    meaning: str = ""  # for a reader of the protocol page and of the command's help
-    sent: Callable[[Any], Any] = plain  # a caller's value to the wire's
-
-
 @dataclass(frozen=True, slots=True)
 class Params:
-    """The parameters of a verb, in their typed form. Its fields with a `Key` are the wire's, the others the client's own."""
+    """The parameters of a verb, in their typed form. Its fields are the wire's, but for those of `OWN`."""
 
     verb: ClassVar[Verb]
 
@@ -67,7 +62,8 @@ class Verb(NamedTuple):
     scope: Scope  # who may call it
     # the class of its parameters; a field without default is required, in the order of a positional call
     into: type[Any]
-    keys: Mapping[str, Key]
+    keys: Mapping[str, Any]  # what each takes, as its annotation says
+    further: Mapping[str, Take]  # what looks at values of the right type
     required: tuple[str, ...]  # the keys that must be given; another may be nil, which is the same as absent
     positional: int  # parameters may be an array of values, the first so many keys in order; 0: they are one map
     named: bool  # parameters may be one map
@@ -91,23 +87,16 @@ def verb(
         said: dict[str, Any] = {}
         for each in reversed(made.__mro__):
             said |= inspect.get_annotations(each)
-        found = {each.name: _key(said[each.name]) for each in fields(made)}
-        keys = {key: what for key, what in found.items() if what is not None}
-        required = tuple(each.name for each in fields(made) if each.default is MISSING)
+        own = sorted((each for each in fields(made) if each.name not in OWN), key=lambda each: each.kw_only is True)
+        keys = {each.name: said[each.name] for each in own}
+        further = {key: take for key, of in keys.items() if (take := further_of(of)) is not None}
+        required = tuple(each.name for each in own if each.default is MISSING)
         made.verb = METHODS[name] = Verb(
-            name, scope, made, keys, required, positional, named, notification, grows, rule
+            name, scope, made, keys, further, required, positional, named, notification, grows, rule
         )  # fmt: skip
         return made
 
     return declare
-
-
-def _key(annotation: Any) -> Key | None:
-    """Return what an annotation says of a key, perhaps as one side of a union."""
-    for said in getattr(annotation, "__metadata__", ()):
-        if isinstance(said, Key):
-            return said
-    return next((found for part in get_args(annotation) if (found := _key(part)) is not None), None)
 
 
 def check_params(method: str, params: Sequence[Any], *, notification: bool = False) -> Any:
@@ -131,21 +120,21 @@ def check_params(method: str, params: Sequence[Any], *, notification: bool = Fal
 
 def checked(spec: Verb, given: Mapping[Any, Any]) -> Any:
     """Return parameters by key in their typed form; raises as `check_params`."""
-    if not given.keys() <= spec.keys.keys():
-        key = next(key for key in given if key not in spec.keys)
-        raise UnknownKey(
-            f"{spec.name} has no key {str(key)[:40]!r}", field="params", value=key, bound=", ".join(spec.keys),
-            hint=closest(str(key), tuple(spec.keys)),
-        )  # fmt: skip
+    for key in given:
+        if key not in spec.keys:
+            raise unknown_key(spec.name, key, spec.keys, "params")
     for key in spec.required:
         if key not in given:
             raise InvalidValue(key, None, "given", f"{spec.name} needs {', '.join(spec.required)}")
-    keys = spec.keys
-    found = spec.into(**{
-        key: keys[key].check.take(key, value)
-        for key, value in given.items()
-        if value is not None or key in spec.required
-    })  # fmt: skip
+    there = {key: value for key, value in given.items() if value is not None or key in spec.required}
+    try:
+        found = msgspec.convert(there, spec.into)
+    except msgspec.ValidationError as error:
+        wrong = (refusal(key, spec.keys[key], value) for key, value in there.items())
+        raise next(filter(None, wrong), InvalidValue("params", str(error), "as declared")) from error
+    for key in there:
+        if (take := spec.further.get(key)) is not None:
+            object.__setattr__(found, key, take(key, getattr(found, key)))
     if spec.rule is not None:
         spec.rule(found)
     return found
@@ -190,11 +179,8 @@ def sent(asked: Params) -> dict[str, Any]:
     Raises InvalidValue, TooLarge, UnknownKey as the service would.
     """
     spec, defaults, asked = asked.verb, _defaults(type(asked)), asked.wire()
-    found: dict[str, Any] = {}
-    for key, what in spec.keys.items():
-        value = getattr(asked, key)
-        if value is not None and value is not defaults.get(key):
-            found[key] = what.sent(value)
+    given = ((key, value) for key in spec.keys if (value := getattr(asked, key)) is not None)
+    found = {key: plain(value) for key, value in given if value is not defaults.get(key)}
     found = {key: value for key, value in found.items() if key not in defaults or value != defaults[key]}
     checked(spec, found)
     return found
@@ -212,8 +198,14 @@ def _defaults(into: type[Params]) -> dict[str, Any]:
 
 @cache
 def meanings(name: str) -> dict[str, str]:
-    """Return what each key of a verb means: what the docstring of its declaration says ("key: meaning"), else its `Key`."""
+    """Return what each key of a verb means: what the docstring of its declaration says (`key: meaning`), else its type."""
     spec = METHODS[name]
     doc = "\n".join(inspect.getdoc(each) or "" for each in reversed(spec.into.__mro__[:-1]) if issubclass(each, Params))
     said = {key: " ".join(words.split()) for key, words in re.findall(r"^(\w+): (.+(?:\n    .+)*)", doc, re.MULTILINE)}
-    return {key: said.get(key) or what.meaning for key, what in spec.keys.items()}
+    return {key: said.get(key) or _meaning(of) for key, of in spec.keys.items()}
+
+
+def _meaning(said: Any) -> str:
+    """Return the text in the annotation of a key, perhaps of one side of a union."""
+    _, parts, notes = taken_apart(said)
+    return next((said for said in (*notes, *map(_meaning, parts)) if isinstance(said, str) and said), "")

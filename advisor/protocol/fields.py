@@ -1,299 +1,219 @@
-"""Checks of one parameter: (field, value) to the value in its typed form, or an error that names field, value, bound.
+"""What a key takes: a type, which msgspec checks, with bounds in `Annotated`; and the words of what is wrong with a value.
 
-A check is a function with words for what it takes; the ones here take a bound and give a check. Booleans are not numbers.
+A `Further` in `Annotated` looks at what msgspec has typed, and may return another value: at names in bytes, at core counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Optional, Union, cast, get_args, get_origin
 
-from advisor.domain import limits
-from advisor.domain.allowed_cores import AllowedCores, parse_allowed
-from advisor.domain.core_requests import checked_explore
-from advisor.domain.names import checked_name
-from advisor.domain.rows import whole
+import msgspec
+from msgspec import Meta
+
 from advisor.errors import InvalidValue, TooLarge, UnknownKey, closest
 
+Take = Callable[[str, Any], Any]  # (field, value) to the typed value; raises InvalidValue, TooLarge or UnknownKey
+
+UNIONS, LISTS, MAPS = (Union, UnionType), (list, tuple, Sequence), (dict, Mapping)
 NUMBER_TYPES = frozenset((int, float))
+SIMPLE = {bool: "true or false", str: "text", bytes: "bin", NoneType: "nil", Any: "any value"}
 
 
-class Check(NamedTuple):
-    """Looks at a parameter."""
+class Further(NamedTuple):
+    """What looks at a value whose type is as it should be; `words` for what it takes, as the protocol page says it."""
 
-    words: str  # what it takes, as the protocol page says it
-    take: Callable[[str, Any], Any]  # (field, value) to the typed value; raises InvalidValue, TooLarge or UnknownKey
-
-    def __call__(self, field: str, value: Any) -> Any:
-        """Return the typed value of a field."""
-        return self.take(field, value)
+    take: Take
+    words: str = ""
 
 
-def takes(words: str) -> Callable[[Callable[[str, Any], Any]], Check]:
-    """Make a check of a function, with the words for what it takes."""
-    return lambda take: Check(words, take)
+class Shape(NamedTuple):
+    """A type, and what looks further at its values."""
+
+    type: Any
+    further: Take | None
+
+    def take(self, field: str, value: Any) -> Any:
+        """Return a value typed; raises InvalidValue, TooLarge, UnknownKey."""
+        try:
+            found = msgspec.convert(value, self.type)
+        except msgspec.ValidationError as error:
+            raise refusal(field, self.type, value) or InvalidValue(field, value, str(error)) from error
+        return found if self.further is None else self.further(field, found)
 
 
-def _list(field: str, value: Any, bound: str, items_max: int = limits.ARRAY_ITEMS_MAX) -> list[Any]:
-    if not isinstance(value, list):
-        raise InvalidValue(field, value, bound)
-    items = cast("list[Any]", value)
-    if len(items) > items_max:
-        raise TooLarge(f"length of {field}", len(items), items_max)
-    return items
+def shape_of(said: Any) -> Shape:
+    """Return the shape of an annotation."""
+    of = taken_apart(said)[0]
+    return Shape(of if _is_record(of) else said, further_of(said))  # a bare record is looked up faster
 
 
-def _map(field: str, value: Any, bound: str = "a map") -> dict[Any, Any]:
-    if not isinstance(value, dict):
-        raise InvalidValue(field, value, bound)
-    return cast("dict[Any, Any]", value)
+def taken_apart(said: Any) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
+    """Return what an annotation is of, its parts, and what `Annotated` says of it."""
+    if get_origin(said) is Annotated:
+        inner, *notes = get_args(said)
+        of, parts, more = taken_apart(inner)
+        return of, parts, (*notes, *more)
+    return get_origin(said) or said, get_args(said), ()
 
 
-@takes("any value")
-def anything(field: str, value: Any) -> Any:
-    """Whatever it is: it is checked where it is used."""
-    return value
+def further_of(said: Any) -> Take | None:
+    """Return what looks further at the values of an annotation: at a list's items, a map's values, one side of a union."""
+    of, parts, notes = taken_apart(said)
+    own = next((note.take for note in notes if isinstance(note, Further)), None)
+    takes = [None if own or of is Literal else further_of(part) for part in parts]
+    of_all = next(filter(None, takes), None)
+    if of_all is None:
+        return own
+    by_kind = {
+        kind: take for part, take in zip(parts, takes, strict=True) for kind in kinds_of(part) if take is not None
+    }
+
+    def each(field: str, value: Any) -> Any:
+        if of in UNIONS:
+            take = None if value is None else of_all if object in by_kind else by_kind.get(value.__class__)
+            return value if take is None else take(field, value)
+        if of is tuple:
+            places = enumerate(zip(takes, cast("tuple[Any, ...]", value), strict=True))
+            return [item if take is None else take(f"{field}[{at}]", item) for at, (take, item) in places]
+        if isinstance(value, list):
+            return [of_all(f"{field}[{at}]", item) for at, item in enumerate(cast("list[Any]", value))]
+        items: dict[str, Any] = value
+        return {key: of_all(f"{field}[{key[:40]!r}]", item) for key, item in items.items()}
+
+    return each
 
 
-@takes("name")
-def name(field: str, value: Any) -> str:
-    """A component's or producer's name, normalised."""
-    return checked_name(field, value)
+def kinds_of(said: Any) -> tuple[type, ...]:
+    """Return the types of the values of an annotation; a truth value is no number."""
+    of, parts, _ = taken_apart(said)
+    if of in UNIONS:
+        return tuple(kind for part in parts for kind in kinds_of(part))
+    if of is Literal:
+        return tuple(map(type, parts))
+    if of in LISTS or of in MAPS:
+        return (list, tuple) if of in LISTS else (dict,)
+    return (dict, of) if _is_record(of) else {float: (float, int), Any: (object,)}.get(of, (of,))
 
 
-@takes("text")
-def label(field: str, value: Any) -> str:
-    """A text that should be a name: it is judged where it is used."""
-    if type(value) is not str:
-        raise InvalidValue(field, value, "text")
-    return value
+def record(**keys: Any) -> Any:
+    """Return the annotation of a map with some of these keys, each of its type; nil is absent, another an UnknownKey."""
+    furthers = {key: further_of(said) for key, said in keys.items()}
+    members: Any = [(key, Optional[said], None) for key, said in keys.items()]  # noqa: UP045 - of what is no type yet
+    shape = msgspec.defstruct("Record", members, forbid_unknown_fields=True)
+
+    def as_map(field: str, given: Any) -> dict[str, Any]:
+        found = {key: value for key in keys if (value := getattr(given, key)) is not None}
+        for key, value in found.items():
+            if (further := furthers[key]) is not None:
+                found[key] = further(f"{field}.{key}", value)
+        return found
+
+    return Annotated[shape, Further(as_map), Meta(title=f"map with {', '.join(f'`{key}`' for key in keys)}")]
 
 
-@takes("number")
-def number(field: str, value: Any) -> float:
-    """Any integer or float; its domain is checked by who uses it."""
-    if type(value) not in NUMBER_TYPES:
-        raise InvalidValue(field, value, "a number")
-    return value
+# -- the words of what is wrong ---------------------------------------------------------------------------------------------
 
 
-@takes("array of numbers")
-def numbers(field: str, value: Any) -> list[float]:
-    """A list of numbers, at most PREDICT_POINTS_MAX."""
-    items = _list(field, value, "a list of numbers", limits.PREDICT_POINTS_MAX)
-    if not NUMBER_TYPES.issuperset(map(type, items)):
-        at, wrong = next((i, v) for i, v in enumerate(items) if type(v) not in NUMBER_TYPES)
-        raise InvalidValue(f"{field}[{at}]", wrong, "a number")
-    return items
+def refusal(field: str, said: Any, value: Any) -> InvalidValue | TooLarge | UnknownKey | None:
+    """Return what is wrong with a value that is not of a type, of its parts the first; None where nothing is."""
+    of, parts, _ = taken_apart(said)
+    if of in UNIONS:
+        part = next((part for part in parts if _may_be(part, value)), None)
+        return InvalidValue(field, value, bound_of(said)) if part is None else refusal(field, part, value)
+    if of in LISTS or of in MAPS or _is_record(of):
+        return _refusal_within(field, said, value)
+    try:
+        msgspec.convert(value, said)
+    except msgspec.ValidationError:
+        return InvalidValue(field, value, bound_of(said))
+    return None
 
 
-@takes("boolean")
-def boolean(field: str, value: Any) -> bool:
-    """True or False."""
-    if not isinstance(value, bool):
-        raise InvalidValue(field, value, "true or false")
-    return value
-
-
-def integer(low: int, high: int) -> Check:
-    """An integer from `low` to `high`."""
-
-    @takes(f"integer, {low} to {high}")
-    def check(field: str, value: Any) -> int:
-        if type(value) is not int or not low <= value <= high:
-            raise InvalidValue(field, value, f"an integer from {low} to {high}")
-        return value
-
-    return check
-
-
-def text(bytes_max: int, *, secret: bool = False) -> Check:
-    """Text of at most `bytes_max` bytes of UTF-8. Of a secret no error repeats anything."""
-
-    @takes("text")
-    def check(field: str, value: Any) -> str:
-        if not isinstance(value, str):
-            raise InvalidValue(field, type(value).__name__ if secret else value, "text")
-        if len(value) > bytes_max or len(value.encode()) > bytes_max:
-            raise TooLarge(f"bytes of {field}", len(value.encode()), bytes_max)
-        return value
-
-    return check
-
-
-def within(low: float, high: float, what: str = "number") -> Check:
-    """A number from `low` to `high`."""
-    bound = f"a number from {low:g} to {high:g}" if what == "number" else f"a number of {what} from {low:g} to {high:g}"
-
-    @takes(f"{what}, {low:g} to {high:g}")
-    def check(field: str, value: Any) -> float:
-        if type(value) not in NUMBER_TYPES or not low <= value <= high:
-            raise InvalidValue(field, value, bound)
-        return float(value)
-
-    return check
-
-
-def one_of(*words: str) -> Check:
-    """One of the words."""
-
-    @takes("text: " + ", ".join(f"`{word}`" for word in words))
-    def check(field: str, value: Any) -> str:
-        if not isinstance(value, str) or value not in words:
-            raise InvalidValue(field, value, " or ".join(words))
-        return value
-
-    return check
-
-
-def binary(length: int | None = None, *, item_bytes: int = 1) -> Check:
-    """A `bin` of `length` bytes, or of whole items of `item_bytes`."""
-
-    @takes("bin" if length is None else f"bin of {length} bytes")
-    def check(field: str, value: Any) -> bytes:
-        if not isinstance(value, bytes):
-            raise InvalidValue(field, value, "bin")
-        if length is not None and len(value) != length:
-            raise InvalidValue(field, value, f"bin of {length} bytes")
-        if len(value) % item_bytes:
-            raise InvalidValue(field, len(value), f"bin of a multiple of {item_bytes} bytes")
-        return value
-
-    return check
-
-
-def or_nil(inner: Check) -> Check:
-    """What `inner` takes, or nil."""
-
-    @takes(f"{inner.words}, or nil")
-    def check(field: str, value: Any) -> Any:
-        return None if value is None else inner(field, value)
-
-    return check
-
-
-def list_of(inner: Check, items_max: int) -> Check:
-    """A list of at most `items_max` of what `inner` takes."""
-
-    @takes(f"array of: {inner.words}")
-    def check(field: str, value: Any) -> list[Any]:
-        items = _list(field, value, "a list", items_max)
-        return [inner(f"{field}[{i}]", item) for i, item in enumerate(items)]
-
-    return check
-
-
-def texts(items_max: int) -> Check:
-    """A list of at most `items_max` texts, whatever they say: each is judged where it is used."""
-
-    @takes("array of texts")
-    def check(field: str, value: Any) -> list[str]:
-        items = _list(field, value, "a list of texts", items_max)
-        if not {str}.issuperset(map(type, items)):
-            at, wrong = next((i, v) for i, v in enumerate(items) if type(v) is not str)
-            raise InvalidValue(f"{field}[{at}]", wrong, "text")
-        return items
-
-    return check
-
-
-@takes("array of rows")
-def rows(field: str, value: Any) -> list[Any]:
-    """A list of at most ROWS_BATCH_MAX rows; each row is judged by itself, later."""
-    return _list(field, value, "a list of rows [component, predictor, cores, elapsed_s]", limits.ROWS_BATCH_MAX)
-
-
-def map_of(inner: Check) -> Check:
-    """A map from text to what `inner` takes."""
-
-    @takes(f"map by key of: {inner.words}")
-    def check(field: str, value: Any) -> dict[str, Any]:
-        items = _map(field, value)
-        for key in items:
+def _refusal_within(field: str, said: Any, value: Any) -> InvalidValue | TooLarge | UnknownKey | None:
+    of, parts, notes = taken_apart(said)
+    if not _may_be(said, value):
+        return InvalidValue(field, value, bound_of(said))
+    if of in LISTS:
+        items: list[Any] = value
+        most = next((note.max_length for note in notes if isinstance(note, Meta) and note.max_length), len(items))
+        if len(items) > most:
+            return TooLarge(f"length of {field}", len(items), most)
+        if of is tuple and len(items) != len(parts):
+            return InvalidValue(field, value, bound_of(said))
+        inside = [(f"{field}[{at}]", parts[at if of is tuple else 0], item) for at, item in enumerate(items)]
+    else:
+        entries: dict[Any, Any] = value
+        known = _members(of) if _is_record(of) else None
+        for key in entries:
+            if known is not None and key not in known:
+                return unknown_key(field, key, known, field)
             if not isinstance(key, str):
-                raise InvalidValue(f"a key of {field}", key, "text")
-        return {key: inner(f"{field}[{key[:40]!r}]", item) for key, item in items.items()}
-
-    return check
-
-
-def record_of(**keys: Check) -> Check:
-    """A map with some of these keys, each with its own check."""
-
-    @takes(f"map with {', '.join(f'`{key}`' for key in keys)}")
-    def check(field: str, value: Any) -> dict[str, Any]:
-        items = _map(field, value, f"a map with the keys {', '.join(keys)}")
-        for key in items:
-            if key not in keys:
-                raise UnknownKey(
-                    f"{field} has no key {str(key)[:40]!r}", field=field, value=key, bound=", ".join(keys),
-                    hint=closest(str(key), tuple(keys)),
-                )  # fmt: skip
-        return {key: keys[key](f"{field}.{key}", item) for key, item in items.items()}
-
-    return check
+                return InvalidValue(f"a key of {field}", key, "text")
+        inside = [
+            (f"{field}.{key}", known[key], item) if known is not None else (f"{field}[{key[:40]!r}]", parts[1], item)
+            for key, item in entries.items()
+        ]
+    return next((found for each in inside if (found := refusal(*each)) is not None), None)
 
 
-def either(bound: str, **by_type: Check) -> Check:
-    """What the check named after the value's type takes (`str`, `list`, `dict`, `int`, `float`)."""
-
-    @takes(bound)
-    def check(field: str, value: Any) -> Any:
-        inner = by_type.get(type(value).__name__)
-        if inner is None:
-            raise InvalidValue(field, value, bound)
-        return inner(field, value)
-
-    return check
+def unknown_key(what: str, key: Any, known: Mapping[str, Any], field: str) -> UnknownKey:
+    """Return the error of a key that `what` does not have, with the nearest that it has."""
+    return UnknownKey(
+        f"{what} has no key {str(key)[:40]!r}", field=field, value=key, bound=", ".join(known),
+        hint=closest(str(key), tuple(known)),
+    )  # fmt: skip
 
 
-@takes("array of counts, or `{min, max, multiple_of}` or `{min, max, power_of}`")
-def allowed_cores(field: str, value: Any) -> AllowedCores:
-    """A set of core counts."""
-    return parse_allowed(field, value)
+def bound_of(said: Any) -> str:
+    """Return what an error says that a value must be."""
+    of, parts, notes = taken_apart(said)
+    bounds = next((note for note in notes if isinstance(note, Meta)), Meta())
+    if bounds.description:
+        return bounds.description
+    if of in UNIONS:
+        return _of_several([part for part in parts if part is not NoneType])
+    if of is Literal:
+        return " or ".join(map(str, parts))
+    if of in NUMBER_TYPES:
+        words, short = ("an integer", "d") if of is int else ("a number", "g")
+        return words if bounds.ge is None else f"{words} from {bounds.ge:{short}} to {bounds.le:{short}}"
+    if _is_record(of):
+        return f"a map with the keys {', '.join(_members(of))}"
+    if of is bytes and bounds.min_length:
+        return f"bin of {bounds.min_length} bytes"
+    return SIMPLE.get(of) or ("a list" if of in LISTS else "a map")
 
 
-@takes("boolean, or `freeze`")
-def explore(field: str, value: Any) -> Any:
-    """What may be tried."""
-    return checked_explore(field, value)
+def _of_several(parts: list[Any]) -> str:
+    return "a number" if {int, float} <= set(parts) else " or ".join(map(bound_of, parts))
 
 
-@takes("array of pairs [cores, runs]")
-def under_way(field: str, value: Any) -> dict[int, int]:
-    """Runs by their cores: a map has only texts as keys."""
-    pairs = _list(field, value, "a list of pairs [cores, runs]", limits.ALLOWED_COUNTS_MAX)
-    found: dict[int, int] = {}
-    for at, pair in enumerate(pairs):
-        values = cast("list[Any]", pair if isinstance(pair, list) else [])
-        if len(values) != 2:
-            raise InvalidValue(f"{field}[{at}]", cast("Any", pair), "a pair [cores, runs]")
-        cores = whole(f"{field}[{at}][0]", values[0], 1, limits.ALLOCATE_CORES_MAX)
-        found[cores] = found.get(cores, 0) + whole(f"{field}[{at}][1]", values[1], 0, limits.RUNS_AT_ONCE_MAX)
-    return found
+def words_of(said: Any) -> str:
+    """Return what an annotation takes, as the protocol page says it."""
+    of, parts, notes = taken_apart(said)
+    own = next((note.title or note.description for note in notes if isinstance(note, Meta)), None)
+    if own:
+        return own
+    if of in UNIONS:
+        several = [part for part in parts if part is not NoneType]
+        return words_of(several[0]) if len(several) == 1 else " or ".join(dict.fromkeys(map(words_of, several)))
+    if of is Literal:
+        return "text: " + ", ".join(f"`{word}`" for word in parts)
+    if of in (list, Sequence):
+        return f"array of: {words_of(parts[0])}"
+    return f"map by key of: {words_of(parts[1])}" if of in MAPS else {bool: "boolean"}.get(of) or bound_of(said)
 
 
-@takes("number, or array")
-def number_or_list(field: str, value: Any) -> float | list[float]:
-    """A number, or a list of numbers."""
-    return numbers(field, value) if isinstance(value, list) else number(field, value)
+def _may_be(said: Any, value: Any) -> bool:
+    kinds = kinds_of(said)
+    return type(value) in kinds or object in kinds
 
 
-@takes("number, or array of a point's values")
-def point(field: str, value: Any) -> float | list[float]:
-    """One predictor: a number, or a list of its values where it has several."""
-    if not isinstance(value, list):
-        return number(field, value)
-    values = numbers(field, cast("Any", value))
-    if not 1 <= len(values) <= limits.DIMENSIONS_MAX:
-        raise InvalidValue(field, f"{len(values)} values", f"a number, or a list of 1 to {limits.DIMENSIONS_MAX}")
-    return values
+def _is_record(of: Any) -> bool:
+    return isinstance(of, type) and issubclass(of, msgspec.Struct)
 
 
-@takes("pair [predictor, cores]")
-def setting(field: str, value: Any) -> list[Any]:
-    """A pair of a predictor and cores."""
-    pair = cast("list[Any]", value if isinstance(value, list) else [])
-    if len(pair) != 2:
-        raise InvalidValue(field, cast("Any", value), "a pair [predictor, cores]")
-    return [point(f"{field}[0]", pair[0]), number(f"{field}[1]", pair[1])]
+def _members(of: Any) -> dict[str, Any]:
+    return {each.name: each.type for each in msgspec.structs.fields(of)}

@@ -15,6 +15,7 @@ from pathlib import Path
 from advisor import errors
 from advisor.domain import limits
 from advisor.protocol.declaring import meanings
+from advisor.protocol.fields import words_of
 from advisor.protocol.verbs import METHODS
 
 NUMBERING = ("producer", "incarnation", "sequence")  # the page says once what they are
@@ -50,7 +51,7 @@ def keys_of(name: str) -> str:
         if key in NUMBERING and name != "hello":
             continue
         default = "required" if defaults[key] is MISSING else _word(defaults[key])
-        lines.append(f"| `{key}` | {what.check.words.replace('|', '/')} | {default} | {said[key]} |")
+        lines.append(f"| `{key}` | {words_of(what).replace('|', '/')} | {default} | {said[key]} |")
     return "\n".join(lines)
 
 

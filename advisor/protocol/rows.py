@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from advisor.domain import limits, vectors
@@ -16,30 +17,32 @@ from advisor.domain.rows import bound_text
 from advisor.errors import CallerError, InvalidValue, UnknownKey
 from advisor.protocol import fields as f
 from advisor.protocol import verbs
+from advisor.protocol.fields import Further
 
 _ROW_BOUND = bound_text("invalid_row")
-_DIMENSIONS = f.integer(1, limits.DIMENSIONS_MAX)
-_COUNTS = range(-1, 2**63)  # what an int64 column can hold, and enough to be refused by value
 
 
-@f.takes("integer")
-def _count(field: str, value: Any) -> int:
-    return value if type(value) is int and value in _COUNTS else _refuse(field, value)
+def _within(low: int, high: int, code: str = "") -> Further:
+    """Integers that need not fit int64."""
+
+    def take(field: str, value: int) -> int:
+        if not low <= value <= high:
+            raise InvalidValue(field, value, bound_text(code) if code else f"an integer from {low} to {high}")
+        return value
+
+    return Further(take)
 
 
-_OPTIONAL: Mapping[str, f.Check] = {
-    "count": _count,
-    "ok": f.boolean,
-    "running": f.boolean,
-    "dimensions": _DIMENSIONS,
-    "network": f.label,  # as machine
-    "record": f.integer(0, verbs.ABSENT_U64 - 1),
-    "entered": f.boolean,
-    "replica": f.integer(0, verbs.ABSENT_U64 - 1),
-    "machine": f.label,  # refused as a name, not as a row
-    "active_cores": f.number,
-    "measures": f.record_of(**dict.fromkeys(verbs.MEASURES, f.or_nil(f.number))),
-}
+_IDENTITY = Annotated[int, _within(0, verbs.ABSENT_U64 - 1)]
+# A machine or network that is no name is refused as a name, not as a row.
+_OPTIONAL = f.shape_of(f.record(
+    # what an int64 column can hold, and enough to be refused by value
+    count=Annotated[int, _within(-1, 2**63 - 1, "invalid_count")], ok=bool, running=bool,
+    dimensions=Annotated[int, Meta(ge=1, le=limits.DIMENSIONS_MAX)], network=str, record=_IDENTITY,
+    entered=bool, replica=_IDENTITY, machine=str, active_cores=verbs.Number,
+    measures=f.record(**dict.fromkeys(verbs.MEASURES, verbs.Number)),
+))  # fmt: skip
+_NUMBER, _NUMBERS = f.shape_of(verbs.Number), f.shape_of(verbs.Numbers)
 
 
 class NameBook:
@@ -201,12 +204,12 @@ def _plain_row(row: Any) -> tuple[str, list[float], float, float]:
     if len(component) > limits.NAME_BYTES_MAX:
         raise InvalidValue("name", component, bound_text("invalid_name"))
     if isinstance(predictor, list):
-        point = f.numbers("predictor", predictor)
+        point = _NUMBERS.take("predictor", predictor)
         if not 1 <= len(point) <= limits.DIMENSIONS_MAX:
             raise InvalidValue("predictor", len(point), f"1 to {limits.DIMENSIONS_MAX} values")
     else:
-        point = [1.0 if predictor is None else f.number("predictor", predictor)]
-    return component, point, f.number("cores", cores), f.number("elapsed_s", elapsed_s)
+        point = [1.0 if predictor is None else _NUMBER.take("predictor", predictor)]
+    return component, point, _NUMBER.take("cores", cores), _NUMBER.take("elapsed_s", elapsed_s)
 
 
 def _optional_fields(rows: Sequence[Any], misread: dict[int, CallerError]) -> dict[str, dict[int, Any]]:
@@ -216,7 +219,7 @@ def _optional_fields(rows: Sequence[Any], misread: dict[int, CallerError]) -> di
         if i in misread or len(row) == 4:
             continue
         try:
-            given = _OPTIONAL_FIELDS("row", row[4])
+            given = _OPTIONAL.take("row", row[4])
             _check_dimensions(row[1], given.get("dimensions"))
         except CallerError as error:
             misread[i] = error
@@ -254,7 +257,6 @@ _SCATTERED = (
     ("record", verbs.ABSENT_U64, np.uint64), ("entered", False, np.bool_), ("replica", verbs.ABSENT_U64, np.uint64),
     ("active_cores", np.nan, np.float64),
 )  # fmt: skip
-_OPTIONAL_FIELDS = f.record_of(**{key: f.or_nil(check) for key, check in _OPTIONAL.items()})
 
 
 def _misread(errors: Mapping[int, CallerError], rows: int) -> Misread:
@@ -274,7 +276,3 @@ def _scattered(by_row: Mapping[int, Any] | None, rows: int, default: Any, dtype:
     column = np.full(rows, default, dtype)
     column[list(by_row)] = list(by_row.values())
     return column
-
-
-def _refuse(field: str, value: Any) -> Any:
-    raise InvalidValue(field, value, bound_text(f"invalid_{field}"))

@@ -195,7 +195,7 @@ class Watching:
         """Plan again; None when the runtime has stated another allocation meanwhile. What pays is taken as applied."""
         began, present = self.clock(), watch.present
         watch.schedule = watch.schedule.looked(*self._learned_of(watch))
-        cost = cast("float | Mapping[str, float]", watch.params.change_cost_s or 0.0)
+        cost = watch.params.change_cost_s or 0.0
         question = WatchQuestion(present, cost, watch.policy, watch.schedule.looks)
         found = "failed"
         try:

@@ -3,14 +3,15 @@
 # No postponed annotations here: `verb` reads them.
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, replace
-from typing import Annotated, Any, Self, cast, get_args
+from typing import Annotated, Any, Self, cast
+
+from msgspec import Meta
 
 from advisor.domain import limits
 from advisor.domain.job_pools import OrderWord
 from advisor.domain.told import ChoiceObjectiveWord, MeasureWord
 from advisor.errors import InvalidValue
-from advisor.protocol import fields as f
-from advisor.protocol.declaring import Key, Question, verb
+from advisor.protocol.declaring import Question, verb
 from advisor.protocol.points import flattened
 from advisor.protocol.verbs.keys import *
 
@@ -70,18 +71,18 @@ class Predict(Question):
     """
 
     component: Annotated[
-        str | Sequence[str],
-        Key(f.either("a name, or a list of names", str=f.name, list=f.list_of(f.name, limits.PREDICT_POINTS_MAX))),
+        Name | Annotated[Sequence[Name], Meta(max_length=limits.PREDICT_POINTS_MAX)],
+        Meta(description="a name, or a list of names"),
     ]
-    predictor: Annotated[Number | Numbers | Sequence[Sequence[float]], Key(f.number_or_list)] | None = None
-    cores: Annotated[Number | Numbers, Key(f.number_or_list)] = 1
+    predictor: Points | None = None
+    cores: Points = 1
     _: KW_ONLY
     level: Level = 0.9
-    model: Annotated[str, Key(WORD)] | None = None
-    dimensions: Annotated[int, Key(f.integer(1, limits.DIMENSIONS_MAX))] = 1
+    model: Word | None = None
+    dimensions: Annotated[int, Meta(ge=1, le=limits.DIMENSIONS_MAX)] = 1
     machine: Machine | None = None
-    measure: Annotated[MeasureWord, Key(f.one_of(TIME, *MEASURES))] = "elapsed_s"
-    active_cores: Annotated[Number, Key(f.number)] | None = None
+    measure: MeasureWord = "elapsed_s"
+    active_cores: Number | None = None
     prior: Prior = False
     fresh: Fresh = False
 
@@ -132,20 +133,25 @@ class ChooseCores(Question):
     component: Component
     predictor: Point | None = None
     _: KW_ONLY
-    cores_max: Annotated[int, Key(CORES)] | None = None
+    cores_max: Count | None = None
     allowed: Allowed | None = None
-    usual: Annotated[int, Key(CORES)] | None = None
-    tolerance: Annotated[Number, Key(f.within(0.0, 1.0))] = 0.05
-    objective: Annotated[ChoiceObjectiveWord, Key(f.one_of(*get_args(ChoiceObjectiveWord)))] = "time"
-    explore: Annotated[bool | str, Key(f.explore)] = False
-    count: Annotated[int, Key(f.integer(1, limits.RUNS_AT_ONCE_MAX))] = 1
-    under_way: Annotated[Mapping[int, int], Key(f.under_way, "", pairs_sent)] | None = None
+    usual: Count | None = None
+    tolerance: Share = 0.05
+    objective: ChoiceObjectiveWord = "time"
+    explore: Explore = False
+    count: Annotated[int, Meta(ge=1, le=limits.RUNS_AT_ONCE_MAX)] = 1
+    under_way: Runs | None = None
     level: Level = 0.9
-    risk: Annotated[Number, Key(f.within(0.0, 1.0))] = 0.0
+    risk: Share = 0.0
     machine: Machine | None = None
-    free_now: Annotated[int, Key(f.integer(0, limits.ALLOCATE_CORES_MAX))] | None = None
-    wait_s: Annotated[Number, Key(SECONDS)] | None = None
+    free_now: Annotated[int, Meta(ge=0, le=limits.ALLOCATE_CORES_MAX)] | None = None
+    wait_s: Seconds | None = None
     fresh: Fresh = False
+
+    def wire(self) -> Self:
+        """Return it with runs under way as pairs: a map has only texts as keys."""
+        runs: Any = self.under_way
+        return replace(self, under_way=list(runs.items())) if hasattr(runs, "items") else self
 
 
 @verb("choose_together", "read", positional=2)
@@ -158,11 +164,11 @@ class ChooseTogether(Question):
     wait_max_s: a job whose `waited_s` reaches it comes first, and no other job starts before it; `work` requires it
     """
 
-    jobs: Annotated[Sequence[Mapping[str, Any]], Key(f.list_of(BY_KEY, limits.JOBS_TOGETHER_MAX))]
-    cores: Annotated[int, Key(CORES)]
+    jobs: Annotated[Sequence[Mapping[str, Any]], Meta(max_length=limits.JOBS_TOGETHER_MAX)]
+    cores: Count
     _: KW_ONLY
-    order: Annotated[OrderWord, Key(f.one_of("given", "work"))] = "given"
-    wait_max_s: Annotated[Number, Key(SECONDS)] | None = None
+    order: OrderWord = "given"
+    wait_max_s: Seconds | None = None
     fresh: Fresh = False
 
 
@@ -180,12 +186,12 @@ class Suggest(Question):
 
     component: Component
     predictor: Point | None = None
-    cores: Annotated[Number, Key(f.number)] | None = None
+    cores: Number | None = None
     _: KW_ONLY
-    cores_max: Annotated[int, Key(CORES)] | None = None
+    cores_max: Count | None = None
     allowed: Allowed | None = None
-    candidates: Annotated[Sequence[tuple[Any, float]], Key(f.list_of(f.setting, limits.CANDIDATES_MAX))] | None = None
-    limit: Annotated[int, Key(f.integer(1, limits.CANDIDATES_MAX))] = 3
+    candidates: Annotated[Sequence[Setting], Meta(max_length=limits.CANDIDATES_MAX)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=limits.CANDIDATES_MAX)] = 3
     fresh: Fresh = False
 
 
@@ -202,12 +208,12 @@ class CurvesAsked(Question):
     level: of the intervals
     """
 
-    components: Annotated[Sequence[str], Key(f.list_of(f.name, limits.ARRAY_ITEMS_MAX))] | None = None
+    components: Sequence[Name] | None = None
     _: KW_ONLY
-    since: Annotated[int, Key(f.integer(0, SEQUENCE_MAX))] | None = None
-    after: Annotated[str, Key(f.name)] | None = None
+    since: Whole | None = None
+    after: Name | None = None
     level: Level = 0.9
-    cores_max: Annotated[int, Key(CORES)] = 256
+    cores_max: Count = 256
 
 
 @verb("status", "read")
@@ -219,14 +225,12 @@ class StatusAsked(Question):
     """
 
     components: Annotated[
-        bool | Sequence[str],
-        Key(
-            f.either("true, false, or a list of names", bool=f.boolean, list=f.list_of(f.name, limits.STATUS_PAGE_MAX))
-        ),
+        bool | Annotated[Sequence[Name], Meta(max_length=limits.STATUS_PAGE_MAX)],
+        Meta(description="true, false, or a list of names"),
     ] = False
     _: KW_ONLY
-    offset: Annotated[int, Key(f.integer(0, 2**63 - 1))] = 0
-    limit: Annotated[int, Key(f.integer(0, limits.STATUS_PAGE_MAX))] = 100
+    offset: Whole = 0
+    limit: Annotated[int, Meta(ge=0, le=limits.STATUS_PAGE_MAX)] = 100
 
 
 @verb("export", "read")
@@ -236,7 +240,7 @@ class Export(Question):
     after: `next` of the answer before; nil: begin
     """
 
-    after: Annotated[str, Key(f.text(EXPORT_AFTER_BYTES_MAX))] | None = None
+    after: Annotated[str, within_bytes(EXPORT_AFTER_BYTES_MAX)] | None = None
 
 
 @verb("shards", "admin")
@@ -246,4 +250,4 @@ class Shards(Question):
     shards: have so many; nil: only tell
     """
 
-    shards: Annotated[int, Key(f.integer(1, limits.SHARDS_MAX))] | None = None
+    shards: Annotated[int, Meta(ge=1, le=limits.SHARDS_MAX)] | None = None

@@ -1,17 +1,18 @@
-"""The keys that several verbs have: their types, their checks, what they mean."""
+"""The keys that several verbs have: their types with bounds, what looks further at them, what they mean."""
 
 # No postponed annotations here: `verb` reads them.
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast
+
+from msgspec import Meta
 
 from advisor.domain import limits
-from advisor.domain.allowed_cores import AllowedCores, parse_allowed
+from advisor.domain.allowed_cores import AllowedForm, parse_allowed
+from advisor.domain.core_requests import checked_explore
+from advisor.domain.names import NAME_BOUND, checked_name
 from advisor.domain.rows import Array
-from advisor.domain.shapes import plain
-from advisor.domain.told import ObjectiveWord, TurnsWord
-from advisor.errors import InvalidValue
-from advisor.protocol import fields as f
-from advisor.protocol.declaring import Key
+from advisor.errors import InvalidValue, TooLarge
+from advisor.protocol.fields import Further, record
 
 PROTOCOL_VERSION = 1
 NO_INCARNATION = bytes(16)  # of a client that keeps its numbers itself
@@ -25,9 +26,6 @@ ABSENT_U32 = 2**32 - 1  # in a column of label numbers: this row has none
 ABSENT_U64 = 2**64 - 1  # in `record`
 MEASURES = tuple(limits.MEASURES)
 
-TURNS: tuple[str, ...] = get_args(TurnsWord)
-OBJECTIVES: tuple[str, ...] = get_args(ObjectiveWord)
-
 
 class Described(Protocol):
     """A network that is no text: `advisor.domain.networks.Network`."""
@@ -37,55 +35,46 @@ class Described(Protocol):
         ...
 
 
-Number = int | float
-Numbers = Sequence[float] | Array
-NetworkGiven = str | int | Sequence[Mapping[str, Any]] | Described
-
-WORD = f.text(64)
-LEVEL = f.within(limits.LEVEL_MIN, limits.LEVEL_MAX)
-SECONDS = f.within(0.0, SECONDS_MAX, "seconds")
-CORES = f.integer(1, limits.ALLOCATE_CORES_MAX)
-U8, U32, U64, F64 = f.binary(), f.binary(item_bytes=4), f.binary(item_bytes=8), f.binary(item_bytes=8)
-CORES_BY_KEY = f.map_of(CORES)
-NODES = f.list_of(f.map_of(f.anything), limits.NETWORK_NODES_MAX)  # what a node may hold is the planner's to check
-PER_PLACE = f.list_of(f.or_nil(f.number_or_list), limits.NETWORK_COMPONENTS_MAX)
-BY_KEY = f.map_of(f.anything)
-TEXTS = f.texts(limits.ARRAY_ITEMS_MAX)
-CLOCK = f.record_of(ticks_per_s=f.number, anchors=f.list_of(f.anything, limits.CLOCK_ANCHORS_MAX))
-GRAPH = f.record_of(
-    unit=f.text(8), times=F64, edges=f.binary(item_bytes=8), names=TEXTS, types=TEXTS, type=U32, size=F64,
-    columns=f.map_of(F64),
-)  # fmt: skip
-RUN = f.record_of(producer=f.name, incarnation=f.binary(16))
-NETWORK_ID = f.either(
-    f"a whole number from 0 to {limits.NETWORK_ID_MAX}, or a name", int=f.integer(0, limits.NETWORK_ID_MAX), str=f.name
-)
-NETWORK = f.either(
-    "S-Net text, a list of nodes, or a network's id",
-    str=f.text(limits.NETWORK_TEXT_BYTES_MAX), list=NODES, int=f.integer(0, limits.NETWORK_ID_MAX),
-)  # fmt: skip
+# -- what looks further at a value ------------------------------------------------------------------------------------------
 
 
-def listed(value: Any) -> Any:
-    """One of several, as a list."""
-    return [value] if isinstance(value, (str, int, Mapping)) else plain(value)
+def within_bytes(bytes_max: int) -> Further:
+    """Text of at most `bytes_max` bytes of UTF-8."""
+
+    def take(field: str, value: str) -> str:
+        if len(value) > bytes_max or len(value.encode()) > bytes_max:
+            raise TooLarge(f"bytes of {field}", len(value.encode()), bytes_max)
+        return value
+
+    return Further(take)
 
 
-def allowed_sent(value: Any) -> Any:
-    """A set of core counts as the wire has it."""
-    return plain(
-        value.as_wire() if isinstance(value, AllowedCores) else list(value) if isinstance(value, range) else value
-    )
+def secret(field: str, value: Any) -> str:
+    """A token, which no error repeats."""
+    if not isinstance(value, str):
+        raise InvalidValue(field, type(value).__name__, "text")
+    return within_bytes(TOKEN_BYTES_MAX).take(field, value)
 
 
-def sets_sent(value: Any) -> Any:
-    """A set of core counts, or a map of such sets, as the wire has it."""
-    if not isinstance(value, Mapping):
-        return allowed_sent(value)
-    return {key: allowed_sent(one) for key, one in cast("Mapping[Any, Any]", value).items()}
+def items_of(item_bytes: int) -> Further:
+    """Whole items of so many bytes."""
+
+    def take(field: str, value: bytes) -> bytes:
+        if len(value) % item_bytes:
+            raise InvalidValue(field, len(value), f"bin of a multiple of {item_bytes} bytes")
+        return value
+
+    return Further(take)
 
 
-@f.takes("array of counts, `{min, max, multiple_of}` or `{min, max, power_of}`; or a map of such sets by key")
+def one_point(field: str, value: Any) -> Any:
+    """One predictor: a number, or the values of one that has several."""
+    values: Any = value
+    if isinstance(value, list) and not 1 <= len(values) <= limits.DIMENSIONS_MAX:
+        raise InvalidValue(field, f"{len(values)} values", f"a number, or a list of 1 to {limits.DIMENSIONS_MAX}")
+    return values
+
+
 def allowed_by_key(field: str, value: Any) -> Any:
     """A set of core counts, or sets by key, which the planner reads with the network."""
     if not isinstance(value, Mapping):
@@ -93,78 +82,108 @@ def allowed_by_key(field: str, value: Any) -> Any:
     return cast("Any", value)
 
 
-def pairs_sent(value: Any) -> Any:
-    """A map with numbers as keys, as a list of pairs."""
-    return plain(list(cast("Mapping[Any, Any]", value).items()) if isinstance(value, Mapping) else value)
+def counted(_: str, pairs: list[tuple[int, int]]) -> dict[int, int]:
+    """Runs by their cores, of pairs: a map has only texts as keys."""
+    found: dict[int, int] = {}
+    for cores, runs in pairs:
+        found[cores] = found.get(cores, 0) + runs
+    return found
 
 
-def flat_graph(graph: Any) -> Any:
-    if isinstance(graph, Mapping):
-        return cast("Any", graph)
-    from advisor.domain.task_graphs import graph_as_flat  # noqa: PLC0415 - numpy comes with the caller's graph
+# -- types ------------------------------------------------------------------------------------------------------------------
 
-    return graph_as_flat(graph)
-
-
-@f.takes("map with `producer`, and perhaps `incarnation`")
-def profile_named(field: str, value: Any) -> dict[str, Any]:
-    """Whose profile, and perhaps of which of its runs."""
-    named = RUN(field, value)
-    if "producer" not in named:
-        raise InvalidValue(f"{field}.producer", None, "given")
-    return named
-
-
-@f.takes("number, 0 to below 1")
-def share_kept(field: str, value: Any) -> float:
-    if type(value) not in f.NUMBER_TYPES or not 0.0 <= value < 1.0:
-        raise InvalidValue(field, value, "a number from 0 to below 1")
-    return float(value)
-
-
-# Keys of several verbs.
-Component = Annotated[str, Key(f.name, "the component's name")]
-Point = Annotated[
-    Number | Numbers,
-    Key(f.point, "the input, an array where it has several values; nil: a run of the observed load"),
+Number = int | float
+Name = Annotated[str, Meta(title="name", description=NAME_BOUND), Further(checked_name)]
+Word = Annotated[str, within_bytes(64)]
+Processors = Annotated[int, Meta(ge=1, le=limits.SIMULATE_CORES_MAX)]
+Count = Annotated[int, Meta(ge=1, le=limits.ALLOCATE_CORES_MAX)]
+Seconds = Annotated[float, Meta(ge=0.0, le=SECONDS_MAX, description=f"a number of seconds from 0 to {SECONDS_MAX:g}")]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+Whole = Annotated[int, Meta(ge=0, le=SEQUENCE_MAX)]
+Bin32 = Annotated[bytes, items_of(4)]
+Bin64 = Annotated[bytes, items_of(8)]
+Bin128 = Annotated[bytes, Meta(min_length=16, max_length=16)]
+Texts = Annotated[Sequence[str], Meta(description="a list of texts")]
+BatchNames = Annotated[list[str], Meta(max_length=limits.NAMES_BATCH_MAX, description="a list of texts")]
+NumbersByKey = Mapping[str, Number]
+NetworkId = Annotated[
+    Annotated[int, Meta(ge=0, le=limits.NETWORK_ID_MAX)] | Name,
+    Meta(description=f"a whole number from 0 to {limits.NETWORK_ID_MAX}, or a name"),
 ]
-Cores = Annotated[int, Key(CORES, "cores there are")]
-Level = Annotated[float, Key(LEVEL, "share of runs that the interval should hold")]
+if TYPE_CHECKING:  # what a caller gives
+    Numbers = Sequence[float] | Array
+    Point = Number | Numbers
+    Points = Number | Numbers | Sequence[Sequence[float]]
+    Setting = tuple[Any, float]
+    NetworkGiven = str | int | Sequence[Mapping[str, Any]] | Described
+    NodesGiven = Sequence[Mapping[str, Any]] | Described
+    Allowed = AllowedForm
+    AllowedByKey = AllowedForm | Mapping[str, Any]
+    Runs = Mapping[int, int]
+    Target = Mapping[str, float]
+    One = TypeVar("One")
+    OneOrMore = One | Sequence[One]
+    Explore = bool | str
+    Profile = Clock = Measured = dict[str, Any]
+    Graph = Any
+else:  # what the wire has
+    Numbers = Annotated[list[Number], Meta(max_length=limits.PREDICT_POINTS_MAX, description="a list of numbers")]
+    Points = Annotated[Number | Numbers, Meta(title="number, or array", description="a number")]
+    Point = Annotated[
+        Number | Numbers, Meta(title="number, or array of a point's values", description="a number"), Further(one_point),
+        "the input, an array where it has several values; nil: a run of the observed load",
+    ]  # fmt: skip
+    Setting = Annotated[tuple[Point, Number], Meta(description="a pair [predictor, cores]")]
+    NodesGiven = Annotated[list[dict[str, Any]], Meta(max_length=limits.NETWORK_NODES_MAX)]
+    NetworkGiven = Annotated[
+        Annotated[str, within_bytes(limits.NETWORK_TEXT_BYTES_MAX)]
+        | Annotated[int, Meta(ge=0, le=limits.NETWORK_ID_MAX)] | NodesGiven,
+        Meta(description="S-Net text, a list of nodes, or a network's id"),
+    ]  # fmt: skip
+    _SET = "array of counts, `{min, max, multiple_of}` or `{min, max, power_of}`"
+    Allowed = Annotated[
+        Any, Further(parse_allowed), Meta(title=_SET), "counts that may be chosen; a component's own hold, too"
+    ]
+    AllowedByKey = Annotated[Any, Further(allowed_by_key), Meta(title=f"{_SET}; or a map of such sets by key")]
+    Runs = Annotated[
+        list[Annotated[tuple[Count, Annotated[int, Meta(ge=0, le=limits.RUNS_AT_ONCE_MAX)]],
+                       Meta(description="a pair [cores, runs]")]],
+        Meta(max_length=limits.ALLOWED_COUNTS_MAX, description="a list of pairs [cores, runs]"),
+        Further(counted),
+    ]  # fmt: skip
+    Target = record(throughput_per_s=Number, latency_s=Number)
+    OneOrMore = list
+    Explore = Annotated[Any, Further(checked_explore), Meta(title="boolean, or `freeze`")]
+    Profile = record(producer=Name, incarnation=Bin128)
+    Clock = record(ticks_per_s=Number, anchors=Annotated[list[Any], Meta(max_length=limits.CLOCK_ANCHORS_MAX)])
+    Measured = record(**dict.fromkeys(MEASURES, Bin64))
+    Graph = record(
+        unit=Annotated[str, within_bytes(8)], times=Bin64, edges=Bin64, names=Texts, types=Texts, type=Bin32, size=Bin64,
+        columns=dict[str, Bin64],
+    )  # fmt: skip
+
+# -- keys of several verbs --------------------------------------------------------------------------------------------------
+
+Component = Annotated[Name, "the component's name"]
+Cores = Annotated[Count, "cores there are"]
+Level = Annotated[float, Meta(ge=limits.LEVEL_MIN, le=limits.LEVEL_MAX), "share of runs that the interval should hold"]
 Machine = Annotated[
-    str,
-    Key(f.name, "the time on that machine; nil: on any. One not seen is answered with a wider interval, and a note"),
+    Name, "the time on that machine; nil: on any. One not seen is answered with a wider interval, and a note"
 ]
 Prior = Annotated[
     bool,
-    Key(
-        f.boolean,
-        "a component that was never observed is answered, too, from the others (`nearest` names those most like it); "
-        "false: `unknown_component`, whose `hint` and `bound` name the known names most like it",
-    ),
+    "a component that was never observed is answered, too, from the others (`nearest` names those most like it); "
+    "false: `unknown_component`, whose `hint` and `bound` name the known names most like it",
 ]
-Allowed = Annotated[
-    AllowedCores | Sequence[int] | Mapping[str, int],
-    Key(f.allowed_cores, "counts that may be chosen; a component's own hold, too", allowed_sent),
-]
-Producer = Annotated[str, Key(f.name, "who numbers what it sends")]
-Incarnation = Annotated[bytes, Key(f.binary(16), "one life of the producer")]
-Sequenced = Annotated[int, Key(f.integer(1, SEQUENCE_MAX), "the number of this batch")]
-Deadline = Annotated[Number, Key(SECONDS, "answer within so many seconds, with the best found")]
-Program = Annotated[str, Key(f.name, "the program's name")]
-NetworkId = Annotated[int | str, Key(NETWORK_ID, "the id that a network is kept by")]
-Quantity = Annotated[Number, Key(f.number)]
-WorkMax = Annotated[int, Key(f.integer(1, 10**9), "steps of the search, at most")]
-Quantile = Annotated[Number, Key(f.number, "of the latency, e.g. 0.95, instead of its mean")]
-Nodes = Annotated[int, Key(CORES, "cores of one node of the machine: no instance straddles two")]
-MemoryBytes = Annotated[Number, Key(f.number, "bytes of memory of a node, or of the machine")]
-Texts = Annotated[Sequence[str], Key(TEXTS)]
-BatchNames = Annotated[list[str], Key(f.texts(limits.NAMES_BATCH_MAX))]
-WatchNumber = Annotated[int, Key(f.integer(1, 2**53), "the watch's number")]
-Bin8 = Annotated[bytes, Key(U8)]
-Bin32 = Annotated[bytes, Key(U32)]
-Bin64 = Annotated[bytes, Key(F64)]
-Fresh = Annotated[
-    bool,
-    Key(f.boolean, "of a service on Ray: answer with all that is acknowledged, not from copies some rows behind"),
-]
-Switch = Annotated[bool, Key(f.boolean)]
+Producer = Annotated[Name, "who numbers what it sends"]
+Incarnation = Annotated[Bin128, "one life of the producer"]
+Sequenced = Annotated[int, Meta(ge=1, le=SEQUENCE_MAX), "the number of this batch"]
+Deadline = Annotated[Seconds, "answer within so many seconds, with the best found"]
+Program = Annotated[Name, "the program's name"]
+Kept = Annotated[NetworkId, "the id that a network is kept by"]
+WorkMax = Annotated[int, Meta(ge=1, le=10**9), "steps of the search, at most"]
+Quantile = Annotated[Number, "of the latency, e.g. 0.95, instead of its mean"]
+Nodes = Annotated[Count, "cores of one node of the machine: no instance straddles two"]
+MemoryBytes = Annotated[Number, "bytes of memory of a node, or of the machine"]
+WatchNumber = Annotated[int, Meta(ge=1, le=2**53), "the watch's number"]
+Fresh = Annotated[bool, "of a service on Ray: answer with all that is acknowledged, not from copies some rows behind"]

@@ -2,16 +2,17 @@
 
 # No postponed annotations here: `verb` reads them.
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY
-from typing import Annotated, Any
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
 
 from advisor.domain import limits
 from advisor.domain.advice import Advice
-from advisor.domain.allowed_cores import AllowedCores
 from advisor.domain.told import ObjectiveWord, TurnsWord
 from advisor.errors import InvalidValue
-from advisor.protocol import fields as f
-from advisor.protocol.declaring import Key, Question, verb
+from advisor.protocol.declaring import Question, verb
+from advisor.protocol.fields import record
 from advisor.protocol.verbs.keys import *
 
 
@@ -35,8 +36,27 @@ def _one_form(params: Any) -> None:
         raise InvalidValue("text", params.text, "given, or nodes, and not both")
 
 
+Instances = Annotated[int, Meta(ge=1, le=limits.INSTANCES_MAX)]
+PerPlace = Annotated[Sequence[Points | None], Meta(max_length=limits.NETWORK_COMPONENTS_MAX)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfMachine(Question):
+    """What is asked of a machine, whatever runs on it."""
+
+    objective: ObjectiveWord = "throughput"
+    level: Annotated[float, Meta(ge=limits.LEVEL_MIN, le=limits.LEVEL_MAX)] | None = None
+    nodes: Nodes | None = None
+    memory_bytes: MemoryBytes | None = None
+    quantile: Quantile | None = None
+    weights: NumbersByKey | None = None
+    work_max: WorkMax | None = None
+    deadline_s: Deadline | None = None
+    fresh: Fresh = False
+
+
 @verb("allocate", "read")
-class Allocate(Question):
+class Allocate(OfMachine):
     """Return cores for each component of a network: S-Net text, a network, its list of nodes, or its id.
 
     network: S-Net text, or a flat list: `{kind, name, once}` for a `box`, `{kind, children}` for a `series`,
@@ -72,74 +92,43 @@ class Allocate(Question):
         components, or not at all
     """
 
-    network: Annotated[NetworkGiven, Key(NETWORK)]
-    cores: Annotated[int, Key(CORES)] | None = None
+    network: NetworkGiven
+    cores: Count | None = None
     _: KW_ONLY
-    objective: Annotated[ObjectiveWord, Key(f.one_of(*OBJECTIVES))] = "throughput"
-    target: Annotated[Mapping[str, float], Key(f.record_of(throughput_per_s=f.number, latency_s=f.number))] | None = (
-        None
-    )
-    visits: Annotated[Mapping[str, float], Key(f.map_of(f.number))] | None = None
-    shares: Annotated[Sequence[Sequence[float]], Key(f.list_of(f.numbers, limits.NETWORK_COMPONENTS_MAX))] | None = None
-    minimum: Annotated[Mapping[str, int], Key(CORES_BY_KEY)] | None = None
-    maximum: Annotated[Mapping[str, int], Key(CORES_BY_KEY)] | None = None
+    target: Target | None = None
+    visits: NumbersByKey | None = None
+    shares: Annotated[Sequence[Numbers], Meta(max_length=limits.NETWORK_COMPONENTS_MAX)] | None = None
+    minimum: Mapping[str, Count] | None = None
+    maximum: Mapping[str, Count] | None = None
     instances_max: Annotated[
-        int | Mapping[str, int],
-        Key(
-            f.either(
-                "an integer, or a map of integers by component",
-                int=f.integer(1, limits.INSTANCES_MAX),
-                dict=f.map_of(f.integer(1, limits.INSTANCES_MAX)),
-            )
-        ),
+        Instances | Mapping[str, Instances], Meta(description="an integer, or a map of integers by component")
     ] = 1
-    load: Annotated[Mapping[str, float], Key(f.map_of(f.number))] | None = None
-    components: Annotated[Mapping[str, str], Key(f.map_of(f.name))] | None = None
-    level: Annotated[float, Key(LEVEL)] | None = None
-    depths: Annotated[Sequence[Any], Key(PER_PLACE)] | None = None
-    fan_outs: Annotated[Sequence[Any], Key(PER_PLACE)] | None = None
-    returns: (
-        Annotated[Sequence[float | None], Key(f.list_of(f.or_nil(f.number), limits.NETWORK_COMPONENTS_MAX))] | None
-    ) = None
-    allowed: Annotated[AllowedCores | Sequence[int] | Mapping[str, Any], Key(allowed_by_key, "", sets_sent)] | None = (
-        None
-    )
-    pinned: Annotated[Mapping[str, Any], Key(BY_KEY)] | None = None
-    nodes: Nodes | None = None
-    memory_bytes: MemoryBytes | None = None
-    arrival_per_s: Annotated[Number, Key(f.number)] | None = None
-    arrival_variation: Annotated[Number, Key(f.number)] | None = None
-    quantile: Quantile | None = None
-    weights: Annotated[Mapping[str, float], Key(f.map_of(f.number))] | None = None
-    scale: Annotated[Mapping[str, float], Key(f.map_of(f.number))] | None = None
-    work_max: WorkMax | None = None
-    turns: Annotated[TurnsWord, Key(f.one_of(*TURNS))] | None = None
-    deadline_s: Deadline | None = None
-    fresh: Fresh = False
+    load: NumbersByKey | None = None
+    components: Mapping[str, Name] | None = None
+    depths: PerPlace | None = None
+    fan_outs: PerPlace | None = None
+    returns: Annotated[Sequence[Number | None], Meta(max_length=limits.NETWORK_COMPONENTS_MAX)] | None = None
+    allowed: AllowedByKey | None = None
+    pinned: Mapping[str, Any] | None = None
+    arrival_per_s: Number | None = None
+    arrival_variation: Number | None = None
+    scale: NumbersByKey | None = None
+    turns: TurnsWord | None = None
 
 
-_OF_MACHINE = (
-    "cores",
-    "level",
-    "nodes",
-    "memory_bytes",
-    "quantile",
-    "weights",
-    "work_max",
-    "deadline_s",
-    "fresh",
-)  # of all networks together
-_OF_ONE: Mapping[str, f.Check] = {
-    name: f.or_nil(key.check) for name, key in Allocate.verb.keys.items()
-    if name not in (*_OF_MACHINE, "objective", "turns")
-} | {
-    "name": f.or_nil(f.name), "weight": f.or_nil(f.number),
-    "priority": f.or_nil(f.integer(-PRIORITY_MAX, PRIORITY_MAX)),
+_OF_ALL = ("cores", "turns", *(each.name for each in fields(OfMachine)))  # of all networks together
+_OF_ONE: Mapping[str, Any] = {key: of for key, of in Allocate.verb.keys.items() if key not in _OF_ALL} | {
+    "name": Name, "weight": Number,
+    "priority": Annotated[int, Meta(ge=-PRIORITY_MAX, le=PRIORITY_MAX)],
 }  # fmt: skip
+if TYPE_CHECKING:
+    Networks = Sequence[Mapping[str, Any]]
+else:
+    Networks = Annotated[list[record(**_OF_ONE)], Meta(max_length=limits.NETWORKS_TOGETHER_MAX)]
 
 
 @verb("allocate_together", "read")
-class AllocateTogether(Question):
+class AllocateTogether(OfMachine):
     """Return what each of several networks gets of one machine's cores.
 
     Each of `networks` is a map with ``network`` (as of `allocate`) and, all optional, ``name``, ``weight`` and ``priority``,
@@ -150,20 +139,8 @@ class AllocateTogether(Question):
     weights: of objective `cost`, of all networks together
     """
 
-    networks: Annotated[
-        Sequence[Mapping[str, Any]], Key(f.list_of(f.record_of(**_OF_ONE), limits.NETWORKS_TOGETHER_MAX))
-    ]
+    networks: Networks
     cores: Cores
-    _: KW_ONLY
-    objective: Annotated[ObjectiveWord, Key(f.one_of(*OBJECTIVES))] = "throughput"
-    level: Annotated[float, Key(LEVEL)] | None = None
-    nodes: Nodes | None = None
-    memory_bytes: MemoryBytes | None = None
-    quantile: Quantile | None = None
-    weights: Annotated[Mapping[str, float], Key(f.map_of(f.number))] | None = None
-    work_max: WorkMax | None = None
-    deadline_s: Deadline | None = None
-    fresh: Fresh = False
 
 
 @verb("watch", "read", rule=_watchable, grows=True)
@@ -185,24 +162,17 @@ class Watch(Allocate):
     chance: the probability that a change gains anything, over all looks together; 0.99 by default
     """
 
-    network: Annotated[NetworkGiven, Key(NETWORK)] | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
+    network: NetworkGiven | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
     _: KW_ONLY
-    networks: (
-        Annotated[Sequence[Mapping[str, Any]], Key(f.list_of(f.record_of(**_OF_ONE), limits.NETWORKS_TOGETHER_MAX))]
-        | None
-    ) = None
+    networks: Networks | None = None
     watch: WatchNumber | None = None
-    current: Annotated[Mapping[str, Any], Key(BY_KEY)] | None = None
+    current: Mapping[str, Any] | None = None
     change_cost_s: (
-        Annotated[
-            Number | Mapping[str, float],
-            Key(f.either("seconds, or a map of seconds by key", int=SECONDS, float=SECONDS, dict=f.map_of(SECONDS))),
-        ]
-        | None
+        Annotated[Seconds | Mapping[str, Seconds], Meta(description="seconds, or a map of seconds by key")] | None
     ) = None
-    horizon_s: Annotated[Number, Key(SECONDS)] | None = None
-    gain_min: Annotated[Number, Key(f.within(0.0, 1.0))] | None = None
-    chance: Annotated[Number, Key(f.within(0.5, 0.9999))] | None = None
+    horizon_s: Seconds | None = None
+    gain_min: Share | None = None
+    chance: Annotated[float, Meta(ge=0.5, le=0.9999)] | None = None
     on_change: Callable[[Advice], None] | None = None
 
 
@@ -222,9 +192,9 @@ class DefineNetwork(Question):
     nodes: a flat list, as of `allocate`
     """
 
-    id: NetworkId | None = None
-    text: Annotated[str, Key(f.text(limits.NETWORK_TEXT_BYTES_MAX))] | None = None
-    nodes: Annotated[Sequence[Mapping[str, Any]] | Described, Key(NODES)] | None = None
+    id: Kept | None = None
+    text: Annotated[str, within_bytes(limits.NETWORK_TEXT_BYTES_MAX)] | None = None
+    nodes: NodesGiven | None = None
 
 
 @verb("flow", "read")
@@ -234,4 +204,4 @@ class FlowAsked(Question):
     network: its id
     """
 
-    network: NetworkId
+    network: Kept

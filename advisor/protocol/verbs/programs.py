@@ -1,14 +1,15 @@
 """The verbs about task graphs, profiles of runs, and whole programs."""
 
 # No postponed annotations here: `verb` reads them.
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY
-from typing import Annotated, Any
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, replace
+from typing import Annotated, Any, Self
+
+from msgspec import Meta
 
 from advisor.domain import limits
-from advisor.domain.runs import VARIANTS, VariantWord
-from advisor.protocol import fields as f
-from advisor.protocol.declaring import Key, Question, verb
+from advisor.domain.runs import VariantWord
+from advisor.protocol.declaring import Question, verb
 from advisor.protocol.verbs.keys import *
 
 
@@ -41,28 +42,35 @@ class SimulateAsked(Question):
     shared: the part of the variance that the tasks of a type share
     """
 
-    graph: Annotated[Any, Key(GRAPH, sent=flat_graph)]
-    cores: Annotated[
-        int | Sequence[int],
-        Key(f.list_of(f.integer(1, limits.SIMULATE_CORES_MAX), limits.SIMULATE_RUNS_MAX), sent=listed),
-    ] = (1,)
+    graph: Graph
+    cores: Annotated[OneOrMore[Processors], Meta(max_length=limits.SIMULATE_RUNS_MAX)] = (1,)
     _: KW_ONLY
-    policies: Annotated[str | Sequence[str], Key(f.list_of(WORD, limits.SIMULATE_RUNS_MAX), sent=listed)] | None = None
-    contention: (
-        Annotated[Mapping[str, Any] | Sequence[Mapping[str, Any]], Key(f.list_of(BY_KEY, 2), sent=listed)] | None
-    ) = None
-    measured_alone: Switch = False
-    speeds: Annotated[Sequence[float], Key(f.numbers)] | None = None
-    metrics: Annotated[str | Sequence[str], Key(f.list_of(WORD, 64), sent=listed)] | None = None
-    seed: Annotated[int, Key(f.integer(0, 2**63 - 1))] = 0
-    burden_ns: Quantity = 0.0
-    advise: Switch = False
-    predict_times: Switch = False
-    components: Annotated[Mapping[str, str], Key(f.map_of(f.name))] | None = None
+    policies: Annotated[OneOrMore[Word], Meta(max_length=limits.SIMULATE_RUNS_MAX)] | None = None
+    contention: Annotated[OneOrMore[Mapping[str, Any]], Meta(max_length=2)] | None = None
+    measured_alone: bool = False
+    speeds: Numbers | None = None
+    metrics: Annotated[OneOrMore[Word], Meta(max_length=64)] | None = None
+    seed: Whole = 0
+    burden_ns: Number = 0.0
+    advise: bool = False
+    predict_times: bool = False
+    components: Mapping[str, Name] | None = None
     level: Level = 0.9
     machine: Machine | None = None
-    draws: Annotated[int, Key(f.integer(1, limits.SIMULATE_RUNS_MAX))] = 64
-    shared: Quantity = 1.0
+    draws: Annotated[int, Meta(ge=1, le=limits.SIMULATE_RUNS_MAX)] = 64
+    shared: Number = 1.0
+
+    def wire(self) -> Self:
+        """Return it with a graph laid flat, and one of several as a list."""
+        given: dict[str, Any] = {key: getattr(self, key) for key in ("cores", "policies", "contention", "metrics")}
+        listed: Any = {
+            key: [value] for key, value in given.items() if isinstance(value, (str, int)) or hasattr(value, "keys")
+        }
+        if isinstance(self.graph, Mapping):
+            return replace(self, **listed)
+        from advisor.domain.task_graphs import graph_as_flat  # noqa: PLC0415 - numpy comes with the caller's graph
+
+        return replace(self, graph=graph_as_flat(self.graph), **listed)
 
 
 @verb("profile", "read")
@@ -77,10 +85,10 @@ class ProfileAsked(Question):
 
     producer: Producer | None = None
     _: KW_ONLY
-    incarnation: Annotated[bytes, Key(f.binary(16))] | None = None
-    diagnosis: Annotated[bool, Key(f.boolean)] = True
-    nodes: Annotated[bool, Key(f.boolean)] = True
-    ended: Annotated[bool, Key(f.boolean)] = False
+    incarnation: Bin128 | None = None
+    diagnosis: bool = True
+    nodes: bool = True
+    ended: bool = False
 
 
 @verb("predict_run", "read")
@@ -94,7 +102,7 @@ class PredictRun(Question):
 
     program: Program
     _: KW_ONLY
-    size: Annotated[Number | Numbers, Key(f.number_or_list)]
-    workers: Annotated[Number | Numbers, Key(f.number_or_list)]
+    size: Points
+    workers: Points
     level: Level = 0.9
-    model: Annotated[VariantWord, Key(f.one_of(*VARIANTS))] | None = None
+    model: VariantWord | None = None

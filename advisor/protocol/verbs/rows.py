@@ -1,14 +1,26 @@
 """The verbs by which a service is greeted and learns; the numbered ones are taken exactly once."""
 
 # No postponed annotations here: `verb` reads them.
+from dataclasses import dataclass
 from typing import Annotated, Any
 
+from msgspec import Meta
+
 from advisor.domain import limits
-from advisor.domain.runs import TRANSFORMS, TransformWord
+from advisor.domain.runs import TransformWord
 from advisor.errors import InvalidValue
-from advisor.protocol import fields as f
-from advisor.protocol.declaring import Key, Params, Question, verb
+from advisor.protocol.declaring import Params, Question, verb
+from advisor.protocol.fields import Further
 from advisor.protocol.verbs.keys import *
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberedVerb(Question):
+    """What is taken exactly once, where it has a number."""
+
+    producer: Producer | None = None
+    incarnation: Incarnation = NO_INCARNATION
+    sequence: Sequenced | None = None
 
 
 def _numbered(params: Any) -> None:
@@ -33,9 +45,16 @@ def _introduced(params: Any) -> None:
         )  # fmt: skip
 
 
+def _of_run(params: Any) -> None:
+    """A profile is a producer's."""
+    _numbered(params)
+    if params.profile is not None and "producer" not in params.profile:
+        raise InvalidValue("profile.producer", None, "given")
+
+
 def _of_one_thing(params: Any) -> None:
     """A component, a program or profiles: one of them; only a component keeps a share."""
-    _numbered(params)
+    _of_run(params)
     if sum(each is not None for each in (params.component, params.program, params.profile)) != 1:
         raise InvalidValue("component", params.component, "given, or program, or profile, and only one of them")
     if params.keep and params.component is None:
@@ -55,19 +74,19 @@ class Hello(Question):
     retire: true: forget the producer's number, for the client has ended
     """
 
-    protocol: Annotated[int, Key(f.integer(0, 2**32 - 1))] = PROTOCOL_VERSION
-    token: Annotated[str, Key(f.text(TOKEN_BYTES_MAX, secret=True))] | None = None
+    protocol: Annotated[int, Meta(ge=0, le=2**32 - 1)] = PROTOCOL_VERSION
+    token: Annotated[Any, Further(secret), Meta(title="text")] | None = None
     producer: Producer | None = None
     incarnation: Incarnation = NO_INCARNATION
-    resume_at: Annotated[int, Key(f.integer(0, SEQUENCE_MAX))] | None = None
-    retire: Switch = False
+    resume_at: Whole | None = None
+    retire: bool = False
 
 
 @verb("names", "teach", positional=2, named=False, grows=True)
 class Names(Params):
     """Numbers for names, on this connection: `names[i]` is number `first_id` + i."""
 
-    first_id: Annotated[int, Key(f.integer(0, limits.NAME_IDS_MAX))]
+    first_id: Annotated[int, Meta(ge=0, le=limits.NAME_IDS_MAX)]
     names: BatchNames
 
 
@@ -76,10 +95,10 @@ class Observe(Params):
     """One row, at most once."""
 
     component: Component
-    predictor: Annotated[float | list[float] | None, Key(f.or_nil(f.number_or_list))]
-    cores: Quantity
-    elapsed_s: Quantity
-    optional: Annotated[dict[str, Any], Key(BY_KEY)] | None = None
+    predictor: Points | None
+    cores: Number
+    elapsed_s: Number
+    optional: dict[str, Any] | None = None
 
     @property
     def row(self) -> list[Any]:
@@ -89,17 +108,17 @@ class Observe(Params):
 
 
 @verb("observe_rows", "write", rule=_numbered)
-class ObserveRows(Question):
+class ObserveRows(NumberedVerb):
     """A batch of rows `[component, predictor, cores, elapsed_s, {optional}]`, not checked one by one yet."""
 
-    rows: Annotated[list[Any], Key(f.rows)]
-    producer: Producer | None = None
-    incarnation: Incarnation = NO_INCARNATION
-    sequence: Sequenced | None = None
+    rows: Annotated[
+        list[Any],
+        Meta(max_length=limits.ROWS_BATCH_MAX, description="a list of rows [component, predictor, cores, elapsed_s]"),
+    ]
 
 
 @verb("observe_columns", "write", rule=_numbered)
-class ObserveColumns(Params):
+class ObserveColumns(NumberedVerb):
     """A batch in columns: each `bin` holds little-endian values, one a row; `labels` are named by number."""
 
     index: Bin32
@@ -107,25 +126,22 @@ class ObserveColumns(Params):
     elapsed_s: Bin64
     predictor: Bin64 | None = None
     components: BatchNames | None = None
-    producer: Producer | None = None
-    incarnation: Incarnation = NO_INCARNATION
-    sequence: Sequenced | None = None
-    dimensions: Annotated[int, Key(f.integer(1, limits.DIMENSIONS_MAX))] = 1
+    dimensions: Annotated[int, Meta(ge=1, le=limits.DIMENSIONS_MAX)] = 1
     count: Bin32 | None = None
-    ok: Bin8 | None = None
-    running: Bin8 | None = None
+    ok: bytes | None = None
+    running: bytes | None = None
     network: Bin32 | None = None
     record: Bin64 | None = None
-    entered: Bin8 | None = None
+    entered: bytes | None = None
     replica: Bin64 | None = None
     machine: Bin32 | None = None
     active_cores: Bin64 | None = None
-    measures: Annotated[dict[str, bytes], Key(f.record_of(**dict.fromkeys(MEASURES, F64)))] | None = None
+    measures: Measured | None = None
     labels: Texts | None = None
 
 
 @verb("task_events", "write", rule=_numbered, grows=True)
-class TaskEventsSent(Params):
+class TaskEventsSent(NumberedVerb):
     """Task events: binary records, new strings, and what their times mean.
 
     records: of 32 bytes, and 8 more for each of `fields`
@@ -138,21 +154,18 @@ class TaskEventsSent(Params):
     cpu_s: with `ended`: processor seconds of the program; if below what the workers took, no gain is promised
     """
 
-    records: Bin8
+    records: bytes
     strings: Texts | None = None
-    clock: Annotated[dict[str, Any], Key(CLOCK)] | None = None
-    fields: Annotated[list[str], Key(f.texts(limits.EVENT_FIELDS_MAX))] | None = None
-    dropped: Annotated[int, Key(f.integer(0, 2**63 - 1))] = 0
-    sums: Bin8 = b""
-    ended: Switch = False
-    cpu_s: Quantity | None = None
-    producer: Producer | None = None
-    incarnation: Incarnation = NO_INCARNATION
-    sequence: Sequenced | None = None
+    clock: Clock | None = None
+    fields: Annotated[list[str], Meta(max_length=limits.EVENT_FIELDS_MAX, description="a list of texts")] | None = None
+    dropped: Whole = 0
+    sums: bytes = b""
+    ended: bool = False
+    cpu_s: Number | None = None
 
 
-@verb("observe_run", "write", rule=_numbered, grows=True)
-class ObserveRun(Params):
+@verb("observe_run", "write", rule=_of_run, grows=True)
+class ObserveRun(NumberedVerb):
     """A run of a whole program; what is not given comes from the profile of a producer's run, where `profile` names it.
 
     size: of the run's input
@@ -170,21 +183,18 @@ class ObserveRun(Params):
     """
 
     program: Program
-    size: Quantity
-    workers: Quantity | None = None
-    elapsed_s: Quantity | None = None
-    work_s: Quantity | None = None
-    delay_s: Quantity | None = None
-    no_work_s: Quantity | None = None
-    creates: Quantity | None = None
-    waits: Quantity | None = None
-    serial_work_s: Quantity | None = None
-    span_s: Quantity | None = None
-    transform: Annotated[TransformWord, Key(f.one_of(*TRANSFORMS))] | None = None
-    profile: Annotated[dict[str, Any], Key(profile_named)] | None = None
-    producer: Producer | None = None
-    incarnation: Incarnation = NO_INCARNATION
-    sequence: Sequenced | None = None
+    size: Number
+    workers: Number | None = None
+    elapsed_s: Number | None = None
+    work_s: Number | None = None
+    delay_s: Number | None = None
+    no_work_s: Number | None = None
+    creates: Number | None = None
+    waits: Number | None = None
+    serial_work_s: Number | None = None
+    span_s: Number | None = None
+    transform: TransformWord | None = None
+    profile: Profile | None = None
 
     @property
     def run(self) -> dict[str, Any]:
@@ -194,7 +204,7 @@ class ObserveRun(Params):
 
 
 @verb("forget", "admin", rule=_of_one_thing)
-class Forget(Params):
+class Forget(NumberedVerb):
     """What was learned of a component is weakened: its sums are multiplied by `keep`. A whole program, or the profiles of a
     producer's runs (`profile`: producer and perhaps incarnation), are forgotten as a whole.
 
@@ -205,30 +215,24 @@ class Forget(Params):
     """
 
     component: Component | None = None
-    keep: Annotated[float, Key(share_kept)] = 0.0
+    keep: Annotated[float, Meta(ge=0.0, lt=1.0, description="a number from 0 to below 1")] = 0.0
     program: Program | None = None
-    profile: Annotated[dict[str, Any], Key(profile_named)] | None = None
-    producer: Producer | None = None
-    incarnation: Incarnation = NO_INCARNATION
-    sequence: Sequenced | None = None
+    profile: Profile | None = None
 
 
 @verb("pin", "admin", rule=_numbered)
-class Pin(Params):
+class Pin(NumberedVerb):
     """A component is held to a model, whatever the evidence says; None lets the evidence choose again.
 
     model: the model's name
     """
 
     component: Component
-    model: Annotated[str | None, Key(f.or_nil(WORD))]
-    producer: Producer | None = None
-    incarnation: Incarnation = NO_INCARNATION
-    sequence: Sequenced | None = None
+    model: Word | None
 
 
 @verb("set_allowed", "admin", rule=_numbered)
-class SetAllowed(Params):
+class SetAllowed(NumberedVerb):
     """Set the core counts that a component itself allows: every question about it keeps to them. nil: every count.
 
     A merge keeps the counts that both sides allow.
@@ -237,7 +241,4 @@ class SetAllowed(Params):
     """
 
     component: Component
-    allowed: Annotated[Any, Key(f.or_nil(f.allowed_cores), "", allowed_sent)]
-    producer: Producer | None = None
-    incarnation: Incarnation = NO_INCARNATION
-    sequence: Sequenced | None = None
+    allowed: Allowed | None

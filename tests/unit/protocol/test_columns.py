@@ -45,7 +45,7 @@ def refused(rows: list) -> dict:
 
 
 def test_the_optional_fields_are_the_domains() -> None:
-    assert set(FULL) == set(OPTIONAL_FIELDS) == set(reading._OPTIONAL)
+    assert set(FULL) == set(OPTIONAL_FIELDS) == set(reading._OPTIONAL.type.__struct_fields__)
     assert set(OPTIONAL_FIELDS) <= set(METHODS["observe_columns"].keys)
 
 

@@ -28,7 +28,7 @@ GOOD = {
     "allocate": ([{"network": "a .. b", "cores": 8}], m.Allocate("a .. b", 8)),
     "allocate_together": (
         [{"networks": [{"network": "a .. b", "weight": 2, "priority": None}], "cores": 8}],
-        m.AllocateTogether([{"network": "a .. b", "weight": 2, "priority": None}], 8),
+        m.AllocateTogether([{"network": "a .. b", "weight": 2}], 8),
     ),
     "define_network": ([{"text": "a .. b"}], m.DefineNetwork(text="a .. b")),
     "flow": ([{"network": 7}], m.FlowAsked(7)),
@@ -110,7 +110,7 @@ REFUSED = {
         ([{"protocol": 1.0}], "protocol", "an integer from 0 to 4294967295"),
         ([{"token": b"secret"}], "token", "text"),
         ([{"producer": "p", "incarnation": bytes(15)}], "incarnation", "bin of 16 bytes"),
-        ([{"producer": "p", "incarnation": "x" * 16}], "incarnation", "bin"),
+        ([{"producer": "p", "incarnation": "x" * 16}], "incarnation", "bin of 16 bytes"),
         ([{"incarnation": bytes([1] * 16)}], "producer", "given where incarnation, resume_at or retire is"),
         ([{"resume_at": 3}], "producer", "given where incarnation, resume_at or retire is"),
         (

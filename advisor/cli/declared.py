@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeVar, cast
 import click
 
 from advisor.cli.options import KeyNumbers, KeyOption, KeyText, Numbers
+from advisor.domain.fields import LISTS, MAPS, UNIONS, taken_apart
 from advisor.errors import InvalidValue
 from advisor.protocol.declaring import Params, meanings
-from advisor.protocol.fields import LISTS, MAPS, UNIONS, taken_apart
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Pairs = Sequence[tuple[str, list[Any]]]

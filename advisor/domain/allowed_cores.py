@@ -13,9 +13,10 @@ from functools import lru_cache
 from math import ceil, lcm
 from typing import Any, cast
 
+from advisor.domain.fields import unknown_key
 from advisor.domain.limits import ALLOCATE_CORES_MAX, ALLOWED_COUNTS_MAX
 from advisor.domain.rows import is_whole, whole
-from advisor.errors import InvalidValue, TooLarge, UnknownKey, closest
+from advisor.errors import InvalidValue, TooLarge
 
 KEYS = ("min", "max", "multiple_of", "power_of")
 FORM = f"a list of 1 to {ALLOWED_COUNTS_MAX} counts, or a map {{min, max, multiple_of}} or {{min, max, power_of}}"
@@ -176,10 +177,7 @@ def allowed_in_all(component: str, cores_max: Any, allowed: Any, own: AllowedCor
 def _parse_map(field: str, given: Mapping[Any, Any]) -> AllowedCores:
     for key in given:
         if key not in KEYS:
-            raise UnknownKey(
-                f"{field} has no key {str(key)[:40]!r}", field=field, value=key, bound=", ".join(KEYS),
-                hint=closest(str(key), KEYS),
-            )  # fmt: skip
+            raise unknown_key(field, key, KEYS, field)
     values = {key: _count(f"{field}.{key}", value) for key, value in given.items() if value is not None}
     least, most = values.get("min", 1), values.get("max", ALLOCATE_CORES_MAX)
     step, base = values.get("multiple_of", 1), values.get("power_of", 0)

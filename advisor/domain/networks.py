@@ -6,15 +6,16 @@ is one more row of `KINDS`; the form does not change.
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Annotated, Any, cast
+
+from msgspec import Meta
 
 from advisor.domain import limits
-from advisor.domain.names import checked_name
-from advisor.domain.rows import is_whole, whole
+from advisor.domain.fields import Further, Name, shape_of
+from advisor.domain.shapes import plain
 from advisor.errors import InvalidValue, TooLarge, UnknownKey, not_one_of
 
 BOX, SERIES, CHOICE = "box", "series", "choice"
@@ -275,70 +276,36 @@ def _node(index: int, item: object) -> Node:
         if key not in rule.keys and key not in COMMON_KEYS:
             raise UnknownKey(f"{where}: a {kind} has no such key", field=where, value=key,
                              bound=", ".join((*COMMON_KEYS, *rule.keys)))  # fmt: skip
-    checked = {key: READERS[key](f"{where}.{key}", given[key]) for key in given if key != "kind"}
+    checked = {key: READERS[key](f"{where}.{key}", plain(given[key])) for key in given if key != "kind"}
     for key in REQUIRED.get(str(kind), ()):
         if key not in checked:
             raise InvalidValue(f"{where}.{key}", None, f"given: a {kind} needs it")
     return Node(str(kind), **checked)
 
 
-def _children(field_name: str, value: object) -> tuple[int, ...]:
-    if not isinstance(value, (list, tuple)):
-        raise InvalidValue(field_name, value, "a list of node indices")
-    children = tuple(cast("Sequence[object]", value))
-    for child in children:
-        if not is_whole(child):
-            raise InvalidValue(field_name, child, "a list of node indices")
-    return tuple(map(operator.index, cast("tuple[int, ...]", children)))
-
-
-def _flag(field_name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidValue(field_name, value, "true or false")
+def _label(field_name: str, value: str) -> str:
+    if not value or len(value.encode()) > limits.STRING_BYTES_MAX:
+        raise InvalidValue(field_name, value, TEXT_BOUND)
     return value
 
 
-def _position(field_name: str, value: object) -> int:
-    return whole(field_name, value, 0, POSITION_MAX)
-
-
-def _text(field_name: str, value: object) -> str:
-    if not isinstance(value, str) or not value or len(value.encode()) > limits.STRING_BYTES_MAX:
-        raise InvalidValue(field_name, value, f"text of 1 to {limits.STRING_BYTES_MAX} bytes")
-    return value
-
-
-def _texts(field_name: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, (list, tuple)):
-        raise InvalidValue(field_name, value, "a list of texts")
-    return tuple(_text(f"{field_name}[{i}]", item) for i, item in enumerate(cast("Sequence[object]", value)))
-
-
-def _variants(field_name: str, value: object) -> tuple[tuple[str, ...], ...]:
-    if not isinstance(value, (list, tuple)):
-        raise InvalidValue(field_name, value, "a list of lists of labels")
-    return tuple(_texts(f"{field_name}[{i}]", item) for i, item in enumerate(cast("Sequence[object]", value)))
-
-
-def _mappings(field_name: str, value: object) -> tuple[tuple[tuple[str, ...], ...], ...]:
-    if not isinstance(value, (list, tuple)):
-        raise InvalidValue(field_name, value, "a list of lists of lists of labels")
-    mappings = tuple(_variants(f"{field_name}[{i}]", item) for i, item in enumerate(cast("Sequence[object]", value)))
-    for number, mapping in enumerate(mappings):
-        if not mapping:
-            raise InvalidValue(f"{field_name}[{number}]", [], "the labels of an input, then those of each output")
-    return mappings
-
-
-def _place(field_name: str, value: object) -> int:
-    return _position(field_name, value)
-
-
-READERS: Mapping[str, Callable[[str, object], Any]] = {
-    "name": checked_name, "children": _children, "ordered": _flag, "once": _flag, "placed": _flag, "tag": checked_name,
-    "place": _place, "patterns": _texts, "text": _text, "consumes": _texts, "produces": _variants,
-    "mappings": _mappings,
-    "line": _position, "column": _position,
+TEXT_BOUND = f"text of 1 to {limits.STRING_BYTES_MAX} bytes"
+Label = Annotated[str, Meta(description=TEXT_BOUND), Further(_label)]
+Labels = Annotated[tuple[Label, ...], Meta(description="a list of texts")]
+Variants = Annotated[tuple[Labels, ...], Meta(description="a list of lists of labels")]
+Routes = Annotated[
+    tuple[Labels, ...], Meta(min_length=1, description="the labels of an input, then those of each output")
+]
+Mappings = Annotated[tuple[Routes, ...], Meta(description="a list of lists of lists of labels")]
+Children = Annotated[tuple[int, ...], Meta(description="a list of node indices")]
+Position = Annotated[int, Meta(ge=0, le=POSITION_MAX)]
+READERS: Mapping[str, Callable[[str, Any], Any]] = {
+    key: shape_of(said).take
+    for key, said in {
+        "name": Name, "children": Children, "ordered": bool, "once": bool, "placed": bool, "tag": Name, "place": Position,
+        "patterns": Labels, "text": Label, "consumes": Labels, "produces": Variants, "mappings": Mappings, "line": Position,
+        "column": Position,
+    }.items()
 }  # fmt: skip
 REQUIRED: Mapping[str, tuple[str, ...]] = {BOX: ("name",), SPLIT: ("tag",), PLACEMENT: ("place",)}
 
@@ -350,10 +317,7 @@ def box(
     name: str, *, consumes: Sequence[str] | None = None, produces: Sequence[Sequence[str]] = (), once: bool = False
 ) -> Network:
     """Return the network of one box, with the labels of its input and of each variant of its output, if declared."""
-    labels = None if consumes is None else _texts("consumes", consumes)
-    node = Node(BOX, checked_name("name", name), once=_flag("once", once), consumes=labels,
-                produces=_variants("produces", produces))  # fmt: skip
-    return Network((node,))
+    return Network((_made(BOX, name=name, once=once, consumes=consumes, produces=produces),))
 
 
 def series(*parts: Part) -> Network:
@@ -373,33 +337,37 @@ def join(*parts: Part) -> Network:
 
 def replication(part: Part, *patterns: str, ordered: bool = False) -> Network:
     """Return the chain of replicas that records leave where they match a pattern: ``a * {x}``, or ``**`` if `ordered`."""
-    return _around(Node(REPLICATION, ordered=_flag("ordered", ordered), patterns=_texts("patterns", patterns)), part)
+    return _around(_made(REPLICATION, ordered=ordered, patterns=patterns), part)
 
 
 def split(part: Part, tag: str, *, ordered: bool = False, placed: bool = False) -> Network:
     """Return the replicas by the value of a tag: ``a ! <t>``, ``!!`` if `ordered`, ``!@`` if each has its own node."""
-    tag = checked_name("tag", tag)
-    return _around(Node(SPLIT, ordered=_flag("ordered", ordered), tag=tag, placed=_flag("placed", placed)), part)
+    return _around(_made(SPLIT, ordered=ordered, tag=tag, placed=placed), part)
 
 
 def feedback(part: Part, *patterns: str) -> Network:
     """Return the network whose output returns to it where it matches a pattern: ``a \\ {x}``."""
-    return _around(Node(FEEDBACK, patterns=_texts("patterns", patterns)), part)
+    return _around(_made(FEEDBACK, patterns=patterns), part)
 
 
 def placement(part: Part, place: int) -> Network:
     """Return the part on one node: ``a @ 1``."""
-    return _around(Node(PLACEMENT, place=_position("place", place)), part)
+    return _around(_made(PLACEMENT, place=place), part)
 
 
 def synchrocell(*patterns: str) -> Network:
     """Return the cell that joins the first record of each pattern: ``[| {a}, {b} |]``."""
-    return Network((Node(SYNC, patterns=_texts("patterns", patterns)),))
+    return Network((_made(SYNC, patterns=patterns),))
 
 
 def snet_filter(text: str = "[]") -> Network:
     """Return the filter of an S-Net text such as ``[{a} -> {b = a}]``."""
-    return Network((Node(FILTER, text=_text("text", text)),))
+    return Network((_made(FILTER, text=text),))
+
+
+def _made(kind: str, **given: Any) -> Node:
+    """Return a node of what its keys take."""
+    return Node(kind, **{key: READERS[key](key, plain(value)) for key, value in given.items() if value is not None})
 
 
 def _around(root: Node, part: Part) -> Network:

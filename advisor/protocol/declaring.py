@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast, data
 
 import msgspec
 
+from advisor.domain.fields import Take, further_of, refusal, taken_apart, unknown_key
 from advisor.domain.shapes import plain
 from advisor.errors import InvalidValue, UnknownKey, UnknownMethod, Unsupported, closest
-from advisor.protocol.fields import Take, further_of, refusal, taken_apart, unknown_key
 
 OWN = ("timeout_s", "on_change")  # of a client: they are no keys
 OF_SERVICE = ("fresh",)  # how it answers: no question to the engine

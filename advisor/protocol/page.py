@@ -14,8 +14,8 @@ from pathlib import Path
 
 from advisor import errors
 from advisor.domain import limits
+from advisor.domain.fields import words_of
 from advisor.protocol.declaring import meanings
-from advisor.protocol.fields import words_of
 from advisor.protocol.verbs import METHODS
 
 NUMBERING = ("producer", "incarnation", "sequence")  # the page says once what they are

@@ -11,13 +11,13 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from advisor.domain import fields as f
 from advisor.domain import limits, vectors
+from advisor.domain.fields import Further
 from advisor.domain.observations import Columns, ComponentNames, Misread, named_columns
 from advisor.domain.rows import bound_text
 from advisor.errors import CallerError, InvalidValue, UnknownKey
-from advisor.protocol import fields as f
 from advisor.protocol import verbs
-from advisor.protocol.fields import Further
 
 _ROW_BOUND = bound_text("invalid_row")
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from advisor.domain import limits
-from advisor.errors import InvalidValue, UnknownKey, closest
+from advisor.domain.fields import unknown_key
+from advisor.errors import InvalidValue
 from advisor.service import key_kinds as kinds
 from advisor.service.key_kinds import Address, Advise, KeyKind, SnetPort, integer, number, one_of, size
 
@@ -154,10 +155,7 @@ def load_config(file: Path | str | None = None, *, socket_else: Path | None = No
     given |= {key: value for key, value in options.items() if value is not None}
     unknown = sorted(given.keys() - KEYS.keys())
     if unknown:
-        raise UnknownKey(
-            f"the configuration has no key {unknown[0]!r}", field="config", value=unknown[0], bound=", ".join(KEYS),
-            hint=closest(unknown[0], tuple(KEYS)),
-        )  # fmt: skip
+        raise unknown_key("the configuration", unknown[0], KEYS, "config")
     if not given.keys() & {"socket", "tcp", "snet_resources"} and socket_else is not None:
         given["socket"] = socket_else
     checked = {

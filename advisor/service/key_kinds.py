@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 
+from msgspec import Meta
+
+from advisor.domain.fields import shape_of
 from advisor.domain.names import checked_name
 from advisor.errors import InvalidValue, closest, not_one_of
 from advisor.service.snet_machine import parse_cores
@@ -168,33 +170,14 @@ def _listed(value: Any) -> list[Any]:
     )
 
 
-def _flag(key: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidValue(key, value, "true or false")
-    return value
-
-
 def number(low: float, high: float, form: str = "N") -> KeyKind:
     """A finite number within bounds."""
-
-    def check(key: str, value: Any) -> float:
-        plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not plain or not math.isfinite(value) or not low <= value <= high:
-            raise InvalidValue(key, value, f"a number from {low:g} to {high:g}")
-        return float(value)
-
-    return KeyKind(check, form, float)
+    return KeyKind(shape_of(Annotated[float, Meta(ge=low, le=high)]).take, form, float)
 
 
 def integer(low: int, high: int) -> KeyKind:
     """A whole number within bounds."""
-
-    def check(key: str, value: Any) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise InvalidValue(key, value, f"an integer from {low} to {high}")
-        return value
-
-    return KeyKind(check, "N", int)
+    return KeyKind(shape_of(Annotated[int, Meta(ge=low, le=high)]).take, "N", int)
 
 
 def size(low: int, high: int) -> KeyKind:
@@ -240,7 +223,11 @@ def checked_engine(key: str, value: Any) -> str:
 
 
 PATH, PLACE, ADDRESS = KeyKind(_path, "PATH"), KeyKind(_place, "PATH|URL"), KeyKind(parse_address, "HOST:PORT")
-FLAG, CPUS, HOSTS = KeyKind(_flag, "", bool), KeyKind(parse_cores, "CPUS"), KeyKind(_hosts, "NAME", many=True)
+FLAG, CPUS, HOSTS = (
+    KeyKind(shape_of(bool).take, "", bool),
+    KeyKind(parse_cores, "CPUS"),
+    KeyKind(_hosts, "NAME", many=True),
+)
 ENGINE = KeyKind(checked_engine, "here|ray[://HOST:PORT]")
 ADVICE = KeyKind(_advice, "NETWORK=NAME:VALUE,…", many=True)
 SNET_PORTS = KeyKind(_snet_ports, "[HOST:]PORT[=NETWORK[*WORTH]]", many=True)

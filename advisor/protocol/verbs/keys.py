@@ -9,10 +9,9 @@ from msgspec import Meta
 from advisor.domain import limits
 from advisor.domain.allowed_cores import AllowedForm, parse_allowed
 from advisor.domain.core_requests import checked_explore
-from advisor.domain.names import NAME_BOUND, checked_name
+from advisor.domain.fields import Further, Name, record
 from advisor.domain.rows import Array
 from advisor.errors import InvalidValue, TooLarge
-from advisor.protocol.fields import Further, record
 
 PROTOCOL_VERSION = 1
 NO_INCARNATION = bytes(16)  # of a client that keeps its numbers itself
@@ -93,7 +92,6 @@ def counted(_: str, pairs: list[tuple[int, int]]) -> dict[int, int]:
 # -- types ------------------------------------------------------------------------------------------------------------------
 
 Number = int | float
-Name = Annotated[str, Meta(title="name", description=NAME_BOUND), Further(checked_name)]
 Word = Annotated[str, within_bytes(64)]
 Processors = Annotated[int, Meta(ge=1, le=limits.SIMULATE_CORES_MAX)]
 Count = Annotated[int, Meta(ge=1, le=limits.ALLOCATE_CORES_MAX)]

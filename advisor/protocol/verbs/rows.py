@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from advisor.domain import limits
+from advisor.domain.fields import Further
 from advisor.domain.runs import TransformWord
 from advisor.errors import InvalidValue
 from advisor.protocol.declaring import Params, Question, verb
-from advisor.protocol.fields import Further
 from advisor.protocol.verbs.keys import *
 
 

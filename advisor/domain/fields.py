@@ -5,13 +5,14 @@ A `Further` in `Annotated` looks at what msgspec has typed, and may return anoth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Optional, Union, cast, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
 
+from advisor.domain.names import NAME_BOUND, checked_name
 from advisor.errors import InvalidValue, TooLarge, UnknownKey, closest
 
 Take = Callable[[str, Any], Any]  # (field, value) to the typed value; raises InvalidValue, TooLarge or UnknownKey
@@ -26,6 +27,9 @@ class Further(NamedTuple):
 
     take: Take
     words: str = ""
+
+
+Name = Annotated[str, Meta(title="name", description=NAME_BOUND), Further(checked_name)]
 
 
 class Shape(NamedTuple):
@@ -55,7 +59,8 @@ def taken_apart(said: Any) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
         inner, *notes = get_args(said)
         of, parts, more = taken_apart(inner)
         return of, parts, (*notes, *more)
-    return get_origin(said) or said, get_args(said), ()
+    of, parts = get_origin(said) or said, get_args(said)
+    return (Sequence, parts[:1], ()) if of is tuple and parts[1:] == (...,) else (of, parts, ())
 
 
 def further_of(said: Any) -> Take | None:
@@ -77,10 +82,11 @@ def further_of(said: Any) -> Take | None:
         if of is tuple:
             places = enumerate(zip(takes, cast("tuple[Any, ...]", value), strict=True))
             return [item if take is None else take(f"{field}[{at}]", item) for at, (take, item) in places]
-        if isinstance(value, list):
-            return [of_all(f"{field}[{at}]", item) for at, item in enumerate(cast("list[Any]", value))]
-        items: dict[str, Any] = value
-        return {key: of_all(f"{field}[{key[:40]!r}]", item) for key, item in items.items()}
+        if isinstance(value, (list, tuple)):
+            found = [of_all(f"{field}[{at}]", item) for at, item in enumerate(cast("list[Any]", value))]
+            return tuple(found) if isinstance(value, tuple) else found
+        entries: dict[str, Any] = value
+        return {key: of_all(f"{field}[{key[:40]!r}]", item) for key, item in entries.items()}
 
     return each
 
@@ -140,7 +146,8 @@ def _refusal_within(field: str, said: Any, value: Any) -> InvalidValue | TooLarg
         most = next((note.max_length for note in notes if isinstance(note, Meta) and note.max_length), len(items))
         if len(items) > most:
             return TooLarge(f"length of {field}", len(items), most)
-        if of is tuple and len(items) != len(parts):
+        least = next((note.min_length for note in notes if isinstance(note, Meta) and note.min_length), 0)
+        if len(items) < least or (of is tuple and len(items) != len(parts)):
             return InvalidValue(field, value, bound_of(said))
         inside = [(f"{field}[{at}]", parts[at if of is tuple else 0], item) for at, item in enumerate(items)]
     else:
@@ -158,7 +165,7 @@ def _refusal_within(field: str, said: Any, value: Any) -> InvalidValue | TooLarg
     return next((found for each in inside if (found := refusal(*each)) is not None), None)
 
 
-def unknown_key(what: str, key: Any, known: Mapping[str, Any], field: str) -> UnknownKey:
+def unknown_key(what: str, key: Any, known: Collection[str], field: str) -> UnknownKey:
     """Return the error of a key that `what` does not have, with the nearest that it has."""
     return UnknownKey(
         f"{what} has no key {str(key)[:40]!r}", field=field, value=key, bound=", ".join(known),

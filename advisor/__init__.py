@@ -13,25 +13,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from advisor.client import AsyncClient, SyncClient
     from advisor.domain.allocations import Allocation
-    from advisor.domain.answers import CoreChoice, Prediction
+    from advisor.domain.answers import CoreChoice, Prediction, Suggestion
     from advisor.engine.advisor import Advisor
-    from advisor.errors import AdvisorError
+    from advisor.errors import *
     from advisor.models.bundle import Bundle
 
 __version__ = "0.1.0"
 
-_HOMES = {
+__all__ = [
+    "Advisor", "AdvisorError", "Allocation", "AsyncClient", "Bundle", "CallerError", "ConcurrentUse",
+    "ConnectionFailed", "CoreChoice", "ImpossibleTarget", "InvalidValue", "MalformedMessage", "Mismatch",
+    "MissingShares", "NetworkSyntax", "NotAnswered", "NotEnoughData", "Prediction", "RowsRefused", "SequenceGap",
+    "ServiceError", "StateDamaged", "StateError", "StateLocked", "StateTooNew", "StorageFailed", "Suggestion",
+    "SyncClient", "TargetNotReached", "TooLarge", "Unauthorized", "Unavailable", "UnknownComponent", "UnknownKey",
+    "UnknownMethod", "UnknownNameId", "UnknownNetwork", "UnknownProgram", "Unsupported", "WorkFailed",
+]  # fmt: skip
+
+# Where each is; the others are errors.
+_HOMES = dict.fromkeys(__all__, "advisor.errors") | {
     "Advisor": "advisor.engine.advisor",
     "AsyncClient": "advisor.client",
     "Bundle": "advisor.models.bundle",
     "SyncClient": "advisor.client",
-    "AdvisorError": "advisor.errors",
     "Allocation": "advisor.domain.allocations",
-    "CoreChoice": "advisor.domain.answers",
-    "Prediction": "advisor.domain.answers",
+    **dict.fromkeys(("CoreChoice", "Prediction", "Suggestion"), "advisor.domain.answers"),
 }
-
-__all__ = ["Advisor", "AdvisorError", "Allocation", "AsyncClient", "Bundle", "CoreChoice", "Prediction", "SyncClient"]
 
 
 def handing_out(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:

@@ -200,9 +200,9 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         call = self._session.call("hello", [{"protocol": v.PROTOCOL_VERSION} | sent(v.Hello(token=self._token))])
         return await self._answer(call, "hello", dict[str, Any], timeout_s)
 
-    async def change(self, method: str, body: Body, timeout_s: float | None) -> dict[str, Any]:
+    async def change(self, body: Body, timeout_s: float | None) -> dict[str, Any]:
         """Make a numbered call in its place among the rows."""
-        return await self._answer(self._session.call_numbered(body), method, dict[str, Any], timeout_s)
+        return await self._answer(self._session.call_numbered(body), body.method, dict[str, Any], timeout_s)
 
     def ask(self, asked: Question, answer: type[Answer]) -> Coroutine[Any, Any, Answer]:
         """Ask the service, and return its answer as that type; raises at once what is wrong with the question."""

@@ -153,12 +153,12 @@ class Verbs:
     @both
     async def forget(self: Any, component: str, *, keep: float = 0.0, timeout_s: float | None = None) -> dict[str, Any]:
         """Weaken what was learned of a component: a share `keep` of it stays."""
-        return await self.change("forget", body_of("forget", {"component": component, "keep": float(keep)}), timeout_s)
+        return await self.change(body_of("forget", {"component": component, "keep": float(keep)}), timeout_s)
 
     @both
     async def forget_program(self: Any, program: str, *, timeout_s: float | None = None) -> dict[str, Any]:
         """Forget a whole program, its runs and its transformation."""
-        return await self.change("forget", body_of("forget", {"program": program}), timeout_s)
+        return await self.change(body_of("forget", {"program": program}), timeout_s)
 
     @both
     async def forget_profile(
@@ -169,12 +169,12 @@ class Verbs:
         A run that goes on has a new profile from its next events on.
         """
         profile = {"producer": producer} | ({} if incarnation is None else {"incarnation": incarnation})
-        return await self.change("forget", body_of("forget", {"profile": profile}), timeout_s)
+        return await self.change(body_of("forget", {"profile": profile}), timeout_s)
 
     @both
     async def pin(self: Any, component: str, model: str | None, *, timeout_s: float | None = None) -> dict[str, Any]:
         """Hold a component to a model, whatever the evidence says; None lets the evidence choose again."""
-        return await self.change("pin", body_of("pin", {"component": component, "model": model}), timeout_s)
+        return await self.change(body_of("pin", {"component": component, "model": model}), timeout_s)
 
     @both
     async def set_allowed(
@@ -182,9 +182,7 @@ class Verbs:
     ) -> dict[str, Any]:
         """Set the core counts that a component itself allows; None: every count. Raises as `Advisor.set_allowed`."""
         given = None if allowed is None else parse_allowed("allowed", allowed).as_wire()
-        return await self.change(
-            "set_allowed", body_of("set_allowed", {"component": component, "allowed": given}), timeout_s
-        )
+        return await self.change(body_of("set_allowed", {"component": component, "allowed": given}), timeout_s)
 
     @both
     async def observe_run(
@@ -197,7 +195,7 @@ class Verbs:
         `transform` says what work grows with; a program's first run fixes it.
         """
         asked = called(v.ObserveRun, (program, size), run)
-        return await self.change("observe_run", body_of("observe_run", sent(asked)), timeout_s)
+        return await self.change(body_of("observe_run", sent(asked)), timeout_s)
 
     @both
     async def task_events(self: Any, records: Any, *, timeout_s: float | None = None, **header: Any) -> dict[str, Any]:
@@ -206,7 +204,7 @@ class Verbs:
         `records` are bytes or an array of the records of `domain.task_events`; `header` is `strings` (new ones), `clock`,
         `fields`, `dropped`, `sums` (as bytes) and `ended`: the run is over.
         """
-        return await self.change("task_events", body_of_events(records, **header), timeout_s)
+        return await self.change(body_of_events(records, **header), timeout_s)
 
 
 class Awaits(Verbs, ABC):
@@ -219,7 +217,7 @@ class Awaits(Verbs, ABC):
         """Ask the service, and return its answer as that type; raises at once what is wrong with the question."""
 
     @abstractmethod
-    async def change(self, method: str, body: Body, timeout_s: float | None) -> dict[str, Any]:
+    async def change(self, body: Body, timeout_s: float | None) -> dict[str, Any]:
         """Make a numbered call in its place among the rows."""
 
     @abstractmethod

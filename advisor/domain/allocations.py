@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from operator import attrgetter
+from typing import Any, cast
 
 from msgspec.structs import asdict
 
@@ -172,35 +173,13 @@ class Allocation:
         """The details, worked out."""
         return self.details if isinstance(self.details, Details) else self.details(self)
 
-    @property
-    def why(self) -> tuple[Reason, ...]:
-        """Why the allocation is as it is, as codes for programs and sentences for people."""
-        return self.told.why
-
-    @property
-    def knee(self) -> Knee | None:
-        """The fewest cores that reach nearly the same."""
-        return self.told.knee
-
-    @property
-    def marginal(self) -> tuple[Marginal, ...]:
-        """What one core more or less of each component would do."""
-        return self.told.marginal
-
-    @property
-    def runner_up(self) -> tuple[RunnerUp, ...]:
-        """The next best."""
-        return self.told.runner_up
-
-    @property
-    def evidence(self) -> Mapping[str, Evidence]:
-        """What the curves rest on, by key."""
-        return self.told.evidence
-
-    @property
-    def expected_per_s(self) -> float | None:
-        """The throughput that is expected."""
-        return self.told.expected_per_s
+    # the details, each by its name
+    why = cast("tuple[Reason, ...]", property(attrgetter("told.why")))
+    knee = cast("Knee | None", property(attrgetter("told.knee")))
+    marginal = cast("tuple[Marginal, ...]", property(attrgetter("told.marginal")))
+    runner_up = cast("tuple[RunnerUp, ...]", property(attrgetter("told.runner_up")))
+    evidence = cast("Mapping[str, Evidence]", property(attrgetter("told.evidence")))
+    expected_per_s = cast("float | None", property(attrgetter("told.expected_per_s")))
 
     def __eq__(self, other: object) -> bool:
         """Return whether both say the same."""

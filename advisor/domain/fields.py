@@ -23,10 +23,9 @@ SIMPLE = {bool: "true or false", str: "text", bytes: "bin", NoneType: "nil", Any
 
 
 class Further(NamedTuple):
-    """What looks at a value whose type is as it should be; `words` for what it takes, as the protocol page says it."""
+    """What looks at a value whose type is as it should be."""
 
     take: Take
-    words: str = ""
 
 
 Name = Annotated[str, Meta(title="name", description=NAME_BOUND), Further(checked_name)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import advisor
-from advisor import Advisor, AsyncClient, SyncClient
+from advisor import Advisor, AsyncClient, SyncClient, errors
 from advisor.errors import AdvisorError, UnknownKey
 
 GOOD: dict[str, Any] = {"component": "m", "predictor": 2.0, "cores": 2, "elapsed_s": 0.5}
@@ -65,6 +65,12 @@ def test_numbers_of_numpy_are_taken_everywhere() -> None:
     assert adv.allocate_together(shares, cores=np.int64(8)).networks
     with SyncClient("/nowhere", close_s=0.0) as client:
         assert client.observe("m", np.int64(5), np.int32(2), np.float32(1), count=np.int64(2))
+
+
+def test_each_error_can_be_imported_from_the_package() -> None:
+    named = {error.__name__ for error in errors.BY_CODE.values()}
+    assert named <= set(advisor.__all__)
+    assert all(getattr(advisor, name) is getattr(errors, name) for name in named)
 
 
 def test_what_there_is_can_be_looked_at() -> None:

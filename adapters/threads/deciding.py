@@ -186,6 +186,8 @@ class Deciding:
     ) -> None:
         self.cores_max = cores_max
         self.runs = 0
+        self.beside = 0  # of an executor: tasks admitted beyond its cores, because the others wait
+        self.computes = False  # of an executor: a stretch of tasks has kept its cores busy
         self._counts = counts_to(cores_max)
         self._tolerance = tolerance
         self._ask = ask

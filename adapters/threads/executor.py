@@ -3,6 +3,9 @@
 Each task is a run of the component on one core. How many run at once is a component of its own, ``NAME at once``: a stretch
 of tasks that ran without a change, its seconds a task, its cores the number at once. A stretch ends when nothing is left to
 do, or after `STRETCH` tasks for each worker; one with fewer tasks than workers teaches nothing.
+
+A task that waits (for a disk, a network, a timer) holds no core. While the running tasks of threads leave their cores idle,
+more are started, see `waiting.Admission`. A stretch with such tasks tells nothing of a number of cores and is not learned.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from typing import Any, Final, Protocol
 from advisor.adapters.threads.deciding import Deciding, checked_predictor
 from advisor.adapters.threads.grants import GRANTS, CoreGrant
 from advisor.adapters.threads.pools import set_limits
+from advisor.adapters.threads.waiting import AT_ONCE_MAX, Admission, Worker
 
 STRETCH: Final = 8  # tasks a worker, after which the number at once is chosen anew: a stretch's ends weigh an eighth
 
@@ -50,7 +54,7 @@ class Adviser(Protocol):
 
 
 class AdvisedExecutor(Executor):
-    """Runs calls on up to `cores_max` workers, as many at once as gives the most tasks a second. Safe to use from all threads.
+    """Runs calls, as many at once as gives the most tasks a second. Safe to use from all threads.
 
     Parameters
     ----------
@@ -59,7 +63,8 @@ class AdvisedExecutor(Executor):
     component : str
         The tasks' component.
     cores_max : int, optional
-        The most at once.
+        The most at once, waiting tasks included. Absent: as many on cores as this process may use; on threads up to
+        `AT_ONCE_MAX` tasks beside them that wait.
     predictor : callable, optional
         From a task's arguments to its predictor.
     executor : Executor, optional
@@ -82,8 +87,12 @@ class AdvisedExecutor(Executor):
         self._deciding = advised.deciding(self._at_once, cores_max)
         self._predictor = predictor
         self._threads = executor is None
-        self._inner = ThreadPoolExecutor(self._deciding.cores_max, "advised") if executor is None else executor
         self._lock = threading.RLock()
+        self._admission = (
+            Admission(self._lock, self._deciding, self._more) if executor is None and cores_max is None else None
+        )
+        workers = self._deciding.cores_max if self._admission is None else AT_ONCE_MAX
+        self._inner = ThreadPoolExecutor(workers, "advised") if executor is None else executor
         self._idle = threading.Condition(self._lock)
         self._waiting: deque[_Submission] = deque()
         self._running = 0
@@ -91,6 +100,7 @@ class AdvisedExecutor(Executor):
         self._begun = 0.0
         self._point: Any = 1.0
         self._grant: CoreGrant | None = None
+        self._alone = True  # the stretch has had no task beyond its cores
         self._closed = False
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -127,7 +137,9 @@ class AdvisedExecutor(Executor):
         while self._waiting:
             grant = self._grant if self._grant is not None else self._begin(self._waiting[0].predictor)
             if self._running >= grant.cores:  # of the stretch before more may still run
-                return own
+                if self._admission is None or not self._admission.admits(self._running - grant.cores):
+                    return own
+                self._alone = False
             task = self._waiting.popleft()
             if not task.future.set_running_or_notify_cancel():
                 continue
@@ -147,6 +159,11 @@ class AdvisedExecutor(Executor):
                 self._inner.shutdown(wait=False)
         return own
 
+    def _more(self) -> bool:
+        """Start tasks after more were admitted; return whether others wait. The lock is held."""
+        self._start()
+        return bool(self._waiting)
+
     def _hand(self, task: _Submission) -> None:
         """Let a worker run a task."""
         if self._threads:
@@ -157,16 +174,26 @@ class AdvisedExecutor(Executor):
 
     def _work(self, task: _Submission | None) -> None:
         """Run one task after another on this thread, while as many may run at once: to hand each over costs what it takes."""
-        while task is not None:
-            task = self._done(task, timed(os.getpid(), task.call, task.args, task.kwargs), here=True)
+        if self._admission is None:
+            while task is not None:
+                task = self._done(task, timed(os.getpid(), task.call, task.args, task.kwargs), here=True)
+            return
+        with self._admission.worker() as worker:
+            while task is not None:
+                ended = timed(os.getpid(), task.call, task.args, task.kwargs, worker)
+                task = self._done(task, ended, here=True)
 
     def _begin(self, predictor: Any) -> CoreGrant:
         deciding = self._deciding
         self._point = predictor
         available = GRANTS.available(deciding.cores_max)
-        cores = deciding.cores(deciding.size(predictor), predictor, available, self._advised.clock)
+        if self._admission is None or deciding.computes:
+            cores = deciding.cores(deciding.size(predictor), predictor, available, self._advised.clock)
+        else:  # nothing is asked about tasks that wait
+            cores = available
         self._grant = GRANTS.enter(cores, deciding.cores_max, workers=True)
         self._ended = 0
+        self._alone = self._running <= self._grant.cores
         self._begun = self._advised.clock()
         return self._grant
 
@@ -174,12 +201,15 @@ class AdvisedExecutor(Executor):
         """Hand on what a task gave, and start the next ones."""
         value, elapsed_s, failed = ended
         if elapsed_s > 0.0:
-            self._advised.learn(self._component, task.predictor, 1, elapsed_s, self._running - 1, ok=failed is None)
+            grant = self._grant
+            others = self._running if grant is None else min(self._running, grant.cores)  # who waits holds no core
+            self._advised.learn(self._component, task.predictor, 1, elapsed_s, max(0, others - 1), ok=failed is None)
         with self._lock:
             grant = self._grant
             self._running -= 1
             self._ended += failed is None
-            if grant is not None and self._waiting and self._ended >= STRETCH * grant.cores:
+            if grant is not None and self._alone and self._waiting and self._ended >= STRETCH * grant.cores:
+                self._deciding.computes = True
                 self._end()
             following = self._start(here=here)
         if failed is None:
@@ -195,26 +225,34 @@ class AdvisedExecutor(Executor):
             return
         elapsed_s = self._advised.clock() - self._begun
         GRANTS.leave(grant)
-        if self._ended >= grant.cores and elapsed_s > 0.0:
+        if self._alone and self._ended >= grant.cores and elapsed_s > 0.0:
             each_s = elapsed_s / self._ended
             self._deciding.ran(self._deciding.size(self._point), grant.cores, each_s)
             others = self._advised.others(grant)
             self._advised.learn(self._at_once, self._point, grant.cores, each_s, others, ok=True)
 
 
-def timed(parent: int, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ended:
+def timed(
+    parent: int, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], worker: Worker | None = None
+) -> Ended:
     """Run a task in its worker, whose own thread pools have one thread: return its value, its seconds, its error."""
     pools = GRANTS.pools
     pools.look()
     set_limits(pools.of_threads, 1)
     if os.getpid() != parent:  # in the parent the grant has set these
         set_limits(pools.shared, 1)
+    if worker is not None:
+        worker.begin()
     begun = perf_counter()
+    value, failed = None, None
     try:
         value = call(*args, **kwargs)
     except BaseException as error:
-        return None, perf_counter() - begun, error
-    return value, perf_counter() - begun, None
+        failed = error
+    elapsed_s = perf_counter() - begun
+    if worker is not None:
+        worker.end()
+    return value, elapsed_s, failed
 
 
 def _ended(inner: Future[Any]) -> Ended:

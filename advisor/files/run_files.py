@@ -96,7 +96,7 @@ class Lines:
                     if not raw.endswith(b"\n") and number > 1:
                         self.unended = True  # the rest of this line is to come
                         return
-                    yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8", "replace").rstrip("\r\n")
+                    yield number, text_of(raw, first=number == 1).rstrip("\r\n")
         except OSError as error:
             raise InvalidValue("file", str(self.path), "a file that can be read", error.strerror or "") from error
 
@@ -239,6 +239,14 @@ def bad_cell(ran: Ran) -> BadCell | None:
 def _cell(ran: Ran, name: str, value: Any) -> tuple[str, str]:
     column, text = ran.cells.get(name, (name, str(value)))
     return column, text[:80]
+
+
+def text_of(raw: bytes, *, first: bool = True) -> str:
+    """Return text in UTF-8, after its mark where it is the `first` of a file; what is no UTF-8 is read as Latin-1."""
+    try:
+        return raw.decode("utf-8-sig" if first else "utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
 
 
 def bytes_of(text: str) -> float:

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 MEGABYTE: Final = 1e6
 MINUTE_S: Final = 60.0
 RULE = re.compile(r"[A-Za-z_]\w*")
-PROCESS = re.compile(r"[A-Za-z_]\w*(:[A-Za-z_]\w*)*")
+# WfFormat has dots and dashes in names. In a selector, an expression, a dot stands for any character: a colon, too.
+PROCESS = re.compile(r"[A-Za-z_][\w.-]*(:[A-Za-z_][\w.-]*)*")
 JOB = re.compile(r"[^\s/]+")  # a step of a job, JOB/STEP, is begun by the job's script
 
 

@@ -1,20 +1,25 @@
-"""Snakemake's benchmark files (`--benchmark-extended`): a line a run, as a table with tabs or as JSON lines.
+"""Snakemake's benchmark files, ordinary and extended (`--benchmark-extended`): a line a run, a table with tabs or JSON lines.
 
-A component is a rule. Its predictor are the bytes of the input files, its cores the threads that it was given.
+Of an extended file a component is a rule. Its predictor are the bytes of the input files, its cores the threads that it was
+given. An ordinary file names none of them: a component is the file's name without its endings, all runs have one size, and
+the cores are the whole ones that were kept busy (`mean_load`, a percentage). A row without a load is passed over.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from advisor.files.run_files import KIB, Lines, Ran, RunEntry, number_of
+from advisor.files.run_files import KIB, Lines, Passed, Ran, RunEntry, number_of
 from advisor.files.tables import BadCell
 
 HINT = "run snakemake with --benchmark-extended"
 NEEDED: dict[str, str] = dict.fromkeys(("s", "rule_name", "threads", "input_size_mb"), HINT)
+ORDINARY: dict[str, str] = dict.fromkeys(("s", "h:m:s", "mean_load"), HINT)
+ENDINGS = (".tsv", ".txt", ".benchmark", ".bench")
 ABSENT = ("-", "", "NA")
 MIB = KIB * KIB
 
@@ -26,8 +31,15 @@ def runs(lines: Lines) -> Iterator[RunEntry]:
     if first.startswith("{"):
         yield from (_of_json(number, line) for number, line in lines if line.strip())
         return
-    columns, rows = lines.header("\t", NEEDED)
+    ordinary = "h:m:s" in first.split("\t") and "rule_name" not in first.split("\t")
+    columns, rows = lines.header("\t", ORDINARY if ordinary else NEEDED)
+    name = lines.path.name
+    while name.endswith(ENDINGS):
+        name = name[: name.rindex(".")]
     for number, row in rows:
+        if row and ordinary:
+            yield _ordinary(number, row, name)
+            continue
         yield _entry_of_row(number, row) if row else BadCell(number, "all", "", f"a row of {len(columns)} columns")
 
 
@@ -43,15 +55,36 @@ def _of_json(number: int, line: str) -> RunEntry:
     return _entry_of_row(number, {name: str(value) for name, value in row.items()})
 
 
-def _entry_of_row(number: int, row: Mapping[str, str]) -> RunEntry:
+def _ordinary(number: int, row: Mapping[str, str], name: str) -> RunEntry:
+    """Return the run of a row without rule, threads and inputs."""
+    load = row["mean_load"].strip()
+    if load in ABSENT or number_of(load) == 0.0:
+        return Passed(number, "without a load: its cores are not known")
+    percent = number_of(load)
+    cores = max(1.0, math.ceil(percent / 100.0)) if math.isfinite(percent) else percent
+    peak_bytes = _peak_bytes(row)
+    cells = {
+        "elapsed_s": ("s", row["s"]),
+        "cores": ("mean_load", load),
+        "peak_bytes": ("max_rss", row.get("max_rss", "")),
+    }
+    return Ran(number, name, 1.0, cores, number_of(row["s"]), cells, peak_bytes)
+
+
+def _peak_bytes(row: Mapping[str, str]) -> float | None:
     peak = row.get("max_rss", "-").strip()
-    peak_bytes = None if peak in ABSENT or number_of(peak) == 0.0 else number_of(peak) * MIB
+    return None if peak in ABSENT or number_of(peak) == 0.0 else number_of(peak) * MIB
+
+
+def _entry_of_row(number: int, row: Mapping[str, str]) -> RunEntry:
     cells = {
         "component": ("rule_name", row["rule_name"]), "elapsed_s": ("s", row["s"]), "cores": ("threads", row["threads"]),
-        "predictor": ("input_size_mb", row["input_size_mb"]), "peak_bytes": ("max_rss", peak),
+        "predictor": ("input_size_mb", row["input_size_mb"]), "peak_bytes": ("max_rss", row.get("max_rss", "")),
     }  # fmt: skip
     predictor = _input_bytes(row["input_size_mb"])
-    return Ran(number, row["rule_name"], predictor, number_of(row["threads"]), number_of(row["s"]), cells, peak_bytes)
+    return Ran(
+        number, row["rule_name"], predictor, number_of(row["threads"]), number_of(row["s"]), cells, _peak_bytes(row)
+    )
 
 
 def _input_bytes(text: str) -> float:

@@ -23,9 +23,11 @@ from advisor.files.snet_logs import Entries, Place, Stop, place_of, stop_of
 
 CHUNK_BYTES = 2**16
 WAITING = "IAZ"  # states in which a task has done with its record: it waits for input, for anything, or has ended
+ENDED = "Z"  # the state of a task that has ended
 RECORDS_MAX = 2**64 - 2  # of a record's number
 LATE_NS = 60 * 10**9  # a file of 4 KiB buffers is behind by less, unless its worker has next to nothing to do
 MADE_MAX = 2**20  # records on their way, or gone: 200 bytes each; beyond, those that wait longest are taken for gone
+_WORKER = re.compile(r"mon_(?:n\d+_)?worker\d+\.log")
 _LOG, _MAP = re.compile(r"mon_(?:n(\d+)_)?.*\.log"), re.compile(r"n(\d+)_tasks\.map")
 
 
@@ -53,6 +55,9 @@ class _Log:
         self.runs: deque[_SnetRun] = deque()
         self.sequence = 0
         self.identity = ""
+        self.of_task = (
+            _WORKER.fullmatch(name) is None
+        )  # of one task with a thread of its own: it may end without an end entry
         self.started = self.ended = False
         self.reached_ns = -1  # end of its last stop that was read
         self.more = True  # there is more of it to be read now
@@ -70,6 +75,7 @@ class _Log:
                 self.identity = self._hash.hexdigest()
             self.stops.append(found)
             self.reached_ns = found.end_ns
+            self.ended = self.ended or (self.of_task and found.state == ENDED)
 
     @property
     def producer(self) -> str:
@@ -129,8 +135,11 @@ class SnetRun:
 
     @property
     def said_to_end(self) -> bool:
-        """True when every worker that started has said that it ended, and one has."""
-        return any(log.ended for log in self._logs.values()) and not self.grows
+        """True when every worker that started has said that it ended; without such entries, each task with a log of its own."""
+        logs = [log for log in self._logs.values() if log.started] or [
+            log for log in self._logs.values() if log.of_task
+        ]
+        return bool(logs) and all(log.ended for log in logs) and not self.grows
 
     def hungry(self, name: str) -> bool:
         """Return whether more of a file is to be read now: where it is not ahead of others of which there is more."""

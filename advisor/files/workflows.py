@@ -9,6 +9,7 @@ and `peak_bytes` are the cores that it was given and its peak memory, which the 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,9 +18,10 @@ from typing import Any, cast
 
 from advisor.domain.task_graphs import Task
 from advisor.errors import InvalidValue
-from advisor.files.run_files import Lines, Ran, RunEntry
+from advisor.files.run_files import Lines, Passed, Ran, RunEntry, text_of
 
 Entry = Mapping[str, Any]
+ZERO = "with a run time of 0: none was measured"
 TAG = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)$")  # of a task of Nextflow: FASTQC (sample 1)
 
 
@@ -85,7 +87,8 @@ def _task(
     peak = float(kilobytes) * 1e3 if _is_number(kilobytes) else _first(run, "memoryInBytes")
     numbers = {"cores": _first(run, "coreCount", "cores"), "peak_bytes": peak}
     columns = {name: float(value) for name, value in numbers.items() if _is_number(value)}
-    return Task(key, float(time or 0.0), after, str(kind), max(read, 1.0), columns)
+    seconds = math.nan if time is None else float(time)
+    return Task(key, seconds, after, str(kind), max(read, 1.0), columns)
 
 
 def _keys(entries: list[Entry]) -> dict[str, str]:
@@ -163,12 +166,15 @@ def runs(lines: Lines) -> Iterator[RunEntry]:
     Raises InvalidValue where the file is no workflow in WfFormat.
     """
     try:
-        top: Any = json.loads(lines.whole())
+        top: Any = json.loads(text_of(lines.whole()))
     except ValueError as error:
         raise InvalidValue(str(lines.path), "no JSON", "a workflow in WfFormat") from error
     if not isinstance(top, Mapping) or not isinstance(cast("Entry", top).get("workflow"), Mapping):
         raise InvalidValue(str(lines.path), "no workflow", "an object with a workflow, as WfFormat has it")
     for place, task in enumerate(workflow_of(cast("Entry", top), lines.path.stem, timed=False).tasks, 1):
+        if task.time == 0.0:
+            yield Passed(place, ZERO)
+            continue
         peak = task.columns.get("peak_bytes")
         cells = {"elapsed_s": (f"runtimeInSeconds of {task.name}", str(task.time))}
         yield Ran(place, task.task_type, task.size, task.columns.get("cores", 1.0), task.time, cells, peak or None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,37 @@ def test_benchmarks_of_snakemake() -> None:
     assert [(bad.line, bad.column, bad.value) for bad in file.first_refused] == [(4, "s", "0.00")]
 
 
+def test_an_ordinary_benchmark_is_of_its_file_on_the_cores_that_were_busy(tmp_path: Path) -> None:
+    path = tmp_path / "A.bwa.benchmark.txt"
+    path.write_text(
+        "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\tcpu_time\n"
+        "12.5000\t0:00:12\t310.20\t900.1\t300.0\t305.0\t10.0\t5.0\t374.20\t46.8\n"
+        "0.2000\t0:00:00\t-\t-\t-\t-\t-\t-\t-\t-\n"
+        "2.0000\t0:00:02\t3.0\t1\t1\t1\t1\t1\tbusy\t1\n"
+    )
+    file, rows = read("snakemake", path)
+    assert rows == [("A.bwa", 1.0, 4.0, 12.5, peak(310.2 * 2**20))]
+    assert file.passed == {"without a load: its cores are not known": 1}
+    assert [(bad.line, bad.column) for bad in file.first_refused] == [(4, "mean_load")]
+
+
+def test_names_in_latin_1_stay_apart(tmp_path: Path) -> None:
+    path = tmp_path / "sacct.txt"
+    path.write_bytes(
+        "JobID|JobName|State|AllocCPUS|ElapsedRaw\n1|caf\xe9|COMPLETED|1|5\n2|caf\xe8|COMPLETED|1|6\n".encode("latin-1")
+    )
+    assert [row[0] for row in read("sacct", path)[1]] == ["caf\xe9", "caf\xe8"]
+
+
+def test_a_task_that_took_no_time_was_not_measured(tmp_path: Path) -> None:
+    tasks = [{"name": "a", "runtime": 0.0}, {"name": "b", "runtime": 2.5}]
+    path = tmp_path / "flow.json"
+    path.write_text(json.dumps({"workflow": {"tasks": tasks}}))
+    file, rows = read("wfformat", path)
+    assert [(row[0], row[3]) for row in rows] == [("b", 2.5)]
+    assert (file.refused, file.passed) == (0, {workflows.ZERO: 1})
+
+
 def test_benchmarks_as_json_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(
@@ -168,6 +200,7 @@ def test_a_task_of_a_workflow_is_no_script() -> None:
         ("sacct", "JobID|JobName|State|Elapsed\n"),
         ("sacct", "JobID|JobName|State|AllocCPUS\n"),
         ("snakemake", "s\th:m:s\tmax_rss\n"),
+        ("snakemake", "s\tthreads\tmax_rss\n"),
         ("snakemake", ""),
         ("wfformat", "no json"),
         ("wfformat", "[]"),

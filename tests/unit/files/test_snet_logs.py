@@ -243,3 +243,20 @@ def test_a_file_that_is_no_log_is_told_soon(tmp_path: Path, monkeypatch: pytest.
         SnetFiles(tmp_path, "net")
     with pytest.raises(InvalidValue, match="can be read"):
         SnetFiles(tmp_path / "none", "net")
+
+
+@pytest.mark.parametrize("workers", [True, False])
+def test_a_task_with_a_log_of_its_own_ends_it(workers: bool) -> None:
+    """A central scheduler writes no end entry of them; without entries of workers nothing else says that the run is over."""
+    run = SnetRun("net")
+    begins, ends = (b"1S#", b"900E#") if workers else (b"", b"")
+    outside = ("mon_n00_glob_input.log", "mon_n00_glob_output.log")
+    for name in outside:
+        run.feed(name, begins + b"300I1 5 8I0.1S5;#")
+    run.feed("mon_n00_worker00.log", begins + b"200I7 50 160I0.1S8;#" + ends)
+    for name in outside:
+        assert not run.said_to_end
+        assert run.grows is workers
+        run.feed(name, b"400Z1 5 9#")
+    assert run.said_to_end
+    assert not run.grows

@@ -1,6 +1,7 @@
 """How long does an honest client wait for acknowledgements while others flood the service, and while an image is written?
 
-    python benchmarks/floods.py [--seconds 10] [--components 1000000] [--only rows columns questions scrapes names image restart]
+    python benchmarks/floods.py [--seconds 10] [--components 1000000]
+        [--only rows columns questions scrapes names image restart]
 
 The honest client sends ten rows, numbered, waits for the acknowledgement, rests for 5 ms and sends the next. Beside it, each
 from one process of lowest priority that never waits for an answer before it sends the next:

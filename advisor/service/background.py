@@ -11,7 +11,7 @@ from advisor.errors import AdvisorError, ServiceError, Unavailable
 from advisor.service.connection import Connection
 from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
-from advisor.service.turns import Turns
+from advisor.service.turns import WorkTurns
 
 HEAVY_JOBS_CONNECTION_MAX = 16
 
@@ -31,7 +31,7 @@ class Background:
     which this work, too, is done.
     """
 
-    def __init__(self, measures: ServiceMeasures, connections: Container[int], turns: Turns) -> None:
+    def __init__(self, measures: ServiceMeasures, connections: Container[int], turns: WorkTurns) -> None:
         self._measures = measures
         self._connections = connections
         self._turns = turns

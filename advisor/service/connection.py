@@ -23,7 +23,7 @@ from advisor.service.access import Access, Grant, Identity, shown_by
 from advisor.service.committer import Committer
 from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
-from advisor.service.turns import Path, Turns
+from advisor.service.turns import Path, WorkTurns
 
 READ_BYTES = 2**18  # taken from a socket at a time, into one buffer that all connections share
 CROWDED_BYTES = 2**14  # taken while somebody waits for a turn: a thousand connections keep 16 MiB until it is theirs
@@ -51,7 +51,7 @@ class Service(Protocol):
     engine: Engine
     measures: ServiceMeasures
     read_buffer: memoryview
-    turns: Turns
+    turns: WorkTurns
 
     @property
     def learning(self) -> RowTaker: ...

@@ -32,7 +32,7 @@ from advisor.service.advising import ADVISED, IMPOSSIBLE
 from advisor.service.hub import Hub
 from advisor.service.metrics import HubCollector
 from advisor.service.page import STREAM, LivePage
-from advisor.service.turns import Turns
+from advisor.service.turns import WorkTurns
 
 CONNECTIONS_MAX = 64  # at a time: a Prometheus or two, probes, a few people; who waits longest gives way to a newcomer
 KEEP_ALIVE_S = 75  # above Prometheus' usual scrape interval, so that it keeps its connection
@@ -123,7 +123,7 @@ class HostCheck:
 class InTurns:
     """Answers a request in a turn of its peer: however many connections one has, others go between."""
 
-    def __init__(self, app: ASGIApp, turns: Turns) -> None:
+    def __init__(self, app: ASGIApp, turns: WorkTurns) -> None:
         self._app = app
         self._turns = turns
 

@@ -37,7 +37,7 @@ from advisor.service.peers import NAME_BYTES, PRODUCER_BYTES, Peers
 from advisor.service.planner import Planner
 from advisor.service.producers import Producers
 from advisor.service.snet_resources import SnetResources
-from advisor.service.turns import Turns
+from advisor.service.turns import WorkTurns
 from advisor.service.watching import Watching
 
 STRANGERS_MAX = 64  # peers that have not shown who they are; who has taken longest gives way
@@ -94,7 +94,7 @@ class Hub:
         self.memory = Memory(config.memory_max)
         self.peers = Peers()
         self.model_events = ModelEvents(engine.advisor.components.events)
-        self.turns = Turns()
+        self.turns = WorkTurns()
         self.background = Background(measures, self.connections, self.turns)
         self.planner = Planner(engine.advisor, heavy, RecentAnswers())
         self.advising = Advising(engine, self.planner, config.advise)

@@ -54,7 +54,7 @@ class Rounds(Generic[T]):
         return found
 
 
-class Turns:
+class WorkTurns:
     """The turns of a service: one at a time, and what has come over the sockets goes between."""
 
     def __init__(self) -> None:
@@ -109,7 +109,9 @@ class Turns:
             turn()
 
 
-_own: ContextVar[tuple[Turns, Path] | None] = ContextVar("own", default=None)  # of a task: where its turns come from
+_own: ContextVar[tuple[WorkTurns, Path] | None] = ContextVar(
+    "own", default=None
+)  # of a task: where its turns come from
 
 
 def _give(given: asyncio.Future[None]) -> None:

@@ -86,7 +86,7 @@ class Listener:
     def choose_cores(self, component: str, *, predictor: float, cores_max: int, tolerance: float) -> CoreChoice:
         self.asked.append((component, predictor))
         cores = len(self.asked) % cores_max + 1
-        return CoreChoice(cores, 1.0, 1.0, 1.0, "", cores, 1.0, 0.0, "")
+        return CoreChoice(cores, 1.0, 1.0, 1.0, "", cores, 1.0, 0.0, "", (), (), False, (cores,))
 
 
 @pytest.mark.parametrize("cores", [1, 3])

@@ -189,18 +189,21 @@ class Demand:
     def promised_share(self, cores: Ints) -> Floats:
         """Return what is promised of T_c(cores_c) as a share of what is planned with, (n,): 1 within the counts seen.
 
-        Beyond the most cores seen a promise is flat with a margin: T_c(most) (1 + MARGIN)^log2(cores / most). Below the
-        fewest it is T_c(least) least / cores, the work of the run. Neither is below what is planned with. Cost O(n log m).
+        Beyond the most cores seen, m, a promise is flat with a margin, T_c(m) (1 + MARGIN)^log2(cores / m), or w / cores +
+        c cores where that is longer: what was lost between the fewest and the most cores seen may be a cost of each core.
+        Below the fewest it is T_c(least) least / cores, the work of the run. None is below what is planned with. Cost
+        O(n log m).
         """
         seen = self.curves.seen if isinstance(self.curves, TabulatedCurves) else None
         if seen is None or self.within_seen(cores):
             return np.ones(len(self))
         most, least = np.maximum(np.floor(seen.most), 1.0), np.ceil(seen.least)
         doublings = elementary.log2(np.maximum(cores / most, 1.0))
-        flat = self.seconds(most) * elementary.exp(doublings * MARGIN)
-        bound = np.where(
-            cores > seen.most, flat, np.where(cores < seen.least, self.seconds(least) * least / cores, 0.0)
-        )
+        narrow, wide = self.seconds(least) * least, self.seconds(most) * most  # core-seconds
+        cost = np.maximum(wide - narrow, 0.0) / np.maximum(np.square(most) - np.square(least), 1.0)
+        rising = np.maximum(narrow - cost * np.square(least), 0.0) / cores + cost * cores
+        flat = wide / most * elementary.exp(doublings * MARGIN)
+        bound = np.where(cores > seen.most, np.maximum(flat, rising), np.where(cores < seen.least, narrow / cores, 0.0))
         return np.maximum(bound / self.seconds(cores), 1.0)
 
     def rows(self, chosen: NDArray[np.bool_] | Ints) -> Demand:

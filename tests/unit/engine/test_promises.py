@@ -66,3 +66,16 @@ def test_impossible_is_said_only_within_what_was_seen() -> None:
         known.allocate(NET, cores=8, **ask)  # all counts of 8 cores were seen: nothing reaches it
     with pytest.raises(TargetNotReached):
         known.allocate(NET, cores=512, **ask)  # what more cores do was never seen
+
+
+@pytest.mark.parametrize("fastest", [2.0, 3.0, 5.0])
+def test_a_cost_of_each_core_that_what_was_seen_allows_is_promised_to_go_on(fastest: float) -> None:
+    advisor = Advisor()
+    for cores in (1, 2, 1, 2, 1, 2):
+        advisor.observe("a", cores=cores, elapsed_s=1 / cores + cores / fastest**2)
+    for cores in (4, 8, 16):
+        plan = advisor.allocate("a", cores=cores, pinned={"a": cores})
+        true = 1 / (1 / cores + cores / fastest**2)
+        assert plan.throughput_per_s <= true * 1.001
+        assert plan.expected_per_s is not None
+        assert plan.expected_per_s >= plan.throughput_per_s

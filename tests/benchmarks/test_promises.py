@@ -1,0 +1,49 @@
+"""Promises against known curves: the counts of a plan are judged by the curves, and the table is that of its seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import promises
+import pytest
+
+HALVES = promises.Curve(lambda p: 1.0 / p, lambda p, _: 1.0 / p)
+FLAT = promises.Curve(lambda _: 2.0, lambda _, __: 2.0, (1, 2, 4))
+
+
+def test_the_best_rate_gives_each_core_to_the_slowest() -> None:
+    assert promises.best_rate([HALVES]) == pytest.approx(promises.CORES)
+    assert promises.best_rate([HALVES, HALVES]) == pytest.approx(promises.CORES / 2)
+    assert promises.best_rate([HALVES, FLAT]) == pytest.approx(0.5)
+
+
+def test_plans_of_exact_curves_state_and_keep_their_promises() -> None:
+    found = list(promises.plans([HALVES, HALVES], 2, (1, 2, 4), np.random.default_rng(1)))
+    assert any(one.free for one in found)
+    assert any(one.within for one in found)
+    group = promises.Group(found)
+    assert all(one.stated == (one.promised,) for one in found)
+    assert " | 1.00 | 1.000 | " in group.row()
+
+
+def test_a_broken_promise_counts() -> None:
+    plan = promises.Told((2.0,), 2.0, 1.0, 4.0, within=True, free=True)
+    assert promises.Group([plan, plan._replace(stated=(1.0,), promised=1.0)]).row() == "2 | 1.00 | 0.500 | 0.250 | 1.41"
+
+
+def test_measured_inputs_are_those_that_ran_on_the_counts_taught_and_on_more(tmp_path: Path) -> None:
+    rows = [("a", x, p, 8.0 / p) for x, most in ((1, 8), (2, 4)) for p in (1, 2, 4, 8) if p <= most for _ in range(3)]
+    text = "component,x,p,t\n" + "".join(f"{c},{x},{p},{t}\n" for c, x, p, t in rows)
+    (tmp_path / "tiny.csv").write_text(text)
+    (draw,) = promises.measured(tmp_path).values()
+    one, two = draw(np.random.default_rng(1), 2)
+    assert one.counts == two.counts == (1, 2, 4, 8)
+    assert [one.seconds(p) for p in one.counts] == [8.0, 4.0, 2.0, 1.0]
+    assert promises.measured(tmp_path / "none") == {}
+
+
+def test_the_tables_are_those_of_their_seed() -> None:
+    kinds = {"uniform": promises.kinds_of(0.05)["uniform"]}
+    assert promises.table_of_plans(kinds, 1, 2) == promises.table_of_plans(kinds, 1, 2)
+    assert len(promises.outcomes(1, 1)) == 2 + len(promises.REACHES)

@@ -110,8 +110,9 @@ class Allocation:
     in_turn : mapping
         Key to the cores that one instance runs on in its turn, of the components that share: not cores of its own.
     throughput_per_s, latency_s : float
-        Records per second that are promised, and seconds a record spends in the network, without queueing. Beyond the
-        most cores that a component was seen on, a promise counts no gain.
+        Records per second, and seconds a record spends in the network, without queueing. Where a throughput is planned for
+        (``throughput``, ``fewest_cores`` for one), both are promised, else expected. Beyond the most cores that a component
+        was seen on, a promise counts no gain.
     expected_per_s : float or None
         Records per second that are expected. None where an answer joins several networks.
     bottleneck : tuple of str

@@ -28,6 +28,7 @@ WORTH_SAYING = 1.1  # a bound this many times the throughput is worth a sentence
 def answer(found: Solution, *, brief: bool = False) -> Allocation:
     """Return the allocation; when `brief` without tables, knee and runners-up. Reasons and tables are made when read."""
     question, judged, placed = found.question, found.judged, found.placed
+    promised = found.promised_figures()
     request, keys = question.request, question.keys
     queued = request.arrival_per_s is not None and bool(np.isfinite(judged.latency_s[0]))
     wants_quantile = request.quantile is not None and bool(np.isfinite(judged.latency_s[0]))
@@ -45,8 +46,8 @@ def answer(found: Solution, *, brief: bool = False) -> Allocation:
         cores=cores,
         instances=dict(zip(keys, placed.instances[0].tolist(), strict=True)),
         spare=found.spare,
-        throughput_per_s=1 / found.promised_period_s(),
-        latency_s=float(judged.unloaded_s[0]),
+        throughput_per_s=1 / float(promised.period_s[0]),
+        latency_s=float(promised.unloaded_s[0]),
         bottleneck=tuple(map(keys.__getitem__, slowest)),
         groups=groups,
         in_turn=in_turn,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from advisor.domain import elementary, limits
 from advisor.domain.allowed_cores import AllowedCores, intersect_allowed
-from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.curves import AmdahlCurves, Seen, TabulatedCurves
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
 from advisor.planning.pieces import KERNELS, TIE
@@ -197,14 +197,30 @@ class Demand:
         seen = self.curves.seen if isinstance(self.curves, TabulatedCurves) else None
         if seen is None or self.within_seen(cores):
             return np.ones(len(self))
-        most, least = np.maximum(np.floor(seen.most), 1.0), np.ceil(seen.least)
+        least, most, narrow, wide = self._ends(seen)
         doublings = elementary.log2(np.maximum(cores / most, 1.0))
-        narrow, wide = self.seconds(least) * least, self.seconds(most) * most  # core-seconds
         cost = np.maximum(wide - narrow, 0.0) / np.maximum(np.square(most) - np.square(least), 1.0)
         rising = np.maximum(narrow - cost * np.square(least), 0.0) / cores + cost * cores
         flat = wide / most * elementary.exp(doublings * MARGIN)
         bound = np.where(cores > seen.most, np.maximum(flat, rising), np.where(cores < seen.least, narrow / cores, 0.0))
         return np.maximum(bound / self.seconds(cores), 1.0)
+
+    def rigid(self) -> tuple[Ints, Floats]:
+        """Return the most cores seen, (n,), and the seconds that did not fall from the fewest to these, (n,); none without.
+
+        Of s + w / p through both ends: s = (m T(m) - l T(l)) / (m - l).
+        """
+        seen = self.curves.seen if isinstance(self.curves, TabulatedCurves) else None
+        if seen is None:
+            return self.high, np.zeros(len(self))
+        least, most, narrow, wide = self._ends(seen)
+        return most.astype(np.int64), np.maximum(wide - narrow, 0.0) / np.maximum(most - least, 1.0)
+
+    def _ends(self, seen: Seen) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return the fewest and the most whole cores seen, and a run's core-seconds on these, (n,) each."""
+        least = np.ceil(seen.least)
+        most = np.maximum(np.floor(seen.most), least)
+        return least, most, self.seconds(least) * least, self.seconds(most) * most
 
     def rows(self, chosen: NDArray[np.bool_] | Ints) -> Demand:
         """Return the demand of some of the components, rules and replicas left out."""

@@ -66,10 +66,14 @@ class Solution(NamedTuple):
         share = np.array([demand.promised_share(cores) for cores in placed.cores])
         return placed._replace(seconds_s=placed.seconds_s * share)
 
+    def promised_figures(self) -> Judged:
+        """Return the answer's figures at the seconds that it promises."""
+        promised = self.promised(self.placed)
+        return self.judged if promised is self.placed else self.model.judge(promised)
+
     def promised_period_s(self) -> float:
         """Return the seconds between records that the answer promises."""
-        promised = self.promised(self.placed)
-        return float((self.judged if promised is self.placed else self.model.judge(promised)).period_s[0])
+        return float(self.promised_figures().period_s[0])
 
     @property
     def within_seen(self) -> bool:

@@ -9,8 +9,9 @@ import numpy as np
 from advisor.domain import limits
 from advisor.errors import AdvisorError, ImpossibleTarget, TargetNotReached
 from advisor.planning.answers import evidence_of
-from advisor.planning.demand import TIE
+from advisor.planning.demand import TIE, Shapes
 from advisor.planning.exact import Solution
+from advisor.planning.judge import own_placed
 from advisor.planning.questions import PlanQuestion
 from advisor.planning.reasons import plural
 from advisor.planning.requests import BARE, LATE, RATE
@@ -60,21 +61,40 @@ def not_excluded(error: ImpossibleTarget) -> TargetNotReached:
 
 
 def too_far(found: Solution) -> TargetNotReached | None:
-    """Return the error of the fewest cores for a throughput where that needs far more than was seen, else None."""
+    """Return the error of the fewest cores for a throughput where that needs far more than was seen, else None.
+
+    `bound` is what is promised on counts that were seen, or, where what did not fall with cores among these alone takes too
+    long, the throughput that it leaves on any number of cores.
+    """
     question, request = found.question, found.question.request
     target = (request.target or {}).get(RATE, 0.0)
     if not request.aim.fewest or not target or found.within_seen:
         return None
-    promised, expected = 1 / found.promised_period_s(), 1 / found.estimate().period_s
     known = evidence_of(found)
     key, far = max(((key, one.extrapolates) for key, one in known.items()), key=lambda pair: pair[1])
+    promised, demand = 1 / found.promised_period_s(), question.demand
     if promised >= target * (1 - TIE) or far <= FAR_DOUBLINGS:
         return None
-    most, wanted = known[key].cores_range, int(found.placed.cores[0, question.keys.index(key)])
+    counts, fixed = demand.rigid()
+    seen = own_placed(demand, Shapes(demand.fastest(counts), demand.most))
+    if int(seen.used[0]) <= question.cores:
+        promised = max(promised, 1 / float(found.model.judge(found.promised(seen)).period_s[0]))
+    with np.errstate(divide="ignore"):
+        limits_ = demand.most / (demand.visits * fixed)
+    row = int(limits_.argmin())
+    said = f"on counts that were seen {promised:.6g} records/s are promised"
+    if target > limits_[row] * (1 + TIE):
+        key, limit = question.keys[row], float(limits_[row])
+        return TargetNotReached(
+            f"target {RATE} {target:.6g} is not expected on any number of cores: up to {plural(int(counts[row]), 'core')} a"
+            f" run of {key} kept {fixed[row]:.4g} s that no core took away, enough for {limit:.6g} records/s; {said}",
+            field="target", value=target, bound=limit, hint=f"make {key} faster, give it instances, or ask for less",
+        )  # fmt: skip
+    wanted, most = int(found.placed.cores[0, question.keys.index(key)]), known[key].cores_range
     return TargetNotReached(
-        f"target {RATE} {target:.6g} is not promised: {plural(found.used, 'core')} are expected to reach {expected:.6g}"
-        f" records/s, {key} on {wanted} though it was seen on {most[1] if most else 1:g} at"
-        f" most; {promised:.6g} records/s are promised", field="target", value=target, bound=promised,
+        f"target {RATE} {target:.6g} is not promised: {plural(found.used, 'core')} are expected to reach"
+        f" {1 / found.estimate().period_s:.6g} records/s, {key} on {wanted} though it was seen on"
+        f" {most[1] if most else 1:g} at most; {said}", field="target", value=target, bound=promised,
         hint=f"observe {key} on more cores, or ask for less",
     )  # fmt: skip
 

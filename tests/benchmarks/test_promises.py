@@ -46,4 +46,11 @@ def test_measured_inputs_are_those_that_ran_on_the_counts_taught_and_on_more(tmp
 def test_the_tables_are_those_of_their_seed() -> None:
     kinds = {"uniform": promises.kinds_of(0.05)["uniform"]}
     assert promises.table_of_plans(kinds, 1, 2) == promises.table_of_plans(kinds, 1, 2)
-    assert len(promises.outcomes(1, 1)) == 2 + len(promises.REACHES)
+
+
+def test_what_was_never_seen_is_no_reason_to_call_a_target_impossible() -> None:
+    rows = promises.outcomes(1, 2, 0.0, beyond=True)
+    assert len(rows) == 2 + len(promises.REACHES)
+    counts = [[int(cell) for cell in row.strip("| ").split(" | ")[1:]] for row in rows[2:]]
+    assert all(answered + refused + impossible == 2 for answered, _, refused, impossible, _, _ in counts)
+    assert all(kept == answered and not impossible for answered, kept, _, impossible, _, _ in counts)

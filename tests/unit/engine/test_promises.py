@@ -52,11 +52,26 @@ def test_fewest_cores_far_beyond_what_was_seen_are_refused_with_what_is_promised
     with pytest.raises(TargetNotReached) as caught:
         advisor.allocate(NET, cores=64, objective="fewest_cores", target={"throughput_per_s": 4.0}, turns="never")
     assert caught.value.value == 4.0
-    assert caught.value.bound is not None
-    assert float(caught.value.bound) < 4.0
+    assert caught.value.bound == pytest.approx(1 / (0.05 + 0.95 / 2), rel=0.02)  # of `a` on 2 cores
+    assert "a on " in str(caught.value)
     assert "it was seen on 2 at most" in str(caught.value)
     reached = advisor.allocate(NET, cores=64, objective="fewest_cores", target={"throughput_per_s": 1.5}, turns="never")
     assert reached.throughput_per_s >= 1.5
+
+
+@pytest.mark.parametrize("target", [22.0, 600.0])
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_more_than_any_number_of_cores_can_reach_is_refused_with_what_no_core_took_away(
+    target: float, noise: float
+) -> None:
+    with pytest.raises(
+        TargetNotReached, match=r"on any number of cores: up to 8 cores a run of a kept 0\.05"
+    ) as caught:
+        learned([1, 2, 4, 8], noise=noise).allocate(
+            NET, objective="fewest_cores", target={"throughput_per_s": target}, turns="never"
+        )
+    assert caught.value.bound == pytest.approx(20.0, rel=0.15)  # 1 / 0.05
+    assert "expected to reach" not in str(caught.value)
 
 
 def test_impossible_is_said_only_within_what_was_seen() -> None:
@@ -79,3 +94,12 @@ def test_a_cost_of_each_core_that_what_was_seen_allows_is_promised_to_go_on(fast
         assert plan.throughput_per_s <= true * 1.001
         assert plan.expected_per_s is not None
         assert plan.expected_per_s >= plan.throughput_per_s
+
+
+def test_the_latency_of_a_plan_is_of_the_times_that_its_throughput_is_promised_by() -> None:
+    advisor = learned([1, 2], noise=0.05)
+    for cores in (4, 16):
+        plan = advisor.allocate("a", cores=cores, pinned={"a": cores})
+        assert plan.latency_s == pytest.approx(1 / plan.throughput_per_s)
+    lowest = advisor.allocate(NET, cores=2, objective="latency", turns="never")
+    assert lowest.throughput_per_s == lowest.expected_per_s

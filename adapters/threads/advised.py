@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 TOLERANCE: Final = 0.02  # fewer cores are taken where they lose less: repeats of a call differ by more
 RISK: Final = 0.0  # counts are compared by what is expected of them: what single runs lose is booked apart, as stalls
 LOAD_S: Final = 0.5  # that calls took, when machine code is loaded beside them: it takes about as long
+BEYOND: Final = 0.5  # of a core: a call that used so much more than it was given had threads that nobody set
 ASK_S: Final = 1.0  # that a call waits for a service, at most; its time is charged to questions
 
 log = logging.getLogger("advisor.threads")
@@ -98,6 +99,7 @@ class Advised:
         self._load = MachineLoad().cores if load is None else load
         self._lock = threading.Lock()
         self._warned = False
+        self._reported = False
         self._loading = client is not None
 
     def __call__(
@@ -248,6 +250,16 @@ class Advised:
                     self._memory = FunctionMemory(cache_file() if self._path is None else Path(self._path), self.clock)
         return self._memory
 
+    def unset(self, component: str, cores: int) -> None:
+        """Report once that a call is not learned: a pool whose threads cannot be set ran it on more cores than it was given."""
+        if not self._reported:
+            self._reported = True
+            log.warning(
+                "%s used more than its %d cores, and such runs are not learned: the threads of %s are not set; "
+                "set POLARS_MAX_THREADS before polars is imported, or SET threads of each connection of DuckDB",
+                component, cores, " and ".join(GRANTS.pools.unset),
+            )  # fmt: skip
+
     def _tell(self, error: AdvisorError) -> None:
         if not self._warned:
             self._warned = True
@@ -257,8 +269,19 @@ class Advised:
 class _AdvisedRun:
     """One call: entered with its cores, learned when it ends."""
 
-    __slots__ = ("_advised", "_begun", "_component", "_deciding", "_grant", "_predictor", "_size", "_workers")
+    __slots__ = (
+        "_advised",
+        "_begun",
+        "_busy_s",
+        "_component",
+        "_deciding",
+        "_grant",
+        "_predictor",
+        "_size",
+        "_workers",
+    )
     _begun: float
+    _busy_s: float  # of the process, where a pool is loaded that cannot be set
     _grant: CoreGrant
     _size: Size
 
@@ -280,6 +303,7 @@ class _AdvisedRun:
         idle = math.inf if self._workers else self._advised.idle()
         cores = deciding.cores(self._size, self._predictor, available, clock, idle)
         self._grant = GRANTS.enter(cores, deciding.cores_max, workers=self._workers)
+        self._busy_s = time.process_time() if GRANTS.pools.unset else math.inf
         self._begun = clock()
         return self._grant.cores
 
@@ -292,6 +316,11 @@ class _AdvisedRun:
         short = self._size.core_s < FLOOR_S
         if grant.changed or elapsed_s <= 0.0:
             return
+        if not self._workers and self._busy_s < math.inf:
+            given = grant.cores + grant.others + BEYOND
+            if time.process_time() - self._busy_s > given * elapsed_s:
+                self._advised.unset(self._component, grant.cores)
+                return
         if kind is None:
             self._deciding.ran(self._size, grant.cores, elapsed_s)
         if not short:

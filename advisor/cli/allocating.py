@@ -12,6 +12,7 @@ import click
 
 from advisor.cli import options, sharing, show_plans
 from advisor.cli.declared import asked_by, by_name, declared
+from advisor.cli.known_networks import is_id, known_as, structure_of
 from advisor.cli.source import asked
 from advisor.domain.allocations import Allocation
 from advisor.domain.limits import ALLOCATE_CORES_MAX, NETWORK_TEXT_BYTES_MAX
@@ -145,6 +146,9 @@ def allocate_command(
 ) -> None:
     """Allocate cores to the components of NETWORK, a file of S-Net text; - is standard input.
 
+    What was learned of a network's flow is used: of the one with the file's name, without ending, as its id. One NETWORK that
+    is no file is such an id itself.
+
     Options that name a box are written BOX=N and may be given several times. Objective pareto shows the front of cores,
     throughput and latency up to --cores; cost takes a --weight for each thing that costs.
 
@@ -182,10 +186,11 @@ def _allocate_one(
         return
     if sweep is not None:
         _swept(objective)
-    text = network_text(network)
+    text = None if is_id(network) else network_text(network)
     with hinted(text), asked(given) as advisor:
+        known = known_as(network, text, advisor)
         if sweep is None:
-            allocation = advisor.allocate(text, cores=cores, **request)
+            allocation = advisor.allocate(known, cores=cores, **request)
             if plot is not None:
                 from advisor.pictures.swept import draw_front
 
@@ -197,7 +202,7 @@ def _allocate_one(
             if not given["as_json"]:
                 show_plans.cost(allocation)
             return
-        found = [(count, advisor.allocate(text, cores=count, **request)) for count in sweep]
+        found = [(count, advisor.allocate(known, cores=count, **request)) for count in sweep]
     knee = knee_of(found, objective)
     if plot is not None:
         from advisor.pictures.swept import draw_sweep
@@ -208,15 +213,15 @@ def _allocate_one(
 
 def _print_arguments(network: Path, cores: int | None, request: dict[str, Any], given: dict[str, Any]) -> None:
     """Print an allocation as arguments of S-Net's runtime."""
-    from advisor.engine.flows import parsed
     from advisor.files.snet_arguments import ONE, arguments_of
 
-    text = network_text(network)
+    text = None if is_id(network) else network_text(network)
     if given["instances_max"] == 1 and cores is not None:
         request["instances_max"] = cores
     with hinted(text), asked(given) as advisor:
-        allocation = advisor.allocate(text, cores=cores, **{**ONE, **request})
-    show_plans.arguments(arguments_of(parsed(text), allocation), allocation, as_json=given["as_json"])
+        structure = structure_of(network, text, advisor)
+        allocation = advisor.allocate(known_as(network, text, advisor), cores=cores, **{**ONE, **request})
+    show_plans.arguments(arguments_of(structure, allocation), allocation, as_json=given["as_json"])
 
 
 def _allocate_together(
@@ -279,13 +284,13 @@ WAYS = {"shares": "--shares", "depths": "--depths", "fan_outs": "--fan-outs", "r
 
 
 @contextmanager
-def hinted(text: str) -> Generator[None]:
+def hinted(text: str | None) -> Generator[None]:
     """Let an error about the way of records name options of the command, with what the types of records decide."""
     try:
         yield
     except MissingShares as error:
         field = str(error.field).partition("[")[0]
-        if field in WAYS:
+        if field in WAYS and text is not None:
             error.hint = _ways(field, text)
         raise
 

@@ -3,24 +3,64 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thread_pools import Found, Pool, elsewhere, use
+from thread_pools import Clock, Found, Pool, elsewhere, rows_of, use
 
 from advisor.adapters.threads import Advised
 from advisor.adapters.threads.grants import CoreGrant, Grants
-from advisor.adapters.threads.pools import set_limits
+from advisor.adapters.threads.pools import Pools, set_limits
 
 
 def test_a_block_limits_the_pools_and_leaves_them_as_they_were(advised: Advised, blas: Pool) -> None:
     with advised.cores("fit", predictor=10) as cores:
         assert blas.threads == cores == 1
     assert blas.threads == 7
+
+
+def test_pools_of_modules_are_set_and_those_that_cannot_be_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("threadpoolctl")
+    fakes = {"numexpr": Pool("", 6), "torch": Pool("", 5)}
+    for name, module in (*fakes.items(), ("polars", Pool("", 4))):
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.delitem(sys.modules, "duckdb", raising=False)
+    pools, before = Pools(), dict[str, int]()
+    pools.look()
+    assert pools.unset == ("polars",)
+    for found in (pools.shared, pools.of_threads):
+        modules = [pool for pool in found if pool.filepath in fakes]
+        assert len(modules) == 1
+        assert set_limits(modules, 2, before)
+    assert before == {"numexpr": 6, "torch": 5}
+    assert [fake.threads for fake in fakes.values()] == [2, 2]
+
+
+@pytest.mark.parametrize(("busy_s", "learned"), [(1.4, 4), (1.6, 0)])
+def test_a_call_that_used_more_than_it_was_given_is_reported_once_and_not_learned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, busy_s: float, learned: int
+) -> None:
+    found, clock, busy = Found(), Clock(), Clock()
+    found.unset = ("polars",)
+    use(monkeypatch, found)
+    monkeypatch.setattr(time, "process_time", busy)
+    advised = Advised(path=tmp_path / "t.state", clock=clock, cores_max=1, load=lambda: 0.0)
+    with caplog.at_level(logging.WARNING, "advisor.threads"):
+        for _ in range(4):
+            with advised.cores("query"):
+                clock.now += 1.0
+                busy.now += busy_s
+    advised.close()
+    written = tmp_path / "t.state"
+    assert (rows_of(written) if written.exists() else {}) == ({"query": learned} if learned else {})
+    assert [("polars" in each.getMessage()) for each in caplog.records] == ([] if learned else [True])
 
 
 def test_a_limit_that_holds_already_is_not_set(advised: Advised, blas: Pool) -> None:

@@ -35,6 +35,7 @@ class Found:
     def __init__(self, *shared: Pool) -> None:
         self.shared = list(shared)
         self.of_threads: list[Pool] = []
+        self.unset: tuple[str, ...] = ()
 
     def look(self) -> None: ...
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from snet_runs import TEXT, write_run
 
 from advisor.cli import main
 
@@ -163,3 +164,25 @@ def test_hints_name_options_and_what_types_decide(
     status, out, err = run(capsys, "allocate", network, table, "--cores", 8)
     assert (status, out) == (2, "")
     assert words in err, err
+
+
+@pytest.mark.parametrize("defined", [True, False])
+def test_a_learned_flow_is_used_by_the_files_name_or_by_id(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], defined: bool
+) -> None:
+    logs, network, state = tmp_path / "film", tmp_path / "film.snet", tmp_path / "state"
+    logs.mkdir()
+    network.write_text(TEXT)
+    for name, text in write_run(30, seed=11).files.items():
+        (logs / name).write_text(text)
+    definition = ("--definition", network) if defined else ()
+    assert run(capsys, "learn", "--from", "snet", logs, "--state", state, *definition)[0] == 0
+    status, out, err = run(capsys, "allocate", network, "--as", "snet", "--state", state, "--cores", 6)
+    assert (status, out.startswith("-w ")) == (0, True), err
+    status, by_id, err = run(capsys, "allocate", "film", "--as", "snet", "--state", state, "--cores", 6)
+    assert (status, by_id) == ((0, out) if defined else (2, ""))
+    assert ("film" in err) is not defined
+    assert run(capsys, "allocate", "film", "--state", state, "--cores", 6)[0] == (0 if defined else 2)
+    network.write_text("read .. write\n")  # another network: nothing was learned of it
+    _, out, _ = run(capsys, "allocate", network, "--state", state, "--cores", 6, "--json")
+    assert sorted(json.loads(out)["cores"]) == ["read", "write"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import os
@@ -24,7 +25,7 @@ from advisor.service.logs import event
 CORES_A_SHARD: Final = 1.0  # of a node, where nodes are others' too; a Ray of our own shares out what there is
 LOCAL_STORE_BYTES: Final = 2**27  # of a Ray that we start ourselves: batches and moved buckets pass through it
 PREFIX: Final = "advisor-"
-KNOCK_S: Final = 5.0  # for a head of Ray to take a connection: another machine's, busy
+KNOCK_S: Final = 5.0  # for a head of Ray to take a connection, or an actor to say which shard it is
 OWN: Final = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # its word for: listen on loopback only, also on Linux
 
 
@@ -116,9 +117,18 @@ class Actors:
     async def spawn(self) -> Actor:
         """As `Runtime`."""
         name = PREFIX + uuid.uuid4().hex
-        actor = Actor(self._ray, await asyncio.to_thread(self._make, name), name)
-        await actor.get("number")
+        making = asyncio.ensure_future(asyncio.to_thread(self._make, name))
+        try:
+            actor = Actor(self._ray, await asyncio.shield(making), name)
+            await actor.get("number")
+        except BaseException:  # nobody waits for it any more: it must not take a place later
+            making.add_done_callback(lambda made: self._ray.kill(made.result(), no_restart=True))
+            raise
         return actor
+
+    def places(self) -> int | None:
+        """As `Runtime`; a Ray of our own has room for any number."""
+        return int(self._ray.cluster_resources().get("CPU", 0) // CORES_A_SHARD) if self._address else None
 
     def _make(self, name: str) -> Any:
         return self._class.options(
@@ -136,12 +146,17 @@ class Actors:
     async def _there(self) -> list[tuple[Actor, int | None]]:
         there: list[tuple[Actor, int | None]] = []
         for name in await asyncio.to_thread(self._ray.util.list_named_actors):
-            try:
-                actor = Actor(self._ray, await asyncio.to_thread(self._ray.get_actor, name), name)
-                there.append((actor, await actor.get("number")))
-            except (Gone, ValueError):  # it is ending
-                continue
-        return there
+            with contextlib.suppress(ValueError):  # it is ending
+                there.append((Actor(self._ray, await asyncio.to_thread(self._ray.get_actor, name), name), None))
+        numbers = await asyncio.gather(*(self._number(actor) for actor, _ in there))
+        return [(actor, number) for (actor, _), number in zip(there, numbers, strict=True)]
+
+    async def _number(self, actor: Actor) -> int | None:
+        """Return which shard an actor is; None where it is none, or has no place yet and so does not answer."""
+        try:
+            return await asyncio.wait_for(actor.get("number"), KNOCK_S)
+        except (Gone, TimeoutError):
+            return None
 
     async def stop(self) -> None:
         """As `Runtime`."""

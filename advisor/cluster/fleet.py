@@ -13,11 +13,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from advisor.cluster.lanes import Answer, Gone, Handle, Lane, ShardCall
+from advisor.cluster.lanes import Answer, Gone, Handle, Lane, NoPlace, ShardCall
 from advisor.cluster.layout import Layout, Move, bucket_of_producer, moves
 from advisor.cluster.objects import beside, objects_at
 from advisor.cluster.routing import Piece, Router, joined
-from advisor.cluster.spares import Runtime, Spares
+from advisor.cluster.spares import Runtime, Spares, no_place
 from advisor.domain.limits import SHARDS_MAX
 from advisor.domain.task_events import TaskEvents
 from advisor.engine.events import Profiled
@@ -27,6 +27,8 @@ from advisor.service.logs import event
 
 Work = dict[int, tuple[Any, ...]]  # events by shard
 Works = Sequence[Work]  # one after the other
+PLACE_S = 9.0  # that a process may take to start: whoever waits for more of them is refused within 10 s
+START_S = 60.0  # as above, when nothing serves yet: all start at once, on a machine that is just beginning
 CLOSE_S = 5.0  # that shards are waited for at the end: a process that is gone half may never answer
 
 
@@ -68,8 +70,9 @@ class Fleet:
     async def start(self) -> None:
         """Open all shards, finish what a front was killed in, and learn what was acknowledged.
 
-        Raises AdvisorError when a shard cannot be opened.
+        Raises AdvisorError when a shard cannot be opened, or has no place.
         """
+        self._spares.refuse_beyond_places(self.layout.shards)
         left = dict[int, Handle]()
         for handle, number in await self._runtime.found():
             if number is not None and number < self.layout.shards and number not in left:
@@ -91,7 +94,10 @@ class Fleet:
                 self.uneven.add(key)
 
     async def _begin(self, lane: Lane, left: Handle | None) -> Answer:
-        lane.handle = left or await self.open(lane.number, 0)
+        try:
+            lane.handle = left or await self.open(lane.number, 0, within_s=START_S)
+        except NoPlace as error:
+            raise no_place(self.layout.shards, error) from None
         told = await lane.join(self.layout.version, self._session, self.router.numbered[lane.number])
         lane.told, lane.level = told, told["level"]
         for what in told["mended"]:
@@ -118,12 +124,14 @@ class Fleet:
 
     # -- processes --------------------------------------------------------------------------------------------------------
 
-    async def open(self, number: int, least: int, *, anew: bool = False) -> Handle:
+    async def open(self, number: int, least: int, *, anew: bool = False, within_s: float = PLACE_S) -> Handle:
         """Return a process that has opened the state of a shard: a spare, in whose place another one is started.
+
+        Raises NoPlace where none has started within so many seconds, Gone where it has ended.
 
         `anew`: what stands in its places is of a shard that is no more.
         """
-        handle = await self._spares.take()
+        handle = await self._spares.take(within_s)
         places = [beside(place, f"shard-{number}") for place in self._places]
         least = max(least, 1) if self.layout.begun and number < self.layout.shards else least
         try:
@@ -309,13 +317,17 @@ class Fleet:
     # -- moves ------------------------------------------------------------------------------------------------------------
 
     async def scale(self, shards: int) -> Answer:
-        """Have so many shards, rows coming and going meanwhile; return what has moved; raises InvalidValue."""
+        """Have so many shards, rows coming and going meanwhile; return what has moved.
+
+        Raises InvalidValue; Unavailable where a new shard has no place: then nothing has changed.
+        """
         if not 1 <= shards <= SHARDS_MAX:
             raise InvalidValue("shards", shards, f"from 1 to {SHARDS_MAX}")
         async with self._moving:
             before = self.moved_bytes
             if shards > len(self.lanes):
-                await self._quietly(lambda: self._grow(shards))
+                new = await self._begun(shards)
+                await self._quietly(lambda: self._grow(new))
             due = moves(self.layout.owner, shards)
             self.moves_left = len(due)
             for move in due:
@@ -356,16 +368,35 @@ class Fleet:
         await asyncio.to_thread(layout.save, self._objects)
         self.layout = layout
 
-    async def _grow(self, shards: int) -> None:
+    async def _begun(self, shards: int) -> list[Lane]:
+        """Return the lanes of new shards, whose processes have opened empty states, while rows come and go."""
+        self._spares.refuse_beyond_places(shards)
         new = [Lane(number, self, self._clock) for number in range(len(self.lanes), shards)]
+        self._spares.start(len(new))
+        try:
+            for lane in new:
+                while lane.handle is None:
+                    try:
+                        lane.handle = await self.open(lane.number, 0, anew=True)
+                    except NoPlace as error:
+                        raise no_place(shards, error) from None
+                    except Gone:  # while it opened: what it left is put away by the next one
+                        continue
+        except BaseException:
+            for lane in new:
+                if lane.handle is not None:
+                    lane.handle.kill()
+            raise
+        finally:
+            self._spares.want_no_more()
+        return new
+
+    async def _grow(self, new: list[Lane]) -> None:
         for lane in new:
-            while lane.handle is None:
-                with contextlib.suppress(Gone):  # while it opened: what it left is put away by the next one
-                    lane.handle = await self.open(lane.number, 0, anew=True)
             empty = await lane.ask("receive", None, self.durable)
             lane.told, lane.level = empty, empty["level"]
             self._run(lane.run())
-        await self._save(self.layout.after(shards=shards))
+        await self._save(self.layout.after(shards=len(self.lanes) + len(new)))
         self.lanes += new
         await self._rejoin()
 

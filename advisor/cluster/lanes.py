@@ -33,6 +33,10 @@ class Gone(Exception):
     """The process of a shard is no more, or does not answer for itself any more."""
 
 
+class NoPlace(Gone):
+    """No process has started: there is no core for it, or it takes too long."""
+
+
 class Handle(Protocol):
     """A process that is a shard, or may become one."""
 
@@ -210,7 +214,7 @@ class Lane:
                         self._names_sent = 0
                     break
                 except (Gone, AdvisorError) as error:
-                    gone = Unavailable(f"shard {self.number} does not start")
+                    gone = Unavailable(f"shard {self.number} does not start: {error}")
                     self.failure = error if isinstance(error, AdvisorError) else gone
                     event(logging.ERROR, "a shard cannot be opened", shard=self.number, reason=self.failure)
                     await asyncio.sleep(wait_s)

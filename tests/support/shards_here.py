@@ -81,6 +81,9 @@ class Processes:
         self._every = every
         self._numbered = 0
         self.there: list[Here] = []
+        self.most: int | None = None  # processes, as `places` says
+        self.may_start = asyncio.Event()  # cleared: none starts
+        self.may_start.set()
         self.spared = True  # as long as the fleet starts: what fails then is said, and not tried again
 
     def _fate(self, method: str) -> str | int | None:
@@ -93,9 +96,13 @@ class Processes:
     async def start(self) -> None: ...
 
     async def spawn(self) -> Here:
+        await self.may_start.wait()
         self._numbered += 1
         self.there.append(Here(f"process {self._numbered}", self._fate))
         return self.there[-1]
+
+    def places(self) -> int | None:
+        return self.most
 
     async def found(self) -> list[tuple[Here, int | None]]:
         return [(each, each.shard and each.shard.number) for each in self.there if not each.gone]

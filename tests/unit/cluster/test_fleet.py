@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from shards_here import Processes
 
-from advisor.cluster import copying, keeping
+from advisor.cluster import copying, fleet, keeping
 from advisor.cluster.copying import Copied
 from advisor.cluster.fleet import Fleet
 from advisor.cluster.layout import Layout, moves
@@ -23,7 +23,7 @@ from advisor.domain.buckets import BUCKETS, bucket_of
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.engine.events import ComponentForgotten
-from advisor.errors import StateDamaged, StorageFailed, UnknownComponent
+from advisor.errors import StateDamaged, StorageFailed, Unavailable, UnknownComponent
 from advisor.storage import Store, store
 
 LIMITS = {"components_max": 1000, "model_memory_bytes": 2**22, "producers_max": 100}
@@ -286,3 +286,63 @@ def test_a_layout_is_read_back_and_the_later_one_of_two_folders_counts(tmp_path:
     places[0].put("layout", b"{}")
     with pytest.raises(StateDamaged, match="layout"):
         Layout.load(places)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["more-than-cores", "others-have-the-cores"])
+async def test_more_shards_than_places_are_refused_in_words_and_rows_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    monkeypatch.setattr(fleet, "PLACE_S", 0.01)
+    processes = Processes()
+    front = Front([tmp_path], processes)
+    await front.start()
+    await asyncio.sleep(0)  # the spare
+    if known:
+        processes.most = 3
+    else:
+        processes.may_start.clear()
+    scaling = asyncio.create_task(front.fleet.scale(6))
+    await front.send_to(0, 5)  # with a scale under way, or refused
+    with pytest.raises(Unavailable, match="not every shard has a place") as refused:
+        await scaling
+    assert (refused.value.field, refused.value.value) == ("shards", 6)
+    await front.send_to(1, 5)
+    assert front.fleet.layout.shards == len(front.fleet.lanes) == 2
+    processes.most = None
+    processes.may_start.set()
+    await front.fleet.scale(4)
+    await front.send_to(2, 5)
+    same(await together(front.fleet), alone(front.acknowledged))
+    await front.fleet.stop()
+    assert all(each.gone for each in processes.there)
+
+
+async def test_a_shard_that_gets_no_place_again_says_so_and_serves_when_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet, "PLACE_S", 0.01)
+    processes = Processes()
+    front = Front([tmp_path], processes)
+    await front.start()
+    await front.send_to(0, 5)
+    processes.may_start.clear()
+    for last in (5, 8):  # a spare takes over once
+        front.fleet.lanes[1].handle.kill()  # type: ignore[union-attr]
+        sending = asyncio.create_task(front.send_to(1, last))
+        while front.fleet.lanes[1].failure is None and not sending.done():
+            await asyncio.sleep(0)
+        if not sending.done():
+            break
+    assert "no process has started" in str(front.fleet.lanes[1].failure)
+    processes.may_start.set()
+    await sending
+    assert front.fleet.lanes[1].failure is None
+    same(await together(front.fleet), alone(front.acknowledged))
+    await front.fleet.stop()
+
+
+async def test_a_start_with_more_shards_than_places_is_refused(tmp_path: Path) -> None:
+    processes = Processes()
+    processes.most = 1
+    with pytest.raises(Unavailable, match="not every shard has a place: there are cores for 1"):
+        await Fleet(processes, [str(tmp_path)], 2, LIMITS).start()

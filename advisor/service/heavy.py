@@ -6,10 +6,12 @@ there, and plain answers come back; a deadline, or the service's end, kills the 
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import pickle
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
@@ -21,10 +23,11 @@ from advisor.errors import Unavailable, WorkFailed, from_dict
 from advisor.network import parse
 from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
-from advisor.service.worker import LENGTH_BYTES, READY, WARM_TEXT, Job, framed, shape_of
+from advisor.service.worker import LENGTH_BYTES, READY, WARM_TEXT, Job, framed
 
 START_S = 30.0  # for a worker process to load what it needs, on a machine that is very busy
 WARM_AFTER_S = 1.0
+KNOWN_MAX, KNOWN_BYTES_MAX = 64, 2**16  # answers that are remembered, and bytes of one: 4 MiB together
 P = ParamSpec("P")
 Found = TypeVar("Found")
 
@@ -64,11 +67,11 @@ class Worker:
         """True while the process runs."""
         return self._process.returncode is None
 
-    async def ask(self, job: Job) -> tuple[bool, Any]:
+    async def ask(self, job: bytes) -> bytes:
         """Return the answer to a job; raises one of `_PIPE_ERRORS` when the process dies."""
         await self._jobs.send(framed(job))
         head = await self._answers.receive_exactly(LENGTH_BYTES)
-        return pickle.loads(await self._answers.receive_exactly(int.from_bytes(head, "little")))  # noqa: S301 - our own
+        return await self._answers.receive_exactly(int.from_bytes(head, "little"))
 
     async def end(self) -> None:
         """Kill the process and wait for its end."""
@@ -79,7 +82,7 @@ class Worker:
 
 
 class Heavy:
-    """Runs jobs in worker processes: so many at a time, so many waiting, for so long."""
+    """Runs jobs in worker processes: so many at a time, so many waiting, for so long. The same job again is not run again."""
 
     def __init__(self, measures: ServiceMeasures, *, jobs: int, waiting_max: int, deadline_s: float) -> None:
         self._measures = measures
@@ -87,17 +90,19 @@ class Heavy:
         self._waiting_max = waiting_max
         self._deadline_s = deadline_s
         self._idle: list[Worker] = []
+        self._known: OrderedDict[bytes, bytes] = (
+            OrderedDict()
+        )  # answers by their jobs' digests: curves are part of a job
         parse(WARM_TEXT)  # loads the grammar, 0.1 s: before anybody waits
         self.jobs = 0
 
     async def warm(self) -> None:
-        """Start a worker, so that the first request does not wait for it; clients that wait for the service come first."""
+        """Start the workers, so that no request waits for one; clients that wait for the service come first."""
         await anyio.sleep(WARM_AFTER_S)
-        if self.jobs or self._idle:
-            return  # somebody was faster
         try:
-            await self.run(shape_of, WARM_TEXT)
-        except (WorkFailed, Unavailable) as failure:
+            while self.jobs + len(self._idle) < self._limiter.total_tokens:
+                self._idle.append(await Worker.start())
+        except (TimeoutError, *_PIPE_ERRORS) as failure:
             event(logging.WARNING, "no worker process could be started yet", reason=failure)
 
     async def close(self) -> None:
@@ -111,9 +116,24 @@ class Heavy:
         Raises what it raises; Unavailable when too many requests wait already; WorkFailed at the deadline, or when the process
         died.
         """
-        return await self._run(Job(call, given))
+        data, digest = _packed(Job(call, given))
+        answer = self._remembered(digest)
+        return _result(await self._run(data, digest) if answer is None else answer)
 
-    async def _run(self, job: Job) -> Any:
+    def _remembered(self, digest: bytes) -> bytes | None:
+        found = self._known.get(digest)
+        if found is not None:
+            self._known.move_to_end(digest)
+        return found
+
+    def _remember(self, digest: bytes, answer: bytes) -> bytes:
+        if len(answer) <= KNOWN_BYTES_MAX:
+            self._known[digest] = answer
+        if len(self._known) > KNOWN_MAX:
+            self._known.popitem(last=False)
+        return answer
+
+    async def _run(self, data: bytes, digest: bytes) -> bytes:
         if self.jobs >= self._limiter.total_tokens + self._waiting_max:
             raise Unavailable(
                 "too many large requests at a time", field="method", bound=self._waiting_max, hint="send it again later"
@@ -121,14 +141,11 @@ class Heavy:
         self.jobs += 1
         try:
             async with self._limiter:
-                good, result = await self._ask(job)
+                return self._remember(digest, await self._ask(data))
         finally:
             self.jobs -= 1
-        if not good:
-            raise from_dict(result)
-        return result
 
-    async def _ask(self, job: Job) -> tuple[bool, Any]:
+    async def _ask(self, job: bytes) -> bytes:
         worker = None
         try:
             worker = await self._worker()
@@ -159,3 +176,16 @@ class Heavy:
                 return worker
             await worker.end()
         return await Worker.start()
+
+
+def _packed(job: Job) -> tuple[bytes, bytes]:
+    """Return a job as bytes, and what tells it from others."""
+    data = pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
+    return data, hashlib.blake2b(data, digest_size=16).digest()
+
+
+def _result(answer: bytes) -> Any:
+    good, result = pickle.loads(answer)  # noqa: S301 - our own
+    if not good:
+        raise from_dict(result)
+    return result

@@ -5,7 +5,6 @@ Started by `advisor.service.heavy`, and by nobody else: a job is a pickle.
 
 from __future__ import annotations
 
-import os
 import pickle
 import signal
 import sys
@@ -37,7 +36,6 @@ STEPS_FIRST = 1_000  # of a search with a deadline: about a millisecond
 GROWTH = 4  # a third of the time is then spent on the searches before the last
 MARGIN = 0.8  # of the time left that a search is given: the next steps may be slower than the last
 CLOCK_LEAST_S = 1e-6  # no search takes less
-NICE = 10  # where cores are scarce, who answers pings goes first
 READY = b"."  # said first: what comes before is the start, and no part of a job
 WARM_TEXT = "warm .. up"  # planned before READY: what a first plan loads, 0.1 s, is no part of a job
 LENGTH_BYTES = 8  # before each job and each answer, little-endian
@@ -64,18 +62,19 @@ class Job(NamedTuple):
     given: tuple[Any, ...]
 
 
-def framed(value: object) -> bytes:
-    """Return a value as it goes through a pipe."""
-    data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+def framed(data: bytes) -> bytes:
+    """Return bytes as they go through a pipe."""
     return len(data).to_bytes(LENGTH_BYTES, "little") + data
 
 
-def done(job: Job) -> Answer:
-    """Do a job."""
+def done(job: Job) -> bytes:
+    """Do a job, and return its answer as bytes."""
+    answer: Answer
     try:
-        return True, job.call(*job.given)
+        answer = True, job.call(*job.given)
     except AdvisorError as error:
-        return False, error.as_dict()
+        answer = False, error.as_dict()
+    return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
 
 
 def network_of(network: Spec) -> Network:
@@ -207,7 +206,6 @@ def serve_jobs(jobs: BinaryIO, answers: BinaryIO) -> None:
 def main() -> None:
     """Run the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then ends its workers
-    os.nice(NICE)
     plan_one(WARM_TEXT, AmdahlCurves(np.ones(2), np.ones(2)), {"cores": 3})
     sys.stdout.buffer.write(READY)
     sys.stdout.buffer.flush()

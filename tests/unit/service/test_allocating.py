@@ -83,9 +83,7 @@ async def test_the_same_question_is_planned_again_only_when_what_is_known_has_ch
         assert await planned(9) != first
         assert len(asked) == 3
         for _ in range(2):  # a refusal, too
-            await refused(
-                "invalid", peer.call("allocate", {"network": pipeline(3), "cores": 2, "turns": "never"})
-            )
+            await refused("invalid", peer.call("allocate", {"network": pipeline(3), "cores": 2, "turns": "never"}))
         assert len(asked) == 4
 
 

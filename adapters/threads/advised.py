@@ -1,7 +1,7 @@
 """Calls that are advised: a decorator, a block, and a form for joblib.
 
 A run is measured, learned with the cores that it had, and the next one of its component is given those that the model thinks
-best. Nothing is asked and nothing learned of calls below `FLOOR_S`: they run on one core.
+best. Nothing is asked and nothing learned of calls below `FLOOR_S`: a block runs on one core, a function as if nobody advised.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from advisor import kernels
-from advisor.adapters.threads.deciding import FLOOR_S, CallTotals, Deciding, Size, checked_predictor
+from advisor.adapters.threads.deciding import CallTotals, Deciding, checked_predictor
 from advisor.adapters.threads.executor import AdvisedExecutor
 from advisor.adapters.threads.grants import GRANTS, CoreGrant
 from advisor.adapters.threads.machine import MachineLoad, cache_file, cores_here
 from advisor.adapters.threads.memory import FunctionMemory
+from advisor.adapters.threads.size import FLOOR_S, Size
 from advisor.domain.limits import CORES_MAX, PREDICTOR_MAX
 from advisor.domain.names import checked_name
 from advisor.errors import AdvisorError, InvalidValue, NotEnoughData, UnknownComponent
@@ -128,7 +129,16 @@ class Advised:
 
             @functools.wraps(function)
             def advised(*args: Any, **kwargs: Any) -> Any:
-                with _AdvisedRun(self, component, known, 1.0 if predictor is None else predictor(*args, **kwargs)):
+                x: Any = 1.0 if predictor is None else predictor(*args, **kwargs)
+                if not (type(x) in (float, int) and 0 <= x <= PREDICTOR_MAX):
+                    x = checked_predictor(x)
+                size = known.size(x)
+                if size.passes:
+                    begun = self.clock()
+                    found = function(*args, **kwargs)
+                    size.passed(self.clock() - begun)
+                    return found
+                with _AdvisedRun(self, component, known, x):
                     return function(*args, **kwargs)
 
             return advised  # pyright: ignore[reportReturnType]

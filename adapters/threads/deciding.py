@@ -26,10 +26,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, cast
 
+from advisor.adapters.threads.size import FLOOR_S, Key, Size
 from advisor.domain.limits import DIMENSIONS_MAX, PREDICTOR_MAX
 from advisor.errors import InvalidValue
 
-FLOOR_S: Final = 2e-4  # ten times what a call through the adapter costs: below it nothing can be gained
 ASK_SHARE: Final = 0.005  # of the time of all calls, for questions
 ASK_LARGE: Final = (
     0.05  # of one run of a size of which nothing is known, for a question: it may take twice as long as it need
@@ -52,24 +52,6 @@ POINTS: Final = 256  # sizes times counts of a question
 SIZES_MAX: Final = 1024  # answers kept of a component: 60 doublings of one predictor take 240
 OCTAVES: Final = 22  # of the most cores that a run can have
 SEVERAL: Final = 2  # the octave from which on a run has several
-Key = tuple[int, ...]  # the octaves of a predictor's values
-
-
-class Size:
-    """What is known of calls of one size."""
-
-    __slots__ = ("answered_at", "core_s", "cores", "decade", "expected_s", "idle", "key", "predictor", "weighed_at")
-
-    def __init__(self, key: Key, predictor: Any) -> None:
-        self.key = key
-        self.predictor = predictor  # of the first call
-        self.cores = 0  # of the last answer; 0: none yet
-        self.expected_s: Sequence[float] = ()  # predicted on each of the counts
-        self.decade = 0  # of the seconds on one core
-        self.answered_at = 0  # the component's runs then
-        self.weighed_at = -1  # the turn of its decade's stalls when cores were chosen
-        self.idle = math.inf  # cores that others left then
-        self.core_s = math.inf  # cores times seconds of the last run: no less than it takes on one
 
 
 class Stalls:
@@ -241,7 +223,7 @@ class Deciding:
         """Note a run."""
         self.runs += 1
         self._together.spent_s += elapsed_s
-        size.core_s = cores * elapsed_s
+        size.measured(cores * elapsed_s)
         if not size.cores:
             return
         octave = cores.bit_length()

@@ -17,8 +17,9 @@ from thread_pools import Clock, Found, Pool, elsewhere, rows_of, use
 
 from advisor import SyncClient
 from advisor.adapters.threads import Advised
-from advisor.adapters.threads.deciding import FLOOR_S, LOSS_SHARE, UNSEEN_S, CallTotals, Deciding, powers
+from advisor.adapters.threads.deciding import LOSS_SHARE, UNSEEN_S, CallTotals, Deciding, powers
 from advisor.adapters.threads.memory import FunctionMemory
+from advisor.adapters.threads.size import FLOOR_S, LONG
 from advisor.errors import ConnectionFailed, InvalidValue
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -50,6 +51,27 @@ def test_calls_below_the_floor_ask_nothing(advised: Advised, tmp_path: Path, mon
             assert cores == 1
             clock.now += FLOOR_S / 2
     assert len(asked) == 1  # whether the component is known
+
+
+def test_short_calls_of_a_function_pass_until_one_takes_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, pool = Clock(), Pool("blas", 7)
+    use(monkeypatch, Found(pool))
+    advised = Advised(path=tmp_path / "t.state", clock=clock, load=lambda: 0.0)
+    limits: list[int] = []
+
+    @advised("short", predictor=lambda n, _seconds: n, cores_max=2)
+    def call(n: int, seconds: float) -> int:
+        limits.append(pool.threads)
+        clock.now += seconds
+        return n
+
+    short, longer = FLOOR_S / 4, 2.0 * FLOOR_S
+    assert [call(n, seconds) for n, seconds in ((9, short), (9, short), (900, longer), (9, short))] == [9, 9, 900, 9]
+    assert limits == [1, 7, 2, 7]  # the first of each size is measured
+    long = (longer,) * LONG
+    for seconds in (*long[1:], short, *long, short, short, short):  # fewer in a row change nothing
+        call(9, seconds)
+    assert limits[4:] == [*[7] * (2 * LONG), 1, 1, 7]  # measured until two in a row are short
 
 
 def questions(

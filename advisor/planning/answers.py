@@ -53,7 +53,7 @@ def answer(found: Solution, *, brief: bool = False) -> Allocation:
         in_turn=in_turn,
         objective=request.objective,
         latency_queued_s=float(judged.latency_s[0]) if queued else None,
-        latency_quantile_s=float(latency_of(request, judged)[0]) if wants_quantile else None,
+        latency_quantile_s=float(latency_of(judged)[0]) if wants_quantile else None,
         utilization=dict(zip(keys, judged.utilization[0].tolist(), strict=True)),
         active_cores=float(judged.active[0]),
         gap=found.gap,
@@ -95,7 +95,7 @@ def _target(found: Solution, whole: Allocation) -> Iterator[Reason]:
     request = found.question.request
     for name, value in (request.target or {}).items():
         by_rate = name == RATE
-        reached = whole.throughput_per_s if by_rate else float(latency_of(request, found.judged)[0])
+        reached = whole.throughput_per_s if by_rate else float(latency_of(found.judged)[0])
         unit = "records/s" if by_rate else "s"
         sure = ""
         if by_rate and not found.within_seen:
@@ -144,7 +144,7 @@ def _next_core(found: Solution, whole: Allocation) -> Iterator[Reason]:
     if not rows:
         return
     if request.for_latency:
-        now = float(latency_of(request, found.judged)[0])
+        now = float(latency_of(found.judged)[0])
         gains = [now - row.next_latency_s if row.next_latency_s is not None else 0.0 for row in rows]
         best = int(np.argmax(gains))
         if gains[best] > TIE * now:

@@ -114,7 +114,7 @@ class Estimate:
     @property
     def latency_s(self) -> float:
         """Latency that the request is about: joined, queued, or its quantile."""
-        return float(latency_of(self.model.request, self.judged)[0])
+        return float(latency_of(self.judged)[0])
 
     @property
     def cost_per_s(self) -> float:
@@ -167,7 +167,8 @@ def estimate_of(asked: Asked, curves: TabulatedCurves, setting: Setting) -> Esti
     placed = Placed(cores[None], instances[None], demand.seconds(cores)[None], heaviest[None],  # type: ignore[arg-type]
                     np.array([round(float(used.sum()))]), None if group is None else group[None])  # fmt: skip
     level, shape = errors_of(curves, asked.terms.request.level, cores)
-    return Estimate(PlanModel(asked.structure, demand, request), placed, level, np.maximum(shape, SPREAD_MIN))
+    model, _ = PlanModel(asked.structure, demand, request).executed(placed)
+    return Estimate(model, placed, level, np.maximum(shape, SPREAD_MIN))
 
 
 def errors_of(curves: AnyCurves, level: float | None, cores: Floats | Ints) -> tuple[Floats, Floats]:

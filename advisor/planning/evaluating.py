@@ -70,6 +70,5 @@ def evaluated(asked: Asked, curves: AnyCurves, shape: Ints) -> Allocation:
     )
     if not nodes_of(question.model, question.machine, placed, 0):
         raise InvalidValue("cores", used, "an allocation that fits the machine's nodes and memory")
-    return answer(
-        Solution(question, question.model, placed, question.model.judge(placed), None, None, None), brief=True
-    )
+    model, judged = question.model.executed(placed)
+    return answer(Solution(question, model, placed, judged, None, None, None), brief=True)

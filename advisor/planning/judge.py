@@ -13,23 +13,25 @@ each other they are no others.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor import kernels
+from advisor.domain import elementary
 from advisor.planning.demand import Demand, Shapes, heaviest_share
+from advisor.planning.extremes import quantile_of
 from advisor.planning.pieces import PATIENCE
 from advisor.planning.queueing import FULL, waiting
+from advisor.planning.record_runs import RecordRuns, Run, records_of
 from advisor.planning.requests import Floats, Ints, Request
-from advisor.planning.streams import Felt, felt, windows_of
-from advisor.planning.structure import StreamState, Structure, through
-from advisor.planning.successions import Succession, successions
-from advisor.planning.turn_queues import waits as turn_waits
+from advisor.planning.structure import Structure, through
 
 ROUNDS_MAX = 200  # of the fixed point: each halves the distance where it does not settle at once
+SCALE_MAX = 8.0  # of a formula's wait: a run of few visits may find anything
+SCALED_MIN = 1_000  # waits shorter than a service over this are not scaled
 SETTLED = 1e-12  # relative change at which the fixed point is reached
 
 
@@ -120,10 +122,10 @@ class Judged:
     """Figures of K allocations."""
 
     period_s: Floats  # (K,): seconds between records that the network can sustain, contention included
-    # (K,): Of one record in the network, the variance where a quantile is asked for: without queueing, or with it where
-    # records arrive at a rate; infinite where the rate is more than the network sustains
+    # (K,): of one record in the network, and the quantile where one is asked for: without queueing, or with it where records
+    # arrive at a rate; infinite where the rate is more than the network sustains
     latency_s: Floats
-    latency_variance: Floats
+    quantile_s: Floats | None
     unloaded_s: Floats  # (K,): mean latency of a record alone
     cycle_s: Floats  # (K, n): seconds between records that each component, or its group, can sustain
     # (K, n): one visit's service, contention included, at the arrival rate or else at the highest throughput
@@ -136,7 +138,17 @@ class Judged:
     # the group's time
     utilization: Floats
     active: Floats  # (K,): expected busy cores under that load
-    felt: Felt  # what queues feel of their streams
+
+
+class Scales(NamedTuple):
+    """What a run found over the formula under arrivals: of each component's waits, (n,), of mean and quantile."""
+
+    waits: Floats | None = None
+    mean: float = 1.0
+    quantile: float = 1.0
+
+
+PLAIN = Scales()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,21 +158,11 @@ class PlanModel:
     structure: Structure
     demand: Demand
     request: Request
+    scales: Scales = PLAIN
     contended: bool = field(init=False)
-    windows_s: Floats = field(init=False, repr=False)
-    after: Succession | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Lay the windows of time in which streams are described, the same for all allocations, and who follows whom."""
-        rate, demand = self.request.arrival_per_s, self.demand
-        windows, after = np.zeros(0), None
-        if rate is not None:
-            table = demand.level + demand.fall / demand.knots
-            least, most = np.minimum(table.min(axis=1), demand.seconds(demand.high)), table.max(axis=1)
-            windows, after = windows_of(rate * demand.visits, least, most), successions(self.structure)
-        object.__setattr__(self, "contended", bool(demand.contention.any()))
-        object.__setattr__(self, "windows_s", windows)
-        object.__setattr__(self, "after", after)
+        object.__setattr__(self, "contended", bool(self.demand.contention.any()))
 
     def judge(self, placed: Placed) -> Judged:
         """Judge K allocations. Cost O(K nodes)."""
@@ -175,65 +177,35 @@ class PlanModel:
         cores = placed.cores.astype(np.float64)
         KERNELS.figures_of(visits, seconds, full, placed.heaviest, cores, group, cycle, busy, figures)
         period, unloaded, active = figures[0], figures[1], figures[2]
-        steady, spread = seconds**2 * self.demand.variation, zeros[:, 0]
-        if self.structure.joins or self.request.quantile is not None:
-            unloaded, spread = through(
-                self.structure, seconds, steady, np.ones_like(placed.instances), places=_places(placed, seconds, None)
-            )
+        steady, spread, level, queued = (
+            seconds**2 * self.demand.variation,
+            zeros[:, 0],
+            self.request.quantile,
+            arrival is not None,
+        )
+        if self.structure.joins or level is not None:
+            unloaded, spread = through(self.structure, seconds, steady, _places(placed, seconds, None), nearly=queued)
         if arrival is None:
-            single = _poisson(zeros)
-            return Judged(period, unloaded, spread, unloaded, cycle, full, seconds, steady, zeros, busy, active, single)
+            quantile = None if level is None else quantile_of(unloaded, spread, level)
+            return Judged(period, unloaded, quantile, unloaded, cycle, full, seconds, steady, zeros, busy, active)
         loaded = self._slowed(placed, load, arrival) if self.contended else seconds
         rho = np.minimum(arrival * load * loaded, 1.0)
         unstable: NDArray[np.bool_] = np.any(together(placed.group, arrival * load * loaded) >= FULL, axis=1)
-        if placed.group is None:
-            seen = StreamState({}, {})
-            if self.structure.keeps_order or self.structure.loops:
-                # Who waits for order leaves in batches, and who is long away comes again as somebody else: first without.
-                self._queued(placed.instances, loaded, unstable, seen)
-            (latency, variance), wait, stay, streams = self._queued(placed.instances, loaded, unstable, seen)
-        else:
-            (latency, variance), wait, stay, streams = self._queued_in_turns(placed, loaded, unstable)
+        wait, own = self.waits(placed, loaded)
+        if self.scales.waits is not None:
+            wait, own = wait * self.scales.waits, own * self.scales.waits**2
+        mean, stay = wait + loaded, own + loaded**2 * self.demand.variation
+        mean[unstable], stay[unstable] = 1.0, 0.0
+        latency, variance = through(self.structure, mean, stay, _places(placed, loaded, wait), nearly=True)
         active = (arrival * visits * loaded * placed.cores).sum(axis=1)
-        latency, variance = (np.where(unstable, np.inf, some) for some in (latency, variance))
+        quantile = (
+            None
+            if level is None
+            else np.where(unstable, np.inf, quantile_of(latency, variance, level) * self.scales.quantile)
+        )
+        latency = np.where(unstable, np.inf, latency * self.scales.mean)
         wait[unstable] = np.inf
-        return Judged(
-            period, latency, variance, unloaded, cycle, loaded, seconds, stay, wait, rho, active, streams
-        )  # fmt: skip
-
-    def _queued(
-        self, instances: Ints, seconds_s: Floats, unstable: NDArray[np.bool_], seen: StreamState
-    ) -> tuple[tuple[Floats, Floats], Floats, Floats, Felt]:
-        """Return latency and its variance, waits, variances of stays, and streams; `seen` is used and renewed."""
-        streams = self.streams(instances, seconds_s, seen)
-        wait, spread = self.waits(instances, seconds_s, streams)
-        own = seconds_s**2 * self.demand.variation
-        mean, variance = wait + seconds_s, spread + own
-        mean[unstable], variance[unstable] = 1.0, 0.0
-        common = streams.common * np.where(unstable[:, None], 0.0, spread)
-        arrival = float(self.request.arrival_per_s or 0.0)
-        latency = through(self.structure, mean, variance, instances, arrival, own, common, seen)
-        seen.stays_s = mean
-        return latency, wait, variance, streams
-
-    def _queued_in_turns(
-        self, placed: Placed, seconds_s: Floats, unstable: NDArray[np.bool_]
-    ) -> tuple[tuple[Floats, Floats], Floats, Floats, Felt]:
-        """As `_queued`, for components that wait for the turns of their groups: one allocation after the other."""
-        arrivals = float(self.request.arrival_per_s or 0.0), self.request.arrival_variation
-        assert placed.group is not None
-        assert self.after is not None
-        wait, spread = np.zeros_like(seconds_s), np.zeros_like(seconds_s)
-        for row in np.flatnonzero(~unstable).tolist():
-            wait[row], spread[row] = turn_waits(
-                placed.group[row], arrivals, self.demand.visits, seconds_s[row], self.demand.variation, self.after
-            )
-        mean, variance = wait + seconds_s, spread + seconds_s**2 * self.demand.variation
-        latency = through(
-            self.structure, mean, variance, np.ones_like(placed.instances), arrivals[0],
-            places=_places(placed, seconds_s, wait),
-        )  # fmt: skip
-        return latency, wait, variance, _poisson(seconds_s)
+        return Judged(period, latency, quantile, unloaded, cycle, loaded, seconds, stay, wait, rho, active)
 
     def _slowed(self, placed: Placed, load: Floats, rate: float | None) -> Floats:
         """Return the times under contention at a rate, or at the highest throughput where None is given."""
@@ -257,45 +229,92 @@ class PlanModel:
             slowed = (new + slowed) / 2
         return slowed
 
-    def streams(self, instances: Ints, seconds_s: Floats, seen: StreamState | None = None) -> Felt:
-        """Return what the queues of K allocations feel of their streams."""
-        if not self.shaped:
-            return _poisson(seconds_s)
-        return felt(
-            self.structure, seconds_s, self.demand.variation, instances, float(self.request.arrival_per_s or 0.0),
-            self.request.arrival_variation, seen, self.windows_s,
-        )  # fmt: skip
+    def waits(self, placed: Placed, seconds_s: Floats) -> tuple[Floats, Floats]:
+        """Return mean and variance of one visit's wait, as if all streams were those that enter: what a search goes by.
 
-    def waits(self, instances: Ints, seconds_s: Floats, streams: Felt) -> tuple[Floats, Floats]:
-        """Return mean and variance of one visit's wait; each instance of a split component has a queue of its own."""
-        structure = self.structure
-        arrival = float(self.request.arrival_per_s or 0.0)
-        stream, variation = streams.streams, streams.again + (1 - streams.again) * self.demand.variation
-        rates = np.broadcast_to(arrival * self.demand.visits, seconds_s.shape)
-        wait, spread = waiting(rates, seconds_s, variation, instances, stream)
-        for row, replicas in structure.visits.replicas.items():
-            for number in np.unique(instances[:, row]):
-                if number == 1:
-                    continue
-                rows = np.flatnonzero(instances[:, row] == number)
-                mean, second = np.zeros(len(rows)), np.zeros(len(rows))
-                for share in heaviest_share(replicas, int(number))[1]:
-                    ones = np.ones(len(rows), np.int64)
-                    w, v = waiting(rates[rows, row] * share, seconds_s[rows, row], variation[rows, row],
-                                   ones, 1 + share * (stream[rows, row] - 1))  # fmt: skip
-                    mean, second = mean + share * w, second + share * (v + w**2)
-                wait[rows, row], spread[rows, row] = (
-                    mean,
-                    np.maximum(second - np.where(np.isfinite(mean), mean, 0) ** 2, 0),
+        Components of a group are one queue; each instance of a split component has its own.
+        """
+        rates = np.broadcast_to(float(self.request.arrival_per_s or 0.0) * self.demand.visits, seconds_s.shape)
+        instances, entering = placed.instances, np.full(seconds_s.shape, self.request.arrival_variation)
+        variation: Floats = np.broadcast_to(self.demand.variation, seconds_s.shape)
+        if placed.group is not None:  # one server: the mean service of all visits, and its moments
+            total, work = together(placed.group, rates), together(placed.group, rates * seconds_s)
+            square = together(placed.group, rates * seconds_s**2 * (1 + variation))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                variation = np.where(work > 0, np.maximum(square * total / work**2 - 1, 0.0), 0.0)
+                seconds_s = np.where(total > 0, work / total, 0.0)
+            return waiting(total, seconds_s, variation, np.ones_like(instances), entering)
+        wait, spread = waiting(rates, seconds_s, variation, instances, entering)
+        for row, replicas in self.structure.visits.replicas.items():
+            for number in np.unique(instances[:, row][instances[:, row] > 1]).tolist():
+                rows, shares = (
+                    np.flatnonzero(instances[:, row] == number),
+                    np.array(heaviest_share(replicas, number)[1]),
                 )
+                ones = np.ones((len(rows), number), np.int64)
+                each = waiting(rates[rows, row, None] * shares, seconds_s[rows, row, None], variation[rows, row, None],
+                               ones, 1 + shares * (entering[rows, row, None] - 1))  # fmt: skip
+                mean = elementary.weighted(shares, each[0].T)
+                with np.errstate(invalid="ignore"):
+                    second = elementary.weighted(shares, (each[1] + each[0] ** 2).T)
+                    wait[rows, row], spread[rows, row] = (
+                        mean,
+                        np.where(np.isfinite(mean), np.maximum(second - mean**2, 0.0), np.inf),
+                    )
         return wait, spread
 
+    def executed(self, placed: Placed) -> tuple[PlanModel, Judged]:
+        """Return the figures of one allocation, its latency and waits under arrivals from records that are executed.
+
+        Also the model scaled to these figures, for allocations near it. Where nothing is executed they are `judge`'s: without
+        arrivals, where records arrive faster than they leave, and of networks too large to be executed.
+        """
+        plain = replace(self, scales=PLAIN)
+        judged = plain.judge(placed)
+        if not self.queued:
+            return self, judged
+        if self.structure.joins:
+            seconds = placed.seconds_s
+            alone, _ = through(
+                self.structure, seconds, seconds**2 * self.demand.variation, _places(placed, seconds, None)
+            )
+            judged = replace(judged, unloaded_s=alone)
+        found = self.run(placed, judged)
+        if found is None:
+            return plain, judged
+        latency = max(found.latency_s, float(judged.unloaded_s[0]))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            waits = np.clip(found.wait_s / judged.wait_s[0], 1 / SCALE_MAX, SCALE_MAX)
+        known = judged.wait_s[0] > judged.seconds_s[0] / SCALED_MIN
+        near = replace(plain, scales=Scales(np.where(known, waits, 1.0)))
+        formula = near.judge(placed)
+        scales = near.scales._replace(mean=latency / float(formula.latency_s[0]))
+        quantile = judged.quantile_s
+        if found.quantile_s is not None and formula.quantile_s is not None:
+            scales = scales._replace(quantile=found.quantile_s / float(formula.quantile_s[0]))
+            quantile = np.array([found.quantile_s])
+        found_s = replace(judged, latency_s=np.array([latency]), quantile_s=quantile, wait_s=found.wait_s[None])
+        return replace(near, scales=scales), found_s
+
+    def run(self, placed: Placed, judged: Judged, part: int = 1) -> Run | None:
+        """Return what records, or one of `part` of them, meet under an allocation; None where none is executed."""
+        runs, group = self.runs, None if placed.group is None else placed.group[0]
+        if runs is None or not np.isfinite(judged.latency_s[0]):
+            return None
+        return runs.of(judged.seconds_s[0], placed.instances[0], group, self.request.quantile, part)
+
     @property
-    def shaped(self) -> bool:
-        """True when streams inside the network are other than Poisson, or meet again."""
-        variation = self.demand.variation[self.demand.visits > 0]
-        uneven = bool((variation != 1).any()) or bool(self.structure.joins) or self.structure.keeps_order
-        return self.request.arrival_per_s is not None and (uneven or self.request.arrival_variation != 1)
+    def queued(self) -> bool:
+        """Whether records arrive at a rate."""
+        return self.request.arrival_per_s is not None
+
+    @property
+    def runs(self) -> RecordRuns | None:
+        """The runs of this network under its arrivals, None where there are none or it is too large."""
+        rate = self.request.arrival_per_s
+        if rate is None or not records_of(self.demand.visits):
+            return None
+        return RecordRuns(self.structure, self.demand.variation, rate, self.request.arrival_variation)
 
 
 def together(group: Ints | None, values: Floats) -> Floats:
@@ -320,8 +339,3 @@ def _places(placed: Placed, seconds_s: Floats, wait_s: Floats | None) -> tuple[I
     if placed.group is None:
         return None
     return placed.group, seconds_s, np.zeros_like(seconds_s) if wait_s is None else wait_s
-
-
-def _poisson(like: Floats) -> Felt:
-    """Return Poisson streams for as many queues."""
-    return Felt(np.ones(like.shape), np.zeros(like.shape), np.zeros(like.shape))

@@ -11,12 +11,11 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from advisor.planning.demand import TIE
+from advisor.planning.extremes import quantile_of
 from advisor.planning.judge import Judged, Placed, PlanModel
 from advisor.planning.options import NOTHING, Options
 from advisor.planning.queueing import FULL
 from advisor.planning.requests import Floats, Ints
-from advisor.planning.scores import quantile_of
-from advisor.planning.streams import Felt
 from advisor.planning.structure import through
 
 STEP = 1e-4  # relative, of the differences that give the gradient
@@ -35,7 +34,7 @@ def linearised(model: PlanModel, options: Options, chosen: Ints, *, by_latency: 
     periods, stays = _still(model, options, placed, judged)
     if not by_latency:
         return periods, np.flatnonzero(judged.cycle_s[0] >= judged.period_s[0] * (1 - NEARLY))
-    weights = _gradient(model, judged, placed.instances)[:, None]
+    weights = _gradient(model, judged)[:, None]
     with np.errstate(invalid="ignore"):
         return np.where(np.isfinite(stays), weights * np.where(np.isfinite(stays), stays, 0.0), np.inf), None
 
@@ -57,30 +56,24 @@ def _still(model: PlanModel, options: Options, placed: Placed, judged: Judged) -
     period = np.where(valid, (load * slowed).T, np.inf)
     if rate is None:
         return period, np.where(valid, seconds.T, np.inf)
-    felt = judged.felt
-    wide = Felt(*(np.broadcast_to(some[0], slowed.shape) for some in (felt.streams, felt.again, felt.common)))
-    wait, _ = model.waits(options.instances.T, slowed, wide)
+    every = Placed(options.cores.T, options.instances.T, seconds, options.heaviest.T, options.weight.sum(axis=0))
+    wait, _ = model.waits(every, slowed)
     stable = np.minimum(rate * load * slowed, 1.0) < FULL
     return period, np.where(valid & stable.T, (wait + slowed).T, np.inf)
 
 
-def _gradient(model: PlanModel, judged: Judged, instances: Ints) -> Floats:
+def _gradient(model: PlanModel, judged: Judged) -> Floats:
     """Return dL/dt_c at a judged allocation, (n,): at least 0. Cost O(n nodes), O(n) where nothing joins or keeps order."""
     request, structure = model.request, model.structure
-    if not structure.joins and request.quantile is None and not (request.arrival_per_s and structure.keeps_order):
+    if not structure.joins and request.quantile is None:
         return model.demand.visits
     mean = judged.seconds_s + judged.wait_s if request.arrival_per_s is not None else judged.alone_s
     if not np.isfinite(mean).all():
         return model.demand.visits
-    own = judged.seconds_s**2 * model.demand.variation
-    common = judged.felt.common * np.maximum(judged.stay_variance - own, 0.0)
     n = mean.shape[1]
     scale = np.ones((n + 1, n))
     scale[np.arange(1, n + 1), np.arange(n)] += STEP
-    latency, spread = through(
-        structure, mean * scale, judged.stay_variance * scale**2, np.broadcast_to(instances, scale.shape),
-        request.arrival_per_s or 0.0, own * scale**2, common * scale**2,
-    )  # fmt: skip
+    latency, spread = through(structure, mean * scale, judged.stay_variance * scale**2)
     if request.quantile is not None:
         latency = quantile_of(latency, spread, request.quantile)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import zip_longest
 
 import numpy as np
 
@@ -12,16 +13,18 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import answer
-from advisor.planning.demand import PRICE, AnyCurves, Demand, price_of
+from advisor.planning.demand import PRICE, TIE, AnyCurves, Demand, price_of
 from advisor.planning.exact import Solution, by_sums, by_thresholds, near
-from advisor.planning.judge import PlanModel
+from advisor.planning.judge import PLAIN, Placed, PlanModel, Scales
 from advisor.planning.options import options_of
 from advisor.planning.placing import SLACK, machine_of
 from advisor.planning.questions import SHARED_COMPONENTS_MAX, Asked, PlanQuestion, asked_of, question_of
 from advisor.planning.refusals import not_excluded, refused, too_far, unsure
 from advisor.planning.requests import BARE, LATE, RATE, Request
+from advisor.planning.scores import latency_of
 from advisor.planning.search import WORK_MAX, Search, joined, search_own
 from advisor.planning.sharing import Turns
+from advisor.planning.verifying import verified
 
 DOUBLED = 2  # of the cores searched where as many are asked for as it takes
 
@@ -100,7 +103,12 @@ def _found(question: PlanQuestion) -> Solution | None:
         return _searched(question) if coupled else by_sums(question, lambda own: _searched(own, shared=False))
     if not coupled and not question.demand.contention.any():
         return by_thresholds(question)
-    return _searched(question)
+    found, target = _searched(question), (request.target or {}).get(LATE)
+    if found is not None or target is None or request.arrival_per_s is None or request.cores is None:
+        return found
+    lowest = _searched(question.asking(objective=BARE[LATE], target=None))  # where the formula finds it impossible
+    reached = lowest is not None and float(latency_of(lowest.judged)[0]) <= target * (1 + TIE)
+    return lowest._replace(question=question) if lowest is not None and reached else None
 
 
 def _searched(question: PlanQuestion, *, shared: bool = True) -> Solution | None:
@@ -119,10 +127,20 @@ def _searched(question: PlanQuestion, *, shared: bool = True) -> Solution | None
 
 
 def _searched_on(question: PlanQuestion, *, shared: bool) -> Solution | None:
-    """Return the better of what is found with cores of one's own and in turns, each looked for apart; of equals the former."""
+    """Return the better of what is found with cores of one's own and in turns; under arrivals by executed records."""
+    if question.request.arrival_per_s is not None:
+        return verified(question, lambda own, turns: _searched_by(question, own, turns, shared=shared))
+    found = _searched_by(question, PLAIN, PLAIN, shared=shared)
+    return found and found[0]
+
+
+def _searched_by(
+    question: PlanQuestion, own_scales: Scales, turns_scales: Scales, *, shared: bool
+) -> tuple[Solution, list[Placed]] | None:
+    """Return the better of what is found each way, of equals with cores of one's own; and the best few of each, in turns."""
     request, front = question.request, question.request.aim.front
-    work = request.work_max or WORK_MAX
-    own = Search(question.model, question.machine, question.cores, work, front=front)
+    work, model = request.work_max or WORK_MAX, replace(question.model, scales=own_scales)
+    own = Search(model, question.machine, question.cores, work, front=front)
     shared, capped = shared and question.shares, False
     if question.least <= question.cores:
         try:
@@ -130,26 +148,29 @@ def _searched_on(question: PlanQuestion, *, shared: bool) -> Solution | None:
         except InvalidValue:
             if not shared:
                 raise
-    found = own
+    found, few = own, [own.candidates]
     if shared:
         demand, capped = _one_at_a_time(question)
         lowest = [replace(request, objective=BARE[LATE])] if front else []  # a front is looked for from both ends
         for asked in [request, *lowest]:
             if demand is None:
                 break
-            turns = Search(
-                PlanModel(question.structure, demand, asked), question.machine, question.cores, work, front=front
-            )
+            other = PlanModel(question.structure, demand, asked, turns_scales)
+            turns = Search(other, question.machine, question.cores, work, front=front)
             Turns(turns, _most_shared(question)).run()
             # Of a group's shapes only the fastest are judged: others may slow their neighbours less, or serve more at once.
             turns.exact = turns.exact and demand.single and not question.model.contended
-            found = joined(own, turns) if asked is request else replace(found, points=found.points + turns.points)
+            if asked is request:
+                found, few = joined(own, turns), [own.candidates, turns.candidates]
+            else:
+                found = replace(found, points=found.points + turns.points)
     if found.best is None:
         return None
-    exact = found.exact and not capped
-    solution = Solution(question, question.model, found.best, question.model.judge(found.best), 0.0 if exact else None,
+    exact = found.exact and not capped and not (request.arrival_per_s and not request.aim.by_rate)
+    solution = Solution(question, model, found.best, model.judge(found.best), 0.0 if exact else None,
                         own.key.score if own.best is not None else None, found, capped)  # fmt: skip
-    return solution if exact else solution._replace(gap=_gap(question, solution))
+    solution = solution if exact else solution._replace(gap=_gap(question, solution))
+    return solution, [one for pair in zip_longest(*few) for one in pair if one is not None]
 
 
 def _most_shared(question: PlanQuestion) -> int:

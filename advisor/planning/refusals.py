@@ -126,7 +126,7 @@ def _too_few(question: PlanQuestion, best: Solution, name: str, asked: float) ->
 def _too_slow(question: PlanQuestion, best: Solution, asked: float) -> AdvisorError:
     """Return the error of a latency that is not reached."""
     request, judged = question.request, best.judged
-    least = float(latency_of(request, judged)[0])
+    least = float(latency_of(judged)[0])
     stay = question.demand.visits * (judged.seconds_s[0] + judged.wait_s[0])
     row = int(stay.argmax())
     proved, bound = best.gap == 0.0, least
@@ -178,7 +178,7 @@ def _lone_bound(question: PlanQuestion) -> float:
     """Return a latency that no allocation undercuts: of a lone record, each component at its fastest."""
     demand = question.demand
     seconds = demand.seconds(demand.fastest(np.full(len(demand), question.cores)))[None]
-    mean, _ = through(question.structure, seconds, seconds**2 * demand.variation, np.ones(seconds.shape, np.int64))
+    mean, _ = through(question.structure, seconds, seconds**2 * demand.variation)
     return float(mean[0])
 
 

@@ -1,20 +1,12 @@
-"""What is minimised: one figure an allocation, by objective, and the quantile of a latency."""
+"""What is minimised: one figure an allocation, by objective."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from math import exp, lgamma, log
-from statistics import NormalDist
-
 import numpy as np
 
-from advisor.domain import elementary
 from advisor.planning.demand import TIE
 from advisor.planning.judge import Judged
 from advisor.planning.requests import CORES, COST, LATENCY, PERIOD, RATE, Floats, Ints, Request
-
-SHAPE_SMOOTH = 30.0  # gamma shapes from here on: Wilson and Hilferty's cube root is within 1e-4
-SHAPES: Floats = elementary.spaced(1e-2, SHAPE_SMOOTH, 200)  # where the quantile is tabulated between
 
 
 def figure_of(measure: str, request: Request, judged: Judged, used: Ints) -> Floats:
@@ -23,7 +15,7 @@ def figure_of(measure: str, request: Request, judged: Judged, used: Ints) -> Flo
         return used.astype(np.float64)
     if measure == COST:
         return cost_of(request, judged, used)
-    return latency_of(request, judged) if measure == LATENCY else judged.period_s
+    return latency_of(judged) if measure == LATENCY else judged.period_s
 
 
 def score(request: Request, judged: Judged, used: Ints) -> Floats:
@@ -44,11 +36,9 @@ def driven(request: Request, judged: Judged, used: Ints, *, by_latency: bool) ->
 FAR = 1e100  # before any score, and before what a search lowers until it is finite
 
 
-def latency_of(request: Request, judged: Judged) -> Floats:
+def latency_of(judged: Judged) -> Floats:
     """Return the latency that the request is about, (K,): the mean or its quantile."""
-    if request.quantile is None:
-        return judged.latency_s
-    return quantile_of(judged.latency_s, judged.latency_variance, request.quantile)
+    return judged.latency_s if judged.quantile_s is None else judged.quantile_s
 
 
 def cost_of(request: Request, judged: Judged, used: Ints) -> Floats:
@@ -67,48 +57,5 @@ def meets(request: Request, judged: Judged) -> np.ndarray[tuple[int], np.dtype[n
         if name == RATE:
             met &= judged.period_s * value <= 1 + TIE
         else:
-            met &= latency_of(request, judged) <= value * (1 + TIE)
+            met &= latency_of(judged) <= value * (1 + TIE)
     return met
-
-
-def quantile_of(mean: Floats, variance: Floats, level: float) -> Floats:
-    """Return the quantile of gamma distributions with these means and variances, elementwise.
-
-    Below SHAPE_SMOOTH from a table over the shape, to 1e-3; above by Wilson and Hilferty's cube root.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shape = np.where(variance > 0, mean**2 / variance, np.inf)
-    shape = np.where(np.isfinite(mean), shape, np.inf)
-    z = NormalDist().inv_cdf(level)
-    root = np.maximum(1 - 1 / (9 * shape) + z / (3 * np.sqrt(shape)), 0.0)
-    at: Floats = elementary.log(np.clip(shape, SHAPES[0], SHAPES[-1]))
-    knots: Floats = elementary.log(SHAPES)
-    table = np.interp(at, knots, _table(level))
-    return mean * np.where(shape >= SHAPE_SMOOTH, root * root * root, table)
-
-
-@lru_cache(64)
-def _table(level: float) -> Floats:
-    """Return the quantile over the mean, by shape."""
-    return np.array([_gamma_quantile(float(shape), level) / shape for shape in SHAPES])
-
-
-def _gamma_quantile(shape: float, level: float) -> float:
-    low, high = 0.0, shape + 60.0 + 10 * shape**0.5
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _gamma_below(shape, middle) < level else (low, middle)
-    return high
-
-
-def _gamma_below(shape: float, x: float) -> float:
-    """Return the regularised lower incomplete gamma function by its series. Cost O(x)."""
-    if x <= 0:
-        return 0.0
-    term = exp(shape * log(x) - x - lgamma(shape + 1))
-    total, n = term, shape
-    while term > total * 1e-16 or n < x:
-        n += 1
-        term *= x / n
-        total += term
-    return min(total, 1.0)

@@ -27,6 +27,11 @@ OWN_MAX = 60_000  # allocations with cores of one's own that are all judged: som
 CHUNK = 8_192  # allocations judged at once: a few MB
 CELLS_MAX = 4_000_000  # allocations times components judged at once
 KEPT = 8  # best allocations that are kept: the answer, and runners-up to be told
+QUEUED_KEPT, QUEUED_NEAR = 16, 0.15  # the same where records queue, and how far from the best: runs choose among them
+QUEUED_OWN_MAX = (
+    6_000  # the same where records queue: runs rank the best of them, and larger tables take longer than those
+)
+QUEUED_RATIO, QUEUED_ROUNDS = 1.25, 2  # the same of the next two
 WAY_ALL, WAY_RATIO = 24, 1.1  # numbers of cores at which exchanges are tried: all up to here, then so far apart
 ROUNDS_MAX = 4  # of exchanges on one number of cores
 WORK_MAX = 100_000  # allocations judged by default: a few seconds at the most
@@ -76,6 +81,17 @@ class Search:
     lead_key: AllocationKey = WORST
 
     @property
+    def many(self) -> int:
+        """How many allocations are kept."""
+        return QUEUED_KEPT if self.model.queued else KEPT
+
+    @property
+    def candidates(self) -> list[Placed]:
+        """The allocations kept that are near the best, from it on."""
+        most = self.key.score + QUEUED_NEAR * abs(self.key.score)
+        return [placed for key, placed in self.kept if key.score <= most]
+
+    @property
     def out_of_work(self) -> bool:
         """True when the steps allowed are taken."""
         return self.steps >= self.work_max
@@ -99,7 +115,7 @@ class Search:
         for row in _ranking(values, placed, latency):
             key = AllocationKey(float(values[row]), float(placed.used[row]), float(latency[row]))
             ahead = key.before(self.key)
-            if not isfinite(key.score) or not (ahead or len(self.kept) < KEPT or key.before(self.kept[-1][0])):
+            if not isfinite(key.score) or not (ahead or len(self.kept) < self.many or key.before(self.kept[-1][0])):
                 break
             if self.placeable(placed, row):
                 one = placed.of(row)
@@ -137,7 +153,7 @@ class Search:
             place_ -= 1
         if not any(_same(one, other) for _, other in self.kept[max(place_ - 8, 0) :]):
             self.kept.insert(place_, (key, one))
-            del self.kept[KEPT:]
+            del self.kept[self.many :]
 
     def placeable(self, placed: Placed, row: int) -> bool:
         """Return whether an allocation can be put on the machine's nodes, as far as that is found out."""
@@ -210,19 +226,20 @@ def _ranking(values: Floats, placed: Placed, latency: Floats) -> Iterator[int]:
         start = stop
 
 
-def way_counts(first: int, last: int) -> list[int]:
+def way_counts(first: int, last: int, ratio: float = WAY_RATIO) -> list[int]:
     """Return the numbers of cores from `first` to `last` at which exchanges are tried: the same for every machine."""
     found, at = list[int](), 1.0
     while at <= last:
         if at >= first:
             found.append(int(at))
-        at = at + 1 if at < WAY_ALL else max(float(int(at * WAY_RATIO)), at + 1)
+        at = at + 1 if at < WAY_ALL and ratio == WAY_RATIO else max(float(int(at * ratio)), at + 1)
     return found
 
 
 def search_own(search: Search, options: Options) -> None:
     """Offer allocations with cores of one's own for each component: all up to where they are few, then along the way."""
-    widest = _few_up_to(options, min(search.cores, int(_widest(options))), min(OWN_MAX, search.work_max - search.steps))
+    most = QUEUED_OWN_MAX if search.model.queued else OWN_MAX
+    widest = _few_up_to(options, min(search.cores, int(_widest(options))), min(most, search.work_max - search.steps))
     start: Ints | None = None
     if widest:
         every = _enumerated(options, widest)
@@ -297,7 +314,8 @@ def _own_way(search: Search, options: Options, start: Ints | None, *, by_latency
     search.offer(options.pick(chosen[None]))
     chosen = _exchanged(search, options, chosen, here, by_latency=by_latency)
     limit = min(search.cores, _widest(options))
-    for count in [*way_counts(here + 1, limit), limit + 1]:
+    ratio = QUEUED_RATIO if model.queued else WAY_RATIO
+    for count in [*way_counts(here + 1, limit, ratio), limit + 1]:
         if search.out_of_work or (model.request.aim.fewest and search.best is not None):
             return
         some = filled(model, options, chosen, min(count, limit), by_latency=by_latency)
@@ -315,7 +333,7 @@ def _exchanged(search: Search, options: Options, chosen: Ints, cores: int, *, by
     model, request = search.model, search.model.request
     placed = options.pick(chosen[None])
     now = float(driven(request, model.judge(placed), placed.used, by_latency=by_latency)[0])
-    for _ in range(ROUNDS_MAX):
+    for _ in range(QUEUED_ROUNDS if model.queued else ROUNDS_MAX):
         values, takers = linearised(model, options, chosen, by_latency=by_latency)
         moves = best_moves(options, values, chosen, cores, takers)
         if not len(moves) or search.out_of_work:

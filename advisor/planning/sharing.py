@@ -30,6 +30,7 @@ ALL_COUNTS, RATIO = 48, 1.05  # numbers of cores that many components are packed
 WIDTHS_MAX = 60  # components up to which each is tried in each group
 SHARED_MAX = 2_000  # groupings that are all judged: half a second where visits queue for turns
 HELD_MAX = 4  # times that turns are planned with the contention of the plan before
+QUEUED_MAX, QUEUED_WORK = 500, 1_000  # groupings judged of all and on a way where records queue: runs decide in the end
 SHARED_WORK = 30_000  # groupings times components judged on a way by default: half a second
 
 
@@ -192,12 +193,16 @@ class Turns:
         self.widest = min(search.cores, search.machine.widest)
         self.places = places_of(model.demand, self.widest, by_stay=model.request.for_latency)
         self.least = int(self.places.least.max())
-        self.budget = min(search.work_max, search.steps + max(SHARED_WORK // self.n, 2_000))
+        queued = model.queued
+        self.all = min(QUEUED_MAX if queued else SHARED_MAX, search.work_max)
+        self.budget = min(
+            search.work_max, search.steps + (QUEUED_WORK if queued else max(SHARED_WORK // self.n, 2_000))
+        )
 
     def run(self) -> None:
         """Offer groupings: all up to where they are few, then along the way."""
         search, counts = self.search, range(self.least, self.most + 1)
-        few = max((count for count in counts if how_many(self.n, count) <= min(SHARED_MAX, search.work_max)), default=0)
+        few = max((count for count in counts if how_many(self.n, count) <= self.all), default=0)
         if few:
             for some in _in_chunks(all_groupings(self.n, few)):
                 self.offer(some)
@@ -229,6 +234,8 @@ class Turns:
     def offer(self, some: list[Grouping]) -> bool:
         """Judge groupings in which every component fits."""
         possible = [one for one in some if int(one.sizes.max()) <= self.widest and self._fits(one)]
+        if self.search.model.queued:  # runs are for those that share: cores of one's own have a search of theirs
+            possible = [one for one in possible if len(one.sizes) < self.n]
         return bool(possible) and self.search.offer(in_turns(self.search.model, self.places, possible))
 
     def _fits(self, some: Grouping) -> bool:

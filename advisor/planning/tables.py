@@ -35,7 +35,7 @@ def figures(found: Solution, placed: Placed) -> tuple[Floats, Floats]:
     size = max(1, CELLS_MAX // placed.cores.shape[1])
     parts = [found.model.judge(placed.taken(np.arange(start, min(start + size, len(placed.used)))))
              for start in range(0, len(placed.used), size)]  # fmt: skip
-    latencies = [latency_of(found.question.request, part) for part in parts]
+    latencies = [latency_of(part) for part in parts]
     return np.concatenate([part.period_s for part in parts]), np.concatenate(latencies)
 
 
@@ -166,8 +166,11 @@ def front_of(found: Solution) -> tuple[FrontPoint, ...]:
     search, request = found.search, found.question.request
     if search is None:
         return ()
+    scale = (
+        found.model.scales.mean if request.quantile is None else found.model.scales.quantile
+    )  # the formula of a search, where records queue
     figures = [
-        np.stack([placed.used.astype(np.float64), judged.period_s, latency_of(request, judged)], axis=1)
+        np.stack([placed.used.astype(np.float64), judged.period_s, latency_of(judged) * scale], axis=1)
         for placed, judged in search.points
     ]
     every = np.concatenate(figures)

@@ -19,12 +19,15 @@ from profile_laws import state_bytes
 from task_program import Program, recursive
 
 from advisor import kernels
+from advisor.domain.networks import network_from_nodes
 from advisor.domain.task_events import TaskEvents
 from advisor.domain.task_graphs import task_graph
 from advisor.engine import Advisor
 from advisor.kernels.__main__ import modules
 from advisor.models.fold import KERNELS
-from advisor.planning import judge, packing, partitions, pieces
+from advisor.planning import Request, judge, packing, partitions, pieces, record_runs
+from advisor.planning.structure import structure_of
+from advisor.planning.visits import visits_of
 from advisor.profile.profiler import Profiler
 from advisor.simulation import simulate
 
@@ -234,6 +237,33 @@ def judged() -> list[Any]:
     return found
 
 
+def executed() -> list[Any]:
+    """Records through every kind of point, with queues that share cores and without, and an overload."""
+    nodes = [{"kind": "box", "name": name} for name in "abcde"]
+    nodes += [
+        {"kind": "join", "children": [0, 1]}, {"kind": "feedback", "children": [2]},
+        {"kind": "choice", "children": [5, 6], "ordered": True}, {"kind": "split", "children": [3], "tag": "t"},
+        {"kind": "replication", "children": [4], "ordered": True}, {"kind": "series", "children": [7, 8, 9]},
+    ]  # fmt: skip
+    network = network_from_nodes(nodes)
+    request = Request(
+        cores=9,
+        shares=[[0.4, 0.6]],
+        returns=[0.3],
+        fan_outs=[[0.5, 0.3, 0.2]],
+        depths=[[0.2, 0.5, 0.3]],
+        visits={"a": 0.6},
+    )
+    structure = structure_of(network, visits_of(network, request))
+    found: list[Any] = []
+    for group in (None, np.array([0, 1, 0, 2, 1])):
+        for rate in (0.2, 0.4, 4.0):
+            runs = record_runs.RecordRuns(structure, np.array([0.0, 0.3, 1.0, 2.0, 0.5]), rate, 1.0)
+            many = np.ones(5, np.int64) if group is not None else np.array([1, 2, 1, 2, 1])
+            found += runs.of(np.array([1.0, 0.8, 0.5, 1.2, 0.7]), many, group, 0.9, 20) or [None]
+    return found
+
+
 STREAMS: dict[str, Callable[[], Any]] = {
     "advisor.models.core_rule": chosen,
     "advisor.models.fold": taught,
@@ -242,6 +272,7 @@ STREAMS: dict[str, Callable[[], Any]] = {
     "advisor.planning.packing": packed,
     "advisor.planning.partitions": partitioned,
     "advisor.planning.pieces": searched,
+    "advisor.planning.record_kernels": executed,
     "advisor.profile.kernels": profiled,
     "advisor.simulation.loops": analysed,
 }

@@ -123,6 +123,9 @@ def test_the_way_of_rising_cores_nearly_always_ends_at_the_best(monkeypatch: pyt
     assert len(worse) <= looked / 20
 
 
+NEAR_BEST = 1.03  # what latency under arrivals is within of the best found by any means
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_nothing_that_is_coupled_beats_the_answer(seed: int) -> None:
     """With queues, varying times, contention and quantiles the model itself is the judge of all allocations."""
@@ -142,7 +145,8 @@ def test_nothing_that_is_coupled_beats_the_answer(seed: int) -> None:
         {"objective": "latency", "arrival_per_s": 0.4 * bare.throughput_per_s, "quantile": 0.95},
     ):  # fmt: skip
         answer = plan(network, curves, Request(**base, **extra, instances_max=2))
-        assert answer.gap == 0.0
+        queued = "arrival_per_s" in extra  # found by a formula, and chosen by runs: nothing is proved
+        assert answer.gap == (None if queued else 0.0)
         mine = figure(answer, extra)
         shapes = [(a, b) for a in range(1, cores + 1) for b in (1, 2) if a * b <= cores]
         every = [some for some in itertools.product(shapes, repeat=n) if sum(a * b for a, b in some) <= cores]
@@ -153,7 +157,7 @@ def test_nothing_that_is_coupled_beats_the_answer(seed: int) -> None:
                 dict(zip(case.names, (a for a, _ in some), strict=True)),
                 dict(zip(case.names, (b for _, b in some), strict=True)),
             )  # fmt: skip
-            assert mine <= figure(other, extra) * (1 + 1e-9), (seed, extra, some)
+            assert mine <= figure(other, extra) * (NEAR_BEST if queued else 1 + 1e-9), (seed, extra, some)
 
 
 def figure(answer: object, extra: dict[str, object]) -> float:

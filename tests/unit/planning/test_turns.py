@@ -8,14 +8,9 @@ import numpy as np
 import pytest
 
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
-from advisor.domain.networks import network_from_nodes, series
+from advisor.domain.networks import series
 from advisor.errors import AdvisorError, ImpossibleTarget, InvalidValue, Unsupported
-from advisor.network import parse
 from advisor.planning import Request, plan, sentences
-from advisor.planning.structure import structure_of
-from advisor.planning.successions import Succession, successions
-from advisor.planning.turn_queues import waits
-from advisor.planning.visits import visits_of
 
 COUNTS = np.array([1, 2, 4, 8])
 NET = series("a", "b", "c", "d")
@@ -139,40 +134,6 @@ def test_costs_and_contention_of_many_components_tell_a_gap_that_holds() -> None
     free = plan(network, large(9, 3), Request(cores=8))
     assert contended.throughput_per_s < free.throughput_per_s
     assert contended.gap is None or 0 <= contended.gap <= 0.05
-
-
-def test_who_follows_whom() -> None:
-    network = parse("a .. (b | c) .. d")
-    visits = visits_of(network, Request(cores=4, shares=[[0.25, 0.75]]))
-    found, enters = successions(structure_of(network, visits))
-    a, b, c, d = (network.keys.index(key) for key in "abcd")
-    assert found[a, b] == found[a, c] == 1.0
-    assert (found[b, d], found[c, d]) == (0.25, 0.75)
-    assert found.sum() == pytest.approx(3.0)
-    assert enters.tolist() == [1.0 if key == "a" else 0.0 for key in network.keys]
-    loop = network_from_nodes(
-        [{"kind": "box", "name": "a"}, {"kind": "box", "name": "b"}, {"kind": "series", "children": [0, 1]},
-         {"kind": "feedback", "children": [2]}]
-    )  # fmt: skip
-    again, first = successions(structure_of(loop, visits_of(loop, Request(cores=2, returns=[0.5]))))
-    assert first.tolist() == pytest.approx([0.5, 0.0])
-    assert again[0, 1] == 1.0
-    assert again[1, 0] == pytest.approx(0.5)  # of two passes one follows the other
-
-
-def test_one_component_is_a_queue_of_its_own() -> None:
-    """Pollaczek and Khinchine; and Takacs: an exponential service waits with E[W^2] = 2 rho s^2 / (1 - rho)^2."""
-    alone, one, rho = Succession(np.zeros((1, 1)), np.ones(1)), np.ones(1), 0.7
-    mean, variance = waits(np.zeros(1, np.int64), (0.7, 1.0), one, one, one, alone)
-    assert mean == pytest.approx(rho / (1 - rho))
-    assert variance == pytest.approx(2 * rho / (1 - rho) ** 2 - (rho / (1 - rho)) ** 2)
-    # Kingman, and Allen and Cunneen: (c_a^2 + c_s^2) / 2 times M/M/1.
-    for between, served in ((0.0, 1.0), (3.0, 0.5)):
-        told, _ = waits(np.zeros(1, np.int64), (0.7, between), one, one, served * one, alone)
-        assert told == pytest.approx((between + served) / 2 * rho / (1 - rho))
-    two = Succession(np.zeros((2, 2)), np.ones(2))
-    full, _ = waits(np.zeros(2, np.int64), (0.5, 1.0), np.ones(2), np.ones(2), np.ones(2), two)
-    assert np.isinf(full).all()
 
 
 def test_the_fewest_in_turns_tell_what_cores_of_ones_own_would_take() -> None:

@@ -18,6 +18,7 @@ from advisor.planning.requests import Floats
 
 # Panels of a Gauss-Legendre rule, in means of the slowest tail: dense where fast tails bend, out to exp(-40).
 EDGES = np.array([0.0, 0.02, 0.1, 0.35, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0])
+SMOOTH = 0.35  # of a maximum in a search
 SHAPE_SMOOTH = 30.0  # gamma shapes from here on: Wilson and Hilferty's cube root is within 1e-4
 SHAPES: Floats = elementary.spaced(1e-2, SHAPE_SMOOTH, 200)  # where the quantile is tabulated between
 ABSCISSAS, WEIGHTS = np.polynomial.legendre.leggauss(8)
@@ -65,13 +66,13 @@ def tails_of(mean: Floats, variance: Floats) -> Tails:
 def nearly_latest(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
     """Return mean and variance of the maximum of independent times nearly, (K, c) -> (K,) each, for a search. Cost O(K c).
 
-    One after the other: E[max] = (m + n + sqrt((m - n)^2 + 0.6 (v + w))) / 2, which lies between what normal and what
-    exponential times of equal means have; the variance is mixed as the means are.
+    One after the other: E[max] = (m + n + sqrt((m - n)^2 + c (v + w))) / 2 with c = 0.35, by which two M/M/1 of one stream at
+    high load are right (1.39 of one, Nelson and Tantawi 1988); the variance is mixed as the means are.
     """
     most, spread = mean[:, 0], variance[:, 0]
     for place in range(1, mean.shape[1]):
         apart = most - mean[:, place]
-        root = np.sqrt(apart * apart + 0.6 * (spread + variance[:, place]))
+        root = np.sqrt(apart * apart + SMOOTH * (spread + variance[:, place]))
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(root > 0, (1 + apart / root) / 2, 0.5)
         most = (most + mean[:, place] + root) / 2

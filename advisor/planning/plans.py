@@ -22,7 +22,7 @@ from advisor.planning.questions import SHARED_COMPONENTS_MAX, Asked, PlanQuestio
 from advisor.planning.refusals import not_excluded, refused, too_far, unsure
 from advisor.planning.requests import BARE, LATE, RATE, Request
 from advisor.planning.scores import latency_of
-from advisor.planning.search import WORK_MAX, Search, joined, search_own
+from advisor.planning.search import WORK_MAX, Search, joined, search_near, search_own
 from advisor.planning.sharing import Turns
 from advisor.planning.verifying import verified
 
@@ -129,7 +129,11 @@ def _searched(question: PlanQuestion, *, shared: bool = True) -> Solution | None
 def _searched_on(question: PlanQuestion, *, shared: bool) -> Solution | None:
     """Return the better of what is found with cores of one's own and in turns; under arrivals by executed records."""
     if question.request.arrival_per_s is not None:
-        return verified(question, lambda own, turns: _searched_by(question, own, turns, shared=shared))
+        return verified(
+            question,
+            lambda own, turns: _searched_by(question, own, turns, shared=shared),
+            lambda model, placed: _searched_near(question, model, placed),
+        )
     found = _searched_by(question, PLAIN, PLAIN, shared=shared)
     return found and found[0]
 
@@ -171,6 +175,13 @@ def _searched_by(
                         own.key.score if own.best is not None else None, found, capped)  # fmt: skip
     solution = solution if exact else solution._replace(gap=_gap(question, solution))
     return solution, [one for pair in zip_longest(*few) for one in pair if one is not None]
+
+
+def _searched_near(question: PlanQuestion, model: PlanModel, placed: Placed) -> list[Placed]:
+    """Return allocations near one, from the best on by a model of what is near."""
+    search = Search(model, question.machine, question.cores, question.request.work_max or WORK_MAX)
+    search_near(search, options_of(question.request, question.demand, question.cores), placed)
+    return search.candidates
 
 
 def _most_shared(question: PlanQuestion) -> int:

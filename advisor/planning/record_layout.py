@@ -12,7 +12,7 @@ from advisor.planning.record_kernels import AGAIN, CHOOSE, DRAW, ENTER, EXIT, FO
 from advisor.planning.structure import Structure
 
 
-class Layout:
+class NetworkPoints:
     """The points of a network: rows of (what, next, number, word), and the edges of cumulated shares with their targets."""
 
     def __init__(self, structure: Structure) -> None:

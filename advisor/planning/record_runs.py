@@ -25,13 +25,12 @@ import numpy as np
 from advisor.domain import elementary
 from advisor.planning.demand import heaviest_share
 from advisor.planning.record_kernels import BITS, KERNELS
-from advisor.planning.record_layout import Layout
+from advisor.planning.record_layout import NetworkPoints
 from advisor.planning.requests import Floats, Ints
 from advisor.planning.structure import Structure, work_of
 
-RECORDS = 20_000  # of one run: the mean is then good to 0.3, 0.7 and 1.5 % at 30, 60 and 85 % load
-RECORDS_MIN = 2_000  # the same of large networks
-VISITS_MAX = 500_000  # of components in one run of RECORDS: some 30 ms
+RECORDS_MAX, RECORDS_MIN = 50_000, 2_000  # of one run
+VISITS = 160_000  # of components in one run: 8 ms, and 16,000 records of ten boxes
 EXECUTED_MAX = 2_000  # visits of a record up to which networks are executed: 0.3 s for RECORDS_MIN
 WARM_UP = 10  # one of so many records is left out at the beginning
 BATCHES = 30  # over which the noise is fitted: few enough to be independent, enough for two slopes
@@ -71,8 +70,9 @@ def _mean(values: Floats) -> float:
 def records_of(visits: Floats) -> int:
     """Return the records of one run of a network with these visits per record, (n,); 0: it is too large to be executed."""
     passed = _added(visits)
-    few = max(RECORDS_MIN, int(VISITS_MAX / max(passed, 1.0)))
-    return 0 if passed > EXECUTED_MAX or len(visits) > EXECUTED_MAX else min(RECORDS, few)
+    if passed > EXECUTED_MAX or len(visits) > EXECUTED_MAX:
+        return 0
+    return min(max(int(VISITS / max(passed, 1e-9)), RECORDS_MIN), RECORDS_MAX)
 
 
 class Run(NamedTuple):
@@ -91,7 +91,7 @@ class RecordRuns:
 
     def __init__(self, structure: Structure, variation: Floats, rate_per_s: float, between: float) -> None:
         self._structure, self._rate, self._poisson = structure, rate_per_s, between == 1.0
-        self._layout = Layout(structure)
+        self._layout = NetworkPoints(structure)
         self._values: Floats = np.stack([equal_values(float(value), "normal") for value in variation])
         self._variation = np.array([_mean(np.square(values - 1)) for values in self._values])
         self._gaps = equal_values(between, "exponential") / rate_per_s

@@ -27,11 +27,11 @@ OWN_MAX = 60_000  # allocations with cores of one's own that are all judged: som
 CHUNK = 8_192  # allocations judged at once: a few MB
 CELLS_MAX = 4_000_000  # allocations times components judged at once
 KEPT = 8  # best allocations that are kept: the answer, and runners-up to be told
-QUEUED_KEPT, QUEUED_NEAR = 16, 0.15  # the same where records queue, and how far from the best: runs choose among them
+QUEUED_KEPT, QUEUED_NEAR = 16, 0.5  # the same where records queue, and how far from the best: runs choose among them
 QUEUED_OWN_MAX = (
     6_000  # the same where records queue: runs rank the best of them, and larger tables take longer than those
 )
-QUEUED_RATIO, QUEUED_ROUNDS = 1.25, 2  # the same of the next two
+QUEUED_RATIO, QUEUED_ROUNDS = 1.5, 2  # the same of the next two
 WAY_ALL, WAY_RATIO = 24, 1.1  # numbers of cores at which exchanges are tried: all up to here, then so far apart
 ROUNDS_MAX = 4  # of exchanges on one number of cores
 WORK_MAX = 100_000  # allocations judged by default: a few seconds at the most
@@ -87,9 +87,14 @@ class Search:
 
     @property
     def candidates(self) -> list[Placed]:
-        """The allocations kept that are near the best, from it on."""
+        """The allocations near the best, from it on: the best of all and the best on each number of cores.
+
+        Those on fewer cores are what a smaller machine chooses among, so that more cores are not worse.
+        """
         most = self.key.score + QUEUED_NEAR * abs(self.key.score)
-        return [placed for key, placed in self.kept if key.score <= most]
+        near = [(key.score, placed) for key, placed in self.kept]
+        near += [some for some in self.by_used.values() if not any(_same(some[1], placed) for _, placed in near)]
+        return [placed for _, placed in sorted((some for some in near if some[0] <= most), key=lambda some: some[0])]
 
     @property
     def out_of_work(self) -> bool:
@@ -138,7 +143,7 @@ class Search:
 
     def _note(self, values: Floats, placed: Placed) -> None:
         """Note the best on each number of cores."""
-        if placed.group is not None or not self.machine.free:
+        if not self.machine.free or (placed.group is not None and not self.model.queued):
             return
         order = np.argsort(values, kind="stable")
         counts, firsts = np.unique(placed.used[order], return_index=True)
@@ -254,6 +259,13 @@ def search_own(search: Search, options: Options) -> None:
     both = search.front or request.weights is not None  # a front is looked for from both ends
     for by_latency in (False, True) if both else (request.for_latency,):
         _own_way(search, options, start, by_latency=by_latency)
+
+
+def search_near(search: Search, options: Options, start: Placed) -> None:
+    """Offer allocations near one with cores of one's own."""
+    chosen = _indices(options, start)
+    search.offer(options.pick(chosen[None]))
+    _exchanged(search, options, chosen, search.cores, by_latency=search.model.request.for_latency)
 
 
 def _widest(options: Options) -> int:

@@ -14,61 +14,95 @@ import numpy as np
 from advisor.planning.exact import Solution
 from advisor.planning.judge import PLAIN, Judged, Placed, PlanModel, Scales
 from advisor.planning.questions import PlanQuestion
-from advisor.planning.record_runs import VISITS_MAX, records_of
+from advisor.planning.record_runs import VISITS, records_of
 from advisor.planning.requests import LATE
 from advisor.planning.scores import latency_of, score
 from advisor.planning.search import WORST, AllocationKey
 
 ROUNDS_MAX = 3  # searches, each by the formula scaled to the run of the plan found before
-RUNS_MAX = 6  # plans executed in all: of a network of ten boxes some 50 ms
-LOOK_PART = 8  # one of so many records is executed to choose them
+RUNS_MAX = 10  # plans executed in all: of a network of ten boxes some 50 ms
+LOOK_RECORDS = 2_500  # of a short run
 LOOK_NEAR = 0.03  # relative: differences of such short runs beyond are no noise
-FEW, ALL = 2, 4  # plans executed in one round where rounds follow, and where they do not
+NEAR_MAX = 2  # times that allocations near the best are looked at
+FEW, ALL = 1, 2  # plans executed in one round near a plan, and elsewhere
+LOOKED, LOOK_WORK = 8, 100  # plans executed for a first look at least, and these times components where that is more
 
 Searching = Callable[[Scales, Scales], tuple[Solution, list[Placed]] | None]
+Near = Callable[[PlanModel, Placed], list[Placed]]
 
 
-def verified(question: PlanQuestion, search: Searching) -> Solution | None:
+def verified(question: PlanQuestion, search: Searching, near: Near) -> Solution | None:
     """Return the best allocation by its run; None where the search finds none, or no run reaches the target.
 
-    `search` returns what it finds by formulas scaled for cores of one's own and in turns, and allocations from the best on.
+    `search` returns what it finds by formulas scaled for cores of one's own and in turns, and allocations from the best on;
+    `near` allocations near one, by a model with its slopes.
     """
-    request, visits = question.request, question.demand.visits
+    request = question.request
     repeats = bool((request.weights or {}).get(LATE)) or LATE in (request.target or {})
-    many = FEW if repeats else ALL if request.for_latency else 1
-    runs = max(1, int(RUNS_MAX * VISITS_MAX / max(records_of(visits) * float(visits.sum()), 1.0)))
-    best, least, seen = None, WORST, set[bytes]()
-    scales = {False: PLAIN, True: PLAIN}
-    for _ in range(ROUNDS_MAX):
-        found, fresh = search(scales[False], scales[True]), set[bool]()
-        if found is None:
+    many = ALL if repeats or request.for_latency else 1
+    ranking, scales = Ranking(question.model), {False: PLAIN, True: PLAIN}
+    base: Solution | None = None
+    for _ in range(ROUNDS_MAX if repeats else 1):
+        found = search(scales[False], scales[True])
+        fresh = ranking.offer(found[1], many) if found is not None else {}
+        base, scales = found[0] if found is not None else base, scales | fresh
+        if not fresh:
             break
-        for placed in _first_look(question.model, found[1], many):
-            mark = b"".join(part.tobytes() for part in placed if part is not None)
-            if mark in seen or len(seen) == runs:
-                continue
-            seen.add(mark)
-            near, judged = question.model.executed(placed)
-            key = _key(question.model, placed, judged)
-            if key.before(least):
-                best, least = found[0]._replace(model=near, placed=placed, judged=judged), key
-            turned = placed.group is not None
-            if turned not in fresh:
-                fresh.add(turned)
-                scales[turned] = near.scales
-        if not fresh or not repeats:
+    for _ in range(NEAR_MAX if request.aim.by_latency else 0):
+        best = ranking.best
+        if (
+            best is None
+            or best[1].group is not None
+            or not ranking.offer(near(best[0].sloped(*best[1:]), best[1]), FEW)
+        ):
             break
-    return best
+        if ranking.best is best:
+            break
+    if base is None or ranking.best is None:
+        return None
+    model, placed, judged = ranking.best
+    return base._replace(model=model, placed=placed, judged=judged)
+
+
+class Ranking:
+    """Allocations that were executed, and the best of them."""
+
+    def __init__(self, model: PlanModel) -> None:
+        visits = model.demand.visits
+        self.best: tuple[PlanModel, Placed, Judged] | None = None
+        self._model, self._key, self._seen = model, WORST, set[bytes]()
+        self._left = max(1, int(RUNS_MAX * VISITS / max(records_of(visits) * float(visits.sum()), VISITS)))
+
+    def offer(self, some: list[Placed], many: int) -> dict[bool, Scales]:
+        """Execute the best of some allocations that are new; return the scales found first, own or in turns."""
+        fresh: dict[bool, Scales] = {}
+        for placed in _first_look(self._model, [one for one in some if _mark(one) not in self._seen], many):
+            if not self._left:
+                break
+            self._seen.add(_mark(placed))
+            self._left -= 1
+            near, judged = self._model.executed(placed)
+            key = _key(self._model, placed, judged)
+            if key.before(self._key):
+                self.best, self._key = (near, placed, judged), key
+            fresh.setdefault(placed.group is not None, near.scales)
+        return fresh
+
+
+def _mark(placed: Placed) -> bytes:
+    return b"".join(part.tobytes() for part in placed if part is not None)
 
 
 def _first_look(model: PlanModel, some: list[Placed], many: int) -> list[Placed]:
-    """Return the best of some allocations by short runs with the same random numbers, as far as these cannot tell them apart."""
-    if many == 1 or len(some) == 1:
-        return some[:1]
+    """Return the best of some allocations by short runs with the same random numbers: those that these cannot tell apart."""
+    some = some[: max(LOOKED, LOOK_WORK // len(model.demand))]
+    if len(some) < 2:
+        return some
+    part = max(records_of(model.demand.visits) // LOOK_RECORDS, 1)
     keys = list[AllocationKey]()
     for placed in some:
         judged = model.judge(placed)
-        run = model.run(placed, judged, LOOK_PART)
+        run = model.run(placed, judged, part)
         if run is not None:
             quantile = None if run.quantile_s is None else np.array([run.quantile_s])
             judged = replace(judged, latency_s=np.array([run.latency_s]), quantile_s=quantile)

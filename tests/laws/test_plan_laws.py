@@ -24,6 +24,7 @@ from advisor.planning import Request, evaluate, plan, sentences
 
 COUNTS = np.array([1, 2, 3, 4, 6, 8, 12])
 CORES = range(1, 11)
+EXECUTED = 0.01  # of a latency under arrivals: what one run may be from another
 
 
 @st.composite
@@ -114,7 +115,8 @@ def test_under_arrivals_more_cores_are_never_worse(case: Any, cores: int, load: 
         for count in range(cores, cores + 4)
     ]
     latencies = [np.inf if one is None or one.latency_queued_s is None else one.latency_queued_s for one in answers]
-    assert all(many <= few * (1 + 1e-9) for few, many in pairwise(latencies)), latencies
+    # The latencies are those of executed records: two allocations nearer than that cannot be told apart.
+    assert all(many <= few * (1 + EXECUTED) for few, many in pairwise(latencies)), latencies
 
 
 @given(networks(), st.integers(2, 12))

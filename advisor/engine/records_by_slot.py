@@ -75,7 +75,8 @@ class RecordsBySlot(Generic[T]):
         table.grow(place + 1)
         table.count("component")[place] = slot
         table.changed[place] = True
-        self._adopt(table, np.array([slot]), np.array([place]))
+        self._reserve(slot + 1)
+        self._home[slot], self._place[slot] = self._ordered.index(table), place
         return place
 
     def free(self, slot: int) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 from advisor.adapters.threads.deciding import Deciding, checked_predictor
 from advisor.adapters.threads.grants import GRANTS, CoreGrant
 from advisor.adapters.threads.pools import set_limits
-from advisor.adapters.threads.waiting import AT_ONCE_MAX, Admission, Worker
+from advisor.adapters.threads.waiting import AT_ONCE_MAX, Admission, WorkerClock
 
 STRETCH: Final = 8  # tasks a worker, after which the number at once is chosen anew: a stretch's ends weigh an eighth
 
@@ -233,7 +233,11 @@ class AdvisedExecutor(Executor):
 
 
 def timed(
-    parent: int, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], worker: Worker | None = None
+    parent: int,
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    worker: WorkerClock | None = None,
 ) -> Ended:
     """Run a task in its worker, whose own thread pools have one thread: return its value, its seconds, its error."""
     pools = GRANTS.pools

@@ -25,7 +25,7 @@ BUSY: Final = 0.75  # of a core
 GROWTH: Final = 3  # times the tasks that run, admitted at a look
 
 
-class Worker:
+class WorkerClock:
     """What a thread asks of processors: all of it, and what its tasks had."""
 
     __slots__ = ("_begun_s", "_clock", "_path", "_tasks_s")
@@ -74,7 +74,7 @@ class Admission:
         self._lock = lock
         self._deciding = deciding
         self._more = more
-        self._workers: set[Worker] = set()
+        self._workers: set[WorkerClock] = set()
         self._looks = False
 
     def admits(self, beside: int) -> bool:
@@ -87,9 +87,9 @@ class Admission:
         return False
 
     @contextmanager
-    def worker(self) -> Generator[Worker]:
+    def worker(self) -> Generator[WorkerClock]:
         """Count this thread among the workers."""
-        worker = Worker()
+        worker = WorkerClock()
         with self._lock:
             self._workers.add(worker)
         try:
@@ -100,7 +100,7 @@ class Admission:
 
     def _look(self) -> None:
         pause_s, at = LOOK_S, time.perf_counter()
-        before: dict[Worker, tuple[float, float]] = {}
+        before: dict[WorkerClock, tuple[float, float]] = {}
         while True:
             time.sleep(pause_s)
             with self._lock:

@@ -16,7 +16,7 @@ from thread_pools import Found, Pool, use
 from advisor.adapters.threads import Advised
 from advisor.adapters.threads.deciding import CallTotals, Deciding
 from advisor.adapters.threads.grants import Grants
-from advisor.adapters.threads.waiting import BUSY, GROWTH, LOOK_MAX_S, LOOK_S, Admission, Worker
+from advisor.adapters.threads.waiting import BUSY, GROWTH, LOOK_MAX_S, LOOK_S, Admission, WorkerClock
 
 
 def test_joblib_runs_on_the_cores_that_are_advised(advised: Advised) -> None:
@@ -93,7 +93,7 @@ def test_admission_grows_where_workers_leave_cores_and_shrinks_where_tasks_compu
 
 
 def test_a_task_asks_for_what_its_thread_had() -> None:
-    worker = Worker()
+    worker = WorkerClock()
     worker.begin()
     while worker.wanted()[1] < 0.01:
         pass

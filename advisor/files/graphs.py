@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isnan
 from pathlib import Path
 from typing import Any, cast
 
@@ -106,7 +107,8 @@ def graph_from_json(data: Any, name: str = "graph", *, timed: bool = True) -> Gr
         raise InvalidValue("graph", data, "a JSON object with tasks, or a list of them")
     if isinstance(top.get("workflow"), Mapping):
         found = workflow_of(top, name, timed=timed)
-        return GraphFile(graph_of_tasks(found.tasks, unit="s"), found.name, found.makespan, found.cores)
+        tasks = [replace(task, time=0.0) if isnan(task.time) else task for task in found.tasks]
+        return GraphFile(graph_of_tasks(tasks, unit="s"), found.name, found.makespan, found.cores)
     entries = top.get("tasks", top.get("nodes"))
     if isinstance(entries, Mapping):
         entries = [_keyed(key, value) for key, value in cast("Mapping[str, Any]", entries).items()]

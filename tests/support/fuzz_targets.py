@@ -191,9 +191,9 @@ def _served(messages: list[bytes]) -> None:
         raise
 
 
-async def _done(job: Any) -> tuple[bool, Any]:
+async def _done(job: bytes) -> bytes:
     """Do in this process what a worker's would, so that a defect of it is seen."""
-    return worker.done(pickle.loads(pickle.dumps(job)))
+    return worker.done(pickle.loads(job))
 
 
 def verbs(data: bytes) -> None:

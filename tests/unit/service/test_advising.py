@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from advisor.domain import limits
 from advisor.engine import Engine
-from advisor.errors import InvalidValue, Unavailable, from_dict
+from advisor.errors import InvalidValue, Unavailable
 from advisor.service import advising, load_config, worker
 from advisor.service.advising import SERIES_MAX, Advising
 from advisor.service.answers import RecentAnswers
@@ -47,11 +48,8 @@ class Inline(Heavy):
     def __init__(self) -> None:
         super().__init__(ServiceMeasures(), jobs=1, waiting_max=1, deadline_s=60.0)
 
-    async def _run(self, job: Any) -> Any:
-        done, found = worker.done(job)
-        if not done:
-            raise from_dict(found)
-        return found
+    async def _run(self, data: bytes, digest: bytes) -> bytes:
+        return worker.done(pickle.loads(data))
 
 
 class Adviser:

@@ -58,6 +58,10 @@ class Kernels(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Put the libraries into a wheel under names without a fingerprint; for an editable one they lie beside the sources."""
         found = libraries(self.root)
+        if not found and os.environ.get(NEVER) != "0":
+            self.app.display_warning(
+                "no machine code was built: kernels are compiled where they run; what failed stands above"
+            )
         if version == "standard" and found:
             platforms = (tag.platform for tag in sys_tags() if not tag.platform.startswith(("manylinux", "musllinux")))
             build_data["pure_python"] = False

@@ -46,10 +46,10 @@ def status(found: Mapping[str, Any], *, as_json: bool) -> None:
             style="dim",
         )
     for entry in page:
-        if entry.get("changed_at") is not None:
-            ratio = 2.0 ** entry["changed_by"]
-            at = f"{entry['component']} changed at its row {entry['changed_at']:,}"
-            say(f"  {at}: runs take {ratio:.3g} times as long", style="dim")
+        for how in ("changed", "drifted"):
+            if entry.get(f"{how}_at") is not None:
+                ratio, at = 2.0 ** entry[f"{how}_by"], f"{how} at its row {entry[f'{how}_at']:,}"
+                say(f"  {entry['component']} {at}: runs take {ratio:.3g} times as long", style="dim")
 
 
 def put_shards(shards: Sequence[Mapping[str, Any]], moves: Mapping[str, Any]) -> None:

@@ -82,6 +82,8 @@ class ComponentStatus(TypedDict):
     peak_most_bytes: NotRequired[float]
     changed_at: NotRequired[int]
     changed_by: NotRequired[float]
+    drifted_at: NotRequired[int]
+    drifted_by: NotRequired[float]
     contention: NotRequired[dict[str, Any]]
     cells: NotRequired[int]
     noise_relative: NotRequired[float]

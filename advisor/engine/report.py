@@ -11,6 +11,7 @@ import numpy as np
 from advisor.engine.asking import Asking
 from advisor.engine.components import Components
 from advisor.engine.slots import MEASURE_SCALES, SEPARATOR
+from advisor.models.logarithm import LN2
 
 PEAK = "peak_bytes"
 
@@ -73,13 +74,15 @@ def _rich(components: Components, slot: int, asking: Asking) -> dict[str, Any]:
         return {"tier": "base", "model_bytes": 0, "pinned": None, "measures": measures}
     table, place = record
     sums = {name: table.column(name)[place].item() for name in ("scores", "covered", "error", "bias")}
+    drifted, at = (table.column(name)[place].item() for name in ("drifted", "drifted_at"))
+    drift = {"drifted_at": at, "drifted_by": drifted / LN2} if at else {}
     return {
         "tier": "rich", "model_bytes": table.words_a_record * 8, "cells": int(table.count("cells")[place]),
         "noise_relative": float(table.column("relative")[place]) ** 0.5,
         "noise_absolute_s": float(table.column("absolute")[place]) ** 0.5,
         "predictors": table.axes - 1, "machines": int(table.count("machines")[place]), "pinned": asking.pinned(slot),
         "measures": measures, **fate(**sums),
-    }  # fmt: skip
+    } | drift  # fmt: skip
 
 
 def fate(scores: int, covered: int, error: float, bias: float) -> dict[str, Any]:

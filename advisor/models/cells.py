@@ -28,6 +28,9 @@ KEY, RUNS, MEAN, SCATTER, WILD, MODEL, CENTRE = (
 )
 # Places a unit of z, by coarseness.
 PITCHES: Floats = np.array([2.0 ** (FINEST - c / STEPS) / LN2 for c in range(COARSEST + 1)])
+SLOW_COUNT, SLOW_SUM, SLOW_SQUARE, SLOW_WEIGHT, DRIFTED, DRIFTED_AT = (
+    AT[name] for name in ("slow_rows", "slow_sum", "slow_square", "slow_weight", "drifted", "drifted_at")
+)
 NOWHERE = -1
 NEAR_BY = 1.0  # of z: a row further from every known cell than a factor e is not judged
 UNKNOWN = np.nan
@@ -172,8 +175,10 @@ def add_run(r, n, axes, z, t, count, machine, cell):
         r[MODEL + cell] += moved
     mean = r[MEAN + cell]
     if r[RUNS + cell] >= WINSOR_RUNS and r[RELATIVE] > 0.0:
-        reach = WINSOR * sqrt(variance_of_run(r, n, cell, mean))
+        variance = variance_of_run(r, n, cell, mean)
+        reach = WINSOR * sqrt(variance)
         t = min(max(t, mean - reach), mean + reach)
+        score_level(r, n, mean, t - mean, variance, count * (1.0 - share))
     step = t - mean
     if r[WILD + cell] > 0.0 and step * step <= AGREED * (r[RELATIVE] * mean * mean + r[ABSOLUTE]):
         r[WILD + cell] = 0.0  # two runs agree, against a model that did not heed them
@@ -181,6 +186,40 @@ def add_run(r, n, axes, z, t, count, machine, cell):
     r[RUNS + cell] += count
     r[MEAN + cell] += step * share
     r[SCATTER + cell] += count * step * (t - r[MEAN + cell])
+
+
+def score_level(r, n, mean, step, variance, weight):
+    """Add to the sums of `slow_drift` a run `step` above its cell's mean; `weight`: its runs, fewer in a young cell."""
+    steepness = weight * mean / variance
+    score = steepness * step
+    n[SLOW_COUNT] += 1
+    r[SLOW_SUM] += score
+    r[SLOW_SQUARE] += score * score
+    r[SLOW_WEIGHT] += steepness * mean
+
+
+def slow_drift(r, n):
+    """Return ln of a slow drift that a component's rows reveal, looked for at every `SLOW_ROWS` of them, else 0.
+
+    Runs are compared with the means of their cells before them: without a drift these steps have mean 0 under any noise. With V
+    the variance of a run, the level is off by S / I, S = sum m (t - m) / V and I = sum m**2 / V; its error is sqrt(sum of the
+    squared terms of S) / I, which a few outliers widen as much as they move S.
+    """
+    rows = n[SLOW_COUNT]
+    if rows == 0 or rows % SLOW_ROWS:
+        return 0.0
+    total, square, weight = r[SLOW_SUM], r[SLOW_SQUARE], r[SLOW_WEIGHT]
+    errors = SLOW_ERRORS_AGAIN if total * r[DRIFTED] > 0.0 else SLOW_ERRORS
+    found = total * total > errors * errors * square and abs(total) > SLOW_LEAST * weight
+    if found or rows >= SLOW_ROWS_MOST:
+        forget_slow(r, n)
+    return ln(max(1.0 + total / weight, 0.5)) if found else 0.0
+
+
+def forget_slow(r, n):
+    """Look for a slow drift from the start."""
+    n[SLOW_COUNT] = 0
+    r[SLOW_SUM], r[SLOW_SQUARE], r[SLOW_WEIGHT] = 0.0, 0.0, 0.0
 
 
 def scale_cell(r, cell, factor):
@@ -401,8 +440,8 @@ def place_of_machine(n, number):
     return MACHINES_MAX - 1
 
 
-def carry_level(r, n, log_ratio):
-    """Carry all cells to a new level, t becoming t e**log_ratio, and let them count `KEPT_RUNS` together."""
+def carry_level(r, n, log_ratio, kept):
+    """Carry all cells to a new level, t becoming t e**log_ratio, and let them count `kept` runs together at most."""
     factor = exp(log_ratio)
     total = 0.0
     n[MACHINE] = NOWHERE  # what waited was of before
@@ -412,8 +451,8 @@ def carry_level(r, n, log_ratio):
         scale_cell(r, cell, factor)
         r[MODEL + cell] = min(max(r[MODEL + cell] + log_ratio, LN_ELAPSED_MIN), LN_ELAPSED_MAX)
         total += r[RUNS + cell]
-    if total > KEPT_RUNS:
-        fade(r, n, KEPT_RUNS / total)
+    if total > kept:
+        fade(r, n, kept / total)
 
 
 def fade(r, n, keep):

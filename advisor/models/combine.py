@@ -19,6 +19,8 @@ from advisor.models.cells import (
     CENTRE,
     COARSENESS,
     COUNT,
+    DRIFTED,
+    DRIFTED_AT,
     KEY,
     LEAST,
     MACHINE,
@@ -31,6 +33,7 @@ from advisor.models.cells import (
     WILD,
     coarsen,
     fade,
+    forget_slow,
     gather,
     key_of,
     place_of_machine,
@@ -192,6 +195,7 @@ def forget_cells(learners, place, keep):
     if total * keep < RUNS_LEAST:
         return True
     fade(r, n, keep)
+    forget_slow(r, n)
     n[SEEN] = 0
     r[SEEN_RUNS] = 0.0
     return False
@@ -227,6 +231,9 @@ def merge_cells_of(learners, place, other, there, axes):
             n[slopes + axis * CELLS + own] = m[slopes + axis * CELLS + cell]
         n[COUNT] = own + 1
         gather(r, n, axes)
+    forget_slow(r, n)
+    if m[SEEN] > n[SEEN]:
+        r[DRIFTED], n[DRIFTED_AT] = v[DRIFTED], m[DRIFTED_AT]
     n[SEEN] += m[SEEN]
     r[SEEN_RUNS] += v[SEEN_RUNS]
     if m[SCORES] > n[SCORES]:

@@ -184,7 +184,8 @@ def change(w, n):
     r = exp2_of(ratio)
     caution = (n[LEVELS] >> CAUTION_BITS) & CAUTION_MASK
     caution = min(caution + (1 if quick(n) else 0), CAUTION_MAX)
-    carry(w, n, r, r / (1.0 + min(since / evidence, 1.0) * (learned - 1.0)))
+    carry(w, n, r, r / (1.0 + min(since / evidence, 1.0) * (learned - 1.0)), KEPT_ROWS)
+    begin_young(n)
     n[CHANGES] += 1
     n[CHANGED_AT] = n[ROWS]
     w[CHANGED_BY] = ratio
@@ -193,10 +194,10 @@ def change(w, n):
     return ratio
 
 
-def carry(w, n, r, f):
-    """Carry a component's model by r and its sums by f; these then count `KEPT_ROWS` rows."""
+def carry(w, n, r, f, kept):
+    """Carry a component's model by r and its sums by f; these then count `kept` rows at most."""
     evidence = max(n[ROWS] - w[FORGOTTEN], 1.0)
-    keep = min(KEPT_ROWS / evidence, 1.0)
+    keep = min(kept / evidence, 1.0)
     scaled(w, GRAM, 3 * MOMENTS, keep / (f * f))
     scaled(w, RIGHT, 2 * COEFFICIENTS, keep / f)
     scaled(w, LEAST_GRAM, LEAST_MOMENTS, keep)
@@ -212,6 +213,10 @@ def carry(w, n, r, f):
     w[W_FLOOR] *= r
     w[T_LOW] *= r
     w[FORGOTTEN] = n[ROWS] - keep * evidence
+
+
+def begin_young(n):
+    """Let a component be of age 16: its model is solved again after 16 more rows."""
     n[START] = n[ROWS] - FIRST_SOLVE
     n[SOLVE_AT] = n[ROWS] + FIRST_SOLVE
 

@@ -21,6 +21,8 @@ from advisor.domain.limits import PREDICTOR_MAX, PREDICTOR_RESOLUTION
 from advisor.domain.vectors import Floats
 from advisor.models.cells import (
     COUNT,
+    DRIFTED,
+    DRIFTED_AT,
     MEAN,
     NOWHERE,
     SEEN,
@@ -30,9 +32,11 @@ from advisor.models.cells import (
     carry_level,
     cell_with,
     expected,
+    forget_slow,
     key_of,
     log_predictor,
     place_of_machine,
+    slow_drift,
     standing_for,
 )  # fmt: skip
 from advisor.models.combine import forget_cells, forget_sums, merge_cells_of, merge_sums
@@ -54,8 +58,10 @@ from advisor.models.covariance import (
 )  # fmt: skip
 from advisor.models.drift import (
     CHANGED,
+    KEPT_ROWS,
     REACH,
     WITHIN,
+    begin_young,
     bound_of,
     carry,
     change,
@@ -64,10 +70,10 @@ from advisor.models.drift import (
 )  # fmt: skip
 from advisor.models.layout import AT, FIRST_SOLVE, NOISE, WORDS
 from advisor.models.learner import answer, learn
-from advisor.models.learner_layout import AXES_MAX, CELLS, LANES, LearnerTable
+from advisor.models.learner_layout import AXES_MAX, CELLS, KEPT_RUNS, LANES, SLOW_KEPT, LearnerTable
 from advisor.models.logarithm import LN2, exp2_of, log2_of, rough_log2_of
 from advisor.models.process import DOUBT, SHARE, predict, refresh, settle, whiten
-from advisor.models.records import RecordTable
+from advisor.models.records import LOG, RecordTable
 from advisor.models.sums import add_sums, add_to_sketch, hold, two_step
 from advisor.models.weighting import TRUST, W_COEFFICIENTS, knows, solve_weighting, weigh
 
@@ -169,6 +175,8 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
         ratio = change(w, n)
         if has:
             move_level(r, m, ratio)
+    elif has:
+        follow_drift(w, n, r, m)
     if n[ROWS] == n[SOLVE_AT]:
         # The rows since the last solve were compared with cells of half as many runs.
         solve_weighting(w, n, max(1.0 - 2.0 * m[COUNT] / max(m[SEEN], 1), 0.0) if has else 1.0)
@@ -262,9 +270,21 @@ def place_row(point, axes, predictors, cores, i):
     point[axes - 1] = cores[i]
 
 
+def follow_drift(w, n, r, m):
+    """Carry a component to the level of a slow drift, where its rows reveal one; its shape and its schedules stay."""
+    moved = slow_drift(r, m)
+    if moved != 0.0:
+        factor = exp2_of(moved / LN2)
+        carry(w, n, factor, factor, SLOW_KEPT)
+        carry_level(r, m, moved, SLOW_KEPT)
+        r[DRIFTED] = min(max(r[DRIFTED] + moved, -LOG), LOG)
+        m[DRIFTED_AT] = n[ROWS]
+
+
 def move_level(r, m, ratio):
     """Carry a learner's record to a new level, t becoming t 2**ratio; its schedules begin anew."""
-    carry_level(r, m, ratio * LN2)
+    carry_level(r, m, ratio * LN2, KEPT_RUNS)
+    forget_slow(r, m)
     m[SEEN] = 0
     r[SEEN_RUNS] = 0.0
 
@@ -273,7 +293,8 @@ def carry_one(base, slot, learners, place, factor):
     """Carry what a component has learned to a new level, for its rows were corrected too little or too much."""
     w = base[slot]
     n = w.view(np.int64)
-    carry(w, n, factor, factor)
+    carry(w, n, factor, factor, KEPT_ROWS)
+    begin_young(n)
     restart(w, n)
     if place != ABSENT:
         r = learners[place]

@@ -115,6 +115,12 @@ FIRST_SCORED = 6
 
 PINS = 64  # more than there are models to pin, which a test holds
 KEPT_RUNS = 8.0  # what old cells count together after a change of speed: a shape to lean on, soon outweighed
+# A slow drift, see `cells.slow_drift`. Looked for every `SLOW_ROWS` rows, over at most `SLOW_ROWS_MOST`: within these a step of
+# 1 % shows at 10 % noise. Errors: false steps are one in 100,000 rows and more; what drifted goes on in the same direction.
+SLOW_ROWS, SLOW_ROWS_MOST = 128, 2048
+SLOW_ERRORS, SLOW_ERRORS_AGAIN = 4.0, 3.0
+SLOW_LEAST = 0.01  # of the level: less is no matter
+SLOW_KEPT = 256.0  # runs that the past counts as after a step: twice the rows between two looks
 RUNS_LEAST = 1e-6  # cells that count less than this together are none
 
 
@@ -151,6 +157,14 @@ def fields_of(axes: int) -> tuple[Field, ...]:
         ("coarseness", AXES_MAX, "i", STEPS * int(axes == AXES_MAX), (0.0, COARSEST, ())),
         # Numbers of the machines told apart; the first place, of none, is -1 less what is owed to rows far from all others
         ("machine", MACHINES_MAX, "i", -1, legal.ANY),
+        # Slow drift: rows since the search for one began; sums of their scores, of the scores' squares and of their weights
+        # (no units); ln of all drift that was followed, and the component's rows at the last step.
+        ("slow_rows", 1, "i", 0, legal.COUNT),
+        ("slow_sum", 1, "f", 0, legal.SIGNED),
+        ("slow_square", 1, "f", 0, legal.POSITIVE),
+        ("slow_weight", 1, "f", 0, legal.POSITIVE),
+        ("drifted", 1, "f", 0, legal.LOGS),
+        ("drifted_at", 1, "i", 0, legal.COUNT),
         # Cells: a run's key on the lattice, runs, mean time, sum of squared deviations from it, variance by which a wild
         # one is distrusted, ln of what the model says there (NaN: not since it began), centre and slope of ln t.
         # Behind those in use, at the end, stand up to `WAITING` that wait for a run that agrees; else nothing looks at them.
@@ -186,7 +200,7 @@ class LearnerTable(RecordTable):
 
     def __init__(self, axes: int, size: int = 0) -> None:
         self.axes = axes
-        super().__init__(fields_of(axes), f"learner-1-{axes}", size)
+        super().__init__(fields_of(axes), f"learner-2-{axes}", size)
 
     def cells(self, place: int) -> Cells:
         """Return copies of a record's cells in use."""

@@ -41,7 +41,7 @@ from advisor.models.cells import (
 from advisor.models.cores_seen import fade_seen, merge_seen
 from advisor.models.drift import restart
 from advisor.models.layout import AT, FIRST_SOLVE, WORDS, empty_record
-from advisor.models.learner import BIAS, COVERED, ERROR, SCORES, WIDTH
+from advisor.models.learner import BIAS, COVERED, ERROR, SCORES, SKEW, WIDTH
 from advisor.models.learner_layout import CELLS, LANES, MACHINES_MAX, RUNS_LEAST, key_bits
 from advisor.models.sums import SMALLEST, relocate
 from advisor.models.sums import coarsen as coarsen_sketch
@@ -239,6 +239,7 @@ def merge_cells_of(learners, place, other, there, axes):
     if m[SCORES] > n[SCORES]:
         for level in range(LANES):
             r[WIDTH + level] = v[WIDTH + level]
+        r[SKEW] = v[SKEW]
     n[SCORES] += m[SCORES]
     n[COVERED] += m[COVERED]
     r[ERROR] += v[ERROR]

@@ -33,7 +33,7 @@ EFFECTS = BENT_PAIRS + AXES_MAX * AXES_MAX  # of machines: posterior mean factor
 ENDS = EFFECTS + 2 * MACHINES_MAX  # where the outermost cells end: runs of them may have come up to there
 FRAME_WORDS = ENDS + AXES_MAX
 # Rows of a solution's points: centres, features (axes + 2), bent axes, then these.
-NOISE, RESIDUAL, LOG_TIME, OWN_MACHINE, UNTOLD, NEAR_PULL, MIDDLE_PULL, FAR_PULL = 0, 1, 2, 3, 4, 5, 6, 7
+NOISE, RESIDUAL, LOG_TIME, OWN_MACHINE, UNREPEATED, NEAR_PULL, MIDDLE_PULL, FAR_PULL = 0, 1, 2, 3, 4, 5, 6, 7
 FURTHER_ROWS = 8
 SCRATCH_ROWS = 5  # covariances of a point with the cells: straight, squares, near, middle, far
 INVERSE = 5  # plane of a lane's L**-1, behind those of the covariances

@@ -19,9 +19,11 @@ from advisor.models.cells import *
 from advisor.models.covariance import AXES, HIGHS, LOWS
 from advisor.models.learner_layout import *
 from advisor.models.logarithm import LN2
-from advisor.models.process import DOUBT, SHARE, predict, refresh, settle
+from advisor.models.process import DOUBT, EXCESS, SHARE, predict, refresh, settle
 
-SCORES, COVERED, ERROR, BIAS, WIDTH = (AT[name] for name in ("scores", "covered", "error", "bias", "width"))
+SCORES, COVERED, ERROR, BIAS, WIDTH, SKEW = (
+    AT[name] for name in ("scores", "covered", "error", "bias", "width", "skew")
+)
 # What a score moves widths by from `WIDTH_SHARE_LEAST` on, beyond an interval and within.
 STEPS_LEAST = WIDTH_RATES * WIDTH_SHARE_LEAST
 WIDER = tuple(float(exp(step * level)) for step, level in zip(STEPS_LEAST, LEVELS, strict=True))
@@ -119,7 +121,7 @@ def spread_of(r, variance, reach, usual):
     A reach that is wider than `usual` is for noise with long tails, which the model has not: it does not widen its part.
     """
     share = min(usual / reach, 1.0)
-    return sqrt(variance * share * share + max(r[RELATIVE], RUN_SD_TOLD * RUN_SD_TOLD))
+    return sqrt(variance * share * share + max(r[RELATIVE], RUN_SD_TOLD * RUN_SD_TOLD) + r[EXCESS])
 
 
 def down(time, spread, absolute, reach):
@@ -144,19 +146,24 @@ def score(r, n, mean, variance, t, wild):
         for level in range(len(LEVELS)):
             r[WIDTH + level] = WIDTHS[level]
     mean = min(max(mean, LN_ELAPSED_MIN), LN_ELAPSED_MAX)
-    time = exp(mean)
+    time, lean = exp(mean), 0.0
     for level in range(len(LEVELS)):
         reach = r[WIDTH + level]
         step = WIDTH_RATES[level] * max(1.0 / (made + WIDTH_ROWS[level]), WIDTH_SHARE_LEAST)
         spread = spread_of(r, variance, reach, WIDTHS[level])
-        beyond = t > up(time, spread, r[ABSOLUTE], reach) if t > time else t < down(time, spread, r[ABSOLUTE], reach)
-        if level == LEVEL_TOLD and not beyond:
-            n[COVERED] += 1
+        above = t > time and t > up(time, spread, r[ABSOLUTE], reach / r[SKEW])
+        below = t < time and t < down(time, spread, r[ABSOLUTE], reach * r[SKEW])
+        beyond = above or below
+        if level == LEVEL_TOLD:
+            n[COVERED] += 0 if beyond else 1
+            lean = step * SKEW_SHARE * ((1.0 if below else 0.0) - (1.0 if above else 0.0))
         if not wild:
             if step > STEPS_LEAST[level]:
                 r[WIDTH + level] *= exp(step * ((1.0 if beyond else 0.0) - (1.0 - LEVELS[level])))
             else:
                 r[WIDTH + level] *= WIDER[level] if beyond else NARROWER[level]
+    if lean != 0.0 and not wild:
+        r[SKEW] = min(max(r[SKEW] * exp(lean), 1.0 / SKEW_MOST), SKEW_MOST)
     off = (time - t) / max(time, t)  # from -1 to 1: the ratio to a time near the timer's tick would drown all others
     r[ERROR] += abs(off)
     r[BIAS] += off
@@ -183,7 +190,8 @@ def answer(r, frame, points, root, alpha, scratch, z, machine, reach, beyond, lo
     time = min(max(exp(mean), ELAPSED_MIN_S), ELAPSED_MAX_S)  # exp rounds
     spread = spread_of(r, variance, reach, beyond)
     out[0] = time
-    lower = reach * (1.0 + LOWER_SCORES / (r.view(np.int64)[SCORES] + LOWER_SCORES))
-    out[1] = min(max(down(time, spread, r[ABSOLUTE], lower), ELAPSED_MIN_S), time)
-    out[2] = max(min(up(time, spread, r[ABSOLUTE], reach), ELAPSED_MAX_S), longest)
+    reach *= REACH_SLACK
+    lower = down(time, spread, r[ABSOLUTE], reach * r[SKEW])
+    out[1] = min(max(lower, ELAPSED_MIN_S), time)
+    out[2] = max(min(up(time, spread, r[ABSOLUTE], reach / r[SKEW]), ELAPSED_MAX_S), longest)
     out[3] = outside / LN2

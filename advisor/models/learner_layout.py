@@ -80,6 +80,7 @@ OWED_MOST = 24 * OWED
 WAITING = 4  # cells that wait at most, of rows far from all others: the latest stay
 DOUBT_CELLS = 1.0  # cells that the prior's own variance counts as, when leave-one-out errors correct it; it never grows
 DOUBT_LEAST = 0.02
+EXCESS_CELLS = 1.0  # cells that no excess counts as
 WINSOR = 8.0  # sd of one run: what a cell of `WINSOR_RUNS` learns of one is bounded there
 WINSOR_RUNS = 4.0
 STEEPEST = 4.0  # slope, and curvature, of ln t along which runs are carried inside a cell
@@ -106,7 +107,9 @@ WIDTHS = np.array([0.74, 1.40, 1.80, 3.90])
 WIDTH_RATES = np.array([2.0, 2.0, 2.0, 13.0])
 WIDTH_ROWS = 3.0 * WIDTH_RATES  # of scores that the first widths are worth
 WIDTH_SHARE_LEAST = 0.02
-LOWER_SCORES = 3.0  # of n scores, the lower end reaches 1 + 3 / (n + 3) times as far: the next runs may be shorter yet
+SKEW_SHARE = 0.25  # of a width's step at 90 %: where the runs missed lie below and above alike, the skew stays
+SKEW_MOST = 4.0
+REACH_SLACK = 1.08  # of an answer's width over the tracked one, two steps: an end that hovers at a common time holds it
 WIDTH_MAX = 20.0  # of ln t, up and down: beyond, the interval says "unknown"
 
 # Schedules, by a component's own rows alone: nothing depends on batch, clock, load or what was asked.
@@ -150,8 +153,12 @@ def fields_of(axes: int) -> tuple[Field, ...]:
         ("left_out", 1, "f", -1, (-1.0, legal.SUM, ())),
         # What the mean's variance is multiplied by: how far cells are from what the others say of them.
         ("doubt", 1, "f", 1, (legal.LEAST, 1.0, ())),
+        # Further relative variance of a run, for intervals: what leave-one-out errors have beyond model and noise
+        ("excess", 1, "f", 0, (0.0, legal.SUM, ())),
         ("share", LANES, "f", 0, (0.0, 1.0 + 1e-9, ())),  # weights of the settings
         ("width", LANES, "f", 0, (0.0, legal.SUM, ())),  # half-widths at LEVELS, in standard deviations
+        # Steps down of an interval are so many times as wide as `width`, steps up as narrow: times lean to one side
+        ("skew", 1, "f", 1, (1.0 / SKEW_MOST, SKEW_MOST, ())),
         # Ln of the least positive value of each predictor
         ("least", AXES_MAX - 1, "f", np.inf, (-legal.LOG, legal.LOG, (legal.INF,))),
         ("coarseness", AXES_MAX, "i", STEPS * int(axes == AXES_MAX), (0.0, COARSEST, ())),

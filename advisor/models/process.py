@@ -21,7 +21,7 @@ from advisor.models.covariance import *
 from advisor.models.learner_layout import *
 from advisor.models.noise_law import learn_noise
 
-SHARE, DOUBT, LEFT_OUT = AT["share"], AT["doubt"], AT["left_out"]
+SHARE, DOUBT, LEFT_OUT, EXCESS, WIDTH = (AT[name] for name in ("share", "doubt", "left_out", "excess", "width"))
 
 
 def lay_out(r, n, axes, frame, points):
@@ -58,7 +58,7 @@ def lay_out(r, n, axes, frame, points):
         )
         # Of a cell of one run, nobody knows how noisy it is before others have told by their repeats.
         alone = max(1.0 - freedom_of(r, n, cell), 0.0) if count >= NOISY_CELLS else 0.0
-        points[further + UNTOLD, cell] = alone * (FREEDOM / (FREEDOM + told))
+        points[further + UNREPEATED, cell] = alone * (FREEDOM / (FREEDOM + told))
         rest = y
         for axis in range(axes):
             slope = -SLOPE if axis == axes - 1 else SLOPE
@@ -101,7 +101,7 @@ def mix(frame, points, planes, root):
             for lane in range(LANES):
                 root[i, j, lane] = in_lane(lane, straight, squares, near, middle, far)
         for lane in range(LANES):
-            root[i, i, lane] += points[noise, i] + NOISY[lane] * points[noise + UNTOLD, i]
+            root[i, i, lane] += points[noise, i] + NOISY[lane] * points[noise + UNREPEATED, i]
 
 
 def fit(frame, points, root, alpha):
@@ -152,7 +152,7 @@ def judge_cells(r, n, frame, points, root, inverse, alpha, lane, errors):
     invert(root, inverse, count, lane, errors[2])
     noise = further_at(axes) + NOISE
     worst, total, judged = 0.0, DOUBT_CELLS, DOUBT_CELLS
-    single, left_out = 0.0, 0.0
+    single, left_out, excess = 0.0, 0.0, 0.0
     for cell in range(count):
         precision = errors[2, cell]
         error = alpha[cell, lane] / precision
@@ -163,13 +163,16 @@ def judge_cells(r, n, frame, points, root, inverse, alpha, lane, errors):
             if alone:
                 worst = max(worst, errors[1, cell])
             # Of a leave-one-out variance this share is the model's own, the rest noise: errors beyond the noise judge it.
-            share = max(1.0 - (points[noise, cell] + NOISY[lane] * points[noise + UNTOLD, cell]) * precision, 0.0)
+            share = max(1.0 - (points[noise, cell] + NOISY[lane] * points[noise + UNREPEATED, cell]) * precision, 0.0)
             total += share * (errors[1, cell] - 1.0 + share)
             if alone:
                 single += 1.0
                 left_out += errors[0, cell]
+                own = 1.0 / precision - NOISY[lane] * points[noise + UNREPEATED, cell]
+                excess += errors[0, cell] - own
             judged += share * share
     r[LEFT_OUT] = left_out / single if single > 0.0 else -1.0
+    r[EXCESS] = max(excess, 0.0) / (single + EXCESS_CELLS)
     r[DOUBT] = min(max(total / judged, DOUBT_LEAST), 1.0)
     changed = False
     for cell in range(count):
@@ -243,8 +246,9 @@ def settle(r, n, axes, solution, scratch):
     frame, points, root, alpha = solution
     rows, planes, _, errors = scratch
     count = n[COUNT]
+    before = run_noise(r, n)
     learn_noise(r, n, rows)
-    r[DOUBT] = 1.0
+    r[DOUBT], r[EXCESS] = 1.0, 0.0
     for cell in range(count):
         r[WILD + cell] = 0.0
     lay_out(r, n, axes, frame, points)
@@ -263,8 +267,27 @@ def settle(r, n, axes, solution, scratch):
                 best = lane
         if not judge_cells(r, n, frame, points, root, planes[INVERSE], alpha, best, errors):
             break
+    rebase_widths(r, n, before)
     summarise(frame, points, alpha, share)
     tell_cells(r, n, frame, points, alpha, share, rows, planes[0], planes[1])
+
+
+def run_noise(r, n):
+    """Return the variance of one run of the cells, over the mean square of their times."""
+    runs, squares = 0.0, 0.0
+    for cell in range(n[COUNT]):
+        runs += r[RUNS + cell]
+        squares += r[RUNS + cell] * r[MEAN + cell] * r[MEAN + cell]
+    return r[RELATIVE] + r[EXCESS] + r[ABSOLUTE] * runs / squares
+
+
+def rebase_widths(r, n, before):
+    """Take out of the widths of intervals half of what is in a run's noise from now on: they grew while it was `before`."""
+    now = run_noise(r, n)
+    if 0.0 < before < now:
+        for level in range(len(LEVELS)):
+            width = r[WIDTH + level]
+            r[WIDTH + level] = max(min(width, WIDTHS[level]), width * sqrt(sqrt(before / now)))
 
 
 def tell_cells(r, n, frame, points, alpha, share, rows, slopes, bends):
@@ -278,7 +301,7 @@ def tell_cells(r, n, frame, points, alpha, share, rows, slopes, bends):
     for cell in range(count):
         beside = 0.0
         for lane in range(LANES):
-            noise = points[further + NOISE, cell] + NOISY[lane] * points[further + UNTOLD, cell]
+            noise = points[further + NOISE, cell] + NOISY[lane] * points[further + UNREPEATED, cell]
             beside += share[lane] * alpha[cell, lane] * noise
         # At a cell left out as wild, far from all others, it may be any number.
         r[MODEL + cell] = min(max(points[further + LOG_TIME, cell] - beside, LN_ELAPSED_MIN), LN_ELAPSED_MAX)

@@ -10,7 +10,7 @@ import pytest
 from advisor.domain.vectors import Floats
 from advisor.models.cells import let_wait
 from advisor.models.covariance import MIDDLE_PULL, NEAR_PULL, further_at, point_rows
-from advisor.models.learner import SCORES, WIDTH, down, score, spread_of, up
+from advisor.models.learner import SCORES, SKEW, WIDTH, down, score, spread_of, up
 from advisor.models.learner_layout import AT, CELLS, LEVELS, WIDTHS, LearnerTable
 from advisor.models.noise_law import learn_noise
 from advisor.models.process import sum_pulls
@@ -89,7 +89,8 @@ def test_intervals_of_every_level_hold_their_share_of_runs_from_the_first_scores
             widths = r[WIDTH : WIDTH + len(LEVELS)].tolist() if n[SCORES] else WIDTHS.tolist()
             spread = [spread_of(r, 0.0, reach, usual) for reach, usual in zip(widths, WIDTHS, strict=True)]
             pairs = list(zip(widths, spread, strict=True))
-            held += [down(1.0, sd, 0.0, reach) <= t <= up(1.0, sd, 0.0, reach) for reach, sd in pairs]
+            skew = r[SKEW]
+            held += [down(1.0, sd, 0.0, reach * skew) <= t <= up(1.0, sd, 0.0, reach / skew) for reach, sd in pairs]
             scored += 1
             score(r, n, 0.0, 0.0, t, wild=False)
     share = held / scored

@@ -80,7 +80,8 @@ def _rich(components: Components, slot: int, asking: Asking) -> dict[str, Any]:
         "tier": "rich", "model_bytes": table.words_a_record * 8, "cells": int(table.count("cells")[place]),
         "noise_relative": float(table.column("relative")[place]) ** 0.5,
         "noise_absolute_s": float(table.column("absolute")[place]) ** 0.5,
-        "predictors": table.axes - 1, "machines": int(table.count("machines")[place]), "pinned": asking.pinned(slot),
+        "predictors": table.axes - 1, "machines": int((table.integers("machine")[place][1:] >= 0).sum()),
+        "pinned": asking.pinned(slot),
         "measures": measures, **fate(**sums),
     } | drift  # fmt: skip
 

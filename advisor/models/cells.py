@@ -19,7 +19,7 @@ from advisor.domain.vectors import Floats
 from advisor.models.learner_layout import *
 from advisor.models.logarithm import LN2, exp2_of, log2_of
 
-SEEN, SEEN_RUNS, COUNT, MACHINES = AT["seen"], AT["seen_runs"], AT["cells"], AT["machines"]
+SEEN, SEEN_RUNS, COUNT = AT["seen"], AT["seen_runs"], AT["cells"]
 RELATIVE, ABSOLUTE, LEAST, COARSENESS, MACHINE = (
     AT[name] for name in ("relative", "absolute", "least", "coarseness", "machine")
 )
@@ -28,8 +28,8 @@ KEY, RUNS, MEAN, SCATTER, WILD, MODEL, CENTRE = (
 )
 # Places a unit of z, by coarseness.
 PITCHES: Floats = np.array([2.0 ** (FINEST - c / STEPS) / LN2 for c in range(COARSEST + 1)])
-SLOW_COUNT, SLOW_SUM, SLOW_SQUARE, SLOW_WEIGHT, DRIFTED, DRIFTED_AT = (
-    AT[name] for name in ("slow_rows", "slow_sum", "slow_square", "slow_weight", "drifted", "drifted_at")
+SLOW_SUM, SLOW_SQUARE, SLOW_WEIGHT, DRIFTED, DRIFTED_AT = (
+    AT[name] for name in ("slow_sum", "slow_square", "slow_weight", "drifted", "drifted_at")
 )
 NOWHERE = -1
 NEAR_BY = 1.0  # of z: a row further from every known cell than a factor e is not judged
@@ -192,7 +192,6 @@ def score_level(r, n, mean, step, variance, weight):
     """Add to the sums of `slow_drift` a run `step` above its cell's mean; `weight`: its runs, fewer in a young cell."""
     steepness = weight * mean / variance
     score = steepness * step
-    n[SLOW_COUNT] += 1
     r[SLOW_SUM] += score
     r[SLOW_SQUARE] += score * score
     r[SLOW_WEIGHT] += steepness * mean
@@ -205,20 +204,18 @@ def slow_drift(r, n):
     the variance of a run, the level is off by S / I, S = sum m (t - m) / V and I = sum m**2 / V; its error is sqrt(sum of the
     squared terms of S) / I, which a few outliers widen as much as they move S.
     """
-    rows = n[SLOW_COUNT]
-    if rows == 0 or rows % SLOW_ROWS:
-        return 0.0
     total, square, weight = r[SLOW_SUM], r[SLOW_SQUARE], r[SLOW_WEIGHT]
+    if weight == 0.0 or n[SEEN] % SLOW_ROWS:
+        return 0.0
     errors = SLOW_ERRORS_AGAIN if total * r[DRIFTED] > 0.0 else SLOW_ERRORS
     found = total * total > errors * errors * square and abs(total) > SLOW_LEAST * weight
-    if found or rows >= SLOW_ROWS_MOST:
+    if found or n[SEEN] % SLOW_ROWS_MOST == 0:
         forget_slow(r, n)
     return ln(max(1.0 + total / weight, 0.5)) if found else 0.0
 
 
 def forget_slow(r, n):
     """Look for a slow drift from the start."""
-    n[SLOW_COUNT] = 0
     r[SLOW_SUM], r[SLOW_SQUARE], r[SLOW_WEIGHT] = 0.0, 0.0, 0.0
 
 
@@ -429,14 +426,11 @@ def place_of_machine(n, number):
     """Return the place of machine `number`, giving it one: 0 where none is named, the last is shared when all are taken."""
     if number < 0:
         return 0
-    used = n[MACHINES]
-    for place in range(1, used + 1):
+    for place in range(1, MACHINES_MAX):
+        if n[MACHINE + place] < 0:
+            n[MACHINE + place] = number
         if n[MACHINE + place] == number:
             return place
-    if used + 1 < MACHINES_MAX:
-        n[MACHINE + used + 1] = number
-        n[MACHINES] = used + 1
-        return used + 1
     return MACHINES_MAX - 1
 
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from math import sqrt
 
-import numpy as np
-
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.models.cells import *
 from advisor.models.covariance import AXES, HIGHS, LOWS

@@ -140,7 +140,6 @@ def fields_of(axes: int) -> tuple[Field, ...]:
         ("cells", 1, "i", 0, (0.0, CELLS, ())),  # in use
         # Model that answers: 0 the learner, else 1 + its place in the list of pins
         ("pin", 1, "i", 0, (0.0, PINS, ())),
-        ("machines", 1, "i", 0, (0.0, MACHINES_MAX, ())),  # told apart
         ("scores", 1, "i", 0, legal.COUNT),  # rows predicted before they were learned
         ("covered", 1, "i", 0, legal.COUNT),  # of them, those within the 90 % interval
         ("error", 1, "f", 0, legal.POSITIVE),  # sum |t - prediction| / max(t, prediction) over the scored rows
@@ -153,7 +152,7 @@ def fields_of(axes: int) -> tuple[Field, ...]:
         ("left_out", 1, "f", -1, (-1.0, legal.SUM, ())),
         # What the mean's variance is multiplied by: how far cells are from what the others say of them.
         ("doubt", 1, "f", 1, (legal.LEAST, 1.0, ())),
-        # Further relative variance of a run, for intervals: what leave-one-out errors have beyond model and noise
+        # Further relative variance of a run, for intervals: leave-one-out errors beyond model and noise, while few repeat
         ("excess", 1, "f", 0, (0.0, legal.SUM, ())),
         ("share", LANES, "f", 0, (0.0, 1.0 + 1e-9, ())),  # weights of the settings
         ("width", LANES, "f", 0, (0.0, legal.SUM, ())),  # half-widths at LEVELS, in standard deviations
@@ -166,7 +165,6 @@ def fields_of(axes: int) -> tuple[Field, ...]:
         ("machine", MACHINES_MAX, "i", -1, legal.ANY),
         # Slow drift: rows since the search for one began; sums of their scores, of the scores' squares and of their weights
         # (no units); ln of all drift that was followed, and the component's rows at the last step.
-        ("slow_rows", 1, "i", 0, legal.COUNT),
         ("slow_sum", 1, "f", 0, legal.SIGNED),
         ("slow_square", 1, "f", 0, legal.POSITIVE),
         ("slow_weight", 1, "f", 0, legal.POSITIVE),

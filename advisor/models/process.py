@@ -44,9 +44,9 @@ def lay_out(r, n, axes, frame, points):
         frame[MIDDLES + axis], frame[LOWS + axis], frame[HIGHS + axis] = total / count, low, high
         pitch = PITCHES[n[COARSENESS + axis]]
         frame[ENDS + axis] = (floor(high * pitch + 0.5) + 0.5) / pitch
-    told = 0.0
+    repeated = 0.0
     for cell in range(count):
-        told += freedom_of(r, n, cell)
+        repeated += freedom_of(r, n, cell)
     level, low, high = 0.0, np.inf, -np.inf
     for cell in range(count):
         place_point(frame, points, cell, axes, cell)
@@ -56,9 +56,9 @@ def lay_out(r, n, axes, frame, points):
         points[further + NOISE, cell] = (
             variance_of_run(r, n, cell, time) / (time * time * runs) + NUGGET + r[WILD + cell]
         )
-        # Of a cell of one run, nobody knows how noisy it is before others have told by their repeats.
+        # Of a cell of one run, nobody knows how noisy it is before others show it by their repeats.
         alone = max(1.0 - freedom_of(r, n, cell), 0.0) if count >= NOISY_CELLS else 0.0
-        points[further + UNREPEATED, cell] = alone * (FREEDOM / (FREEDOM + told))
+        points[further + UNREPEATED, cell] = alone * (FREEDOM / (FREEDOM + repeated))
         rest = y
         for axis in range(axes):
             slope = -SLOPE if axis == axes - 1 else SLOPE
@@ -152,10 +152,11 @@ def judge_cells(r, n, frame, points, root, inverse, alpha, lane, errors):
     invert(root, inverse, count, lane, errors[2])
     noise = further_at(axes) + NOISE
     worst, total, judged = 0.0, DOUBT_CELLS, DOUBT_CELLS
-    single, left_out, excess = 0.0, 0.0, 0.0
+    single, left_out, excess, repeated = 0.0, 0.0, 0.0, 0.0
     for cell in range(count):
         precision = errors[2, cell]
         error = alpha[cell, lane] / precision
+        repeated += freedom_of(r, n, cell)
         errors[0, cell] = error * error
         errors[1, cell] = error * error / max(1.0 / precision - r[WILD + cell], 1e-12)
         if r[WILD + cell] == 0.0:
@@ -172,7 +173,7 @@ def judge_cells(r, n, frame, points, root, inverse, alpha, lane, errors):
                 excess += errors[0, cell] - own
             judged += share * share
     r[LEFT_OUT] = left_out / single if single > 0.0 else -1.0
-    r[EXCESS] = max(excess, 0.0) / (single + EXCESS_CELLS)
+    r[EXCESS] = max(excess, 0.0) / (single + EXCESS_CELLS) * max(1.0 - repeated / CELLS, 0.0)
     r[DOUBT] = min(max(total / judged, DOUBT_LEAST), 1.0)
     changed = False
     for cell in range(count):

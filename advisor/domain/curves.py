@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -130,17 +130,6 @@ class TabulatedCurves:
 
     def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-    def renewed(self, rows: Sequence[int], columns: Sequence[NDArray[Any]]) -> TabulatedCurves:
-        """Return the same with the curves of some components changed, from legal values in the order of `VALUES` and `Seen`."""
-        known, found, changed = vars(self), object.__new__(TabulatedCurves), list[NDArray[Any]]()
-        for old, new in zip([*map(known.__getitem__, VALUES), *cast("Seen", self.seen)], columns, strict=True):
-            values = old.copy()
-            values[rows] = new
-            changed.append(values)
-        vars(found).update(zip(VALUES, changed, strict=False), cores=self.cores, seen=Seen(*changed[len(VALUES) :]),
-                           allowed=self.allowed)  # fmt: skip
-        return found
 
     @classmethod
     def of(

@@ -80,7 +80,8 @@ class Asking:
 
     def __init__(self, components: Components) -> None:
         self._components = components
-        self._models = Kept[Model](MODELS_KEPT)  # by slot and form (None: the form that the evidence supports)
+        # rows and model by slot and form (None: the form that the evidence supports)
+        self._models = Kept[tuple[int, Model]](MODELS_KEPT)
         self.learners: Learners = components.learners
 
     def drop(self) -> None:
@@ -97,12 +98,10 @@ class Asking:
             raise not_one_of("model", form, NAMES)
         table = self._components.table
         rows = int(table.count("rows")[slot])
-        found = self._models.get((slot, form), rows)
-        return (
-            self._models.put((slot, form), prediction.model_of(table.records[slot], form), rows)
-            if found is None
-            else found
-        )
+        found = self._models.get((slot, form))
+        if found is None or found[0] != rows:
+            found = self._models.put((slot, form), (rows, prediction.model_of(table.records[slot], form)))
+        return found[1]
 
     def learned(self, slot: int) -> bool:
         """Return True when the component's sums stand for some rows."""

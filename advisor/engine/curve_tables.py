@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.domain import elementary
-from advisor.domain.curves import Seen, TabulatedCurves
+from advisor.domain.curves import VALUES, Seen, TabulatedCurves
 from advisor.domain.rows import is_number
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.asking import LEARNER, Asking, Load, load_of
@@ -20,7 +21,8 @@ from advisor.engine.kept import Kept
 from advisor.engine.learners import Solved
 from advisor.errors import InvalidValue, NotEnoughData
 from advisor.models import prediction
-from advisor.models.load_table import KERNELS, scratch_of
+from advisor.models.layout import AT
+from advisor.models.load_table import KERNELS, POINTS_MAX, scratch_of
 from advisor.models.prediction import SD_MAX, Model
 from advisor.models.student import quantile
 
@@ -33,6 +35,8 @@ TABLES_KEPT = 16_384  # components' tables kept for reuse, about 1.5 KB each
 NETWORKS_KEPT = 16  # networks whose tables are kept together
 ROWS_OF_TABLE = 16  # interpreted, a table takes as long as so many rows
 PEAK = "peak_bytes"
+ROWS, DIMENSIONS = AT["rows"].start, AT["dimensions"].start
+CORES_SEEN = [AT["p_low"].start, AT["p_high"].start]
 
 
 @lru_cache(64)
@@ -74,13 +78,26 @@ class _Together(NamedTuple):
     curves: TabulatedCurves
 
 
+def _renewed(curves: TabulatedCurves, rows: Sequence[int], tables: Sequence[_Table]) -> TabulatedCurves:
+    """Return the same curves but for some components: what a table holds is legal, and is not checked again."""
+    found, changed, known = object.__new__(TabulatedCurves), list[NDArray[Any]](), vars(curves)
+    for place, old in enumerate([*map(known.__getitem__, VALUES), *cast("Seen", curves.seen)]):
+        values = old.copy()
+        for row, table in zip(rows, tables, strict=True):
+            values[row] = table[place]
+        changed.append(values)
+    vars(found).update(zip(VALUES, changed, strict=False), cores=curves.cores, seen=Seen(*changed[len(VALUES) :]),
+                       allowed=curves.allowed)  # fmt: skip
+    return found
+
+
 class CurveTables:
     """The tables of one engine's components, kept until rows come."""
 
     def __init__(self, components: Components, asking: Asking) -> None:
         self._components = components
         self._asking = asking
-        self._kept = Kept[_Table](TABLES_KEPT)
+        self._kept = Kept[tuple[tuple[int, int], _Table]](TABLES_KEPT)  # each with the rows that it stands for
         self._together = Kept[_Together](NETWORKS_KEPT)
         self._scratch = scratch_of()
 
@@ -110,7 +127,7 @@ class CurveTables:
         asked = (
             tuple(boxes), tuple(components.items()), tuple(load.items()), cores_max, level, self._components.slots.measures
         )  # fmt: skip
-        kept, counted = self._together.get(asked), self._components.table.count("rows")
+        kept, counted = self._together.get(asked), self._components.table.records_whole[:, ROWS]
         if kept is not None:
             now = counted[kept.watched]
             changed = (now != kept.rows).nonzero()[0]
@@ -132,12 +149,13 @@ class CurveTables:
         counts = counts_of(cores_max)
         if not KERNELS.ready:
             KERNELS.count(ROWS_OF_TABLE * len(slots))
-        tables = [self._table(slot, load.get(boxes[place]), boxes[place], counts, level)
-                  for place, slot in zip(places, slots, strict=True)]  # fmt: skip
-        columns: list[Any] = list(map(np.array, zip(*tables, strict=True) if tables else [()] * len(KINDS), KINDS))
+        tables: list[_Table] = []
+        for place, slot in zip(places, slots, strict=True):
+            tables.append(self._table(slot, load.get(boxes[place]), boxes[place], counts, level))
         if kept is not None:
-            kept = kept._replace(rows=now, curves=kept.curves.renewed(places, columns))  # type: ignore[possibly-undefined]
+            kept = _Together(kept.watched, kept.places, now, _renewed(kept.curves, places, tables))  # type: ignore[possibly-undefined]
         else:
+            columns: list[Any] = list(map(np.array, zip(*tables, strict=True) if tables else [()] * len(KINDS), KINDS))
             peaks = [(place, self._components.slots.of_measure(slot, PEAK)) for place, slot in enumerate(slots)]
             peaks = [(place, peak) for place, peak in peaks if peak is not None]
             watched = np.array([*slots, *(peak for _, peak in peaks)], np.int64)
@@ -148,7 +166,10 @@ class CurveTables:
             )
             of_rows = np.array([*places, *(place for place, _ in peaks)], np.int64)
             kept = _Together(watched, of_rows, counted[watched], curves)
-        return self._together.put(asked, kept).curves
+            self._kept.trim()
+            self._together.put(asked, kept)
+        self._together[asked] = kept
+        return kept.curves
 
     def missing(
         self, boxes: Sequence[str], components: Mapping[str, str], load: Mapping[str, Any], cores_max: int, level: float
@@ -158,35 +179,36 @@ class CurveTables:
         wanted = {(self._components.slots.by_name.get(components.get(box, box), -1), load.get(box)) for box in boxes}
         found = 0
         for slot, x in wanted:
-            found += slot >= 0 and self._kept.get((slot, counts, level, x), self._rows(slot)) is None
+            kept = self._kept.get((slot, counts, level, x))
+            found += slot >= 0 and (kept is None or kept[0] != self._rows(slot))
         return found
 
     def _rows(self, slot: int) -> tuple[int, int]:
         """Return the rows of a component and of its `peak_bytes`: those that its table stands for."""
-        rows = self._components.table.count("rows")
+        words = self._components.table.records_whole
         peak = self._components.slots.of_measure(slot, PEAK) if self._components.slots.measures else None
-        return int(rows[slot]), 0 if peak is None else int(rows[peak])
+        return int(words[slot, ROWS]), 0 if peak is None else int(words[peak, ROWS])
 
     def _table(self, slot: int, x: float | None, box: str, counts: Ints, level: float) -> _Table:
         key = (slot, len(counts), level, x)
         rows = self._rows(slot)
-        kept = self._kept.get(key, rows)
-        if kept is not None:
-            return kept
-        found = self._asking.answering(slot, None)
+        kept = self._kept.get(key)
+        if kept is not None and kept[0] == rows:
+            return kept[1]
+        base, components = self._components.table, self._components
+        found: Solved | Model | None = self._asking.learners.solved(slot, base)
+        if found is None or found.pin:
+            found = self._asking.answering(slot, None)
         if found is None:  # `curves` has looked
             raise NotEnoughData(f"component {self._components.slots.names[slot]!r} has no learned run")
-        if x is None:
-            given = load_of(self._components, slot, found)
+        if x is None and base.records_whole[slot, DIMENSIONS] <= 1:
+            predictors, share = np.empty((2, POINTS_MAX))
+            points = KERNELS.load_points(base.records[slot], predictors, share)
+            given = Load(predictors[:points, None], share[:points])
         else:
-            dimensions = self._components.dimensions(slot)
-            if isinstance(found, Solved) and dimensions > 1:
-                raise InvalidValue(f"load[{box}]", x, f"left out: its predictors have {dimensions} values")
-            value = float(checked(f"load[{box}]", x, "invalid_predictor"))
-            given = Load(np.array([[value]]), np.ones(1))
+            given = load_of(components, slot, found) if x is None else self._load_at(slot, found, x, box)
         at = counts.astype(np.float64)
-        base = self._components.table
-        kappa, peak = self._components.contention(slot).kappa, 0.0
+        kappa, peak = components.contention(slot).kappa, 0.0
         if self._components.slots.measures:
             peak = self._peak(slot, given, level)
         if isinstance(found, Solved):
@@ -208,9 +230,17 @@ class CurveTables:
                 elementary.weighted(share, [upper, beside.upper]),
             )
         table = _Table(
-            elapsed, upper, variation, kappa, peak, model, count, base["p_low"][slot], base["p_high"][slot]
+            elapsed, upper, variation, kappa, peak, model, count, *base.records[slot, CORES_SEEN].tolist()
         )  # fmt: skip
-        return self._kept.put(key, table, rows)
+        self._kept[key] = rows, table
+        return table
+
+    def _load_at(self, slot: int, found: Solved | Model, x: float, box: str) -> Load:
+        """Return the load of one predictor value."""
+        dimensions = self._components.dimensions(slot)
+        if isinstance(found, Solved) and dimensions > 1:
+            raise InvalidValue(f"load[{box}]", x, f"left out: its predictors have {dimensions} values")
+        return Load(np.array([[float(checked(f"load[{box}]", x, "invalid_predictor"))]]), np.ones(1))
 
     def _of_learner(self, found: Solved, load: Load, counts: Floats, level: float) -> tuple[Floats, Floats, float]:
         """Return expected times (m,), their upper bounds (m,) and a run's squared coefficient of variation."""

@@ -33,7 +33,7 @@ class Bundles:
         self.touches = 0  # times that something changed otherwise than by rows
         self._components = components
         self._asking = asking
-        self._records = Kept[BundleRecord](RECORDS_KEPT)
+        self._records = Kept[tuple[int, BundleRecord]](RECORDS_KEPT)  # with their rows
         self._timed: list[int] = []  # slots that are components and no measures of one, as far as it was looked
         self._looked = self._renames = 0
         self._versions = Versions()
@@ -75,11 +75,12 @@ class Bundles:
         """Return the record of a component; made again only when rows came since. Cost: milliseconds, then O(1)."""
         rows = int(self._components.table.count("rows")[slot])
         key = (slot, level, cores_max)
-        kept = self._records.get(key, rows)
-        if kept is not None:
-            return kept
+        kept = self._records.get(key)
+        if kept is not None and kept[0] == rows:
+            return kept[1]
         name, dimensions = self._components.slots.names[slot], self._components.dimensions(slot)
-        return self._records.put(key, record_of(self._asking, slot, name, rows, dimensions, level, cores_max), rows)
+        record = record_of(self._asking, slot, name, rows, dimensions, level, cores_max)
+        return self._records.put(key, (rows, record))[1]
 
     def slots(self, names: Sequence[str] | None) -> Ints:
         """Return the slots of the known ones of some names, or of all components."""

@@ -9,29 +9,26 @@ from typing import Any, Generic, TypeVar
 V = TypeVar("V")
 
 
-class Kept(Generic[V]):
-    """At most so many values by key, each with the stamp that it was worked out at: of another stamp it is none."""
-
-    __slots__ = ("_held", "_most")
+class Kept(OrderedDict[Hashable, V], Generic[V]):
+    """At most so many values by key; the others of `OrderedDict` know no bound: `trim` after them."""
 
     def __init__(self, most: int) -> None:
+        super().__init__()
         self._most = most
-        self._held: OrderedDict[Hashable, tuple[Any, V]] = OrderedDict()
 
-    def get(self, key: Hashable, stamp: Any = None) -> V | None:
-        """Return the value of a key, None where there is none of this stamp. Cost O(1)."""
-        found = self._held.get(key)
-        return found[1] if found is not None and found[0] == stamp else None
-
-    def put(self, key: Hashable, value: V, stamp: Any = None) -> V:
+    def put(self, key: Hashable, value: V) -> V:
         """Keep a value, and return it."""
-        self._held[key] = stamp, value
-        self._held.move_to_end(key)
-        if len(self._held) > self._most:
-            self._held.popitem(last=False)
+        self[key] = value
+        self.move_to_end(key)
+        self.trim()
         return value
+
+    def trim(self) -> None:
+        """Forget the values kept longest, down to the bound."""
+        while len(self) > self._most:
+            self.popitem(last=False)
 
     def drop(self, where: Callable[[Any], bool] | None = None) -> None:
         """Forget all, or the values of keys that a test is true of."""
-        for key in [key for key in self._held if where is None or where(key)]:
-            del self._held[key]
+        for key in [key for key in self if where is None or where(key)]:
+            del self[key]

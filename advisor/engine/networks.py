@@ -91,10 +91,12 @@ class Networks:
         """
         from advisor.planning import planned  # noqa: PLC0415 - loaded with the first plan: rows and questions need none
 
-        structure = self.network(network)
         given: dict[str, Any] = {"cores": cores, "objective": objective, **options}
-        if self._flows.keeps(network):
-            given = filled(given, self._flows.flow(cast("NetworkId", network), None))
+        structure = self._read.get(network) if isinstance(network, str) and not self._flows.kept else None
+        if structure is None:
+            structure = self.network(network)
+            if self._flows.keeps(network):
+                given = filled(given, self._flows.flow(cast("NetworkId", network), None))
         asked = self._asked(structure, given)
         request = asked.terms.request
         if demands is not None:

@@ -27,14 +27,14 @@ WORTH_SAYING = 1.1  # a bound this many times the throughput is worth a sentence
 
 def answer(found: Solution, *, brief: bool = False) -> Allocation:
     """Return the allocation; when `brief` without tables, knee and runners-up. Reasons and tables are made when read."""
-    question, judged, placed = found.question, found.judged, found.placed
+    question, judged, placed, group = found.question, found.judged, found.placed, found.placed.group
     promised = found.promised_figures()
-    request, keys = question.request, question.keys
+    request, keys, used = question.request, question.keys, int(placed.used[0])
     queued = request.arrival_per_s is not None and bool(np.isfinite(judged.latency_s[0]))
     wants_quantile = request.quantile is not None and bool(np.isfinite(judged.latency_s[0]))
-    slowest: list[int] = found.slowest.tolist()
     cores = dict(zip(keys, placed.cores[0].tolist(), strict=True))
-    groups, in_turn = placed.groups(keys) if found.shared else (), dict[str, int]()
+    shared = group is not None and int(group.max()) + 1 < group.shape[1]
+    groups, in_turn = placed.groups(keys) if shared else (), dict[str, int]()
     for _, members in groups:
         if len(members) > 1:
             in_turn |= {key: cores.pop(key) for key in members}
@@ -45,10 +45,10 @@ def answer(found: Solution, *, brief: bool = False) -> Allocation:
     return Allocation(
         cores=cores,
         instances=dict(zip(keys, placed.instances[0].tolist(), strict=True)),
-        spare=found.spare,
+        spare=0 if request.cores is None else request.cores - used,
         throughput_per_s=1 / float(promised.period_s[0]),
         latency_s=float(promised.unloaded_s[0]),
-        bottleneck=tuple(map(keys.__getitem__, slowest)),
+        bottleneck=tuple(map(keys.__getitem__, found.slowest.tolist())),
         groups=groups,
         in_turn=in_turn,
         objective=request.objective,
@@ -59,7 +59,7 @@ def answer(found: Solution, *, brief: bool = False) -> Allocation:
         gap=found.gap,
         steps=0 if found.search is None else found.search.steps,
         placement=placement,
-        front=front_of(found) if request.aim.front else (),
+        front=front_of(found) if found.search is not None and found.search.front else (),
         cost_per_s=float(cost_of(request, judged, placed.used)[0]) if request.weights else None,
         details=partial(_details, found, tables=not brief and not groups),
     )

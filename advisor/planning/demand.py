@@ -151,10 +151,10 @@ class Demand:
 
     def seconds(self, cores: Ints | Floats) -> Floats:
         """Return T_c(cores_c), of the shape of `cores`: (n,), or (K, n) for K allocations. Cost O(K n log m)."""
-        found = np.empty(cores.shape)
+        found, n = np.empty(cores.shape), self.visits.shape[0]
         if not KERNELS.ready:
-            KERNELS.count(len(self))
-        each = (-1, len(self))
+            KERNELS.count(n)
+        each = (-1, n)
         counts = cores.astype(np.float64).reshape(each)
         KERNELS.all_seconds(self.level, self.fall, self.knots, counts, found.reshape(each))
         return found
@@ -276,15 +276,6 @@ class Demand:
         used, _ = KERNELS.shapes_within(curves, self.limits, self.visits, period_s, taken, turns)
         return None if used < 0 else Shapes(*taken)
 
-    def shortest_period(self, cores: int) -> tuple[float, Shapes] | None:
-        """Return the shortest period with cores of one's own and the fewest that reach it; None where `cores` are too few."""
-        taken, other = np.empty((2, 2, len(self)), np.int64)
-        if not KERNELS.ready:
-            KERNELS.count(len(self))
-        curves, turns = (self.level, self.fall, self.knots), np.empty(len(self))
-        period = float(KERNELS.shortest_period(curves, self.limits, self.visits, cores, taken, other, turns))
-        return (period, Shapes(*taken)) if np.isfinite(period) else None
-
     def eased(self, shapes: Shapes, period_s: float, cores: int) -> Shapes:
         """Return shapes with cores that are left given to whose turns are within NEAR of the period, the slowest first.
 
@@ -390,7 +381,7 @@ def demand_of(terms: Terms, curves: AnyCurves, price: float = 0.0) -> Demand:
 
 def pieces_at(curves: TabulatedCurves, price: float | None) -> tuple[Floats, Floats]:
     """Return level and fall of curves at a price, or of their upper bounds where None is given, (n, m) each. Cost O(n m)."""
-    upper, seen, n = curves.upper_s, curves.seen, len(curves)
+    upper, seen, n = curves.upper_s, curves.seen, curves.elapsed_s.shape[0]
     elapsed = curves.elapsed_s if price is not None else np.maximum(upper, curves.elapsed_s)
     least, most = (np.zeros(n), np.full(n, np.inf)) if seen is None else seen[2:]
     level, fall = np.empty(elapsed.shape), np.empty(elapsed.shape)

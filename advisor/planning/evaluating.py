@@ -63,7 +63,7 @@ def evaluated(asked: Asked, curves: AnyCurves, shape: Ints) -> Allocation:
     request = replace(terms.request, objective=EVALUATED, target=None, weights=None, cores=terms.request.cores or used)
     free = terms._replace(request=request, low=np.ones_like(shape[0]), fewest=shape[1], most=shape[1], pins={}, rules={},
                           high=np.full(len(terms.keys), limits.ALLOCATE_CORES_MAX), replicas=terms.visits.replicas)  # fmt: skip
-    question = question_of(asked._replace(terms=free), curves, price_of(terms.request, curves))
+    question = question_of(Asked(free, asked.structure, asked.machine), curves, price_of(terms.request, curves))
     heaviest = [question.demand.heaviest(row, int(n)) for row, n in enumerate(shape[1])]
     placed = Placed(
         shape[:1], shape[1:], question.demand.seconds(shape[0])[None], np.array([heaviest]), np.array([used])

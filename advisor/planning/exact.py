@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.planning.demand import TIE, Places, Shapes
+from advisor.planning.demand import TIE, Demand, Places, Shapes
 from advisor.planning.estimates import Estimate, errors_of
 from advisor.planning.judge import Judged, Placed, PlanModel, own_placed
-from advisor.planning.partitions import exact_sizes
+from advisor.planning.partitions import KERNELS
 from advisor.planning.prices import lowest_sum
 from advisor.planning.questions import TABLES_MAX, PlanQuestion
 from advisor.planning.requests import LATE, RATE, Ints
@@ -68,8 +68,9 @@ class Solution(NamedTuple):
 
     def promised_figures(self) -> Judged:
         """Return the answer's figures at the seconds that it promises."""
-        promised = self.promised(self.placed)
-        return self.judged if promised is self.placed else self.model.judge(promised)
+        if self.question.demand.within_seen(self.placed.cores):
+            return self.judged
+        return self.model.judge(self.promised(self.placed))
 
     def promised_period_s(self) -> float:
         """Return the seconds between records that the answer promises."""
@@ -91,32 +92,57 @@ class Solution(NamedTuple):
 
 def by_thresholds(question: PlanQuestion) -> Solution | None:
     """Return the shortest period, or the fewest cores for one, of what nothing couples; None where none reaches it."""
-    request, cores, proved, shared = question.request, question.cores, True, None
+    request, demand, cores = question.request, question.demand, question.cores
+    fewest = bool(request.target)
     target = 1 / request.target[RATE] if request.target else 0.0
-    own = None
-    if question.least <= cores and target:
-        shapes = question.demand.shapes_within(target * (1 + TIE))
-        own = shapes and (target, shapes)
-    elif question.least <= cores:
-        own = question.demand.shortest_period(cores)
-    if own is not None and own[1].used > cores:
-        own = None
-    if question.shares and request.aim.fewest:
-        shared, proved = _shared(question, target, cores if own is None else own[1].used - 1)
+    period, shapes, used, shared = best_period(demand, cores, target, *question.few)
+    proved, most = True, used - 1 if fewest and shapes is not None else cores
+    if question.shares and len(question.few[0]):
+        proved = min(most, question.most) <= len(question.few[0])
     elif question.shares:
-        shared, proved = _shared(question, np.inf if own is None else own[0] * (1 - TIE), cores)
+        shared, proved = _packed(question, target if fewest else period * (1 - TIE), most)
     if shared is not None:
-        placed = in_turns(question.model, shared[0], [shared[1]])
-    elif own is not None:
-        learned = request.aim.by_rate and own[1].used < cores and question.demand.uncertain
-        placed = own_placed(question.demand, question.demand.eased(own[1], own[0], cores) if learned else own[1])
+        placed = in_turns(question.model, *shared)
+    elif shapes is not None:
+        learned = not fewest and used < cores and demand.uncertain
+        placed = own_placed(demand, demand.eased(shapes, period, cores) if learned else shapes)
     else:
         return None
-    reached = None if own is None else float(own[1].used) if request.aim.fewest else own[0]
-    found = _solution(question, placed, 0.0 if proved else None, reached)
-    if proved or request.aim.fewest:
-        return found
-    return found._replace(gap=near(question, float(found.judged.period_s[0])))
+    gap, reached = 0.0 if proved else None, None if shapes is None else float(used) if fewest else period
+    judged = question.model.judge(placed)
+    if not proved and not fewest:
+        gap = near(question, float(judged.period_s[0]))
+    return Solution(question, question.model, placed, judged, gap, reached, None)
+
+
+NOTHING: Ints = np.zeros(0, np.int64)
+
+
+def best_period(
+    demand: Demand, cores: int, target_s: float = 0.0, sizes: Ints = NOTHING, numbers: Ints = NOTHING
+) -> tuple[float, Shapes | None, int, tuple[Places, list[Grouping]] | None]:
+    """Return the shortest period with dedicated cores, or a target, with shapes and cores used; and groups that do better.
+
+    `sizes` of groups and `numbers` of instances are those that are looked at; none: no groups. Infinity and None where
+    nothing is found.
+    """
+    n, found = len(demand.visits), np.empty(2)
+    (taken, other), (group, widths) = np.empty((2, 2, n), np.int64), np.empty((2, n), np.int64)
+    times, shapes = np.empty((2, n, len(sizes))), np.empty((2, n, len(sizes)), np.int64)
+    if not KERNELS.ready:
+        KERNELS.count(n)
+    KERNELS.best_period(
+        (demand.level, demand.fall, demand.knots), demand.limits, demand.visits, cores, target_s, taken, other, np.empty(n),
+        (sizes, numbers), times, shapes, group, widths, found,
+    )  # fmt: skip
+    period, grouped = found.tolist()
+    shared = None
+    if grouped < np.inf:
+        groups = Grouping(group, widths[: int(group.max()) + 1])
+        shared = Places(sizes, times[0], times[1], shapes[0], shapes[1]), [groups]
+    if period == np.inf:
+        return period, None, 0, shared
+    return period, Shapes(taken[0], taken[1]), int((taken[0] * taken[1]).sum()), shared
 
 
 def near(question: PlanQuestion, period_s: float) -> float | None:
@@ -127,17 +153,16 @@ def near(question: PlanQuestion, period_s: float) -> float | None:
     return max(1 - demand.least_period(cores, period_s) / period_s, 0.0)  # it may be none at all
 
 
-def _shared(question: PlanQuestion, period_s: float, most: int) -> tuple[tuple[Places, Grouping] | None, bool]:
-    """Return tables and the grouping of a period below that given, or of the fewest cores for it, on at most so many cores;
-    and whether nothing is better than what was found.
+def _packed(question: PlanQuestion, period_s: float, most: int) -> tuple[tuple[Places, list[Grouping]] | None, bool]:
+    """Return tables and the grouping of many components of a period below that given, or of the fewest cores for it, on at
+    most so many cores; and whether nothing is better than what was found.
     """
     demand, n, fewest = question.demand, len(question.demand), question.request.aim.fewest
-    exact = exact_sizes(n)
-    if most < int(demand.low.max()) or (not exact and period_s < np.inf and not demand.may_reach(period_s, most)):
+    if most < int(demand.low.max()) or (period_s < np.inf and not demand.may_reach(period_s, most)):
         return None, True
-    table = question.places(min(most, exact or max(64, TABLES_MAX * 32 // n)))
+    table = question.places(min(most, max(64, TABLES_MAX * 32 // n)))
     found = best_grouping(table, most, period_s, fewest=fewest)
-    return None if found is None else (table, found), min(most, question.most) <= exact
+    return None if found is None else (table, [found]), False
 
 
 def _solution(question: PlanQuestion, placed: Placed, gap: float | None, own_value: float | None) -> Solution:

@@ -118,7 +118,7 @@ def own_placed(demand: Demand, shapes: Shapes) -> Placed:
     for row in demand.replicas:
         heaviest[row] = demand.heaviest(row, int(shapes.instances[row]))
     return Placed(shapes.cores[None], shapes.instances[None], demand.seconds(shapes.cores)[None], heaviest[None],
-                  np.array([shapes.used]))  # fmt: skip
+                  (shapes.cores * shapes.instances).sum(keepdims=True))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

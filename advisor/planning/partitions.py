@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from advisor import kernels
-from advisor.planning.pieces import PATIENCE, TIE
+from advisor.planning.pieces import PATIENCE, TIE, best_places, shapes_within, shortest_period
 from advisor.planning.requests import Floats, Ints
 
 EXACT_COMPONENTS = 11  # 3**11 / 2 pairs of subsets: a third of a millisecond a pass, some fifteen passes
@@ -143,13 +143,44 @@ def best_groups(turns, stays, cores, longest, target, group, found):
     return period
 
 
+def best_period(curves, limits, visits, cores, target, taken, other, turns, few, times, shapes, group, widths, found):
+    """Fill `found` with the shortest period with dedicated cores and the shorter one of groups, infinity where there is none.
+
+    With a `target` (0: none) that is the period looked for: on the fewest dedicated cores, and on fewer in groups. `taken`
+    (2, n) gets the shapes of dedicated cores. `few` are sizes 1 .. M of groups, none where nothing is shared, and counts of
+    instances; `times` (2, n, M) and `shapes` (2, n, M) get the tables of `best_places`; `group` and `widths` (n,) are as in
+    `best_groups`.
+    """
+    sizes, numbers = few
+    found[0], found[1], most, longest = inf, inf, cores, inf
+    if target > 0.0:
+        used, _ = shapes_within(curves, limits, visits, target * (1.0 + TIE), taken, turns)
+        if 0 <= used <= cores:
+            found[0], most = target, used - 1
+    else:
+        found[0] = shortest_period(curves, limits, visits, cores, taken, other, turns)
+        longest = found[0] * (1.0 - TIE)
+    least = 0
+    for row in range(len(visits)):
+        least = max(least, limits[0][row])
+    if len(sizes) > 0 and most >= least:
+        best_places(curves, limits, visits, sizes, numbers, False, times[0], times[1], shapes[0], shapes[1])
+        found[1] = best_groups(times[0], times[1], most, longest, target, group, widths)
+
+
 def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield the types with which each kernel is called."""
-    table, whole = np.ones((1, 1)), np.ones(1, np.int64)
+    table, some, whole = np.ones((1, 1)), np.ones(1), np.ones(1, np.int64)
     yield "best_groups", (table, table, 1, 1.0, 1.0, whole, whole)
+    limits = (whole, whole, whole, whole, np.ones((1, 3), np.int64), whole, -whole, some)
+    taken, pair = np.ones((2, 1), np.int64), np.ones(2)
+    times, shapes = np.ones((2, 1, 1)), np.ones((2, 1, 1), np.int64)
+    yield "best_period", (
+        (table, table, some), limits, some, 1, 1.0, taken, taken, some, (whole, whole), times, shapes, whole, whole, pair,
+    )  # fmt: skip
 
 
-KERNELS = kernels.Source(__name__, (best_groups,), _examples, patience=PATIENCE)
+KERNELS = kernels.Source(__name__, (best_groups, best_period), _examples, inline=True, patience=PATIENCE)
 
 
 def exact_sizes(components: int) -> int:

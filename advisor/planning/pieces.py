@@ -370,8 +370,7 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     yield "least_work", (*curves, whole, whole, some, whole, 1.0)
     yield "best_places", (curves, limits, some, whole, whole, True, table, table, taken, taken)
     yield "shapes_within", (curves, limits, some, 1.0, taken, some)
-    yield "shortest_period", (curves, limits, some, 1, taken, taken, some)
 
 
-ENTRIES = (pieces_of, all_seconds, shapes_within, shortest_period, best_places, least_work)
+ENTRIES = (pieces_of, all_seconds, shapes_within, best_places, least_work)
 KERNELS = kernels.Source(__name__, ENTRIES, _examples, inline=True, patience=PATIENCE)

@@ -13,7 +13,7 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import answer
-from advisor.planning.demand import PRICE, TIE, AnyCurves, Demand, price_of
+from advisor.planning.demand import PRICE, TIE, AnyCurves, Demand
 from advisor.planning.exact import Solution, by_sums, by_thresholds, near
 from advisor.planning.judge import PLAIN, Placed, PlanModel, Scales
 from advisor.planning.options import options_of
@@ -67,10 +67,12 @@ def plan(
 
 def planned(asked: Asked, curves: AnyCurves) -> Allocation:
     """Return what `plan` does, of a request that was read before."""
-    question = question_of(asked, curves, price_of(asked.terms.request, curves))
-    found = _found(question)
+    question = question_of(asked, curves, PRICE if asked.promises and isinstance(curves, TabulatedCurves) else 0.0)
+    found = vars(question).get("solution") or _found(question)
     if found is not None:
-        if far := too_far(found):
+        if found.search is None:
+            vars(question)["solution"] = found  # the same is often asked again
+        if asked.terms.request.target and (far := too_far(found)):
             raise far
         return answer(found)
     likely = question_of(asked, curves)
@@ -95,6 +97,8 @@ def solved(question: PlanQuestion) -> Solution:
 
 def _found(question: PlanQuestion) -> Solution | None:
     """Return the best allocation, None where none was found."""
+    if question.asked.by_rate and question.request is question.asked.terms.request:
+        return _searched(question) if question.model.contended else by_thresholds(question)
     request = question.request
     coupled = request.nodes is not None or request.memory_bytes is not None or request.arrival_per_s is not None
     coupled = coupled or request.weights is not None or request.aim.front

@@ -187,10 +187,17 @@ def searched() -> list[Any]:
             found += [a, b, c, d]
         for share in (0.0, 0.3, 1.0):
             cores = int(low.sum() + share * (high - low).sum())
-            period = pieces.KERNELS.shortest_period(tuple(drawn[:3]), limits, visits, cores, taken, other, turns)
+            times, shapes = np.zeros((2, n, 4)), np.zeros((2, n, 4), np.int64)
+            few = np.arange(1, 5 if n < 10 else 1), numbers
+            group, widths, periods = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(2)
+            for target in (0.0, 0.7):
+                partitions.KERNELS.best_period(
+                    tuple(drawn[:3]), limits, visits, cores, target, taken, other, turns, few, times, shapes, group,
+                    widths, periods,
+                )  # fmt: skip
+                found += [periods.copy(), taken.copy(), group.copy()]
+            period = float(periods[0])
             found += [
-                period,
-                taken.copy(),
                 *pieces.KERNELS.shapes_within(tuple(drawn[:3]), limits, visits, 1.3 * period, other, turns),
             ]
             work = pieces.KERNELS.least_work(*drawn, visits, np.full(n, 2), 0.5 * period + 0.1)

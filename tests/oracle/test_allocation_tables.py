@@ -13,6 +13,7 @@ from advisor.domain.networks import series
 from advisor.errors import AdvisorError
 from advisor.planning import Request, evaluate, plan, search
 from advisor.planning.demand import Demand, demand_of, terms_of
+from advisor.planning.exact import best_period
 from advisor.planning.prices import lowest_sum
 from advisor.planning.visits import visits_of
 
@@ -73,8 +74,7 @@ def test_the_period_and_the_priced_latency_of_tables(seed: int) -> None:
     ranges = [range(int(demand.low[row]), int(demand.high[row]) + 1) for row in range(n)]
     every = [some for some in itertools.product(*ranges) if sum(some) <= cores]
     seconds = [[table[row, p - 1] for row, p in enumerate(some)] for some in every]
-    best = demand.shortest_period(cores)
-    assert best is not None
+    best = best_period(demand, cores)
     assert best[0] == pytest.approx(min(max(some) for some in seconds), rel=1e-12)
     least = min(sum(some) for some in seconds)
     found, bound = lowest_sum(demand, cores)

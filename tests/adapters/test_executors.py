@@ -14,9 +14,8 @@ import pytest
 from thread_pools import Found, Pool, use
 
 from advisor.adapters.threads import Advised
-from advisor.adapters.threads.deciding import CallTotals, Deciding
+from advisor.adapters.threads.deciding import Deciding
 from advisor.adapters.threads.grants import Grants
-from advisor.adapters.threads.waiting import BUSY, GROWTH, LOOK_MAX_S, LOOK_S, Admission, WorkerClock
 
 
 def test_joblib_runs_on_the_cores_that_are_advised(advised: Advised) -> None:
@@ -78,28 +77,6 @@ def test_tasks_that_wait_hold_no_core(tmp_path: Path) -> None:
     with Advised(path=tmp_path / "t.state", load=lambda: 0.0).executor("meet") as executor:
         found = [executor.submit(meeting.wait, 60.0) for _ in range(40)]
         assert sorted(each.result() for each in found) == list(range(40))
-
-
-def test_admission_grows_where_workers_leave_cores_and_shrinks_where_tasks_compute() -> None:
-    deciding = Deciding(2, 0.02, lambda *_: [], CallTotals())
-    admission = Admission(threading.RLock(), deciding, lambda: False)
-    with admission.worker():
-        assert admission.judge(0.0, 0.0, LOOK_S) == LOOK_S
-        assert deciding.beside == GROWTH
-        assert admission.judge(BUSY, 0.0, LOOK_S) == 2 * LOOK_S  # between tasks: it is no task's
-        assert deciding.beside == GROWTH
-        assert admission.judge(BUSY, BUSY, LOOK_MAX_S) == LOOK_MAX_S
-        assert deciding.beside == GROWTH // 2
-
-
-def test_a_task_asks_for_what_its_thread_had() -> None:
-    worker = WorkerClock()
-    worker.begin()
-    while worker.wanted()[1] < 0.01:
-        pass
-    worker.end()
-    wanted_s, tasks_s = worker.wanted()
-    assert 0.01 <= tasks_s <= wanted_s
 
 
 def test_tasks_that_are_cancelled_do_not_run(advised: Advised) -> None:

@@ -236,43 +236,4 @@ def test_every_operator_executes_and_no_record_is_lost_or_doubled(room: int | No
     assert area == pytest.approx(float(found.trace.latencies_s.sum()), rel=1e-9)
 
 
-def test_a_saturated_network_runs_at_its_slowest_box() -> None:
-    network = network_from_nodes(EVERYTHING)
-    boxes = {key: Box(0.1, "gamma", 0.1) for key in network.keys} | {"e": Box(2.0, "gamma", 0.1, instances=3)}
-    found = simulate(network, boxes, FLOW, stream_records=16, records=4_000, seed=SEED)
-    near(found.throughput_per_s, 1.5)
-    assert found.utilization["e"].mean == pytest.approx(1.0, abs=1e-3)
-
-
-def test_the_same_seed_gives_the_same_trace() -> None:
-    network = network_from_nodes(EVERYTHING)
-    boxes = {key: Box(1.0) for key in network.keys}
-    one, two, other = (simulate(network, boxes, FLOW, arrival_per_s=0.2, records=500, seed=seed) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one.trace.exits_s, two.trace.exits_s)
-    assert not np.array_equal(one.trace.exits_s, other.trace.exits_s)
-
-
-def test_what_cannot_be_simulated_is_refused() -> None:
-    with pytest.raises(ValueError, match="bounded"):
-        simulate(series("a"), {"a": Box(1.0)})
-    with pytest.raises(ValueError, match=r"shares\[0\]"):
-        simulate(choice("a", "b"), {"a": Box(1.0), "b": Box(1.0)}, arrival_per_s=0.1)
-    with pytest.raises(ValueError, match="records"):
-        simulate(series("a"), {"a": Box(1.0)}, arrival_per_s=0.1, records=10)
-
-
 # -- the steady state -----------------------------------------------------------------------------------------------------
-
-
-def test_the_warm_up_is_found_and_little_else_is_cut() -> None:
-    rng = np.random.default_rng(3)
-    steady = rng.normal(10, 1, 5_000)
-    assert steady_state.warm_up(steady) < 1_000
-    ramp = np.minimum(np.arange(5_000) / 1_000, 1) * 10 + rng.normal(0, 1, 5_000)
-    assert 700 <= steady_state.warm_up(ramp) <= 1_500
-
-
-def test_an_interval_of_batch_means_holds_the_mean_as_often_as_it_says() -> None:
-    rng = np.random.default_rng(4)
-    found = [steady_state.from_batches(rng.normal(5, 1, 20)) for _ in range(400)]
-    assert 0.92 <= np.mean([abs(e.mean - 5) <= e.half_width for e in found]) <= 0.98

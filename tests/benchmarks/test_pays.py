@@ -24,10 +24,6 @@ def inputs(tmp_path: Path) -> dict[str, list[pays.Input]]:
     return pays.inputs_of(table)
 
 
-def test_inputs_are_those_with_two_counts_or_more(inputs: dict[str, list[pays.Input]]) -> None:
-    assert [(job.x, dict(job.means)) for job in inputs["a"]] == [(1, {1: 8, 2: 4, 4: 2}), (2, {1: 8, 2: 8, 4: 8})]
-
-
 def test_a_replay_counts_the_loss_against_the_best_count(inputs: dict[str, list[pays.Input]]) -> None:
     wide, narrow = ([job] for job in inputs["a"])
     runs = {name: pays.replayed(make(), wide, 20, 1, warm=False) for name, make in pays.POLICIES.items()}
@@ -41,32 +37,6 @@ def test_a_replay_counts_the_loss_against_the_best_count(inputs: dict[str, list[
     }
     assert spent["one core"] == spent["true curves"] == pytest.approx(math.log(0.25))
     assert spent["always the largest"] == 0.0
-
-
-def test_losses_of_core_seconds_are_over_the_least_and_changes_are_of_one_input(
-    inputs: dict[str, list[pays.Input]],
-) -> None:
-    wide, narrow = ([job] for job in inputs["a"])
-    most = pays.replayed(pays.Share(1.0), narrow, 40, 1, warm=False, of_cores=True)
-    assert most.loss.tolist() == [4.0] * 40
-    assert pays.replayed(pays.Share(1.0), wide, 40, 1, warm=False, of_cores=True).loss.tolist() == [1.0] * 40
-    assert most.changes == 0.0
-
-    class Either(pays.Share):
-        def count(self, job: pays.Input) -> int:
-            self.share = 1.0 - self.share
-            return super().count(job)
-
-    assert pays.replayed(Either(1.0), narrow, 40, 1, warm=False).changes == 100.0
-
-
-def test_planted_curves_are_fastest_on_a_count_in_the_middle() -> None:
-    found = pays.planted(1)
-    assert len(found) == pays.PLANTED
-    for one, two, four in found.values():
-        best = [min(job.means, key=job.means.__getitem__) for job in (one, two, four)]
-        assert one.counts[0] < best[0] < one.counts[-1]
-        assert best == sorted(best)  # more work pays for more cores
 
 
 def test_the_fixed_count_in_hindsight_is_no_worse_than_any_other(inputs: dict[str, list[pays.Input]]) -> None:
@@ -86,12 +56,3 @@ def test_all_jobs_of_a_pool_end_and_none_begins_before_it_comes(inputs: dict[str
     (logs,) = pays.pool_table(inputs, 0.9, 1, 1)
     assert logs["P // waiting"] == 0.0
     assert logs["Advisor"] < logs["one core"]
-
-
-def test_the_table_has_a_line_a_policy_and_the_picture_two_panels(tmp_path: Path) -> None:
-    found = {"Advisor": {"time 11-": 1.25, "time after 10": 1.0, "pool 0.5": 0.5}, "P // waiting": {"pool 0.5": 1.0}}
-    assert pays.as_table(found).splitlines()[2:] == [
-        "| Advisor | 1.25 | 1.00 | 0.50 |", "| P // waiting | – | – | 1.00 |",
-    ]  # fmt: skip
-    pays.draw(found, tmp_path / "pays.svg")
-    assert (tmp_path / "pays.svg").read_text(encoding="utf-8").count('id="axes_') == 2

@@ -6,16 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import promises
-import pytest
 
 HALVES = promises.Curve(lambda p: 1.0 / p, lambda p, _: 1.0 / p)
 FLAT = promises.Curve(lambda _: 2.0, lambda _, __: 2.0, (1, 2, 4))
-
-
-def test_the_best_rate_gives_each_core_to_the_slowest() -> None:
-    assert promises.best_rate([HALVES]) == pytest.approx(promises.CORES)
-    assert promises.best_rate([HALVES, HALVES]) == pytest.approx(promises.CORES / 2)
-    assert promises.best_rate([HALVES, FLAT]) == pytest.approx(0.5)
 
 
 def test_plans_of_exact_curves_state_and_keep_their_promises() -> None:
@@ -27,11 +20,6 @@ def test_plans_of_exact_curves_state_and_keep_their_promises() -> None:
     assert " | 1.00 | 1.000 | " in group.row()
 
 
-def test_a_broken_promise_counts() -> None:
-    plan = promises.Told((2.0,), 2.0, 1.0, 4.0, within=True, free=True)
-    assert promises.Group([plan, plan._replace(stated=(1.0,), promised=1.0)]).row() == "2 | 1.00 | 0.500 | 0.250 | 1.41"
-
-
 def test_measured_inputs_are_those_that_ran_on_the_counts_taught_and_on_more(tmp_path: Path) -> None:
     rows = [("a", x, p, 8.0 / p) for x, most in ((1, 8), (2, 4)) for p in (1, 2, 4, 8) if p <= most for _ in range(3)]
     text = "component,x,p,t\n" + "".join(f"{c},{x},{p},{t}\n" for c, x, p, t in rows)
@@ -41,11 +29,6 @@ def test_measured_inputs_are_those_that_ran_on_the_counts_taught_and_on_more(tmp
     assert one.counts == two.counts == (1, 2, 4, 8)
     assert [one.seconds(p) for p in one.counts] == [8.0, 4.0, 2.0, 1.0]
     assert promises.measured(tmp_path / "none") == {}
-
-
-def test_the_tables_are_those_of_their_seed() -> None:
-    kinds = {"uniform": promises.kinds_of(0.05)["uniform"]}
-    assert promises.table_of_plans(kinds, 1, 2) == promises.table_of_plans(kinds, 1, 2)
 
 
 def test_what_was_never_seen_is_no_reason_to_call_a_target_impossible() -> None:

@@ -12,7 +12,6 @@ from kernel_laws import both_ways
 from stealing import KERNELS, Costs, run_stealing
 
 from advisor.domain.task_graphs import task_graph
-from advisor.errors import InvalidValue
 from advisor.kernels import can_compile
 
 
@@ -51,25 +50,3 @@ def test_accounts_add_up_and_no_bound_is_beaten(graph, workers, seed, steal_ns, 
 @given(graphs(), st.integers(1, 6), st.integers(0, 2**40))
 def test_a_run_is_the_same_interpreted_and_compiled(graph, workers, seed):
     both_ways(lambda: asdict(run_stealing(graph, workers, Costs(30.0, 0.0, 50.0, 0.01, 0.5), seed)), KERNELS)
-
-
-def test_independent_tasks_share_out_evenly():
-    graph = task_graph(np.full(64, 1000.0), np.zeros((0, 2), np.int64), unit="ns")
-    run = run_stealing(graph, 8, Costs())
-    assert (run.elapsed_s, run.no_work_s) == (pytest.approx(8e-6), pytest.approx(0.0))
-    crowded = run_stealing(graph, 8, Costs(crowding=0.05))
-    assert 1.0 < crowded.work_s / run.work_s <= 1.0 / (1.0 - 0.05 * 7)
-
-
-@pytest.mark.parametrize(
-    ("workers", "costs", "field"),
-    [
-        (0, Costs(), "workers"), (2.0, Costs(), "workers"), (2, Costs(steal_ns=-1.0), "steal_ns"),
-        (2, Costs(moved=float("nan")), "moved"), (11, Costs(crowding=0.1), "crowding"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_is_refused(workers, costs, field):
-    graph = task_graph([1.0], np.zeros((0, 2), np.int64), unit="ns")
-    with pytest.raises(InvalidValue) as caught:
-        run_stealing(graph, workers, costs)
-    assert caught.value.field == field

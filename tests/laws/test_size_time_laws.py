@@ -100,16 +100,6 @@ def test_a_merge_of_parts_is_the_whole(seed, cut, spread):
     assert np.isfinite(first.words).all()
 
 
-def test_merging_with_nothing_changes_nothing():
-    made, empty = fresh(), fresh()
-    made.fold(*instances(3, 100, 1.0))
-    before = made.words.tobytes()
-    made.merge(empty)
-    assert made.words.tobytes() == before
-    empty.merge(made)
-    assert empty.words.tobytes() == before
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(1, 40))
 def test_what_is_kept_has_its_share_of_the_weight(seed, n, halvings):
@@ -191,16 +181,6 @@ def test_points_and_cells_are_bounded_over_the_widest_range():
     known = made.points[0]
     assert (np.diff(known) > 0.0).all()
     assert known[-1] == pytest.approx(sizes[-1], rel=0.3)
-
-
-def test_two_instances_are_the_two_guesses():
-    made = fresh()
-    for size, time in ((5.0, 1e-3), (9.0, 3e-3), (5.0, 2e-3)):
-        made.fold(np.array([size]), np.array([time]), np.array([1]))
-    report = report_of(made)
-    assert report.errors["first"] == pytest.approx(0.5)
-    assert report.errors["second"] == pytest.approx(0.5)
-    assert report.mean_s == pytest.approx(2e-3)
 
 
 def ended(types, ns):

@@ -17,6 +17,7 @@ from groupings import partitions
 from advisor.domain.allowed_cores import parse_allowed
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import series
+from advisor.errors import ImpossibleTarget
 from advisor.planning import Request, plan
 
 COUNTS = 8  # that tables know
@@ -130,6 +131,8 @@ def check(case: Case, answer: Any) -> None:
             )
         )
     assert answer.throughput_per_s == pytest.approx(1 / max(cycles), rel=1e-9)
+    slowest = {key for cycle, (_, keys) in zip(cycles, groups, strict=True) if cycle == max(cycles) for key in keys}
+    assert slowest <= set(answer.bottleneck)
     assert used(answer) <= case.cores
 
 
@@ -149,6 +152,9 @@ def test_fewer_cores_than_components_under_every_rule(seed: int) -> None:
         assert answer.throughput_per_s == pytest.approx(1 / period, rel=1e-9), case
         assert used(answer) == cores, case
         assert answer.gap == 0.0
+        with pytest.raises(ImpossibleTarget) as raised:
+            case.plan(objective="fewest_cores", target={"throughput_per_s": 1.001 / period})
+        assert raised.value.bound == pytest.approx(1 / period, rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -165,4 +171,10 @@ def test_turns_where_they_are_better_are_the_best_of_all_groupings(seed: int) ->
         check(case, fewest)
         assert used(fewest) == min(cores for some, cores, _ in every if some <= period * (1 + 1e-12)), case
         lowest = case.plan(turns="better", objective="latency")
-        assert lowest.latency_s == pytest.approx(min(latency for _, _, latency in every), rel=1e-9), case
+        latencies = sorted({latency for _, _, latency in every})
+        assert lowest.latency_s == pytest.approx(latencies[0], rel=1e-9), case
+        target = {"latency_s": latencies[len(latencies) // 2]}
+        fewest = case.plan(turns="better", objective="fewest_cores", target=target)
+        assert used(fewest) == min(cores for _, cores, some in every if some <= target["latency_s"] * (1 + 1e-12)), case
+        with pytest.raises(ImpossibleTarget):
+            case.plan(turns="better", objective="fewest_cores", target={"latency_s": latencies[0] * 0.999})

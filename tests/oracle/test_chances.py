@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,7 @@ from advisor.domain.networks import series
 from advisor.network import parse
 from advisor.planning import Request, asked_of, plan
 from advisor.planning.demand import demand_of, terms_of
-from advisor.planning.estimates import Estimate, Setting, chance_of, estimate_of, normal_below, reaches
+from advisor.planning.estimates import Estimate, Setting, chance_of, estimate_of, reaches
 from advisor.planning.judge import Placed, PlanModel
 from advisor.planning.requests import LATENCY, PERIOD
 from advisor.planning.structure import structure_of
@@ -64,18 +62,6 @@ def test_the_chance_of_reaching_a_target(seed: int) -> None:
     assert reaches(now, "throughput_per_s", 1 / bound) == pytest.approx(0.5, abs=0.01)
     bound = float(np.quantile(drawn.sum(axis=1), 0.9))
     assert reaches(now, "latency_s", bound) == pytest.approx(0.9, abs=0.02)
-
-
-def test_an_allocation_is_not_faster_than_itself() -> None:
-    now, then, _, _ = estimates(np.random.default_rng(1))
-    assert chance_of(now, now, PERIOD) == 0.0
-    assert chance_of(now, then, PERIOD) + chance_of(then, now, PERIOD) <= 1.0 + 1e-6
-
-
-def test_the_normal_distribution() -> None:
-    z = np.linspace(-6.0, 6.0, 997)
-    exact = np.array([NormalDist().cdf(value) for value in z.tolist()])
-    assert np.abs(normal_below(z) - exact).max() < 5e-7
 
 
 @pytest.mark.parametrize("cores", [24, 3])

@@ -7,7 +7,6 @@ import pytest
 from curve_vectors import advisor_of
 
 from advisor import Advisor
-from advisor.engine.curve_tables import counts_of
 from advisor.errors import InvalidValue, NotEnoughData
 from advisor.models.load_table import points_of
 
@@ -122,15 +121,6 @@ def test_memory_is_an_upper_bound_where_it_was_measured() -> None:
     table = advisor.tables_of(["c", "d"], cores_max=8)
     assert 6.5e7 < table.peak_bytes[0] < 1.4e8
     assert table.peak_bytes[1] == 0.0
-
-
-def test_counts_are_all_to_sixteen_and_reach_what_is_asked() -> None:
-    for top in (1, 2, 16, 17, 100, 10_000, 2**20):
-        counts = counts_of(top)
-        assert counts[: min(16, top)].tolist() == list(range(1, min(16, top) + 1))
-        assert counts[-1] >= top
-        assert (np.diff(counts) > 0).all()
-        assert len(counts) < 100
 
 
 def test_a_plan_by_tables_is_worth_more_than_one_by_amdahl_where_curves_rise() -> None:

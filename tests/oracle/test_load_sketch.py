@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from advisor.engine import Advisor
-from advisor.models.load_table import points_of
 
 LOADS = {
     "log-normal, sd 0.5": lambda rng, n: 1000 * np.exp(0.5 * rng.standard_normal(n)),
@@ -41,31 +40,6 @@ def test_the_expected_time_is_that_of_the_rows_or_up_to_two_percent_less(load: s
         expected = factor * sequential.mean()
         found = expected_time(advisor, cores)
         assert -0.02 <= found / expected - 1 <= 1e-4, f"{found / expected - 1:+.2%}"
-
-
-def test_moments_to_the_second_are_exact() -> None:
-    rng = np.random.default_rng(4)
-    count = rng.integers(1, 9, 5000)
-    x = rng.exponential(40.0, 5000)
-    part = learn(x, np.ones(5000), np.ones(5000), count=count).components.table
-    points, share = points_of(part, 0)
-    weight = count / count.sum()
-    assert share.sum() == pytest.approx(1.0)
-    assert (points * share).sum() == pytest.approx(float(x @ weight), rel=1e-4)
-    assert (points**2 * share).sum() == pytest.approx(float(x**2 @ weight), rel=1e-3)
-    assert points.min() >= x.min()
-    assert points.max() <= x.max()
-
-
-def test_a_quadratic_of_any_sign_is_expected_to_rounding() -> None:
-    rng = np.random.default_rng(5)
-    x = rng.random(3000) * 512
-    part = learn(x, np.ones(3000), np.ones(3000)).components.table
-    u = (x - part["origin"][0]) / part["scale"][0]
-    points, share = points_of(part, 0)
-    v = (points - part["origin"][0]) / part["scale"][0]
-    found = ((3.0 - 2.0 * v + 1.5 * v * v) * share).sum()
-    assert found == pytest.approx(float((3.0 - 2.0 * u + 1.5 * u * u).mean()), rel=1e-3)
 
 
 def test_the_load_is_that_of_all_rows_and_not_of_the_heavy_weights() -> None:

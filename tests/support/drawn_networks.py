@@ -292,12 +292,18 @@ def check(seed: int) -> None:
         name = "latency_s" if column else "throughput_per_s"
         request["target"] = {name: limit if column else 1 / limit}
         impossible = {name: figures[0] * 0.99 if column else 1 / (figures[0] * 0.99)}
-        with pytest.raises(ImpossibleTarget):
+        with pytest.raises(ImpossibleTarget) as raised:
             plan(network, case.curves, Request(cores=case.cores, **{**request, "target": impossible}))
+        # The bound is no worse than the best there is, and what was asked is beyond it.
+        sign = 1 if column else -1
+        assert raised.value.field in case.names
+        best = figures[0] if column else 1 / figures[0]
+        assert sign * impossible[name] < sign * raised.value.bound <= sign * best * (1 + sign * TIE)
     answer = plan(network, case.curves, Request(cores=case.cores, **request))
     enough = [one for one in judged if one[column] <= limit * (1 + TIE)]
     used = sum(answer.cores[name] * answer.instances[name] for name in case.names)
     assert used == min(one[2] for one in enough), (seed, case.request)
+    assert answer.spare == case.cores - used
     # The figures told are those of the allocation told, and that allocation is one of the legal ones.
     period, least = 1 / answer.throughput_per_s, answer.latency_s
     assert any(

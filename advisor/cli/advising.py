@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PROFILE = "config.yaml"
 TIME_MOST = 4.0  # times the expected time of the largest input, and the longest run: a queue believes a limit unread
+AFTER_KILL = 1.25  # times the memory at which a run was killed: it needed more
 MEMORY_MOST = 2.0  # times the largest memory that was seen; never below it, on any count of cores
 
 
@@ -107,6 +108,8 @@ def _setting(
     why += f"; no run took over {seconds(longest)}"
     if peak_bytes is not None:
         why += f", none over {show.size(known['peak_most_bytes'])}"
+        if "peak_killed_bytes" in known:
+            why += f", one killed at {show.size(known['peak_killed_bytes'])}"
     return AdvisedSetting(name, choice.cores, limit_s, peak_bytes, why)
 
 
@@ -121,4 +124,5 @@ def _memory(
         return None
     largest = known["peak_most_bytes"]
     expected = advisor.predict(known["component"], predictor=x, cores=cores, level=level, measure="peak_bytes")
-    return min(max(float(expected.high_s), largest), MEMORY_MOST * largest)
+    least = max(largest, AFTER_KILL * known.get("peak_killed_bytes", 0.0))
+    return min(max(float(expected.high_s), least), MEMORY_MOST * least)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from advisor.domain import limits, vectors
 from advisor.domain.answers import Refusals
 from advisor.domain.names import normalised_name
-from advisor.domain.rows import BOUNDS, CARRIED_FIELDS, FLOW_FIELDS, MAY_BE_ABSENT
+from advisor.domain.rows import BOUNDS, CARRIED_FIELDS, FLOW_FIELDS, KILLED, MAY_BE_ABSENT, killed_codes
 from advisor.domain.vectors import Bools, Floats, Ints, Words
 from advisor.errors import InvalidValue, shorten
 
@@ -111,6 +111,9 @@ class Columns:
     ok: Bools | None = None  # bool array (n,) or None: False marks a failed run: counted, not learned
     # bool array (n,) or None: True marks a run not yet ended, t being a lower bound: counted, not learned
     running: Bools | None = None
+    # int64 array (n,) or None: 1 + the place in `rows.KILLED` of what a run was killed for, 0 where it was not; its time and
+    # its measures are lower bounds
+    killed: Ints | None = None
     # per optional field that is not learned yet, how many rows had it
     carried: Mapping[str, int] = field(default_factory=dict[str, int])
     # rows refused before their values were looked at; they keep their place, with any values
@@ -168,6 +171,7 @@ _OPTIONAL_COLUMNS = (
     "machine",
     *FLOW_FIELDS,
     "active_cores",
+    "killed",
     "absent",
 )
 
@@ -270,8 +274,9 @@ def columns_of(
     predictor : array (n,) or (n, d), or (n * d,) with `dimensions` d
         Up to four values a row.
     **optional
-        `count`, `ok`, `running`: vectors. `dimensions`: an integer. `machine`: names or None, or numbers of
-        `labels` with -1 (or 2**32 - 1, as on the wire) for none. `measures`: a map of vectors, NaN where nothing
+        `count`, `ok`, `running`: vectors. `killed`: "memory", "time" or None, or 1, 2 and 0. `dimensions`: an integer.
+        `machine`: names or None, or numbers of `labels` with -1 (or 2**32 - 1, as on the wire) for none. `measures`: a map
+        of vectors, NaN where nothing
         was measured. What is carried only is counted.
     """
     rows = vectors.vector("index", index, np.int64, None)
@@ -288,6 +293,8 @@ def columns_of(
         for key, kind in kinds
         if (values := optional.pop(key, None)) is not None
     }
+    if (cut := optional.pop("killed", None)) is not None:
+        counted["killed"] = killed_column(vectors.vector("killed", killed_codes(cut), np.int64, n))
     labels = optional.pop("labels", None)
     named = named_columns(optional.pop("machine", None), optional.pop("network", None), labels, n)
     for key in ("record", "replica"):
@@ -310,6 +317,15 @@ def columns_of(
         **named,
         **counted,
     )
+
+
+def killed_column(codes: Ints) -> Ints:
+    """Return a column of `killed` whose numbers stand for something; raises InvalidValue."""
+    if len(codes) and not 0 <= codes.min() <= codes.max() <= len(KILLED):
+        raise InvalidValue(
+            "killed", int(codes.max()), f"0, or {', '.join(f'{1 + i} ({word})' for i, word in enumerate(KILLED))}"
+        )
+    return codes
 
 
 def named_columns(machines: Any, networks: Any, labels: Any, n: int) -> dict[str, Any]:

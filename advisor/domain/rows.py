@@ -14,8 +14,9 @@ from advisor.errors import InvalidValue, UnknownKey, nearest, not_one_of
 
 # Optional fields that this version learns from, and those that it carries and counts only.
 FLOW_FIELDS = ("network", "record", "entered", "replica")
-LEARNED_FIELDS = ("count", "dimensions", "machine", "measures", *FLOW_FIELDS, "active_cores")
+LEARNED_FIELDS = ("count", "dimensions", "machine", "measures", *FLOW_FIELDS, "active_cores", "killed")
 COUNTED_FIELDS = ("ok", "running")
+KILLED = ("memory", "time")  # what a run was killed for; in a column 1 and 2, 0 where it was not
 CARRIED_FIELDS: tuple[str, ...] = ()
 OPTIONAL_FIELDS = (*LEARNED_FIELDS, *COUNTED_FIELDS, *CARRIED_FIELDS)
 IDENTITY_MAX = 2**64 - 2  # of records and replicas; the next one stands for none
@@ -56,6 +57,7 @@ class RowFields(Travel, total=False):
     dimensions: int | None
     machine: str | None
     measures: Mapping[str, float] | None
+    killed: str | None
 
 
 class ColumnFields(TypedDict, total=False):
@@ -72,6 +74,7 @@ class ColumnFields(TypedDict, total=False):
     entered: Any
     replica: Any
     active_cores: Any
+    killed: Any
     labels: Sequence[str] | None
 
 
@@ -160,6 +163,24 @@ def check_kinds(count: object, **flags: object) -> None:
     for field, value in flags.items():
         if not is_truth(value):
             raise InvalidValue(field, value, "true or false")
+
+
+def killed_codes(values: Any) -> Any:
+    """Return a column of `killed` as numbers, where it has words or None; raises InvalidValue."""
+    if hasattr(values, "dtype") and values.dtype.kind in "UO":
+        values = values.tolist()
+    if not isinstance(values, (list, tuple)) or not any(
+        v is None or isinstance(v, str) for v in cast("list[Any]", values)
+    ):
+        return cast("Any", values)
+    return [0 if value is None else 1 + KILLED.index(checked_killed(value)) for value in cast("list[Any]", values)]
+
+
+def checked_killed(value: Any) -> str:
+    """Return what a run was killed for; raises InvalidValue."""
+    if value not in KILLED:
+        raise not_one_of("killed", value, KILLED)
+    return value
 
 
 def point_of(predictor: Any, dimensions: Any = None) -> tuple[float, ...]:
@@ -267,6 +288,7 @@ def row_of(component: Any, predictor: Any, cores: Any, elapsed_s: Any, optional:
     dimensions, count = fields.pop("dimensions", None), fields.pop("count", 1)
     ok, running = fields.pop("ok", True), fields.pop("running", False)
     machine, measures = fields.pop("machine", None), fields.pop("measures", None)
+    killed = fields.pop("killed", None)
     x: Any = predictor
     further: Sequence[float] = ()
     if x is not None and (dimensions is not None or hasattr(x, "__len__")):
@@ -276,6 +298,7 @@ def row_of(component: Any, predictor: Any, cores: Any, elapsed_s: Any, optional:
     found = travel_of(fields)
     found |= {} if count == 1 else {"count": int(count)}
     found |= ({} if ok else {"ok": False}) | ({"running": True} if running else {})
+    found |= {} if killed is None else {"killed": checked_killed(killed)}
     found |= {} if machine is None else {"machine": checked_name("machine", machine)}
     found |= {"measures": told} if measures is not None and (told := measures_of(measures)) else {}
     row = [name, None if x is None else [x, *further] if further else float(x), float(cores), float(elapsed_s)]

@@ -80,6 +80,7 @@ class ComponentStatus(TypedDict):
     elapsed_least_s: NotRequired[float]
     elapsed_most_s: NotRequired[float]
     peak_most_bytes: NotRequired[float]
+    peak_killed_bytes: NotRequired[float]
     changed_at: NotRequired[int]
     changed_by: NotRequired[float]
     drifted_at: NotRequired[int]

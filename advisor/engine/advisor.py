@@ -106,6 +106,7 @@ class Advisor:
         dimensions: int | None = None,
         machine: str | None = None,
         measures: Mapping[str, float] | None = None,
+        killed: str | None = None,
         **travel: Unpack[Travel],
     ) -> None:
         """Learn one run: `component` took `elapsed_s` seconds on `cores` for an input of value `predictor`.
@@ -116,6 +117,8 @@ class Advisor:
         `measures` holds ``peak_bytes`` and ``energy_j``, as far as they were measured. `travel` says where it ran among
         others: `network`, `record`, `entered` and `replica` teach the flow of records (see `flow`), `active_cores`, the
         cores busy on the machine meanwhile, its own among them, contention (see `contention`).
+
+        `killed` says that the run was killed for ``memory`` or ``time``: its time and measures are then lower bounds.
 
         Raises
         ------
@@ -142,7 +145,7 @@ class Advisor:
             x, *further = point_of(x, dimensions)
         check_numbers(x, cores, elapsed_s, count)
         check_kinds(count, ok=ok, running=running)
-        plain = ok and not (further or travel or running) and machine is None and measures is None
+        plain = ok and not (further or travel or running or killed) and machine is None and measures is None
         if plain and slot is not None and components.takes_plain(slot, absent=predictor is None):
             batches.fold_one(components, slot, (float(x), float(cores)), float(elapsed_s), int(count), ABSENT)
             return
@@ -151,7 +154,7 @@ class Advisor:
             columns_of_row(
                 component,
                 None if predictor is None else (float(x), *further),
-                float(cores), float(elapsed_s), int(count), bool(ok), bool(running), machine, measures, travel,
+                float(cores), float(elapsed_s), int(count), bool(ok), bool(running), machine, measures, killed, travel,
             )
         )  # fmt: skip
 

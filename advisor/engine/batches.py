@@ -14,7 +14,7 @@ from advisor.domain.answers import Receipt, Refusals
 from advisor.domain.observations import UNRESOLVED, Bools, Columns, Floats, Ints, bad_rows, refusals_of
 from advisor.engine.components import Components
 from advisor.engine.learners import ABSENT, machine_number
-from advisor.engine.rows import Rows, ended_well, first_rows, widths_of
+from advisor.engine.rows import Rows, cut_short, ended_well, first_rows, widths_of
 from advisor.engine.slots import APART, MEASURE_SCALES, SEPARATOR
 from advisor.models import contention
 from advisor.models.fold import KERNELS
@@ -67,7 +67,10 @@ def _fold_some(components: Components, columns: Columns) -> tuple[Receipt, int]:
     refused = refusals_of(bad, columns) if bad else Refusals()
     accepted = len(columns) - refused.count
     _learn(components, columns, slots, good, apart)
-    components.flows.fold(columns, bad)
+    cut = cut_short(columns)  # for the flow of records they have failed: others may repeat them
+    components.flows.fold(
+        columns if cut is None else replace(columns, ok=~cut if columns.ok is None else columns.ok & ~cut), bad
+    )
     components.totals["rows_accepted"] += accepted
     if refused.count:
         components.totals["rows_refused"] += refused.count
@@ -187,7 +190,7 @@ def _wrong_dimensions(components: Components, columns: Columns, slots: Ints, goo
 
 def _learn(components: Components, columns: Columns, slots: Ints, good: Bools | None, apart: Ints) -> None:
     """Learn the good rows of components `slots` (n,), their elapsed times in the slots `apart`."""
-    learned = good
+    columns, learned = _with_bounds(components, columns, slots, good), good
     for field, counted, mark in (("failed", columns.ok, False), ("unfinished", columns.running, True)):
         if counted is None:
             continue
@@ -227,6 +230,26 @@ def _learn(components: Components, columns: Columns, slots: Ints, good: Bools | 
         if len(part.slots):
             active = None if kind else columns.active_cores
             _fold(components, part, kind, None if active is None else active[part.at])
+
+
+def _with_bounds(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> Columns:
+    """Return columns with the times and measures of killed runs negative, as kernels take lower bounds; note the largest."""
+    cut = cut_short(columns)
+    if cut is None:
+        return columns
+    bounds = cut if good is None else cut & good
+    np.maximum.at(components.table["running_high"], slots[bounds], columns.elapsed_s[bounds])
+    if bounds.any():
+        components.totals["rows_killed"] += int(np.count_nonzero(bounds))
+    return replace(
+        columns,
+        elapsed_s=np.where(cut, -columns.elapsed_s, columns.elapsed_s),
+        measures={name: np.where(cut, -values, values) for name, values in columns.measures.items()},
+        ok=None if columns.ok is None else columns.ok | cut,
+        running=None if columns.running is None else columns.running & ~cut,
+        active_cores=None if columns.active_cores is None else np.where(cut, np.nan, columns.active_cores),
+        killed=None,
+    )
 
 
 def _apart(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> Ints:
@@ -347,6 +370,8 @@ def _of_measure(components: Components, measure: str, values: Floats, rows: Rows
     found = [components.slots.of_measure(slot, measure) for slot in distinct.tolist()]
     slots = np.array([UNRESOLVED if slot is None else slot for slot in found], np.int64)[inverse]
     rows = replace(rows, slots=slots, elapsed_s=values[given] * MEASURE_SCALES[measure])
+    bounds = (slots != UNRESOLVED) & (rows.elapsed_s < 0.0)
+    np.maximum.at(components.table["running_high"], slots[bounds], -rows.elapsed_s[bounds])
     full = slots == UNRESOLVED
     if full.any():
         components.totals["measures_dropped"] += int(np.count_nonzero(full))

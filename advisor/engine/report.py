@@ -42,6 +42,8 @@ def component_status(components: Components, slots: Sequence[int], asking: Askin
             entry |= {} if longest is None else {"elapsed_most_s": longest}
             largest = None if peak is None else _largest(components, peak)
             entry |= {} if largest is None else {"peak_most_bytes": largest / MEASURE_SCALES[PEAK]}
+            if peak is not None and (killed := float(table["running_high"][peak])) > 0.0:
+                entry["peak_killed_bytes"] = killed / MEASURE_SCALES[PEAK]
         entry |= {name: int(table.count(name)[slot]) for name in ("changes", "outliers")}
         if entry["changes"]:
             entry |= {

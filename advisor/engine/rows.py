@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from advisor.domain import vectors
 from advisor.domain.names import checked_name
 from advisor.domain.observations import Bools, Columns, ComponentNames, Floats, Ints
-from advisor.domain.rows import measures_of, travel_of
+from advisor.domain.rows import KILLED, checked_killed, measures_of, travel_of
 
 # Fields that say where a row ran among others: (what stands for none, type) of their columns.
 TRAVEL: Mapping[str, tuple[Any, Any]] = {
@@ -51,12 +51,20 @@ class Rows:
 
 
 def ended_well(columns: Columns, rows: Bools, good: Bools | None) -> Bools:
-    """Return those of `rows` that are learned: accepted, of runs that ended well."""
+    """Return those of `rows` that are learned: accepted, of runs that ended well, or were killed."""
     if good is not None:
         rows = rows & good
+    cut = cut_short(columns)
     if columns.ok is not None:
-        rows = rows & columns.ok
-    return rows & ~columns.running if columns.running is not None else rows
+        rows = rows & (columns.ok if cut is None else columns.ok | cut)
+    if columns.running is not None:
+        rows = rows & (~columns.running if cut is None else ~columns.running | cut)
+    return rows
+
+
+def cut_short(columns: Columns) -> Bools | None:
+    """Return which runs were killed: their times and measures are lower bounds, whatever else their rows say; None: no row."""
+    return None if columns.killed is None or not columns.killed.any() else columns.killed > 0
 
 
 def widths_of(columns: Columns, rows: Any) -> Ints:
@@ -85,7 +93,7 @@ def first_rows(known: Ints, batches: Sequence[Rows]) -> list[tuple[int, int]]:
 
 def columns_of_row(
     component: str, point: tuple[float, ...] | None, cores: float, elapsed_s: float, count: int, ok: bool, running: bool,
-    machine: Any, measures: Any, travel: Mapping[str, Any],
+    machine: Any, measures: Any, killed: str | None, travel: Mapping[str, Any],
 ) -> Columns:  # fmt: skip
     """Return one checked row as columns: one that names more than a predictor, cores and a time, or a component that is new.
 
@@ -111,6 +119,7 @@ def columns_of_row(
         count=None if count == 1 else np.array([count], np.int64),
         ok=None if ok else np.zeros(1, np.bool_),
         running=np.ones(1, np.bool_) if running else None,
+        killed=None if killed is None else np.array([1 + KILLED.index(checked_killed(killed))], np.int64),
         further=vectors.further_of({0: point[1:]}, 1) if len(point) > 1 else None,
         machine=None if machine is None else np.zeros(1, np.int64),
         machines=() if machine is None else (machine,),

@@ -61,6 +61,7 @@ class Ran(NamedTuple):
     cells: Mapping[str, tuple[str, str]]  # field -> (column, text)
     peak_bytes: float | None = None
     ok: bool = True
+    killed: str | None = None  # for "memory" or "time"
 
 
 class Passed(NamedTuple):
@@ -192,6 +193,7 @@ class RunFile:
             assert isinstance(entry, Ran)
             self.rows += 1
             more: dict[str, Any] = {} if entry.ok else {"ok": False}
+            more |= {"killed": entry.killed} if entry.killed else {}
             self.failed += not entry.ok
             if entry.peak_bytes is not None and entry.ok:
                 more["measures"] = {"peak_bytes": entry.peak_bytes}

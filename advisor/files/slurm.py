@@ -29,6 +29,7 @@ FAILED = (
     "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "CANCELLED", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "PREEMPTED", "REVOKED",
     "LAUNCH_FAILED", "RECONFIG_FAIL",
 )  # fmt: skip
+KILLED = {"OUT_OF_MEMORY": "memory", "TIMEOUT": "time"}
 UNENDED = "not ended"
 WAITS = "behind a job that has not ended: give --format a column End"
 INNER = ("batch", "extern", "interactive")  # steps that Slurm makes: their time is the job's
@@ -100,4 +101,6 @@ def _entry_of_row(number: int, row: Mapping[str, str], name: str, cores: str, el
         "peak_bytes": ("MaxRSS", row.get("MaxRSS", "")),
     }  # fmt: skip
     peak_bytes = peak if peak > 0.0 else None
-    return Ran(number, name, 1.0, number_of(row[cores]), seconds, cells, peak_bytes, ok)
+    return Ran(
+        number, name, 1.0, number_of(row[cores]), seconds, cells, peak_bytes, ok or state in KILLED, KILLED.get(state)
+    )

@@ -12,19 +12,23 @@ their order: cut a batch anywhere and the bytes are the same. Questions read wha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from advisor import kernels
-from advisor.domain.limits import PREDICTOR_MAX, PREDICTOR_RESOLUTION
+from advisor.domain.limits import ELAPSED_MAX_S, PREDICTOR_MAX, PREDICTOR_RESOLUTION
 from advisor.domain.vectors import Floats
 from advisor.models.cells import (
     COUNT,
     DRIFTED,
     DRIFTED_AT,
+    LN_ELAPSED_MAX,
+    LN_ELAPSED_MIN,
     MEAN,
     NOWHERE,
+    RELATIVE,
     SEEN,
     SEEN_RUNS,
     UNKNOWN,
@@ -70,19 +74,21 @@ from advisor.models.drift import (
 )  # fmt: skip
 from advisor.models.layout import AT, FIRST_SOLVE, NOISE, WORDS
 from advisor.models.learner import answer, learn
-from advisor.models.learner_layout import AXES_MAX, CELLS, KEPT_RUNS, LANES, SLOW_KEPT, LearnerTable
+from advisor.models.learner_layout import AXES_MAX, CELLS, KEPT_RUNS, LANES, RUN_SD, SLOW_KEPT, LearnerTable
 from advisor.models.logarithm import LN2, exp2_of, log2_of, rough_log2_of
 from advisor.models.process import DOUBT, SHARE, predict, refresh, settle, whiten
 from advisor.models.records import LOG, RecordTable
 from advisor.models.sums import add_sums, add_to_sketch, hold, two_step
 from advisor.models.weighting import TRUST, W_COEFFICIENTS, knows, solve_weighting, weigh
 
-ROWS, EXTRA_RUNS, START, SOLVE_AT, UNSCORED, ERROR, ORIGIN, SCALE = (
-    AT[name].start for name in ("rows", "extra_runs", "start", "solve_at", "unscored", "error", "origin", "scale")
+ROWS, EXTRA_RUNS, UNFINISHED, START, SOLVE_AT, UNSCORED, ERROR, ORIGIN, SCALE = (
+    AT[name].start
+    for name in ("rows", "extra_runs", "unfinished", "start", "solve_at", "unscored", "error", "origin", "scale")
 )
 X_LOW, X_HIGH, T_LOW, RATE, CENTRE = (
     AT[name].start for name in ("x_low", "x_high", "t_low", "drift_rate", "drift_centre")
 )
+SPREAD_MOST = 1.0  # sd of ln t up to which a killed run is learned as longer than it was
 LINE_WORDS = 8  # of 64 bytes
 ABSENT = -1  # place of a component without a learner's record
 
@@ -105,6 +111,8 @@ def place_logs(point, axes):
 def fold_one(base, slot, learners, place, axes, point, t, count, machine, solution, scratch, out):
     """Fold one row into the words of its component; return the log2 ratio of a change of speed that it reveals, else 0.
 
+    A negative `t` is a run that was killed: it would have taken longer than -t.
+
     Parameters
     ----------
     base, learners : float64 arrays (slots, WORDS), (places, words of a record)
@@ -126,6 +134,11 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
     if has:
         place_logs(point, axes)
         machine = place_of_machine(m, machine)
+    if t < 0.0:
+        t = beyond_bound(w, n, r, m, has, axes, x, p, machine, -t, solution, scratch, point, out)
+        if t == 0.0:
+            n[UNFINISHED] += 1
+            return 0.0
     found, wild, learned, reference = WITHIN, False, t, t
     cell = cell_with(m, key_of(m, axes, z, machine)) if has else NOWHERE
     beside = standing_for(r, m, axes, z, machine, cell) if has else NOWHERE
@@ -181,6 +194,24 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
         # The rows since the last solve were compared with cells of half as many runs.
         solve_weighting(w, n, max(1.0 - 2.0 * m[COUNT] / max(m[SEEN], 1), 0.0) if has else 1.0)
     return ratio
+
+
+def beyond_bound(w, n, r, m, has, axes, x, p, machine, bound, solution, scratch, point, out):
+    """Return what a run that was killed after `bound` seconds is learned as, 0 where that is what one takes at most anyway.
+
+    Of runs longer than b the mean is about b (1 + s), s the sd of ln t, where b is near the mean or above it.
+    """
+    expected_s, spread = 0.0, RUN_SD
+    if has and m[COUNT] > 0:
+        refresh(r, m, axes, solution, scratch)
+        frame, points, root, alpha = solution
+        predict(frame, points, root, alpha, r[SHARE : SHARE + LANES], scratch, point[AXES_MAX:], machine, False, out)
+        expected_s = exp2_of(min(max(out[0], LN_ELAPSED_MIN), LN_ELAPSED_MAX) / LN2)
+        spread = min(max(sqrt(r[RELATIVE]), RUN_SD), SPREAD_MOST)
+    elif n[ROWS] - n[START] >= FIRST_SOLVE:
+        expected_s = weigh(w, n, W_COEFFICIENTS, x, p)
+    found = min(bound * (1.0 + spread), ELAPSED_MAX_S)
+    return found if found > expected_s else 0.0
 
 
 def fold_rows(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain import limits, vectors
-from advisor.domain.observations import Columns, ComponentNames, named_columns
+from advisor.domain.observations import Columns, ComponentNames, killed_column, named_columns
 from advisor.errors import InvalidValue, TooLarge, UnknownNameId
 from advisor.protocol import verbs
 
@@ -90,6 +90,7 @@ def columns_of_bins(params: verbs.ObserveColumns, names: ComponentNames | Connec
         entered=_flags(params, "entered", n),
         replica=_of_type(params, "replica", "<u8", np.uint64, n),
         active_cores=_of_type(params, "active_cores", "<f8", np.float64, n),
+        killed=None if (cut := _optional(params, "killed", "u1", n)) is None else killed_column(cut.astype(np.int64)),
         absent=np.ones(n, np.bool_) if params.predictor is None else None,
         **named_columns(machine, network, params.labels, n),
     )

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from advisor.domain import limits
+from advisor.domain.rows import killed_codes
 from advisor.errors import InvalidValue, TooLarge, not_one_of
 from advisor.protocol.framing import map_header, pack
 from advisor.protocol.points import flattened
@@ -24,7 +25,7 @@ _WIDTHS = {_U32: 4, "Q": 8, "d": 8, "B": 1}
 _NUMPY_TYPES = {_U32: ("<u4", "iu"), "Q": ("<u8", "iu"), "d": ("<f8", "fiu"), "B": ("u1", "biu")}
 _COLUMN_CODES = {
     "index": _U32, "predictor": "d", "cores": "d", "elapsed_s": "d", "count": _U32, "ok": "B", "running": "B",
-    "network": _U32, "record": "Q", "entered": "B", "replica": "Q", "machine": _U32, "active_cores": "d",
+    "network": _U32, "record": "Q", "entered": "B", "replica": "Q", "machine": _U32, "active_cores": "d", "killed": "B",
 }  # fmt: skip
 
 
@@ -174,6 +175,8 @@ def _checked_keys(columns: Mapping[str, Any]) -> dict[str, Any]:
     Raises InvalidValue when a key is unknown, or missing.
     """
     given = _labelled({key: value for key, value in columns.items() if value is not None})
+    if "killed" in given:
+        given["killed"] = killed_codes(given["killed"])
     for key in given:
         if key not in METHODS["observe_columns"].keys:
             raise not_one_of("columns", key, METHODS["observe_columns"].keys)

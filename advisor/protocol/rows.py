@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from msgspec import Meta
@@ -15,7 +15,7 @@ from advisor.domain import fields as f
 from advisor.domain import limits, vectors
 from advisor.domain.fields import Further
 from advisor.domain.observations import Columns, ComponentNames, Misread, named_columns
-from advisor.domain.rows import bound_text
+from advisor.domain.rows import KILLED, bound_text
 from advisor.errors import CallerError, InvalidValue, UnknownKey
 from advisor.protocol import verbs
 
@@ -39,7 +39,7 @@ _OPTIONAL = f.shape_of(f.record(
     # what an int64 column can hold, and enough to be refused by value
     count=Annotated[int, _within(-1, 2**63 - 1, "invalid_count")], ok=bool, running=bool,
     dimensions=Annotated[int, Meta(ge=1, le=limits.DIMENSIONS_MAX)], network=str, record=_IDENTITY,
-    entered=bool, replica=_IDENTITY, machine=str, active_cores=verbs.Number,
+    entered=bool, replica=_IDENTITY, machine=str, active_cores=verbs.Number, killed=Literal[KILLED],
     measures=f.record(**dict.fromkeys(verbs.MEASURES, verbs.Number)),
 ))  # fmt: skip
 _NUMBER, _NUMBERS = f.shape_of(verbs.Number), f.shape_of(verbs.Numbers)
@@ -109,6 +109,12 @@ def columns_of_rows(params: verbs.ObserveRows | Sequence[Any], book: NameBook | 
         count=_scattered(optional.get("count"), len(rows), 1, np.int64),
         ok=_scattered(optional.get("ok"), len(rows), True, np.bool_),
         running=_scattered(optional.get("running"), len(rows), False, np.bool_),
+        killed=_scattered(
+            {row: 1 + KILLED.index(why) for row, why in optional.get("killed", {}).items()} or None,
+            len(rows),
+            0,
+            np.int64,
+        ),
         misread=unread or unnamed,
         further=plain.further,
         absent=plain.absent,

@@ -42,7 +42,9 @@ class Sampled:
         if len(columns) == 0 or columns.misread is not None or self._clock() < self._next:
             return
         row = self._random.randrange(len(columns))
-        if (columns.ok is not None and not columns.ok[row]) or (columns.running is not None and columns.running[row]):
+        if (columns.ok is not None and not columns.ok[row]) or any(
+            marked is not None and marked[row] for marked in (columns.running, columns.killed)
+        ):
             return
         machine = -1 if columns.machine is None else int(columns.machine[row])
         predictor = [float(columns.predictor[row])]

@@ -324,6 +324,8 @@ def test_what_was_sent_was_accepted_or_refused_and_counts_are_exact(columns: Col
     table = advisor.components.table
     failed = np.zeros(len(columns), bool) if columns.ok is None else ~columns.ok
     running = np.zeros(len(columns), bool) if columns.running is None else columns.running
+    cut = np.zeros(len(columns), bool) if columns.killed is None else columns.killed > 0
+    failed, running = failed & ~cut, running & ~cut
     each = np.ones(len(columns), np.int64) if columns.count is None else columns.count
     for slot, key in enumerate(advisor.components.slots.names):
         name, _, measure = key.partition(SEPARATOR)
@@ -331,7 +333,10 @@ def test_what_was_sent_was_accepted_or_refused_and_counts_are_exact(columns: Col
         learned = mine & ~failed & ~running
         if measure:
             learned &= ~np.isnan(columns.measures[measure])
-        assert table.count("rows")[slot] == learned.sum()
-        assert table.runs(slot) == each[learned].sum()
+        rows, unfinished = (int(table.count(field)[slot]) for field in ("rows", "unfinished"))
+        ended = 0 if measure else int((mine & running & ~failed).sum())
+        assert rows + unfinished == learned.sum() + ended  # a killed run is learned, or counted: by what it took
+        assert (learned & ~cut).sum() <= rows <= learned.sum()
+        if not cut.any():
+            assert table.runs(slot) == each[learned].sum()
         assert table.count("failed")[slot] == (0 if measure else (mine & failed).sum())
-        assert table.count("unfinished")[slot] == (0 if measure else (mine & running & ~failed).sum())

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.domain.rows import KILLED
 from advisor.engine import Advisor, Engine
 from advisor.models.learner_layout import LearnerTable
 
@@ -78,6 +79,8 @@ def rich_batches(draw: st.DrawFn, rows_max: int = 120) -> Columns:
             for name, share in (("peak_bytes", 0.8), ("energy_j", 0.1))
         }
     if draw(st.booleans()):
+        extra["killed"] = rng.choice([0, 0, 0, 0, 1, 2], n)
+    if draw(st.booleans()):
         stray = draw(st.sampled_from([0.02, 0.3, 0.7]))
         width = columns.index + draw(st.integers(0, 1)) + (rng.random(n) < stray)  # values beyond the first
         values = rng.choice([0.0, 1.0, 7.0, 1e6, 2.0**60], (n, 3))
@@ -128,6 +131,8 @@ def by_observe(advisor: Advisor, columns: Columns) -> None:
             extra["machine"] = columns.machines[columns.machine[i]]
         if columns.measures:
             extra["measures"] = {name: values[i].item() for name, values in columns.measures.items()}
+        if columns.killed is not None:
+            extra["killed"] = (None, *KILLED)[columns.killed[i]]
         advisor.observe(
             columns.components.names[columns.index[i]],
             predictor=point,

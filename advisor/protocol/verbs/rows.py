@@ -136,6 +136,7 @@ class ObserveColumns(NumberedVerb):
     replica: Bin64 | None = None
     machine: Bin32 | None = None
     active_cores: Bin64 | None = None
+    killed: bytes | None = None
     measures: Measured | None = None
     labels: Texts | None = None
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from advisor.cli.advising import advise_command
+from advisor import Advisor
+from advisor.cli.advising import _setting, advise_command
 from advisor.files.settings import WRITERS, AdvisedSetting
 
 TABLE = "component,x,p,t,peak_bytes\n" + "".join(
@@ -53,6 +54,19 @@ def test_settings_for_slurm(table: Path) -> None:
     text = advise("--to", "sbatch", "--table", str(table), "count_words", "job/step")
     assert "sbatch --job-name=count_words --ntasks=1 --cpus-per-task=4 --mem=" in text
     assert '# left out: "job/step", a step' in text
+
+
+def test_memory_rises_above_that_of_a_killed_run() -> None:
+    advisor = Advisor()
+    for killed in (None, None, None, "memory"):
+        peak = 4e9 if killed else 3e9
+        advisor.observe("m", cores=1, elapsed_s=60.0, measures={"peak_bytes": peak}, killed=killed)
+    (known,) = advisor.status(components=True)["components"]
+    setting = _setting(advisor, known, None, 0.05, 0.9)
+    assert isinstance(setting, AdvisedSetting)
+    assert setting.peak_bytes is not None
+    assert 4.9e9 < setting.peak_bytes < 9e9
+    assert "one killed at" in setting.why
 
 
 def test_memory_and_time_rest_on_the_largest_seen(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ FILES = {
 LEARNED = {
     "nextflow": (3, 1, 2),
     "snakemake": (3, 0, 1),
-    "sacct": (5, 1, 2),
+    "sacct": (6, 0, 2),
     "wfformat": (3, 0, 1),
 }  # runs, failed, bad
 

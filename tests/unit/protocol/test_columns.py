@@ -33,7 +33,7 @@ from advisor.protocol.verbs import METHODS, Names, ObserveColumns
 
 FULL = {
     "count": 3, "ok": True, "running": False, "dimensions": 1, "network": "n", "record": 2**63, "entered": True,
-    "replica": 5, "machine": "m", "active_cores": 4.0,
+    "replica": 5, "machine": "m", "active_cores": 4.0, "killed": "time",
     "measures": {"peak_bytes": 1, "energy_j": 2.0},
 }  # fmt: skip
 
@@ -206,6 +206,7 @@ def test_every_optional_field_is_read_in_rows() -> None:
     assert (batch.machine.tolist(), batch.machines) == ([0, -1, -1], ("m",))
     assert list(batch.measures) == ["peak_bytes", "energy_j"]
     assert np.array_equal(batch.measures["energy_j"], [2.0, np.nan, np.nan], equal_nan=True)
+    assert batch.killed.tolist() == [2, 0, 0]
     assert batch.further is None
 
 
@@ -220,6 +221,7 @@ def test_every_optional_field_is_read_in_columns() -> None:
                     "network": ["n", None, "o"], "machine": ["n", "n", "m"], "record": [1, 2**64 - 1, 3],
                     "entered": [1, 0, 0], "active_cores": [4.0, nan, nan], "replica": [2**64 - 1, 7, 0],
                     "measures": {"peak_bytes": [1, nan, nan], "energy_j": [nan, nan, 1]},
+                    "killed": ["time", None, "memory"],
                 },
                 10,
             )[0]
@@ -237,9 +239,11 @@ def test_every_optional_field_is_read_in_columns() -> None:
     assert np.array_equal(batch.active_cores, [4.0, nan, nan], equal_nan=True)
     assert (batch.machine.tolist(), batch.machines) == ([0, 0, 1], ("n", "m"))
     assert np.array_equal(batch.measures["peak_bytes"], [1.0, nan, nan], equal_nan=True)
+    assert batch.killed.tolist() == [2, 0, 1]
     assert {
         "count",
         "dimensions",
+        "killed",
         "machine",
         "measures",
         "ok",

@@ -32,6 +32,7 @@ async def test_hello_tells_protocol_limits_features_and_the_durable_sequence(tmp
             "entered",
             "replica",
             "active_cores",
+            "killed",
         ]
         assert hello["sequence"] == 0
         await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(5)})

@@ -191,7 +191,8 @@ def load_table(
             wanted = reach > 0.0 and (k % 2 == 0 or k == count - 1)
             mean, spread = log_time(learners, place, axes, counts[j], wanted, solution, scratch, point, lanes)
             at_nodes[k, 1], at_nodes[k, 2] = mean - at_nodes[k, 0], spread
-        for k in range(1, count - 1, 2):  # what is not known changes slowly with x, and takes four times as long as a mean
+        # What is not known changes slowly with x, and takes four times as long as a mean.
+        for k in range(1, count - 1, 2):
             at_nodes[k, 2] = 0.5 * (at_nodes[k - 1, 2] + at_nodes[k + 1, 2])
         expected, upper = 0.0, 0.0
         for i in range(len(share)):

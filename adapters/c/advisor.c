@@ -1667,13 +1667,12 @@ static int number_of(reader map, const unsigned char *key, size_t length, uint64
 static int tell(advisor_client *c, int kind, int32_t watch, reader map) {
     advisor_allocation found;
     advisor_share *shares;
-    reader instances, cores, turns = {NULL, NULL}, at = map;
+    reader instances, cores, at = map;
     uint64_t used = 0, value;
     token t;
     uint32_t i;
     if (next_token(&at, &t) <= 0 || t.kind != MAP || !c->on_advice) return 0;
     if (!find_key(map, "instances", &instances) || !find_key(map, "cores", &cores)) return 0;
-    find_key(map, "in_turn", &turns);
     find_number(map, "cores_used", &used);
     at = instances;
     if (next_token(&at, &t) <= 0 || t.kind != MAP || t.value > (uint64_t)(at.end - at.at)) return 0;
@@ -1684,8 +1683,7 @@ static int tell(advisor_client *c, int kind, int32_t watch, reader map) {
         if (next_token(&at, &t) <= 0 || t.kind != TEXT) break;
         shares[i].key = (const char *)t.bytes;
         shares[i].length = (size_t)t.value;
-        if (number_of(cores, t.bytes, (size_t)t.value, &value) || (turns.at && number_of(turns, t.bytes, (size_t)t.value, &value)))
-            shares[i].cores = (uint32_t)value;
+        if (number_of(cores, t.bytes, (size_t)t.value, &value)) shares[i].cores = (uint32_t)value;
         if (next_token(&at, &t) <= 0 || t.kind != NUMBER) break;
         shares[i].instances = (uint32_t)t.value;
     }

@@ -30,7 +30,7 @@ def allocation(objective: str, cores: int | None, found: Allocation, *, as_json:
     rows = table("component", "cores", *(["instances"] if replicated else []), "")
     for cores_, keys in found.groups or ((count, (key,)) for key, count in found.cores.items()):
         for place, key in enumerate(keys):
-            given = str(found.cores.get(key, cores_)) if place == 0 else '"'
+            given = str(cores_ if len(keys) > 1 else found.cores[key]) if place == 0 else '"'
             cells = [escape(key), given, *([str(found.instances[key])] if replicated else [])]
             turn = "in turns" if len(keys) > 1 else ""
             rows.add_row(*cells, ", ".join(filter(None, (turn, "bottleneck" if key in found.bottleneck else ""))))
@@ -179,7 +179,7 @@ def together(found: Together, cores: int, *, as_json: bool) -> None:
         plan = part.allocation
         for place, (key, count) in enumerate(plan.runs_on.items()):
             many = [str(plan.instances[key])] if replicated else []
-            turn = "" if key in plan.cores else "in turns"
+            turn = "in turns" if key in plan.in_turn else ""
             mark = ", ".join(filter(None, (turn, "bottleneck" if key in plan.bottleneck else "")))
             rows.add_row(escape(part.name) if place == 0 else "", escape(key), str(count), *many, mark)
     put(rows)

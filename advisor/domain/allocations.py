@@ -56,7 +56,7 @@ class RunnerUp(Answer, frozen=True):
 class FrontPoint(Answer, frozen=True):
     """One point of the front of cores, throughput and latency, none of which can be bettered without another's loss.
 
-    `cores` and `groups` are as in `Allocation`: those of components that share are in their groups only.
+    `groups` are as in `Allocation`; `cores` are those of components with dedicated cores: the others have their group's.
     """
 
     used: int
@@ -98,8 +98,8 @@ class Allocation:
     Attributes
     ----------
     cores : mapping
-        Key (box name, ``name#k`` where it recurs) to whole cores per instance, of the components that have cores of their
-        own: times instances they never sum to more than `cores_used`.
+        Key (box name, ``name#k`` where it recurs) to whole cores per instance, every key. Components of a group run on its
+        cores one after the other: what is taken in all is `cores_used`, and no sum of these where there are groups.
     instances : mapping
         Key to instances, every key.
     spare : int
@@ -108,7 +108,7 @@ class Allocation:
         Where components share cores: the cores of each group and who takes turns on them, every key in one of them; they
         sum to `cores_used`. Empty when each component has its own.
     in_turn : mapping
-        Key to the cores that one instance runs on in its turn, of the components that share: not cores of its own.
+        The part of `cores` that components share: not cores of their own.
     throughput_per_s, latency_s : float
         Records per second, and seconds a record spends in the network, without queueing. Where a throughput is planned for
         (``throughput``, ``fewest_cores`` for one), both are promised, else expected. Beyond the most cores that a component
@@ -201,8 +201,8 @@ class Allocation:
 
     @property
     def runs_on(self) -> dict[str, int]:
-        """Cores that an instance of each component runs on, its own or in its turn: not to be summed."""
-        return {key: self.cores[key] if key in self.cores else self.in_turn[key] for key in self.instances}
+        """Cores that an instance of each component runs on, its own or in its turn, in text order: not to be summed."""
+        return {key: self.cores[key] for key in self.instances}
 
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire; what does not apply is left out."""

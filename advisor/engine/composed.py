@@ -78,12 +78,11 @@ def given(key: str, allocation: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what an allocation gives to a box: cores an instance, instances, utilization, whether it bounds, or shares."""
     if allocation is None or key not in allocation["instances"]:
         return {}
-    own: Mapping[str, int] = allocation["cores"]
     told: dict[str, Any] = {
-        "cores": own[key] if key in own else allocation.get("in_turn", {}).get(key),
+        "cores": allocation["cores"].get(key),
         "instances": allocation["instances"][key],
         "bottleneck": key in allocation["bottleneck"],
-        "in_turn": key not in own,
+        "in_turn": key in allocation.get("in_turn", {}),
     }
     utilization: Mapping[str, float] = allocation.get("utilization") or {}
     if key in utilization:

@@ -26,10 +26,8 @@ from advisor.models.load_table import KERNELS, POINTS_MAX, scratch_of
 from advisor.models.prediction import SD_MAX, Model
 from advisor.models.student import quantile
 
-ALL_COUNTS, PER_DOUBLING = (
-    16,
-    4,
-)  # every count so far, then counts 2**(1/4) apart: Amdahl's curve is met to 0.1 % between
+# every count so far, then counts 2**(1/4) apart: Amdahl's curve is met to 0.1 % between
+ALL_COUNTS, PER_DOUBLING = 8, 4
 NORMAL = NormalDist()
 TABLES_KEPT = 16_384  # components' tables kept for reuse, about 1.5 KB each
 NETWORKS_KEPT = 16  # networks whose tables are kept together

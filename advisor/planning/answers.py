@@ -37,7 +37,7 @@ def answer(found: Solution, *, brief: bool = False) -> Allocation:
     groups, in_turn = placed.groups(keys) if shared else (), dict[str, int]()
     for _, members in groups:
         if len(members) > 1:
-            in_turn |= {key: cores.pop(key) for key in members}
+            in_turn |= {key: cores[key] for key in members}
     placement = None
     if request.nodes is not None:
         nodes = nodes_of(found.model, question.machine, placed, 0) or []

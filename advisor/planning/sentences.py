@@ -45,7 +45,8 @@ def sentences(allocation: Allocation) -> list[str]:
 def _headline(allocation: Allocation) -> str:
     known = OBJECTIVES.get(allocation.objective)
     goal = allocation.objective if known is None else known.goal
-    return f"For {goal}, {plural(allocation.cores_used, 'core')}{_given(allocation.cores, allocation.instances)}."
+    own = {key: cores for key, cores in allocation.cores.items() if key not in allocation.in_turn}
+    return f"For {goal}, {plural(allocation.cores_used, 'core')}{_given(own, allocation.instances)}."
 
 
 def _given(cores: Mapping[str, int], many: Mapping[str, int]) -> str:

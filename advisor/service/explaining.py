@@ -79,21 +79,16 @@ def _sentences(allocation: Mapping[str, Any], request: Mapping[str, Any], networ
 
 def _given(allocation: Mapping[str, Any]) -> str:
     shown: list[str] = []
-    for key, cores in list(allocation["cores"].items())[:COMPONENTS_SAID]:
+    own = {key: cores for key, cores in allocation["cores"].items() if key not in allocation.get("in_turn", {})}
+    for key, cores in list(own.items())[:COMPONENTS_SAID]:
         instances = allocation["instances"][key]
         shown.append(f"{key} {cores}" if instances == 1 else f"{key} {instances} x {cores}")
-    more = len(allocation["cores"]) - len(shown)
+    more = len(own) - len(shown)
     tail = f", and {more:,} more" if more else ""
     shared = [f"{group['cores']} in turns for {', '.join(group['components'][:COMPONENTS_SAID])}"
               for group in allocation.get("groups", ()) if len(group["components"]) > 1]  # fmt: skip
     shown = [*shared[:COMPONENTS_SAID], *shown]
     return f"Cores: {', '.join(shown)}{tail}; {_several(allocation['spare'], 'core')} to spare."
-
-
-def runs_on(allocation: Mapping[str, Any], key: str) -> int:
-    """Return the cores that an instance of a component runs on, its own or in its turn."""
-    own: Mapping[str, int] = allocation["cores"]
-    return own[key] if key in own else allocation["in_turn"][key]
 
 
 def _gap(allocation: Mapping[str, Any]) -> Iterator[str]:
@@ -136,7 +131,7 @@ def _evidence(allocation: Mapping[str, Any]) -> Iterator[str]:
     if few:
         yield f"On few runs: {', '.join(few[:COMPONENTS_SAID])}{', …' if len(few) > COMPONENTS_SAID else ''}."
     beyond = [
-        f"{key} on {runs_on(allocation, key)} cores (seen {entry['cores_range'][0]:g} to {entry['cores_range'][1]:g})"
+        f"{key} on {allocation['cores'][key]} cores (seen {entry['cores_range'][0]:g} to {entry['cores_range'][1]:g})"
         for key, entry in known.items()
         if entry["extrapolates"] > 0
     ]

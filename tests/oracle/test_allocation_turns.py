@@ -111,7 +111,8 @@ def draw(rng: np.random.Generator, n: int, cores: int, *, rules: bool = True) ->
 
 
 def used(answer: Any) -> int:
-    assert sum(n * answer.instances[key] for key, n in answer.cores.items()) <= answer.cores_used
+    own = answer.cores.keys() - answer.in_turn.keys()
+    assert sum(answer.cores[key] * answer.instances[key] for key in own) <= answer.cores_used
     return answer.cores_used
 
 

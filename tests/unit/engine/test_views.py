@@ -143,7 +143,7 @@ def test_a_network_is_drawn_as_composed_with_what_each_box_is_given() -> None:
     advisor = learned()
     network = advisor.network("net main connect blur .. (small | blur) .. (large * {done});")
     allocation = {
-        "cores": {"blur#1": 4, "small": 1}, "in_turn": {"blur#2": 2, "large": 2},
+        "cores": {"blur#1": 4, "small": 1, "blur#2": 2, "large": 2}, "in_turn": {"blur#2": 2, "large": 2},
         "instances": {"blur#1": 2, "small": 1, "blur#2": 1, "large": 1}, "bottleneck": ["blur#1"],
         "utilization": {"blur#1": 1.0, "small": 0.5, "blur#2": 0.25},
     }  # fmt: skip

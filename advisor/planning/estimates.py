@@ -7,10 +7,14 @@ component's level, and where they give it the same cores its shape, too. Chances
 for all allocations, each judged as the plan itself is; near 0 and 1, where draws are too few, a normal tail of them.
 """
 
+# Kernels are compiled as they stand and know no types.
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false
+
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from statistics import NormalDist
@@ -18,6 +22,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from advisor import kernels
 from advisor.domain import elementary
 from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
@@ -25,9 +30,12 @@ from advisor.domain.limits import CORES_MAX, CORES_MIN, INSTANCES_MAX
 from advisor.errors import InvalidValue
 from advisor.planning.demand import LEVEL, TIE, AnyCurves, demand_of, heaviest_share
 from advisor.planning.judge import Judged, Placed, PlanModel
+from advisor.planning.pieces import PATIENCE, exponential
 from advisor.planning.questions import Asked
 from advisor.planning.requests import (
+    LATENCY,
     MEASURES,
+    PERIOD,
     RATE,
     Floats,
     Ints,
@@ -42,6 +50,43 @@ SPREAD_MAX = 1.0  # what is less known is unknown
 LEVEL_LEAST = 0.6  # nearer to 0.5 the bound lies on the curve, and says nothing of its error
 DRAWS = 2048  # of the curves' errors: a share of them is then good to about 0.01
 TAIL = 16  # draws on one side below which a share is the normal tail's
+
+
+def drawn_pairs(visits, common, here, there, same, one, two, group, sums, figures):
+    """Fill `figures` (4, K) with period and time of a record alone of two allocations, for K draws of log errors.
+
+    `one` and `two` (4, n) are load, seconds, standard errors of level and shape; `common`, `here` and `there` (K, n) draws of
+    the level, and of the shape of either: components that are the `same` (n,) have one. `group` (2, n) says who shares.
+    """
+    n = len(visits)
+    for k in range(len(common)):
+        for side in range(4):
+            figures[side, k] = 0.0
+        for c in range(n):
+            sums[0, c], sums[1, c] = 0.0, 0.0
+        for c in range(n):
+            factor = exponential(common[k, c] * one[2, c] + here[k, c] * one[3, c])
+            seconds = one[1, c] * factor
+            sums[0, group[0, c]] += one[0, c] * seconds
+            figures[1, k] += visits[c] * seconds
+            if not (same[c] and one[2, c] == two[2, c] and one[3, c] == two[3, c]):
+                own = here[k, c] if same[c] else there[k, c]
+                factor = exponential(common[k, c] * two[2, c] + own * two[3, c])
+            seconds = two[1, c] * factor
+            sums[1, group[1, c]] += two[0, c] * seconds
+            figures[3, k] += visits[c] * seconds
+        for c in range(n):
+            figures[0, k], figures[2, k] = max(figures[0, k], sums[0, c]), max(figures[2, k], sums[1, c])
+
+
+def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the types with which each kernel is called."""
+    table, whole = np.ones((1, 1)), np.zeros((2, 1), np.int64)
+    rows, same = np.ones((4, 1)), np.ones(1, np.bool_)
+    yield "drawn_pairs", (np.ones(1), table, table, table, same, rows, rows, whole, np.ones((2, 1)), rows)
+
+
+KERNELS = kernels.Source(__name__, (drawn_pairs,), _examples, inline=True, patience=PATIENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,17 +245,34 @@ def chance_of(now: Estimate, then: Estimate, measure: str, *, ties: float = 0.0)
     figures = [float(one.drawn(measure, np.zeros((1, len(one.level))))[0]) for one in (now, then)]
     if not math.isfinite(figures[0]) or not math.isfinite(figures[1]):
         return chance_of(now, then, MEASURES[RATE], ties=ties) if math.isfinite(figures[1]) else 0.0
-    common, here, there = np.split(normals(3 * len(now.level)), 3, axis=1)
-    there = np.where(now.same(then), here, there)
+    return _share(*_drawn(now, then, measure), ties)
+
+
+def _drawn(now: Estimate, then: Estimate, measure: str) -> tuple[Floats, Floats]:
+    """Return figures of two allocations for the same errors, (DRAWS,) each; the kernel and the judge give the same bits."""
+    (common, here, there), same, model = normals(len(now.level)), now.same(then), now.model
+    plain = model.request.arrival_per_s is None and not model.contended and model.structure is then.model.structure
+    if measure == LATENCY:
+        plain = plain and not model.structure.joins and model.request.quantile is None
+    if not KERNELS.ready:
+        KERNELS.count()
+    if plain and measure in (PERIOD, LATENCY) and KERNELS.ready:
+        visits, figures, group = model.demand.visits, np.empty((4, DRAWS)), np.empty((2, len(same)), np.int64)
+        pair: list[Floats] = []
+        for side, one in enumerate((now, then)):
+            placed = one.placed
+            group[side] = np.arange(len(same)) if placed.group is None else placed.group[0]
+            pair.append(np.stack([visits * placed.heaviest[0], placed.seconds_s[0], one.level, one.shape]))
+        KERNELS.drawn_pairs(visits, common, here, there, same, *pair, group, np.empty((2, len(same))), figures)
+        return (figures[0], figures[2]) if measure == PERIOD else (figures[1], figures[3])
+    own = np.where(same, here, there)
     before = now.drawn(measure, common * now.level + here * now.shape)
-    after = then.drawn(measure, common * then.level + there * then.shape)
-    return _share(before, after, ties)
+    return before, then.drawn(measure, common * then.level + own * then.shape)
 
 
 def reaches(one: Estimate, name: str, bound: float) -> float:
     """Return the probability that an allocation reaches its target: a throughput or a latency."""
-    level, shape, _ = np.split(normals(3 * len(one.level)), 3, axis=1)
-    drawn = one.drawn(MEASURES[name], level * one.level + shape * one.shape)
+    drawn, _ = _drawn(one, one, MEASURES[name])
     limit = 1 / bound if name == RATE else bound
     return _share(np.full(len(drawn), limit * (1 + TIE)), drawn, 1.0)
 
@@ -233,16 +295,19 @@ def _share(before: Floats, after: Floats, ties: float) -> float:
 
 
 @lru_cache(8)
-def normals(columns: int) -> Floats:
-    """Return DRAWS standard normal rows that fill the space evenly: a Kronecker sequence of roots of primes."""
+def normals(components: int) -> tuple[Floats, Floats, Floats]:
+    """Return three tables (DRAWS, n) of standard normals that fill space evenly: a Kronecker sequence of roots of primes."""
     primes: list[int] = []
     candidate = 2
-    while len(primes) < columns:
+    while len(primes) < 3 * components:
         if all(candidate % prime for prime in primes if prime * prime <= candidate):
             primes.append(candidate)
         candidate += 1
     uniform = (np.arange(1, DRAWS + 1)[:, None] * np.sqrt(np.array(primes, np.float64)) + 0.5) % 1
-    return np.interp(uniform, TABLE, TABLE_X)
+    first, second, third = (
+        np.ascontiguousarray(part) for part in np.split(np.interp(uniform, TABLE, TABLE_X), 3, axis=1)
+    )
+    return first, second, third
 
 
 TABLE_X = np.linspace(-8.0, 8.0, 4001)

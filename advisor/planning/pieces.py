@@ -47,7 +47,11 @@ def raised(ratio, power):
     total = 0.0
     for term in LOG_TERMS:
         total = total * (s * s) + term
-    x = power * (exponent * LN2_HIGH + (exponent * LN2_LOW + s * total))
+    return exponential(power * (exponent * LN2_HIGH + (exponent * LN2_LOW + s * total)))
+
+
+def exponential(x):
+    """Return e**x, with the bits of `elementary.exp`."""
     x = min(max(x, EXP_LEAST), EXP_MOST)
     whole = np.rint(x * LOG2_E)
     rest, total = (x - whole * LN2_HIGH) - whole * LN2_LOW, 0.0

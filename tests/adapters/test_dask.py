@@ -19,7 +19,7 @@ from live import running
 
 from advisor import Advisor
 from advisor.adapters.dask.edges import Edges
-from advisor.adapters.dask.sizes import DRIFT_RUNS, GROWTH, Sizes, cleaned
+from advisor.adapters.dask.sizes import DRIFT_RUNS, GROWTH, cleaned
 from advisor.client import SyncClient
 from advisor.domain.names import normalised_name
 from advisor.errors import InvalidValue
@@ -45,32 +45,6 @@ def test_a_cleaned_prefix_is_a_name(prefix: str) -> None:
 
 def test_a_name_stays_what_it_is() -> None:
     assert cleaned("read-parquet") == "read-parquet"
-
-
-def test_sizes_interpolate_and_know_nothing_at_first() -> None:
-    known = Sizes("x")
-    assert known.begin(100.0) is None
-    assert known.mean_s is None
-    known.begin(10_000.0)
-    known.runs = 5
-    assert known.due
-    sizes = known.question()
-    assert sizes is not None
-    assert (sizes[0], sizes[-1]) == pytest.approx((100.0, 10_000.0))
-    known.learn(sizes, [size / 1000 for size in sizes])
-    assert not known.due
-    for size in (1.0, 100.0, 1_000.0, 5_000.0, 10_000.0, 1e9):
-        assert known.seconds(size) == pytest.approx(min(max(size, 100.0), 10_000.0) / 1000, rel=0.05)
-    begun = [known.begin(1_000.0), known.begin(3_000.0)]
-    assert known.mean_s == pytest.approx(2.0, rel=0.05)
-    for each in begun:
-        known.end(each)
-    assert known.mean_s == pytest.approx(begun[1])
-    assert not known.mixed
-    known.begin(None)
-    assert known.mixed
-    known.learn(sizes, [size / 1000 for size in sizes], 70.0)
-    assert (known.seconds(None), known.seconds(100.0)) == pytest.approx((70.0, 0.1))
 
 
 def test_edges_make_the_longest_path_of_a_graph() -> None:

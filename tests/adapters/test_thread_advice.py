@@ -17,7 +17,7 @@ from thread_pools import Clock, Found, Pool, elsewhere, rows_of, use
 
 from advisor import SyncClient
 from advisor.adapters.threads import Advised
-from advisor.adapters.threads.deciding import LOSS_SHARE, UNSEEN_S, CallTotals, Deciding, powers
+from advisor.adapters.threads.deciding import LOSS_SHARE, UNSEEN_S, CallTotals, powers
 from advisor.adapters.threads.memory import FunctionMemory
 from advisor.adapters.threads.size import FLOOR_S, LONG
 from advisor.errors import ConnectionFailed, InvalidValue
@@ -175,23 +175,6 @@ def test_a_size_of_which_nothing_is_known_is_asked_for_where_its_run_is_long(
     assert not asked
     run(3e5)
     assert 3e5 in asked
-
-
-def test_a_size_without_an_answer_has_that_of_the_nearest_though_no_call_has_used_it_yet(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(CallTotals, "may_ask", False)
-    together, clock = CallTotals(), Clock()
-
-    def ask(sizes: Any, counts: Any) -> list[list[float]]:
-        return [[1.0 / count if size > 1e4 else float(count) for count in counts] for size in sizes]
-
-    deciding = Deciding(4, 0.02, ask, together)
-    small = deciding.size(200.0)
-    assert [deciding.cores(small, 200.0, 4, clock) for _ in range(3)] == [2, 4, 1]  # two counts that no run had yet
-    assert deciding.question(deciding.size(1e5))
-    together.question_s = 1e9
-    assert deciding.cores(deciding.size(1.3e5), 1.3e5, 4, clock) == 4
 
 
 def test_runs_much_longer_than_those_on_many_cores_try_them_again(tmp_path: Path) -> None:

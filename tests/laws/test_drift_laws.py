@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.models import drift
-from advisor.models.drift import ALARM, CHANGED, CLIP, SLACK
 from advisor.models.fold import KERNELS
 from advisor.models.layout import FIRST_SOLVE
 from advisor.models.learner_layout import KEPT_RUNS, LearnerTable
@@ -111,44 +110,6 @@ def test_the_streams_of_these_laws_have_changes_and_outliers(learner: bool) -> N
         assert table["changed_at"][slot] == np.count_nonzero(slots[: row + 1] == slot)
 
 
-@given(z=st.lists(st.integers(-1600, 1600), min_size=1, max_size=60), start=st.integers(1, ALARM - 1))
-def test_the_test_is_the_recursion_of_page(z: list[int], start: int) -> None:
-    """Oracle: Page's recursion in Python's integers, at a scale at which no residual reaches a factor of two."""
-    w = Table(1).records[0]
-    n = w.view(np.int64)
-    rate = 2048.0
-    w[drift.RATE] = rate
-    n[drift.LEVELS] = start << drift.RISE_BITS
-    n[drift.RISE] = (7 << drift.ROWS_BITS) + 2
-    rise, fall, total, rows = start, 0, 7, 2
-    for each in z:
-        e = each / rate
-        found = drift.test_row(w, n, e)
-        each = max(min(each, drift.REACH), -drift.REACH)  # noqa: PLW2901
-        step = max(min(each, CLIP), -CLIP)
-        still = fall == 0 and rise == 0 and abs(each) <= SLACK
-        rise, fall = max(0, rise + step - SLACK), max(0, fall - step - SLACK)
-        total, rows = (total + round(e * drift.E_UNIT), rows + 1) if rise > 0 else (0, 0)
-        assert (found == CHANGED) == (rise >= ALARM or fall >= ALARM)
-        assert n[drift.LEVELS] >> drift.RISE_BITS == rise
-        assert n[drift.LEVELS] >> drift.FALL_BITS & drift.LEVEL_MASK == fall
-        if not still:
-            assert (n[drift.RISE] >> drift.ROWS_BITS, n[drift.RISE] & drift.ROWS_MASK) == (total, rows)
-        if found == CHANGED:
-            break
-
-
-@pytest.mark.parametrize("sign", [-1, 1])
-@pytest.mark.parametrize(("factor", "rows"), [(10.0, 32), (1e6, 32), (1e9, 32), (1.9, 5)])
-def test_a_change_beyond_a_factor_of_ten_is_believed_after_32_rows(sign: int, factor: float, rows: int) -> None:
-    """A burst of up to 31 wild rows is none; a factor below two takes five rows, as Page's recursion has it."""
-    w = Table(1).records[0]
-    n = w.view(np.int64)
-    w[drift.RATE] = drift.UNIT / drift.SCALE_MIN
-    for row in range(1, rows + 1):
-        assert (drift.test_row(w, n, sign * np.log2(factor)) == CHANGED) == (row == rows), row
-
-
 def test_a_change_keeps_exact_counts_and_discounts_the_sums() -> None:
     table, learners = Table(1), LearnerTable(2, 1)
     changes = learn(table, learners, stream(2, 400, 1, 4.0, 0.0), [])
@@ -183,17 +144,6 @@ def test_merge_restarts_the_test_and_adds_the_counts() -> None:
     assert (one["changed_at"][0], one["changed_by"][0]) == last
     assert all(one[field][0] == 0 for field in TEST_FIELDS)
     assert one["solve_at"][0] <= one["rows"][0] + FIRST_SOLVE
-
-
-def test_merge_with_an_empty_component_keeps_the_test() -> None:
-    one, other = Table(1), Table(1)
-    learn(other, None, stream(5, 140, 1, 1.0, 0.0), [])
-    rate = other["drift_rate"][0]
-    assert rate > 0
-    merge(one, other)
-    assert one["drift_rate"][0] > 0
-    merge(other, Table(1))
-    assert other["drift_rate"][0] > 0
 
 
 @pytest.mark.parametrize("keep", [0.0, 0.5])

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_laws import used
 
 from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor
 from advisor.errors import TooLarge
-from advisor.models import combine, fold, sums
+from advisor.models import sums
 from advisor.models.learner_layout import LearnerTable
 from advisor.models.table import Table
 
@@ -132,19 +131,6 @@ def test_weighted_sums_of_young_shards_merge_to_rounding(seed: int, n: int, spre
     assert_equal_to_rounding(one, other, WEIGHTED)
 
 
-def test_weighted_sums_merge_to_rounding_where_the_weights_are_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (fold, combine):
-        monkeypatch.setattr(module, "solve_weighting", lambda w, n, averaged: None)
-    monkeypatch.setattr(fold, "FIRST_SOLVE", 0)  # no row is weighed by its own time
-    monkeypatch.setattr(fold, "weigh", lambda w, n, at, x, p: 1e-3 + 1e-6 * x)
-    monkeypatch.setattr(fold, "knows", lambda w, n, at, x, p: False)
-    with used("interpreted", fold.KERNELS):  # what is replaced here is compiled else
-        for spread in ("wide", "grid"):
-            columns = rows(3, 1000, spread)
-            one, other = in_one_basis(learned(columns, 0), merged(columns, [10, 300, 301, 750], 0))
-            assert_equal_to_rounding(one, other, WEIGHTED)
-
-
 @pytest.mark.parametrize("cuts", [[1000], [500, 1000, 1500], [30], [1985]])
 def test_answers_after_a_merge_are_those_of_one_state(cuts: list[int]) -> None:
     columns = rows(8, 2000, "wide", noise=0.1)
@@ -210,31 +196,6 @@ def test_cells_of_shards_are_those_of_one_state(seed: int, n: int, noise: float,
         assert other[key][0] == pytest.approx(runs, rel=ROUNDING)
         if noise == 0.0:
             assert other[key][1] == pytest.approx(mean, rel=1e-9)
-
-
-@given(st.integers(0, 2**32), st.integers(1, 300), SPREADS, st.lists(st.integers(0, 300), max_size=3))
-@settings(max_examples=60, deadline=None)
-def test_records_of_shards_stand_for_all_rows(seed: int, n: int, spread: str, cuts: list[int]) -> None:
-    columns = rows(seed, n, spread)
-    whole, together = learned(columns), merged(columns, [min(c, n) for c in cuts])
-    runs = float(columns.count.sum())  # type: ignore[union-attr]
-    for advisor in (whole, together):
-        if advisor.components.table["changes"][0] or advisor.components.table["outliers"][0]:
-            continue  # a shard's own history decides what its cells hold of them
-        table, place = record_of(advisor)
-        assert int(table.count("seen")[place]) == n
-        assert table.floats("seen_runs")[place, 0] == runs
-        assert table.floats("runs")[place].sum() == pytest.approx(runs, rel=ROUNDING)
-    low, high = (f(columns.predictor) for f in (np.min, np.max))
-    table, place = record_of(together)
-    count = int(table.count("cells")[place])
-    centres = np.exp(table.floats("centre")[place, :count])
-    assert low * (1 - 1e-9) <= centres.min() <= centres.max() <= high * (1 + 1e-9)
-    assert table.floats("least")[place, 0] == pytest.approx(np.log(low))
-    assert int(table.count("scores")[place]) == sum(
-        int(record_of(a)[0].count("scores")[0])
-        for a in (learned(part) for part in shards(columns, [min(c, n) for c in cuts]) if len(part))
-    )
 
 
 def test_a_record_that_is_new_is_copied() -> None:

@@ -1,4 +1,4 @@
-"""Laws of task graph analysis on random graphs: bounds that hold, loops that agree, divisions that condense."""
+"""Laws of task graph analysis on random graphs: bounds that hold, loops that agree, contention that costs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from condensing import condense
 from graphs import graphs, parents_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,12 +14,12 @@ from kernel_laws import both_ways
 
 from advisor.domain.task_graphs import task_graph
 from advisor.kernels import can_compile
-from advisor.simulation import POLICIES, Program, divisions, metrics, simulate
+from advisor.simulation import POLICIES, Program, metrics, simulate
 from advisor.simulation.bounds import bounds
 from advisor.simulation.executing import executed
 from advisor.simulation.fixed import Enumerated, Heft
 from advisor.simulation.loops import KERNELS
-from advisor.simulation.policies import Ranked, Static, bottom_level
+from advisor.simulation.policies import Ranked, bottom_level
 from advisor.simulation.systems import Bandwidth, Centre, Custom, Lock, Queueing
 
 ANY_GRAPH = [
@@ -105,40 +104,6 @@ def test_the_critical_path_is_a_chain_from_the_start_to_the_end(graph, cores, po
         elif step.why == "processor":
             assert execution.trace.processors[before.task] == execution.trace.processors[step.task]
     assert sum(step.finish - step.start for step in steps) == execution.ticks
-
-
-@given(graph=graphs(), cores=CORES, division=st.sampled_from([divisions.blocked, divisions.cyclic]))
-@settings(max_examples=300, deadline=None)
-def test_the_condensed_graph_of_a_static_policy_takes_the_same_time(graph, cores, division):
-    program = Program(graph)
-    full = simulate(program, cores, Static("full", division), trace=True)
-    small = condense(program, division(program, cores))
-    executed = simulate(small.graph, cores, Static("small", lambda *_: small.owner), trace=True)
-    assert executed.ticks == full.ticks
-    # Each condensed task spans exactly its members.
-    starts = np.full(len(small.graph), np.iinfo(np.int64).max)
-    np.minimum.at(starts, small.of, full.trace.starts)
-    assert (starts == executed.trace.starts).all()
-
-
-def test_the_condensed_graph_is_no_stand_in_under_fifo():
-    graph = task_graph([3, 1, 1, 1], unit="ns", columns={"loop": [0, 0, 0, 0]})
-    program = Program(graph)
-    small = condense(program, divisions.cyclic(program, 2))
-    assert simulate(program, 2, "fifo").ticks == 3
-    assert simulate(small.graph, 2, "fifo").ticks == 4
-    assert simulate(program, 2, "static_cyclic").ticks == simulate(small.graph, 2, "static_cyclic").ticks == 4
-
-
-@given(graph=graphs(), cores=CORES)
-@settings(max_examples=150, deadline=None)
-def test_condensing_holds_with_contention_where_tasks_are_alike(graph, cores):
-    program = Program(replace(graph, ticks=graph.ticks * 10**6))
-    small = condense(program, divisions.cyclic(program, cores))
-    system = Bandwidth(0.4)
-    full = simulate(program, cores, "static_cyclic", contention=system).ticks
-    executed = simulate(small.graph, cores, Static("s", lambda *_: small.owner), contention=system).ticks
-    assert abs(full - executed) <= len(graph)  # each completion is rounded to a tick
 
 
 @given(graph=graphs(), cores=CORES)

@@ -86,13 +86,3 @@ def test_what_is_packed_on_some_cores_is_the_same_on_every_machine(n: int) -> No
     for cores in (n // 2, n, n + 7):
         small, large = (tables(serial, parallel, machine)[1] for machine in (cores, 4 * n))
         assert found_on(small, cores) == found_on(large, cores)
-
-
-def test_packing_tells_where_nothing_is_better() -> None:
-    rng = np.random.default_rng(3)
-    for _ in range(20):
-        _, places, cores = draw(rng, 1)
-        packings, period = Packings(places.turn_s, places.sizes), shortest(places, cores)
-        assert packings.shortest(cores, period * 0.2) is None
-        assert packings.shortest(cores, period * 1.01) is not None
-    assert Packings(np.array([[np.inf, 1.0]]), np.array([1, 2])).shortest(1) is None

@@ -16,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import program_graphs
 import programs
 
-from advisor.models.program_model import WORDS, ProgramModel
 from advisor.models.program_terms import INTERMEDIATE, SIZE_TERMS, TRANSFORMS, Point
 
 SMALL = {
@@ -46,21 +45,6 @@ def test_the_six_programs() -> None:
     assert sum(each < 0.10 for each in medians) >= 4
 
 
-def test_graphs_are_those_of_the_programs() -> None:
-    calls = [1, 1]
-    while len(calls) < 20:
-        calls.append(calls[-1] + calls[-2] + 1)
-    fib = program_graphs.fib(19)
-    assert sum(fib.creates) == 2 * (calls[19 - 12 + 1] // 2)  # a task a call down to the cut-off at 12
-    assert fib.waits.count(1) == sum(fib.creates) // 2
-    assert len(program_graphs.nqueens(8).times) > 100
-    sort = program_graphs.sort(4096)
-    assert sum(sort.waits) > 0
-    assert sum(program_graphs.strassen(256).creates) == 7 + 49
-    filled = sum(program_graphs._filled(i, j) for i in range(10) for j in range(10))
-    assert 10 < filled < 100
-
-
 def test_the_equations_are_the_papers() -> None:
     at = Point(10.0, 4.0, 3.0, 5.0, 7.0)
     log, loglog = np.log(10.0), np.log(np.log(10.0))
@@ -74,8 +58,3 @@ def test_the_equations_are_the_papers() -> None:
     np.testing.assert_allclose(INTERMEDIATE["no_work"].columns(at), [9, 90, 90 * log, 900])  # Eq. 15
     assert SIZE_TERMS["n log log n"](2.0) == 0.0  # for n < e
     assert TRANSFORMS["2^n"](10.0) == 1024.0
-
-
-def test_a_record_has_one_size() -> None:
-    assert ProgramModel(np.zeros(WORDS)).runs == 0
-    assert 8 * WORDS < 64 * 1024

@@ -14,6 +14,9 @@ from stealing import KERNELS, Costs, run_stealing
 from advisor.domain.task_graphs import task_graph
 from advisor.kernels import can_compile
 
+# Numba compiles the kernel of this benchmark for a quarter of a minute: the package's own kernels are built with it.
+pytestmark = pytest.mark.slow
+
 
 @st.composite
 def graphs(draw):

@@ -216,7 +216,7 @@ def executed(case: Case, some: Grouping, rate: float, records: int = 60_000) -> 
     return total / records
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 @pytest.mark.parametrize(("load", "allowed"), [(0.3, 0.02), (0.8, 0.06)])
 def test_queues_for_turns(seed: int, load: float, allowed: float) -> None:
     for case in cases(40 + seed, most=3, variation=0.4):

@@ -19,7 +19,7 @@ from advisor.service import access, learning
 from advisor.service.connection import Connection
 from advisor.storage import store
 
-WORLDS, AT_A_TIME = 200, 25
+WORLDS, AT_A_TIME = 100, 25
 SEARCHED = 60  # worlds in which a missing cure must be found
 
 

@@ -20,6 +20,7 @@ KILLED = ("memory", "time")  # what a run was killed for; in a column 1 and 2, 0
 CARRIED_FIELDS: tuple[str, ...] = ()
 OPTIONAL_FIELDS = (*LEARNED_FIELDS, *COUNTED_FIELDS, *CARRIED_FIELDS)
 IDENTITY_MAX = 2**64 - 2  # of records and replicas; the next one stands for none
+PLAIN = frozenset((float, int))  # Python's own numbers, but for truth values
 NAMES_REMEMBERED = 4096  # names known to be good: to look at one takes 10 times as long
 
 # One line a check: code, what is bad about a row. In order: the first that matches names the refusal.
@@ -149,19 +150,15 @@ def whole(field: str, value: Any, low: int, high: int | None = None, hint: str =
     return operator.index(value)
 
 
-def check_numbers(predictor: Any, cores: Any, elapsed_s: Any, count: Any = 1) -> None:
-    """Refuse numbers of a row that lie outside their domain; raises InvalidValue."""
+def check_row(predictor: Any, cores: Any, elapsed_s: Any, count: Any, ok: Any, running: Any) -> None:
+    """Refuse numbers of a row outside their domain, and flags that are not true or false; raises InvalidValue."""
     for (code, (field, low, high)), value in zip(BOUNDS.items(), (predictor, cores, elapsed_s, count), strict=True):
-        if not is_number(value) or not low <= value <= high:
+        if (type(value) not in PLAIN and not is_number(value)) or not low <= value <= high:
             raise InvalidValue(field, value, bound_text(code))
-
-
-def check_kinds(count: object, **flags: object) -> None:
-    """Refuse a count of runs that is no whole number, and flags that are not true or false."""
-    if not is_whole(count):
+    if type(count) is not int and not is_whole(count):
         raise InvalidValue("count", count, "a whole number of runs")
-    for field, value in flags.items():
-        if not is_truth(value):
+    for field, value in (("ok", ok), ("running", running)):
+        if type(value) is not bool and not is_truth(value):
             raise InvalidValue(field, value, "true or false")
 
 
@@ -253,7 +250,8 @@ def travel_of(given: Mapping[str, Any]) -> dict[str, Any]:
         if name == "network":
             found[name] = checked_name(name, value)
         elif name == "entered":
-            check_kinds(1, entered=value)
+            if not is_truth(value):
+                raise InvalidValue(name, value, "true or false")
             found[name] = bool(value)
         elif (code := f"invalid_{name}") in MAY_BE_ABSENT:
             if not is_number(value) or not 0.0 <= value <= MAY_BE_ABSENT[code][1]:
@@ -293,8 +291,7 @@ def row_of(component: Any, predictor: Any, cores: Any, elapsed_s: Any, optional:
     further: Sequence[float] = ()
     if x is not None and (dimensions is not None or hasattr(x, "__len__")):
         x, *further = point_of(x, dimensions)
-    check_numbers(1.0 if x is None else x, cores, elapsed_s, count)
-    check_kinds(count, ok=ok, running=running)
+    check_row(1.0 if x is None else x, cores, elapsed_s, count, ok, running)
     found = travel_of(fields)
     found |= {} if count == 1 else {"count": int(count)}
     found |= ({} if ok else {"ok": False}) | ({"running": True} if running else {})

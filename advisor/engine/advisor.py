@@ -16,17 +16,17 @@ from advisor.domain.allowed_cores import parse_allowed
 from advisor.domain.answers import Receipt
 from advisor.domain.names import checked_name
 from advisor.domain.observations import Columns, ComponentNames, columns_of
-from advisor.domain.rows import ColumnFields, Point, Travel, check_kinds, check_numbers, point_of, whole
+from advisor.domain.rows import ColumnFields, Point, Travel, check_row, point_of, whole
 from advisor.domain.told import Status
 from advisor.engine import batches, state_bytes
-from advisor.engine.alone import alone, verb
 from advisor.engine.asking import Asking
 from advisor.engine.component_questions import ComponentQuestions
 from advisor.engine.components import Components
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.following import Bundles
+from advisor.engine.guards import alone, verb
 from advisor.engine.kinds import RecordKind
-from advisor.engine.learners import ABSENT, MODEL_MEMORY_BYTES
+from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.networks import Networks
 from advisor.engine.programs import Programs
 from advisor.engine.report import component_status, fate
@@ -143,12 +143,12 @@ class Advisor:
         further: Sequence[float] = ()
         if dimensions is not None or hasattr(x, "__len__"):
             x, *further = point_of(x, dimensions)
-        check_numbers(x, cores, elapsed_s, count)
-        check_kinds(count, ok=ok, running=running)
+        check_row(x, cores, elapsed_s, count, ok, running)
         plain = ok and not (further or travel or running or killed) and machine is None and measures is None
-        if plain and slot is not None and components.takes_plain(slot, absent=predictor is None):
-            batches.fold_one(components, slot, (float(x), float(cores)), float(elapsed_s), int(count), ABSENT)
-            return
+        if plain and slot is not None:
+            point = float(x), float(cores)
+            if batches.fold_one(components, slot, point, float(elapsed_s), int(count), absent=predictor is None):
+                return
         batches.fold(
             components,
             columns_of_row(

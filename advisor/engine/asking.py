@@ -16,7 +16,6 @@ from advisor.domain.core_requests import CORE_SECONDS, CoreRequest
 from advisor.domain.names import checked_name
 from advisor.domain.rows import is_number
 from advisor.domain.vectors import Floats
-from advisor.engine.checks import check_together, checked
 from advisor.engine.choice import (
     Chosen,
     answer_of,
@@ -27,6 +26,7 @@ from advisor.engine.choice import (
     trial_place,
 )  # fmt: skip
 from advisor.engine.components import Components
+from advisor.engine.guards import check_together, checked
 from advisor.engine.kept import Kept
 from advisor.engine.learners import ANY_MACHINE, OTHER_MACHINE, Learners, Solved
 from advisor.engine.load import over_load
@@ -117,17 +117,13 @@ class Asking:
                     hint="failed and running rows are counted only; observe a finished run",
                 )  # fmt: skip
 
-    def solved(self, slot: int) -> Solved | None:
-        """Return a component's learner, ready to be asked; None where it has none."""
-        return self.learners.solved(slot, self._components.table)
-
     def answering(self, slot: int, form: str | None) -> Solved | Model | None:
         """Return what answers for a slot: the form asked for, else the pinned one, else the learner; None: nothing learned.
 
         Raises InvalidValue when the form is none, or needs cells that the component has not; NotEnoughData when a form is
         asked for and nothing is learned.
         """
-        solved = self.solved(slot)
+        solved = self.learners.solved(slot, self._components.table)
         if solved is not None and not solved.pin and form is None:
             return solved
         asked = form is not None and form != LEARNER  # a prior is no form
@@ -208,10 +204,11 @@ class Asking:
             predictor = float(points[0]) if dimensions == 1 else points
         if dimensions > 1:
             x = _vectors(predictor, dimensions)
-            check_together(x[..., 0] if x.ndim > 1 else float(x[0]), p)
+            check_together(x[..., 0], p)
         else:
             x = checked("predictor", predictor, "invalid_predictor")
-            check_together(x, p)
+            if not (isinstance(x, float) and isinstance(p, float)):
+                check_together(x, p)
         found = self.answering(slot, form)
         if found is None:
             kind = self._components.slots.kind(slot)

@@ -18,7 +18,9 @@ from advisor.engine.rows import Rows, cut_short, ended_well, first_rows, widths_
 from advisor.engine.slots import APART, MEASURE_SCALES, SEPARATOR
 from advisor.models import contention
 from advisor.models.fold import KERNELS
+from advisor.models.layout import AT
 
+DIMENSIONS = AT["dimensions"].start
 SLICE_ROWS = 512  # looked at beyond a change of a component, at most
 SLICE_LEAST = 8  # rows looked at beyond a change of a component, at least
 
@@ -332,11 +334,15 @@ def _fold_alike(
         _tell_changes(components, slots[found[:changes]].tolist(), ratios[:changes].tolist())
 
 
-def fold_one(components: Components, slot: int, point: Sequence[float], t: float, count: int, machine: int) -> None:
-    """Fold one run of a known component, all of whose values are checked: what `fold` does, in plain numbers.
+def fold_one(components: Components, slot: int, point: Sequence[float], t: float, count: int, *, absent: bool) -> bool:
+    """Fold one run of a known component on no named machine, all of whose values are checked: what `fold` does, in numbers.
 
-    `point`: predictors, then cores. `machine`: its number, negative where none is named.
+    `point`: the predictor, then cores. `absent`: it has no predictor. Returns False, and does nothing, where the row is not
+    one more of what the component has learned: of one predictor, or of none.
     """
+    width = components.table.records_whole[slot, DIMENSIONS]
+    if (width != 0 or not components.table.evidence(slot) > 0) if absent else width != 1:
+        return False
     learners, axes = components.learners, len(point)
     record = learners.find(slot)
     if record is None and not components.table.count("rows")[slot]:
@@ -347,7 +353,7 @@ def fold_one(components: Components, slot: int, point: Sequence[float], t: float
     for axis, value in enumerate(point):
         room.point[axis] = value
     ratio = KERNELS.fold_one(
-        components.table.records, slot, table.words, place, axes, room.point, t, float(count), machine,
+        components.table.records, slot, table.words, place, axes, room.point, t, float(count), ABSENT,
         room.solution, room.scratch, room.out,
     )  # fmt: skip
     components.table.changed[slot] = True
@@ -356,6 +362,7 @@ def fold_one(components: Components, slot: int, point: Sequence[float], t: float
     components.totals["rows_accepted"] += 1
     if ratio != 0.0:
         _tell_changes(components, [slot], [ratio])
+    return True
 
 
 def _tell_changes(components: Components, slots: Sequence[int], ratios: Sequence[float]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from advisor.domain import elementary
 from advisor.domain.vectors import Floats
 from advisor.engine.advisor import Advisor
-from advisor.engine.checks import checked_level
+from advisor.engine.guards import checked_level
 from advisor.engine.learners import Solved
 from advisor.models.learner_layout import ZERO
 from advisor.models.student import quantile

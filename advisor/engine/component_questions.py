@@ -17,11 +17,10 @@ from advisor.domain.names import checked_name
 from advisor.domain.rows import is_number, whole
 from advisor.domain.task_graphs import TaskGraph
 from advisor.domain.told import ChoiceObjectiveWord, MeasureWord, Simulated
-from advisor.engine.alone import alone
 from advisor.engine.asking import Asking
-from advisor.engine.checks import checked_level
 from advisor.engine.choice import take_or_wait
 from advisor.engine.components import Components
+from advisor.engine.guards import alone, checked_level
 from advisor.engine.learners import Solved
 from advisor.engine.slots import TIME
 from advisor.engine.suggestion import suggest
@@ -339,4 +338,5 @@ class ComponentQuestions:
         ------
         UnknownComponent, InvalidValue
         """
-        return self._asking.solved(self._components.slots.of(component))
+        slot = self._components.slots.of(component)
+        return self._asking.learners.solved(slot, self._components.table)

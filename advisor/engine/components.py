@@ -21,12 +21,11 @@ from advisor.errors import InvalidValue, Mismatch
 from advisor.models import contention
 from advisor.models.contention import Contention
 from advisor.models.fold import KERNELS
-from advisor.models.layout import AT, empty_record
+from advisor.models.layout import empty_record
 from advisor.models.learner_layout import FIRST_SCORED
 from advisor.models.records import RecordTable
 from advisor.models.table import Table
 
-DIMENSIONS = AT["dimensions"].start
 EVIDENCE_LEAST = 1e-6  # rows: a component left with fewer when it forgets, forgets all, for sums that underflow lie
 # EVENTS_KEPT: latest changes, promotions and pins, for the log: a reader that is slower misses some, and the counts tell
 EVENTS_KEPT = 256
@@ -78,11 +77,6 @@ class Components:
     def dimensions(self, slot: int) -> int:
         """Return how many values a component's predictors have: those of its first accepted row that has any; else one."""
         return max(int(self.table.count("dimensions")[slot]), 1)
-
-    def takes_plain(self, slot: int, *, absent: bool) -> bool:
-        """Return whether a row of one predictor, or of none, is one more of what a component has learned."""
-        width = self.table.records_whole[slot, DIMENSIONS]
-        return width == 0 and bool(self.table.evidence(slot) > 0) if absent else width == 1
 
     # -- rows without predictor, of components that have rows with one ----------------------------------------------------
 

@@ -15,8 +15,8 @@ from advisor.domain.curves import VALUES, Seen, TabulatedCurves
 from advisor.domain.rows import is_number
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.asking import LEARNER, Asking, Load, load_of
-from advisor.engine.checks import checked
 from advisor.engine.components import Components
+from advisor.engine.guards import checked
 from advisor.engine.kept import Kept
 from advisor.engine.learners import Solved
 from advisor.errors import InvalidValue, NotEnoughData

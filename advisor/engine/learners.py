@@ -6,6 +6,7 @@ stay with the exact sums, and say so. A record is changed in the same fold, so t
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -32,7 +33,7 @@ ANY_MACHINE, OTHER_MACHINE = -1, 0  # whom a question is about: any of those see
 ROWS, EXTRA_RUNS, UNFINISHED, RUNNING_HIGH = (
     AT[name].start for name in ("rows", "extra_runs", "unfinished", "running_high")
 )
-PIN = PLACES["pin"]
+PIN, WIDTH = PLACES["pin"], slice(PLACES["width"], PLACES["width"] + LANES)
 NORMAL = NormalDist()
 LEVEL_QUANTILES = [NORMAL.inv_cdf(0.5 + 0.5 * level) for level in LEVELS.tolist()]
 
@@ -49,7 +50,7 @@ def reach_at(widths: Sequence[float], level: float) -> float:
     """
     wanted = NORMAL.inv_cdf(0.5 + 0.5 * level)
     ordered = np.maximum.accumulate(widths).tolist() if widths[0] > 0.0 else WIDTHS.tolist()
-    i = next((i for i in range(1, len(ordered)) if wanted <= LEVEL_QUANTILES[i]), len(ordered) - 1)
+    i = min(max(bisect_left(LEVEL_QUANTILES, wanted), 1), len(ordered) - 1)
     low, high = LEVEL_QUANTILES[i - 1], LEVEL_QUANTILES[i]
     if wanted > high:
         return ordered[i] * wanted / high
@@ -82,7 +83,7 @@ class Solved(NamedTuple):
         """Return the half-width of an interval inside what was seen, and the least outside: that before any score."""
         found = self.reach.get(level)
         if found is None:
-            tracked = self.table.floats("width")[self.place].tolist()
+            tracked = self.table.words[self.place, WIDTH].tolist()
             found = self.reach[level] = reach_at(tracked, level), reach_at(WIDTHS.tolist(), level)
         return found
 

@@ -17,11 +17,11 @@ from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.sharing import Together
 from advisor.domain.told import ObjectiveWord, PlanOptions
 from advisor.engine.bundles import CORES_DEFAULT
-from advisor.engine.checks import checked_cores, checked_level
 from advisor.engine.components import Components
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.flows import NetworkId, filled, parsed
 from advisor.engine.following import Bundles, LiveCurves
+from advisor.engine.guards import checked_cores, checked_level
 from advisor.engine.kept import Kept
 from advisor.errors import InvalidValue
 from advisor.models.prediction import LEVEL

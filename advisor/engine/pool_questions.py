@@ -17,8 +17,8 @@ from advisor.domain.names import checked_name
 from advisor.domain.rows import is_number, is_truth, whole
 from advisor.domain.vectors import Ints
 from advisor.engine.asking import Asking
-from advisor.engine.checks import checked, checked_cores
 from advisor.engine.components import Components
+from advisor.engine.guards import checked, checked_cores
 from advisor.engine.prior import prior_of
 from advisor.engine.slots import TIME
 from advisor.errors import InvalidValue, TooLarge, UnknownKey, closest, not_one_of

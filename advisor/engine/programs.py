@@ -12,7 +12,7 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.names import checked_name
 from advisor.domain.runs import TRANSFORMS, VARIANTS, ProgramRun, RunPrediction, checked_number, checked_run
-from advisor.engine.checks import checked_level
+from advisor.engine.guards import checked_level
 from advisor.engine.kinds import RecordKind
 from advisor.errors import InvalidValue, Mismatch, NotEnoughData, StateDamaged, TooLarge, UnknownProgram, not_one_of
 from advisor.models.lasso import LassoFit

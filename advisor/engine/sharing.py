@@ -10,9 +10,9 @@ from advisor.domain import limits
 from advisor.domain.names import checked_name
 from advisor.domain.networks import Network
 from advisor.domain.sharing import Together
-from advisor.engine.checks import checked_cores, checked_level
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.flows import Flows, NetworkId, filled, name_of
+from advisor.engine.guards import checked_cores, checked_level
 from advisor.errors import InvalidValue, TooLarge, UnknownKey
 from advisor.models.prediction import LEVEL
 from advisor.planning import OBJECTIVES, Request, Share, plan_together

@@ -15,8 +15,8 @@ from advisor.domain.answers import Suggestion
 from advisor.domain.rows import whole
 from advisor.domain.vectors import Floats
 from advisor.engine.asking import Asking
-from advisor.engine.checks import checked
 from advisor.engine.components import Components
+from advisor.engine.guards import checked
 from advisor.engine.learners import ANY_MACHINE, Solved
 from advisor.errors import InvalidValue, TooLarge
 from advisor.models.cells import LN_ELAPSED_MIN

@@ -19,8 +19,8 @@ from advisor.domain.observations import ComponentNames, bad_rows, columns_of
 from advisor.domain.rows import bound_text, is_number
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine import batches
-from advisor.engine.checks import check_together, checked
 from advisor.engine.components import EVIDENCE_LEAST, Components
+from advisor.engine.guards import check_together, checked
 from advisor.engine.kinds import RecordKind
 from advisor.engine.slots import TIME
 from advisor.errors import InvalidValue, NotEnoughData, StateDamaged

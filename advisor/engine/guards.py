@@ -1,20 +1,63 @@
-"""Checking the values of a question."""
+"""Guards of a call: one thread at a time inside an `Advisor`, and the values of a question within their domain."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from math import prod
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.rows import BOUNDS, bound_text, is_number, whole
-from advisor.errors import InvalidValue, TooLarge
+from advisor.errors import ConcurrentUse, InvalidValue, TooLarge
+
+P = ParamSpec("P")
+Answer = TypeVar("Answer")
+
+
+def alone(method: Callable[Concatenate[Any, P], Answer], part: str = "") -> Callable[Concatenate[Any, P], Answer]:
+    """Return a method that holds its object's `turn` while it runs: a list of one item, taken out in one atomic step.
+
+    With `part` the object answers by `method` of its attribute of that name, as by `verb`.
+
+    Kernels run without the interpreter's lock, so that two calls at once would mix their sums. No lock is waited for: who
+    shares an advisor between threads puts one around each call; else it raises ConcurrentUse. Cost: some tenths of a
+    microsecond a call.
+    """
+
+    @wraps(method)
+    def guarded(this: Any, /, *args: P.args, **given: P.kwargs) -> Answer:
+        turn: list[None] = this.turn
+        try:
+            turn.pop()
+        except IndexError:
+            raise ConcurrentUse(
+                f"{method.__name__} was called while another thread is inside this advisor, and did nothing",
+                hint="one thread at a time: put one lock around each call",
+            ) from None
+        try:
+            return method(getattr(this, part) if part else this, *args, **given)
+        finally:
+            turn.append(None)
+
+    return guarded
+
+
+def verb(method: Callable[Concatenate[Any, P], Answer], part: str) -> Callable[Concatenate[Any, P], Answer]:
+    """Return the method of an object that answers by `method` of its attribute `part`."""
+
+    @wraps(method)
+    def asked(this: Any, /, *args: P.args, **given: P.kwargs) -> Answer:
+        return method(getattr(this, part), *args, **given)
+
+    return asked
 
 
 def checked_level(level: Any) -> float:
     """Return the level of an interval; raises InvalidValue."""
-    if not is_number(level) or not limits.LEVEL_MIN <= level <= limits.LEVEL_MAX:
+    if not (type(level) is float or is_number(level)) or not limits.LEVEL_MIN <= level <= limits.LEVEL_MAX:
         raise InvalidValue("level", level, f"a number from {limits.LEVEL_MIN} to {limits.LEVEL_MAX}")
     return float(level)
 
@@ -29,8 +72,6 @@ def check_together(x: Any, p: Any) -> None:
 
     Raises InvalidValue, TooLarge.
     """
-    if isinstance(x, float) and isinstance(p, float):
-        return
     try:
         shape = np.broadcast_shapes(np.shape(x), np.shape(p))
     except ValueError as error:
@@ -43,7 +84,7 @@ def check_together(x: Any, p: Any) -> None:
 def checked(field: str, value: Any, code: str) -> Any:
     """Return a float, or a float64 array, within the domain of `code` in `BOUNDS`; raises InvalidValue, TooLarge."""
     _, low, high = BOUNDS[code]
-    if is_number(value):
+    if type(value) is float or is_number(value):
         if not low <= value <= high:
             raise InvalidValue(field, value, bound_text(code))
         return float(value)

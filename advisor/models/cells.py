@@ -158,9 +158,10 @@ def add_run(r, n, axes, z, t, count, machine, cell):
         cell = cell_with(n, key_of(n, axes, z, machine))
     share = count / (r[RUNS + cell] + count)
     aside = rise(r, n, axes, cell, z)
-    moved = 0.0
+    moved, apart = 0.0, 0.0
     for axis in range(axes):
         at = CENTRE + axis * CELLS + cell
+        apart = max(apart, abs(z[axis] - r[at]))
         step = (z[axis] - r[at]) * share
         word = n[at + axes * CELLS]
         slope, curvature = slope_of(word), curvature_of(word)
@@ -178,7 +179,8 @@ def add_run(r, n, axes, z, t, count, machine, cell):
         variance = variance_of_run(r, n, cell, mean)
         reach = WINSOR * sqrt(variance)
         t = min(max(t, mean - reach), mean + reach)
-        score_level(r, n, mean, t - mean, variance, count * (1.0 - share))
+        if apart <= SLOW_NEAR:
+            score_level(r, n, mean, t - mean, variance, count * (1.0 - share))
     step = t - mean
     if r[WILD + cell] > 0.0 and step * step <= AGREED * (r[RELATIVE] * mean * mean + r[ABSOLUTE]):
         r[WILD + cell] = 0.0  # two runs agree, against a model that did not heed them

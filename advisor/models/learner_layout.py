@@ -122,6 +122,7 @@ KEPT_RUNS = 8.0  # what old cells count together after a change of speed: a shap
 # 1 % shows at 10 % noise. Errors: false steps are one in 100,000 rows and more; what drifted goes on in the same direction.
 SLOW_ROWS, SLOW_ROWS_MOST = 128, 2048
 SLOW_ERRORS, SLOW_ERRORS_AGAIN = 4.0, 3.0
+SLOW_NEAR = 0.5  # of z: a run carried further to its cell's centre shows the model's slope as much as the level
 SLOW_LEAST = 0.01  # of the level: less is no matter
 SLOW_KEPT = 256.0  # runs that the past counts as after a step: twice the rows between two looks
 RUNS_LEAST = 1e-6  # cells that count less than this together are none

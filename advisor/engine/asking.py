@@ -207,7 +207,7 @@ class Asking:
             check_together(x[..., 0], p)
         else:
             x = checked("predictor", predictor, "invalid_predictor")
-            if not (isinstance(x, float) and isinstance(p, float)):
+            if {type(x), type(p)} != {float}:
                 check_together(x, p)
         found = self.answering(slot, form)
         if found is None:

@@ -110,8 +110,10 @@ def show(allocation: Allocation) -> None:
     """Print an allocation."""
     for cores, keys in allocation.groups:
         print(f"    {cores} core{'s' * (cores > 1)}: {', '.join(keys)}, in turn")
+    shared = {key for _, keys in allocation.groups for key in keys}
     for key, cores in allocation.cores.items():
-        print(f"    {key}: {allocation.instances[key]} x {cores} cores")
+        if key not in shared:
+            print(f"    {key}: {allocation.instances[key]} x {cores} cores")
     print(f"    expected {allocation.throughput_per_s:.1f} records/s; bottleneck {', '.join(allocation.bottleneck)}")
 
 

@@ -182,8 +182,9 @@ class Source:
 
     @cached_property
     def _text(self) -> bytes:
-        """All that is compiled."""
-        return reading.text_of(reading.in_order(self.plain.values())) + repr(self._inline).encode()
+        """All that is compiled, and the types for which it is."""
+        functions = [*reading.in_order(self.plain.values()), cast("FunctionType", self.examples)]
+        return reading.text_of(functions) + repr(self._inline).encode()
 
     @cached_property
     def library_name(self) -> str:

@@ -82,7 +82,7 @@ def drawn_pairs(visits, common, here, there, same, one, two, group, sums, figure
 def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield the types with which each kernel is called."""
     table, whole = np.ones((1, 1)), np.zeros((2, 1), np.int64)
-    rows, same = np.ones((4, 1)), np.ones(1, np.bool_)
+    rows, same = np.ones((4, 1)), np.ones(1, np.int64)
     yield "drawn_pairs", (np.ones(1), table, table, table, same, rows, rows, whole, np.ones((2, 1)), rows)
 
 
@@ -250,7 +250,7 @@ def chance_of(now: Estimate, then: Estimate, measure: str, *, ties: float = 0.0)
 
 def _drawn(now: Estimate, then: Estimate, measure: str) -> tuple[Floats, Floats]:
     """Return figures of two allocations for the same errors, (DRAWS,) each; the kernel and the judge give the same bits."""
-    (common, here, there), same, model = normals(len(now.level)), now.same(then), now.model
+    (common, here, there), same, model = normals(len(now.level)), now.same(then).astype(np.int64), now.model
     plain = model.request.arrival_per_s is None and not model.contended and model.structure is then.model.structure
     if measure == LATENCY:
         plain = plain and not model.structure.joins and model.request.quantile is None

@@ -317,6 +317,15 @@ def test_the_fingerprint_has_all_that_is_compiled():
     assert reading.text_of(functions[1:]) != same
 
 
+def test_a_library_has_another_name_for_other_types(tmp_path):
+    program = (
+        "from advisor import kernels; from toy_kernels import grow\n"
+        "floats = kernels.Source('toy', (grow,), lambda: [('grow', (1.0,))]).library_name\n"
+        "print(floats != kernels.Source('toy', (grow,), lambda: [('grow', (1,))]).library_name)"
+    )
+    assert python(tmp_path, program) == "True"
+
+
 def test_the_fingerprint_is_the_same_in_every_process(tmp_path):
     program = "from toy_kernels import KERNELS; print(KERNELS.folder_name)"
     assert {python(tmp_path, program, PYTHONHASHSEED=str(seed)) for seed in (1, 2, 3)} == {KERNELS.folder_name}

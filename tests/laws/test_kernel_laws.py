@@ -251,7 +251,7 @@ def compared() -> list[Any]:
     one, two = rng.random((2, 4, 4))
     two[2:, :2] = one[2:, :2]
     for group in (np.tile(np.arange(4), (2, 1)), np.array([[0, 1, 0, 1], [0, 0, 1, 2]])):
-        figures, same = np.zeros((4, 5)), np.array([True, True, False, True])
+        figures, same = np.zeros((4, 5)), np.array([1, 1, 0, 1])
         estimates.KERNELS.drawn_pairs(
             rng.random(4), common, here, there, same, one, two, group, np.zeros((2, 4)), figures
         )

@@ -21,7 +21,7 @@ def diff_command(before: Path, after: Path, level: float, as_json: bool) -> None
     Where each was seen in both, B's time is divided by A's. What the measurements bear out comes first, the largest before the
     smaller. The exit status is 0 whatever was found.
     """
-    from advisor.engine.comparison import compare
+    from advisor.pictures.comparison import compare
 
     found = compare(stored(before, "A"), stored(after, "B"), level)
     show.differences(found, level=level, as_json=as_json)

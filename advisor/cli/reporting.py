@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from advisor import Advisor
     from advisor.domain.observations import Columns
-    from advisor.engine.trend import Trend
+    from advisor.pictures.trend import Trend
 
 ROWS_FIRST = 128  # of a table between two samples of how predictions fare; later a 32nd of the rows seen
 SAMPLES_SHARE = 32
@@ -54,7 +54,7 @@ def report_command(out: Path, cores: int | None, as_json: bool, **source: Any) -
 
 def _watched(table: str, columns: Mapping[str, str] | None) -> tuple[Advisor, Trend | None]:
     """Return an advisor that has learned a table, and how its predictions fared meanwhile."""
-    from advisor.engine.trend import Trend
+    from advisor.pictures.trend import Trend
 
     trends: list[Trend] = []
     rows = sampled = 0

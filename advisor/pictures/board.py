@@ -13,7 +13,7 @@ PROGRAMS = ("words", "chart", "network", "board")
 def board(title: str, data: Mapping[str, Any] | None) -> Document:
     """Return the page: with `data` it stands alone, without it asks the service that it came from.
 
-    `data`: ``topics`` as the service sends them, ``cards`` and ``views`` of components (`advisor.engine.views`), ``networks``
-    by name (`advisor.engine.composed`), ``advice`` and ``about``: what the file tells of, in words.
+    `data`: ``topics`` as the service sends them, ``cards`` and ``views`` of components (`advisor.pictures.views`), ``networks``
+    by name (`advisor.pictures.composed`), ``advice`` and ``about``: what the file tells of, in words.
     """
     return document("board", PROGRAMS, {"TITLE": title}, data, "" if data is not None else "; connect-src 'self'")

@@ -20,12 +20,12 @@ from starlette.types import Receive, Scope, Send
 
 from advisor.domain.limits import NAME_BYTES_MAX
 from advisor.domain.networks import Network, network_from_nodes
-from advisor.engine import views
-from advisor.engine.composed import composed
-from advisor.engine.views import ORDERS
 from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownComponent, UnknownNetwork, not_one_of
+from advisor.pictures import views
 from advisor.pictures.board import board
+from advisor.pictures.composed import composed
 from advisor.pictures.profile_page import profile_page
+from advisor.pictures.views import ORDERS
 from advisor.profile.checkpoint import from_bytes
 from advisor.profile.diagnosis import diagnose
 from advisor.profile.profiler import Profiler

@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Any, cast
 
 from advisor import __version__
-from advisor.engine.trend import Trend
 from advisor.errors import InvalidValue
+from advisor.pictures.trend import Trend
 from advisor.service.answers import RecentAnswer
 from advisor.service.hub import Hub
 

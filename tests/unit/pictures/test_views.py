@@ -10,9 +10,9 @@ import pytest
 
 from advisor import Advisor
 from advisor.domain.networks import network_from_nodes
-from advisor.engine import composed, trend, views
 from advisor.engine.slots import SEPARATOR
 from advisor.errors import UnknownComponent
+from advisor.pictures import composed, trend, views
 
 SIZES, CORES = (100.0, 200.0, 400.0), (1.0, 2.0, 4.0, 8.0)
 

@@ -27,7 +27,7 @@ class Difference:
 
     component: str
     # times in the second state over those in the first, the geometric mean over what either has seen; None where it
-    # cannot be told
+    # cannot be computed
     ratio: float | None
     # low, high: interval of the ratio
     low: float | None

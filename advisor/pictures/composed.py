@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from advisor.domain.networks import BOX, CHOICE, FEEDBACK, FILTER, PLACEMENT, REPLICATION, SPLIT, SYNC, Network, Node
 
-BOXES_DRAWN = 120  # of a network: what is beyond is told by its number; a screen holds about a dozen
-BUSIEST_TOLD = 12  # boxes told in a table, drawn or not
+BOXES_DRAWN = 120  # of a network: beyond, only their number is given; a screen holds about a dozen
+BUSIEST_LISTED = 12  # boxes listed in a table, drawn or not
 WORDS: Mapping[str, Callable[[Node], str]] = {  # of a node that is a frame around its part: what stands on the frame
     REPLICATION: lambda node: f"* {' '.join(node.patterns)}",
     SPLIT: lambda node: f"! <{node.tag}>",
@@ -53,24 +53,24 @@ def composed(
         if left <= 0 and below[index]:
             _more(siblings, below[index])
             continue
-        told = _part(node)
+        data = _part(node)
         if siblings is None:
-            root = told
+            root = data
         else:
-            siblings.append(told)
+            siblings.append(data)
         if node.kind == BOX:
             left -= 1
-            told |= {"key": keys[index], **given(keys[index], allocation)}
+            data |= {"key": keys[index], **given(keys[index], allocation)}
         elif node.children:
-            told["children"] = []
+            data["children"] = []
             if node.kind == CHOICE and index in shares:
-                told["shares"] = [float(share) for share in shares[index]]
-            todo += [(child, cast("list[dict[str, Any]]", told["children"])) for child in reversed(node.children)]
+                data["shares"] = [float(share) for share in shares[index]]
+            todo += [(child, cast("list[dict[str, Any]]", data["children"])) for child in reversed(node.children)]
     boxes: list[dict[str, Any]] = [
         {"key": key, "component": component, **given(key, allocation)}
         for key, component in zip(network.keys, network.components, strict=True)
     ]
-    busiest = sorted(boxes, key=_spare)[:BUSIEST_TOLD]
+    busiest = sorted(boxes, key=_spare)[:BUSIEST_LISTED]
     return {"boxes": len(network.keys), "shown": BOXES_DRAWN - left, "tree": root, "busiest": busiest}
 
 
@@ -78,7 +78,7 @@ def given(key: str, allocation: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what an allocation gives to a box: cores an instance, instances, utilization, whether it bounds, or shares."""
     if allocation is None or key not in allocation["instances"]:
         return {}
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "cores": allocation["cores"].get(key),
         "instances": allocation["instances"][key],
         "bottleneck": key in allocation["bottleneck"],
@@ -86,8 +86,8 @@ def given(key: str, allocation: Mapping[str, Any] | None) -> dict[str, Any]:
     }
     utilization: Mapping[str, float] = allocation.get("utilization") or {}
     if key in utilization:
-        told["utilization"] = float(utilization[key])
-    return told
+        data["utilization"] = float(utilization[key])
+    return data
 
 
 def _spare(box: Mapping[str, Any]) -> tuple[bool, float, int]:
@@ -95,13 +95,13 @@ def _spare(box: Mapping[str, Any]) -> tuple[bool, float, int]:
 
 
 def _part(node: Node) -> dict[str, Any]:
-    told: dict[str, Any] = {"kind": node.kind}
+    data: dict[str, Any] = {"kind": node.kind}
     words = WORDS.get(node.kind)
     if node.kind == BOX:
-        told["component"] = node.name
+        data["component"] = node.name
     elif words is not None:
-        told["label"] = words(node)
-    return told
+        data["label"] = words(node)
+    return data
 
 
 def _more(siblings: list[dict[str, Any]] | None, boxes: int) -> None:

@@ -56,9 +56,9 @@ def card(advisor: Advisor, component: str) -> dict[str, Any]:
     shown = _Shown(advisor, component)
     if shown.learned:
         drawn = _counts(shown.low, shown.high, COUNTS_CARD)
-        shown.told |= {"seen": short([shown.low, shown.high]), "curve": shown.curve(shown.places()[0], drawn)}
-        shown.told["cells"] = shown.cells_told(drawn[0], CARD_CELLS)
-    return shown.told
+        shown.data |= {"seen": short([shown.low, shown.high]), "curve": shown.curve(shown.places()[0], drawn)}
+        shown.data["cells"] = shown.cells_shown(drawn[0], CARD_CELLS)
+    return shown.data
 
 
 def view(advisor: Advisor, component: str) -> dict[str, Any]:
@@ -76,18 +76,18 @@ def view(advisor: Advisor, component: str) -> dict[str, Any]:
         predictors on the `cores` of most runs, or None; advice: what `choose_cores` says of the typical predictor.
     """
     shown = _Shown(advisor, component)
-    told = shown.told | {"status": advisor.status(components=[component], limit=1)["components"][0]}
+    data = shown.data | {"status": advisor.status(components=[component], limit=1)["components"][0]}
     if not shown.learned:
-        return told
+        return data
     drawn, places = _counts(shown.low, shown.high), shown.places()
-    told |= {"seen": short([shown.low, shown.high]), "curves": [shown.curve(x, drawn) for x in places]}
-    told |= {"cells": shown.cells_told(drawn[0], CELLS), "growth": shown.growth()}
+    data |= {"seen": short([shown.low, shown.high]), "curves": [shown.curve(x, drawn) for x in places]}
+    data |= {"cells": shown.cells_shown(drawn[0], CELLS), "growth": shown.growth()}
     cores_max = int(max(1.0, np.ceil(shown.high)))
     point = places[0]
     choice = advisor.choose_cores(
         component, predictor=float(point[0]) if len(point) == 1 else point, cores_max=cores_max
     )
-    return told | {"advice": {"cores_max": cores_max, "predictor": short(point), **choice.as_dict()}}
+    return data | {"advice": {"cores_max": cores_max, "predictor": short(point), **choice.as_dict()}}
 
 
 def _errors(advisor: Advisor, slots: Ints, known: int) -> Floats:
@@ -124,7 +124,7 @@ class _Shown:
             scored, covered, error = (
                 record[0].column(name)[record[1]].item() for name in ("scores", "covered", "error")
             )
-        self.told: dict[str, Any] = {
+        self.data: dict[str, Any] = {
             "component": component, "runs": int(base.runs(slot)), "error": error / scored if scored else None,
             "coverage": None if covered is None else covered / scored,
         }  # fmt: skip
@@ -170,7 +170,7 @@ class _Shown:
         points = elementary.spaced(low, high, PREDICTORS_DRAWN)
         return {"cores": cores, "predictor": short(points), **self.times(points[:, None], cores)}
 
-    def cells_told(self, fewest: float, most: int) -> dict[str, list[Any]]:
+    def cells_shown(self, fewest: float, most: int) -> dict[str, list[Any]]:
         """Return what was observed, as far as it is kept, and what is predicted there now: of the `most` cells of most runs."""
         if self.cells is None:
             return {}

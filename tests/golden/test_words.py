@@ -25,7 +25,7 @@ LEFT = {
     "advisor/cluster": 91,
     "advisor/demo": 2,
     "advisor/domain": 22,
-    "advisor/engine": 149,
+    "advisor/engine": 117,
     "advisor/kernels": 38,
     "advisor/models": 116,
     "advisor/pictures": 32,

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kill_harness import Harness
-from live import Closed, Peer
+from served import Served, Wire
 from task_program import Program, recursive
 
 from advisor.domain.task_events import Kind, TaskEvents
@@ -39,60 +38,49 @@ def request(number: int, events: TaskEvents) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def send_until_killed(harness: Harness, peer: Peer, given: list[TaskEvents], durable: int, kill_at: int) -> int:
-    """Send the batches after `durable`, some of them once more; kill when `kill_at` is acknowledged. Return the last one."""
+def send(wire: Wire, given: list[TaskEvents], durable: int, kill_at: int) -> int:
+    """Send the batches after `durable`, some of them once more; return the last one acknowledged, `kill_at` or later."""
     acked = durable
     waiting: dict[int, int] = {}
     for number in range(max(1, durable - 2), min(kill_at + UNANSWERED, len(given)) + 1):
-        waiting[await peer.post("task_events", request(number, given[number - 1]))] = number
-    try:
-        while acked < kill_at:
-            _, msgid, error, result = await peer.message()
-            assert error is None, error
-            number = waiting[msgid]
-            assert bool(result.get("replayed")) == (number <= durable)
-            acked = max(acked, number)
-    except Closed:
-        pass
-    if acked < len(given):
-        await harness._kill()
+        waiting[wire.post("task_events", request(number, given[number - 1]))] = number
+    while acked < kill_at:
+        _, msgid, error, result = wire.message()
+        assert error is None, error
+        number = waiting[msgid]
+        assert bool(result.get("replayed")) == (number <= durable)
+        acked = max(acked, number)
     return acked
 
 
-async def test_every_event_is_folded_once_through_kills(tmp_path: Path) -> None:
+def test_every_event_is_folded_once_through_kills(tmp_path: Path) -> None:
     given = batches()
     rng = random.Random(5)
-    harness = Harness(tmp_path, kills=0)
+    service = Served(tmp_path, state=True)
     expected = Profiler(compiled=False)
-    durable = lives = 0
-    while durable < len(given):
-        await harness._start()
-        peer = await harness.connect()
-        found = (await peer.call("hello", WHO))["sequence"]
-        assert found >= durable  # what was acknowledged is there
-        for number in range(durable, found):
-            expected.fold(given[number])
-        if lives:
-            expected = from_bytes(to_bytes(expected), Profiler(compiled=False))
-        lives += 1
-        durable = found
-        if durable < len(given):
-            told = await peer.call("profile", {"producer": "run"}) if durable else None
-            if told is not None:
-                assert told["profile"] == profile_of(expected).as_dict()
-            goal = len(given) if lives == LIVES else durable + rng.randint(1, PARTS // LIVES - UNANSWERED)
-            acked = await send_until_killed(harness, peer, given, durable, goal)
-            for number in range(durable, acked):
+    durable = 0
+    for life in range(LIVES):
+        with service:
+            wire = service.wire()
+            found = wire.call("hello", WHO)["sequence"]
+            assert found >= durable  # what was acknowledged is there
+            for number in range(durable, found):
                 expected.fold(given[number])
-            durable = acked
-            if acked == len(given):
-                told = await peer.call("profile", {"producer": "run"})
-                profile = Profile.from_dict(told["profile"])
+            if life:
+                expected = from_bytes(to_bytes(expected), Profiler(compiled=False))
+                assert wire.call("profile", {"producer": "run"})["profile"] == profile_of(expected).as_dict()
+            last = life == LIVES - 1
+            durable = send(
+                wire, given, found, len(given) if last else found + rng.randint(1, PARTS // LIVES - UNANSWERED)
+            )
+            for number in range(found, durable):
+                expected.fold(given[number])
+            if last:
+                profile = Profile.from_dict(wire.call("profile", {"producer": "run"})["profile"])
                 assert profile.as_dict() == profile_of(expected).as_dict()
-        peer.writer.transport.abort()
-    assert lives == LIVES
+            wire.close()
+            service.kill()
     assert profile.notes["instances_lost"] > 0
     begins = sum(int((each.records["kind"] == Kind.BEGIN).sum()) for each in given)
     lost = profile.notes["events_lost_at_restart"]
     assert begins - lost <= profile.measures.begins <= begins
-    await harness._stop()

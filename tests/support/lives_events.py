@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import struct
+from collections import Counter
 from typing import Any
 
 EVENTS_A_LIFE = 40
+PRODUCERS = ("p", "p", "q", "r")
 COMPONENTS = [f"c{number}" for number in range(12)]
 KINDS = ("row", "row", "rows", "rows", "rows", "strange", "many", "columns", "columns", "pin", "forget", "run", "run", "tasks",
          "flow", "forget program")  # fmt: skip
@@ -63,14 +65,14 @@ def _event(kind: str, rng: random.Random, programs: set[str]) -> Event:
 class Stream:
     """Numbered events, made again from the seed at any time; event 1 brings all components.
 
-    All are of one producer, but for a run of tasks, which is a producer of its own.
+    They are of a few producers; a run of tasks is a producer of its own.
     """
 
     def __init__(self, seed: int) -> None:
         self.rng, self.programs = random.Random(f"events {seed}"), set[str]()
         rows = [[name, 10.0, 2.0, 0.01] for name in COMPONENTS]
         self.events: list[Event] = [("observe_rows", {"producer": "p", "sequence": 1, "rows": rows})]
-        self.sequence = 1
+        self.sequences = Counter({"p": 1})
 
     def event(self, number: int) -> Event:
         while len(self.events) < number:
@@ -79,7 +81,8 @@ class Stream:
             if verb == "task_events":
                 numbered = {"producer": f"run-{len(self.events)}", "sequence": 1}
             else:
-                self.sequence += 1
-                numbered = {"producer": "p", "sequence": self.sequence}
+                producer = self.rng.choice(PRODUCERS)
+                self.sequences[producer] += 1
+                numbered = {"producer": producer, "sequence": self.sequences[producer]}
             self.events.append((verb, numbered | params))
         return self.events[number - 1]

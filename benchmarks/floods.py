@@ -73,7 +73,7 @@ class Place:
 
     def stranger(self, producer: str | None = None) -> socket.socket:
         found = socket.create_connection(("127.0.0.1", self.tcp))
-        hello = {"protocol": 1, "token": self.token} | ({"producer": producer} if producer else {})
+        hello = {"protocol": 2, "token": self.token} | ({"producer": producer} if producer else {})
         found.sendall(packed("hello", hello))
         found.recv(2**16)
         return found

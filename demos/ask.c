@@ -108,7 +108,7 @@ int main(int count, char **given) {
     service = socket(AF_UNIX, SOCK_STREAM, 0);
     if (connect(service, (struct sockaddr *)&address, sizeof address) != 0) return perror(given[1]), 1;
 
-    request("hello"), map(1), text("protocol"), byte(1);
+    request("hello"), map(1), text("protocol"), byte(2);
     ask();
     request("observe_rows"), map(1), text("rows"), array(4);
     for (int cores = 1; cores <= 8; cores *= 2) array(4), text("blur"), number(1000), number(cores), number(0.5 + 3.5 / cores);

@@ -46,7 +46,7 @@ sub ask {
     return $result;
 }
 
-printf "version %s\n", ask('hello', protocol => "\x01")->{version};
+printf "version %s\n", ask('hello', protocol => "\x02")->{version};
 my @rows = map { array(text('blur'), number(1000), number($_), number(0.5 + 3.5 / $_)) } 1, 2, 4, 8;
 printf "%d rows learned\n", ask('observe_rows', rows => array(@rows))->{accepted};
 my $choice = ask('choose_cores', component => text('blur'), predictor => number(1000), cores_max => "\x08");

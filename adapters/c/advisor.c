@@ -1336,7 +1336,7 @@ static void greet(advisor_client *c) {
     if (!request(c, 512, HELLO_ID, "hello", 1)) return;
     put_map(&c->out, 3);
     put_text(&c->out, "protocol");
-    put_uint(&c->out, 1);
+    put_uint(&c->out, 2);
     put_text(&c->out, "producer");
     put_text(&c->out, c->producer);
     put_text(&c->out, "incarnation");

@@ -144,7 +144,7 @@ static bool greet(void) {
     begin_request(&hello, "hello");
     put_map(&hello, 3);
     put_text(&hello, "protocol");
-    put_uint(&hello, 1);
+    put_uint(&hello, 2);
     put_who(&hello);
     struct iovec part = {hello.at, hello.used};
     if (hello.failed || !send_all(&part, 1) || !receive(&said)) return false;

@@ -18,6 +18,7 @@ LEVEL_MIN, LEVEL_MAX = 0.01, 0.9999  # of an interval: beyond, its quantile rest
 
 # What one message may hold.
 MESSAGE_BYTES_MAX = 8 * 2**20  # a task graph, or a part of a state; a reader holds one per connection
+LARGE_MESSAGES_MAX = 32  # longer than ROWS_BYTES_MAX, of all connections at a time; further ones are read later
 STRUCTURE_BYTES_MAX = 2**20  # outside `bin` payloads: decoded Python objects take up to 30 times their wire bytes
 DEPTH_MAX = 10  # the deepest legal message is an allocate_together with the mappings of a flat node list
 ARRAY_ITEMS_MAX = 131_072  # elements of one array: the largest legal one is a list of component names

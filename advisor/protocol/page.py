@@ -21,7 +21,8 @@ from advisor.protocol.verbs import METHODS
 NUMBERING = ("producer", "incarnation", "sequence")  # the page says once what they are
 # The limits of what a peer sends, in the order of the page; the others are the service's own.
 LIMITS = (
-    "MESSAGE_BYTES_MAX", "STRUCTURE_BYTES_MAX", "DEPTH_MAX", "ARRAY_ITEMS_MAX", "MAP_ITEMS_MAX", "STRING_BYTES_MAX",
+    "MESSAGE_BYTES_MAX", "LARGE_MESSAGES_MAX", "STRUCTURE_BYTES_MAX", "DEPTH_MAX", "ARRAY_ITEMS_MAX", "MAP_ITEMS_MAX",
+    "STRING_BYTES_MAX",
     "ROWS_BYTES_MAX", "ROWS_BATCH_MAX", "NAMES_BATCH_MAX", "NAME_BYTES_MAX", "NAME_IDS_MAX", "PREDICT_POINTS_MAX",
     "DIMENSIONS_MAX", "JOBS_TOGETHER_MAX", "CANDIDATES_MAX", "NETWORKS_TOGETHER_MAX", "NETWORKS_MAX",
     "NETWORKS_NAMED_MAX", "DEFINITION_BYTES_MAX", "SIMULATE_CORES_MAX", "SIMULATE_TASKS_MAX", "SIMULATE_RUNS_MAX",

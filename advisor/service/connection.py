@@ -58,7 +58,7 @@ class Service(Protocol):
     def join(self, connection: Connection) -> bool: ...
     def leave(self, connection: Connection, how: str) -> None: ...
     def unsubscribe(self, connection: Connection) -> None: ...
-    def pending_changed(self, connection: Connection, by: int) -> None: ...
+    def pending_changed(self, connection: Connection, pending: int) -> None: ...
     def handle(self, connection: Connection, request: RpcRequest) -> bytes | None: ...
 
 
@@ -144,7 +144,7 @@ class Connection(asyncio.BufferedProtocol):
         events = self._framing.receive(data)
         pending = self._framing.pending_bytes
         if pending != self.pending_bytes:
-            self._hub.pending_changed(self, pending - self.pending_bytes)
+            self._hub.pending_changed(self, pending)
             self.pending_bytes = pending
         if not pending:
             self._unfinished_since = None
@@ -200,8 +200,9 @@ class Connection(asyncio.BufferedProtocol):
         self._close_when_done()
 
     def wait(self) -> None:
-        """Work on nothing more until `resume`."""
+        """Work on nothing more, and read no more, until `resume`."""
         self._waits += 1
+        self._pace()
 
     def resume(self) -> None:
         """Go on after `wait`."""

@@ -162,9 +162,10 @@ class Hub:
         """Tell a connection of nothing any more."""
         self.watching.leave(connection)
 
-    def pending_changed(self, connection: Connection, by: int) -> None:
+    def pending_changed(self, connection: Connection, pending: int) -> None:
         """Keep count of the bytes of half-received messages; beyond the budget the longest half-sent one goes."""
-        if self.peers.add(connection, by):
+        self.peers.unfinished(connection, pending)
+        if self.peers.add(connection, pending - connection.pending_bytes):
             self._drop_slowest(lambda other: other.pending_bytes > 0 and other is not connection, "inbound memory")
 
     def sweep(self) -> None:
@@ -262,8 +263,8 @@ class Hub:
     def _hello(self, connection: Connection, params: m.Hello, msgid: int | None) -> dict[str, Any] | None:
         if params.protocol != PROTOCOL_VERSION:
             raise Unsupported(
-                f"protocol {params.protocol} is not spoken here", field="protocol", value=params.protocol,
-                bound=PROTOCOL_VERSION,
+                f"the client speaks version {params.protocol} of the protocol, this service version {PROTOCOL_VERSION}",
+                field="protocol", value=params.protocol, bound=PROTOCOL_VERSION, hint="install the same version on both sides",
             )  # fmt: skip
         if connection.grant is None:
             if params.token is None:

@@ -3,32 +3,58 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from typing import Protocol
 
+from advisor.domain.limits import LARGE_MESSAGES_MAX, MESSAGE_BYTES_MAX, ROWS_BYTES_MAX
 from advisor.errors import Unavailable
 
 PRODUCER_BYTES = 850  # of a producer that a connection speaks for
 NAME_BYTES = 215  # of a name, beside its characters
-# 32 messages of MESSAGE_BYTES_MAX, or a million names: far above what honest clients need, far below a machine's memory.
-PEER_BYTES_MAX = 2**28
+# All large messages, and as much again for halves of smaller ones, or for a million names.
+PEER_BYTES_MAX = 2 * LARGE_MESSAGES_MAX * MESSAGE_BYTES_MAX
 SHARE = 4  # one connection may have a quarter: one alone keeps nobody out
 
 
+class Peer(Protocol):
+    """A connection, as it is counted here."""
+
+    def wait(self) -> None: ...
+    def resume(self) -> None: ...
+
+
 class Peers:
-    """Bytes kept for each connection."""
+    """Bytes kept for each connection, and which ones send a large message: `LARGE_MESSAGES_MAX` at a time, the others wait."""
 
     def __init__(self) -> None:
         self.bytes_max = PEER_BYTES_MAX
         self.bytes = 0  # of all connections together
-        self._of: Counter[Hashable] = Counter()
+        self._of: Counter[Peer] = Counter()
+        self._large: dict[Peer, bool] = {}  # whether it waits; in the order of coming
 
-    def add(self, peer: Hashable, by: int) -> bool:
+    def add(self, peer: Peer, by: int) -> bool:
         """Count bytes that are there already, or are gone; return whether they are more than there may be."""
         self.bytes += by
         self._of[peer] += by
         return by > 0 and self.bytes > self.bytes_max
 
-    def keep(self, peer: Hashable, what: str, more: int) -> None:
+    def unfinished(self, peer: Peer, size: int) -> None:
+        """A message of which so many bytes are here goes on, or has ended (0): a large one may have to wait for others."""
+        if size <= ROWS_BYTES_MAX:
+            self._leave_large(peer)
+        elif peer not in self._large:
+            self._large[peer] = len(self._large) >= LARGE_MESSAGES_MAX
+            if self._large[peer]:
+                peer.wait()
+
+    def _leave_large(self, peer: Peer) -> None:
+        if self._large.pop(peer, True):
+            return
+        following = next((each for each, waits in self._large.items() if waits), None)
+        if following is not None:
+            self._large[following] = False
+            following.resume()
+
+    def keep(self, peer: Peer, what: str, more: int) -> None:
         """Count bytes that are to be kept until the peer leaves.
 
         Raises Unavailable when all peers together, or this one, would have more than there may be.
@@ -42,6 +68,7 @@ class Peers:
             )  # fmt: skip
         self.add(peer, more)
 
-    def release(self, peer: Hashable) -> None:
+    def release(self, peer: Peer) -> None:
         """The peer has left."""
         self.bytes -= self._of.pop(peer, 0)
+        self._leave_large(peer)

@@ -239,6 +239,29 @@ async def test_what_peers_make_the_service_keep_has_one_bound(tmp_path: Path, mo
         assert kept["peer_memory"]["bytes"] == 0
 
 
+async def test_large_messages_beyond_their_number_wait_for_others_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "LARGE_MESSAGES_MAX", 2)
+    async with running(tmp_path) as live:
+        witness = await taught(live)
+        whole = pack([0, 1, "simulate", [{"graph": {"times": bytes(3 * 2**20)}, "wrong": 0}]])
+        halves = [await live.peer() for _ in range(2)]
+        for half in halves:
+            await half.send(whole[: 2 * 2**20])
+        while (await witness.call("status", {}))["service"]["peer_memory"]["bytes"] < 4 * 2**20:
+            pass
+        third = await live.peer()
+        third.writer.write(whole)
+        for _ in range(100):  # turns of the loop in which it could be read
+            await serves(witness)
+        assert (await witness.call("status", {}))["service"]["peer_memory"]["bytes"] < 6 * 2**20
+        halves[0].close()
+        assert (await answer_of(third, 1))[2]["code"] == "unknown_key"
+        await halves[1].send(whole[2 * 2**20 :])
+        assert (await answer_of(halves[1], 1))[2]["code"] == "unknown_key"
+
+
 async def answer_of(peer: Peer, msgid: int) -> list[Any]:
     while (message := await peer.message())[1] != msgid:
         pass

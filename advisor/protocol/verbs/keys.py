@@ -13,7 +13,7 @@ from advisor.domain.fields import Further, Name, record
 from advisor.domain.rows import Array
 from advisor.errors import InvalidValue, TooLarge
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 NO_INCARNATION = bytes(16)  # of a client that keeps its numbers itself
 TIME = "elapsed_s"  # what is predicted where no measure is asked for
 SEQUENCE_MAX = 2**63 - 1  # kept as int64

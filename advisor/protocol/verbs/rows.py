@@ -65,7 +65,7 @@ def _of_one_thing(params: Any) -> None:
 class Hello(Question):
     """Who speaks, and where it stands.
 
-    protocol: 1; anything else is refused as `unsupported`
+    protocol: 2; another version is refused as `unsupported`, with both numbers
     token: needed where the service was given one: until then every request is refused as `unauthorized`, and 64 KiB are taken
         at most. A wrong one is answered late, and ends the connection
     producer: who will send numbered batches

@@ -20,7 +20,7 @@ async def test_hello_tells_protocol_limits_features_and_the_durable_sequence(tmp
     async with running(tmp_path, state=tmp_path / "state") as live:
         peer = await live.peer()
         hello = await peer.call("hello", {"producer": "p"})
-        assert hello["protocol"] == 1
+        assert hello["protocol"] == 2
         assert hello["limits"]["rows_batch_max"] == 2_048
         assert hello["features"]["learned"] == [
             "count",
@@ -38,7 +38,11 @@ async def test_hello_tells_protocol_limits_features_and_the_durable_sequence(tmp
         await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(5)})
         assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 1
         assert (await peer.call("hello", {"producer": "p", "incarnation": b"x" * 16}))["sequence"] == 0
-        await refused("unsupported", peer.call("hello", {"protocol": 2}))
+        for version in (1, 3):
+            error = await refused("unsupported", peer.call("hello", {"protocol": version}))
+            assert (error.value, error.bound) == (version, 2)
+            assert f"version {version}" in str(error)
+            assert "version 2" in str(error)
 
 
 async def test_rows_are_learned_and_asked_for(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ COMMANDS = {
     "choose-together": ("advisor.cli.pooling", "Choose the cores of jobs that share one pool."),
     "suggest": ("advisor.cli.asking", "Suggest which run of a component would teach most."),
     "advise": ("advisor.cli.advising", "Write what was learned as settings for Snakemake, Nextflow or Slurm."),
+    "slurm": ("advisor.cli.slurm_loop", "Learn Slurm's jobs as they end; write advice for its job_submit plugin."),
     "allocate": ("advisor.cli.allocating", "Allocate cores to the components of an S-Net network."),
     "watch": ("advisor.cli.watching", "Watch a network: report when a better allocation is worth the change."),
     "explain": ("advisor.cli.watching", "Explain an answer of `advisor allocate --json` in sentences."),

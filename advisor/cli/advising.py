@@ -48,7 +48,7 @@ def advise_command(
     settings: list[AdvisedSetting] = []
     left_out: dict[str, str] = {}
     with asked(source) as advisor:
-        for known in _known(advisor, list(components) or True):
+        for known in known_components(advisor, list(components) or True):
             found = _setting(advisor, known, cores_max, tolerance, level)
             if isinstance(found, str):
                 left_out[known["component"]] = found
@@ -66,7 +66,7 @@ def advise_command(
     click.echo(f"{target}: {show.several(len(settings), 'component')}")
 
 
-def _known(advisor: Advisor | SyncClient, components: bool | list[str]) -> Iterator[Mapping[str, Any]]:
+def known_components(advisor: Advisor | SyncClient, components: bool | list[str]) -> Iterator[Mapping[str, Any]]:
     """Yield what status tells of components, page by page."""
     offset = 0
     while True:
@@ -92,7 +92,7 @@ def _setting(
         choice = advisor.choose_cores(
             name, predictor=x, cores_max=most, tolerance=tolerance, level=level, explore="freeze"
         )
-        peak_bytes = _memory(advisor, known, x, choice.cores, level)
+        limits = limits_of(advisor, known, x, choice.cores, level)
     except NotEnoughData:
         return "too few runs were learned"
     why = (
@@ -102,15 +102,27 @@ def _setting(
     if choice.extrapolates > 0.0:
         why += ", beyond what was seen"
     longest = known.get("elapsed_most_s", float(choice.elapsed_s))
-    limit_s = min(float(choice.high_s), TIME_MOST * float(choice.elapsed_s), TIME_MOST * longest)
-    if known["cores_range"][0] == known["cores_range"][1] == choice.cores:
-        limit_s = max(limit_s, longest)
     why += f"; no run took over {seconds(longest)}"
-    if peak_bytes is not None:
+    if limits.peak_bytes is not None:
         why += f", none over {show.size(known['peak_most_bytes'])}"
         if "peak_killed_bytes" in known:
             why += f", one killed at {show.size(known['peak_killed_bytes'])}"
-    return AdvisedSetting(name, choice.cores, limit_s, peak_bytes, why)
+    return limits._replace(why=why)
+
+
+def limits_of(
+    advisor: Advisor | SyncClient, known: Mapping[str, Any], x: float, cores: int, level: float
+) -> AdvisedSetting:
+    """Return the time limit and the memory that a share `level` of runs keeps, as a batch system may believe them.
+
+    A time limit is at most `TIME_MOST` times what is expected, and as many times what no run took longer than.
+    """
+    found = advisor.predict(known["component"], predictor=x, cores=cores, level=level)
+    longest = known.get("elapsed_most_s", float(found.elapsed_s))
+    limit_s = min(float(found.high_s), TIME_MOST * float(found.elapsed_s), TIME_MOST * longest)
+    if known["cores_range"][0] == known["cores_range"][1] == cores:
+        limit_s = max(limit_s, longest)
+    return AdvisedSetting(known["component"], cores, limit_s, _memory(advisor, known, x, cores, level), "")
 
 
 def _memory(

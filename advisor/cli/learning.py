@@ -89,12 +89,12 @@ def _learn_files(paths: Sequence[Path], kind: str, given: Mapping[str, Any], *, 
         for start in range(0, len(files), FILES_TOGETHER):
             with taught(given) as sink:
                 for file in files[start : start + FILES_TOGETHER]:
-                    result.append(_learn_file(file, sink, moved))
+                    result.append(learn_file(file, sink, moved))
                     done, rows = done + file.bytes_total, rows + result[-1]["runs"] + result[-1]["failed"]
     show.files_learned(result, as_json=as_json)
 
 
-def _learn_file(file: RunFile, sink: Sink, moved: Callable[[RunFile, int], None]) -> dict[str, Any]:
+def learn_file(file: RunFile, sink: Sink, moved: Callable[[RunFile, int], None]) -> dict[str, Any]:
     """Teach one file; return what is reported about it."""
     counts: Counter[str] = Counter()
     refused: Counter[str] = Counter()

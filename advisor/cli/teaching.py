@@ -19,6 +19,7 @@ from advisor.client import AsyncClient, SyncClient
 from advisor.protocol.verbs import NO_INCARNATION, Hello, ObserveRows
 
 if TYPE_CHECKING:
+    from advisor import Advisor
     from advisor.engine import Engine
     from advisor.files.run_files import Row
     from advisor.protocol.declaring import Question
@@ -33,6 +34,11 @@ COMMIT_ROWS = 20_000  # between commits to a state file: what a kill costs is re
 
 class Sink(Protocol):
     """Who is taught."""
+
+    @property
+    def advisor(self) -> Advisor | SyncClient:
+        """What answers with what was taught."""
+        ...
 
     def known(self, producers: Iterable[str]) -> dict[str, int]:
         """Return the number of the last row of each producer that is known."""
@@ -89,6 +95,11 @@ class StateSink:
         engine.commits.keep_journal()
         self._rows = 0
 
+    @property
+    def advisor(self) -> Advisor:
+        """The state, as `Sink`."""
+        return self._engine.advisor
+
     def known(self, producers: Iterable[str]) -> dict[str, int]:
         """Return as `Sink`."""
         return {each: self._engine.applied(each, NO_INCARNATION) + self._in_blocks(each) for each in producers}
@@ -138,6 +149,11 @@ class ServiceSink:
         self._client = client
         self._numbers: dict[tuple[str, bytes], int] = {}  # of each producer's single rows and blocks
         self._waiting: dict[str, list[Row]] = {}  # by producer: fewer than a block
+
+    @property
+    def advisor(self) -> SyncClient:
+        """The service, as `Sink`."""
+        return self._client
 
     def known(self, producers: Iterable[str]) -> dict[str, int]:
         """Return as `Sink`.

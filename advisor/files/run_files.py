@@ -149,6 +149,7 @@ class RunFile:
     path: Path
     kind: str
     reader: Reader
+    known_as: str = ""  # what its rows are numbered under; absent: what its format knows a file by
     # rows, refused: legal runs, failed ones among them; lines that were no legal run; `first_refused` are the first of
     # them
     rows: int = 0
@@ -179,7 +180,7 @@ class RunFile:
 
         Raises InvalidValue, TooLarge when the file cannot be read, or is of another format.
         """
-        producer = f"{self.kind}:{self._identity()}"
+        producer = f"{self.kind}:{self.known_as or self._identity()}"
         for entry in self.reader(self.lines):
             if isinstance(entry, Passed):
                 self.passed[entry.why] += 1

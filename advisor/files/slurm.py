@@ -18,7 +18,7 @@ from advisor.files.tables import BadCell
 
 HINT = "sacct -P --format=JobID,JobName,State,AllocCPUS,ElapsedRaw,MaxRSS,End"
 NEEDED: dict[str, str] = dict.fromkeys(("JobID", "JobName", "State"), HINT)
-CORES = ("AllocCPUS", "NCPUS")
+CORES = ("AllocCPUS", "NCPUS", "AllocNodes", "NNodes")
 ELAPSED = ("ElapsedRaw", "Elapsed")
 END = "End"
 NOT_ENDED = (

@@ -40,6 +40,7 @@ ELSEWHERE = {
     ".venv/bin/": ".ci/run",
     "--engine ray": "tests/unit/cli/test_serving.py",
     "apt-get": "tests/integration/test_openmp_service.py",
+    "advisor slurm": "tests/unit/cli/test_slurm_loop.py",
     "OMP_TOOL_LIBRARIES": "tests/integration/test_openmp_service.py",
     "-- ./": "tests/integration/test_openmp_service.py",
 }

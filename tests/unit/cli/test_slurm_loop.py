@@ -138,7 +138,7 @@ submit({name = "blur"})
 os.remove(os.getenv("ADVISOR_SLURM_ADVICE"))
 submit({name = "blur"})
 """)
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [str(LUA), script, PLUGIN],
         env={"ADVISOR_SLURM_ADVICE": str(advice)},
         capture_output=True,

@@ -24,9 +24,9 @@ def slurm(tmp_path: Path) -> Iterator[Mapping[str, str]]:
         yield environment
 
 
-def cpus(environment: Mapping[str, str], *options: str) -> int:
+def cpus(environment: Mapping[str, str], name: str, *options: str) -> int:
     """Submit a job that sleeps, wait for its end, and return the CPUs that it had."""
-    command = ["sbatch", "-W", "--parsable", "-J", "nap", "-o", "/dev/null", *options, "--wrap", "sleep 2"]
+    command = ["sbatch", "-W", "--parsable", "-J", name, "-o", "/dev/null", *options, "--wrap", "sleep 2"]
     number = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.strip()
     shown = ["scontrol", "show", "job", number]
     fields = subprocess.run(shown, env=environment, check=True, capture_output=True, text=True).stdout.split()
@@ -40,12 +40,12 @@ def test_jobs_without_a_count_are_advised_and_learned(slurm: Mapping[str, str], 
     def look() -> str:
         return subprocess.run(loop, env=slurm, check=True, capture_output=True, text=True).stdout
 
-    assert cpus(slurm) == 1  # no advice yet: Slurm's own default
+    assert cpus(slurm, "before") == 1  # no advice yet: Slurm's own default
     look()
-    assert cpus(slurm) == 4  # nothing known of its name: the first run's count
-    assert cpus(slurm, "-c", "3") == 3
+    assert cpus(slurm, "nap") == 4  # nothing known of its name: the first run's count
+    assert cpus(slurm, "nap", "-c", "3") == 3
     for _ in range(60):  # an end is known some seconds later
-        if "advice for 1 job name" in look():
+        if look() and '["nap"]' in (tmp_path / "advice.lua").read_text():
             break
         subprocess.run(["scontrol", "ping"], env=slurm, check=True, capture_output=True)
     assert '["nap"]' in (tmp_path / "advice.lua").read_text()

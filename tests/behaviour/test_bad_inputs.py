@@ -1,7 +1,8 @@
 """Bad inputs of every verb, from a table of fields and kinds of wrongness: each refused with code, field, value, bound.
 
 What was refused how is recorded: `bad_inputs.json` holds code, field, and whether a value and a bound were named. A later
-answer may say more, never less. To record anew: ``PYTHONPATH=.:tests/support python tests/behaviour/test_bad_inputs.py``.
+answer may say more, never less. `refused.jsonl` holds requests of their own, a line each, with code, field and bound. To record
+both anew: ``PYTHONPATH=.:tests/support python tests/behaviour/test_bad_inputs.py``.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served import Refused, Served, Wire
+from served import Closed, Refused, Served, Wire
 
-RECORDED = Path(__file__).with_name("bad_inputs.json")
-ROWS = [["read", x, p, 1e-3 * x / p] for x in (100.0, 200.0, 400.0) for p in (1.0, 2.0, 4.0)]
+RECORDED, OWN = (Path(__file__).with_name(name) for name in ("bad_inputs.json", "refused.jsonl"))
+WORK = {"read": 1.0, "a": 1.0, "b": 2.0, "c": 3.0, "c0": 1.0}
+ROWS = [[name, x, p, 1e-3 * work * x * (0.1 + 0.9 / p)]
+        for name, work in WORK.items() for x in (100.0, 200.0, 400.0) for p in (1.0, 2.0, 4.0)]  # fmt: skip
 NAN, INFINITE = math.nan, math.inf
 # Values that are wrong for a field of each type.
 WRONG: dict[str, list[Any]] = {
@@ -129,6 +132,39 @@ def words(case: tuple[str, str, Any, dict[str, Any]]) -> str:
     return f"{verb} {field} {str(wrong)[:24]!r}"
 
 
+def read(value: Any) -> Any:
+    """Return what a line of `refused.jsonl` stands for: bytes and maps of other keys than text are written as maps."""
+    if isinstance(value, dict):
+        if value.keys() == {"bin"}:
+            return bytes.fromhex(value["bin"])
+        return {read(k): read(v) for k, v in value.get("pairs", value.items())}
+    return [read(each) for each in value] if isinstance(value, list) else value
+
+
+def own_refusal(service: Served, peers: list[Wire], verb: str, params: list[Any]) -> list[Any]:
+    """Return code, field and bound; a connection that met too many errors is closed, and the next one asks."""
+    while True:
+        try:
+            return ["taken", None, peers[-1].call(verb, *read(params))]
+        except Closed:
+            peers[-1].close()
+            peers.append(service.wire())
+        except Refused as refused:
+            return [refused.error[key] for key in ("code", "field", "bound")]
+
+
+def test_each_request_of_the_file_is_refused_as_recorded(tmp_path: Path) -> None:
+    problems = []
+    with Served(tmp_path) as service:
+        peers = [taught(service)]
+        for verb, params, *recorded in map(json.loads, OWN.read_text().splitlines()):
+            found = own_refusal(service, peers, verb, params)
+            if found != recorded:
+                problems.append(f"{verb} {params}: {found}, {recorded} was recorded")
+        peers[-1].close()
+    assert not problems, "\n".join(problems)
+
+
 def test_the_table_has_three_hundred_cases() -> None:
     assert sum(1 for each in json.loads(RECORDED.read_text()) if each is not None) >= 300
 
@@ -158,7 +194,10 @@ def record() -> None:
             lines.append(json.dumps(refusal(peer, case)))
             if lines[-1] == "null":
                 print("taken:", words(case))
-        peer.close()
+        peers = [peer]
+        own = [json.loads(line)[:2] for line in OWN.read_text().splitlines()]
+        OWN.write_text("".join(json.dumps([*each, *own_refusal(service, peers, *each)]) + "\n" for each in own))
+        peers[-1].close()
     RECORDED.write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 

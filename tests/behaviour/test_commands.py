@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,6 +16,27 @@ from pathlib import Path
 import pytest
 from served import Served, command
 
+from advisor.cli import main
+
+WRONG = Path(__file__).with_name("wrong_commands.txt")  # a line each: the words => what is said
+FILES = {
+    "square.csv": "component,x,p,t\n" + "".join(
+        f"{name},{x},{p},{work * x * (0.1 + 0.9 / p)}\n"
+        for name, work in (("square", 2e-3), ("linear", 1e-3)) for x in range(100, 1001, 100) for p in (1, 2, 4, 8)
+    ),
+    "rows.csv": "component,x,p,t\n" + "".join(
+        f"{name},{x},{p},{work * x * (0.1 + 0.9 / p)}\n"
+        for name, work in (("a", 1.0), ("b", 2.0), ("c", 1.0)) for x in (1, 2, 3, 4) for p in (1, 2, 4, 8, 16)
+    ),
+    "pipeline.snet": "net pipeline connect square .. linear;", "abc.snet": "a .. b .. c", "star.snet": "(a * {x}) .. b",
+    "A.snet": "a .. b", "B.snet": "(a | b) .. c", "untyped.snet": "(a | b) .. c",
+    "typed.snet": "box a ((x) -> (y)); box b ((y) -> (z)); box c ((y) -> (z)); net n connect a .. (b | c);",
+    "graph.json": json.dumps({"unit": "ms", "tasks": [
+        {"id": "load", "time": 4.0},
+        *({"id": f"part{k}", "time": 1.0 + k, "after": ["load"], "type": "part"} for k in range(6)),
+        {"id": "join", "time": 2.0, "after": [f"part{k}" for k in range(6)]},
+    ]}),
+}  # fmt: skip
 README = Path(__file__).parents[2] / "README.md"
 TABLE = "component,x,p,t\n" + "".join(f"blur,{x},{p},{1e-3 * x / p}\n" for x in (100, 200, 400) for p in (1, 2, 4))
 COMMANDS = (
@@ -72,6 +95,26 @@ def test_a_command_ends_as_it_says(folder: Path, words: tuple[str, ...], status:
     assert held in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert (status == 0) or len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_command_at_fault_ends_with_2_and_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In this process, since there are a hundred of them; any other exception than an exit would be a traceback."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in FILES.items():
+        Path(name).write_text(text)
+    for key in [key for key in os.environ if key.startswith("ADVISOR_") and key != "ADVISOR_KERNELS"]:
+        monkeypatch.delenv(key)
+    problems = []
+    for line in WRONG.read_text().splitlines():
+        words, _, said = line.partition(" =>")
+        with pytest.raises(SystemExit) as ended:
+            main(shlex.split(words))
+        out, err = capsys.readouterr()
+        if (ended.value.code, out, err.count("\n")) != (2, "", 1) or said.strip() not in err:
+            problems.append(f"{line}\n  {ended.value.code} {out}{err}")
+    assert not problems, "\n".join(problems)
 
 
 @pytest.mark.parametrize(

@@ -86,23 +86,6 @@ def test_what_if_a_box_were_faster(learned: tuple[Path, str, Path], capsys: pyte
     assert rates[1] > 1.1 * rates[0]
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        ("--sweep", "cores=9..3"), ("--sweep", "boxes=1..3"), ("--sweep", "cores=1..3", "--cores", "3"),
-        ("--cores", "3", "--plot", "x.png"), ("--cores", "3", "--speed", "b=0"), ("--cores", "3", "--allowed", "odd"),
-        ("--cores", "3", "--deadline", "1"),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_is_said(
-    learned: tuple[Path, str, Path], capsys: pytest.CaptureFixture[str], wrong: tuple[str, ...]
-) -> None:
-    network, table, _ = learned
-    status, out, err = run(capsys, "allocate", network, table, *wrong)
-    assert (status, out) == (2, "")
-    assert len(err.strip().splitlines()) == 1
-
-
 def test_an_allocation_is_printed_as_arguments_of_s_nets_runtime(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,27 +126,6 @@ def test_the_front_is_drawn(learned: tuple[Path, str, Path], capsys: pytest.Capt
     assert "most throughput" in drawn
     assert "least latency" in drawn
     assert run(capsys, "allocate", network, table, "--cores", 9, "--plot", picture)[0] == 2
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (
-            "box a ((x) -> (y)); box b ((y) -> (z)); box c ((y) -> (z)); net n connect a .. (b | c);",
-            "give --shares 1,0, in text order; the numbers are what the types of its records decide",
-        ),
-        ("(a | b) .. c", "give --shares S,S, in text order; or --visits BOX=N"),
-        ("(a * {x}) .. b", "give --depths N, in text order; or --visits BOX=N"),
-    ],
-)
-def test_hints_name_options_and_what_types_decide(
-    learned: tuple[Path, str, Path], capsys: pytest.CaptureFixture[str], text: str, words: str
-) -> None:
-    network, table, _ = learned
-    network.write_text(text)
-    status, out, err = run(capsys, "allocate", network, table, "--cores", 8)
-    assert (status, out) == (2, "")
-    assert words in err, err
 
 
 @pytest.mark.parametrize("defined", [True, False])

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from advisor import __version__
-from advisor.cli import COMMANDS, advisor, main
+from advisor.cli import COMMANDS, advisor
 from advisor.domain.observations import ComponentNames, columns_of
 from advisor.files import write_table
 
@@ -185,62 +185,6 @@ def test_a_table_may_come_through_a_pipe(table: Path) -> None:
     assert json.loads(done.stdout)["rows"] == 80
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["predict", "square"], "--socket PATH"),
-        (["predict", "square", "--table", "{table}", "--state", "x"], "one of"),
-        (["predict", "nobody", "--table", "{table}"], "'nobody' was never observed"),
-        (["predict", "square", "--cores", "0", "--table", "{table}"], "cores is 0.0, must be"),
-        (["predict", "square", "--cores", "many", "--table", "{table}"], "'many' is not a number"),
-        (["predict", "square", "--level", "7", "--table", "{table}"], "level is 7.0, must be"),
-        (["predict", "square", "--model", "crystal", "--table", "{table}"], "crystal"),
-        (["choose-cores", "square", "--cores-max", "0", "--table", "{table}"], "--cores-max is 0, must be"),
-        (["replay", "nowhere.csv"], "nowhere.csv"),
-        (["replay", "{table}", "--plot", "/nowhere/out.png"], "/nowhere/out.png"),
-        (["status", "--state", "{table}.none"], "must be a file that can be read"),
-        (["allocate", "nowhere.snet", "--cores", "4", "--table", "{table}"], "nowhere.snet"),
-        (["export", "out"], "--state FILE and --table"),
-        (["forget", "square"], "--socket PATH and --tcp"),
-        (["pin", "square", "two_step"], "--socket PATH and --tcp"),
-        (["pin", "square"], "give a MODEL, or --clear"),
-        (["pin", "square", "two_step", "--clear"], "give a MODEL, or --clear"),
-        (["predict", "square", "--predictor", "1x2,3", "--table", "{table}"], "different numbers of values"),
-        (["predict", "square", "--predictor", "1x", "--table", "{table}"], "'1x' is not a predictor"),
-        (["predict", "square", "--measure", "carats", "--table", "{table}"], "'carats' is not one of"),
-        (["predict", "square", "--measure", "peak_bytes", "--table", "{table}"], "no learned run with peak_bytes"),
-        (["choose-cores", "square", "--cores-max", "4", "--predictor", "1,2", "--table", "{table}"], "--predictor is"),
-        (["suggest", "nobody", "--table", "{table}"], "'nobody' was never observed"),
-        (["suggest", "square", "--cores", "4", "--table", "{table}"], "--predictor must be given"),
-        (["suggest", "square", "--limit", "0", "--table", "{table}"], "--limit is 0, must be"),
-        (["suggest", "square", "--cores-max", "0", "--table", "{table}"], "--cores-max is 0, must be"),
-        (["diff", "{table}.none", "{table}"], "A is"),
-        (["diff", "{table}"], "Missing argument 'B'"),
-        (["frobnicate"], "No such command"),
-        (["allocate", "{network}", "--table", "{table}"], "--cores must be given"),
-        (
-            ["allocate", "{network}", "--cores", "4", "--pin", "nobody=1", "--table", "{table}"],
-            "--pin is 'nobody', must",
-        ),
-        (["simulate", "mp3f"], "did you mean 'mp3d'?"),
-        (["simulate", "mp3d", "--policy", "lifi"], "did you mean 'lifo'?"),
-        (["simulate", "mp3d", "--metric", "idel"], "--metric is 'idel', must be one of"),
-        (["import", "nowhere", "--state", "{table}.new"], "exported is 'nowhere', must be"),
-        (["demo", "--part", "c"], "'c' is not one of"),
-        (["demo", "--seed", "-1"], "-1 is not in the range"),
-    ],
-)
-def test_a_command_at_fault_ends_with_2_and_one_line(
-    table: Path, network: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:  # any other exception would be a traceback
-        main([argument.format(table=table, network=network) for argument in arguments])
-    out, err = capsys.readouterr()
-    assert (ended.value.code, out) == (2, "")
-    assert err.count("\n") == 1
-    assert words in err
-
-
 def test_with_json_an_error_is_json_too(table: Path) -> None:
     done = run("predict", "nobody", "--table", table, "--json")
     assert (done.returncode, done.stdout) == (2, "")
@@ -373,11 +317,3 @@ def test_status_of_a_table_counts_its_rows(table: Path) -> None:
     one = answer("status", "square", "--table", table)
     assert [entry["component"] for entry in one["components"]] == ["square"]
     assert "rows_accepted" in invoke("status", "--table", table).stdout
-
-
-@pytest.mark.parametrize("command", ["predict", "choose-cores"])
-def test_a_table_is_fresh_without_a_word_and_with_one_says_so(command: str, table: Path) -> None:
-    cores = ("--cores-max", "8") if command == "choose-cores" else ()
-    result = run(command, "square", "--predictor", "100", *cores, "--fresh", "--table", table)
-    assert result.returncode == 2
-    assert "leave --fresh out" in " ".join(result.stderr.split())

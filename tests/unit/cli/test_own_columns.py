@@ -58,19 +58,6 @@ def test_columns_that_are_not_there_are_told_with_the_nearest(tmp_path: Path, ca
         TableReader(own, {"x": "size_mb", "predictor": "threads"})
 
 
-def test_a_command_that_there_is_not_is_told_with_the_nearest(capsys: Any) -> None:
-    status, _, said = run(capsys, "alocate")
-    assert status == 2
-    assert "did you mean 'allocate'?" in said
-
-
-def test_a_component_that_there_is_not_is_told_with_the_nearest(tmp_path: Path, capsys: Any) -> None:
-    own = written(tmp_path / "own.csv", ("job", "size_mb", "threads", "seconds"), ",")
-    status, _, said = run(capsys, "predict", "resise", "--predictor", "300", "--table", own, "--columns", OWN)
-    assert status == 2
-    assert "did you mean 'resize'" in said
-
-
 def test_ranges_are_numbers(tmp_path: Path, capsys: Any) -> None:
     own = written(tmp_path / "own.csv", ("job", "size_mb", "threads", "seconds"), ",")
     asked = ("predict", "resize", "--predictor", "300", "--table", own, "--columns", OWN, "--json")

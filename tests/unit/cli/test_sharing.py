@@ -107,52 +107,6 @@ def test_options_go_where_they_belong(files: tuple[Path, Path, str], capsys: pyt
     assert all(network["latency_queued_s"] > network["latency_s"] for network in rates)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ("A --cores 9 --objective cost", "weight"),
-        ("A --cores 9 --objective cost --weight watts=1", "weight"),
-        ("A --cores 9 --objective cost --weight core_s=-1", "weights.core_s"),
-        ("A --cores 9 --weight core_s=1", "weights go with --objective cost"),
-        ("A --objective pareto --sweep cores=2..9", "sweep"),
-        ("A --objective cost --weight core_s=1 --sweep cores=2..9", "sweep"),
-        ("A --objective pareto", "cores"),
-        ("A --cores 9 --priority A=1", "priority"),
-        ("A --cores 9 --arrival A=1", "arrival"),
-        ("A B --shares 1,1", "cores"),
-        ("A A --cores 9", "one file only"),
-        ("A B --cores 9", "network B"),
-        ("A B --cores 9 --shares 1,1 --shares 1,1", "A has 0, B has 1"),
-        ("A B --cores 4 --shares 1,1", "minima of all networks"),
-        ("A B --cores 9 --shares 1,1 --weight C=1", "one of A, B"),
-        ("A B --cores 9 --shares 1,1 --weight A=0", "network A"),
-        ("A B --cores 9 --shares 1,1 --weight A=nan", "network A"),
-        ("A B --cores 9 --shares 1,1 --priority A=1001", "priority"),
-        ("A B --cores 9 --shares 1,1 --arrival 1", "arrival"),
-        ("A B --cores 9 --shares 1,1 --arrival A=1", "--arrival must be given"),
-        ("A B --cores 9 --shares 1,1 --pin A:c=1", "a box of one of the networks"),
-        ("A B --cores 9 --shares 1,1 --objective pareto --priority A=1", "one priority"),
-        ("A B --cores 9 --shares 1,1 --objective cost", "weight"),
-        ("A B --objective pareto --shares 1,1 --sweep cores=6..9", "sweep"),
-        ("A B --cores 9 --shares 1,1 --latency 1", "latency is '1.0', must be NETWORK=N"),
-        ("A B --cores 9 --shares 1,1 --latency A=1", "target"),
-        ("A B --cores 9 --shares 1,1 --objective fewest_cores --latency A=1", "network B"),
-        ("A --cores 9 --objective fewest_cores --throughput A=1", "throughput"),
-        ("A B --cores 9 --shares 1,1 --deadline 1", "deadline"),
-        ("A B --shares 1,1 --sweep cores=5..9 --plot a.svg", "--plot draws the sweep of one network"),
-    ],
-)
-def test_what_is_wrong_is_said(
-    files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str], wrong: str, said: str
-) -> None:
-    *networks, table = files
-    there = {file.stem: file for file in networks}
-    status, out, err = run(capsys, "allocate", *(there.get(word, word) for word in wrong.split()), table)
-    assert (status, out) == (2, "")
-    assert said in err
-    assert len(err.strip().splitlines()) == 1
-
-
 def test_a_sweep_of_several_networks_is_their_plans(
     files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -217,22 +171,3 @@ def test_several_networks_have_a_front_and_a_cost(
         False,
         True,
     ]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ("A --objective cost", "--weight must be given for cost"),
-        ("A --priority A=1", "priority"),
-        ("A B --shares 1,1 --objective cost", "--weight must be given for cost"),
-        ("A B --shares 1,1 --weight C=1", "one of A, B"),
-    ],
-)
-def test_a_watch_is_asked_as_an_allocation(
-    files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str], wrong: str, said: str
-) -> None:
-    there = {file.stem: file for file in files[:2]}
-    words = (there.get(word, word) for word in wrong.split())
-    status, _, err = run(capsys, "watch", *words, "--cores", 9, "--socket", "nowhere")
-    assert status == 2
-    assert said in err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -171,38 +170,6 @@ def test_contention_a_lock_and_speeds(graph: Path) -> None:
     assert fast["makespan"] == answer(graph, "--cores", "2", "--policy", "heft")["results"][0]["makespan"] / 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("--cores", "0"), "outside 1.."),
-        (("--cores", "4..2"), "smallest"),
-        (("--cores", "many"), "number of cores"),
-        (("--policy", "best"), "fifo"),
-        (("--contention", "bandwidth"), "demand"),
-        (("--contention", "bandwidth:demand"), "key=value"),
-        (("--contention", "magic:x=1"), "magic"),
-        (("--contention", "none:x=1"), "'x'"),
-        (("--contention", "bandwidth:demand=0.1,demand=0.2"), "once"),
-        (("--contention", "bus:speed=1"), "it has rate (needed), inv"),
-        (("--contention", "queueing:rate=1"), "queue="),
-        (("--contention", "lock:hold=long"), "finite number"),
-        (("--contention", "bandwidth:demand=share"), "columns.share is None"),
-        (("--policy", ","), "no name"),
-        (("--policy", "enumerated"), "columns.queue"),
-        (("--component", "part=cut"), "--table"),
-        (("--metric", "beauty"), "beauty"),
-        (("--speeds", "1,-1"), "positive"),
-        (("--gantt", "g.svg"), ".html"),
-        (("--plot", "g.pdf"), ".png"),
-        (("--chrome", "/no/such/folder/t.json"), "folder"),
-    ],
-)
-def test_a_wrong_command_says_what_is_wrong(graph: Path, arguments: tuple[str, ...], says: str) -> None:
-    result = invoke(graph, *arguments)
-    assert result.exit_code == 2 or isinstance(result.exception, SystemExit)
-    assert says in f"{result.stderr}{result.exception}"
-
-
 def test_a_recorded_workflow_is_set_beside_what_was_measured(tmp_path: Path, graph: Path) -> None:
     path = tmp_path / "flow.json"
     tasks = [{"name": name, "runtime": 4.0, "parents": []} for name in "abcdef"]
@@ -222,13 +189,6 @@ def test_a_recorded_workflow_is_set_beside_what_was_measured(tmp_path: Path, gra
     assert "On these 3 cores it is predicted to take 8 s: -20.0%. On average 2.40 tasks were running" in told
     assert "recorded" not in answer(path, "--cores", "1")
     assert "machines" in invoke(graph, "--cores", "recorded").stderr
-
-
-def test_a_missing_graph_and_an_unknown_suffix(tmp_path: Path) -> None:
-    assert "No such file" in invoke(tmp_path / "none.json").stderr
-    with (tmp_path / "t.csv").open("w") as file:
-        csv.writer(file).writerow(["a"])
-    assert ".stg" in invoke(tmp_path / "t.csv").stderr
 
 
 def test_a_recording_is_a_graph(tmp_path: Path) -> None:

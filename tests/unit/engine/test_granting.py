@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.engine.granting import ANSWER_S, GAIN_MIN, RETURN_S, CoreOrder, Granting
+from advisor.engine.granting import GAIN_MIN, CoreOrder, Granting
 from advisor.errors import InvalidValue
 
 
@@ -25,61 +25,6 @@ def asking(granting: Granting, **apps: tuple[str | None, int]) -> None:
         granting.join(app, network)
         granting.access(app, may_use=True)
         granting.local(app, local)
-
-
-def test_the_recorded_dialogue() -> None:
-    granting = Granting([0, 1])
-    asking(granting, one=(None, 2))
-    assert granting.balance(0.0) == [CoreOrder("one", "grant", (0, 1))]
-    granting.accept("one", [0, 1], 0.0)
-    assert granting.balance(0.0) == []
-    asking(granting, two=(None, 1))
-    assert granting.balance(0.0) == [CoreOrder("one", "revoke", (0,))]
-    assert granting.balance(0.0) == []  # once
-    granting.give_back("one", [1])  # another than was asked for, as was recorded
-    assert granting.balance(0.0) == [CoreOrder("two", "grant", (1,))]
-    granting.accept("two", [1], 0.0)
-    granting.give_back("one", [0])
-    assert granting.balance(0.0) == [CoreOrder("one", "grant", (0,))]
-
-
-def test_nothing_is_granted_before_access_nor_beyond_what_is_asked() -> None:
-    granting = Granting(range(8))
-    granting.join("one")
-    granting.local("one", 3)
-    assert granting.balance(0.0) == []
-    granting.access("one", may_use=True)
-    assert settled(granting) == {"one": 3}
-    granting.local("one", 1)
-    assert settled(granting) == {"one": 1}
-    granting.access("one", may_use=False)
-    assert settled(granting) == {}
-    assert granting.lent() == {"free": 8}
-
-
-def test_a_core_asked_back_is_nobody_elses_until_it_is_returned() -> None:
-    granting = Granting([0])
-    asking(granting, one=(None, 1), two=(None, 1))
-    settled(granting)
-    granting.local("one", 0)
-    assert granting.balance(1.0) == [CoreOrder("one", "revoke", (0,))]
-    for now in (2.0, RETURN_S):
-        assert granting.balance(now) == []
-        assert granting.overdue(now) == {}
-    assert granting.overdue(RETURN_S + 1.1) == {"one": "a core not returned"}
-    assert granting.leave("one") == 1
-    assert granting.balance(0.0) == [CoreOrder("two", "grant", (0,))]
-    assert granting.overdue(ANSWER_S + 1) == {"two": "a grant unanswered"}
-
-
-def test_what_is_offered_is_asked_back_only_once_it_is_accepted() -> None:
-    granting = Granting([0, 1])
-    asking(granting, one=(None, 2))
-    granting.balance(0.0)
-    granting.local("one", 1)
-    assert granting.balance(0.0) == []
-    granting.accept("one", [0, 1], 0.0)
-    assert granting.balance(0.0) == [CoreOrder("one", "revoke", (0,))]
 
 
 def test_a_declined_core_is_not_offered_again_before_the_client_asks_anew() -> None:

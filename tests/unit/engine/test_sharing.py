@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from advisor import Advisor
-from advisor.domain import limits
 from advisor.domain.curves import AmdahlCurves, TabulatedCurves
 from advisor.domain.networks import series
 from advisor.errors import AdvisorError
@@ -178,66 +177,6 @@ def test_rules_and_nodes_hold_for_all(advisor: Advisor) -> None:
     assert advisor.allocate_together(least, cores=24).networks[0].allocation.cores["a"] in (5, 6)  # kept for it
 
 
-HOSTILE: list[tuple[str, Any, str | None]] = [
-    ("invalid", 3, "networks"),
-    ("invalid", "a .. b", "networks"),
-    ("invalid", [], "networks"),
-    ("invalid", {"network": "a"}, "networks"),
-    ("invalid", [3], "networks[0]"),
-    ("invalid", [{}], "networks[0]"),
-    ("invalid", [{"network": None}], "networks[0]"),
-    ("invalid", [{"network": 2.5}], "networks[0].network"),
-    ("invalid", [{"network": True}], "networks[0].network"),
-    ("invalid", [{"network": -1}], "networks[0].id"),
-    ("too_large", [{"network": "a"}] * (limits.NETWORKS_TOGETHER_MAX + 1), "networks"),
-    ("unknown_network", [{"network": "a"}, {"network": 9}], "networks[1].network"),
-    ("network_syntax", [{"network": "a .. .."}], "networks[0].network"),
-    ("unknown_component", [{"network": "a"}, {"network": "a .. nobody"}], "networks[1].component"),
-    ("unknown_key", [{"network": "a", "objective": "latency"}], "networks[0].objective"),
-    ("unknown_key", [{"network": "a", 5: 1}], "networks[0].5"),
-    ("invalid", [{"network": "a", "name": ""}], "networks[0].name"),
-    ("invalid", [{"network": "a", "name": "2"}, {"network": "b"}], "networks[1].name"),
-    *[("invalid", [{"network": "a", "weight": w}], "networks[0].weight")
-      for w in (0, -1, float("nan"), float("inf"), 1e300, "2", True, [1], 10**400)],
-    *[("invalid", [{"network": "a", "priority": p}], "networks[0].priority") for p in (0.5, "1", True, 10**9, float("nan"))],
-    ("invalid", [{"network": "a", "weight": 2, "arrival_per_s": 1e-3}], "networks[0].weight"),
-    ("invalid", [{"network": "a", "arrival_per_s": 1e-3}, {"network": "b"}], "arrival_per_s"),
-    ("invalid", [{"network": "a", "minimum": {"z": 1}}], "networks[0].minimum"),
-    ("invalid", [{"network": "a", "minimum": {"a": 9}, "maximum": {"a": 3}}], "networks[0].minimum.a"),
-    ("invalid", [{"network": "a", "minimum": {"a": 64}}], "cores"),
-    ("invalid", [{"network": "a", "allowed": [0]}], "networks[0].allowed[0]"),
-    ("invalid", [{"network": "a", "scale": {"a": 0}}], "networks[0].scale.a"),
-    ("invalid", [{"network": "a", "load": 5}], "networks[0].load"),
-    ("invalid", [{"network": "a", "components": {"z": "a"}}], "networks[0].components"),
-    ("missing_shares", [{"network": "a"}, {"network": "a | b"}], "networks[1].shares[0]"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("code", "networks", "field"), HOSTILE)
-def test_what_is_wrong_names_its_network(advisor: Advisor, code: str, networks: Any, field: str | None) -> None:
-    with pytest.raises(AdvisorError) as caught:
-        advisor.allocate_together(networks, cores=16)
-    assert (caught.value.code, caught.value.field) == (code, field)
-
-
-@pytest.mark.parametrize(
-    ("more", "field"),
-    [
-        ({"cores": 0}, "cores"), ({"cores": 2.5}, "cores"), ({"cores": 1}, "cores"), ({"objective": "gold"}, "objective"),
-        ({"objective": "cost"}, "weights"), ({"weights": {"core_s": 1.0}}, "weights"),
-        ({"objective": ["latency"]}, "objective"), ({"level": 2}, "level"), ({"target": {"latency_s": 1}}, "target"),
-        ({"quantile": 1}, "quantile"), ({"nodes": 0}, "nodes"), ({"work_max": 0}, "work_max"),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_of_the_machine_is_named(advisor: Advisor, more: dict[str, Any], field: str) -> None:
-    with pytest.raises(AdvisorError) as caught:
-        advisor.allocate_together([{"network": "a"}, {"network": "b"}], **{"cores": 8, **more})
-    assert str(caught.value.field).removeprefix("networks[0].") == field
-    with pytest.raises(AdvisorError) as caught:
-        advisor.allocate_together([{"network": "a"}, {"network": "b", "priority": 1}], cores=8, memory_bytes=1e9)
-    assert (caught.value.code, caught.value.field) == ("unsupported", "memory_bytes")
-
-
 def test_the_fewest_cores_for_the_target_of_each(advisor: Advisor) -> None:
     rates = {"a .. b": 0.8, "c": 0.5}
     wanted = [
@@ -263,22 +202,3 @@ def test_the_fewest_cores_for_the_target_of_each(advisor: Advisor) -> None:
     with pytest.raises(AdvisorError) as raised:
         advisor.allocate_together(urgent, cores=sum(wanted) - 1, objective="fewest_cores")
     assert str(raised.value.field).startswith("networks[0]")
-
-
-@pytest.mark.parametrize(
-    ("more", "options", "field"),
-    [
-        ({}, {"objective": "fewest_cores"}, "networks[1].target"),
-        ({"target": {"latency_s": 99.0}}, {"objective": "throughput"}, "networks[0].target"),
-        ({"target": {"latency_s": 99.0}}, {"objective": "fewest_cores", "nodes": 8}, "networks[0].nodes"),
-        ({"target": {"gold": 1.0}}, {"objective": "fewest_cores"}, "target"),
-    ],
-)
-def test_targets_go_with_the_fewest_cores(
-    advisor: Advisor, more: dict[str, Any], options: dict[str, Any], field: str
-) -> None:
-    second = {} if field == "networks[1].target" else more
-    first = more or {"target": {"throughput_per_s": 0.1}}
-    with pytest.raises(AdvisorError) as raised:
-        advisor.allocate_together([{"network": "a", **first}, {"network": "b", **second}], cores=16, **options)
-    assert str(raised.value.field).endswith(field)

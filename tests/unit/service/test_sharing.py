@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live import Live, Peer, refused, running
+from live import Live, Peer, running
 
 from advisor import Advisor, AsyncClient
 from advisor.domain.sharing import Together
@@ -79,40 +79,3 @@ async def test_a_client_asks_and_is_told_why(tmp_path: Path) -> None:
             said = " ".join(sentences(found.as_dict(), {}))
             assert "2 networks that share 24 cores" in said
             assert "Network ab (weight 3, priority 0)" in said
-
-
-async def test_what_is_wrong_names_its_network(tmp_path: Path) -> None:
-    async with running(tmp_path) as live:
-        peer = await taught(live)
-        good: dict[str, Any] = {"network": "a .. b"}
-
-        async def error(code: str, *networks: dict[str, Any], **more: Any) -> str | None:
-            ask = {"networks": [good, *networks], "cores": 12, **more}
-            return (await refused(code, peer.call("allocate_together", ask))).field
-
-        assert await error("unknown_network", {"network": 7}) == "networks[1].network"
-        assert await error("network_syntax", {"network": "a .. .. b"}) == "networks[1].network"
-        assert await error("network_syntax", {"network": "a .. .. b" + LONG}) == "networks[1].network"
-        assert await error("unknown_component", {"network": "nobody"}) == "networks[1].component"
-        assert await error("missing_shares", {"network": "a | b"}) == "networks[1].shares[0]"
-        assert await error("invalid", {"network": "a", "weight": -1}) == "networks[1].weight"
-        assert await error("invalid", {"network": "a", "minimum": {"z": 1}}) == "networks[1].minimum"
-        assert await error("invalid", {"network": "a", "load": {"z": 1}}) == "networks[1].load"
-        assert await error("invalid", {"network": "a", "name": "1"}) == "networks[1].name"
-        assert await error("invalid", {"weight": 1}) == "networks[1]"
-        assert await error("unknown_key", {"network": "a", "cores": 2}) == "networks[1]"
-        assert await error("unsupported", {"network": "a", "priority": 1}, nodes=4) == "nodes"
-        assert await error("invalid", {"network": "a"}, cores=2) == "cores"
-        assert await error("too_large", *[good] * 64) == "length of networks"
-        deepest = [
-            {
-                "kind": "box",
-                "name": "a",
-                "consumes": ["x"],
-                "produces": [["y"], ["z"]],
-                "mappings": [[["x"], ["y"], ["z"]]],
-            }
-        ]
-        assert (await peer.call("allocate_together", {"networks": [good, {"network": deepest}], "cores": 12}))[
-            "networks"
-        ]

@@ -110,58 +110,6 @@ async def test_strands_share_the_time_of_the_instance_that_was_learned(tmp_path:
         await refused("invalid", peer.call("simulate", {"graph": flat, **asked}))
 
 
-REFUSED = [
-    ({"cores": [0]}, "invalid", "cores"),
-    ({"cores": []}, "invalid", "cores"),
-    ({"policies": ["best"]}, "invalid", "fifo"),
-    ({"policies": ["split"]}, "invalid", "group"),
-    ({"metrics": ["beauty"]}, "invalid", "beauty"),
-    ({"speeds": [1.0, 2.0, 3.0]}, "invalid", "speeds"),
-    ({"contention": [{"model": "magic"}]}, "invalid", "magic"),
-    ({"contention": [{"model": "bandwidth", "demand": [1]}]}, "invalid", "demand"),
-    ({"contention": [{"model": "bandwidth", "demand": 2.0}]}, "invalid", "demand"),
-    ({"contention": [{"model": "bandwidth", "demand": "bytes"}]}, "invalid", "bytes"),
-    ({"contention": [{"model": "lock", "hold": "long"}]}, "invalid", "hold"),
-    ({"contention": [{"model": "bus", "rate": 1.0, "wheels": 4}]}, "unknown_key", "wheels"),
-    ({"contention": [{"model": "queueing", "centres": 5}]}, "invalid", "centres"),
-    (
-        {"contention": [{"model": "queueing", "rate": 1e300, "centres": [{"demand": 1e300}]}]},
-        "invalid",
-        "overheads",
-    ),
-    ({"contention": [{"model": "lock", "hold": 1e300}]}, "invalid", "end within"),
-    ({"contention": [{"model": "bus", "rate": 1.0, "outstanding": 2.5}]}, "invalid", "outstanding"),
-    ({"contention": [{"model": "bus", "rate": 1.0, "t_inv": -1}]}, "invalid", "t_inv"),
-    ({"burden_ns": float("nan")}, "invalid", "burden_ns"),
-    ({"burden_ns": 1e300}, "invalid", "burden_ns"),
-    ({"speeds": [1e-300, 1.0]}, "too_large", "speeds"),
-    ({"speeds": [float("inf"), 1.0]}, "invalid", "speeds"),
-    ({"graph": {"times": np.array([1e300]).tobytes()}}, "too_large", "times"),
-    ({"graph": {"times": bytes(8), "columns": {"loop": np.array([2.0**40]).tobytes()}}}, "invalid", "loop"),
-    ({"graph": {"times": bytes(8), "columns": {"x": bytes(16)}}}, "invalid", "columns.x"),
-    ({"graph": {"times": bytes(8), "type": bytes(4)}}, "invalid", "type"),
-    ({"graph": {"times": bytes(8), "names": ["a", "b"]}}, "invalid", "names"),
-    ({"graph": {"times": bytes(8), "wheels": b""}}, "unknown_key", "wheels"),
-    ({"graph": {"times": np.array([1.0, -1.0]).tobytes()}}, "invalid", "times"),
-    ({"graph": {"times": bytes(16), "edges": np.array([0, 1, 1, 0], "<u4").tobytes()}}, "invalid", "0 -> 1 -> 0"),
-    ({"graph": {"times": bytes(16), "edges": np.array([0, 5], "<u4").tobytes()}}, "invalid", "0 -> 5"),
-    ({"graph": {"times": bytes(8), "unit": "h"}}, "invalid", "unit"),
-    ({"predict_times": True}, "invalid", "types"),
-    ({"cores": [1] * 4096, "policies": ["fifo", "lpt"]}, "too_large", "analyses"),
-]
-
-
-async def test_what_cannot_be_is_refused_with_words(tmp_path: Path) -> None:
-    async with running(tmp_path) as live:
-        peer = await live.peer()
-        good = {"graph": {"times": np.ones(2).tobytes()}, "cores": [2]}
-        for change, code, says in REFUSED:
-            error = await refused(code, peer.call("simulate", good | change))
-            assert says in f"{error} {error.bound} {error.field}", change
-            assert not error.retry, change
-        assert (await peer.call("simulate", good))["results"][0]["makespan"] == 1.0
-
-
 async def test_details_of_a_large_graph_are_refused_and_its_makespan_is_not(tmp_path: Path) -> None:
     async with running(tmp_path) as live:
         peer = await live.peer()

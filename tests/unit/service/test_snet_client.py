@@ -9,7 +9,6 @@ import re
 from dataclasses import dataclass, field
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from live import PATIENCE_S
@@ -230,22 +229,6 @@ async def test_a_library_is_told_what_it_can_read_and_has_what_it_can_use() -> N
         assert not one.cores & two.cores
 
 
-async def test_a_core_that_a_busy_worker_keeps_is_asked_for_once() -> None:
-    async with lending(cores=3) as lender:
-        library = await connected(lender, 5)
-        await library.begins(3)
-        await library.catches_up()
-        library.busy = set(library.cores)
-        for wanted in (2, 1, 0):
-            library.wants(wanted)
-            await library.catches_up()
-            assert len(library.asked_back) == 3 - wanted
-        for core in (2, 0, 1):
-            library.stops(core)
-        await library.catches_up()
-        assert lender.resources.granting.lent() == {"free": 3}
-
-
 STEPS = st.lists(
     st.tuples(st.integers(0, 2), st.sampled_from(["wants", "stops", "works", "hears", "leaves"]), st.integers(0, 5)),
     max_size=20,
@@ -289,18 +272,3 @@ def test_whatever_libraries_do_none_would_stop_its_program(steps: list[tuple[int
             assert not {"accepted, not offered", "returned, not held", "unknown command"} & set(counts)
 
     asyncio.run(play())
-
-
-@pytest.mark.parametrize("seed", range(3))
-async def test_a_lower_number_of_workers_brings_a_revoke_and_a_higher_one_a_grant(seed: int) -> None:
-    async with lending(cores=3) as lender:
-        library = await connected(lender, seed)
-        await library.begins(3)
-        await library.catches_up()
-        for wanted in (1, 0, 2, 3, 0):
-            library.wants(wanted)
-            await library.catches_up()
-            for core in sorted(library.busy & library.asked_back):
-                library.stops(core)
-            await library.catches_up()
-            assert len(library.cores) == wanted

@@ -11,8 +11,6 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from live import PATIENCE_S, running
 from snet_lending import Peer, lending
 
@@ -260,45 +258,6 @@ async def test_grants_follow_curves_that_differ_threefold_within_two_seconds() -
             for task in tasks:
                 task.cancel()
         lender.resources.granting.check()
-
-
-MOVES = st.lists(
-    st.tuples(
-        st.integers(0, 2),
-        st.sampled_from(["local 0", "local 1", "local 3", "accept 0 {}", "return 0 {}", "cut", "junk"]),
-        st.integers(0, 3),
-    ),
-    max_size=40,
-)  # fmt: skip
-
-
-@settings(max_examples=25, deadline=None)
-@given(MOVES)
-def test_whatever_clients_send_no_core_is_in_two_places(moves: list[tuple[int, str, int]]) -> None:
-    async def play() -> None:
-        async with lending(cores=3) as lender:
-            peers = [await lender.peer(hello="{ access 0 }{ local 2 }") for _ in range(3)]
-            for who, what, core in moves:
-                if what == "cut":
-                    peers[who].writer.transport.abort()
-                    peers[who] = await lender.peer(hello="{ access 0 }{ local 2 }")
-                elif what == "junk":
-                    peers[who].say("junk")
-                    peers[who] = await lender.peer(hello="{ access 0 }{ local 2 }")
-                else:
-                    peers[who].say("{ " + what.format(core) + " }")
-            for peer in peers:
-                peer.say("{ state }")
-                while not (said := await peer.told()).startswith("{ state"):
-                    assert said
-            lender.resources.granting.check()
-            for peer in peers:
-                peer.say("{ quit }")
-                while await peer.told():
-                    pass
-            assert lender.resources.granting.lent() == {"free": 3}
-
-    asyncio.run(play())
 
 
 async def test_a_service_lends_this_machines_cores_and_shows_it(tmp_path: Path) -> None:

@@ -158,16 +158,6 @@ async def test_several_networks_are_watched_as_one(tmp_path: Path) -> None:
         assert (await peer.call("watch", {"watch": first["watch"]}))["objective"] == "throughput"
         lowest = await peer.call("watch", {"networks": BOTH, "cores": 24, "objective": "latency"})
         assert lowest["allocation"]["latency_s"] <= advice["allocation"]["latency_s"]
-        for wrong in (
-            {"networks": BOTH}, {"networks": BOTH, "cores": 3}, {"networks": BOTH, "cores": 24, "network": TEXT},
-            {"networks": BOTH, "cores": 24, "objective": "cost"}, {"networks": BOTH, "cores": 24, "minimum": {"a": 1}},
-            {"networks": BOTH, "cores": 24, "turns": "never"}, {"networks": BOTH, "cores": 24, "objective": "fewest_cores"},
-            {"networks": [*BOTH, {"network": "c", "name": "one"}], "cores": 24}, {"networks": [], "cores": 24},
-            {"networks": BOTH, "cores": 24, "current": {"one:a": 1}},
-        ):  # fmt: skip
-            await refused("invalid", peer.call("watch", wrong))
-        ranked = [BOTH[0], BOTH[1] | {"priority": 1}]
-        await refused("unsupported", peer.call("watch", {"networks": ranked, "cores": 24, "objective": "pareto"}))
 
 
 RATES = [one | {"target": {"throughput_per_s": 0.1}} for one in BOTH]
@@ -215,28 +205,6 @@ async def test_each_objective_is_watched_by_what_allocate_answers(tmp_path: Path
         plan, watch = [await peer.call(verb, ask) for verb in ("allocate", "watch")]
         assert watch["objective"] == asked["objective"]
         assert watch["allocation"] == plan
-
-
-async def test_what_is_wrong_is_refused(tmp_path: Path) -> None:
-    async with running(tmp_path) as live:
-        peer, _ = await taught(live)
-        ask = {"network": TEXT, "cores": 24}
-        for wrong in (
-            {}, {"watch": 1, "cores": 3}, ask | {"chance": 1.0}, ask | {"current": {"a": 1}},
-            ask | {"current": {"a": 1, "b": 1, "c": 1, "d": 1}}, ask | {"current": {"a": 0, "b": 1, "c": 1}},
-            ask | {"change_cost_s": {"d": 1.0}}, ask | {"change_cost_s": -1.0}, {"watch": 99},
-        ):  # fmt: skip
-            await refused("invalid", peer.call("watch", wrong))
-        assert (await peer.call("watch", ask | {"objective": "pareto"}))["allocation"]["front"]
-        await refused(
-            "impossible", peer.call("watch", ask | {"objective": "fewest_cores", "target": {"latency_s": 1e-9}})
-        )
-        watch = (await peer.call("watch", ask))["watch"]
-        other = await live.peer()
-        await refused("invalid", other.call("watch", {"watch": watch}))  # somebody else's
-        await refused("invalid", peer.call("watch", {"watch": watch, "cores": 8}))
-        await refused("invalid", peer.call("watch", {"watch": watch, "current": {"a": 1}}))
-        assert (await peer.call("status", {}))["service"]["watching"]["watches"] == 2  # none of the refused
 
 
 async def test_watches_are_limited_and_end_with_their_connection(tmp_path: Path) -> None:

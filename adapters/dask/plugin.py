@@ -66,9 +66,7 @@ class AdvisorPlugin(SchedulerPlugin):
 
     def __init__(self, address: str, *, predict: bool = True, events: bool = True, **options: Any) -> None:
         if options.get("when_full") == "block":
-            raise InvalidValue(
-                "when_full", "block", "drop_newest, drop_oldest or raise", "the scheduler's loop never waits"
-            )
+            raise InvalidValue("when_full", "block", "drop_newest", "the scheduler's loop never waits")
         self._address, self._predict, self._options = address, predict, options
         self.rows_sent = 0
         self._client: SyncClient | None = None

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict, get_args
 
 import anyio
 import anyio.abc
@@ -18,19 +17,16 @@ import anyio.abc
 from advisor.client.address import parse_address, usual_address, usual_tls, usual_token
 from advisor.client.link import Link
 from advisor.client.outcomes import Answered, Pushed, Stats
-from advisor.client.policy import WhenFull, buffer_full, check_policy
-from advisor.client.rows import TakesRows
-from advisor.client.session import BATCH_ROWS, GREETING, PAUSED, READY, WINDOW_BATCHES, Session
-from advisor.client.taking import LEFT, TAKEN, Taken
+from advisor.client.rows import Item, Taken, TakesRows, WhenFull, rows_of
+from advisor.client.session import BATCH_ROWS, BUFFER_ROWS, GREETING, PAUSED, READY, WINDOW_BATCHES, Session
 from advisor.client.verbs import Answer, Awaits
 from advisor.client.watching import Followed
 from advisor.domain.shapes import read
-from advisor.errors import AdvisorError, ConnectionFailed, NotAnswered
+from advisor.errors import AdvisorError, ConnectionFailed, NotAnswered, not_one_of
 from advisor.protocol import verbs as v
 from advisor.protocol.declaring import Question, sent
 from advisor.protocol.encoding import Body
 
-BUFFER_ROWS = 100_000  # held for a service that does not answer: about 30 MB
 LINGER_S = 0.02  # a row waits so long for others to fill its batch
 TIMEOUT_S = 10.0  # of a question, its connection included
 UNREACHABLE_S = 0.9  # of a question to a service that never greeted this client and cannot be reached
@@ -44,7 +40,22 @@ def default_producer() -> str:
     return f"{socket.gethostname()[:100]}:{os.getpid()}"
 
 
-class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
+class ClientOptions(TypedDict, total=False):
+    """What both clients take beside an address."""
+
+    producer: str | None
+    token: str | None
+    tls: ssl.SSLContext | bool | None
+    when_full: WhenFull
+    buffer_rows: int
+    batch_rows: int
+    window: int
+    linger_s: float
+    timeout_s: float
+    close_s: float
+
+
+class AsyncClient(Awaits, TakesRows[Taken, Taken]):
     """A client of the service, for anyio and asyncio programs; use it as an asynchronous context manager.
 
     Rows are taken at once and sent in numbered batches behind the program's back: through cuts, restarts and crashes of
@@ -63,12 +74,14 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         Encrypts TCP. True: the service's certificate is checked by the authorities that this machine trusts. By default
         ADVISOR_TLS_CA names a PEM file of authorities (or ``system``), ADVISOR_TLS_CERTIFICATE one with a certificate and key
         of the client's own; without both TCP is plain.
-    when_full : {"drop_newest", "drop_oldest", "block", "raise"}
+    when_full : {"drop_newest", "block"}
         What happens to rows beyond `buffer_rows`. The default drops and counts: a scheduler never waits.
     buffer_rows, batch_rows, window : int
         Rows held; rows a batch; batches in flight.
     linger_s : float
         How long a row waits for others to fill its batch.
+    timeout_s, close_s : float
+        Given to a question; to what is held when the client closes.
     """
 
     def __init__(
@@ -89,15 +102,16 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         self._address = parse_address(usual_address() if address is None else address)
         context = ssl.create_default_context() if tls is True else usual_tls() if tls is None else tls or None
         self._token = token = usual_token() if token is None else token
-        self._when_full = check_policy(when_full)
-        self._buffer_rows = buffer_rows
+        if when_full not in get_args(WhenFull):
+            raise not_one_of("when_full", when_full, get_args(WhenFull))
+        self._blocks = when_full == "block"
         self.timeout_s = timeout_s
         self._close_s = close_s
         self._session = Session(
-            producer or default_producer(), lambda: os.urandom(16), token=token, batch_rows=batch_rows, window=window
-        )
-        self._outbox = self._session.outbox
-        self.counts = self._session.stats  # as they stand, without a copy
+            producer or default_producer(), lambda: os.urandom(16), token=token, batch_rows=batch_rows,
+            buffer_rows=buffer_rows, window=window,
+        )  # fmt: skip
+        self.outbox = self._session.outbox
         self._answers: dict[int, tuple[anyio.Event, list[Answered]]] = {}
         self.subscriptions = Followed(self._session, self.ask)
         self._group: anyio.abc.TaskGroup | None = None
@@ -105,6 +119,7 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
             self._address, context, self._session, linger_s=linger_s, tell=self._tell, told=self._take_push,
             failed=self._failed,
         )  # fmt: skip
+        self.wake = self.outbox.notify = self._link.wake
         self._closed = False
 
     def __repr__(self) -> str:
@@ -113,10 +128,8 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
     @property
     def summary(self) -> str:
         """Where the client stands, in words."""
-        state = "closed" if self._closed else self._session.state
-        return (
-            f"{self._address}, {state}, {self.counts.rows_held} rows held, {self.counts.rows_acknowledged} acknowledged"
-        )
+        state, stats = "closed" if self._closed else self._session.state, self._session.stats
+        return f"{self._address}, {state}, {stats.rows_held} rows held, {stats.rows_acknowledged} acknowledged"
 
     async def __aenter__(self) -> Self:
         self._group = anyio.create_task_group()
@@ -129,8 +142,7 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
     ) -> bool | None:
         if kind is None:
             await self.close()
-        self._closed = True
-        self._link.stop()
+        self._end()
         group, self._group = self._group, None
         if group is None:
             return None
@@ -149,21 +161,42 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
             if farewell is not None:
                 with suppress(AdvisorError):  # a service that does not know of it forgets us by itself
                     await self._answer(self._session.call("hello", [farewell]), "hello", dict[str, Any], self._close_s)
+        self._end()
+
+    def _end(self) -> None:
         self._closed = True
+        self.outbox.close()
         self._link.stop()
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
-    def _take_row(self, row: list[Any]) -> Taken[bool]:
-        if self.room(1):
-            self.take(row)
-            return TAKEN
-        waits = self._offer([row])
-        return Taken(False, waits.rest_is_taken, waits.drop) if waits.items else TAKEN if waits.taken else LEFT
+    def _take_row(self, row: list[Any]) -> Taken:
+        return self._take((row,))
 
-    def _take_batches(self, bodies: Sequence[Body]) -> Taken[int]:
-        waits = self._offer(bodies)
-        return Taken(waits.taken, waits.rest_is_counted, waits.drop) if waits.items else Taken(waits.taken)
+    def _take_batches(self, bodies: Sequence[Body]) -> Taken:
+        return self._take(bodies)
+
+    def _take(self, items: Sequence[Item]) -> Taken:
+        """Take rows and batches as far as there is space; what then is left waits where `when_full` says so."""
+        taken = 0
+        for at, item in enumerate(items):
+            if self.outbox.take(item):
+                taken += rows_of(item)
+            elif self._blocks and not self._closed:
+                return Taken(taken, items[at:], self.take_with_space, self.outbox.drop_new)
+            else:
+                self.outbox.drop_new(rows_of(item))
+        return Taken(taken)
+
+    async def take_with_space(self, item: Item) -> bool:
+        """Take a row or a batch when there is space; False where the client is closed before."""
+        while not self._closed:
+            progress = self._link.progress
+            if self.outbox.take(item):
+                return True
+            await progress.wait()
+        self.outbox.drop_new(rows_of(item))
+        return False
 
     async def names(self, names: Sequence[str]) -> int:
         """Number names for `index` columns, on every connection of this client; return the first's number."""
@@ -210,67 +243,17 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
 
     # -- inside: rows ----------------------------------------------------------------------------------------------
 
-    def take(self, item: Sequence[Any] | Body) -> None:
-        """Take a row or a batch, room or not."""
-        if isinstance(item, Body):
-            self._outbox.submit(item)
-            self._link.wake()
-            return
-        filling = self._outbox.filling
-        self._outbox.observe(item)
-        if filling != self._outbox.filling:  # a batch begins, whose time must be kept, or is full
-            self._link.wake()
-
-    async def progress(self) -> None:
-        """Wait until the service has answered something, or the connection is gone."""
-        await self._link.progress.wait()
-
-    async def progress_or(self, ready: Callable[[], bool]) -> None:
-        """Wait for `progress`, unless it is so already, or the client is closed."""
-        progress = self._link.progress
-        if not self._closed and not ready():
-            await progress.wait()
-
     def fileno(self) -> int | None:
         """Return the file descriptor of the connection that stands."""
         return self._link.fileno()
 
-    def room(self, rows: int) -> bool:
-        """True when the buffer takes so many rows more. An empty buffer takes any one batch."""
-        held = self._session.stats.rows_held
-        return not self._closed and (held + rows <= self._buffer_rows or not held)
-
-    def _offer(self, items: Sequence[Sequence[Any] | Body]) -> _Waits:
-        """Take rows and batches as far as there is room, or `when_full` makes it; return what then waits for more."""
-        waits = _Waits(self, deque(items))
-        while waits.items:
-            rows = rows_of(waits.items[0])
-            if not self.room(rows) and self._when_full == "block" and not self._closed:
-                break
-            item = waits.items.popleft()
-            if self._make_room(rows):
-                self.take(item)
-                waits.taken += rows
-        return waits
-
-    def _make_room(self, rows: int) -> bool:
-        """Do what `when_full` says, which does not wait; return whether there is room now."""
-        while self._when_full == "drop_oldest" and not self.room(rows) and self._outbox.drop_oldest():
-            pass
-        if self.room(rows):
-            return True
-        self._outbox.drop_new(rows)
-        if self._when_full == "raise":
-            raise buffer_full(self._session.stats.rows_held, self._buffer_rows)
-        return False
-
     async def drained(self) -> None:
         """Wait until nothing that was taken is left, however long that takes."""
-        self._outbox.seal()
+        self.outbox.seal()
         self._link.wake()
-        while not self._outbox.idle:
+        while not self.outbox.idle:
             await self._link.progress.wait()
-            self._outbox.seal()
+            self.outbox.seal()
             self._link.wake()
 
     # -- inside: questions -----------------------------------------------------------------------------------------
@@ -339,35 +322,3 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
     def _failed(self, error: AdvisorError) -> None:
         for call in list(self._answers):
             self._tell(Answered(call, error, None))
-
-
-@dataclass(slots=True)
-class _Waits:
-    """Rows and batches that wait for room in the buffer, in their order."""
-
-    client: AsyncClient
-    items: deque[Sequence[Any] | Body]
-    taken: int = 0
-
-    async def rest_is_counted(self) -> int:
-        """Take them as room comes; return how many rows were taken in all."""
-        client = self.client
-        while self.items:
-            await client.progress_or(lambda: client.room(rows_of(self.items[0])))
-            more = client._offer(self.items)  # pyright: ignore[reportPrivateUsage]
-            self.taken, self.items = self.taken + more.taken, more.items
-        return self.taken
-
-    async def rest_is_taken(self) -> bool:
-        """Take the one row when there is room."""
-        return bool(await self.rest_is_counted())
-
-    def drop(self) -> None:
-        """Count them as dropped."""
-        for item in self.items:
-            self.client._outbox.drop_new(rows_of(item))  # pyright: ignore[reportPrivateUsage]
-
-
-def rows_of(item: Sequence[Any] | Body) -> int:
-    """Return how many rows an item of a buffer is."""
-    return item.rows if isinstance(item, Body) else 1

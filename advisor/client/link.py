@@ -63,6 +63,7 @@ class Link:
     def stop(self) -> None:
         """Close the connection and stay so."""
         self._stopped = True
+        self._stir()
         if self._scope is not None:
             self._scope.cancel()
 

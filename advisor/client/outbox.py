@@ -1,14 +1,18 @@
 """Rows on their way: collected, packed into batches, numbered, kept until the service has made them durable.
 
-A batch gets its number when it is first sent and is immutable from then on. It is in one of three places: `_waiting`
-(no number yet), `_numbered` (by number, without gaps; those before `_next` were sent on this connection), or gone
+Rows and batches are taken from any thread into `_inbox`; all else is done by the one thread that moves the bytes. There a
+batch is packed, and gets its number when it is first sent: it is immutable from then on. It is in one of three places:
+`_waiting` (no number yet), `_numbered` (by number, without gaps; those before `_next` were sent on this connection), or gone
 (acknowledged). Numbers are made durable in order, so the acknowledgement of one is that of all before it.
+
+Each count has one thread that changes it, or the lock, so that none is lost between threads.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -27,7 +31,7 @@ class NumberedRequest:
 
     body: Body
     call: int | None = None
-    place: int = 0  # among all batches ever taken
+    place: int = 0  # of its first row, among all rows and batches ever taken
     sequence: int = 0  # 0: not numbered yet
     sent: bool = False  # at some time, on any connection
     durable: bool = False
@@ -38,15 +42,21 @@ class Outbox:
 
     Parameters
     ----------
-    batch_rows : int
-        Rows a batch.
+    batch_rows, buffer_rows : int
+        Rows a batch; rows held.
     """
 
-    def __init__(self, batch_rows: int) -> None:
+    def __init__(self, batch_rows: int, buffer_rows: int) -> None:
         self.stats = Stats()
-        self._batch_rows = batch_rows
-        self._rows: list[Sequence[Any]] = []  # of the batch that is being filled
-        self._taken = 0  # batches, ever
+        self.notify: Callable[[], object] = lambda: None  # called where something may be sent, or begins to wait for it
+        self._batch_rows, self._buffer_rows = batch_rows, buffer_rows
+        self._lock = threading.RLock()  # a signal's handler may close the client where its thread holds the lock
+        self._closed = False
+        self._space = buffer_rows  # that there is at least: what was acknowledged since is not counted yet
+        self._inbox: deque[Sequence[Any] | NumberedRequest] = deque()
+        self._submitted = self._handed = 0  # requests that came into the inbox, and went out of it
+        self._out = 0  # rows and requests that went out of it, ever
+        self._sealed = 0  # up to here nothing waits for its batch to fill
         self._told_refused = False
         self._waiting: deque[NumberedRequest] = deque()
         self._numbered: deque[NumberedRequest] = deque()
@@ -57,12 +67,12 @@ class Outbox:
     @property
     def idle(self) -> bool:
         """True when nothing taken is left."""
-        return not (self._rows or self._waiting or self._numbered)
+        return not (self._inbox or self._waiting or self._numbered)
 
     @property
     def filling(self) -> bool:
         """True when rows wait for their batch to fill, or to be sealed."""
-        return bool(self._rows)
+        return len(self._inbox) > 0 and not self._ready
 
     @property
     def acknowledged(self) -> int:
@@ -74,79 +84,109 @@ class Outbox:
         """The last number given."""
         return self._last_sequence
 
-    # -- in --------------------------------------------------------------------------------------------------------
+    # -- in, from any thread -----------------------------------------------------------------------------------------
 
-    def observe(self, row: Sequence[Any]) -> None:
-        """Take one row; a full batch of them is sealed."""
-        self._rows.append(row)
-        self.stats.rows_offered += 1
-        self.stats.rows_held += 1
-        if len(self._rows) >= self._batch_rows:
-            self.seal()
+    def take(self, item: Sequence[Any] | Body) -> bool:
+        """Take a row, or a whole batch; False where there is no space. An empty buffer takes any one batch."""
+        body = item if type(item) is Body else None
+        rows = 1 if body is None else body.rows
+        with self._lock:
+            if self._space < rows:
+                held = self.stats.rows_held
+                self._space = self._buffer_rows - held if held or self._closed else max(self._buffer_rows, rows)
+                if self._space < rows:
+                    return False
+            self._space -= rows
+            if body is None:
+                self.stats.rows_offered += 1
+                self._inbox.append(item)
+                waiting = len(self._inbox)
+                begins = waiting == 1 or not waiting % self._batch_rows
+            else:
+                self._submit(NumberedRequest(body))
+                begins = True
+        if begins:
+            self.notify()
+        return True
 
-    def seal(self) -> None:
-        """Make the rows taken so far sendable. A row that the wire has no form for is rejected alone."""
-        rows, self._rows = self._rows, []
-        try:
-            self._queue(*bodies_of_rows(rows, self._batch_rows))
-        except (InvalidValue, TooLarge):
-            good: list[Sequence[Any]] = []
-            for row in rows:
-                try:
-                    bodies_of_rows([row], 1)
-                except (InvalidValue, TooLarge) as error:
-                    self._reject(1, error)
-                else:
-                    good.append(row)
-            self._queue(*bodies_of_rows(good, self._batch_rows))
+    def close(self) -> None:
+        """Take nothing more."""
+        with self._lock:
+            self._closed, self._buffer_rows, self._space = True, 0, 0
 
     def submit(self, body: Body, call: int | None = None) -> None:
-        """Take a whole batch; it keeps its place among the rows."""
-        self.seal()
-        self._queue(body, call=call)
-        self.stats.rows_offered += body.rows
-        self.stats.rows_held += body.rows
+        """Take a numbered call, space or not; it keeps its place among the rows."""
+        with self._lock:
+            self._submit(NumberedRequest(body, call))
 
-    def _queue(self, *bodies: Body, call: int | None = None) -> None:
-        for body in bodies:
-            self._taken += 1
-            self._waiting.append(NumberedRequest(body, call, self._taken))
-
-    def mark(self) -> int:
-        """Make the rows taken so far sendable, and return the place of the last of them, for `sent`."""
-        self.seal()
-        return self._taken
-
-    def sent(self, mark: int) -> bool:
-        """True when every batch up to a place was sent on this connection, or is gone."""
-        if self._next < len(self._numbered):
-            return self._numbered[self._next].place > mark
-        return not self._waiting or self._waiting[0].place > mark
+    def _submit(self, request: NumberedRequest) -> None:
+        self.stats.rows_offered += request.body.rows
+        self._submitted += 1
+        self._inbox.append(request)
 
     def drop_new(self, rows: int) -> None:
         """Count rows that were offered and are not taken."""
-        self.stats.rows_offered += rows
-        self.stats.rows_dropped += rows
+        with self._lock:
+            self.stats.rows_offered += rows
+            self.stats.rows_dropped += rows
 
-    def drop_oldest(self) -> int:
-        """Drop the oldest rows that were never sent; return how many. Cost O(calls that wait before them)."""
-        dropped = 0
-        at = next((at for at, batch in enumerate(self._waiting) if batch.body.rows), None)
-        if at is not None:
-            dropped = self._waiting[at].body.rows
-            del self._waiting[at]
-        else:
-            dropped = len(self._rows)
-            self._rows = []
-        self.stats.rows_held -= dropped
-        self.stats.rows_dropped += dropped
-        return dropped
+    # -- packing -----------------------------------------------------------------------------------------------------
+
+    def seal(self) -> int:
+        """Make what was taken so far sendable, and return the place of the last of it, for `sent`."""
+        self._sealed = max(self._sealed, self._out + len(self._inbox))
+        return self._sealed
+
+    def sent(self, mark: int) -> bool:
+        """True when everything up to a place was sent on this connection, or is gone."""
+        if self._next < len(self._numbered):
+            return self._numbered[self._next].place > mark
+        return self._waiting[0].place > mark if self._waiting else self._out >= mark
+
+    @property
+    def _ready(self) -> bool:
+        """True where what is first in the inbox need not wait for its batch to fill."""
+        return (
+            self._submitted > self._handed
+            or self._out < self._sealed
+            or len(self._inbox) >= self._batch_rows
+        )  # fmt: skip
+
+    def _pack(self) -> None:
+        """Take the next batch out of the inbox."""
+        rows: list[Sequence[Any]] = []
+        while self._inbox and len(rows) < self._batch_rows:
+            item = self._inbox[0]
+            if isinstance(item, NumberedRequest):
+                break
+            rows.append(cast("Sequence[Any]", self._inbox.popleft()))
+        place = self._out + 1
+        if rows:
+            self._waiting += [NumberedRequest(body, place=place) for body in self._packed(rows)]
+        elif self._inbox:
+            request = cast("NumberedRequest", self._inbox.popleft())
+            request.place = place
+            self._handed += 1
+            self._waiting.append(request)
+        self._out += len(rows) or 1
+
+    def _packed(self, rows: list[Sequence[Any]]) -> list[Body]:
+        """Return rows as batches. A row that the wire has no form for is rejected alone."""
+        try:
+            return bodies_of_rows(rows, self._batch_rows)
+        except (InvalidValue, TooLarge) as error:
+            if len(rows) > 1:
+                return bodies_of_rows([row for row in rows if self._packed([row])], self._batch_rows)
+            self._reject(1, error)
+            return []
 
     # -- out -------------------------------------------------------------------------------------------------------
 
     def next_batch(self) -> NumberedRequest | None:
         """Return the next batch to send on this connection, numbered; None when there is none."""
         if self._next == len(self._numbered):
+            while not self._waiting and self._inbox and self._ready:
+                self._pack()
             if not self._waiting:
                 return None
             batch = self._waiting.popleft()
@@ -172,7 +212,6 @@ class Outbox:
             self._history.append((batch.sequence, self._history[-1][1] + batch.body.rows))
             self.stats.batches_acknowledged += 1
             self.stats.rows_acknowledged += batch.body.rows
-            self.stats.rows_held -= batch.body.rows
 
     def count(self, receipt: Any) -> str:
         """Add a receipt to the counts; return what to warn of: the first rows that were refused, and why."""
@@ -216,5 +255,4 @@ class Outbox:
 
     def _reject(self, rows: int, error: AdvisorError) -> None:
         self.stats.rows_rejected += rows
-        self.stats.rows_held -= rows
         self.stats.last_error = str(error)

@@ -27,8 +27,6 @@ class Stats:
         Rows in batches that the service refused as a whole, for ever (`last_error` says why).
     rows_dropped : int
         Rows dropped because the buffer was full.
-    rows_held : int
-        Rows not yet acknowledged.
     rows_lost, batches_lost : int
         Acknowledged, and then lost by the service with its state. Rows are exact for the last batches, at least so
         many beyond.
@@ -42,7 +40,6 @@ class Stats:
     rows_refused: int = 0
     rows_rejected: int = 0
     rows_dropped: int = 0
-    rows_held: int = 0
     rows_lost: int = 0
     batches_acknowledged: int = 0
     batches_resent: int = 0
@@ -51,6 +48,11 @@ class Stats:
     refused_by_code: Counter[str] = field(default_factory=Counter[str])
     last_refused: deque[tuple[str, Any]] = field(default_factory=lambda: deque[tuple[str, Any]](maxlen=REFUSALS_KEPT))
     last_error: str = ""
+
+    @property
+    def rows_held(self) -> int:
+        """Rows not yet acknowledged."""
+        return self.rows_offered - self.rows_acknowledged - self.rows_rejected - self.rows_dropped
 
 
 class Answered(NamedTuple):

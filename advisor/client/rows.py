@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, Generic, TypeVar, Unpack, overload
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 
 from advisor.client.session import BATCH_ROWS
 from advisor.domain.rows import ColumnsGiven, Point, RowFields, row_of
@@ -13,6 +14,54 @@ from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
 
 One = TypeVar("One")
 Many = TypeVar("Many")
+Item = Sequence[Any] | Body  # a row, or a batch
+WhenFull = Literal["drop_newest", "block"]  # what becomes of rows beyond a client's buffer
+
+
+def rows_of(item: Item) -> int:
+    """Return how many rows an item of a buffer is."""
+    return item.rows if isinstance(item, Body) else 1
+
+
+class Taken:
+    """How many rows were taken. Awaiting it gives the same, and waits only for space in a full buffer.
+
+    With ``when_full="block"`` and a full buffer the rows that found no space are taken when this is awaited. Where nobody
+    awaits it they are dropped, and counted.
+
+    Attributes
+    ----------
+    value : int
+        The rows taken so far.
+    """
+
+    __slots__ = ("_drop", "_left", "_take", "value")
+
+    def __init__(
+        self, value: int, left: Iterable[Item] = (), take: Callable[[Item], Awaitable[bool]] | None = None,
+        drop: Callable[[int], None] | None = None,
+    ) -> None:  # fmt: skip
+        self.value, self._left, self._take, self._drop = value, deque(left), take, drop
+
+    def __await__(self) -> Generator[Any, Any, int]:
+        while self._left and self._take is not None:
+            if (yield from self._take(self._left[0]).__await__()):
+                self.value += rows_of(self._left[0])
+            self._left.popleft()
+        return self.value
+
+    def __bool__(self) -> bool:
+        return self.value > 0
+
+    def __int__(self) -> int:
+        return self.value
+
+    def __repr__(self) -> str:
+        return f"Taken({self.value!r}{', await it for the rest' if self._left else ''})"
+
+    def __del__(self) -> None:
+        if self._drop is not None and self._left:
+            self._drop(sum(map(rows_of, self._left)))
 
 
 class TakesRows(ABC, Generic[One, Many]):
@@ -53,8 +102,6 @@ class TakesRows(ABC, Generic[One, Many]):
         ------
         InvalidValue, UnknownKey
             As `Advisor.observe`.
-        Unavailable
-            When the buffer is full and `when_full` is "raise".
         """
         return self._take_row(row_of(component, predictor, cores, elapsed_s, optional))
 
@@ -65,8 +112,6 @@ class TakesRows(ABC, Generic[One, Many]):
         ------
         InvalidValue, TooLarge
             When a row has no form on the wire.
-        Unavailable
-            As `observe`.
         """
         return self._take_batches(bodies_of_rows([plain(row) for row in rows], BATCH_ROWS))
 
@@ -81,7 +126,5 @@ class TakesRows(ABC, Generic[One, Many]):
         ------
         InvalidValue, TooLarge
             When a column is none, or of another length than `index`.
-        Unavailable
-            As `observe`.
         """
         return self._take_batches(bodies_of_columns(columns))

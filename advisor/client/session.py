@@ -26,6 +26,7 @@ from advisor.protocol.connection import ClientConnection, Notice, Reply, encode_
 from advisor.protocol.encoding import EMPTY, Body, encode_numbered
 from advisor.protocol.verbs import PROTOCOL_VERSION
 
+BUFFER_ROWS = 100_000  # held for a service that does not answer: about 30 MB
 BATCH_ROWS = 1000  # beyond, a larger batch costs no less a row
 WINDOW_BATCHES = (
     64  # in flight: with 8, waiting for commits of many components cost 79 % of the rate, with 64 it costs 12 %
@@ -49,8 +50,8 @@ class Session:
         Gives 16 bytes that no other client object ever had.
     token : str, optional
         What the service asks for.
-    batch_rows, window : int
-        Rows a batch; batches in flight.
+    batch_rows, buffer_rows, window : int
+        Rows a batch; rows held; batches in flight.
     """
 
     def __init__(
@@ -60,9 +61,10 @@ class Session:
         *,
         token: str | None = None,
         batch_rows: int = BATCH_ROWS,
+        buffer_rows: int = BUFFER_ROWS,
         window: int = WINDOW_BATCHES,
     ) -> None:
-        self.outbox = Outbox(batch_rows)
+        self.outbox = Outbox(batch_rows, buffer_rows)
         self.stats = self.outbox.stats
         self.state = DISCONNECTED
         self.welcome: dict[str, Any] = {}
@@ -119,7 +121,7 @@ class Session:
             raise InvalidValue("params", str(error), "text, numbers, and lists and maps of them") from error
         if size > STRUCTURE_BYTES_MAX:
             raise TooLarge(f"bytes of {method}", size, STRUCTURE_BYTES_MAX, "ask in parts")
-        self._calls[call] = method, params, self.outbox.mark()
+        self._calls[call] = method, params, self.outbox.seal()
         self._to_ask.append(call)
         return call
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import wraps
 from types import MethodType
 from typing import (
@@ -72,11 +72,7 @@ class Both(Generic[P, Answer, Waited]):
 
 def both(method: Method[P, Answer]) -> Both[P, Answer, Answer]:
     """Make a method of both clients of an asynchronous one."""
-    return Both(method, _behind_rows)
-
-
-def _behind_rows(client: Blocks, method: Method[..., Answer], args: Any, given: Any) -> Answer:
-    return client.run_behind_rows(method, args, given)
+    return Both(method, lambda client, method, args, given: client.wait_for(method, args, given))
 
 
 def asks(declared: Callable[P, Asked], answer: type[Answer]) -> Both[P, Answer, Answer]:
@@ -228,11 +224,9 @@ class Awaits(Verbs, ABC):
 class Blocks(Verbs, ABC):
     """A client whose verbs wait for their answers."""
 
-    @abstractmethod
-    def run_behind_rows(
-        self, method: Callable[..., Awaitable[Answer]], args: Sequence[Any], given: Mapping[str, Any]
-    ) -> Answer:
-        """Call a method of `AsyncClient` behind the rows that are queued now; both within its `timeout_s`."""
+    def wait_for(self, method: Method[..., Answer], args: Any, given: Any) -> Answer:
+        """Call a method of `AsyncClient`, and return its answer."""
+        return self.run(lambda client: method(client, *args, **given))
 
     @abstractmethod
     def run(self, work: Callable[[Any], Awaitable[Answer]]) -> Answer:

@@ -180,7 +180,8 @@ def watched(client: Any, method: Callable[..., Any], args: Any, given: Mapping[s
         if on_change is not None:
             on_change(advice)
 
-    return SyncWatch(client.run, client.run_behind_rows(method, args, {**given, "on_change": tell}), news)
+    given = {**given, "on_change": tell}
+    return SyncWatch(client.run, client.wait_for(method, args, given), news)
 
 
 def read_advice(item: Mapping[str, Any]) -> Advice:

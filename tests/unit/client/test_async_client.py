@@ -11,7 +11,7 @@ from live import PATIENCE_S
 
 from advisor import AsyncClient
 from advisor.client import link
-from advisor.errors import ConnectionFailed, Unavailable, UnknownComponent
+from advisor.errors import ConnectionFailed, UnknownComponent
 from advisor.protocol.connection import ServerConnection, encode_response
 
 
@@ -124,24 +124,6 @@ async def test_a_full_buffer_drops_the_newest(tmp_path) -> None:
         assert taken == [True] * 10 + [False] * 5
         assert client.stats().rows_dropped == 5
         assert await client.observe_rows([["c", 1, 1, 1.0]]) == 0
-
-
-async def test_a_full_buffer_drops_the_oldest(service) -> None:
-    service.stop()
-    async with AsyncClient(service.address, buffer_rows=10, batch_rows=2, when_full="drop_oldest") as client:
-        assert all([await client.observe("c", 1, 1, 1.0 + i) for i in range(101)])
-        service.start()
-        stats = await client.flush()
-    assert [row[1] for row in service.rows] == [1.0 + i for i in range(100 - len(service.rows) + 1, 101)]
-    assert stats.rows_offered == 101 == stats.rows_dropped + stats.rows_accepted
-
-
-async def test_a_full_buffer_raises(tmp_path) -> None:
-    client = AsyncClient(str(tmp_path / "nobody"), buffer_rows=10, when_full="raise", close_s=0.0)
-    async with client:
-        await observe(client, 10)
-        with pytest.raises(Unavailable, match="buffer is full"):
-            await client.observe("c", 1, 1, 1.0)
 
 
 async def test_a_row_is_taken_whether_observe_is_awaited_or_not(service) -> None:

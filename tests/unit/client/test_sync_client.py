@@ -24,7 +24,6 @@ from advisor.errors import (
     RowsRefused,
     StorageFailed,
     Unauthorized,
-    Unavailable,
     UnknownComponent,
 )
 from advisor.protocol.verbs import ChooseCores, Suggest
@@ -247,30 +246,6 @@ def test_nobody_there_costs_a_scheduler_nothing_but_rows(tmp_path) -> None:
     assert adds_up(client.stats())
     with pytest.raises(ConnectionFailed, match="closed"):
         client.predict("c")
-
-
-def test_the_oldest_may_be_dropped_instead(service) -> None:
-    service.stop()
-    client = SyncClient(service.address, when_full="drop_oldest", buffer_rows=10)
-    client._start = lambda: None  # the thread comes late
-    for i in range(100):
-        assert client.observe("c", 1, 1, 1.0 + i)
-    del client._start
-    service.start()
-    stats = client.flush()
-    client.close()
-    assert dict(service.rows) == {("c", 1.0 + i): 1 for i in range(90, 100)}
-    assert stats.rows_dropped == 90
-
-
-def test_a_full_buffer_may_raise(tmp_path) -> None:
-    client = SyncClient(str(tmp_path / "nobody"), when_full="raise", buffer_rows=10, close_s=0.0)
-    client._start = lambda: None
-    for _ in range(10):
-        client.observe("c", 1, 1, 1.0)
-    with pytest.raises(Unavailable, match="buffer is full"):
-        client.observe("c", 1, 1, 1.0)
-    client.close()
 
 
 def test_a_full_buffer_may_block_until_there_is_room(service) -> None:

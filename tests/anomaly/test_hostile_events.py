@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from profile_laws import APART, check_laws, same
 
-from advisor.domain.task_events import ABSENT_TYPE, RECORD, SUM, Kind, RegionKind, TaskEvents, decode
+from advisor.domain.task_events import ABSENT_TYPE, RECORD, SUM, Kind, RegionKind, TaskEvents
 from advisor.kernels import can_compile
 from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
@@ -146,13 +146,3 @@ def test_any_records_leave_both_folds_whole_and_alike(seed: int, small: bool, lo
     assert closed.measures.workers_s == pytest.approx(profile.measures.workers_s)
     assert closed.exclusive_ns.sum() == profile.exclusive_ns.sum()
     assert closed.inclusive_ns.sum() == profile.inclusive_ns.sum()
-
-
-def test_bytes_without_sense_are_all_refused_or_legal() -> None:
-    data = np.random.default_rng(1).integers(0, 256, 32 * 5000, np.uint8).tobytes()
-    profiler = Profiler(compiled=False)
-    folded = profiler.fold(decode(data, STRINGS))
-    rest = profiler.flush()
-    assert folded.accepted + rest.accepted + sum((folded.refused | rest.refused).values()) <= 5000
-    check_laws(profile_of(profiler))
-    assert len(Kind) < 256

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import random
 import struct
 import zlib
 from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -20,11 +18,10 @@ from program_runs import runs
 from advisor import Advisor
 from advisor.engine import Engine
 from advisor.engine.state_bytes import MAGIC, Stored, frames
-from advisor.errors import AdvisorError, NotEnoughData, StateDamaged, UnknownComponent
+from advisor.errors import NotEnoughData, StateDamaged, UnknownComponent
 from advisor.models import layout
 from advisor.models.contention import FIELDS as CONTENTION_FIELDS
 from advisor.models.learner_layout import fields_of
-from advisor.models.type_verdict import MODELS
 
 POINTS: dict[str, Any] = {"plain": 3.0, "machines": 3.0, "contended": 3.0, "two": (3.0, 4.0)}
 NAN, INF = float("nan"), float("inf")
@@ -94,29 +91,6 @@ def with_words(*changes: tuple[str, int, float]) -> bytes:
     return bytes(data)
 
 
-def use(advisor: Advisor) -> None:
-    """Ask and teach: what comes is an answer that is a number, or an error with words."""
-    for _ in range(2):
-        for name, point in POINTS.items():
-            try:
-                told = np.asarray(advisor.predict(name, predictor=point, cores=2).elapsed_s)
-                assert np.isfinite(told).all()
-                assert (told > 0).all()
-                advisor.choose_cores(name, predictor=point, cores_max=8)
-            except AdvisorError:
-                continue
-        advisor.status()
-        try:
-            observed(advisor, 40, 2)
-        except AdvisorError:
-            continue
-    other = Advisor.from_bytes(taught())
-    try:
-        other.merge(advisor)
-    except AdvisorError:
-        return
-
-
 def test_a_word_outside_its_domain_is_refused_with_its_name() -> None:
     seen: set[tuple[str, str]] = set()
     fields = {"base": layout.FIELDS, "contention": CONTENTION_FIELDS}
@@ -147,29 +121,6 @@ def test_rows_without_sums_are_refused() -> None:
     Advisor.from_bytes(advisor.to_bytes())  # they are forgotten
 
 
-@pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")  # the answer is what counts
-@pytest.mark.parametrize("seeds", [range(150), pytest.param(range(150, 5000), marks=pytest.mark.slow)])
-def test_no_word_crashes_what_uses_it(seeds: range) -> None:
-    words = [place for place in places() if place[1] != "component"]
-    refused = 0
-    for seed in seeds:
-        rng = random.Random(seed)
-        changes: list[tuple[str, int, float]] = []
-        for _ in range(rng.choice((1, 1, 3))):
-            _, _, kind, at = rng.choice(words)
-            strange = rng.choice(STRANGE_INTEGERS if kind == "i" else STRANGE)
-            changes.append(
-                (kind, at, rng.choice((strange, rng.randrange(2**20) if kind == "i" else rng.lognormvariate(0, 20))))
-            )
-        try:
-            advisor = Advisor.from_bytes(with_words(*changes))
-        except StateDamaged:
-            refused += 1
-            continue
-        use(advisor)
-    assert 0 < refused < len(seeds)
-
-
 @pytest.mark.parametrize("value", [-2, 4, 2**40])
 def test_a_record_of_no_component_is_refused(value: int) -> None:
     at = next(at for table, field, _, at in places() if table == "learner-2" and field == "component")
@@ -188,14 +139,6 @@ def test_a_state_file_is_looked_at_likewise() -> None:
 # -- task types and programs ----------------------------------------------------------------------------------------------
 
 
-@cache
-def records() -> tuple[bytes, bytes]:
-    """Return the record of a task type, and of a program."""
-    advisor = Advisor()
-    teach_records(advisor, 300)
-    return advisor.task_types.kind.encode_record("type"), advisor.programs.kind.encode_record("program")
-
-
 def teach_records(advisor: Advisor, instances: int) -> None:
     mix = task_mixes.forces(instances)
     advisor.observe_instances(
@@ -204,53 +147,6 @@ def teach_records(advisor: Advisor, instances: int) -> None:
     )  # fmt: skip
     for told in runs():
         advisor.observe_run("program", **told)
-
-
-def taken(type_record: bytes, program_record: bytes) -> Advisor:
-    advisor = Advisor()
-    advisor.task_types.kind.restore_record("type", type_record)
-    advisor.programs.kind.restore_record("program", program_record)
-    return advisor
-
-
-def use_records(advisor: Advisor) -> None:
-    """Ask, teach, merge and forget: what comes is an answer that is a number, or an error with words."""
-    for again in (True, False):
-        for model in MODELS:
-            with suppress(NotEnoughData):
-                told = np.asarray(advisor.predict("type", predictor=np.array([1e3, 1e6]), model=model).elapsed_s)
-                assert np.isfinite(told).all()
-                assert (told > 0).all()
-        for variant in ("printed", "extended"):
-            with suppress(NotEnoughData):
-                assert np.isfinite(advisor.predict_run("program", size=800.0, workers=4, model=variant).elapsed_s)
-        advisor.status()
-        if again:
-            teach_records(advisor, 40)
-            advisor.merge(taken(*records()))
-            advisor = Advisor.from_bytes(advisor.to_bytes())
-            advisor.forget("type", keep=0.3)
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the answer is what counts
-@pytest.mark.parametrize("kind", ["type", "program"])
-@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 600), marks=pytest.mark.slow)])
-def test_no_word_of_a_record_crashes_what_uses_it(kind: str, seeds: range) -> None:
-    place = ("type", "program").index(kind)
-    head = place  # a program begins with its transformation
-    refused = 0
-    for seed in seeds:
-        rng, own = random.Random(seed), list(records())
-        words = np.frombuffer(own[place], "<f8", (len(own[place]) - head) // 8, head).copy()
-        used = np.flatnonzero(words).tolist()
-        at = rng.choice((rng.randrange(60), rng.choice(used), rng.choice(used)))
-        words[at] = rng.choice((*STRANGE, 0.5, 3.7, 2.0**52, words[at] * 1e3))
-        own[place] = own[place][:head] + words.tobytes() + own[place][head + 8 * len(words) :]
-        try:
-            use_records(taken(*own))
-        except StateDamaged as damaged:
-            refused += damaged.components == (kind,) and "lead to" in str(damaged)
-    assert refused > len(seeds) // 4
 
 
 def test_records_of_any_past_are_taken_back() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.rows import KILLED
+from advisor.domain.vectors import ABSENT_U64
 from advisor.engine import Advisor, Engine
 from advisor.models.learner_layout import LearnerTable
 
@@ -81,6 +82,11 @@ def rich_batches(draw: st.DrawFn, rows_max: int = 120) -> Columns:
     if draw(st.booleans()):
         extra["killed"] = rng.choice([0, 0, 0, 0, 1, 2], n)
     if draw(st.booleans()):
+        extra["active_cores"] = np.where(rng.random(n) < 0.8, columns.cores + rng.integers(0, 9, n), np.nan)
+    if draw(st.booleans()):
+        extra |= {"network": rng.integers(-1, 2, n), "networks": ("net", "other"), "entered": rng.random(n) < 0.3,
+                  "record": np.where(rng.random(n) < 0.9, rng.integers(0, 9, n), ABSENT_U64).astype(np.uint64)}  # fmt: skip
+    if draw(st.booleans()):
         stray = draw(st.sampled_from([0.02, 0.3, 0.7]))
         width = columns.index + draw(st.integers(0, 1)) + (rng.random(n) < stray)  # values beyond the first
         values = rng.choice([0.0, 1.0, 7.0, 1e6, 2.0**60], (n, 3))
@@ -133,6 +139,12 @@ def by_observe(advisor: Advisor, columns: Columns) -> None:
             extra["measures"] = {name: values[i].item() for name, values in columns.measures.items()}
         if columns.killed is not None:
             extra["killed"] = (None, *KILLED)[columns.killed[i]]
+        if columns.active_cores is not None and columns.active_cores[i] == columns.active_cores[i]:
+            extra["active_cores"] = columns.active_cores[i].item()
+        if columns.network is not None:
+            extra["network"] = None if columns.network[i] < 0 else columns.networks[columns.network[i]]
+            extra["record"] = None if columns.record[i] == ABSENT_U64 else columns.record[i].item()
+            extra["entered"] = bool(columns.entered[i])
         advisor.observe(
             columns.components.names[columns.index[i]],
             predictor=point,

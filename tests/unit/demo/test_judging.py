@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from io import StringIO
 from json import dumps, loads
 from pathlib import Path
@@ -14,12 +13,10 @@ from rich.console import Console
 
 from advisor import Advisor
 from advisor.demo import real
-from advisor.demo.kernels import KERNELS
 from advisor.demo.paper import WINDOWS, Streamed, run_paper
 from advisor.demo.paper_setting import CORES, PIPELINE, mean_elapsed_s
-from advisor.demo.real import Invocation, JudgedRuns, candidates, run_real, usable_cores
+from advisor.demo.real import Invocation, JudgedRuns, usable_cores
 from advisor.demo.report import draw_paper, draw_real, paper_as_dict, print_paper, print_real, real_as_dict
-from advisor.domain.answers import CoreChoice
 
 JUDGED = JudgedRuns(
     4,
@@ -48,14 +45,6 @@ def test_a_choice_within_the_tolerance_is_right_and_slowdown_is_geometric() -> N
     assert JUDGED.slowdown("hindsight best") == 1.0
 
 
-@pytest.mark.parametrize("cores", [1, 2, 3, 5, 16, 48, 64])
-def test_the_core_counts_tried_reach_from_one_to_all_and_are_few(cores: int) -> None:
-    tried = candidates(cores)
-    assert (tried[0], tried[-1]) == (1, cores)
-    assert len(tried) <= real.CANDIDATES_MAX
-    assert list(tried) == sorted(set(tried))
-
-
 @pytest.mark.parametrize(
     ("quota", "most"), [("max 100000", 10**6), ("150000 100000", 1), ("50000 100000", 1), ("garbage", 10**6)]
 )
@@ -67,49 +56,6 @@ def test_a_quota_of_the_control_group_counts(
     assert 1 <= usable_cores() <= most
     monkeypatch.setattr(real, "CGROUP_QUOTA", tmp_path / "none")
     assert usable_cores() >= 1
-
-
-class Listener:
-    """Takes what the experiment sends, and advises in turn every core count from 1."""
-
-    def __init__(self) -> None:
-        self.observed: list[tuple[str, float, float, float]] = []
-        self.asked: list[tuple[str, float]] = []
-        self.flushed_at: list[int] = []
-
-    def observe(self, component: str, *, predictor: float, cores: float, elapsed_s: float) -> None:
-        self.observed.append((component, predictor, cores, elapsed_s))
-
-    def flush(self) -> None:
-        self.flushed_at.append(len(self.observed))
-
-    def choose_cores(self, component: str, *, predictor: float, cores_max: int, tolerance: float) -> CoreChoice:
-        self.asked.append((component, predictor))
-        cores = len(self.asked) % cores_max + 1
-        return CoreChoice(cores, 1.0, 1.0, 1.0, "", cores, 1.0, 0.0, "", (), (), False, (cores,))
-
-
-@pytest.mark.parametrize("cores", [1, 3])
-def test_advice_is_asked_and_followed_for_every_invocation_and_measured_runs_are_sent(
-    cores: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(real, "SIDES", (4, 12))
-    listener, ticks = Listener(), Counter[str]()
-    judged = run_real(listener, 3, cores=cores, learned=6, judged=4, tick=lambda: ticks.update(["tick"]))
-    assert ticks["tick"] == 10
-    assert judged.learned == 6 * len(KERNELS)
-    assert [(run.component, run.side) for run in judged.invocations] == listener.asked
-    assert all(4 <= run.side <= 12 for run in judged.invocations)
-    for run in judged.invocations:
-        assert {1, cores, run.advised} <= run.elapsed_s.keys()
-        assert run.seconds("hindsight best") == min(run.elapsed_s.values())
-    learned, followed = listener.observed[: judged.learned], listener.observed[judged.learned :]
-    for name in KERNELS:  # each component has met every candidate
-        assert {c for component, _, c, _ in learned if component == name} == set(candidates(cores))
-    assert [(c, x, p) for c, x, p, _ in followed] == [(r.component, r.side, r.advised) for r in judged.invocations]
-    assert all(t > 0 for *_, t in listener.observed)
-    # No record is measured while the service still learns the one before: it would take a core from it.
-    assert listener.flushed_at == [len(KERNELS) * record for record in range(1, 11)]
 
 
 @pytest.fixture(scope="module")

@@ -49,26 +49,3 @@ def test_each_part_runs_on_a_thread_of_its_own_and_the_first_on_the_caller(worke
     threads = workers.run([part] * 8)
     assert len(set(threads)) == 8
     assert threads[0] == threading.get_ident()
-
-
-def test_one_core_touches_no_other_thread() -> None:
-    seen: set[str] = set()
-    original = threading.Thread.start
-
-    def start(thread: threading.Thread) -> None:
-        seen.add(thread.name)
-        original(thread)
-
-    with pytest.MonkeyPatch.context() as patch, Workers(1) as alone:
-        patch.setattr(threading.Thread, "start", start)
-        for kernel in KERNELS.values():
-            kernel(record(20, np.random.default_rng(0)), 1, alone)
-    assert seen == set()
-
-
-def test_the_records_flow_through_the_pipeline() -> None:
-    with Workers(2) as pool:
-        flow = record(40, np.random.default_rng(1))
-        for kernel in KERNELS.values():
-            flow = kernel(flow, 2, pool)
-    assert np.isfinite(flow)

@@ -76,14 +76,6 @@ def test_names_that_look_alike_to_unicode_are_one() -> None:
     assert normalised_name("e" + "\u0301" * 1) != normalised_name("e")
 
 
-def test_length_counts_after_normalisation() -> None:
-    assert normalised_name("e\u0301" * 100) == "\u00e9" * 100  # 300 bytes as written, 200 as kept
-
-
-def test_a_string_subclass_becomes_a_string() -> None:
-    assert type(normalised_name(np.str_("plain"))) is str
-
-
 # -- rows refused one by one ------------------------------------------------------------------------------------------------
 
 BAD = {
@@ -141,14 +133,6 @@ def test_a_row_counts_once_under_the_first_code_it_earns() -> None:
             [3, "invalid_name", "bad\\u000a"],
         ],
     }  # fmt: skip
-
-
-def test_only_the_first_refusals_are_told_and_all_are_counted() -> None:
-    n = 1000
-    batch = columns(components=["a"], index=np.zeros(n, int), predictor=None, cores=np.zeros(n), elapsed_s=np.ones(n))
-    refused = refusals_of(bad_rows(batch), batch)
-    assert refused.count == n
-    assert [row for row, _, _ in refused.first] == list(range(limits.FIRST_REFUSALS))
 
 
 def test_a_hostile_name_is_told_in_bounded_printable_text() -> None:
@@ -341,12 +325,6 @@ def test_a_machine_that_is_no_name_refuses_its_rows_also_after_a_cut() -> None:
     assert len(refusals_of(bad_rows(batch.take([0])), batch.take([0])).first) == 0
 
 
-def test_no_machine_named_is_no_column() -> None:
-    for machine, labels in ([None, None], None), ([-1, -1], ["m"]):
-        batch = columns(machine=machine, labels=labels)
-        assert (batch.machine, batch.machines) == (None, ())
-
-
 @pytest.mark.parametrize("name", sorted(limits.MEASURES))
 def test_a_measure_outside_its_domain_refuses_its_row_and_nan_is_none(name: str) -> None:
     low, high = limits.MEASURES[name]
@@ -361,43 +339,8 @@ def test_a_measure_outside_its_domain_refuses_its_row_and_nan_is_none(name: str)
     assert f"{name} a finite number from {low:g} to {high:g}" in bound_text("invalid_measure")
 
 
-def test_a_measure_that_no_row_has_is_no_column() -> None:
-    nan = math.nan
-    batch = columns(measures={"energy_j": [nan, nan], "peak_bytes": None})
-    assert batch.measures == {}
-    assert columns(measures={}).measures == {}
-    both = columns(measures={"energy_j": [1, nan], "peak_bytes": [nan, 2]})
-    assert list(both.measures) == list(limits.MEASURES)  # in one order
-    assert both.take(np.array([False, True])).measures["peak_bytes"].tolist() == [2.0]
-
-
-def test_codes_keep_their_order_where_a_row_earns_several() -> None:
-    batch = columns(
-        predictor=[[1, -1], [1, 1]], cores=[0, 0], machine=["m", "m"], measures={"energy_j": [-1, -1]},
-    )  # fmt: skip
-    assert {code: int(mask.sum()) for code, mask in bad_rows(batch).items()} == {
-        "invalid_predictor": 1, "invalid_cores": 1,
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("kind", ["f2", "<f4", ">f8", "i1", "u8", "longdouble"])
 def test_any_real_dtype_and_byte_order_is_read(kind: str) -> None:
     batch = columns(elapsed_s=np.array([1, 2], kind))
     assert batch.elapsed_s.dtype == np.float64
     assert batch.elapsed_s.tolist() == [1.0, 2.0]
-
-
-def test_numbers_beyond_a_double_are_refused_row_by_row() -> None:
-    batch = columns(predictor=np.array([1, 2**64 - 1], np.uint64), elapsed_s=np.array([1, "1e400"], np.longdouble))
-    masks = bad_rows(batch)
-    assert masks["invalid_predictor"].tolist() == [False, True]
-
-
-def test_no_predictor_means_one() -> None:
-    assert columns(predictor=None).predictor.tolist() == [1.0, 1.0]
-
-
-def test_an_empty_batch_is_a_batch() -> None:
-    batch = columns(index=[], predictor=[], cores=[], elapsed_s=[])
-    assert len(batch) == 0
-    assert bad_rows(batch) == {}

@@ -155,40 +155,6 @@ def test_a_component_beyond_the_limit_is_refused_by_name_and_the_known_go_on() -
     assert advisor.predict("a").observations == 3
 
 
-def test_a_refused_row_gives_no_slot() -> None:
-    advisor = Advisor(components_max=1)
-    receipt = advisor.observe_columns(components=["spoiled", "good"], index=[0, 1], cores=[0, 1], elapsed_s=[1.0, 1.0])
-    assert receipt.accepted == 1
-    assert advisor.components.slots.names == ["good"]
-
-
-def test_waiting_rows_of_new_names_count_against_the_limit() -> None:
-    advisor = Advisor(components_max=3)
-    for i in range(3):
-        advisor.observe(f"c{i}", elapsed_s=1.0)
-    for _ in range(2):
-        with pytest.raises(TooLarge):
-            advisor.observe("c3", elapsed_s=1.0)
-        advisor.observe("c2", elapsed_s=1.0)
-    assert advisor.status()["components_known"] == 3
-    assert dict(advisor.components.totals) == {"rows_accepted": 5, "promotions": 3}
-
-
-def test_a_row_is_learned_when_it_is_observed() -> None:
-    advisor = Advisor()
-    for number in range(1, 4):
-        advisor.observe("c", elapsed_s=1.0)
-        assert advisor.components.totals["rows_accepted"] == number
-
-
-def test_nothing_is_carried_without_being_learned() -> None:
-    advisor = Advisor()
-    advisor.observe("c", elapsed_s=1.0, network="n", record=7)
-    advisor.observe_columns(components=["c"], index=[0, 0], cores=[1, 1], elapsed_s=[1.0, 1.0], network=["a", "b"])
-    totals = advisor.status()["totals"]
-    assert not any(name.startswith("carried.") for name in totals)
-
-
 # -- questions ----------------------------------------------------------------------------------------------------------------
 
 

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from advisor import Advisor
-from advisor.domain import limits
-from advisor.engine import slots
 from advisor.engine.asking import PINS
 from advisor.errors import AdvisorError, InvalidValue, UnknownComponent, Unsupported
 
@@ -48,30 +46,6 @@ def test_among_very_many_names_those_that_begin_and_end_alike_are_compared() -> 
     names = [f"stage{i:05d}" for i in range(3000)] + ["filter low", "filter high"]
     advisor.observe_columns(components=names, index=np.arange(3002), cores=np.ones(3002), elapsed_s=np.ones(3002))
     assert advisor.components.slots.nearest("filter  high")[0] == "filter high"
-
-
-def test_the_search_for_names_alike_is_bounded_and_none_is_made_for_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names as long as may be that differ in a letter: to compare each with each took 15 s of a service's loop."""
-    compared: list[int] = []
-
-    def matches(word: str, known: list[str], most: int) -> list[str]:
-        compared.append(len(word) * sum(map(len, known)))
-        return known[:most]
-
-    monkeypatch.setattr(slots, "get_close_matches", matches)
-    advisor, n = Advisor(), 500
-    names = [f"{i:03}".ljust(limits.NAME_BYTES_MAX, "x") for i in range(n)]
-    advisor.observe_columns(components=names, index=np.arange(n), cores=np.ones(n), elapsed_s=np.ones(n))
-    unknown = [name[:-1] + "y" for name in names]
-    with pytest.raises(UnknownComponent, match="xxx"):
-        advisor.predict(unknown[7])
-    assert advisor.predict(unknown[7], prior=True).nearest == (names[7],)
-    assert len(compared) == 2
-    assert max(compared) <= slots.LETTERS_COMPARED
-    answer = advisor.predict(unknown, prior=True)
-    assert len(compared) == 2
-    assert len(answer.notes) >= n
-    assert f"{unknown[9]}: {unknown[9]!r} was never observed" in answer.notes
 
 
 # -- curves in process -----------------------------------------------------------------------------------------------------

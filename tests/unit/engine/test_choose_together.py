@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from advisor import Advisor
 from advisor.domain import limits
 from advisor.domain.job_pools import OrderWord
-from advisor.engine import pool_questions
 from advisor.errors import InvalidValue, TooLarge, UnknownKey
 
 POWERS = [1, 2, 4, 8, 16, 32, 64]
@@ -147,12 +146,6 @@ def test_a_job_that_cannot_be_is_refused_and_the_error_names_it(bad: dict[str, A
     assert caught.value.field == field
 
 
-def test_a_predictor_of_too_many_values_is_refused_by_the_name_of_its_job() -> None:
-    with pytest.raises(InvalidValue) as caught:
-        learned().choose_together([job(0), job(1, predictor=[1.0, 2.0])], 64)
-    assert caught.value.field == "jobs[1].predictor"
-
-
 def test_the_counts_that_a_component_allows_hold_in_any_case() -> None:
     advisor = learned()
     advisor.set_allowed("wide", [1, 3])
@@ -184,31 +177,6 @@ def test_what_is_no_list_of_jobs_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(TooLarge):
         advisor.choose_together([job(0), job(1)], 4)
     assert advisor.choose_together([], 4).cores == {}
-
-
-def test_a_curve_is_asked_for_once_for_all_jobs_of_a_component_and_predictor(monkeypatch: pytest.MonkeyPatch) -> None:
-    advisor, asked = learned(), list[str]()
-    predict = pool_questions.Asking.predict
-
-    def counted(self: Any, component: str, *rest: Any) -> Any:
-        asked.append(component)
-        return predict(self, component, *rest)
-
-    monkeypatch.setattr(pool_questions.Asking, "predict", counted)
-    jobs = [job(i, ("wide", "mixed")[i % 2], predictor=(10.0, 20.0)[i // 2 % 2]) for i in range(200)]
-    advisor.choose_together(jobs, 256)
-    assert len(asked) == 4
-    asked.clear()
-    advisor.choose_together([job("running", cores_now=16), *jobs], 16)
-    assert asked == [], "no core is free"
-
-
-def test_names_like_those_of_unknown_components_are_sought_for_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    advisor, sought = learned(), list[str]()
-    monkeypatch.setattr(advisor.components.slots, "nearest", sought.append)
-    jobs = [job(i, f"new{i % 30}") for i in range(60)]
-    assert len(advisor.choose_together([*jobs, job("running", "old", cores_now=64)], 64).assumed) == 30
-    assert len(sought) == pool_questions.NAMES_SOUGHT
 
 
 JOBS = st.lists(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from stored import Stored
 
 from advisor.domain.observations import Columns, ComponentNames, columns_of
-from advisor.engine import Advisor, Engine
+from advisor.engine import Advisor
 from advisor.errors import UnknownComponent
 
 SERIAL, MACHINE = 0.1, 16
@@ -128,29 +126,6 @@ def test_outliers_do_not_decide() -> None:
     assert found.kappa == pytest.approx(0.1, rel=0.35)
 
 
-def test_counts_weigh_rows() -> None:
-    columns = runs(2000, 0.1, 4)
-    found = learned(replace(columns, count=np.full(2000, 5))).contention("c0")
-    assert found.kappa == pytest.approx(0.1, rel=0.1)
-
-
-def test_a_batch_may_be_cut_anywhere() -> None:
-    columns = runs(400, 0.2, 5, names=3)
-    some = columns.active_cores.copy()
-    some[::7] = np.nan
-    columns = replace(columns, active_cores=some)
-    states = {learned(columns, batch).to_bytes() for batch in (9, 100, 100_000)}
-    assert len(states) == 1
-
-
-def test_single_rows_are_the_same() -> None:
-    columns = runs(120, 0.2, 6)
-    one = Advisor()
-    for x, p, t, a in zip(columns.predictor, columns.cores, columns.elapsed_s, columns.active_cores, strict=True):
-        one.observe("c0", predictor=x, cores=p, elapsed_s=t, active_cores=a)
-    assert one.to_bytes() == learned(columns).to_bytes()
-
-
 def test_shards_merge() -> None:
     one, other = (learned(runs(1500, 0.1, seed)) for seed in (7, 8))
     errors = one.contention("c0").error, other.contention("c0").error
@@ -175,15 +150,3 @@ def test_forgetting() -> None:
     assert (advisor.contention("c0").kappa, advisor.contention("c0").rows) == (0.0, 1000)
     advisor.fold(runs(1000, 0.2, 2))
     assert advisor.contention("c0").kappa == pytest.approx(0.2, rel=0.2)
-
-
-def test_an_engine_restores_and_goes_on_to_the_same_bytes() -> None:
-    columns = runs(900, 0.2, 10, names=3)
-    engine, storage = Engine(), Stored()
-    for start, stop in itertools.pairwise((0, 200, 450, 900)):
-        engine.apply(None, None, columns.take(slice(start, stop)))
-        storage.commit(engine.commits.image())
-        engine = Engine.restore(storage.stored())
-    whole = learned(columns)
-    assert engine.advisor.to_bytes() == whole.to_bytes()
-    assert Advisor.from_bytes(whole.to_bytes()).contention("c1") == whole.contention("c1")

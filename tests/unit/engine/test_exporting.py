@@ -53,10 +53,6 @@ def test_pages_merge_to_the_whole_to_the_byte() -> None:
     assert merged(found).extract() == engine.advisor.extract()
 
 
-def test_an_empty_state_is_exported() -> None:
-    assert merged(pages(Engine())).extract() == Advisor().extract()
-
-
 def test_what_is_there_throughout_is_told_while_others_come_and_go() -> None:
     engine = taught(10)
     advisor = engine.advisor

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -23,12 +22,9 @@ from flow_streams import (
     learned,
     stream,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from stored import Stored
 
 from advisor.domain.networks import network_from_nodes
-from advisor.engine import Advisor, Engine
+from advisor.engine import Advisor
 from advisor.models import flow as learner
 
 # -- shares, visits, depths ---------------------------------------------------------------------------------------------------
@@ -52,14 +48,6 @@ def test_standard_errors_are_the_scatter_of_shares() -> None:
     assert abs(np.mean(z)) < SIGMAS / np.sqrt(16)
 
 
-def test_records_are_not_needed_for_shares() -> None:
-    advisor = learned(stream(3000, 1), record=None)
-    flow = advisor.flow("net")
-    check(flow, 3000, passes=False)
-    assert flow.depths == (None,)
-    assert any("depths" in note for note in flow.notes)
-
-
 def test_refused_rows_still_tell_where_their_record_was() -> None:
     """A clock too coarse for b alone: half of its rows are refused, its share is not halved."""
     rng = np.random.default_rng(5)
@@ -70,17 +58,6 @@ def test_refused_rows_still_tell_where_their_record_was() -> None:
     advisor = learned(rows)
     assert advisor.status()["totals"]["refused.invalid_elapsed_s"] > 300
     check(advisor.flow("net"), 3000)
-
-
-def test_refusals_of_what_cannot_be_read_touch_all_alike() -> None:
-    """One row in five has a count out of its domain, wherever it stands: shares stay, and so do visits but for entries."""
-    rng = np.random.default_rng(6)
-    rows = stream(4000, 6)
-    for row in rows:
-        row.more["count"] = 0 if rng.random() < 0.2 else 1
-    flow = learned(rows, record=None).flow("net")
-    assert close(flow.shares[0][0], SHARE, 3000)
-    assert flow.visits["b"] == pytest.approx(SHARE, abs=0.05)
 
 
 def failing(rows: list[Row], name: str, share: float, final: float, seed: int) -> list[Row]:
@@ -314,20 +291,6 @@ def test_fan_out_is_that_of_replicas() -> None:
 
 # -- laws ---------------------------------------------------------------------------------------------------------------------
 
-MIXED = failing(stream(60, 20), "b", 0.3, 0.3, 20)
-
-
-@settings(max_examples=12, deadline=None)
-@given(cuts=st.lists(st.integers(0, len(MIXED)), max_size=8), define=st.booleans())
-def test_a_batch_may_be_cut_anywhere(cuts: list[int], define: bool) -> None:
-    whole = learned(MIXED, define=define, batch=10_000)
-    parts = Advisor()
-    if define:
-        parts.define_network(NODES, id="net")
-    for start, stop in itertools.pairwise([0, *sorted(cuts), len(MIXED)]):
-        parts.fold(columns(MIXED[start:stop]))
-    assert parts.to_bytes() == whole.to_bytes()
-
 
 def test_cuts_do_not_show_through_halvings_and_closings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("WINDOW_RECORDS", 300), ("WINDOW_CLOSED", 64), ("OPEN_MAX", 16), ("CHOSEN", 100)):
@@ -335,15 +298,6 @@ def test_cuts_do_not_show_through_halvings_and_closings(monkeypatch: pytest.Monk
     rows = stream(700, 21, 60)
     states = {learned(rows, batch=batch).to_bytes() for batch in (3, 50, 100_000)}
     assert len(states) == 1
-
-
-def test_rows_one_by_one_and_in_columns_are_the_same() -> None:
-    one = Advisor()
-    one.define_network(NODES, id="net")
-    for row in MIXED:
-        ok = row.more.get("ok", True)
-        one.observe(row.name, elapsed_s=1.0, network="net", record=row.record, entered=row.entered, ok=ok)
-    assert one.to_bytes() == learned(MIXED).to_bytes()
 
 
 def test_states_merge() -> None:
@@ -367,15 +321,3 @@ def test_the_state_stays_of_constant_size() -> None:
     rows = stream(20_000, 23)
     small, large = learned(rows[: len(rows) // 10]), learned(rows)
     assert len(large.to_bytes()) < 1.2 * len(small.to_bytes())
-
-
-def test_an_engine_restores_networks_and_goes_on_to_the_same_bytes() -> None:
-    rows = stream(600, 24)
-    engine, storage = Engine(), Stored()
-    engine.advisor.define_network(NODES, id="net")
-    for start in range(0, len(rows), 250):
-        engine.apply(None, None, columns(rows[start : start + 250]))
-        storage.commit(engine.commits.image())
-        engine = Engine.restore(storage.stored())
-    assert engine.advisor.to_bytes() == learned(rows, batch=250).to_bytes()
-    assert Advisor.from_bytes(engine.advisor.to_bytes()).flow("net") == engine.advisor.flow("net")

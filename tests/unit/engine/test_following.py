@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import pytest
-
 from advisor import Advisor
 
 
@@ -56,20 +53,3 @@ def test_a_choice_is_kept_until_rows_come_and_serves_every_tolerance() -> None:
     assert advisor.choose_cores("a", predictor=3.0, cores_max=8).model == "proportional"
     advisor.forget("a")
     assert advisor.choose_cores("a", predictor=3.0, cores_max=8).model == "prior"
-
-
-def test_levels_machines_and_points_have_choices_of_their_own() -> None:
-    advisor = Advisor()
-    rng = np.random.default_rng(1)
-    for k in range(80):
-        p, machine = 1 << k % 4, "fast" if k % 2 else "slow"
-        seconds = (1.0 if machine == "fast" else 3.0) * 0.1 / p
-        advisor.observe("m", cores=p, elapsed_s=seconds * float(np.exp(rng.normal(0, 0.1))), machine=machine)
-        pair = [float(k % 5 + 1), float(k % 3 + 1)]
-        advisor.observe("v", predictor=pair, cores=p, elapsed_s=0.01 * pair[0] * pair[1] / p)
-    slow, fast = (advisor.choose_cores("m", cores_max=8, machine=name) for name in ("slow", "fast"))
-    assert slow.elapsed_s > 2 * fast.elapsed_s
-    wide = advisor.choose_cores("m", cores_max=8, machine="fast", level=0.99)
-    assert wide.high_s > fast.high_s
-    one, two = (advisor.choose_cores("v", predictor=[5.0, y], cores_max=8) for y in (1.0, 3.0))
-    assert two.elapsed_s == pytest.approx(3 * one.elapsed_s, rel=0.2)

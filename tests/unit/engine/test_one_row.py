@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from advisor.domain.observations import Columns, bad_rows
-from advisor.domain.rows import bound_text
 from advisor.engine import batches
 from advisor.engine.advisor import Advisor
 from advisor.errors import InvalidValue
@@ -23,14 +22,6 @@ def taken(monkeypatch: pytest.MonkeyPatch, *rows: dict[str, Any]) -> list[Column
     for row in rows:
         advisor.observe("a", **({"elapsed_s": 1.0} | row))
     return found
-
-
-def test_plain_rows_have_no_optional_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = taken(monkeypatch, {}, {"predictor": 3}, {"predictor": [4]}, {"predictor": np.array([5.0])})
-    assert [batch.predictor.tolist() for batch in rows] == [[1.0], [3.0], [4.0], [5.0]]
-    for batch in rows:
-        assert batch.further is batch.machine is batch.count is batch.ok is batch.running is None
-        assert (batch.machines, batch.measures) == ((), {})
 
 
 def test_points_machines_and_measures_reach_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,9 +89,3 @@ def test_a_row_that_is_no_good_is_refused_and_nothing_is_learned(
     assert told == value or (value is None and told != told)
     assert caught.value.bound
     assert advisor.to_bytes() == Advisor().to_bytes()
-
-
-def test_a_bad_point_is_told_with_the_bound_of_a_predictor() -> None:
-    with pytest.raises(InvalidValue) as caught:
-        Advisor().observe("a", elapsed_s=1.0, predictor=[1, -1])
-    assert caught.value.bound == bound_text("invalid_predictor")

@@ -17,7 +17,6 @@ from advisor.errors import (
     InvalidValue,
     Mismatch,
     NotEnoughData,
-    StateDamaged,
     TooLarge,
     UnknownProgram,
 )
@@ -47,12 +46,6 @@ def test_the_equations_come_back_and_carry_beyond(taught: Advisor) -> None:
     assert far.high_s / far.low_s > near.high_s / near.low_s
 
 
-def test_as_printed_is_there_and_says_its_name(taught: Advisor) -> None:
-    found = taught.predict_run("law", size=800.0, workers=8, model="printed")
-    assert found.model == "printed"
-    assert found.elapsed_s == pytest.approx(run(800.0, 8)["elapsed_s"], rel=0.15)
-
-
 def test_lists_go_together(taught: Advisor) -> None:
     curve = taught.predict_run("law", size=800.0, workers=[1, 2, 4])
     assert len(curve.elapsed_s) == len(curve.parts["work_s"]) == 3
@@ -75,39 +68,6 @@ def test_no_run_is_shorter_than_its_span() -> None:
     found = made.predict_run("chain", size=40.0, workers=64)
     assert found.elapsed_s >= 40.0 * 0.95
     assert found.low_s <= found.elapsed_s
-
-
-def test_the_state_comes_back_byte_for_byte(taught: Advisor) -> None:
-    data = taught.to_bytes()
-    again = Advisor.from_bytes(data)
-    assert again.to_bytes() == data
-    assert again.predict_run("law", size=5e3, workers=36) == taught.predict_run("law", size=5e3, workers=36)
-    assert again.status()["programs"] == [{"program": "law", "runs": 72, "transform": "n", "workers": [1.0, 8.0]}]
-    with pytest.raises(StateDamaged):
-        Advisor.from_bytes(data[:-1000] + data[-900:])
-    assert len(data) < 100_000  # 47 KB a program, however many runs
-
-
-def test_the_state_is_of_one_size() -> None:
-    made = Advisor()
-    sizes = set()
-    for repeat in range(3):
-        for each in runs():
-            made.observe_run("law", **each)
-        sizes.add(len(made.programs.kind.encode_record("law")))
-        assert made.predict_run("law", size=800.0, workers=4).observations == 72 * (repeat + 1)
-    assert len(sizes) == 1
-
-
-def test_an_image_restores_programs() -> None:
-    engine, stored = Engine(), Stored()
-    for number, each in enumerate(runs(), 1):
-        engine.apply(("p", bytes(16)), number, RunObserved({"program": "law", **each}))
-        again = engine.apply(("p", bytes(16)), number, RunObserved({"program": "law", **each}))
-        assert again["replayed"]
-    engine.apply(None, None, RunObserved({"program": "other", "transform": "2^n", **run(9.0, 1)}))
-    stored.commit(engine.commits.image())
-    assert Engine.restore(stored.stored()).advisor.to_bytes() == engine.advisor.to_bytes()
 
 
 def test_a_program_is_forgotten_as_if_it_had_never_been(taught: Advisor) -> None:

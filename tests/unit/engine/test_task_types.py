@@ -21,7 +21,6 @@ from advisor.engine.components import Components
 from advisor.engine.engine import Engine
 from advisor.engine.task_types import TaskTypeModels
 from advisor.errors import InvalidValue, NotEnoughData, StateDamaged, UnknownComponent
-from advisor.models.size_time import ABOVE, BELOW
 from advisor.models.type_verdict import MODELS, SIZED_MODELS
 
 
@@ -44,24 +43,6 @@ def few_sizes(sizes: list[float], n: int = 600, power: float = 1.0) -> task_mixe
 
 
 # -- equal to offline -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mix", [task_mixes.forces(3_000), task_mixes.merges(runs=2)], ids=["forces", "merges"])
-def test_support_points_as_printed_are_those_of_the_paper(mix: task_mixes.Mix) -> None:
-    points: dict[float, float] = {}
-    for size, time in zip(mix.sizes.tolist(), mix.times.tolist(), strict=True):
-        if not points or size < BELOW * min(points) or size > ABOVE * max(points):
-            points[size] = time
-    known = sorted(points)
-    asked = np.concatenate([np.geomspace(known[0] / 2, known[-1] * 2, 50), known])
-    offline = np.interp(asked, known, [points[each] for each in known])
-    advisor = taught(mix, cuts=7)
-    found = advisor.predict("a", predictor=asked, model="support_points")
-    np.testing.assert_allclose(found.elapsed_s, offline, rtol=1e-12)
-    assert found.model == "support_points"
-    one = advisor.predict("a", predictor=float(asked[3]), model="support_points")
-    assert isinstance(one.elapsed_s, float)
-    assert one.elapsed_s == found.elapsed_s[3]
 
 
 def test_refined_support_points_are_means_where_sizes_recur() -> None:
@@ -109,14 +90,6 @@ def k_means(sizes: np.ndarray, k: int) -> list[np.ndarray]:
 
     edges = [0, *best(0, k)[1]]
     return [np.flatnonzero(np.isin(sizes, different[a:b])) for a, b in pairwise(edges)]
-
-
-def test_one_time_is_the_mean() -> None:
-    mix = task_mixes.regular(500)
-    found = taught(mix, cuts=5).predict("a", predictor=[0.0, 1.0, 1e9], model="one_time")
-    np.testing.assert_allclose(found.elapsed_s, np.full(3, mix.times.mean()), rtol=1e-12)
-    assert found.observations == 500
-    assert found.extrapolates.tolist() == [0.0] * 3
 
 
 # -- running workers ------------------------------------------------------------------------------------------------------
@@ -266,18 +239,6 @@ def test_wrong_questions_are_refused_with_words(asked: dict, error: type[Excepti
     assert field is None or caught.value.field == field
 
 
-def test_few_instances_are_answered_with_wide_intervals() -> None:
-    advisor = Advisor()
-    advisor.observe_instances(types=["a"], index=[0], elapsed_s=[2.0], size=[8.0])
-    for model in MODELS:
-        found = advisor.predict("a", predictor=8.0, model=model)
-        assert found.elapsed_s == pytest.approx(2.0)
-        assert found.low_s < 1.6
-        assert found.high_s > 2.5
-    far = advisor.predict("a", predictor=[0.0, 4.0, 8.0, 32.0], model="support_points")
-    assert far.extrapolates.tolist() == [63.0, 1.0, 0.0, 2.0]
-
-
 def test_task_events_teach_with_the_workers_that_ran() -> None:
     engine, truth = Engine(), {}
     out, time = EventWriter(), 0
@@ -332,17 +293,6 @@ def test_the_state_is_of_one_size_and_comes_back_byte_for_byte() -> None:
     assert again.predict("a", **asked) == advisor.predict("a", **asked)
     with pytest.raises(StateDamaged):
         Advisor.from_bytes(data[:-1000] + data[-900:])
-
-
-@pytest.mark.parametrize("cuts", [1, 3, 50])
-def test_bytes_do_not_depend_on_cuts_nor_on_questions(cuts: int) -> None:
-    mix = task_mixes.contended(1_500)
-    whole, parts = taught(mix), Advisor()
-    for start, stop in pairwise(np.linspace(0, 1_500, cuts + 1).astype(int)):
-        part = task_mixes.Mix(*(column[start:stop] for column in (mix.sizes, mix.times, mix.running)))
-        taught(part, into=parts)
-        parts.predict("a", predictor=1e6, model="clusters", active_cores=2)
-    assert list(parts.task_types.kind.records()) == list(whole.task_types.kind.records())
 
 
 def test_a_forgotten_type_does_not_come_back_from_what_is_stored() -> None:

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from advisor import Advisor
-from advisor.domain.observations import Columns
 from advisor.engine.engine import Engine
-from advisor.engine.journal import Book, Entry, Limits, Logged, decode
 from advisor.errors import AdvisorError
 from advisor.protocol.rows import columns_of_rows
 
@@ -55,15 +53,6 @@ def test_each_kind_of_rows_is_answered_as_if_the_other_had_not_been(share: float
     assert ("runs without one" in told.notes[-1]) == enough
     assert both.choose_cores("c", cores_max=8).cores == (none if enough else sizes).choose_cores("c", cores_max=8).cores
     assert both.status()["components"][0]["rows"] == 120
-
-
-def test_a_row_alone_is_learned_like_one_of_a_batch_and_like_one_observed() -> None:
-    rows = mixed(np.random.default_rng(2), 60, 0.3, 3)
-    whole, one, observed = learned(rows), Advisor(), Advisor()
-    for name, x, p, t in rows:
-        one.fold(columns_of_rows([[name, x, p, t]]))
-        observed.observe(name, predictor=x, cores=p, elapsed_s=t)
-    assert whole.to_bytes() == one.to_bytes() == observed.to_bytes()
 
 
 def wild(rng: np.random.Generator, n: int) -> list[Row]:
@@ -161,24 +150,3 @@ def test_what_a_component_has_measured_is_told_of_runs_with_a_predictor_alone() 
     assert advisor.status()["totals"]["measures_dropped"] == 20
     with pytest.raises(AdvisorError):
         advisor.predict("c", predictor=15.0)
-
-
-def test_the_journal_tells_rows_without_predictor_from_rows_of_one() -> None:
-    rows = [["c", 1.0, 1.0, 2.0], ["c", None, 1.0, 3.0]]
-    columns = columns_of_rows(rows)
-    entry = Entry(Limits(10, 10**6), (Logged(columns, np.zeros(2, np.int64), (("c", True),)),))
-    (logged,) = decode(entry.encode(), Book()).events
-    assert isinstance(logged.event, Columns)
-    assert logged.event.absent is not None
-    assert logged.event.absent.tolist() == [False, True]
-    assert logged.event.predictor.tolist() == [1.0, 1.0]
-
-
-def test_what_is_merged_in_brings_its_counts_though_it_has_dropped_components() -> None:
-    one, two = Advisor(), Advisor()
-    for name in ("a", "b"):
-        two.observe(name, predictor=2.0, elapsed_s=1.0, network="net", record=1)
-    two.drop(["a"])
-    one.merge(two)
-    assert one.status()["totals"]["rows_accepted"] == 2
-    assert set(one.components.flows.kept) == {"net"}

@@ -13,7 +13,7 @@ import pytest
 from advisor.domain.answers import Prediction
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.errors import InvalidValue, UnknownComponent
-from advisor.files import ComponentScore, Prequential, Sample, replay
+from advisor.files import ComponentScore, Prequential, Sample
 from advisor.files.replay import BLOCK_SHARE, ROWS_ONE_BY_ONE, ROWS_UNSCORED
 
 
@@ -69,17 +69,6 @@ def test_no_row_is_predicted_from_itself_or_later_and_blocks_stay_small() -> Non
     assert sum(score.rows for score in prequential.scores[None].values()) == 2000
 
 
-def test_the_replay_tells_how_far_it_is() -> None:
-    chunks = [stream(np.random.default_rng(seed), 40) for seed in (1, 2)]
-    assert list(replay(chunks, Prequential(MeanLearner()))) == [40, 80]
-
-
-def test_two_models_are_scored_on_the_same_rows() -> None:
-    prequential = Prequential(MeanLearner(), models=(None, "two_step"))
-    prequential.take(stream(np.random.default_rng(4), 300))
-    assert prequential.scores[None] == prequential.scores["two_step"]
-
-
 def test_the_windows_hold_every_scored_row_once_and_their_number_is_bounded() -> None:
     score = ComponentScore()
     for first in range(1, 20_001, 50):
@@ -90,20 +79,6 @@ def test_the_windows_hold_every_scored_row_once_and_their_number_is_bounded() ->
     assert np.all(np.diff(rows) > 0)
     assert errors == pytest.approx(np.full(len(rows), 0.25))
     assert len(rows) <= 2 * math.log2(20_000) + 1
-
-
-def test_signed_errors_cancel_in_the_bias_only_and_one_row_cannot_run_away() -> None:
-    score = ComponentScore(rows=5)
-    score.add(6, np.array([0.5, -0.5, 1e9]))
-    assert score.bias == pytest.approx(1000 / 3)
-    assert score.error == pytest.approx(1001 / 3)
-
-
-def test_without_scored_rows_there_is_no_error() -> None:
-    score = ComponentScore()
-    score.add(1, np.zeros(ROWS_UNSCORED))
-    assert math.isnan(score.error)
-    assert math.isnan(score.bias)
 
 
 @pytest.mark.parametrize("cuts", [[5000], [1, 7, 992, 4000], [100] * 50])

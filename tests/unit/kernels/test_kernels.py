@@ -5,12 +5,10 @@ Each way is tested: `LIBRARY`, linked by the machine's C compiler, and `NUMBA`, 
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -22,7 +20,6 @@ from kernel_laws import both_ways, used
 
 from advisor import kernels
 from advisor.kernels import cache, reading
-from advisor.kernels.beside import beside_others
 
 SUPPORT = Path(toy_kernels.__file__).parent
 KERNELS = toy_kernels.KERNELS
@@ -179,24 +176,6 @@ def test_a_library_takes_what_numba_takes_and_leaves_the_rest_to_the_interpreter
     assert python(tmp_path / "numba", START + CALLS, **NUMBA).split() == ["True", "True", taken, *["TypeError"] * 3]
 
 
-@WITH_NUMBA
-def test_a_process_may_end_while_its_child_compiles_or_while_it_loads(tmp_path):
-    assert python(tmp_path, START + "calls(65)") == ""
-    assert python(tmp_path, START + "calls(65); awaited(); calls(1); print(KERNELS.ready)") == "True"
-    loading = (
-        "from advisor.kernels.source import _LOADER\ncalls(65)\nwhile not (_LOADER.loading or KERNELS.ready):\n    pass"
-    )
-    assert python(tmp_path, START + loading) == ""
-
-
-def test_no_thread_to_be_had_is_no_error_of_the_caller(tmp_path):
-    program = START + (
-        'import threading\ndef refused(self):\n    raise RuntimeError("can\'t start new thread")\n'
-        "threading.Thread.start = refused\ncalls(70); print(KERNELS.ready, KERNELS.reason)"
-    )
-    assert python(tmp_path, program) == "False RuntimeError: can't start new thread"
-
-
 def test_a_short_process_imports_no_numba_and_starts_no_thread(tmp_path):
     program = START + "import threading; calls(64); print('numba' in sys.modules, threading.active_count())"
     assert python(tmp_path, program) == "False 1"
@@ -280,28 +259,6 @@ def test_a_forked_process_counts_anew(tmp_path):
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])); awaited(); print(KERNELS.ready)"
     )
     assert python(tmp_path, "import warnings; warnings.simplefilter('ignore')\n" + program).split() == ["0", "True"]
-
-
-def test_loading_leaves_the_collector_as_it_was():
-    assert gc.isenabled()
-    gc.unfreeze()  # a service that ran in this process has frozen what it loaded
-    interval = sys.getswitchinterval()
-    with suppress(KeyError), beside_others():
-        assert not gc.isenabled()
-        assert sys.getswitchinterval() < interval
-        raise KeyError
-    assert (gc.isenabled(), gc.get_freeze_count(), sys.getswitchinterval()) == (True, 0, interval)
-    gc.freeze()
-    try:
-        kept = [[] for _ in range(10_000)]
-        frozen = gc.get_freeze_count()
-        with beside_others():
-            kept += [[] for _ in range(10_000)]
-        assert (
-            gc.get_freeze_count() > frozen
-        )  # a program that has frozen what it has wants no more of it looked through
-    finally:
-        gc.unfreeze()
 
 
 def changed(function: FunctionType, **constants: Any) -> FunctionType:

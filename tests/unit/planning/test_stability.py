@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +21,6 @@ from advisor.planning.stability import (
     ChangePolicy,
     Schedule,
     WatchQuestion,
-    cost_of_change,
     judge,
     reconsider,
     risk_at,
@@ -120,16 +118,6 @@ def test_looks_are_spaced_and_a_change_is_looked_at_at_once() -> None:
     assert schedule.looked(10_001, 1).due(10_001 + LEAST_ROWS, 1, 3)
 
 
-@pytest.mark.parametrize(
-    ("given", "changed", "seconds"),
-    [(2.0, ("a", "b"), 2.0), (2.0, (), 0.0), ({"a": 3.0, "b": 1.0}, ("a", "b"), 4.0), ({"a": 3.0}, ("b",), 0.0)],
-)
-def test_a_change_costs_the_same_each_time_or_by_what_changes(
-    given: Any, changed: tuple[str, ...], seconds: float
-) -> None:
-    assert cost_of_change(given, changed) == seconds
-
-
 def test_a_change_that_was_made_is_not_advised_again() -> None:
     asked = asked_of(parse("a .. b"), Request(cores=8))
     look = reconsider(asked, curves(6.0, 2.0), WatchQuestion(Setting({"a": 4, "b": 4}, {"a": 1, "b": 1})))
@@ -169,45 +157,6 @@ def test_fewer_cores_are_told_only_when_the_target_is_surely_met() -> None:
     assert missed.verdict.break_even_s == 0.0
 
 
-def test_a_cheaper_allocation_is_worth_telling_and_a_hair_is_not() -> None:
-    network = parse("a .. b")
-    request = Request(cores=40, turns="scarce", objective="cost", weights={"core_s": 1.0, "record": 7.0})
-    roomy = Setting({"a": 24, "b": 16}, {"a": 1, "b": 1})  # 4 records a second: 40 - 28 = 12 per second
-    question = WatchQuestion(roomy, 3.0)
-    look = reconsider(asked_of(network, request), curves(6.0, 2.0), question)
-    assert (look.pays, look.allocation.cores) == (True, {"a": 3, "b": 1})  # 4 - 3.5 = 0.5 per second
-    assert look.values["present"]["cost_per_s"] == pytest.approx(12.0)
-    assert look.values["best"]["cost_per_s"] == pytest.approx(look.allocation.cost_per_s)
-    verdict = look.verdict
-    assert verdict is not None
-    assert verdict.gain == pytest.approx((12.0 - 0.5) / (40.0 + 28.0))
-    # To stand still on 4 cores costs less than to go on: the change is repaid when it is done.
-    assert verdict.break_even_s == pytest.approx(3.0)
-    near = replace(question, present=Setting({"a": 3, "b": 1}, {"a": 1, "b": 1}))
-    assert not reconsider(asked_of(network, request), curves(6.05, 1.99), near).pays
-    vague = reconsider(asked_of(network, request), curves(6.0, 2.0, upper=3.0), question)
-    assert vague.verdict is not None
-    assert vague.verdict.probability < verdict.probability
-
-
-def test_a_cost_that_needs_more_cores_is_repaid_by_what_they_earn() -> None:
-    network, request = (
-        parse("a .. b"),
-        Request(cores=16, turns="scarce", objective="cost", weights={"core_s": 1.0, "record": 20.0}),
-    )
-    tight = Setting({"a": 3, "b": 1}, {"a": 1, "b": 1})
-    look = reconsider(
-        asked_of(network, request),
-        curves(6.0, 2.0),
-        WatchQuestion(tight, 6.0),
-    )
-    assert (look.pays, look.allocation.cores) == (True, {"a": 12, "b": 4})
-    verdict = look.verdict
-    assert verdict is not None
-    t = verdict.break_even_s
-    assert 16 * 6.0 + (t - 6.0) * (16 - 40) == pytest.approx(t * (4 - 10))
-
-
 def kinds(seed: int, noise: float) -> list[str]:
     """What is told over 60 looks at curves that wander about where turns and cores of one's own are equally good."""
     rng = np.random.default_rng(seed)
@@ -229,19 +178,3 @@ def kinds(seed: int, noise: float) -> list[str]:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_watch_does_not_flap_between_turns_and_cores_of_ones_own(seed: int) -> None:
     assert len(kinds(seed, 0.05)) == 1
-
-
-def test_turns_are_told_once_they_are_surely_better() -> None:
-    network, request = parse("a .. b"), Request(cores=3, turns="better")
-    own = Setting({"a": 2, "b": 1}, {"a": 1, "b": 1})
-    question = WatchQuestion(own)
-    look = reconsider(
-        asked_of(network, request), curves(9.0, 1.0), question
-    )  # 4.5 s a record on cores of their own, 10/3 in turns
-    assert look.pays
-    assert look.allocation.groups
-    assert look.verdict is not None
-    assert look.verdict.gain == pytest.approx(4.5 / (10 / 3) - 1)
-    assert look.values["best"]["cores"] == 3.0
-    again = replace(question, present=Setting.of(look.allocation))
-    assert not reconsider(asked_of(network, request), curves(9.0, 1.0), again).pays

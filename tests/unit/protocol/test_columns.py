@@ -185,12 +185,6 @@ def test_a_batch_of_points_is_cut_between_rows(rows_max: int) -> None:
     assert np.concatenate([b.measures["energy_j"] for b in batches]).tolist() == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_a_batch_without_optional_fields_makes_no_optional_columns() -> None:
-    for batch in (columns_of_rows([["a", 1, 1, 1]] * 3), columns_of_rows([["a", [1], 1, 1]] * 3)):
-        assert batch.further is batch.machine is batch.misread is None
-        assert (batch.machines, batch.measures) == ((), {})
-
-
 def test_every_optional_field_is_read_in_rows() -> None:
     batch = columns_of_rows([["a", 1, 1, 1, FULL], ["a", 1, 1, 1], ["a", 1, 1, 1, dict.fromkeys(FULL)]])
     assert batch.misread is None
@@ -312,13 +306,6 @@ def test_a_bad_row_is_refused_alone(row: object, code: str, value: object) -> No
     assert columns.components.names[columns.index[0]] == columns.components.names[columns.index[2]] == "a"
 
 
-def test_bad_rows_of_all_kinds_are_counted_by_code_and_the_first_are_told() -> None:
-    answer = refused([row for row, _, _ in BAD])
-    assert answer["count"] == len(BAD)
-    assert answer["by_code"] == {code: [c for _, c, _ in BAD].count(code) for _, code, _ in BAD}
-    assert answer["first"] == [[i, code, value] for i, (_, code, value) in enumerate(BAD[: limits.FIRST_REFUSALS])]
-
-
 @given(st.lists(st.one_of(ROWS.map(lambda rows: rows[0]), st.sampled_from([row for row, _, _ in BAD])), max_size=12))
 def test_all_at_once_and_one_by_one_agree(rows: list) -> None:
     together = columns_of_rows(rows)
@@ -328,10 +315,6 @@ def test_all_at_once_and_one_by_one_agree(rows: list) -> None:
             assert getattr(alone, field).tolist() == getattr(together, field)[i : i + 1].tolist() or alone.misread
         codes = {code for code, mask in bad_rows(together).items() if mask[i]}
         assert codes == set(bad_rows(alone))
-
-
-def test_rows_do_not_run_into_each_other() -> None:
-    assert refused([["a", 1, 1], [1, "a", 1, 1, 1]])["by_code"] == {"invalid_row": 2}
 
 
 def test_a_book_of_names_serves_many_batches_and_starts_anew_when_it_is_full() -> None:

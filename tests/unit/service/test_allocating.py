@@ -129,15 +129,6 @@ async def test_errors_of_a_worker_are_those_of_the_service(tmp_path: Path) -> No
         )
 
 
-async def test_cores_are_shared_where_there_are_too_few(tmp_path: Path) -> None:
-    async with running(tmp_path) as live:
-        peer = await taught(live, 6)
-        plan = await peer.call("allocate", {"network": pipeline(6), "cores": 3})
-        assert sorted(key for group in plan["groups"] for key in group["components"]) == sorted(plan["instances"])
-        assert plan["cores"].keys() == plan["instances"].keys()
-        assert max(plan["cores"].values()) <= plan["cores_used"] <= 3
-
-
 async def test_a_request_at_its_deadline_is_killed_and_others_go_on(tmp_path: Path) -> None:
     async with running(tmp_path, heavy_deadline_s=0.2) as live:
         peer = await taught(live, 3)

@@ -5,12 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from live import Live, Peer, running
 
-from advisor import Advisor, AsyncClient
-from advisor.domain.sharing import Together
-from advisor.service.explaining import sentences
+from advisor import Advisor
 
 WORK = {"a": (1.0, 0.1), "b": (2.0, 0.1), "c": (3.0, 0.05), "slow": (1.0, 0.9)}
 ROWS = [
@@ -60,22 +57,3 @@ async def test_the_service_answers_as_the_advisor_does(tmp_path: Path) -> None:
             assert found == own
             keys = [set(part["cores"]) for part in found["networks"]]
             assert [set(part["evidence"]) for part in found["networks"]] == keys
-
-
-async def test_a_client_asks_and_is_told_why(tmp_path: Path) -> None:
-    async with running(tmp_path) as live:
-        await taught(live)
-        async with AsyncClient(f"unix:{live.bound.socket}") as client:
-            await client.define_network("a | b", id="ab")
-            for record in range(8):
-                box = "a" if record % 4 else "b"
-                await client.observe(box, 1.0, 1, 1.0, network="ab", record=record, entered=True)
-            await client.flush()
-            found = await client.allocate_together([{"network": "ab", "weight": 3}, {"network": "c"}], 24)
-            assert isinstance(found, Together)
-            assert [part.name for part in found.networks] == ["ab", "2"]
-            assert found.guaranteed_per_s[0] == pytest.approx(3 * found.guaranteed_per_s[1])
-            assert sum(part.used for part in found.networks) + found.spare == 24
-            said = " ".join(sentences(found.as_dict(), {}))
-            assert "2 networks that share 24 cores" in said
-            assert "Network ab (weight 3, priority 0)" in said

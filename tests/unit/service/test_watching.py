@@ -11,8 +11,7 @@ import pytest
 from live import PATIENCE_S, Live, Peer, refused, running
 
 from advisor.client import AsyncClient
-from advisor.errors import InvalidValue
-from advisor.service import answers, watching
+from advisor.service import watching
 
 BASE = {"a": 1.0, "b": 2.0, "c": 1.5}
 TEXT = "a .. b .. c"
@@ -160,34 +159,6 @@ async def test_several_networks_are_watched_as_one(tmp_path: Path) -> None:
         assert lowest["allocation"]["latency_s"] <= advice["allocation"]["latency_s"]
 
 
-RATES = [one | {"target": {"throughput_per_s": 0.1}} for one in BOTH]
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {}, {"objective": "latency"}, {"objective": "pareto"}, {"networks": [BOTH[0], BOTH[1] | {"priority": 1}]},
-        {"objective": "cost", "weights": {"core_s": 1.0, "record": 100.0}}, {"objective": "fewest_cores", "networks": RATES},
-    ],
-)  # fmt: skip
-async def test_each_objective_of_several_networks_is_watched(tmp_path: Path, asked: dict[str, Any]) -> None:
-    async with running(tmp_path) as live:
-        peer, _ = await taught(live)
-        question = {"networks": BOTH, "cores": 24} | asked
-        found = await peer.call("allocate_together", question)
-        every = {f"{one['name']}:{key}": n for one in found["networks"] for key, n in one["cores"].items()}
-        first = await peer.call("watch", question)
-        assert first["allocation"]["cores"] == every
-        assert first["allocation"]["objective"] == first["objective"] == asked.get("objective", "throughput")
-        assert len(first["allocation"].get("front", ())) == len(found.get("front", ()))
-        again = await peer.call("watch", question | {"current": every})
-        assert again["verdict"] == "same"
-        assert again["best"] == again["present"]
-        wrong = {"one:a": 1, "one:b": 9, "2:c": 9, "2:b": 1}
-        worse = await peer.call("watch", question | {"current": wrong})
-        assert (worse["verdict"], worse["changed"] != []) == ("worth", True)
-
-
 @pytest.mark.parametrize(
     "asked",
     [
@@ -219,28 +190,6 @@ async def test_watches_are_limited_and_end_with_their_connection(tmp_path: Path)
         await peer.writer.wait_closed()
         while (await other.call("status", {}))["service"]["watching"]["watches"] > 1:
             pass
-
-
-def test_recent_answers_are_bounded() -> None:
-    found = answers.RecentAnswers(clock=lambda: 0.0)
-    for _ in range(answers.ANSWERS_MAX + 5):
-        found.append("a", {}, {"instances": {"a": 1}})
-    found.append("large", {}, {"instances": dict.fromkeys(range(answers.COMPONENTS_MAX + 1), 1)})
-    assert len(found) == answers.ANSWERS_MAX
-    assert next(found.newest()).id == str(answers.ANSWERS_MAX + 5)
-    with pytest.raises(InvalidValue, match="last 100 answers"):
-        found.find("1")
-
-
-async def test_what_if_changes_nothing(tmp_path: Path) -> None:
-    async with running(tmp_path) as live:
-        peer, _ = await taught(live)
-        ask = {"network": TEXT, "cores": 24}
-        before = await peer.call("allocate", ask)
-        faster = await peer.call("allocate", ask | {"scale": {"b": 0.5}})
-        assert faster["throughput_per_s"] > 1.2 * before["throughput_per_s"]
-        after = await peer.call("allocate", ask)
-        assert after == before
 
 
 async def test_cores_that_are_free_now_or_all_later(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from advisor.errors import InvalidValue, NotEnoughData
 from advisor.simulation import AnalysisRequest, Program, answer, simulate
 from advisor.simulation.ensembles import drawn, interval, makespans, uncertain
 from advisor.simulation.inflation import fit_bandwidth
-from advisor.simulation.systems import Bandwidth, Bus, Centre, Custom, Lock, Queueing
+from advisor.simulation.systems import Bandwidth, Bus, Centre, Lock, Queueing
 
 
 def together(times, **columns):
@@ -100,31 +100,6 @@ def test_a_lock_is_charged_once_at_dispatch() -> None:
     # Two at once: the mean of M/M/1//2 with think time 1.
     wait = 0.25 * (0.25 / 1.25)
     assert simulate(together([1.0, 1.0]), 2, lock=Lock(0.25)).makespan == pytest.approx(1.25 + wait)
-
-
-@pytest.mark.parametrize(
-    "system",
-    [
-        Bandwidth(-0.1), Bandwidth(1.5), Bandwidth("d"), Bus(-1.0), Bus(1.0, inv=2.0),
-        Queueing([Centre(1.0)], -1.0), Queueing([Centre("d")]), Queueing([Centre(1.0)], method="guess"),
-        Queueing([Centre(1.0, "flow", (1.0,))], "c", "bard_schweitzer"),
-        Custom(lambda running, remaining: [-1.0] * len(running)),
-        Custom(lambda running, remaining: []),
-        Custom(lambda running, remaining: [float("inf")] * len(running)),
-    ],
-)  # fmt: skip
-def test_systems_that_cannot_be_are_refused(system) -> None:
-    with pytest.raises(InvalidValue):
-        simulate(together([1.0, 2.0], c=[1.0, 2.0]), 2, contention=system)
-
-
-def test_a_lock_and_a_bus_that_cannot_be_are_refused() -> None:
-    for hold in (-1.0, float("nan")):
-        with pytest.raises(InvalidValue):
-            Lock(hold)
-    for fields in ({"cycle": float("nan")}, {"outstanding": 0}, {"outstanding": 1.5}, {"t_memory": -1.0}):
-        with pytest.raises(InvalidValue):
-            Bus(1.0, **fields)
 
 
 # Learned demand.
@@ -219,20 +194,6 @@ def test_task_times_from_models_give_an_interval() -> None:
         adv.simulate(task_graph([1.0]), predict_times=True)
     with pytest.raises(InvalidValue, match="unit"):
         adv.simulate(task_graph([1.0], unit="unit", types=("blur",), columns={"type": [0]}), predict_times=True)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        ([1.0], [2.0], [1.0], 0.9),
-        ([1.0], [-1.0], [1.0], 0.9),
-        ([1.0], [0.5, 1], [1.0], 0.9),
-        ([1.0], [1.0], [1.0], 1.0),
-    ],
-)
-def test_uncertain_times_that_cannot_be_are_refused(values) -> None:
-    with pytest.raises(InvalidValue):
-        uncertain(*values)
 
 
 def test_speedups_under_contention_are_relative_to_one_core_under_it() -> None:

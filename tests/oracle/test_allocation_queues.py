@@ -56,5 +56,3 @@ def test_quantiles_of_gamma_sums(level: float) -> None:
     for shape in (0.5, 1.0, 3.0, 50.0):
         drawn = np.quantile(rng.gamma(shape, 1 / shape, 400_000), level)
         assert quantile_of(one(1.0), one(1 / shape), level)[0] == pytest.approx(drawn, rel=0.02)
-
-

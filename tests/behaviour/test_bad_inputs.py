@@ -1,8 +1,9 @@
 """Bad inputs of every verb, from a table of fields and kinds of wrongness: each refused with code, field, value, bound.
 
 What was refused how is recorded: `bad_inputs.json` holds code, field, and whether a value and a bound were named. A later
-answer may say more, never less. `refused.jsonl` holds requests of their own, a line each, with code, field and bound. To record
-both anew: ``PYTHONPATH=.:tests/support python tests/behaviour/test_bad_inputs.py``.
+answer may say more, never less. `refused.jsonl` holds requests of their own, a line each, with code, field, bound,
+and whether the advisor in process refuses the same. To record both anew:
+``PYTHONPATH=.:tests/support python tests/behaviour/test_bad_inputs.py``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import Any
 
 import pytest
 from served import Closed, Refused, Served, Wire
+
+from advisor import Advisor
+from advisor.errors import AdvisorError
 
 RECORDED, OWN = (Path(__file__).with_name(name) for name in ("bad_inputs.json", "refused.jsonl"))
 WORK = {"read": 1.0, "a": 1.0, "b": 2.0, "c": 3.0, "c0": 1.0}
@@ -157,12 +161,42 @@ def test_each_request_of_the_file_is_refused_as_recorded(tmp_path: Path) -> None
     problems = []
     with Served(tmp_path) as service:
         peers = [taught(service)]
-        for verb, params, *recorded in map(json.loads, OWN.read_text().splitlines()):
+        for verb, params, *recorded, _ in map(json.loads, OWN.read_text().splitlines()):
             found = own_refusal(service, peers, verb, params)
             if found != recorded:
                 problems.append(f"{verb} {params}: {found}, {recorded} was recorded")
         peers[-1].close()
     assert not problems, "\n".join(problems)
+
+
+def advisor_here() -> Advisor:
+    advisor = Advisor()
+    for name, x, p, t in ROWS:
+        advisor.observe(name, predictor=x, cores=p, elapsed_s=t)
+    advisor.define_network("read .. write", id="film")
+    return advisor
+
+
+def refused_here(advisor: Advisor, verb: str, params: list[Any], code: str, field: str | None) -> bool:
+    """Return whether the advisor in process refuses a request by the same code and field."""
+    given = read(params)[0] if len(params) == 1 else None
+    if not hasattr(advisor, verb) or not isinstance(given, dict) or not all(isinstance(key, str) for key in given):
+        return False
+    try:
+        getattr(advisor, verb)(**given)
+    except AdvisorError as error:
+        return (error.code, error.field) == (code, field)
+    except (TypeError, AttributeError):  # an argument that there is only on the wire
+        return False
+    return False
+
+
+def test_the_advisor_in_process_refuses_the_same() -> None:
+    advisor, state = advisor_here(), advisor_here().to_bytes()
+    lines = [line for line in map(json.loads, OWN.read_text().splitlines()) if line[5]]
+    assert len(lines) > 250
+    assert [line for line in lines if not refused_here(advisor, *line[:4])] == []
+    assert advisor.to_bytes() == state  # nothing is learned
 
 
 def test_the_table_has_three_hundred_cases() -> None:
@@ -196,7 +230,9 @@ def record() -> None:
                 print("taken:", words(case))
         peers = [peer]
         own = [json.loads(line)[:2] for line in OWN.read_text().splitlines()]
-        OWN.write_text("".join(json.dumps([*each, *own_refusal(service, peers, *each)]) + "\n" for each in own))
+        anew = [[*each, *own_refusal(service, peers, *each)] for each in own]
+        here = advisor_here()
+        OWN.write_text("".join(json.dumps([*each, refused_here(here, *each[:4])]) + "\n" for each in anew))
         peers[-1].close()
     RECORDED.write_text("[\n" + ",\n".join(lines) + "\n]\n")
 

@@ -158,37 +158,6 @@ def test_a_component_beyond_the_limit_is_refused_by_name_and_the_known_go_on() -
 # -- questions ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"predictor": "x"}, "predictor"),
-        ({"predictor": True}, "predictor"),
-        ({"predictor": []}, "predictor"),
-        ({"predictor": [1.0, np.nan]}, "predictor"),
-        ({"predictor": [1, [2]]}, "predictor"),
-        ({"predictor": -1}, "predictor"),
-        ({"cores": 0}, "cores"),
-        ({"cores": [1, 2**21]}, "cores"),
-        ({"cores": [True]}, "cores"),
-        ({"predictor": [1.0, 2.0], "cores": [1, 2, 3]}, "cores"),
-        ({"level": 0.0}, "level"),
-        ({"level": 1.0}, "level"),
-        ({"level": float("nan")}, "level"),
-        ({"level": "high"}, "level"),
-        ({"model": 5}, "model"),
-        ({"model": []}, "model"),
-        ({"model": "quartic"}, "model"),
-        ({"model": "two_step degree 5"}, "model"),
-        ({"model": "two_step degree 22"}, "model"),
-        ({"model": "joint degree ²"}, "model"),
-    ],
-)
-def test_predict_names_the_argument_that_is_wrong(advisor: Advisor, change: dict[str, Any], field: str) -> None:
-    with pytest.raises(InvalidValue) as caught:
-        advisor.predict("known", **change)
-    assert caught.value.field == field
-
-
 def test_predict_bounds_the_points_of_one_question(advisor: Advisor) -> None:
     n = limits.PREDICT_POINTS_MAX
     assert advisor.predict("known", predictor=np.ones(n)).elapsed_s.shape == (n,)
@@ -206,30 +175,6 @@ def test_predict_broadcasts_and_keeps_the_shape(advisor: Advisor) -> None:
     assert one.elapsed_s == pytest.approx(answer.elapsed_s[1, 2], rel=1e-12)
     json.dumps(answer.as_dict())
     json.dumps(one.as_dict())
-
-
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"cores_max": 0}, "cores_max"),
-        ({"cores_max": 2.0}, "cores_max"),
-        ({"cores_max": True}, "cores_max"),
-        ({"cores_max": 2**20 + 1}, "cores_max"),
-        ({"tolerance": -0.1}, "tolerance"),
-        ({"tolerance": float("nan")}, "tolerance"),
-        ({"tolerance": "x"}, "tolerance"),
-        ({"predictor": [1.0, 2.0]}, "predictor"),
-        ({"predictor": [1.0]}, "predictor"),
-        ({"predictor": [[1.0]]}, "predictor"),
-        ({"predictor": []}, "predictor"),
-        ({"level": 2.0}, "level"),
-        ({"level": "x"}, "level"),
-    ],
-)
-def test_choose_cores_names_the_argument_that_is_wrong(advisor: Advisor, change: dict[str, Any], field: str) -> None:
-    with pytest.raises(InvalidValue) as caught:
-        advisor.choose_cores("known", **({"cores_max": 4} | change))
-    assert caught.value.field == field
 
 
 def test_choose_cores_takes_one_point_of_a_component_with_several_predictors(advisor: Advisor) -> None:

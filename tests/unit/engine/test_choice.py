@@ -257,28 +257,3 @@ def test_counts_seen_are_merged_forgotten_and_bounded() -> None:
     assert len(seen) <= 16
     assert sum(runs for _, runs in seen) == 68
     assert seen[0][0] == 0.5
-
-
-@pytest.mark.parametrize(
-    ("given", "field"),
-    [
-        ({"explore": 60.0}, "explore"),
-        ({"explore": "yes"}, "explore"),
-        ({"tolerance": 5}, "tolerance"),
-        ({"risk": 1.5}, "risk"),
-        ({"objective": "cost"}, "objective"),
-        ({"usual": 0}, "usual"),
-        ({"count": 0}, "count"),
-        ({"count": 10_001}, "count"),
-        ({"under_way": [1]}, "under_way"),
-        ({"under_way": {2: -1}}, "under_way[2]"),
-        ({"under_way": {0: 1}}, "a key of under_way"),
-        ({"allowed": []}, "allowed"),
-        ({"allowed": [64]}, "allowed"),
-        ({"free_now": 2}, "wait_s"),
-    ],
-)
-def test_what_cannot_be_asked_is_refused_by_name(given: dict[str, Any], field: str) -> None:
-    with pytest.raises(InvalidValue) as caught:
-        taught([1]).choose_cores("c", **({"cores_max": 16} | given))
-    assert caught.value.field == field

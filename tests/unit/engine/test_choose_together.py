@@ -130,22 +130,6 @@ def test_no_job_starts_before_one_that_has_waited_too_long() -> None:
     assert [*advisor.choose_together(jobs, 16, wait_max_s=9.0).cores.values()] == [4, 0, 4], "nor does a job grow"
 
 
-@pytest.mark.parametrize(
-    ("bad", "field"),
-    [
-        ({"component": "a\nb"}, "jobs[1].component"), ({"weight": 0.0}, "jobs[1].weight"), ({"due_s": -1}, "jobs[1].due_s"),
-        ({"allowed": []}, "jobs[1].allowed"), ({"allowed": [2, 0]}, "jobs[1].allowed[1]"), ({"id": 0}, "jobs[1].id"),
-        ({"id": None}, "jobs[1].id"), ({"id": []}, "jobs[1].id"), ({"predictor": -1.0}, "jobs[1].predictor"),
-        ({"resizable": 1}, "jobs[1].resizable"), ({"restart_s": "x"}, "jobs[1].restart_s"), ({"done": 1.0}, "jobs[1].done"),
-        ({"cores_now": 9}, "jobs[1].cores_now"), ({"cores_now": 8}, "cores"), ({"waited_s": float("nan")}, "jobs[1].waited_s"),
-    ],
-)  # fmt: skip
-def test_a_job_that_cannot_be_is_refused_and_the_error_names_it(bad: dict[str, Any], field: str) -> None:
-    with pytest.raises(InvalidValue) as caught:
-        learned((1,)).choose_together([job(0, cores_now=4), job(1) | bad], 8)
-    assert caught.value.field == field
-
-
 def test_the_counts_that_a_component_allows_hold_in_any_case() -> None:
     advisor = learned()
     advisor.set_allowed("wide", [1, 3])

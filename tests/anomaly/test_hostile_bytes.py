@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import struct
 from pathlib import Path
 
 import msgpack
 import pytest
-from live import Peer, refused, rows_of, running
-
-from advisor import Advisor
-from advisor.domain import limits
+from live import Peer, rows_of, running
 
 pack = msgpack.packb
 
@@ -35,49 +31,6 @@ VIOLATIONS = {
 }
 
 # Name -> a request that is refused by itself: its connection lives on.
-REFUSALS = {
-    "an unknown method": (["no_such_method"], "unknown_method"),
-    "a reserved method": (["merge", {}], "unsupported"),
-    "an unknown key": (["predict", {"component": "c0", "core": 2}], "unknown_key"),
-    "a missing key": (["predict", {}], "invalid"),
-    "too many values": (["predict", "c0", 1, 1, 1, 1], "invalid"),
-    "a component that is a number": (["predict", 5, 1, 1], "invalid"),
-    "cores of NaN": (["predict", "c0", 1, float("nan")], "invalid"),
-    "cores of infinity": (["predict", "c0", 1, float("inf")], "invalid"),
-    "a predictor that is text": (["predict", "c0", "1", 1], "invalid"),
-    "rows that are no array": (["observe_rows", {"rows": 5}], "invalid"),
-    "a sequence without producer": (["observe_rows", {"rows": [], "sequence": 1}], "invalid"),
-    "a sequence of zero": (["observe_rows", {"rows": [], "producer": "p", "sequence": 0}], "invalid"),
-    "a short incarnation": (
-        ["observe_rows", {"rows": [], "producer": "p", "sequence": 1, "incarnation": b"1"}],
-        "invalid",
-    ),
-    "columns of uneven length": (
-        ["observe_columns", {"components": ["a"], "index": bytes(8), "cores": bytes(8), "elapsed_s": bytes(16)}],
-        "invalid",
-    ),
-    "a column of half numbers": (
-        ["observe_columns", {"components": ["a"], "index": bytes(4), "cores": bytes(7), "elapsed_s": bytes(8)}],
-        "invalid",
-    ),
-    "an index beyond the names": (
-        ["observe_columns", {"components": ["a"], "index": b"\xff" * 4, "cores": bytes(8), "elapsed_s": bytes(8)}],
-        "unknown_name_id",
-    ),
-    "more rows than a batch may have": (
-        [
-            "observe_columns",
-            {
-                "components": ["a"],
-                "index": bytes(4 * (limits.ROWS_BATCH_MAX + 1)),
-                "cores": bytes(8 * (limits.ROWS_BATCH_MAX + 1)),
-                "elapsed_s": bytes(8 * (limits.ROWS_BATCH_MAX + 1)),
-            },
-        ],
-        "too_large",
-    ),
-    "a forget that keeps more than all": (["forget", {"component": "c0", "keep": 2.0}], "invalid"),
-}
 
 
 async def serves(peer: Peer) -> None:
@@ -101,19 +54,6 @@ async def test_a_violation_is_answered_and_closes_its_connection_only(tmp_path: 
         await serves(witness)
 
 
-@pytest.mark.parametrize("kind", REFUSALS)
-async def test_a_refused_request_leaves_its_connection_alive(tmp_path: Path, kind: str) -> None:
-    (method, *params), code = REFUSALS[kind]
-    async with running(tmp_path) as live:
-        peer = await live.peer()
-        await peer.call("observe_rows", {"rows": rows_of(60)})
-        error = await refused(code, peer.call(method, *params))
-        assert error.message
-        await serves(peer)
-        totals = (await peer.call("status", {}))["totals"]
-        assert totals["rows_accepted"] == 60
-
-
 # Name -> the beginning of a message that announces more than any message may hold.
 LIES = {
     "an array of four billion": b"\x94\x00\x0c\xa7predict\xdd" + b"\xff" * 4,
@@ -121,85 +61,6 @@ LIES = {
     "a text of four gigabytes": b"\x94\x00\x0e\xa7predict\xdb" + b"\xff" * 4,
     "a bin of four gigabytes": b"\x94\x00\x0f\xa7predict\xc6" + b"\xff" * 4,
 }
-
-BAD_ROWS = {
-    "not a row": (5, "invalid_row"),
-    "short": (["c0", 1.0, 1.0], "invalid_row"),
-    "long": (["c0", 1.0, 1.0, 1.0, {}, 1], "invalid_row"),
-    "a name that is a number": ([5, 1.0, 1.0, 1.0], "invalid_row"),
-    "an empty name": (["", 1.0, 1.0, 1.0], "invalid_name"),
-    "a name of 201 bytes": (["x" * 201, 1.0, 1.0, 1.0], "invalid_name"),
-    "a name with a control character": (["a\nb", 1.0, 1.0, 1.0], "invalid_name"),
-    "a predictor of NaN": (["c0", float("nan"), 1.0, 1.0], "invalid_predictor"),
-    "a predictor below zero": (["c0", -1.0, 1.0, 1.0], "invalid_predictor"),
-    "a predictor of 1e300": (["c0", 1e300, 1.0, 1.0], "invalid_predictor"),
-    "no cores": (["c0", 1.0, 0.0, 1.0], "invalid_cores"),
-    "cores of infinity": (["c0", 1.0, float("inf"), 1.0], "invalid_cores"),
-    "no time": (["c0", 1.0, 1.0, 0.0], "invalid_elapsed_s"),
-    "a time below zero": (["c0", 1.0, 1.0, -1.0], "invalid_elapsed_s"),
-    "a time of NaN": (["c0", 1.0, 1.0, float("nan")], "invalid_elapsed_s"),
-    "an unknown field": (["c0", 1.0, 1.0, 1.0, {"color": 1}], "unknown_key"),
-    "a count of zero": (["c0", 1.0, 1.0, 1.0, {"count": 0}], "invalid_count"),
-    "five dimensions": (["c0", [1.0] * 5, 1.0, 1.0], "invalid_row"),
-    "dimensions that the predictor has not": (["c0", [1.0, 2.0], 1.0, 1.0, {"dimensions": 3}], "invalid_row"),
-    "a second value of NaN": (["c0", [1.0, float("nan")], 1.0, 1.0], "invalid_predictor"),
-    "an array in a predictor": (["c0", [1.0, [2.0]], 1.0, 1.0], "invalid_row"),
-    "a machine without name": (["c0", 1.0, 1.0, 1.0, {"machine": ""}], "invalid_machine"),
-    "a machine that is a number": (["c0", 1.0, 1.0, 1.0, {"machine": 5}], "invalid_row"),
-    "less than no memory": (["c0", 1.0, 1.0, 1.0, {"measures": {"peak_bytes": -1}}], "invalid_measure"),
-    "energy without end": (["c0", 1.0, 1.0, 1.0, {"measures": {"energy_j": float("inf")}}], "invalid_measure"),
-    "true for cores": (["c0", 1.0, True, 1.0], "invalid_row"),
-}
-
-
-async def test_bad_rows_are_refused_one_by_one_and_counted(tmp_path: Path) -> None:
-    async with running(tmp_path) as live:
-        peer = await live.peer()
-        good = rows_of(20)
-        for kind, (row, code) in BAD_ROWS.items():
-            receipt = await peer.call("observe_rows", {"rows": [*good, row]})
-            assert receipt["accepted"] == 20, kind
-            assert receipt["refused"]["by_code"] == {code: 1}, kind
-            assert receipt["refused"]["first"][0][:2] == [20, code], kind
-        mixed = await peer.call("observe_rows", {"rows": [row for row, _ in BAD_ROWS.values()] * 50})
-        assert mixed["accepted"] == 0
-        assert mixed["refused"]["count"] == 50 * len(BAD_ROWS)
-        assert len(mixed["refused"]["first"]) == limits.FIRST_REFUSALS
-        library = Advisor()  # has seen the good rows alone
-        for component, x, p, t in good * len(BAD_ROWS):
-            library.observe(component, predictor=x, cores=p, elapsed_s=t)
-        answer = await peer.call("predict", "c0", 4.0, 2)
-        assert answer == library.predict("c0", predictor=4.0, cores=2).as_dict()
-
-
-async def test_garbage_never_hurts(tmp_path: Path) -> None:
-    """Random bytes, and valid streams with random damage: each connection ends or is answered; a witness lives on."""
-    rng = random.Random(5)
-    stream = b"".join(
-        pack([0, i, method, params])
-        for i, (method, params) in enumerate(
-            [
-                ("hello", [{"producer": "g"}]),
-                ("observe_rows", [{"rows": rows_of(5)}]),
-                ("names", [0, ["a", "b"]]),
-                ("predict", ["c0", 1, [1, 2]]),
-                ("status", [{"components": True}]),
-            ]
-        )
-    )
-    async with running(tmp_path) as live:
-        witness = await live.peer()
-        await witness.call("observe_rows", {"rows": rows_of(60)})
-        for trial in range(120):
-            data = bytearray(stream) if trial % 3 else bytearray(rng.randbytes(200))
-            for _ in range(trial % 3):
-                data[rng.randrange(len(data))] = rng.randrange(256)
-            peer = await live.peer()
-            peer.writer.write(bytes(data))
-            peer.writer.write_eof()
-            for message in await peer.closed():
-                assert message[0] == 1
-        await serves(witness)
 
 
 async def test_a_stream_cut_at_any_byte_is_the_same_stream(tmp_path: Path) -> None:

@@ -144,7 +144,8 @@ def by_observe(advisor: Advisor, columns: Columns) -> None:
         if columns.network is not None:
             extra["network"] = None if columns.network[i] < 0 else columns.networks[columns.network[i]]
             extra["record"] = None if columns.record[i] == ABSENT_U64 else columns.record[i].item()
-            extra["entered"] = bool(columns.entered[i])
+            if columns.entered[i]:
+                extra["entered"] = True
         advisor.observe(
             columns.components.names[columns.index[i]],
             predictor=point,

@@ -160,6 +160,13 @@ class Harness:
                     raise Broken(f"{self.where()}: event {number} was refused: {error}")
                 if bool(result.get("replayed")) != (number < first):
                     raise Broken(f"{self.where()}: event {number}, with {first - 1} durable, is answered {result}")
+                rows = self.stream.event(number)[1].get("rows")
+                if (
+                    rows is not None
+                    and number >= first
+                    and result["accepted"] + result["refused"]["count"] != len(rows)
+                ):
+                    raise Broken(f"{self.where()}: event {number} of {len(rows)} rows is answered {result}")
                 self.acknowledged = max(self.acknowledged, number)
         except Closed:
             pass

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -15,6 +17,8 @@ from advisor.errors import AdvisorError, InvalidValue, NetworkSyntax, TooLarge
 from advisor.network import parse, read, write
 from advisor.network.program import Box, Label
 from advisor.network.reader import read_filter, uncommented
+
+MISTAKES = Path(__file__).with_name("mistakes.jsonl")  # a line each: text, line and column of the mistake, words
 
 
 def shape(network: Network) -> Any:
@@ -119,94 +123,7 @@ def test_the_main_net_is_the_last_one_with_an_expression_unless_named() -> None:
         parse("a .. b", net="a")
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "column", "words"),
-    [
-        ("", 1, 1, "the text ends"),
-        ("  // nothing\n", 1, 1, "the text ends"),
-        ("a ..", 1, 5, "the text ends, expected `(`, `[`, `[|` or a name"),
-        ("a\n..\n.. b", 3, 1, "`..`, expected `(`, `[`, `[|` or a name"),
-        ("a b", 1, 3, "`b`, expected `..`, `|`, `||`, an operator or the end"),
-        ("a . b", 1, 3, "`.`"),
-        ("a ... b", 1, 3, "`...`"),
-        ("a | | b", 1, 5, "`|`"),
-        ("a ||| b", 1, 5, "`|`"),
-        ("| a", 1, 1, "`|`"),
-        ("(a", 1, 3, "the text ends, expected `)`"),
-        ("(a))", 1, 4, "`)`"),
-        ("()", 1, 2, "`)`"),
-        ("a .. net", 1, 6, "reserved word"),
-        ("a .. 7", 1, 6, "`7`"),
-        ("a .. b;", 1, 7, "`;`"),
-        ("a .. \u00e9", 1, 6, "`\u00e9`"),
-        ("a .. b\x00", 1, 7, "\\u0000"),
-        ("a /* b", 1, 3, "a comment that no `*/` closes"),
-        ("box a ((x)->(y)) { <<<C| x }", 1, 20, "box code that no `>>>` closes"),
-        ("box a (x -> y);", 1, 8, "`x`, expected `(` or `->`"),
-        ("box a ((x)->(y))", 1, 17, "the text ends, expected `;` or `{`"),
-        ("box a ((x,)->(y));", 1, 11, "`)`"),
-        ("box a ((x)->(y=));", 1, 15, "`=`"),
-        ("box a ((<x)->(y));", 1, 11, "`)`, expected `>`"),
-        ("net a connect b; }", 1, 18, "`}`"),
-        ("net a { box b ((x)->(y)); } connect", 1, 36, "the text ends"),
-        ("net a { net b connect c } connect b;", 1, 25, "`}`"),
-        ("net a connect b\nnet c connect d;", 2, 1, "`net`"),
-        ("net a connect b;\nbox a ((x)->(y));", 2, 5, "defined again, first at line 1, column 5"),
-        ("net a connect b .. a;", 1, 20, "net `a` contains itself"),
-        ("net a connect b; net b connect c ..\n a;", 2, 2, "contains itself"),
-        ("box a ((x)->(y));", 1, 1, "no top-level net has a connect"),
-        ("type t = {a}", 1, 13, "the text ends"),
-        ("typesig t = {a};", 1, 16, "`;`, expected `->`"),
-        ("connect a;", 1, 1, "`connect`"),
-        ("x" * 201, 1, 1, "201 bytes"),
-        (f"box a ((x) -> (y,\n {'z' * 201}));", 2, 2, "201 bytes"),
-        ("box b ((x)->(y)); box\n b ((x)->(y));", 2, 2, "defined again, first at line 1, column 5"),
-        ("a *", 1, 4, "an exit or return pattern stands in braces"),
-        ("a * x", 1, 5, "`x`, expected `(` or `{`"),
-        ("a * {x", 1, 7, "the `{` at line 1, column 5 is not closed"),
-        ("a * {x} if x", 1, 12, "a guard stands in angle brackets"),
-        ("a * {x} if <>", 1, 13, "`>`, expected `!`, `#`, `(`, `-`, `abs`, a name or an integer"),
-        ("a * {x} if <t", 1, 14, "expected `>`, `?` or an operator of tags"),
-        ("a * {x} if <1 +> .. b", 1, 16, "`>`"),
-        ("a * {x} if <1 ? 2>", 1, 18, "`>`, expected `:`"),
-        ("a * {x} if <(1>", 1, 15, "`>`, expected `)`"),
-        ("a * {x} if <09>", 1, 13, "an integer that starts with 0 is octal"),
-        ("a * {x,} .. b", 1, 8, "`}`, expected `<` or a name"),
-        ("a ** ({x}", 1, 10, "the `(` at line 1, column 6 is not closed"),
-        ("a ! t", 1, 5, "a split names a tag"),
-        ("a ! <7>", 1, 6, "a name begins with a letter"),
-        ("a !@ 3", 1, 6, "a split names a tag"),
-        ("a @ b", 1, 5, "a placement names a node by its number"),
-        ("a @ 4294967296", 1, 5, "at most 2147483648"),
-        ("a @ 99999999999999999999", 1, 5, "an integer of 20 digits"),
-        ("a \\ b", 1, 5, "an exit or return pattern stands in braces"),
-        ("a .. [", 1, 7, "records of a filter stand in braces"),
-        ("[{a}", 1, 5, "the `[` at line 1, column 1 is not closed"),
-        ("[{a} -> b]", 1, 9, "records of a filter stand in braces"),
-        ("[{a} -> {b = }]", 1, 14, "`}`, expected a name"),
-        ("[{a} -> {<t = 1}]", 1, 16, "`}`, expected `,`, `>`"),
-        ("[{a} -> if <t> {b} else {c}]", 1, 16, "expected `then`"),
-        ("[{a} -> if <t> then {b}]", 1, 24, "has an `else`"),
-        ("[{a} -> {b}, {c}]", 1, 12, "parts the records that it puts out by `;`"),
-        ("[{a=} -> {b}]", 1, 4, "`=`, expected `,` or `}`"),
-        ("[| {a} |]", 1, 8, "a synchrocell joins two patterns or more"),
-        ("[| {a}, {b} ]", 1, 13, "`]`, expected `,`, `if` or `|]`"),
-        ("[| a, b |]", 1, 4, "`a`, expected `{`"),
-        ("box c ((x)->(y)) { }", 1, 20, "code of a box stands as"),
-        ("type t = ;", 1, 10, "`;`, expected `{` or a name"),
-        ("type t={x};\ntype t={y}; net m connect a;", 2, 6, "`t` is defined again, first at line 1, column 6"),
-        ("typesig s = t; typesig s = t -> u;", 1, 24, "`s` is defined again"),
-        ("net m (a | b) connect a;", 1, 13, "`)`, expected `->`"),
-        ("net m ({a} -> ... | {b}) connect a;", 1, 19, "`|`"),
-        ("net m { connect a;", 1, 9, "definitions stand before `connect`"),
-        ("<metadata> x net m connect a;", 1, 1, "metadata that no `</metadata>` closes"),
-        ("<!-- net m connect a;", 1, 1, "a comment that no `-->` closes"),
-        ("net m connect || a b;", 1, 15, "an operator stands between its operands"),
-        ("Net m connect a;", 1, 5, "`net` is written in small letters"),
-        ("a -> b", 1, 3, "pipelines are written with two dots"),
-        ("net m connect a .. b |] c;", 1, 22, "`|]`"),
-    ],
-)
+@pytest.mark.parametrize(("text", "line", "column", "words"), [*map(json.loads, MISTAKES.read_text().splitlines())])
 def test_a_mistake_is_told_with_line_and_column(text: str, line: int, column: int, words: str) -> None:
     with pytest.raises(NetworkSyntax) as raised:
         parse(text)

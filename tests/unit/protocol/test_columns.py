@@ -353,38 +353,3 @@ def test_an_index_without_a_name_refuses_the_batch_for_now() -> None:
     assert caught.value.retry
     names.learn(Names(2, ["c"]))
     assert columns_of_bins(params, names).index.tolist() == [0, 2]
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "field"),
-    [
-        ({"cores": bytes(8)}, InvalidValue, "cores"),
-        ({"predictor": bytes(24)}, InvalidValue, "predictor"),
-        ({"ok": b"\0\2"}, InvalidValue, "ok"),
-        ({"count": bytes(4)}, InvalidValue, "count"),
-        ({"network": bytes(8)}, InvalidValue, "network"),
-        ({"measures": {"energy_j": bytes(8)}}, InvalidValue, "measures.energy_j"),
-        ({"dimensions": 2}, InvalidValue, "predictor"),
-        ({"dimensions": 2, "predictor": bytes(16)}, InvalidValue, "predictor"),
-        ({"dimensions": 2, "predictor": bytes(40)}, InvalidValue, "predictor"),
-        ({"dimensions": 1, "predictor": bytes(32)}, InvalidValue, "predictor"),
-        ({"machine": bytes(8)}, InvalidValue, "machine"),
-        ({"machine": bytes(4), "labels": ["m"]}, InvalidValue, "machine"),
-        ({"machine": b"\1\0\0\0" * 2, "labels": ["m"]}, InvalidValue, "machine"),
-        ({"measures": {"peak_bytes": bytes(24)}}, InvalidValue, "measures.peak_bytes"),
-        ({"components": []}, UnknownNameId, "index"),
-        (
-            {
-                key: bytes(width * (limits.ROWS_BATCH_MAX + 1))
-                for key, width in (("index", 4), ("cores", 8), ("elapsed_s", 8))
-            },
-            TooLarge,
-            "rows",
-        ),
-    ],
-)
-def test_columns_that_do_not_fit_refuse_the_batch(change: dict, error: type, field: str) -> None:
-    whole = {"components": ["a"], "index": bytes(8), "cores": bytes(16), "elapsed_s": bytes(16)}
-    with pytest.raises(error) as caught:
-        columns_of_bins(ObserveColumns(**whole | change), ConnectionNames())
-    assert caught.value.field == field

@@ -41,6 +41,17 @@ READERS = {
 @click.option("--from", "kind", type=click.Choice([SNET, *READERS]), required=True, help="Who wrote the files.")
 @click.option("--network", help="snet: the network that the rows name; absent: the directory's name.")
 @click.option("--definition", type=click.Path(path_type=Path), help="snet: its text, to be kept under that name.")
+@click.option(
+    "--input", "input_", type=click.Path(path_type=Path), help="snet: the records that the program read, in XML."
+)
+@click.option(
+    "--predictor",
+    "predictors",
+    type=options.KeyText(keyless=True),
+    multiple=True,
+    metavar="[BOX=]<TAG>",
+    help="snet: a tag <n>, or a field, of the --input: the predictor of a box, or of all; repeatable. Absent: bytes.",
+)
 @click.option("--follow", is_flag=True, help="snet: go on while the files grow, until their run ends or SIGINT comes.")
 @click.option(
     "--ended",
@@ -61,10 +72,12 @@ def learn_command(sources: tuple[Path, ...], kind: str, *, as_json: bool, **give
 
     Failed runs are counted, not learned; bad rows are reported and left out. A file is known by its format and its first rows.
     """
-    of_snet = {name: given.pop(name) for name in ("network", "definition", "follow", "ended")}
+    of_snet = {name: given.pop(name) for name in ("network", "definition", "input_", "predictors", "follow", "ended")}
     if kind != SNET:
         if any(of_snet.values()):
-            raise click.UsageError("--network, --definition, --follow and --ended are of --from snet")
+            raise click.UsageError(
+                "--network, --definition, --input, --predictor, --follow and --ended are of --from snet"
+            )
         _learn_files(sources, kind, given, as_json=as_json)
         return
     source, *more = sources
@@ -115,17 +128,18 @@ def learn_file(file: RunFile, sink: Sink, moved: Callable[[RunFile, int], None])
 
 def _learn_snet(
     source: Path, given: Mapping[str, Any], *,
-    network: str | None, definition: Path | None, follow: bool, ended: bool, as_json: bool,
+    network: str | None, definition: Path | None, input_: Path | None, predictors: Sequence[tuple[str, str]],
+    follow: bool, ended: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Teach the logs of a run of S-Net's stream runtime.
 
-    Each run of a box becomes a row with the size of its record, the record that entered the network, and the replica of its
-    split: times, shares and depths are learned.
+    Each run of a box becomes a row with its predictor, the record that entered, and the replica of its split: times,
+    shares and depths are learned. The predictor is the size of its record, or a tag or field of the record that entered.
     """
     from advisor.files.snet_runs import SnetFiles
 
     name = network or source.resolve().name
-    files = SnetFiles(source, name)
+    files = SnetFiles(source, name, _predictors(input_, predictors))
     counts: Counter[str] = Counter()
     refused: Counter[str] = Counter()
     with taught(given) as sink, progress() as bar:
@@ -155,6 +169,17 @@ def _learn_snet(
         "unmapped": files.run.unmapped, "ended": ended or not files.run.grows,
     }  # fmt: skip
     show.learned(result, as_json=as_json)
+
+
+def _predictors(path: Path | None, given: Sequence[tuple[str, str]]) -> dict[str, list[float]]:
+    """Return by box the predictor of each record that the program read; "" stands for all others."""
+    from advisor.files.snet_input import source_of, values_of
+
+    if (path is None) != (not given):
+        raise click.UsageError("--input and --predictor go together")
+    sources = {box: source_of(text) for box, text in given}
+    values = values_of(path, list(set(sources.values()))) if path is not None else {}
+    return {box: values[source] for box, source in sources.items()}
 
 
 def _batches(files: SnetFiles, *, follow: bool, ended: bool) -> Iterator[list[Row]]:

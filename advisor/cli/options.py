@@ -209,9 +209,14 @@ class KeyText(click.ParamType[tuple[str, str]]):
 
     name = "name=text"
 
+    def __init__(self, *, keyless: bool = False) -> None:
+        self.keyless = keyless  # a text alone is taken too, with the empty name
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         """Return the name and the text."""
         key, sign, text = str(value).partition("=")
+        if self.keyless and key and not sign:
+            return "", key
         if not (key and sign and text):
             self.fail(f"{value!r} is not NAME=TEXT", param, ctx)
         return key, text

@@ -40,7 +40,7 @@ class Row(NamedTuple):
     producer: str
     sequence: int
     component: str
-    predictor: float
+    predictor: float | None
     cores: float
     elapsed_s: float
     more: dict[str, Any]

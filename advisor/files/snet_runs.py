@@ -10,10 +10,11 @@ file teaches the same rows under the same numbers, however it is cut, wherever i
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from advisor.files.snet_logs import Entries, Place, Stop, place_of, stop_of
 
 CHUNK_BYTES = 2**16
 WAITING = "IAZ"  # states in which a task has done with its record: it waits for input, for anything, or has ended
+OUTSIDE = (-1, -1)  # the task of what feeds the network
 ENDED = "Z"  # the state of a task that has ended
 RECORDS_MAX = 2**64 - 2  # of a record's number
 LATE_NS = 60 * 10**9  # a file of 4 KiB buffers is behind by less, unless its worker has next to nothing to do
@@ -34,7 +36,9 @@ _LOG, _MAP = re.compile(r"mon_(?:n(\d+)_)?.*\.log"), re.compile(r"n(\d+)_tasks\.
 class _SnetRun:
     """A run of a box, or of what else takes records and gives them out."""
 
-    __slots__ = ("begun_ns", "closed", "entered", "id", "log", "maker", "number", "ran_ns", "resolved", "size", "task")
+    __slots__ = (
+        "begun_ns", "closed", "entered", "entry", "id", "log", "maker", "number", "ran_ns", "resolved", "size", "task",
+    )  # fmt: skip
 
     def __init__(
         self, log: str, task: tuple[int, int], record: str, size: int, begun_ns: int, maker: _SnetRun | None
@@ -42,6 +46,7 @@ class _SnetRun:
         self.log, self.task, self.id, self.size, self.begun_ns, self.maker = log, task, record, size, begun_ns, maker
         self.ran_ns, self.closed, self.resolved = 0, False, False
         self.number: int | None = None  # of the record that entered
+        self.entry = -1  # which of the records that entered, from 0; -1 where nobody knows
         self.entered = False
 
 
@@ -94,16 +99,19 @@ class SnetRun:
     ----------
     network : str
         The network that its rows name.
+    predictors : mapping, optional
+        By box, the predictor of each record that enters, in order; "" has it for boxes that have no entry. Absent: bytes.
     """
 
-    def __init__(self, network: str) -> None:
+    def __init__(self, network: str, predictors: Mapping[str, Sequence[float]] | None = None) -> None:
         self._network = network
+        self._predictors = predictors or {}
         self._logs: dict[str, _Log] = {}
         self._maps: dict[str, Entries] = {}
         self._places: dict[tuple[int, int], Place] = {}
         self._open: dict[tuple[int, int], _SnetRun] = {}
         self._made: dict[str, _SnetRun] = {}  # records given out and not yet taken in, by whom
-        self._source = _SnetRun("", (-1, -1), "", 0, 0, None)
+        self._entries = 0  # records that entered
         self.unmapped = 0  # runs left out because no map tells which box they are of
 
     def feed(self, name: str, data: bytes, *, more: bool = False) -> bool:
@@ -168,7 +176,16 @@ class SnetRun:
                 "running": None if run.closed else True,
             }  # fmt: skip
             more = {key: value for key, value in known.items() if value is not None}
-            yield Row(log.producer, log.sequence, place.name, float(run.size), 1.0, run.ran_ns / 1e9, more)
+            x = self._predictor(place.name, run)
+            yield Row(log.producer, log.sequence, place.name, x, 1.0, run.ran_ns / 1e9, more)
+
+    def _predictor(self, box: str, run: _SnetRun) -> float | None:
+        """Return the value of what the caller named, of the record that entered; bytes where it named nothing."""
+        values = self._predictors.get(box, self._predictors.get("", None))
+        if values is None:
+            return float(run.size)
+        found = values[run.entry] if 0 <= run.entry < len(values) else math.nan
+        return found if found == found else None  # noqa: PLR0124 - NaN is not itself
 
     # -- stops to runs ----------------------------------------------------------------------------------------------------
 
@@ -201,8 +218,9 @@ class SnetRun:
         since = stop.end_ns - stop.ran_ns
         for message in stop.messages:
             if place is not None and place.outside:
-                if self._made.pop(message.record, None) is None:
-                    self._made[message.record] = self._source  # it comes in here; those that leave are done with
+                if self._made.pop(message.record, None) is None:  # it comes in here; those that leave are done with
+                    source = self._made[message.record] = _SnetRun("", OUTSIDE, "", 0, 0, None)
+                    source.entry, self._entries = self._entries, self._entries + 1
             elif message.taken:
                 if run is not None:
                     run.ran_ns += message.at_ns - since
@@ -248,23 +266,25 @@ class SnetRun:
                 last.maker = self._made.pop(last.id, None)
             if last.maker in seen:  # logs that say so are wrong: no record comes of itself
                 last.maker = None
-            if last.maker is None or last.maker is self._source:
+            if last.maker is None or last.maker.task == OUTSIDE:
                 if not self._begin(last, final=final):
                     return False
                 break
             chain.append(last.maker)
             seen.add(last.maker)
-        number = chain[-1].number
+        number, entry = chain[-1].number, chain[-1].entry
         for each in chain:
-            each.resolved, each.number, each.maker = True, number, None
+            each.resolved, each.number, each.entry, each.maker = True, number, entry, None
         return True
 
     def _begin(self, run: _SnetRun, *, final: bool) -> bool:
         """Settle a run whose record nobody is known to have made."""
         place = self._places.get(run.task)
-        if place is None or not (run.maker is self._source or place.first or final):
+        outside = run.maker is not None
+        if place is None or not (outside or (place.first and not self._predictors) or final):
             return False
-        if run.maker is self._source or place.first or not any(place.surely_after(box) for box in self._boxes()):
+        run.entry = run.maker.entry if run.maker is not None else -1
+        if outside or place.first or not any(place.surely_after(box) for box in self._boxes()):
             run.entered = True
             digest = blake2b(f"{run.log} {run.id}".encode(), digest_size=8).digest()
             run.number = int.from_bytes(digest, "big") % RECORDS_MAX
@@ -280,8 +300,8 @@ class SnetFiles:
     Raises InvalidValue when the directory cannot be read, or holds no log of a run.
     """
 
-    def __init__(self, directory: Path, network: str) -> None:
-        self.run = SnetRun(network)
+    def __init__(self, directory: Path, network: str, predictors: Mapping[str, Sequence[float]] | None = None) -> None:
+        self.run = SnetRun(network, predictors)
         self._directory = directory
         self._at: dict[str, int] = {}
         self._inodes: dict[str, int] = {}

@@ -20,7 +20,7 @@ _LABEL = re.compile(r"<(\w+)>|(\w+)")
 DATA = "data"  # the type of a record that enters; others steer the runtime
 
 
-class Source(NamedTuple):
+class RecordLabel(NamedTuple):
     """Where boxes have their predictor from: a tag, or a field."""
 
     kind: str  # "tag" or "field"
@@ -32,15 +32,15 @@ class Source(NamedTuple):
         return f"<{self.label}>" if self.kind == "tag" else self.label
 
 
-def source_of(text: str) -> Source:
+def source_of(text: str) -> RecordLabel:
     """Return the source that ``<n>`` (a tag) or ``a`` (a field) names; raises InvalidValue."""
     found = _LABEL.fullmatch(text)
     if found is None:
         raise InvalidValue("predictor", text, "a tag like <n>, or the name of a field")
-    return Source("tag", found[1]) if found[1] else Source("field", found[2])
+    return RecordLabel("tag", found[1]) if found[1] else RecordLabel("field", found[2])
 
 
-def values_of(path: Path, sources: Sequence[Source]) -> dict[Source, list[float]]:
+def values_of(path: Path, sources: Sequence[RecordLabel]) -> dict[RecordLabel, list[float]]:
     """Return for each source its value in each record that enters, in order; a field that is no number counts its letters.
 
     NaN where a record does not have it. Raises InvalidValue where the file cannot be read, or no record has it.
@@ -53,13 +53,13 @@ def values_of(path: Path, sources: Sequence[Source]) -> dict[Source, list[float]
         root = ElementTree.fromstring(b"<records>" + text + b"</records>")  # noqa: S314 - expat bounds expansions
     except ElementTree.ParseError as error:
         raise InvalidValue("input", str(path), f"records in XML ({error})") from error
-    found: dict[Source, list[float]] = {source: [] for source in sources}
+    found: dict[RecordLabel, list[float]] = {source: [] for source in sources}
     labels: set[str] = set()
     for record in root:
         if record.get("type") != DATA:
             continue
         texts = {
-            Source(part.tag.rpartition("}")[2], part.get("label", "")): "".join(part.itertext()).strip()
+            RecordLabel(part.tag.rpartition("}")[2], part.get("label", "")): "".join(part.itertext()).strip()
             for part in record
         }
         labels.update(each.text for each in texts)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from advisor.cli.learning import learn_command
 from advisor.cli.source import stored
 from advisor.errors import InvalidValue
-from advisor.files.snet_input import Source, source_of, values_of
+from advisor.files.snet_input import RecordLabel, source_of, values_of
 from advisor.files.snet_runs import SnetRun
 
 RECORD = '<record xmlns="snet-home.org" type="{kind}">{parts}</record>'
@@ -37,7 +37,7 @@ def test_values_are_those_of_records_that_enter(tmp_path: Path) -> None:
     path = tmp_path / "input.xml"
     path.write_text(INPUT)
     n, picture = source_of("<n>"), source_of("picture")
-    assert (n, picture) == (Source("tag", "n"), Source("field", "picture"))
+    assert (n, picture) == (RecordLabel("tag", "n"), RecordLabel("field", "picture"))
     found = values_of(path, [n, picture])
     assert found[n][:2] == [200.0, 400.0]
     assert len(found[n]) == 3

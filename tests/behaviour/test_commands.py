@@ -39,11 +39,6 @@ FILES = {
 }  # fmt: skip
 README = Path(__file__).parents[2] / "README.md"
 TABLE = "component,x,p,t\n" + "".join(f"blur,{x},{p},{1e-3 * x / p}\n" for x in (100, 200, 400) for p in (1, 2, 4))
-COMMANDS = (
-    "serve", "demo", "replay", "learn", "predict", "choose-cores", "suggest", "advise", "allocate", "watch", "explain",
-    "network", "simulate", "status", "shards", "report", "top", "doctor", "forget", "pin", "diff", "profile",
-    "observe-run", "predict-run", "export", "import",
-)  # fmt: skip
 STATE = ("--state", "taught.state")
 # (words, exit status, what standard output or standard error must hold)
 TYPED: list[tuple[tuple[str, ...], int, str]] = [
@@ -78,14 +73,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = command("export", "taught.state", "--table", "runs.csv", folder=made)
     assert done.returncode == 0, done.stderr
     return made
-
-
-def test_a_command_refuses_an_unknown_option(folder: Path) -> None:
-    for name in COMMANDS:
-        refused = command(name, "--nothing", folder=folder)
-        assert refused.returncode == 2, name
-        assert "--nothing" in refused.stderr
-        assert "Traceback" not in refused.stderr
 
 
 @pytest.mark.parametrize(("words", "status", "held"), TYPED, ids=[" ".join(each[0]) for each in TYPED])

@@ -5,9 +5,7 @@ The oracle shares no code with the planner: its own fixed point, its own packing
 
 from __future__ import annotations
 
-import heapq
 import itertools
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -187,56 +185,6 @@ def test_branches_of_a_join_that_share_cores_go_one_after_the_other(seed: int) -
 
         answer = case.plan(joined(), objective="latency", turns="better")
         assert answer.latency_s == pytest.approx(min(map(latency, case.groupings())), rel=1e-9), case
-
-
-def executed(case: Case, some: Grouping, rate: float, records: int = 60_000) -> float:
-    """Mean time of a record in a pipeline of groups, first come, first served, event by event; gamma services."""
-    s, shape, rng = case.times(some), 1 / case.variation, np.random.default_rng(9)
-    arrivals = np.cumsum(rng.exponential(1 / rate, records)).tolist()
-    events = [(at, number, 0) for number, at in enumerate(arrivals)]  # when a record is at a component
-    waiting: list[deque[tuple[int, int]]] = [deque() for _ in some.groups]
-    free, total = [True] * len(some.groups), 0.0
-    work = (rng.gamma(shape, 1 / shape, (records, len(s))) * s).tolist()
-    while events:
-        now, number, step = heapq.heappop(events)
-        if step < 0:  # a service ends
-            group, step = some.of[-step - 1], -step
-            free[group] = True
-            if step == len(s):
-                total += now - arrivals[number]
-            else:
-                heapq.heappush(events, (now, number, step))
-        else:
-            group = some.of[step]
-            waiting[group].append((number, step))
-        if free[group] and waiting[group]:
-            other, at = waiting[group].popleft()
-            free[group] = False
-            heapq.heappush(events, (now + work[other][at], other, -at - 1))
-    return total / records
-
-
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-@pytest.mark.parametrize(("load", "allowed"), [(0.3, 0.02), (0.8, 0.06)])
-def test_queues_for_turns(seed: int, load: float, allowed: float) -> None:
-    for case in cases(40 + seed, most=3, variation=0.4):
-        every = list(case.groupings())
-        rate = load / min(case.period(some) for some in every)
-        answer = case.plan(objective="latency", turns="better", arrival_per_s=rate)
-        if not answer.groups:
-            continue  # cores of one's own, which the queues of the search judge
-        numbers = [next(at for at, (_, keys) in enumerate(answer.groups) if key in keys) for key in case.keys]
-        mine = next(
-            some for some in every
-            if list(some.of) == numbers and list(some.sizes) == [size for size, _ in answer.groups]
-        )  # fmt: skip
-        assert answer.latency_queued_s == pytest.approx(executed(case, mine, rate), rel=allowed), case
-        limit = 1.5 * answer.latency_queued_s
-        fewest = case.plan(objective="fewest_cores", arrival_per_s=rate, target={"latency_s": limit}, turns="better")
-        assert used(fewest) <= used(answer)
-        assert fewest.latency_queued_s <= limit * (1 + 1e-9)
-        with pytest.raises(ImpossibleTarget):
-            case.plan(objective="latency", turns="better", arrival_per_s=rate / load * 1.001)
 
 
 WEIGHTS: list[dict[str, float]] = [

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from advisor.domain import limits
 from advisor.engine import Engine
-from advisor.errors import InvalidValue, Unavailable
+from advisor.errors import Unavailable
 from advisor.service import advising, load_config, worker
 from advisor.service.advising import SERIES_MAX, Advising
 from advisor.service.answers import RecentAnswers
@@ -256,28 +256,3 @@ async def test_autoscalers_read_what_the_page_tells_them_to(tmp_path: Path) -> N
 def test_what_is_asked_for_in_the_background(given: str, options: dict[str, Any]) -> None:
     name = given.rpartition("=")[0]
     assert load_config(socket="/s", advise=[given]).advise == (Advise(name, options),)
-
-
-@pytest.mark.parametrize(
-    ("given", "field"),
-    [
-        (5, "advise"),
-        ("film", "advise"),
-        ("=cores:4", "advise"),
-        ("film=", "advise"),
-        ("film=core:4", "advise"),
-        ("film=cores", "advise"),
-        ("film=cores:4.5", "advise: cores"),
-        ("film=cores:0", "advise: cores"),
-        ("film=level:x", "advise: level"),
-        ("film=objective:speed", "advise: objective"),
-        ("film=throughput_per_s:nan", "advise: target.throughput_per_s"),
-        ("film=throughput_per_s:1,latency_s:1", "advise: target"),
-        (["film=cores:1", "film=cores:2"], "advise"),
-    ],
-)
-def test_what_cannot_be_asked_for_is_named(given: Any, field: str) -> None:
-    with pytest.raises(InvalidValue) as caught:
-        load_config(socket="/s", advise=given)
-    assert caught.value.field == field
-    assert caught.value.bound

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 
 import anyio
@@ -14,28 +13,6 @@ from task_program import Program, recursive
 from advisor.client import AsyncClient, SyncClient
 from advisor.domain.task_events import EventWriter, Kind
 from advisor.errors import InvalidValue, UnknownProgram
-
-
-async def test_runs_are_learned_once_and_outlive_the_service(tmp_path: Path) -> None:
-    state = tmp_path / "state"
-    async with running(tmp_path, state=state) as live:
-        peer = await live.peer()
-        await refused("unknown_program", peer.call("predict_run", {"program": "law", "size": 1, "workers": 1}))
-        for number, each in enumerate(runs(), 1):
-            told = {"program": "law", **each, "producer": "p", "sequence": number}
-            assert (await peer.call("observe_run", told))["runs"] == number
-        assert (await peer.call("observe_run", told))["replayed"]
-        await refused("sequence_gap", peer.call("observe_run", told | {"sequence": 99}))
-        missing = await refused("invalid", peer.call("observe_run", {"program": "law", "size": 5}))
-        assert missing.field == "workers"
-        question = {"program": "law", "size": [800.0, 6400.0], "workers": [4, 36]}
-        before = await peer.call("predict_run", question)
-    async with running(tmp_path, state=state) as live:
-        peer = await live.peer()
-        assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 72
-        assert await peer.call("predict_run", question) == before
-        assert (await peer.call("status", {}))["programs"][0]["runs"] == 72
-    assert before["elapsed_s"][1] == pytest.approx(run(6400.0, 36)["elapsed_s"], rel=0.05)
 
 
 async def test_both_clients_teach_and_ask(tmp_path: Path) -> None:
@@ -122,49 +99,3 @@ async def test_programs_and_profiles_are_forgotten_once_and_for_good(
         assert [each["program"] for each in (await peer.call("status", {}))["programs"]] == ["other"]
         assert {"program forgotten", "profile forgotten"} <= {record.getMessage() for record in caplog.records}
         assert (await peer.call("profile"))["runs"] == []
-
-
-async def test_task_types_outlive_the_service(tmp_path: Path) -> None:
-    out = EventWriter()
-    time = 0
-    for number in range(1, 41):
-        size = 100.0 * number
-        out.add(time, Kind.BEGIN, instance=number, type="merge")
-        out.add(time, Kind.SIZE, instance=number, other=struct.unpack("<q", struct.pack("<d", size))[0])
-        time += int(size)
-        out.add(time, Kind.END, instance=number)
-    out.add(10**12, Kind.IDLE_BEGIN, thread=7)
-    batch = out.batch()
-    state = tmp_path / "state"
-    async with running(tmp_path, state=state) as live:
-        peer = await live.peer()
-        await peer.call(
-            "task_events",
-            {"records": batch.records.tobytes(), "strings": list(batch.strings), "producer": "p", "sequence": 1},
-        )
-        before = (await peer.call("profile", {"producer": "p"}))["profile"]["types"]
-        assert (before["merge"]["count"], before["merge"]["sized"]) == (40, 40)
-        assert before["merge"]["verdict"] == "input-dependent"
-        found = await peer.call("predict", "merge", 2000.0, 1)
-        assert found["elapsed_s"] == pytest.approx(2e-6, rel=0.05)
-        assert before["merge"]["ask"] == "support_points refined"
-        asked = {
-            "component": "merge",
-            "predictor": [2000.0, 8000.0],
-            "model": before["merge"]["ask"],
-            "active_cores": 3,
-        }
-        by_name = await peer.call("predict", asked)
-        assert by_name["elapsed_s"] == pytest.approx([2e-6, 4e-6], rel=0.05)
-        assert by_name["extrapolates"] == [0.0, 1.0]
-        assert (await peer.call("status", {}))["task_types"] == [{"task_type": "merge", "instances": 40, "sized": 40}]
-        await peer.call("observe", "row", 1.0, 1, 1.0)
-        await refused("not_enough_data", peer.call("predict", asked | {"component": "row"}))
-        await refused("unknown_component", peer.call("predict", asked | {"component": "nobody"}))
-    async with running(tmp_path, state=state) as live:
-        peer = await live.peer()
-        assert (await peer.call("profile", {"producer": "p"}))["profile"]["types"] == before
-        assert await peer.call("predict", asked) == by_name
-        async with AsyncClient(str(tmp_path / "s")) as client:
-            again = await client.predict("merge", [2000.0, 8000.0], model=before["merge"]["ask"], active_cores=3)
-            assert list(again.elapsed_s) == by_name["elapsed_s"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from anyio import to_thread
-from live import refused, running
+from live import running
 from task_program import Program, recursive
 
 from advisor.client import AsyncClient, SyncClient
@@ -17,55 +17,8 @@ from advisor.profile.tree import Profile
 from advisor.profile.view import profile_of
 
 
-def parts(whole: object, cuts: int) -> list[dict[str, object]]:
-    """Return a program's events as requests, in order of time, the strings in the first."""
-    records = whole.records[whole.records["time"].argsort(kind="stable")]  # type: ignore[attr-defined]
-    size = -(-len(records) // cuts)
-    found = [{"records": records[i : i + size].tobytes()} for i in range(0, len(records), size)]
-    found[0]["strings"] = list(whole.strings)  # type: ignore[attr-defined]
-    return found
-
-
 def in_order(events: TaskEvents) -> tuple[Any, tuple[str, ...]]:
     return events.records[events.records["time"].argsort(kind="stable")], events.strings
-
-
-def told(profile: dict[str, object]) -> dict[str, object]:
-    return {key: value for key, value in profile.items() if key != "notes"}
-
-
-async def test_a_run_in_parts_over_a_restart_gives_the_profile_of_the_whole(tmp_path: Path) -> None:
-    events = Program(2, recursive(4, 2, 1000)).run()
-    requests = parts(events, 7)
-    state = tmp_path / "state"
-    async with running(tmp_path, state=state) as live:
-        peer = await live.peer()
-        for number, request in enumerate(requests, 1):
-            answer = await peer.call("task_events", request | {"producer": "fib", "sequence": number})
-            assert answer["sequence"] == number
-            again = await peer.call("task_events", request | {"producer": "fib", "sequence": number})
-            assert again["replayed"]
-        await refused("sequence_gap", peer.call("task_events", {"records": b"", "producer": "fib", "sequence": 99}))
-        # Far later, one event more: nothing waits in the window any longer.
-        late = EventWriter()
-        late.add(10**12, Kind.IDLE_BEGIN, thread=7)
-        last = {"records": late.batch().records.tobytes(), "producer": "fib", "sequence": len(requests) + 1}
-        answer = await peer.call("task_events", last)
-        assert answer["waiting"] == 1
-        before = await peer.call("profile", {"producer": "fib"})
-        expected = Profiler(window_ns=0, compiled=False)
-        expected.fold(TaskEvents(*in_order(events)))
-        assert told(before["profile"]) == told(profile_of(expected).as_dict())
-        assert before["events"] == len(events)
-        assert "profile" not in await peer.call("profile", {"producer": "fib", "nodes": False})
-        assert [run["producer"] for run in (await peer.call("profile"))["runs"]] == ["fib"]
-        await refused("invalid", peer.call("profile", {"producer": "nobody"}))
-    async with running(tmp_path, state=state) as live:
-        peer = await live.peer()
-        assert (await peer.call("hello", {"producer": "fib"}))["sequence"] == len(requests) + 1
-        after = await peer.call("profile", {"producer": "fib"})
-        assert told(after["profile"]) == told(before["profile"])
-        assert after["notes"] == {"events_lost_at_restart": 1}  # the one that waited
 
 
 async def test_instances_open_at_a_restart_close_as_lost(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
     PYTHONPATH=.:tests/support python benchmarks/soak.py [--seconds 600] [--rounds 0]
 
-Each round is a new set of clients: one that sends mixed events of all verbs (rows, columns, runs, tasks, pins, forgets,
-networks), one that plans, watches and asks, one whose every question fails, one that is cut off in a message, and a reader
+Each round is a new set of clients: one that sends mixed events of all verbs (rows, columns, runs, tasks, pins,
+forgets), one that plans, watches and asks, one whose every question fails, one that is cut off in a message, and a reader
 of metrics and of the page. Names repeat, so that what is learned has its final size after the first rounds. Told is the median
 of what the service holds in each tenth of the time; the last three tenths are compared with the three before them.
 """
@@ -24,7 +24,7 @@ from urllib.request import urlopen
 
 import msgpack
 from latency import Wire, service
-from mixed_events import NETWORK, Mixed
+from lives_events import NETWORK, Stream
 
 EVENTS = 60  # of a round
 SEEDS = 8  # rounds repeat
@@ -59,14 +59,14 @@ def held(pid: int) -> tuple[float, int, int]:
 
 def events(path: Path, number: int) -> int:
     """Send a round's events, pipelined; return how many were acknowledged."""
-    mixed, wire = Mixed(number % SEEDS, EVENTS), Wire(path)
+    stream, wire = Stream(number % SEEDS), Wire(path)
     with wire.socket:
         own = f"round-{number % SEEDS}-{random.Random(number).randrange(4)}"  # fewer than there may be
         for at in range(EVENTS):
-            verb, _, _, given = mixed.events[at]
-            params = given | ({"producer": own} if verb == "task_events" else {})
-            if verb == "define_network":
-                params["id"] = f"net-{at}"
+            verb, given = stream.event(at + 1)
+            params = {key: value for key, value in given.items() if key not in ("producer", "sequence")}
+            if verb == "task_events":
+                params["producer"] = own
             wire.socket.sendall(msgpack.packb([0, at, verb, [params]]))
         return sum(wire.message()[2] is None for _ in range(EVENTS))
 

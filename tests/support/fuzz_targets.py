@@ -24,8 +24,9 @@ from typing import Any, cast
 
 import msgpack
 import numpy as np
-from mixed_events import NETWORK, TASKS, Mixed
+from lives_events import NETWORK, Stream
 from snet_runs import write_run
+from task_program import Program, recursive
 
 from advisor.cli.learning import READERS as RUN_READERS
 from advisor.domain.bundle import Directory
@@ -70,10 +71,25 @@ RECORDS_MAX = 64  # batches of a file that are read: a few bytes may stand for m
 @cache
 def taught() -> bytes:
     """Return the state of an engine that has seen some of everything."""
-    events, engine = Mixed(3, EVENTS), Engine()
-    for at in range(EVENTS):
-        events.apply(engine, at)
+    engine = Engine()
+    for _ in taught_by(engine, 3):
+        pass
+    engine.advisor.define_network(NETWORK, id="net")
     return engine.to_bytes()
+
+
+def taught_by(engine: Engine, seed: int) -> Iterator[bytes]:
+    """Teach an engine events of every verb that changes what is known, by a service; yield each message when it is answered."""
+    service = _Service(engine)
+    for message in messages(seed):
+        _loop().run_until_complete(service.serve([message]))
+        yield message
+
+
+def messages(seed: int) -> list[bytes]:
+    """Return so many numbered events as they are sent."""
+    stream = Stream(seed)
+    return [msgpack.packb([0, n, verb, [given]]) for n in range(1, EVENTS + 1) for verb, given in (stream.event(n),)]
 
 
 # -- verbs -----------------------------------------------------------------------------------------------------------------
@@ -122,10 +138,10 @@ def _config() -> Any:
 class _Service:
     """A service that answers one input after the other, each on a connection of its own: what one teaches the next finds."""
 
-    def __init__(self) -> None:
+    def __init__(self, engine: Engine | None = None) -> None:
         self.given: list[list[bytes]] = []
         self._tasks: list[asyncio.Task[Any]] = []
-        config, engine, self._measures = _config(), Engine.from_bytes(taught()), ServiceMeasures()
+        config, engine, self._measures = _config(), engine or Engine.from_bytes(taught()), ServiceMeasures()
         rows, share = server.COMMIT_ROWS, server.COMMIT_SHARE
         committer = Committer(engine, None, self._measures, rows_max=rows, share=share, durable={})
         heavy = Heavy(self._measures, jobs=1, waiting_max=1, deadline_s=60.0)
@@ -388,15 +404,15 @@ def seeds(target: str) -> list[bytes]:
 
 
 def _made(target: str) -> list[bytes]:
-    mixed = Mixed(5, EVENTS)
     match target:
         case "verbs":
-            told = [msgpack.packb(VERBS.index(verb)) + msgpack.packb([params]) for verb, params in QUESTIONS]
-            return told + [
-                msgpack.packb(VERBS.index(verb)) + msgpack.packb([given]) for verb, _, _, given in mixed.events
+            asked = [
+                *((verb, [params]) for verb, params in QUESTIONS),
+                *(tuple(msgpack.unpackb(message)[2:]) for message in messages(5)),
             ]
+            return [msgpack.packb(VERBS.index(verb)) + msgpack.packb(params) for verb, params in asked]
         case "frames":
-            return [mixed.message(at) for at in range(EVENTS)]
+            return messages(5)
         case "answers":
             return [msgpack.packb([1, 7, None, {"accepted": 3}]), msgpack.packb([1, 7, {"code": "invalid"}, None]),
                     msgpack.packb([2, "told", [{"watch": 1}]])]  # fmt: skip
@@ -413,8 +429,7 @@ def _made(target: str) -> list[bytes]:
             engine = Engine()
             engine.commits.keep_journal()
             found = list[bytes]()
-            for at in range(EVENTS // 2):
-                mixed.apply(engine, at)
+            for _ in taught_by(engine, 5):
                 entry = engine.commits.take_entry()
                 found += [entry.encode()] if entry is not None else []
             return found
@@ -422,7 +437,8 @@ def _made(target: str) -> list[bytes]:
             return [(GOLDEN / "curves.bundle").read_bytes()]
         case "events":
             path = _folder() / "seed.events"
-            write_events(path, [TaskEvents(TASKS[0].records, tuple(TASKS[0].strings), ended=True)])
+            run = Program(2, recursive(2, 2, 500)).run()
+            write_events(path, [TaskEvents(run.records, tuple(run.strings), ended=True)])
             return [path.read_bytes()]
         case "profile":
             run = next(iter(Engine.from_bytes(taught()).profiles.runs.values()))
@@ -438,6 +454,7 @@ def _made(target: str) -> list[bytes]:
 
 
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("define_network", {"id": "one", "text": NETWORK}), ("forget", {"profile": {"producer": "run-1"}}),
     ("hello", {"producer": "p", "incarnation": bytes(16), "resume_at": 3}), ("names", {"first_id": 0, "names": ["a", "b"]}),
     ("observe", {"component": "c0", "predictor": 2.0, "cores": 2, "elapsed_s": 0.5}),
     ("predict", {"component": "c0", "predictor": [1, 2, 3.5], "cores": [1, 2, 4], "level": 0.8, "machine": "m1"}),

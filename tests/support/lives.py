@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from lives_disk import DAMAGES, Files, journal, power_cut, shim
-from lives_events import COMPONENTS, EVENTS_A_LIFE, Stream
+from lives_events import COMPONENTS, EVENTS_A_LIFE, NETWORK, Stream
 from lives_nursery import Life, Nursery
 from served import Closed, Refused, Wire
 
@@ -51,7 +51,7 @@ class Harness:
         self.twin = self.nursery.begin(["--socket", str(self.folder / "twin")], {})
         assert self.twin.serves(), self.twin.words()
         self.twin_wire = Wire(self.folder / "twin")
-        self.twin_wire.call("define_network", {"id": "images", "text": "c0 .. c1 .. c2"})
+        self.twin_wire.call("define_network", {"id": "images", "text": NETWORK})
 
     def close(self) -> None:
         self.twin_wire.close()
@@ -110,7 +110,7 @@ class Harness:
         if self.durable < self.acknowledged or not self.remembers(wire, self.durable):
             raise Broken(f"{self.where()}: less than {max(self.durable, self.acknowledged)} is remembered")
         self.acknowledged = self.durable
-        if wire.call("define_network", {"id": "images", "text": "c0 .. c1 .. c2"})["id"] != "images":
+        if wire.call("define_network", {"id": "images", "text": NETWORK})["id"] != "images":
             raise Broken(f"{self.where()}: the network has another id")
         while self.taught < self.durable:
             self.taught += 1

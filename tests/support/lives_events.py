@@ -9,6 +9,7 @@ from typing import Any
 
 EVENTS_A_LIFE = 40
 PRODUCERS = ("p", "p", "q", "r")
+NETWORK = "c0 .. c1 .. c2"
 COMPONENTS = [f"c{number}" for number in range(12)]
 KINDS = ("row", "row", "rows", "rows", "rows", "strange", "many", "columns", "columns", "pin", "forget", "run", "run", "tasks",
          "flow", "forget program")  # fmt: skip

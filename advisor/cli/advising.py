@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli import options, show
+from advisor.cli import options
+from advisor.cli.options import Output, command
 from advisor.cli.source import asked, written
+from advisor.cli.tables import several, size
 from advisor.domain.limits import STATUS_PAGE_MAX
 from advisor.domain.wording import seconds
 from advisor.errors import NotEnoughData
@@ -24,21 +26,20 @@ AFTER_KILL = 1.25  # times the memory at which a run was killed: it needed more
 MEMORY_MOST = 2.0  # times the largest memory that was seen; never below it, on any count of cores
 
 
-@click.command("advise", cls=options.Command)
-@click.argument("components", nargs=-1)
-@click.option("--to", "kind", type=click.Choice(list(WRITERS)), required=True, help="What reads the advice.")
-@click.option("--cores", "cores_max", type=int, help="The most for one run; absent: the most that each was run on.")
-@click.option("--tolerance", default=0.05, show_default=True, help="Take the fewest cores this close to the fastest.")
-@click.option(
-    "--level", default=0.99, show_default=True, help="Share of runs that should keep within memory and time limit."
-)
-@click.option("--out", type=click.Path(path_type=Path), help="File to write; of a Snakemake profile the directory.")
-@options.learned
-@options.as_json
+@command(
+    click.argument("components", nargs=-1),
+    click.option("--to", "kind", type=click.Choice(list(WRITERS)), required=True, help="What reads the advice."),
+    click.option("--cores", "cores_max", type=int, help="The most for one run; absent: the most that each was run on."),
+    click.option("--tolerance", default=0.05, show_default=True, help="Take the fewest cores this close to the fastest."),
+    click.option("--level", default=0.99, show_default=True,
+                 help="Share of runs that should keep within memory and time limit."),
+    click.option("--out", type=options.PATH, help="File to write; of a Snakemake profile the directory."),
+    options.learned,
+)  # fmt: skip
 def advise_command(
     components: tuple[str, ...], kind: str, cores_max: int | None, tolerance: float, level: float, out: Path | None,
     **source: Any,
-) -> None:  # fmt: skip
+) -> Output:  # fmt: skip
     """Write cores, memory and time limits of COMPONENTS (absent: all) as settings that a workflow or batch system reads.
 
     Each is advised for the largest input that it was run with, on a core count that it was run on. Memory is what is expected,
@@ -54,16 +55,13 @@ def advise_command(
                 left_out[known["component"]] = found
             else:
                 settings.append(found)
-    if source["as_json"]:
-        show.settings({"to": kind, "settings": [each._asdict() for each in settings], "left_out": left_out})
-        return
+    plain = {"to": kind, "settings": [each._asdict() for each in settings], "left_out": left_out}
     text = WRITERS[kind](settings, left_out)
-    if out is None:
-        click.echo(text, nl=False)
-        return
+    if out is None or options.wants_json():
+        return Output(plain, [text.removesuffix("\n")])
     target = out / PROFILE if kind == "snakemake-profile" else out
     written(target, text.encode(), folder=True)
-    click.echo(f"{target}: {show.several(len(settings), 'component')}")
+    return Output(plain, [f"{target}: {several(len(settings), 'component')}"])
 
 
 def known_components(advisor: Advisor | SyncClient, components: bool | list[str]) -> Iterator[Mapping[str, Any]]:
@@ -96,7 +94,7 @@ def _setting(
     except NotEnoughData:
         return "too few runs were learned"
     why = (
-        f"{show.several(choice.cores, 'core')}, {seconds(choice.elapsed_s)} expected of the largest input ({x:g}),"
+        f"{several(choice.cores, 'core')}, {seconds(choice.elapsed_s)} expected of the largest input ({x:g}),"
         f" {choice.why.rpartition('; ')[2]}"
     )
     if choice.extrapolates > 0.0:
@@ -104,9 +102,9 @@ def _setting(
     longest = known.get("elapsed_most_s", float(choice.elapsed_s))
     why += f"; no run took over {seconds(longest)}"
     if limits.peak_bytes is not None:
-        why += f", none over {show.size(known['peak_most_bytes'])}"
+        why += f", none over {size(known['peak_most_bytes'])}"
         if "peak_killed_bytes" in known:
-            why += f", one killed at {show.size(known['peak_killed_bytes'])}"
+            why += f", one killed at {size(known['peak_killed_bytes'])}"
     return limits._replace(why=why)
 
 

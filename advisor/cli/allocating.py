@@ -3,80 +3,67 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from advisor.cli import options, sharing, show_plans
 from advisor.cli.declared import asked_by, by_name, declared
 from advisor.cli.known_networks import is_id, known_as, structure_of
+from advisor.cli.options import Output, command
 from advisor.cli.source import asked
 from advisor.domain.allocations import Allocation
 from advisor.domain.limits import ALLOCATE_CORES_MAX, NETWORK_TEXT_BYTES_MAX
 from advisor.errors import InvalidValue, MissingShares, TooLarge
 from advisor.protocol import verbs as v
 
+if TYPE_CHECKING:
+    from advisor.domain.networks import Network
+
 SWEPT = ("throughput", "latency", "fewest_cores")  # the others have all numbers of cores in one answer
 SWEEP_POINTS = 128  # of a longer range, so many counts a constant factor apart: a line has no more to show
 KNEE = 0.99  # of the best of a sweep is what the knee still reaches
 
 # What options of a plan have otherwise than their keys. BOX=N is a map by name.
-LIST = {"type": options.Numbers(), "multiple": True}
-BY_BOX = {"type": options.KeyNumbers(), "multiple": True}
-KEYLESS: dict[str, Any] = {"type": options.KeyNumbers(keyless=True), "multiple": True}
+LIST = {"type": options.NUMBERS, "multiple": True}
+BY_BOX = {"type": options.key_numbers(), "multiple": True}
+WHOLE_BY_BOX: dict[str, Any] = {"type": options.key_numbers(int), "multiple": True}
+KEYLESS: dict[str, Any] = {"type": options.key_numbers(keyless=True), "multiple": True}
+COST = "Of cost: core_s=N, latency_s=N, record=N (its worth). Of several networks: NETWORK=N."
 FORMS: dict[str, dict[str, Any]] = {
     "shares": LIST,
     "depths": LIST,
     "fan_outs": LIST,
     "returns": {"type": float, "multiple": True},
-    "pinned": {
-        "name": "pin",
-        "into": "pin",
-        "type": options.KeyNumbers(int),
-        "multiple": True,
-        "help": "Cores that a box has, whatever else.",
-    },
-    "allowed": {"type": options.AllowedCounts()},
+    "pinned": {"name": "pin", "into": "pin", "help": "Cores that a box has, whatever else."} | WHOLE_BY_BOX,
+    "allowed": {"type": options.ALLOWED},
     "scale": {"name": "speed", "into": "speed", "help": "What if: BOX=2 is twice as fast as it is."} | BY_BOX,
-    "components": {"name": "component", "into": "component", "type": options.KeyText(), "multiple": True},
+    "components": {"name": "component", "into": "component", "type": options.KEY_TEXT, "multiple": True},
     "arrival_per_s": KEYLESS,
-    "weights": BY_BOX
-    | {
-        "name": "weight",
-        "into": "weight",
-        "help": "Of cost: core_s=N, latency_s=N, record=N (its worth). Of several networks: NETWORK=N.",
-    },
+    "weights": {"name": "weight", "into": "weight", "help": COST} | BY_BOX,
 }
+NETWORKS = click.argument(
+    "networks", metavar="NETWORK…", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)
+)
 
 
-PRIORITY = "Of several networks: higher ones first."
+def _swept_counts(text: str) -> list[int]:
+    """Return the counts of cores=LOW..HIGH, in steps with :STEP, and of cores=N,N…, thinned out where there are many."""
+    what, _, numbers = text.partition("=")
+    parts = [options.range_of(part) for part in numbers.split(",")] if what == "cores" else []
+    counts = sorted({count for part in parts for count in _thinned(part)})
+    if not counts or not 1 <= counts[0] <= counts[-1] <= ALLOCATE_CORES_MAX or len(counts) > SWEEP_POINTS:
+        raise ValueError(text)
+    return counts
 
 
-class Range(click.ParamType[list[int]]):
-    """cores=LOW..HIGH, in steps with :STEP, and cores=N,N…"""
-
-    name = "cores=low..high[:step]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
-        """Return the counts, thinned out where there are many."""
-        if isinstance(value, list):
-            return value  # pyright: ignore[reportUnknownVariableType] - converted already
-        what, _, numbers = str(value).partition("=")
-        try:
-            parts = [options.range_of(part) for part in numbers.split(",")] if what == "cores" else []
-            counts = sorted({count for part in parts for count in _thinned(part)})
-        except ValueError:
-            counts = []
-        if not counts or not 1 <= counts[0] <= counts[-1] <= ALLOCATE_CORES_MAX or len(counts) > SWEEP_POINTS:
-            self.fail(
-                f"{value!r} is not cores=LOW..HIGH[:STEP], or cores=N,N,… with at most {SWEEP_POINTS} counts",
-                param,
-                ctx,
-            )
-        return counts
+RANGE = options.ValueForm(
+    "cores=low..high[:step]", _swept_counts, f"cores=LOW..HIGH[:STEP], or cores=N,N,… with at most {SWEEP_POINTS} counts"
+)  # fmt: skip
 
 
 def _thinned(counts: range) -> Sequence[int]:
@@ -96,7 +83,7 @@ def planned(verb: type[v.Allocate], *leave: str, **forms: Any) -> Any:
             ("--throughput", "throughput_per_s", "records per second"),
         ):
             function = click.option(name, key, help=f"Target of fewest_cores: {about}.", **KEYLESS)(function)
-        ranks = click.option("--priority", type=options.KeyNumbers(int), multiple=True, help=PRIORITY)
+        ranks = click.option("--priority", help="Of several networks: higher ones first.", **WHOLE_BY_BOX)
         function = ranks(function)
         return declared(verb, leave=("network", "target", *leave), **FORMS | forms)(function)
 
@@ -122,28 +109,16 @@ def asked_for(given: dict[str, Any], verb: type[v.Allocate] = v.Allocate, **inst
     )  # fmt: skip
 
 
-@click.command("allocate", cls=options.Command)
-@click.argument(
-    "networks", metavar="NETWORK…", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)
-)
-@planned(v.Allocate)
-@click.option(
-    "--sweep", type=Range(), help="Plan for each number of cores, e.g. cores=1..64: nothing is changed by it."
-)
-@click.option(
-    "--plot", type=click.Path(path_type=Path), help="Draw the sweep, or the front of pareto, to this PNG or SVG file."
-)
-@click.option(
-    "--as",
-    "form",
-    type=click.Choice(["snet"]),
-    help="snet: print -w and -c of S-Net's runtime, whose boxes run on one core; --instances-max is then --cores.",
-)
-@options.learned
-@options.as_json
-def allocate_command(
-    networks: tuple[Path, ...], cores: int | None, sweep: list[int] | None, plot: Path | None, **given: Any
-) -> None:
+@command(
+    NETWORKS,
+    planned(v.Allocate),
+    click.option("--sweep", type=RANGE, help="Plan for each number of cores, e.g. cores=1..64: nothing is changed by it."),
+    click.option("--plot", type=options.PATH, help="Draw the sweep, or the front of pareto, to this PNG or SVG file."),
+    click.option("--as", "form", type=click.Choice(["snet"]), help="snet: print -w and -c of S-Net's runtime, whose boxes run "
+                 "on one core; --instances-max is then --cores."),
+    options.learned,
+)  # fmt: skip
+def allocate_command(networks: tuple[Path, ...], cores: int | None, sweep: list[int] | None, **given: Any) -> Output:
     """Allocate cores to the components of NETWORK, a file of S-Net text; - is standard input.
 
     What was learned of a network's flow is used: of the one with the file's name, without ending, as its id. One NETWORK that
@@ -157,7 +132,8 @@ def allocate_command(
     is of every network with that box, A:BOX=N of one; options with a value a choice, star, split or feedback are taken in
     the order of the files.
     """
-    if plot is not None and sweep is None and given["objective"] != "pareto":
+    plot, pareto = given["plot"], given["objective"] == "pareto"
+    if plot is not None and sweep is None and not pareto:
         raise click.UsageError("--plot draws a --sweep, or --objective pareto")
     if plot is not None:
         from advisor.pictures import form_of
@@ -167,86 +143,88 @@ def allocate_command(
         raise click.UsageError("give --cores or --sweep")
     if given["deadline_s"] is not None and (given["state"] or given["table"]):
         raise InvalidValue("deadline", given["deadline_s"], "absent with --state and --table", "a service has a clock")
-    if given["form"] is not None and (len(networks) > 1 or sweep is not None or given["objective"] == "pareto"):
+    if given["form"] is not None and (len(networks) > 1 or sweep is not None or pareto):
         raise click.UsageError("--as prints one allocation of one network")
-    if len(networks) == 1:
-        _allocate_one(networks[0], cores, sweep, plot, given)
-        return
-    if plot is not None and sweep is not None:
+    if plot is not None and sweep is not None and len(networks) > 1:
         raise click.UsageError("--plot draws the sweep of one network")
-    _allocate_together(networks, cores, sweep, plot, given)
-
-
-def _allocate_one(
-    network: Path, cores: int | None, sweep: list[int] | None, plot: Path | None, given: dict[str, Any]
-) -> None:
-    request, objective = asked_for(given), given["objective"]
-    if given["form"] is not None:
-        _print_arguments(network, cores, request, given)
-        return
-    if sweep is not None:
-        _swept(objective)
+    if sweep is not None and given["objective"] not in SWEPT:
+        hint = "--cores N gives the best of all numbers of cores up to N"
+        raise InvalidValue("sweep", given["objective"], f"of {', '.join(SWEPT)}", hint)
+    network = next(iter(networks))
+    if len(networks) > 1:
+        return _allocate_together(networks, cores, sweep, given)
     text = None if is_id(network) else network_text(network)
+    request = asked_for(given)
     with hinted(text), asked(given) as advisor:
         known = known_as(network, text, advisor)
+        if given["form"]:
+            structure = structure_of(network, text, advisor)
+            return _arguments(structure, advisor.allocate(known, cores=cores, **_one_core_each(cores, request)))
         if sweep is None:
-            allocation = advisor.allocate(known, cores=cores, **request)
-            if plot is not None:
-                from advisor.pictures.swept import draw_front
-
-                draw_front(plot, f"{network.name}: the front of cores, throughput and latency", allocation.front)
-            if objective == "pareto" and not given["as_json"]:
-                show_plans.front(allocation, request, plot)
-                return
-            show_plans.allocation(objective, cores, allocation, as_json=given["as_json"])
-            if not given["as_json"]:
-                show_plans.cost(allocation)
-            return
+            return _one(network.name, advisor.allocate(known, cores=cores, **request), cores, request, given)
         found = [(count, advisor.allocate(known, cores=count, **request)) for count in sweep]
+    return _sweep(network.name, found, given)
+
+
+def _one(name: str, found: Allocation, cores: int | None, request: dict[str, Any], given: dict[str, Any]) -> Output:
+    """Return the allocation of one network, or its front."""
+    plot, objective = given["plot"], given["objective"]
+    if plot is not None:
+        _draw_front(plot, name, found.front)
+    printed = show_plans.allocation(cores, found) if objective != "pareto" else show_plans.front(found, request, plot)
+    return Output({"objective": objective} | found.as_dict(), printed)
+
+
+def _sweep(name: str, found: Sequence[tuple[int, Allocation]], given: dict[str, Any]) -> Output:
+    """Return the allocations of one network on several numbers of cores."""
+    plot, objective = given["plot"], given["objective"]
     knee = knee_of(found, objective)
     if plot is not None:
         from advisor.pictures.swept import draw_sweep
 
-        draw_sweep(plot, f"{network.name}: {objective} by cores", found, knee)
-    show_plans.sweep(objective, found, knee, plot, as_json=given["as_json"])
+        draw_sweep(plot, f"{name}: {objective} by cores", found, knee)
+    return Output(show_plans.sweep_plain(objective, found, knee, plot), show_plans.sweep(found, knee, plot))
 
 
-def _print_arguments(network: Path, cores: int | None, request: dict[str, Any], given: dict[str, Any]) -> None:
-    """Print an allocation as arguments of S-Net's runtime."""
-    from advisor.files.snet_arguments import ONE, arguments_of
+def _one_core_each(cores: int | None, request: dict[str, Any]) -> dict[str, Any]:
+    """Return a request for S-Net's runtime, whose boxes run on one core."""
+    from advisor.files.snet_arguments import ONE
 
-    text = None if is_id(network) else network_text(network)
-    if given["instances_max"] == 1 and cores is not None:
-        request["instances_max"] = cores
-    with hinted(text), asked(given) as advisor:
-        structure = structure_of(network, text, advisor)
-        allocation = advisor.allocate(known_as(network, text, advisor), cores=cores, **{**ONE, **request})
-    show_plans.arguments(arguments_of(structure, allocation), allocation, as_json=given["as_json"])
+    several = {"instances_max": cores} if request["instances_max"] == 1 and cores is not None else {}
+    return {**ONE, **request, **several}
+
+
+def _arguments(structure: Network, found: Allocation) -> Output:
+    """Return an allocation as arguments of S-Net's runtime."""
+    from advisor.files.snet_arguments import arguments_of
+
+    words = arguments_of(structure, found)
+    return Output({"arguments": list(words)} | found.as_dict(), [shlex.join(words)])
+
+
+def _draw_front(plot: Path, name: str, front: Any) -> None:
+    from advisor.pictures.swept import draw_front
+
+    draw_front(plot, f"{name}: the front of cores, throughput and latency", front)
 
 
 def _allocate_together(
-    files: Sequence[Path], cores: int | None, sweep: list[int] | None, plot: Path | None, given: dict[str, Any]
-) -> None:
+    files: Sequence[Path], cores: int | None, sweep: list[int] | None, given: dict[str, Any]
+) -> Output:
     counts = sweep or ([] if cores is None else [cores])
     if not counts:
         raise InvalidValue("cores", None, "given: several networks share a number of cores")
-    if sweep is not None:
-        _swept(given["objective"])
     asks, machine = asked_together(files, given)
     with asked(given) as advisor:
         found = [(count, advisor.allocate_together(asks, cores=count, **machine)) for count in counts]
     if sweep is not None:
-        show_plans.swept(found, as_json=given["as_json"])
-        return
-    if plot is not None:
-        from advisor.pictures.swept import draw_front
-
-        title = f"{', '.join(one['name'] for one in asks)}: the front of cores, throughput and latency"
-        draw_front(plot, title, found[0][1].front)
-    if given["objective"] == "pareto" and not given["as_json"]:
-        show_plans.front(found[0][1], machine, plot)
-    else:
-        show_plans.together(found[0][1], found[0][0], as_json=given["as_json"])
+        return Output({"sweep": [{"cores": count} | each.as_dict() for count, each in found]}, show_plans.swept(found))
+    ((count, only),) = found
+    if given["plot"] is not None:
+        _draw_front(given["plot"], ", ".join(one["name"] for one in asks), only.front)
+    pareto = given["objective"] == "pareto"
+    printed = show_plans.front(only, machine, given["plot"]) if pareto else show_plans.together(only, count)
+    return Output({"cores": count} | only.as_dict(), printed)
 
 
 def asked_together(files: Sequence[Path], given: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -260,12 +238,6 @@ def asked_together(files: Sequence[Path], given: dict[str, Any]) -> tuple[list[d
         ranks = {key: one[key][0][1][0] for key in ("weight", "priority") if one[key]}
         asks.append({"network": one["text"], "name": one["name"], **ranks, **request})
     return asks, machine
-
-
-def _swept(objective: str) -> None:
-    if objective not in SWEPT:
-        hint = "--cores N gives the best of all numbers of cores up to N"
-        raise InvalidValue("sweep", objective, f"of {', '.join(SWEPT)}", hint)
 
 
 def knee_of(found: Sequence[tuple[int, Allocation]], objective: str) -> int | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, fields
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 import click
 
-from advisor.cli.options import KeyNumbers, KeyOption, KeyText, Numbers
+from advisor.cli import options
 from advisor.domain.fields import LISTS, MAPS, UNIONS, taken_apart
 from advisor.errors import InvalidValue
 from advisor.protocol.declaring import Params, meanings
@@ -19,7 +19,8 @@ Pairs = Sequence[tuple[str, list[Any]]]
 
 UNITS = re.compile(r"(_per)?_s$|_bytes$")  # an option is called without the unit of its key
 NOT_HERE = re.compile(r" \(below\)")  # on the protocol page
-BY_NAME = {int: KeyNumbers(int), float: KeyNumbers(), str: KeyText()}  # what a map by name takes
+# What a map by name takes.
+BY_NAME = {int: options.key_numbers(int), float: options.key_numbers(), str: options.KEY_TEXT}
 
 
 def declared(
@@ -31,20 +32,20 @@ def declared(
     `question`: type, the declaration. `only`: collection of str, optional, the keys, instead of all. `forms`: mapping by key,
     what a command has otherwise: parameters of `click.option`, and `name`, the option's.
     """
-    given, said = {each.name: each for each in fields(question)}, meanings(question.verb.name)
+    given, meaning = {each.name: each for each in fields(question)}, meanings(question.verb.name)
     keys = [key for key in question.verb.keys if key not in leave and (only is None or key in only)]
     names = {key: forms.get(key, {}).get("name", UNITS.sub("", key).replace("_", "-")) for key in question.verb.keys}
 
     def add(function: Function) -> Function:
         for key in reversed(keys):
             default, form = given[key].default, dict(forms.get(key, {}))
-            made: dict[str, Any] = {"help": _sentence(said[key], names), "required": default is MISSING}
+            made: dict[str, Any] = {"help": _sentence(meaning[key], names), "required": default is MISSING}
             if default not in (MISSING, None) and not isinstance(default, bool):
                 made |= {"default": default, "show_default": True}
             made |= form if "type" in form else _type(given[key].type) | form
             into = made.pop("into", key)
             made.pop("name", None)
-            function = click.option(f"--{names[key]}", into, cls=KeyOption, key=key, **made)(function)
+            function = click.option(f"--{names[key]}", into, cls=options.KeyOption, key=key, **made)(function)
         return function
 
     return add
@@ -66,11 +67,11 @@ def _type(annotation: Any) -> dict[str, Any]:
         value = taken_apart(parts[1])[0]
         return {"type": BY_NAME[float if value in UNIONS else value], "multiple": True}
     if of in LISTS:
-        return {"type": Numbers()}
+        return {"type": options.NUMBERS}
     if of in UNIONS:
         kinds = [taken_apart(part)[0] for part in parts]
         if not set(LISTS).isdisjoint(kinds) and (int in kinds or float in kinds):
-            return {"type": Numbers()}
+            return {"type": options.NUMBERS}
         return {"type": float} if float in kinds else _type(parts[0])
     return {"is_flag": True} if of is bool else {"type": of}
 
@@ -78,13 +79,13 @@ def _type(annotation: Any) -> dict[str, Any]:
 def asked_by(question: type[Params], given: Mapping[str, Any], **instead: Any) -> dict[str, Any]:
     """Return the keys of a verb that a command was given, as clients and `Advisor` take them, or others `instead`."""
     found = {key: given[key] for key in question.verb.keys if key in given} | instead
-    found = {key: by_name(key, value) if _by_name(value) else value for key, value in found.items()}
+    found = {key: by_name(key, value) if _is_pairs(value) else value for key, value in found.items()}
     # An advisor in process is fresh always, and takes no word for it: `fresh` is said where it is wanted.
     return {key: value for key, value in found.items() if value is not None and not (key == "fresh" and value is False)}
 
 
-def _by_name(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(each, tuple) for each in cast("list[Any]", value))
+def _is_pairs(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(each, tuple) for each in value)  # pyright: ignore[reportUnknownVariableType]
 
 
 def by_name(option: str, pairs: Pairs) -> dict[str, Any] | None:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from advisor.cli import options
+from advisor.cli.options import Output, command
 from advisor.cli.source import steps
 
 
-@click.command("demo", cls=options.Command)
-@click.option("--part", type=click.Choice(["a", "b"]), help="Run one part only: a, real, or b, the paper's setting.")
-@click.option("--out", type=click.Path(path_type=Path), default=".", show_default=True, help="Folder of the pictures.")
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of sizes, noise and order."
-)
-@options.as_json
-def demo_command(part: str | None, out: Path, seed: int, as_json: bool) -> None:
+@command(
+    click.option("--part", type=click.Choice(["a", "b"]), help="Run one part only: a, real, or b, the paper's setting."),
+    click.option("--out", type=options.PATH, default=".", show_default=True, help="Folder of the pictures."),
+    click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True,
+                 help="Seed of sizes, noise and order."),
+)  # fmt: skip
+def demo_command(part: str | None, out: Path, seed: int) -> Output:
     """Stream real and generated measurements to a service of its own, follow its advice, and print what that brought.
 
     (a) Five data-parallel numpy components on this machine: each invocation runs with the advised cores, with one core and
@@ -31,7 +30,7 @@ def demo_command(part: str | None, out: Path, seed: int, as_json: bool) -> None:
 
     from advisor.demo.parts import run_demo
 
-    console = Console(stderr=as_json)
+    console = Console(stderr=options.wants_json())
     with steps() as bar:
         tasks: dict[str, object] = {}
 
@@ -41,5 +40,4 @@ def demo_command(part: str | None, out: Path, seed: int, as_json: bool) -> None:
             bar.advance(tasks[name])  # pyright: ignore[reportArgumentType]
 
         result = run_demo(parts=(part,) if part else ("a", "b"), folder=out, seed=seed, console=console, tick=tick)
-    if as_json:
-        print(json.dumps(result, indent=2))
+    return Output(result)

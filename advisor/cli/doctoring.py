@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import socket
 import stat
 from collections.abc import Generator, Mapping
 from importlib.util import find_spec
@@ -14,8 +13,10 @@ from typing import Any, NamedTuple
 import click
 
 from advisor.cli import options
-from advisor.cli.source import CONNECT_S, connected, whom
-from advisor.errors import AdvisorError, ConnectionFailed
+from advisor.cli.options import Output, command
+from advisor.cli.source import connected, whom
+from advisor.cli.tables import Note, Printed, Text
+from advisor.errors import AdvisorError
 
 FULL = 0.9  # of a bound: from here on it is reported
 
@@ -29,37 +30,31 @@ class Examined(NamedTuple):
     do: str = ""
 
 
-@click.command("doctor", cls=options.Command)
-@click.option("--state", type=click.Path(path_type=Path), help="Look at this state file too; else at the service's.")
-@options.service
-@options.as_json
-def doctor_command(state: Path | None, as_json: bool, **source: Any) -> None:
+STYLES = {"ok": "", "note": "yellow", "wrong": "bold red"}
+
+
+@command(
+    click.option("--state", type=options.PATH, help="Look at this state file too; else at the service's."),
+    options.service,
+)
+def doctor_command(state: Path | None, **source: Any) -> Output:
     """Look whether a service answers, whether its state is sound, and what holds it back; say what to do.
 
     Only reads. The exit status is 1 where something is wrong, else 0.
     """
     found = list(_looked(state, source))
     wrong = any(each.verdict == "wrong" for each in found)
-    if as_json:
-        from advisor.cli.show import put_json
-
-        put_json({"healthy": not wrong, "findings": [each._asdict() for each in found]})
-    else:
-        from advisor.cli.tables import notes, say
-
-        for each in found:
-            say(
-                f"{each.verdict:5} {each.of}: {each.text}",
-                style={"wrong": "bold red", "note": "yellow"}.get(each.verdict),
-            )
-            notes([each.do] if each.do else [])
-    click.get_current_context().exit(options.EXIT_FAILED if wrong else 0)
+    printed: list[Printed] = []
+    for each in found:
+        printed.append(Text(f"{each.verdict:5} {each.of}: {each.text}", style=STYLES[each.verdict]))
+        printed += [Note(each.do)] if each.do else []
+    plain = {"healthy": not wrong, "findings": [each._asdict() for each in found]}
+    return Output(plain, printed, options.EXIT_FAILED if wrong else 0)
 
 
 def _looked(state: Path | None, source: Mapping[str, Any]) -> Generator[Examined]:
     service: Mapping[str, Any] | None = None
     try:
-        _knock(str(whom(source)[1]))
         with connected(source) as client:
             status = client.status()
         service = status["service"]
@@ -78,24 +73,6 @@ def _looked(state: Path | None, source: Mapping[str, Any]) -> Generator[Examined
     if path is not None:
         yield from _state(path)
     yield from _here()
-
-
-def _knock(at: str) -> None:
-    """Raise ConnectionFailed where nobody listens: who asks how it is now does not wait for a service that begins."""
-    from advisor.client.address import UnixAddress, parse_address
-
-    address = parse_address(at)
-    try:
-        if isinstance(address, UnixAddress):
-            with socket.socket(socket.AF_UNIX) as door:
-                door.settimeout(CONNECT_S)
-                door.connect(address.path)
-        else:
-            socket.create_connection((address.host, address.port), CONNECT_S).close()
-    except (FileNotFoundError, ConnectionRefusedError) as error:
-        raise ConnectionFailed(f"no connection to {address}: {error}", field="address", value=at) from error
-    except OSError:
-        return  # a crowd before the door, say: a client that tries again finds out
 
 
 def _service(service: Mapping[str, Any], status: Mapping[str, Any]) -> Generator[Examined]:

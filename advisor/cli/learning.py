@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.cli import options, show
+from advisor.cli.options import Output, command
 from advisor.cli.source import progress, tell_refused
 from advisor.cli.teaching import COMMIT_ROWS, Sink, taught
 from advisor.errors import InvalidValue
@@ -28,6 +29,8 @@ POLL_S = 0.5  # between looks at files that grow
 
 # What `--from` names, and the reader of each format of files; logs of S-Net are a directory, and have a reader of their own.
 SNET = "snet"
+OF_SNET = {"rows": "of boxes learned", "learned_before": "learned before", "unmapped": "of tasks in no map"}
+OF_FILES = {"runs": "learned", "failed": "failed, counted", "learned_before": "learned before", "bad": "bad"}
 READERS = {
     "nextflow": "advisor.files.nextflow",
     "snakemake": "advisor.files.snakemake",
@@ -36,31 +39,21 @@ READERS = {
 }
 
 
-@click.command("learn", cls=options.Command)
-@click.argument("sources", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--from", "kind", type=click.Choice([SNET, *READERS]), required=True, help="Who wrote the files.")
-@click.option("--network", help="snet: the network that the rows name; absent: the directory's name.")
-@click.option("--definition", type=click.Path(path_type=Path), help="snet: its text, to be kept under that name.")
-@click.option(
-    "--input", "input_", type=click.Path(path_type=Path), help="snet: the records that the program read, in XML."
-)
-@click.option(
-    "--predictor",
-    "predictors",
-    type=options.KeyText(keyless=True),
-    multiple=True,
-    metavar="[BOX=]<TAG>",
-    help="snet: a tag <n>, or a field, of the --input: the predictor of a box, or of all; repeatable. Absent: bytes.",
-)
-@click.option("--follow", is_flag=True, help="snet: go on while the files grow, until their run ends or SIGINT comes.")
-@click.option(
-    "--ended",
-    is_flag=True,
-    help="snet: the run is over, though its logs do not say so: what waits is learned as it is.",
-)
-@options.taught
-@options.as_json
-def learn_command(sources: tuple[Path, ...], kind: str, *, as_json: bool, **given: Any) -> None:
+@command(
+    click.argument("sources", nargs=-1, required=True, type=options.PATH),
+    click.option("--from", "kind", type=click.Choice([SNET, *READERS]), required=True, help="Who wrote the files."),
+    click.option("--network", help="snet: the network that the rows name; absent: the directory's name."),
+    click.option("--definition", type=options.PATH, help="snet: its text, to be kept under that name."),
+    click.option("--input", "input_", type=options.PATH, help="snet: the records that the program read, in XML."),
+    click.option("--predictor", "predictors", type=options.TEXT_BY_BOX, multiple=True, metavar="[BOX=]<TAG>",
+                 help="snet: a tag <n>, or a field, of the --input: the predictor of a box, or of all; repeatable. "
+                 "Absent: bytes."),
+    click.option("--follow", is_flag=True, help="snet: go on while the files grow, until their run ends or SIGINT comes."),
+    click.option("--ended", is_flag=True,
+                 help="snet: the run is over, though its logs do not say so: what waits is learned as it is."),
+    options.taught,
+)  # fmt: skip
+def learn_command(sources: tuple[Path, ...], kind: str, **given: Any) -> Output:
     """Teach what SOURCES tell of runs, each of them once: however often, and in however many pieces, it is read.
 
     \b
@@ -78,15 +71,14 @@ def learn_command(sources: tuple[Path, ...], kind: str, *, as_json: bool, **give
             raise click.UsageError(
                 "--network, --definition, --input, --predictor, --follow and --ended are of --from snet"
             )
-        _learn_files(sources, kind, given, as_json=as_json)
-        return
+        return _learn_files(sources, kind, given)
     source, *more = sources
     if more:
         raise click.UsageError("give one directory of S-Net's logs")
-    _learn_snet(source, given, as_json=as_json, **of_snet)
+    return _learn_snet(source, given, **of_snet)
 
 
-def _learn_files(paths: Sequence[Path], kind: str, given: Mapping[str, Any], *, as_json: bool) -> None:
+def _learn_files(paths: Sequence[Path], kind: str, given: Mapping[str, Any]) -> Output:
     """Teach files, one after another; what is learned of one stays where another is bad."""
     from advisor.files.run_files import RunFile
 
@@ -104,7 +96,7 @@ def _learn_files(paths: Sequence[Path], kind: str, given: Mapping[str, Any], *, 
                 for file in files[start : start + FILES_TOGETHER]:
                     result.append(learn_file(file, sink, moved))
                     done, rows = done + file.bytes_total, rows + result[-1]["runs"] + result[-1]["failed"]
-    show.files_learned(result, as_json=as_json)
+    return Output({"files": result}, (show.learned(each, each["file"], **OF_FILES) for each in result))
 
 
 def learn_file(file: RunFile, sink: Sink, moved: Callable[[RunFile, int], None]) -> dict[str, Any]:
@@ -129,8 +121,8 @@ def learn_file(file: RunFile, sink: Sink, moved: Callable[[RunFile, int], None])
 def _learn_snet(
     source: Path, given: Mapping[str, Any], *,
     network: str | None, definition: Path | None, input_: Path | None, predictors: Sequence[tuple[str, str]],
-    follow: bool, ended: bool, as_json: bool,
-) -> None:  # fmt: skip
+    follow: bool, ended: bool,
+) -> Output:  # fmt: skip
     """Teach the logs of a run of S-Net's stream runtime.
 
     Each run of a box becomes a row with its predictor, the record that entered, and the replica of its split: times,
@@ -168,7 +160,8 @@ def _learn_snet(
         "network": name, "rows": counts["rows"], "refused": dict(refused), "learned_before": counts["before"],
         "unmapped": files.run.unmapped, "ended": ended or not files.run.grows,
     }  # fmt: skip
-    show.learned(result, as_json=as_json)
+    goes_on = "" if result["ended"] else ", the run goes on: what it has begun is learned later"
+    return Output(result, [show.learned(result, name, **OF_SNET) + goes_on])
 
 
 def _predictors(path: Path | None, given: Sequence[tuple[str, str]]) -> dict[str, list[float]]:

@@ -1,50 +1,112 @@
-"""Options that several commands share, and the forms of their values."""
+"""What a command is: options that several share, the forms of their values, and how its answer or its failure is printed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from advisor.errors import AdvisorError, CallerError
 
+if TYPE_CHECKING:
+    from advisor.cli.tables import Printed
+
 RANGE_MAX = 65_536  # numbers of one range
 EXIT_CALLER = 2  # the command is at fault: the same command fails again
 EXIT_FAILED = 1  # the service, its state or the connection is; the same command may succeed later
+WANTS_JSON = "advisor.json"  # in a context's meta
+
+# Where an option stands in --help, by its name; the others come first.
+GROUPS = {
+    "The network": ("visits", "shares", "depths", "fan_outs", "returns", "component", "load", "speed"),
+    "Bounds": ("minimum", "maximum", "pin", "allowed", "instances_max", "nodes", "memory_bytes", "work_max", "deadline_s"),
+    "Several networks": ("weight", "priority"),
+    "Where to ask": ("socket", "tcp", "token_file", "tls_ca", "tls_certificate", "state", "table", "columns"),
+    "What is printed": ("limit", "offset", "plot", "picture", "gantt", "chrome", "trace", "flame", "depth", "least", "form",
+                        "out", "as_json", "help"),
+}  # fmt: skip
+GROUP_OF = {name: group for group, names in GROUPS.items() for name in names}
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Output(NamedTuple):
+    """What a command prints: with --json `plain`, else what `printed` gives; and its exit status."""
+
+    plain: Any
+    printed: Iterable[Printed] = ()
+    status: int = 0
 
 
 class Command(click.Command):
-    """A command whose failure is one line: on standard error, as JSON where --json was given."""
+    """A command that prints the `Output` of its function; a failure is one line on standard error, with --json as JSON."""
+
+    def __init__(self, *names: Any, as_json: bool = True, **more: Any) -> None:
+        super().__init__(*names, **more)
+        if as_json:
+            flag = click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of text.")
+            self.params.append(flag)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error of the advisor ends it with the status that stands for it."""
+        as_json = ctx.meta[WANTS_JSON] = ctx.params.pop("as_json", False)
         try:
-            return super().invoke(ctx)
+            answer = super().invoke(ctx)
+            if isinstance(answer, Output):
+                from advisor.cli import tables
+
+                tables.put_json(answer.plain) if as_json else tables.put(answer.printed)
+                ctx.exit(answer.status)
         except AdvisorError as error:
-            plain = json.dumps({"error": error.as_dict()})
-            told = (
-                plain
-                if ctx.params.get("as_json")
-                else " ".join(f"{ctx.command_path}: {self._said(ctx, error)}".split())
-            )
-            click.echo(told, err=True)
+            line = f"{ctx.command_path}: {self._words_of(ctx, error)}"
+            click.echo(json.dumps({"error": error.as_dict()}) if as_json else " ".join(line.split()), err=True)
             ctx.exit(EXIT_CALLER if isinstance(error, CallerError) else EXIT_FAILED)
 
-    def _said(self, ctx: click.Context, error: AdvisorError) -> str:
+    def _words_of(self, ctx: click.Context, error: AdvisorError) -> str:
         """Return the words of an error, the field that it names called as the option that gives it, or ought to."""
-        field, said = str(error.field), str(error)
+        field, words = str(error.field), str(error)
         for each in self.params:
             if isinstance(each, click.Option) and field.partition("[")[0] in (each.name, getattr(each, "key", None)):
                 missing, given = f"{field} is None, must be given", ctx.get_parameter_source(str(each.name))
-                if said.startswith(missing):
-                    return f"{each.opts[0]} must be given{said.removeprefix(missing)}"
-                if said.startswith(f"{field} is ") and given is ParameterSource.COMMANDLINE:  # else a file gave it
-                    return each.opts[0] + said.removeprefix(field)
-        return said
+                if words.startswith(missing):
+                    return f"{each.opts[0]} must be given{words.removeprefix(missing)}"
+                if words.startswith(f"{field} is ") and given is ParameterSource.COMMANDLINE:  # else a file gave it
+                    return each.opts[0] + words.removeprefix(field)
+        return words
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in groups."""
+        found: dict[str, list[tuple[str, str]]] = {"Options": []} | {group: [] for group in GROUPS}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None and not isinstance(param, click.Argument):
+                found[GROUP_OF.get(str(param.name), "Options")].append(record)
+        for group, records in found.items():
+            if records:
+                with formatter.section(group):
+                    formatter.write_dl(records)
+
+
+def command(*parts: Callable[[Any], Any], cls: type[Command] = Command, **more: Any) -> Callable[[Any], Command]:
+    """Return a decorator that makes a command of a function NAME_command, with arguments and options in this order."""
+
+    def make(function: Any) -> Command:
+        for part in reversed(parts):
+            function = part(function)
+        name = function.__name__.removesuffix("_command").replace("_", "-")
+        return click.command(name, cls=cls, **more)(function)
+
+    return make
+
+
+def wants_json() -> bool:
+    """Return whether the command that runs was given --json."""
+    return bool(click.get_current_context().meta[WANTS_JSON])
 
 
 class KeyOption(click.Option):
@@ -55,9 +117,29 @@ class KeyOption(click.Option):
         self.key = key
 
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+# -- forms of values
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+
+class ValueForm(click.ParamType[Any]):
+    """A text that `read` makes a value of; a ValueError of it means that the text is not as `wanted`, or says why itself."""
+
+    def __init__(self, name: str, read: Callable[[str], Any], wanted: str) -> None:
+        self.name, self._read, self._wanted = name, read, wanted
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value; a default is one already."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._read(value)
+        except Unfit as error:
+            self.fail(f"{value!r} {error}", param, ctx)
+        except ValueError:
+            self.fail(f"{value!r} is not {self._wanted}", param, ctx)
+
+
+class Unfit(ValueError):
+    """A text that does not fit for a reason of its own."""
 
 
 def numbers_of(text: str, kind: Callable[[Any], Any] = float) -> list[Any]:
@@ -67,13 +149,10 @@ def numbers_of(text: str, kind: Callable[[Any], Any] = float) -> list[Any]:
     """
     found: list[Any] = []
     for part in text.split(","):
-        if ".." in part:
-            counts = range_of(part)
-            if not 0 < len(counts) <= RANGE_MAX:
-                raise ValueError(part)
-            found += [kind(count) for count in counts]
-        else:
-            found.append(kind(part))
+        counts = range_of(part) if ".." in part else ()
+        if ".." in part and not 0 < len(counts) <= RANGE_MAX:
+            raise ValueError(part)
+        found += map(kind, counts or (part,))
     return found
 
 
@@ -84,184 +163,129 @@ def range_of(text: str) -> range:
     return range(int(low), int(high if dots else low) + 1, int(step or 1))
 
 
-def columns(function: Function) -> Function:
-    """Add the option that says what the columns of a table are called."""
-    return click.option(
-        "--columns",
-        type=Renamed(),
-        metavar="component=JOB,x=SIZE_MB,p=THREADS,t=SECONDS",
-        help="What the table's columns are called, where not component,x,p,t or component,predictor,cores,elapsed_s.",
-    )(function)
+def _headings_of(text: str) -> dict[str, str]:
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(name.strip() and sign and heading.strip() for name, sign, heading in pairs):
+        raise ValueError(text)
+    return {name.strip(): heading.strip() for name, _, heading in pairs}
 
 
-class Renamed(click.ParamType[dict[str, str]]):
-    """NAME=HEADING with commas between them."""
-
-    name = "name=heading[,…]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, str]:
-        """Return the headings by the names used here."""
-        if isinstance(value, dict):
-            return value  # pyright: ignore[reportUnknownVariableType] - converted already
-        pairs = [part.partition("=") for part in str(value).split(",")]
-        if not all(name.strip() and sign and heading.strip() for name, sign, heading in pairs):
-            self.fail(f"{value!r} is not like component=job,x=size_mb,p=threads,t=seconds", param, ctx)
-        return {name.strip(): heading.strip() for name, _, heading in pairs}
+def _counts_of(text: str) -> Any:
+    if "=" in text:
+        return {key.strip(): int(count) for key, _, count in (part.partition("=") for part in text.split(","))}
+    return numbers_of(text, int)
 
 
-class Numbers(click.ParamType[list[float]]):
-    """Numbers with commas between them."""
-
-    name = "X[,X…]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[float]:
-        """Return the numbers."""
-        if isinstance(value, list):
-            return value  # pyright: ignore[reportUnknownVariableType] - a default, already converted
-        try:
-            return numbers_of(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is not a number, numbers with commas between them, or a range like 1..64", param, ctx)
+def _points_of(text: str) -> list[Any]:
+    points = [
+        [float(part)] if isinstance(part, float) else [float(one) for one in part.split("x")]
+        for point in text.split(",")
+        for part in (numbers_of(point) if ".." in point else [point])
+    ]
+    if len({len(point) for point in points}) > 1:
+        raise Unfit("has predictors of different numbers of values")
+    return points if len(points[0]) > 1 else [point[0] for point in points]
 
 
-class AllowedCounts(click.ParamType[Any]):
-    """A set of core counts."""
-
-    name = "1,2,4 | 8..64:8 | multiple_of=8,max=64 | power_of=2"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a list of counts, or a map of min, max, multiple_of and power_of."""
-        if not isinstance(value, str):
-            return value
-        try:
-            if "=" in value:
-                return {key.strip(): int(count) for key, _, count in (part.partition("=") for part in value.split(","))}
-            return numbers_of(value, int)
-        except ValueError:
-            self.fail(f"{value!r} is not like 1,2,4 or 8..64:8 or multiple_of=8,max=64 or power_of=2", param, ctx)
+def _words_in(text: str) -> list[str]:
+    found = list(dict.fromkeys(filter(None, (part.strip() for part in text.split(",")))))
+    if not found:
+        raise Unfit("has no name in it")
+    return found
 
 
-class Explore(click.ParamType[Any]):
-    """true, false or freeze."""
-
-    name = "true|false|freeze"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return what may be tried."""
-        words: dict[Any, Any] = {"true": True, "false": False, "freeze": "freeze"}
-        if isinstance(value, str) and value not in words:
-            self.fail(f"{value!r} is not true, false or freeze: there is no budget in seconds", param, ctx)
-        return words.get(value, value)
+EXPLORED = {"true": True, "false": False, "freeze": "freeze"}
 
 
-class Points(click.ParamType[list[Any]]):
-    """Predictors with commas between them; one of several values has an x between these."""
-
-    name = "X[xY…][,…]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[Any]:
-        """Return numbers, or lists of numbers."""
-        if isinstance(value, list):
-            return value  # pyright: ignore[reportUnknownVariableType] - a default, already converted
-        try:
-            points = [
-                [float(part)] if isinstance(part, float) else [float(one) for one in part.split("x")]
-                for point in str(value).split(",")
-                for part in (numbers_of(point) if ".." in point else [point])
-            ]
-        except ValueError:
-            self.fail(
-                f"{value!r} is not a predictor, or several with commas between them, like 512 or 64x32", param, ctx
-            )
-        if len({len(point) for point in points}) > 1:
-            self.fail(f"{value!r} has predictors of different numbers of values", param, ctx)
-        return points if len(points[0]) > 1 else [point[0] for point in points]
+def _explore_of(text: str) -> Any:
+    if text not in EXPLORED:
+        raise ValueError(text)
+    return EXPLORED[text]
 
 
-class KeyNumbers(click.ParamType[tuple[str, list[Any]]]):
-    """NAME=NUMBER, or NAME=NUMBER,NUMBER…"""
-
-    name = "name=n"
-
-    def __init__(self, kind: type[int] | type[float] = float, *, keyless: bool = False) -> None:
-        self.kind = kind
-        self.keyless = keyless  # a number alone is taken too, with the empty name
-        if keyless:
-            self.name = "n or name=n"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, list[Any]]:
-        """Return the name and the numbers."""
-        key, sign, numbers = str(value).rpartition("=")
-        try:
-            found = numbers_of(numbers, self.kind)
-        except ValueError:
-            found = []
-        if self.keyless and found and not sign:
-            return "", found
-        if not (key and sign and found):
-            wanted = "a whole number" if self.kind is int else "a number"
-            self.fail(f"{value!r} is not NAME=N with {wanted} after the last =", param, ctx)
-        return key, found
+NUMBERS = ValueForm("X[,X…]", numbers_of, "a number, numbers with commas between them, or a range like 1..64")
+ALLOWED = ValueForm(
+    "1,2,4 | 8..64:8 | multiple_of=8,max=64 | power_of=2", _counts_of,
+    "like 1,2,4 or 8..64:8 or multiple_of=8,max=64 or power_of=2",
+)  # fmt: skip
+EXPLORE = ValueForm("true|false|freeze", _explore_of, "true, false or freeze: there is no budget in seconds")
+POINTS = ValueForm(
+    "X[xY…][,…]", _points_of, "a predictor, or several with commas between them, like 512 or 64x32"
+)  # one of several values has an x between these
+WORDS = ValueForm("NAME[,…]", _words_in, "names")
+HEADINGS = ValueForm("name=heading[,…]", _headings_of, "like component=job,x=size_mb,p=threads,t=seconds")
 
 
-class KeyText(click.ParamType[tuple[str, str]]):
-    """NAME=TEXT."""
+def key_numbers(kind: type[int] | type[float] = float, *, keyless: bool = False) -> ValueForm:
+    """Return the form NAME=NUMBER, or NAME=NUMBER,NUMBER…; `keyless`: a number alone is taken too, with the empty name."""
 
-    name = "name=text"
+    def read(text: str) -> tuple[str, list[Any]]:
+        key, sign, numbers = text.rpartition("=")
+        if not (keyless and not sign) and not (key and sign):
+            raise ValueError(text)
+        return key, numbers_of(numbers, kind)
 
-    def __init__(self, *, keyless: bool = False) -> None:
-        self.keyless = keyless  # a text alone is taken too, with the empty name
+    wanted = f"NAME=N with {'a whole number' if kind is int else 'a number'} after the last ="
+    return ValueForm("n or name=n" if keyless else "name=n", read, wanted)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Return the name and the text."""
-        key, sign, text = str(value).partition("=")
-        if self.keyless and key and not sign:
-            return "", key
-        if not (key and sign and text):
-            self.fail(f"{value!r} is not NAME=TEXT", param, ctx)
-        return key, text
+
+def _text_by_key(text: str, *, keyless: bool = False) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if keyless and key and not sign:
+        return "", key
+    if not (key and sign and value):
+        raise ValueError(text)
+    return key, value
+
+
+KEY_TEXT = ValueForm("name=text", _text_by_key, "NAME=TEXT")
+TEXT_BY_BOX = ValueForm("name=text", partial(_text_by_key, keyless=True), "NAME=TEXT")
+
+
+# -- options that several commands share
+
+PATH = click.Path(path_type=Path)
+COLUMNS_HELP = "What the table's columns are called, where not component,x,p,t or component,predictor,cores,elapsed_s."
+columns = click.option(
+    "--columns", type=HEADINGS, metavar="component=JOB,x=SIZE_MB,p=THREADS,t=SECONDS", help=COLUMNS_HELP
+)
+SERVICE = (
+    click.option("--socket", type=PATH, help="Ask the service on this Unix socket [ADVISOR_SOCKET]."),
+    click.option("--tcp", metavar="HOST:PORT", help="Ask the service at this TCP address [ADVISOR_TCP]."),
+    click.option("--token-file", type=PATH, help="File with the service's token [ADVISOR_TOKEN_FILE]."),
+    click.option(
+        "--tls-ca", metavar="FILE", help="Encrypt TCP; trust this PEM file, or 'system' [ADVISOR_TLS_CA]."
+    ),
+    click.option(
+        "--tls-certificate", metavar="FILE", help="PEM file with a certificate and key to show [ADVISOR_TLS_CERTIFICATE]."
+    ),
+)  # fmt: skip
+TABLE_HELP = "Learn this table first, CSV or Parquet (columns: see --columns), then ask; - is standard input."
+LEARNED = (
+    *SERVICE,
+    click.option("--state", type=PATH, help="Read this state or exported file, unchanged."),
+    click.option("--table", help=TABLE_HELP),
+    columns,
+)
 
 
 def service(function: Function) -> Function:
     """Add the options that say where the service is."""
-    for option in (
-        click.option(
-            "--tls-certificate",
-            metavar="FILE",
-            help="PEM file with a certificate and key to show [ADVISOR_TLS_CERTIFICATE].",
-        ),
-        click.option(
-            "--tls-ca", metavar="FILE", help="Encrypt TCP; trust this PEM file, or 'system' [ADVISOR_TLS_CA]."
-        ),
-        click.option(
-            "--token-file", type=click.Path(path_type=Path), help="File with the service's token [ADVISOR_TOKEN_FILE]."
-        ),
-        click.option("--tcp", metavar="HOST:PORT", help="Ask the service at this TCP address [ADVISOR_TCP]."),
-        click.option(
-            "--socket", type=click.Path(path_type=Path), help="Ask the service on this Unix socket [ADVISOR_SOCKET]."
-        ),
-    ):
-        function = option(function)
-    return function
+    return _added(SERVICE, function)
 
 
 def taught(function: Function) -> Function:
     """Add the options that say whom to teach: a state file, or a service."""
-    state = click.option(
-        "--state", type=click.Path(path_type=Path), help="Teach this state file; made where there is none."
-    )
-    return service(state(function))
+    state = click.option("--state", type=PATH, help="Teach this state file; made where there is none.")
+    return _added((*SERVICE, state), function)
 
 
 def learned(function: Function) -> Function:
     """Add the options that say whom to ask: a service, a state file at rest, or a table learned on the spot."""
-    for option in (
-        columns,
-        click.option(
-            "--table",
-            help="Learn this table first, CSV or Parquet (columns: see --columns), then ask; - is standard input.",
-        ),
-        click.option("--state", type=click.Path(path_type=Path), help="Read this state or exported file, unchanged."),
-    ):
+    return _added(LEARNED, function)
+
+
+def _added(options: Iterable[Callable[[Any], Any]], function: Function) -> Function:
+    for option in reversed([*options]):
         function = option(function)
-    return service(function)
+    return function

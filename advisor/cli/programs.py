@@ -11,7 +11,9 @@ import click
 
 from advisor.cli import options, show
 from advisor.cli.declared import asked_by, declared
+from advisor.cli.options import Output, command
 from advisor.cli.source import asked, connected
+from advisor.cli.tables import several
 from advisor.errors import InvalidValue
 from advisor.protocol import verbs as v
 from advisor.protocol.page import NUMBERING
@@ -22,17 +24,18 @@ if TYPE_CHECKING:
 BY_HAND = {key: {"name": key.replace("_", "-")} for key in v.ObserveRun.verb.keys}  # with their units
 
 
-@click.command("observe-run", cls=options.Command)
-@click.argument("program")
-@declared(
-    v.ObserveRun, leave=("program", "profile", *NUMBERING), **BY_HAND | {"size": {"required": False, "type": float}}
-)
-@click.option("--profile", "producer", help="Take what is not given from the profile of this producer's newest run.")
-@click.option("--runs", type=click.Path(path_type=Path), help="Take the runs of this CSV table instead.")
-@options.columns
-@options.service
-@options.as_json
-def observe_run_command(program: str, producer: str | None, runs: Path | None, **given: Any) -> None:
+PROGRAM = click.argument("program")
+
+
+@command(
+    PROGRAM,
+    declared(v.ObserveRun, leave=("program", "profile", *NUMBERING), **BY_HAND | {"size": {"required": False, "type": float}}),
+    click.option("--profile", "producer", help="Take what is not given from the profile of this producer's newest run."),
+    click.option("--runs", type=options.PATH, help="Take the runs of this CSV table instead."),
+    options.columns,
+    options.service,
+)  # fmt: skip
+def observe_run_command(program: str, producer: str | None, runs: Path | None, **given: Any) -> Output:
     """Teach a service a run of PROGRAM: by hand, from a profile that it has, or from a table."""
     observed: list[dict[str, Any]] = []
     if runs is not None:
@@ -50,22 +53,27 @@ def observe_run_command(program: str, producer: str | None, runs: Path | None, *
     with connected(given) as client:
         for run in observed:
             answer = client.observe_run(**run)
-    show.runs_learned(program, len(observed), answer, as_json=given["as_json"])
+    known = f", {several(int(answer['runs']), 'run')} learned of it now" if "runs" in answer else ""
+    return Output(
+        {"program": program, "sent": len(observed)} | dict(answer),
+        [f"{program}: {several(len(observed), 'run')} sent{known}"],
+    )
 
 
-@click.command("predict-run", cls=options.Command)
-@click.argument("program")
-@declared(v.PredictRun, leave=("program",))
-@declared(v.ObserveRun, only=("transform",))
-@click.option("--runs", type=click.Path(path_type=Path), help="Learn the runs of this CSV table first, then ask.")
-@options.learned
-@options.as_json
-def predict_run_command(program: str, size: list[float], workers: list[float], level: float, **source: Any) -> None:
+@command(
+    PROGRAM,
+    declared(v.PredictRun, leave=("program",)),
+    declared(v.ObserveRun, only=("transform",)),
+    click.option("--runs", type=options.PATH, help="Learn the runs of this CSV table first, then ask."),
+    options.learned,
+)
+def predict_run_command(program: str, size: list[float], workers: list[float], level: float, **source: Any) -> Output:
     """Predict a run of PROGRAM for every size on every number of workers, also beyond what was seen."""
     sizes, counts = [n for n in size for _ in workers], workers * len(size)
     with _taught(program, source) as advisor:
         found = advisor.predict_run(program, size=sizes, workers=counts, level=level, model=source["model"])
-    show.run_prediction(program, sizes, counts, level, found, as_json=source["as_json"])
+    plain = {"program": program, "size": sizes, "workers": counts, "level": level} | found.as_dict()
+    return Output(plain, show.run_prediction(plain))
 
 
 @contextmanager

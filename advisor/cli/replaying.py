@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from advisor.cli import options, show
+from advisor.cli.options import Output, command
 from advisor.cli.source import moves, progress, tell_refused, tell_separator, written
 from advisor.domain.limits import STATUS_PAGE_MAX
 from advisor.errors import InvalidValue
@@ -18,23 +19,18 @@ if TYPE_CHECKING:
     from advisor.files import ComponentScore
 
 
-@click.command("replay", cls=options.Command)
-@click.argument("tables", nargs=-1, required=True, metavar="TABLE...")
-@click.option(
-    "--engine", default="here", metavar="here|ray[://HOST:PORT]", show_default=True,
-    help="Learn here, or in tasks of Ray: one of its own, or that of which this machine is a node.",
+@command(
+    click.argument("tables", nargs=-1, required=True, metavar="TABLE..."),
+    click.option("--engine", default="here", metavar="here|ray[://HOST:PORT]", show_default=True,
+                 help="Learn here, or in tasks of Ray: one of its own, or that of which this machine is a node."),
+    click.option("--out", type=options.PATH, help="Write what was learned there, as `advisor import` reads it."),
+    click.option("--plot", type=options.PATH, help="Draw errors and curves into this PNG or SVG."),
+    click.option("--limit", default=20, show_default=True, help="Components to show, most rows first; 0 shows all."),
+    options.columns,
 )  # fmt: skip
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Write what was learned there, as `advisor import` reads it."
-)
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw errors and curves into this PNG or SVG.")
-@click.option("--limit", default=20, show_default=True, help="Components to show, most rows first; 0 shows all.")
-@options.columns
-@options.as_json
 def replay_command(
-    tables: tuple[str, ...], engine: str, out: Path | None, plot: Path | None, limit: int, columns: dict[str, str] | None,
-    as_json: bool,
-) -> None:  # fmt: skip
+    tables: tuple[str, ...], engine: str, out: Path | None, plot: Path | None, limit: int, columns: dict[str, str] | None
+) -> Output:  # fmt: skip
     """Stream each TABLE through a fresh advisor: CSV or Parquet, with columns component,x,p,t, or component,predictor,
     cores,elapsed_s, or as --columns says; - is standard input.
 
@@ -51,11 +47,8 @@ def replay_command(
         "table": ", ".join(each.name for each in replayed.files), "rows": sum(each.rows for each in replayed.files),
         "refused": sum(each.refused for each in replayed.files), "components": _components(replayed.components),
     }  # fmt: skip
-    if plot:
-        result["plot"] = str(plot)
-    if out:
-        result["out"] = str(out)
-    show.replayed(result, limit, as_json=as_json)
+    result |= {key: str(path) for key, path in (("plot", plot), ("out", out)) if path}
+    return Output(result, show.replayed(result, limit))
 
 
 class Replayed(NamedTuple):

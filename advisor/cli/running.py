@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from advisor.profile.tree import Profile
 
 PROGRAM: Final = "program"  # where a command's context keeps it
-QUESTION_S: Final = 60.0
 MODES: Final = ("auto", "full", "sums")
 # Records of a thread that wait for the disk: 128 MiB, taken as they are used. A file shall hold every event.
 RECORDED_BUFFER: Final = 2**22
@@ -56,17 +55,16 @@ def watched(program: Sequence[str], socket: Path | None, mode: str | None, *, qu
     `socket`: of a service; without it ADVISOR_SOCKET says which, and without that one is started for the run. `mode`: one of
     `MODES`; auto without. `quiet`: keep standard output free: what the program prints goes to standard error.
     """
-    from advisor.client import SyncClient
+    from advisor.cli.source import connected
     from advisor.demo.service_process import serving
 
     at = socket or (Path(os.environ["ADVISOR_SOCKET"]) if os.environ.get("ADVISOR_SOCKET") else None)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="advisor-")))
-        environment = _tool(mode or "auto", folder)
         if at is None:
             at, _ = stack.enter_context(serving(folder))
-        client = stack.enter_context(SyncClient(str(at), timeout_s=QUESTION_S))
-        client.hello()  # a wrong address is reported before the program runs
+        client = stack.enter_context(connected({}, at))  # a wrong address is reported before anything is built or run
+        environment = _tool(mode or "auto", folder)
         incarnation = secrets.token_bytes(16)
         environment |= {
             "ADVISOR_SOCKET": str(at.absolute()),

@@ -38,7 +38,7 @@ def serve_options(function: Any) -> Any:
     return function
 
 
-@click.command("serve", cls=Command)
+@click.command("serve", cls=Command, as_json=False)
 @click.option("--config", type=click.Path(path_type=Path), envvar="ADVISOR_CONFIG", help="TOML file with these keys.")
 @serve_options
 def serve_command(config: Path | None, **options: Any) -> None:

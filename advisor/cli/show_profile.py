@@ -1,18 +1,17 @@
-"""Profiles as trees for people, or as JSON for programs."""
+"""Profiles as trees and tables."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.markup import escape
 from rich.text import Text
 
-from advisor.cli import show, tables
+from advisor.cli.tables import Column, Printed, count, dim, percent, seconds, several, table
 from advisor.profile import layout as at
-from advisor.profile.comparison import Comparison, compare
-from advisor.profile.diagnosis import diagnose
+from advisor.profile.comparison import Comparison, Line
+from advisor.profile.diagnosis import Finding
 from advisor.profile.measures import Measures
 from advisor.profile.tree import Profile
 
@@ -24,71 +23,84 @@ BOUNDED_CORES = (1, 2, 4, 8, 16, 32, 64)
 IN_LINE = 1.05  # parallelism below which a run of one worker tells nothing of what could run beside
 
 
-def profiles(found: list[tuple[str, Profile]], depth: int, least: float, *, as_json: bool) -> None:
-    """Print one profile, its measures and what is wrong with it; several side by side."""
-    beside = compare(found) if len(found) > 1 else None
-    if as_json:
-        listed = [
-            {"name": name, "profile": profile.as_dict(), "diagnosis": [each.as_dict() for each in diagnose(profile)]}
-            for name, profile in found
-        ]
-        show.put_json({"profiles": listed} | ({"comparison": beside.as_dict()} if beside else {}))
-        return
-    if beside is not None:
-        _comparison(beside)
-        return
-    ((_, profile),) = found
-    tree(profile, depth, least)
-    measures(profile)
-    task_types(profile)
-    for finding in diagnose(profile):
-        tables.say(Text.assemble((finding.code, "bold"), f": {finding.text}"))
+def one(profile: Profile, findings: Sequence[Finding], depth: int, least: float) -> Iterator[Printed]:
+    """Yield a profile's trees, its measures and what is wrong with it."""
+    yield from _tree(profile, depth, least)
+    yield from _measures(profile.measures)
+    yield from _task_types(profile)
+    for finding in findings:
+        yield Text.assemble((finding.code, "bold"), f": {finding.text}")
     if profile.notes:
         notes = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in profile.notes.items())
-        tables.say(f"missing or put right: {notes}", "dim")
+        yield dim(f"missing or put right: {notes}")
 
 
-def tree(profile: Profile, depth: int, least: float) -> None:
-    """Print the trees of a profile, tasks first."""
-    headings = ("call path", "visits", "inclusive", "exclusive", "mean", "min", "max", "sd", "active")
-    columns = tables.table(*headings, *profile.metrics)
+def _tree(profile: Profile, depth: int, least: float) -> Iterator[Printed]:
+    """Yield the trees of a profile, tasks first."""
     total = max(int(profile.exclusive_ns[profile.role != at.STUB].sum()), 1)
-    hidden = 0
-    for root in (*profile.roots(at.TASK), *profile.roots(at.THREAD), *profile.roots(at.OVERFLOW)):
-        for node, level in profile.walk(root):
-            if (depth and level >= depth) or profile.inclusive_ns[node] < least * total:
-                hidden += 1
-                continue
-            columns.add_row("  " * level + escape(_label(profile, node)), *_numbers(profile, node))
-    tables.put(columns)
-    if hidden:
-        tables.say(f"{show.several(hidden, 'node')} not shown, see --depth and --least", "dim")
+    roots = (*profile.roots(at.TASK), *profile.roots(at.THREAD), *profile.roots(at.OVERFLOW))
+    nodes = [found for root in roots for found in profile.walk(root)]
+    shown = [(node, level) for node, level in nodes
+             if (not depth or level < depth) and profile.inclusive_ns[node] >= least * total]  # fmt: skip
+    times = {
+        "inclusive": profile.inclusive_ns, "exclusive": profile.exclusive_ns, "mean": profile.mean_ns,
+        "min": profile.least_ns, "max": profile.most_ns, "sd": profile.variance_ns2**0.5,
+    }  # fmt: skip
+
+    def visits(row: tuple[int, int]) -> str:
+        ended, running = int(profile.count[row[0]]), int(profile.open[row[0]])
+        return f"{ended:,}" + (f"+{running}" if running else "")
+
+    def of(name: str) -> Column:
+        def time(row: tuple[int, int]) -> float | None:
+            known = profile.count[row[0]] or name.endswith("clusive")
+            return float(times[name][row[0]]) * 1e-9 if known else None
+
+        return Column(name, time, seconds)
+
+    def metric(name: str, values: Any) -> Column:
+        return Column(name, lambda row: float(values[row[0]]), lambda value: f"{value:.4g}")
+
+    yield table(
+        [
+            Column("call path", lambda row: "  " * row[1] + _label(profile, row[0])), Column("visits", visits, str),
+            *map(of, times), Column("active", lambda row: int(profile.active_max[row[0]]) or "", str),
+            *(metric(name, values) for name, values in profile.metrics.items()),
+        ],
+        shown,
+    )  # fmt: skip
+    if hidden := len(nodes) - len(shown):
+        yield dim(f"{several(hidden, 'node')} not shown, see --depth and --least")
 
 
-def measures(profile: Profile) -> None:
-    """Print where the workers' time went, and how far more cores would carry."""
-    m = profile.measures
+def _label(profile: Profile, node: int) -> str:
+    role = int(profile.role[node])
+    label = profile.label(node)
+    plain = role in (at.REGION, at.PARAMETER, at.THREAD, at.IDLE, at.OVERFLOW) or label == at.ROLE_NAMES[role]
+    return label if plain else f"{label} ({at.ROLE_NAMES[role]})"
+
+
+def _measures(m: Measures) -> Iterator[str]:
+    """Yield where the workers' time went, and how far more cores would carry."""
     parts = (
         ("work", m.work_s), ("creation", m.creation_s), ("management", m.management_s), ("delay", m.delay_s),
         ("no work", m.no_work_s), ("unaccounted", m.unaccounted_s),
     )  # fmt: skip
-    shares = ", ".join(f"{name} {show.percent(part / m.workers_s)}" for name, part in parts if m.workers_s)
-    workers = show.several(m.workers_max, "worker")
-    tables.say(f"{show.several(m.ends, 'task')} in {show.seconds(m.elapsed_s)} on {workers}: {shares}")
-    for line in _paths(m):
-        tables.say(line)
+    shares = ", ".join(f"{name} {percent(part / m.workers_s)}" for name, part in parts if m.workers_s)
+    yield f"{several(m.ends, 'task')} in {seconds(m.elapsed_s)} on {several(m.workers_max, 'worker')}: {shares}"
+    yield from _paths(m)
 
 
 def _paths(m: Measures) -> Iterator[str]:
     """Yield what the longest path says, and where it comes from."""
     if m.span_s > 0.0 and m.summed:
         yield (
-            f"span at least {show.seconds(m.span_s)}, parallelism at most {m.parallelism:.3g}: {m.summed:,} of "
-            f"{show.several(m.ends, 'task')} came as sums, which tell no path through them (--mode full tells all)"
+            f"span at least {seconds(m.span_s)}, parallelism at most {m.parallelism:.3g}: {m.summed:,} of "
+            f"{several(m.ends, 'task')} came as sums, which tell no path through them (--mode full tells all)"
         )
     elif m.span_s > 0.0:
         yield (
-            f"span {show.seconds(m.span_s)}, burdened {show.seconds(m.burdened_span_s)}: "
+            f"span {seconds(m.span_s)}, burdened {seconds(m.burdened_span_s)}: "
             f"parallelism {m.parallelism:.3g}, burdened {m.burdened_parallelism:.3g}"
         )
         bounds = ", ".join(
@@ -97,12 +109,12 @@ def _paths(m: Measures) -> Iterator[str]:
         yield f"speedup on cores, at least and at most: {bounds}"
     if m.at_once and not m.summed:
         yield (
-            f"{m.at_once:,} of {show.several(m.creates, 'task')} ran within their creation, as OpenMP runs those of a team "
+            f"{m.at_once:,} of {several(m.creates, 'task')} ran within their creation, as OpenMP runs those of a team "
             "of one thread: span and parallelism are the program's own, as if they had been deferred"
         )
     if m.in_order:
         yield (
-            f"{show.several(m.in_order, 'task')} with dependences, which OpenMP does not report on one thread: they count as "
+            f"{several(m.in_order, 'task')} with dependences, which OpenMP does not report on one thread: they count as "
             "run in the order of their creation, the parallelism is at least what is said; two threads show them"
         )
     elif m.ends and not m.at_once and not m.summed and m.workers_max == 1 and m.parallelism < IN_LINE:
@@ -112,26 +124,27 @@ def _paths(m: Measures) -> Iterator[str]:
         )
 
 
-def task_types(profile: Profile) -> None:
-    """Print what instances of each task type take, and which model says so best (paper 2)."""
+def _task_types(profile: Profile) -> Iterator[Printed]:
+    """Yield what instances of each task type take, and which model says so best (paper 2)."""
     if not profile.types:
         return
-    rows = tables.table(
-        "task type", "verdict", "instances", "mean", "varies", "one time", "ask for", "errs", text_columns=2,
-    )  # fmt: skip
     ended = {profile.names[root]: int(profile.count[root]) for root in profile.roots(at.TASK)}
-    for name, kind in profile.types.items():
-        errors = kind["errors"]
-        error = errors.get(ERROR_OF.get(kind["model"], "first"))
-        ask = kind.get("ask", kind["model"])
-        rows.add_row(
-            escape(name), kind["verdict"], _seen(kind, ended.get(name)), show.seconds(kind["mean_s"]),
-            show.percent(kind["deviation"]), show.percent(errors.get("first")), ask, show.percent(error),
-        )  # fmt: skip
-    tables.put(rows)
+    rows = [
+        {"name": name, "ask": kind["model"], **kind, "seen_of": _seen(kind, ended.get(name)),
+         "first": kind["errors"].get("first"), "error": kind["errors"].get(ERROR_OF.get(kind["model"], "first"))}
+        for name, kind in profile.types.items()
+    ]  # fmt: skip
+    yield table(
+        [
+            Column("task type", "name"), Column("verdict", "verdict"), Column("instances", "seen_of", str),
+            Column("mean", "mean_s", seconds), Column("varies", "deviation", percent),
+            Column("one time", "first", percent), Column("ask for", "ask", str), Column("errs", "error", percent),
+        ],
+        rows,
+    )  # fmt: skip
     for name, kind in profile.types.items():
         if kind["verdict"] != "regular":
-            tables.say(f"{name}: {kind['why']}{_question(name, kind)}", "dim")
+            yield dim(f"{name}: {kind['why']}{_question(name, kind)}")
 
 
 def _question(name: str, kind: Mapping[str, Any]) -> str:
@@ -145,37 +158,39 @@ def _question(name: str, kind: Mapping[str, Any]) -> str:
 
 def _seen(kind: Mapping[str, Any], ended: int | None) -> str:
     """Return how many instances there were, which the tree knows, and how many were looked at where these are a sample."""
-    count = kind["count"]
-    seen = kind.get("seen", count)
-    return f"{count:,}" if seen == count else f"{ended or count:,} (from {seen:,})"
+    known = kind["count"]
+    seen = kind.get("seen", known)
+    return f"{known:,}" if seen == known else f"{ended or known:,} (from {seen:,})"
 
 
-def _comparison(beside: Comparison) -> None:
-    headings = [f"{name} ({threads})" for name, threads in zip(beside.names, beside.threads, strict=True)]
-    columns = tables.table("exclusive time", "inside", *headings, "", text_columns=2)
-    for line in beside.lines:
-        name = line.name if line.role == line.name else f"{line.name} ({line.role})"
-        texts = [show.seconds(seconds) for seconds in line.seconds]
-        columns.add_row(escape(name), escape(line.inside), *texts, "grows" if line.grows else "")
-    tables.put(columns)
-    tables.say(beside.text)
+def several_profiles(beside: Comparison) -> Iterator[Printed]:
+    """Yield the exclusive times of several profiles side by side."""
+
+    def time(place: int) -> Callable[[Line], float]:
+        return lambda line: line.seconds[place]
+
+    names = zip(beside.names, beside.threads, strict=True)
+    yield table(
+        [
+            Column(
+                "exclusive time", lambda line: line.name if line.role == line.name else f"{line.name} ({line.role})"
+            ),
+            Column("inside", "inside"),
+            *(Column(f"{name} ({threads})", time(place), seconds) for place, (name, threads) in enumerate(names)),
+            Column("", lambda line: "grows" if line.grows else ""),
+        ],
+        beside.lines,
+    )
+    yield beside.text
 
 
-def _label(profile: Profile, node: int) -> str:
-    role = int(profile.role[node])
-    label = profile.label(node)
-    plain = role in (at.REGION, at.PARAMETER, at.THREAD, at.IDLE, at.OVERFLOW) or label == at.ROLE_NAMES[role]
-    return label if plain else f"{label} ({at.ROLE_NAMES[role]})"
+RUNS = (
+    Column("producer", lambda run: run["producer"] or "(none)"), Column("incarnation", "incarnation"),
+    Column("events", "events", count),
+    Column("notes", lambda run: ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in run["notes"].items())),
+)  # fmt: skip
 
 
-def _numbers(profile: Profile, node: int) -> list[Any]:
-    count = int(profile.count[node])
-    texts = [f"{count:,}" + (f"+{int(profile.open[node])}" if profile.open[node] else "")]
-    texts += [show.seconds(int(ns) * 1e-9) for ns in (profile.inclusive_ns[node], profile.exclusive_ns[node])]
-    active = f"{int(profile.active_max[node])}" if profile.active_max[node] else ""
-    counted = [f"{values[node]:.4g}" for values in profile.metrics.values()]
-    if not count:
-        return [*texts, "–", "–", "–", "–", active, *counted]
-    spread = float(profile.variance_ns2[node]) ** 0.5
-    each = (float(profile.mean_ns[node]), int(profile.least_ns[node]), int(profile.most_ns[node]), spread)
-    return [*texts, *(show.seconds(ns * 1e-9) for ns in each), active, *counted]
+def runs(found: Sequence[Mapping[str, Any]]) -> Iterator[Printed]:
+    """Yield the runs whose profile a service keeps."""
+    yield table(RUNS, found) if found else "no run of tasks was sent yet"

@@ -2,63 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from advisor.cli import show, tables
+from advisor.cli.tables import Column, Printed, percent, several, table
 
 CHAIN_SHOWN = 12  # tasks of a critical path that are shown
+COMPARED = (("Graham", "graham"), ("Kruskal–Weiss", "kruskal_weiss"), ("Mak–Lundstrom", "exponential_processes"))
 
 
-def result(found: dict[str, Any]) -> None:
-    """Print a table of the analyses, and the advice."""
+def result(found: dict[str, Any]) -> Iterator[Printed]:
+    """Yield a table of the analyses, metrics and advice."""
     from advisor.simulation.words import told_time
 
     def time(value: float | None) -> str:
         return "" if value is None else told_time(value, found["unit"])
 
-    tables.say(
-        f"{found['graph']}: {show.several(found['tasks'], 'task')}, {show.several(found['edges'], 'edge')}, "
+    def bound(name: str) -> Callable[[Mapping[str, Any]], str]:
+        return lambda row: time(row["bounds"].get(name))
+
+    yield (
+        f"{found['graph']}: {several(found['tasks'], 'task')}, {several(found['edges'], 'edge')}, "
         f"work {time(found['work'])}, longest path {time(found['span'])}"
     )
     if "measured" in found or "machines" in found:
         took = f"took {time(found['measured'])}" if "measured" in found else "ran"
         machines = found.get("machines", ())
-        where = (
-            f" on {show.several(sum(machines), 'core')} of {show.several(len(machines), 'machine')}" if machines else ""
-        )
-        tables.say(f"When it was recorded it {took}{where}.")
-    interval = ["interval"] if "makespan_low" in found["results"][0] else []
-    compared = {"graham": "Graham", "kruskal_weiss": "Kruskal–Weiss", "exponential_processes": "Mak–Lundstrom"}
-    compared = {name: word for name, word in compared.items() if any(name in row["bounds"] for row in found["results"])}
-    rows = tables.table(
-        "policy", "cores", "makespan", *interval, "speedup", "efficiency", "never below", *compared.values(),
+        where = f" on {several(sum(machines), 'core')} of {several(len(machines), 'machine')}" if machines else ""
+        yield f"When it was recorded it {took}{where}."
+    rows = found["results"]
+    interval = Column("interval", lambda row: f"{time(row['makespan_low'])} to {time(row['makespan_high'])}", str)
+    yield table(
+        [
+            Column("policy", "policy"), Column("cores", "cores", str), Column("makespan", "makespan", time),
+            interval if "makespan_low" in rows[0] else None,
+            Column("speedup", "speedup", lambda value: f"{value:.2f}"), Column("efficiency", "efficiency", percent),
+            Column("never below", lambda row: max(row["bounds"]["work"], row["bounds"]["span"]), time),
+            *(Column(word, bound(name), str) for word, name in COMPARED if any(name in row["bounds"] for row in rows)),
+        ],
+        rows,
     )  # fmt: skip
-    for row in found["results"]:
-        bound = row["bounds"]
-        rows.add_row(
-            row["policy"], str(row["cores"]), time(row["makespan"]),
-            *(f"{time(row['makespan_low'])} to {time(row['makespan_high'])}" for _ in interval),
-            f"{row['speedup']:.2f}", show.percent(row["efficiency"]), time(max(bound["work"], bound["span"])),
-            *(time(bound.get(name)) for name in compared),
-        )  # fmt: skip
-    tables.put(rows)
-    for row in found["results"]:
+    for row in rows:
         for name in (name for name in SHOWN if name in row):
-            shown = SHOWN[name](row[name], time)
-            tables.say(f"{name.replace('_', ' ')}, {row['policy']} on {row['cores']}: {shown}")
+            yield f"{name.replace('_', ' ')}, {row['policy']} on {row['cores']}: {SHOWN[name](row[name], time)}"
     if "recorded" in found:
         it = found["recorded"]
-        tables.say(
+        yield (
             f"On these {it['cores']} cores it is predicted to take {time(it['predicted'])}: {it['error']:+.1%}. On average "
             f"{it['mean_running']:.2f} tasks were running; what the recording has no tasks for (transfers, waiting for "
             "workers) is in no prediction."
         )
-    for sentence in found.get("advice", ()):
-        tables.say(sentence["text"])
-    for kind in ("plot", "gantt", "chrome"):
-        if kind in found:
-            tables.say(f"wrote {found[kind]}")
+    yield from (sentence["text"] for sentence in found.get("advice", ()))
+    yield from (f"wrote {found[kind]}" for kind in ("plot", "gantt", "chrome") if kind in found)
 
 
 def _chain(steps: Sequence[Mapping[str, Any]], time: Callable[[float], str]) -> str:
@@ -77,7 +72,7 @@ def _length(steps: Mapping[str, Any], time: Callable[[float], str]) -> str:
 # How the table's command tells a metric that is no column of it; the rest of each is in the JSON.
 SHOWN: Mapping[str, Callable[[Any, Callable[[float], str]], str]] = {
     "idle": lambda found, time: ", ".join(f"{cause.replace('_', ' ')} {time(value)}" for cause, value in found.items()),
-    "utilization": lambda found, time: show.percent(found),
+    "utilization": lambda found, time: percent(found),
     "busy": lambda found, time: ", ".join(time(value) for value in found),
     "critical_path": _chain,
     "ready_length": _length,

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.markup import escape
-
-from advisor.cli import show
-from advisor.cli.tables import Table, put, say, table
-from advisor.domain.wording import seconds
+from advisor.cli import tables
+from advisor.cli.tables import Column, Printed, Table, count, dim, percent, seconds, several, size, table
 
 # Totals that are shown in a sentence, and what the first lines say already.
 IN_SENTENCES = frozenset((
@@ -17,58 +14,50 @@ IN_SENTENCES = frozenset((
     "components_known", "components_max", "state_bytes", "model_memory_bytes", "model_memory_used_bytes",
 ))  # fmt: skip
 UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+SHARDS = (
+    Column("shard", "shard"), Column("components", "components", count), Column("buckets", "buckets", str),
+    Column("rows", "rows", count), Column("bytes", "bytes", size), Column("waiting", "rows_waiting", count),
+    Column("lag", "lag_s", seconds), Column("recoveries", "recoveries", str),
+    Column("failure", lambda shard: shard["failure"] or ""),
+)  # fmt: skip
 
 
-def status(found: Mapping[str, Any], *, as_json: bool) -> None:
-    """Show the status of an advisor or of a service."""
-    if as_json:
-        show.put_json(found)
-        return
-    for line in lines(found):
-        say(line)
+def status(found: Mapping[str, Any]) -> Iterator[Printed]:
+    """Yield the status of an advisor or of a service."""
+    yield from lines(found)
+    service: Mapping[str, Any] = found.get("service") or {}
+    if "shards" in service:
+        yield from shards(service["shards"], service["moves"])
     facts = [
         (key, value)
         for key, value in found.items()
         if not isinstance(value, (Mapping, list, tuple)) and key not in IN_SENTENCES
     ]
-    service: Mapping[str, Any] = found.get("service") or {}
-    if "shards" in service:
-        put_shards(service["shards"], service["moves"])
     for key, value in (*facts, *sorted(found.get("totals", {}).items())):
-        say(f"  {key} {_cell(key, value)}", style="dim")
+        yield dim(f"  {key} {_fact(key, value)}")
     page: Sequence[Mapping[str, Any]] = found.get("components") or ()
     if page:
-        put(components(page))
+        yield components(page)
     known, offset = found["components_known"], found.get("offset", 0)
     if 0 < len(page) < known - offset:
-        say(
-            f"components {offset + 1:,} to {offset + len(page):,} of {known:,}: --offset and --limit show others",
-            style="dim",
-        )
+        those = f"components {offset + 1:,} to {offset + len(page):,} of {known:,}"
+        yield dim(f"{those}: --offset and --limit show others")
     for entry in page:
         for how in ("changed", "drifted"):
             if entry.get(f"{how}_at") is not None:
                 ratio, at = 2.0 ** entry[f"{how}_by"], f"{how} at its row {entry[f'{how}_at']:,}"
-                say(f"  {entry['component']} {at}: runs take {ratio:.3g} times as long", style="dim")
+                yield dim(f"  {entry['component']} {at}: runs take {ratio:.3g} times as long")
 
 
-def put_shards(shards: Sequence[Mapping[str, Any]], moves: Mapping[str, Any]) -> None:
-    """Show how the shards of a service stand, and what moves between them."""
-    rows = table(
-        "shard", "components", "buckets", "rows", "bytes", "waiting", "lag", "recoveries", "failure", words=("failure",),
-    )  # fmt: skip
-    for each in shards:
-        rows.add_row(
-            str(each["shard"]), f"{each['components']:,}", str(each["buckets"]), f"{each['rows']:,}",
-            show.size(each["bytes"]), f"{each['rows_waiting']:,}", seconds(each["lag_s"]), str(each["recoveries"]),
-            escape(each["failure"] or ""),
-        )  # fmt: skip
-    put(rows)
-    moved = f"{show.several(moves['done'], 'move')} done, {moves['left']} left, {show.size(moves['bytes'])}"
-    behind = f"{moves['copies_behind_rows']:,} rows, {seconds(moves['copies_behind_s'])}"
-    say(f"{moved}; answers lack {behind} at most", style="dim")
+def shards(found: Sequence[Mapping[str, Any]], moves: Mapping[str, Any]) -> Iterator[Printed]:
+    """Yield how the shards of a service stand, and what moves between them."""
+    yield table(SHARDS, found)
+    moved = f"{several(moves['done'], 'move')} done, {moves['left']} left, {size(moves['bytes'])}"
+    yield dim(
+        f"{moved}; answers lack {moves['copies_behind_rows']:,} rows, {seconds(moves['copies_behind_s'])} at most"
+    )
     if moves["waiting_for"]:
-        say(f"moves wait until these send again what was cut off: {', '.join(moves['waiting_for'])}")
+        yield f"moves wait until these send again what was cut off: {', '.join(moves['waiting_for'])}"
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
@@ -77,40 +66,40 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
     if service is not None:
         yield from _service(service)
     yield (
-        f"{show.several(found['components_known'], 'component')} of at most {found['components_max']:,}, "
-        f"{show.size(found['state_bytes'])}; learners {show.size(found['model_memory_used_bytes'])} "
-        f"of {show.size(found['model_memory_bytes'])}"
+        f"{several(found['components_known'], 'component')} of at most {found['components_max']:,}, "
+        f"{size(found['state_bytes'])}; learners {size(found['model_memory_used_bytes'])} "
+        f"of {size(found['model_memory_bytes'])}"
     )
     if found.get("scores"):
         yield (
-            f"{found['scores']:,} predictions scored: off by {show.percent(found['score_error'])} on average, "
-            f"{show.percent(found['coverage'])} within their 90% interval"
+            f"{found['scores']:,} predictions scored: off by {percent(found['score_error'])} on average, "
+            f"{percent(found['coverage'])} within their 90% interval"
         )
 
 
 def _service(service: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"advisor {service['version']}, up {lasted(service['uptime_s'])}, "
-        f"{show.several(service['connections'], 'connection')}, {show.several(service['producers_live'], 'producer')} "
+        f"{several(service['connections'], 'connection')}, {several(service['producers_live'], 'producer')} "
         f"connected, {service['producers']:,} remembered{', STOPPING' if service['stopping'] else ''}"
     )
     yield (
         f"{service['rows_per_s']:,.0f} rows/s, {service['requests_per_s']:,.0f} requests/s, memory "
-        f"{show.size(service['memory_bytes'])}{', SHORT OF MEMORY' if service['short_of_memory'] else ''}"
+        f"{size(service['memory_bytes'])}{', SHORT OF MEMORY' if service['short_of_memory'] else ''}"
     )
     if service["storage"] == "none":
         yield "storage none: nothing survives the service (serve --state FILE)"
     elif service["storage"] == "ok":
-        commits = f"{show.several(service['commits'], 'commit')}, {seconds(service['commit_mean_s'])} each"
+        commits = f"{several(service['commits'], 'commit')}, {seconds(service['commit_mean_s'])} each"
         yield f"storage ok: {service['state']}, {commits}"
     else:
         yield f"storage FAILED, nothing is acknowledged: {service['storage_failure']}"
     if service["errors_sampled"]:
         covered = service["errors_covered"] / service["errors_sampled"]
         yield (
-            f"half of the predictions are off by less than {show.percent(service['error_median'])}, nine of ten by less than "
-            f"{show.percent(service['error_9_of_10'])}; {show.percent(covered)} within their 90% interval "
-            f"({show.several(service['errors_sampled'], 'row')} sampled)"
+            f"half of the predictions are off by less than {percent(service['error_median'])}, nine of ten by less than "
+            f"{percent(service['error_9_of_10'])}; {percent(covered)} within their 90% interval "
+            f"({several(service['errors_sampled'], 'row')} sampled)"
         )
     slow = [state for state in service["kernels"].values() if state != "compiled"]
     if slow:
@@ -120,32 +109,33 @@ def _service(service: Mapping[str, Any]) -> Iterator[str]:
 
 def components(page: Sequence[Mapping[str, Any]], rates: Mapping[str, float] | None = None) -> Table:
     """Return the table of components; `rates`, rows a second by name, is a column where it is given. --json has more."""
-    rows = table(
-        "component", "model", "runs", *(["rows/s"] if rates is not None else []), "error", "bias", "in 90%", "changes",
-        "predictor", "cores", text_columns=2,
+    speeds = rates or {}
+    return table(
+        [
+            Column("component", "component"), Column("model", _model), Column("runs", "runs", count),
+            None if rates is None else Column("rows/s", lambda e: speeds.get(e["component"], 0.0), lambda n: f"{n:,.0f}"),
+            Column("error", lambda entry: _first(entry, "score_error", "prediction_error"), percent),
+            Column("bias", lambda entry: _first(entry, "score_bias", "bias"), percent),
+            Column("in 90%", "coverage", percent), Column("changes", "changes", count),
+            Column("predictor", "predictor_range", tables.span), Column("cores", "cores_range", tables.span),
+        ],
+        page,
     )  # fmt: skip
-    for entry in page:
-        model = "learner" if entry.get("cells") else str(entry.get("model") or "–")
-        if entry.get("pinned"):
-            model = f"{entry['pinned']} (pinned)"
-        name = str(entry["component"])
-        rows.add_row(
-            escape(name), escape(model), _cell("runs", entry.get("runs")),
-            *([f"{rates.get(name, 0.0):,.0f}"] if rates is not None else []),
-            show.percent(_first(entry, "score_error", "prediction_error")), show.percent(_first(entry, "score_bias", "bias")),
-            show.percent(entry.get("coverage")), _cell("changes", entry.get("changes")),
-            *(show.span(entry.get(key)) for key in ("predictor_range", "cores_range")),
-        )  # fmt: skip
-    return rows
+
+
+def _model(entry: Mapping[str, Any]) -> str:
+    if entry.get("pinned"):
+        return f"{entry['pinned']} (pinned)"
+    return "learner" if entry.get("cells") else entry.get("model") or "–"
 
 
 def lasted(elapsed_s: float) -> str:
     """Return a time of seconds to days in its two largest units."""
     left, words = int(elapsed_s), list[str]()
     for scale, unit in UNITS:
-        count, left = divmod(left, scale)
-        if count or words:
-            words.append(show.several(count, unit))
+        whole, left = divmod(left, scale)
+        if whole or words:
+            words.append(several(whole, unit))
     return " ".join(words[:2]) or "0 seconds"
 
 
@@ -154,11 +144,11 @@ def _first(entry: Mapping[str, Any], *keys: str) -> Any:
     return next((entry[key] for key in keys if entry.get(key) is not None), None)
 
 
-def _cell(key: str, value: Any) -> str:
+def _fact(key: str, value: Any) -> str:
+    if value is None:
+        return "–"
     if key.endswith("_bytes"):
-        return show.size(value)
+        return size(value)
     if isinstance(value, float):
         return seconds(value) if key.endswith("_s") else f"{value:,.6g}"
-    return (
-        "–" if value is None else f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-    )
+    return count(value) if isinstance(value, int) and not isinstance(value, bool) else str(value)

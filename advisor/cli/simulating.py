@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli import options, show, show_simulation
+from advisor.cli import options, show_simulation
 from advisor.cli.declared import declared
+from advisor.cli.options import Output, Unfit, command
 from advisor.domain import limits
 from advisor.errors import InvalidValue, not_one_of
 from advisor.protocol import verbs as v
@@ -26,65 +27,41 @@ TARGETS = {
 COMPILED_FROM = 1_000_000  # tasks times analyses from which loading compiled loops, half a second, pays
 
 
-class Words(click.ParamType[list[str]]):
-    """Words with commas between them, each once."""
-
-    name = "NAME[,…]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[str]:
-        """Return the words."""
-        if isinstance(value, list):
-            return value  # pyright: ignore[reportUnknownVariableType] - a default, already converted
-        found = list(dict.fromkeys(filter(None, (part.strip() for part in str(value).split(",")))))
-        return found or self.fail("there is no name in it", param, ctx)
-
-
-class Counts(click.ParamType[list[int]]):
-    """Numbers of cores: 4, 1..64, 1,2,4..8, or 2..64:2 in steps; RECORDED for those of the machines that the file names."""
-
-    name = "P[..Q[:STEP]][,…]|recorded"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
-        """Return the numbers, each once, ascending."""
-        if isinstance(value, list):
-            return value  # pyright: ignore[reportUnknownVariableType] - a default, already converted
-        found = set[int]()
-        for part in str(value).split(","):
-            if part.strip() == "recorded":
-                found.add(RECORDED)
-                continue
-            try:
-                counts = options.range_of(part)
-            except ValueError:
-                self.fail(f"{part!r} is not a number of cores like 4, or a range like 1..64 or 2..64:2", param, ctx)
-            if not counts:
-                self.fail(f"{part!r} is empty: a range begins with its smallest number", param, ctx)
-            if counts[0] < 1 or counts[-1] > limits.SIMULATE_CORES_MAX:
-                self.fail(f"{part!r} is outside 1..{limits.SIMULATE_CORES_MAX}", param, ctx)
-            found.update(counts)
-        return sorted(found)
+def _counts_of(text: str) -> list[int]:
+    """Return numbers of cores, each once, ascending: 4, 1..64, 1,2,4..8, or 2..64:2 in steps; RECORDED as the file has it."""
+    found = set[int]()
+    for part in (part.strip() for part in text.split(",")):
+        counts = range(RECORDED, RECORDED + 1) if part == "recorded" else options.range_of(part)
+        if not counts:
+            raise Unfit(f"has {part!r}, which is empty: a range begins with its smallest number")
+        if part != "recorded" and (counts[0] < 1 or counts[-1] > limits.SIMULATE_CORES_MAX):
+            raise Unfit(f"has {part!r}, which is outside 1..{limits.SIMULATE_CORES_MAX}")
+        found.update(counts)
+    return sorted(found)
 
 
-@click.command("simulate", cls=options.Command)
-@click.argument("graph", metavar="GRAPH")
-@declared(
-    v.SimulateAsked, leave=("graph", "predict_times", "draws"),
-    cores={"type": Counts(), "default": "1,2,4,8", "help": "Numbers of cores."},
-    policies={"name": "policy", "type": Words(), "default": "fifo", "show_default": True,
-              "help": "Policies; a wrong name lists them."},
-    contention={"type": str, "help": "What running tasks cost each other, MODEL:key=value,…[+lock:hold=…]."},
-    metrics={"name": "metric", "type": Words(), "default": [],
-             "help": "Tell these too (idle, critical_path, …; a wrong name lists them)."},
-    components={"name": "component", "type": options.KeyText(), "multiple": True},
-)  # fmt: skip
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw the speedups into this PNG or SVG.")
-@click.option(
-    "--gantt", type=click.Path(path_type=Path), help="Draw who runs what when: a .png, or a .html that zooms."
+WANTED = "a number of cores like 4, or a range like 1..64 or 2..64:2"
+CORES_FORM = options.ValueForm("P[..Q[:STEP]][,…]|recorded", _counts_of, WANTED)
+FORMS: dict[str, dict[str, Any]] = {
+    "cores": {"type": CORES_FORM, "default": "1,2,4,8", "help": "Numbers of cores."},
+    "policies": {"name": "policy", "type": options.WORDS, "default": "fifo", "show_default": True,
+                 "help": "Policies; a wrong name lists them."},
+    "contention": {"type": str, "help": "What running tasks cost each other, MODEL:key=value,…[+lock:hold=…]."},
+    "metrics": {"name": "metric", "type": options.WORDS, "default": [],
+                "help": "Tell these too (idle, critical_path, …; a wrong name lists them)."},
+    "components": {"name": "component", "type": options.KEY_TEXT, "multiple": True},
+}  # fmt: skip
+
+
+@command(
+    click.argument("graph", metavar="GRAPH"),
+    declared(v.SimulateAsked, leave=("graph", "predict_times", "draws"), **FORMS),
+    click.option("--plot", type=options.PATH, help="Draw the speedups into this PNG or SVG."),
+    click.option("--gantt", type=options.PATH, help="Draw who runs what when: a .png, or a .html that zooms."),
+    click.option("--chrome", type=options.PATH, help="Write the schedule as a Chrome trace (JSON)."),
+    options.learned,
 )
-@click.option("--chrome", type=click.Path(path_type=Path), help="Write the schedule as a Chrome trace (JSON).")
-@options.learned
-@options.as_json
-def simulate_command(graph: str, as_json: bool, **given: Any) -> None:
+def simulate_command(graph: str, **given: Any) -> Output:
     """Compute what executing a task graph would take, on each number of cores and with each policy, without running it.
 
     GRAPH is a file (.json, .stg, .dot, .gv, .events) or one of the paper's five programs: mp3d, psim, locusroute, polyroots,
@@ -116,10 +93,7 @@ def simulate_command(graph: str, as_json: bool, **given: Any) -> None:
     if source.cores and source.measured:
         result |= _compared(source, result)
     result |= _drawn(source, request, result, given)
-    if as_json:
-        show.put_json(result)
-    else:
-        show_simulation.result(result)
+    return Output(result, show_simulation.result(result))
 
 
 def _check_targets(given: dict[str, Any]) -> None:

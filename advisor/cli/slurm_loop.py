@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from advisor.cli import options, show
+from advisor.cli import options, tables
 from advisor.cli.advising import known_components, limits_of
 from advisor.cli.learning import learn_file
+from advisor.cli.options import command
 from advisor.cli.source import errors_console
+from advisor.cli.tables import several
 from advisor.cli.teaching import Sink, taught
 from advisor.errors import ConnectionFailed, InvalidValue, NotAnswered, NotEnoughData, ServiceError, Unavailable
 from advisor.files import slurm
@@ -50,40 +52,30 @@ class Partition(NamedTuple):
     most: int
 
 
-@click.command("slurm", cls=options.Command)
-@click.option(
-    "--advice", type=click.Path(path_type=Path), required=True, help="File to write: the plugin's ADVISOR_SLURM_ADVICE."
-)
-@click.option(
-    "--allowed",
-    type=options.AllowedCounts(),
-    help="Counts that a job may get, in each partition; absent: powers of two up to a node's CPUs.",
-)
-@click.option("--unit", type=click.Choice(list(UNITS)), default="cpus", show_default=True, help="What is chosen.")
-@click.option("--level", default=0.99, show_default=True, help="Share of jobs that should keep memory and time limit.")
-@click.option(
-    "--since", type=click.DateTime(["%Y-%m-%d"]), help="Learn jobs that ended on this day or later; absent: today."
-)
-@click.option("--every", "every_s", default=30.0, show_default=True, help="Seconds between looks at the accounts.")
-@click.option("--once", is_flag=True, help="Look once.")
-@options.taught
+ALLOWED = "Counts that a job may get, in each partition; absent: powers of two up to a node's CPUs."
+
+
+@command(
+    click.option("--advice", type=options.PATH, required=True, help="File to write: the plugin's ADVISOR_SLURM_ADVICE."),
+    click.option("--allowed", type=options.ALLOWED, help=ALLOWED),
+    click.option("--unit", type=click.Choice(list(UNITS)), default="cpus", show_default=True, help="What is chosen."),
+    click.option("--level", default=0.99, show_default=True, help="Share of jobs that should keep memory and time limit."),
+    click.option("--since", type=click.DateTime(["%Y-%m-%d"]),
+                 help="Learn jobs that ended on this day or later; absent: today."),
+    click.option("--every", "every_s", default=30.0, show_default=True, help="Seconds between looks at the accounts."),
+    click.option("--once", is_flag=True, help="Look once."),
+    options.taught,
+)  # fmt: skip
 def slurm_command(
-    advice: Path,
-    allowed: Any,
-    unit: str,
-    level: float,
-    since: datetime | None,
-    every_s: float,
-    once: bool,
-    **source: Any,
-) -> None:
+    advice: Path, allowed: Any, unit: str, level: float, since: datetime | None, every_s: float, once: bool, **source: Any
+) -> None:  # fmt: skip
     """Learn ended jobs from sacct, and write advice for jobs that give no --cpus-per-task (or --nodes), until SIGINT.
 
     Each job is learned once, however often the loop is started. The plugin adapters/slurm/job_submit.lua reads the advice.
     """
     if every_s <= 0.0:
         raise InvalidValue("every", every_s, "seconds above 0")
-    day = since.date() if since else _now().date()
+    day, as_json = since.date() if since else _now().date(), options.wants_json()
     with tempfile.TemporaryDirectory() as folder, suppress(KeyboardInterrupt):
         while True:
             try:
@@ -91,7 +83,10 @@ def slurm_command(
                     day, learned = _learn_days(day, Path(folder), unit, sink)
                     text, names = advice_text(sink.advisor, partitions(unit), allowed, unit, level)
                 _replace(advice, text)
-                show.say(f"{show.several(learned, 'run')} learned; advice for {show.several(names, 'job name')}")
+                if as_json:
+                    tables.put_json_line({"runs": learned, "job_names": names})
+                else:
+                    tables.put([f"{several(learned, 'run')} learned; advice for {several(names, 'job name')}"])
             except (ServiceError, ConnectionFailed, NotAnswered) as error:
                 if once:
                     raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )  # fmt: skip
 
-from advisor.errors import InvalidValue, NotAnswered
+from advisor.errors import ConnectionFailed, InvalidValue, NotAnswered
 
 if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
@@ -66,17 +67,41 @@ def whom(options: Mapping[str, Any], *others: str) -> tuple[str, Any]:
 
 @contextmanager
 def connected(options: Mapping[str, Any], at: Any = None) -> Generator[SyncClient]:
-    """Yield a client of the service `at` an address, else of the one that `whom` finds."""
+    """Yield a client of the service `at` an address, else of the one that `whom` finds; a wrong address is reported at once."""
     from advisor.client import SyncClient
 
-    address = at or whom(options)[1]
-    with SyncClient(str(address), timeout_s=QUESTION_S, **credentials(options)) as client:
+    address = str(at or whom(options)[1])
+    given = credentials(options)
+    knock(address)
+    with SyncClient(address, timeout_s=QUESTION_S, **given) as client:
         try:
             client.hello(timeout_s=SOON_S)
         except NotAnswered:
             errors_console.print(f"{address} does not answer yet: waiting {CONNECT_S:g} s for it", markup=False)
             client.hello(timeout_s=CONNECT_S)
         yield client
+
+
+def knock(at: str) -> None:
+    """Raise ConnectionFailed where nobody listens, or a machine does not answer within a second: a command does not wait."""
+    from advisor.client.address import UnixAddress, parse_address
+
+    address = parse_address(at)
+    unix = isinstance(address, UnixAddress)
+    try:
+        if unix:
+            with socket.socket(socket.AF_UNIX) as door:
+                door.settimeout(SOON_S)
+                door.connect(address.path)
+        else:
+            socket.create_connection((address.host, address.port), SOON_S).close()
+    except OSError as error:
+        if unix and isinstance(error, (BlockingIOError, TimeoutError)):
+            return  # many wait to be let in: a client that tries again finds out
+        why = error.strerror or str(error)
+        raise ConnectionFailed(
+            f"no connection to {address}: {why}", field="address", value=at, hint="is the service running?"
+        ) from error
 
 
 @contextmanager

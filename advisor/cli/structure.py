@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli import options, show
 from advisor.cli.allocating import network_text
+from advisor.cli.options import Output, command, wants_json
+from advisor.cli.tables import Printed, Text, Tree, dim
 from advisor.errors import CallerError, NetworkSyntax
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from advisor.domain.networks import Network, Node
     from advisor.network import Routes
 
@@ -26,11 +26,11 @@ ROUTES_SHOWN = 20  # choices, record types of one, warnings
 EXIT_UNREAD = 1
 
 
-@click.command("network", cls=options.Command)
-@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--net", help="Show this top-level net instead of the last one.")
-@options.as_json
-def network_command(file: Path, net: str | None, as_json: bool) -> None:
+@command(
+    click.argument("file", type=click.Path(path_type=Path, allow_dash=True)),
+    click.option("--net", help="Show this top-level net instead of the last one."),
+)
+def network_command(file: Path, net: str | None) -> Output:
     """Check FILE (S-Net or JSON; - is standard input) and show its structure as a tree.
 
     Below the tree stand the ways that record types take at each choice, as far as types decide them, and what looks wrong: a
@@ -43,7 +43,7 @@ def network_command(file: Path, net: str | None, as_json: bool) -> None:
     try:
         network = parse_any(text, net=net)
     except CallerError as error:
-        if as_json:
+        if wants_json():
             click.echo(json.dumps({"error": error.as_dict()}), err=True)
         else:
             click.echo(f"{file}: {error}", err=True)
@@ -51,11 +51,7 @@ def network_command(file: Path, net: str | None, as_json: bool) -> None:
                 click.echo(_pointed(text, error.line, error.column), err=True)
         sys.exit(EXIT_UNREAD)
     found = routes(network)
-    if as_json:
-        _as_json(network, found)
-    else:
-        _show(network)
-        _show_routes(network, found)
+    return Output(_plain(network, found), [*_tree(network), *_routes(network, found)])
 
 
 def _pointed(text: str, line: int, column: int) -> str:
@@ -68,7 +64,7 @@ def _pointed(text: str, line: int, column: int) -> str:
     return f"{gutter}{shown}\n{' ' * (len(gutter) - 2)}| {' ' * (column - 1 - start)}^"
 
 
-def _as_json(network: Network, found: Routes) -> None:
+def _plain(network: Network, found: Routes) -> dict[str, Any]:
     from advisor.network import as_plain, write
 
     try:
@@ -83,11 +79,10 @@ def _as_json(network: Network, found: Routes) -> None:
     ]  # fmt: skip
     warnings = [{"node": problem.node, "line": network.nodes[problem.node].line,
                  "column": network.nodes[problem.node].column, "text": problem.text} for problem in found.problems]  # fmt: skip
-    plain: dict[str, object] = {
+    return {
         "keys": network.keys, "counts": _counts(network), "records": [sorted(each.labels) for each in found.records],
-        "choices": choices, "warnings": warnings, "network": as_plain(network), "nodes": network.as_nodes(),
+        "choices": choices, "warnings": warnings, "network": as_plain(network), "nodes": network.as_nodes(), "snet": text,
     }  # fmt: skip
-    show.put_json(plain | {"snet": text})
 
 
 def _counts(network: Network) -> dict[str, int]:
@@ -97,12 +92,7 @@ def _counts(network: Network) -> dict[str, int]:
     return counts
 
 
-def _show(network: Network) -> None:
-    from rich.tree import Tree
-
-    from advisor.cli.tables import screen
-
-    console = screen()
+def _tree(network: Network) -> Iterator[Printed]:
     keys = dict(zip(network.boxes, network.keys, strict=True))
     root = len(network.nodes) - 1
     tree = Tree(_label(network.nodes[root], keys.get(root)))
@@ -117,38 +107,34 @@ def _show(network: Network) -> None:
                 break
             shown += 1
             todo.append((child, branch.add(_label(network.nodes[child], keys.get(child)))))
-    console.print(tree)
+    yield tree
     counts = ", ".join(f"{kind} {count:,}" for kind, count in _counts(network).items())
-    console.print(f"{len(network.keys):,} components ({counts})", style="dim", markup=False)
+    yield dim(f"{len(network.keys):,} components ({counts})")
 
 
-def _show_routes(network: Network, found: Routes) -> None:
-    from advisor.cli.tables import say
-
+def _routes(network: Network, found: Routes) -> Iterator[str]:
     if found.records and network.choices:
-        say(f"enters: {' | '.join(each.text for each in found.records[:ROUTES_SHOWN])}")
+        yield f"enters: {' | '.join(each.text for each in found.records[:ROUTES_SHOWN])}"
     for number, (index, ways, shares) in enumerate(zip(network.choices, found.choices, found.shares, strict=True)):
         if number == ROUTES_SHOWN:
-            say(f"… {len(network.choices) - number:,} more choices")
+            yield f"… {len(network.choices) - number:,} more choices"
             break
         node = network.nodes[index]
         decided = f"shares {' : '.join(f'{share:.3g}' for share in shares)}" if shares else "shares open"
-        say(f"choice {number}{f' at {node.position}' if node.line else ''}: {decided}")
+        yield f"choice {number}{f' at {node.position}' if node.line else ''}: {decided}"
         for way in ways[:ROUTES_SHOWN]:
             branches = " or ".join(str(branch + 1) for branch in way.branches[:ROUTES_SHOWN]) or "none"
-            say(f"  {way.record.text} takes branch {branches}")
+            yield f"  {way.record.text} takes branch {branches}"
     if not found.complete:
-        say("routes: too many record types to follow; nothing is decided")
+        yield "routes: too many record types to follow; nothing is decided"
     for problem in found.problems[:ROUTES_SHOWN]:
         place = network.nodes[problem.node].position
-        say(f"warning: {f'{place}: ' if place else ''}{problem.text}")
+        yield f"warning: {f'{place}: ' if place else ''}{problem.text}"
     if len(found.problems) > ROUTES_SHOWN:
-        say(f"… {len(found.problems) - ROUTES_SHOWN} more warnings")
+        yield f"… {len(found.problems) - ROUTES_SHOWN} more warnings"
 
 
 def _label(node: Node, key: str | None) -> Text:
-    from rich.text import Text
-
     text = Text(_sign(node, key), style="bold" if key else "")
     if node.line:
         text.append(f"  {node.line}:{node.column}", style="dim")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.cli import options
+from advisor.cli.options import command
 from advisor.cli.source import connected
 from advisor.domain.limits import STATUS_PAGE_MAX
 
@@ -22,26 +23,22 @@ ROOM = 8  # lines that the sentences and headings take
 LEAST_SHOWN = 3
 
 
-@click.command("top", cls=options.Command)
-@click.option(
-    "--every", default=2.0, show_default=True, type=click.FloatRange(0.1, 3600), help="Seconds between looks."
-)
-@click.option("--count", type=click.IntRange(1), help="End after so many looks.")
-@click.option("--producers", is_flag=True, help="Show those who teach instead of what is learned.")
-@options.service
-@options.as_json
-def top_command(every: float, count: int | None, producers: bool, as_json: bool, **source: Any) -> None:
+@command(
+    click.option("--every", default=2.0, show_default=True, type=click.FloatRange(0.1, 3600), help="Seconds between looks."),
+    click.option("--count", type=click.IntRange(1), help="End after so many looks."),
+    click.option("--producers", is_flag=True, help="Show those who teach instead of what is learned."),
+    options.service,
+)  # fmt: skip
+def top_command(every: float, count: int | None, producers: bool, **source: Any) -> None:
     """Show the busiest components of a service, or its producers, again and again until Ctrl-C.
 
     Where standard output is no terminal each look is printed below the one before; with --json it is a line.
     """
-    import json
-
     from rich.live import Live
 
-    from advisor.cli.tables import screen
+    from advisor.cli.tables import put_json_line, screen
 
-    console, before = screen(), None
+    console, before, as_json = screen(), None, options.wants_json()
     with connected(source) as client, Live(console=console, auto_refresh=False, screen=False) as live:
         live.stop() if as_json or not console.is_terminal else None
         looks = 0
@@ -50,7 +47,7 @@ def top_command(every: float, count: int | None, producers: bool, as_json: bool,
             now = time.monotonic()
             rates = _rates(found, before, now, "producer" if producers else "component")
             if as_json:
-                click.echo(json.dumps(found, ensure_ascii=False))
+                put_json_line(found)
             elif console.is_terminal:
                 live.update(_frame(found, rates, console.height, producers=producers), refresh=True)
             else:
@@ -92,23 +89,21 @@ def _rates(
 
 def _frame(found: Mapping[str, Any], rates: Mapping[str, float], height: int, *, producers: bool) -> RenderableType:
     from rich.console import Group
-    from rich.markup import escape
     from rich.text import Text
 
     from advisor.cli.show_status import components, lines
-    from advisor.cli.tables import table
+    from advisor.cli.tables import Column, count, dim, table
 
     texts = [Text(line) for line in lines(found)]
     room = max(LEAST_SHOWN, height - ROOM)
     if producers:
-        rows = table("producer", "batches", "batches/s")
         speaking: Sequence[Mapping[str, Any]] = found["service"]["speaking"]
-        for each in sorted(speaking, key=lambda each: -rates[each["producer"]])[:room]:
-            name = str(each["producer"])
-            rows.add_row(escape(name), f"{each['sequence']:,}", f"{rates[name]:,.1f}")
-        return Group(*texts, rows)
+        busiest = sorted(speaking, key=lambda each: -rates[each["producer"]])[:room]
+        speed = Column("batches/s", lambda each: rates[each["producer"]], lambda value: f"{value:,.1f}")
+        columns = [Column("producer", "producer"), Column("batches", "sequence", count), speed]
+        return Group(*texts, table(columns, busiest))
     page = sorted(found["components"], key=lambda each: (-rates[each["component"]], -each["rows"]))
     known = found["components_known"]
     looked = len(found["components"])
-    more = [Text(f"the busiest of the first {looked:,} of {known:,} components", style="dim")] if known > looked else []
+    more = [dim(f"the busiest of the first {looked:,} of {known:,} components")] if known > looked else []
     return Group(*texts, *more, components(page[:room], rates))

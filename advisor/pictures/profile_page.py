@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
 from advisor.domain.wording import seconds
+from advisor.errors import InvalidValue
 from advisor.pictures.pages import packed, page
 from advisor.pictures.roles import BANDS, COLOURS, LEGEND, OTHER
 from advisor.profile.diagnosis import diagnose
@@ -17,6 +19,20 @@ HELP = (
     "A box is as wide as its time, with all that it called below it."
 )
 NO_VISITS = -1.0  # of a band, which is no node
+
+
+def draw_profile(path: Path, title: str, profile: Profile, *, flame: bool = False) -> Path:
+    """Draw the trees of a profile as an HTML page that zooms; return its path.
+
+    Raises InvalidValue when the file is no .html, or cannot be written.
+    """
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InvalidValue("picture", str(path), "a file that ends in .html")
+    try:
+        path.write_text(profile_page(title, profile, flame=flame), encoding="utf-8")
+    except OSError as error:
+        raise InvalidValue("picture", str(path), f"a file that can be written ({error.strerror})") from error
+    return path
 
 
 def profile_page(title: str, profile: Profile, *, flame: bool = False) -> str:

@@ -41,7 +41,6 @@ def report(advisor: Advisor, source: str, foot: str, *, trend: Trend | None = No
         "cards": cards,
         "views": shown,
         "networks": networks,
-        "advice": [{"component": name, **view["advice"]} for name, view in shown.items() if "advice" in view],
         "left": _left(len(names)),
         "foot": foot,
     }  # fmt: skip

@@ -52,12 +52,12 @@ def found(advisor: Advisor, text: str, order: str, known: int) -> Ints:
 
 
 def card(advisor: Advisor, component: str) -> dict[str, Any]:
-    """Return a small picture of a component: name, runs, error, one curve and its points; raises UnknownComponent."""
+    """Return a small picture of a component: name, runs, error, one curve, its points, advice; raises UnknownComponent."""
     shown = _Shown(advisor, component)
     if shown.learned:
         drawn = _counts(shown.low, shown.high, COUNTS_CARD)
         shown.data |= {"seen": short([shown.low, shown.high]), "curve": shown.curve(shown.places()[0], drawn)}
-        shown.data["cells"] = shown.cells_shown(drawn[0], CARD_CELLS)
+        shown.data |= {"cells": shown.cells_shown(drawn[0], CARD_CELLS), "advice": shown.advice()}
     return shown.data
 
 
@@ -82,12 +82,7 @@ def view(advisor: Advisor, component: str) -> dict[str, Any]:
     drawn, places = _counts(shown.low, shown.high), shown.places()
     data |= {"seen": short([shown.low, shown.high]), "curves": [shown.curve(x, drawn) for x in places]}
     data |= {"cells": shown.cells_shown(drawn[0], CELLS), "growth": shown.growth()}
-    cores_max = int(max(1.0, np.ceil(shown.high)))
-    point = places[0]
-    choice = advisor.choose_cores(
-        component, predictor=float(point[0]) if len(point) == 1 else point, cores_max=cores_max
-    )
-    return data | {"advice": {"cores_max": cores_max, "predictor": short(point), **choice.as_dict()}}
+    return data | {"advice": shown.advice()}
 
 
 def _errors(advisor: Advisor, slots: Ints, known: int) -> Floats:
@@ -143,6 +138,13 @@ class _Shown:
         reached = np.cumsum(share[order]) / share.sum()
         chosen = [int(order[min(int(np.searchsorted(reached, quantile)), len(order) - 1)]) for quantile in QUANTILES]
         return [points[place] for place in dict.fromkeys(chosen)]
+
+    def advice(self) -> dict[str, Any]:
+        """Return what `choose_cores` answers for the typical predictor, within the cores seen."""
+        cores_max, point = int(max(1.0, np.ceil(self.high))), self.places()[0]
+        x: Any = float(point[0]) if len(point) == 1 else point
+        choice = self.advisor.choose_cores(self.component, predictor=x, cores_max=cores_max)
+        return {"cores_max": cores_max, "predictor": short(point), **choice.as_dict()}
 
     def times(self, predictors: Floats, cores: Any) -> dict[str, list[float]]:
         """Return what is predicted at predictors (n, d) and cores, one number or (n,)."""

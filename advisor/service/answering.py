@@ -30,6 +30,7 @@ class Answering:
         # the handler of each verb; those of `questions.ANSWERS`, which answer at once, among them
         self.verbs: dict[str, Handler] = {
             **{verb: self._at_once(answer) for verb, answer in questions.ANSWERS.items()},
+            "choose_cores": self._choose_cores,
             "predict": self._predict,
             "allocate": self._allocate,
             "allocate_together": self._allocate_together,
@@ -41,6 +42,11 @@ class Answering:
 
     def _at_once(self, answer: Any) -> Handler:
         return lambda _, params, __: answer(self.engine, params)
+
+    def _choose_cores(self, _: Connection, params: m.ChooseCores, __: int | None) -> dict[str, Any]:
+        choice = questions.choose_cores(self.engine, params)
+        self.planner.answers.chose(params.component, params.predictor, choice)
+        return choice
 
     def _predict(self, connection: Connection, params: m.Predict, msgid: int | None) -> dict[str, Any] | None:
         advisor = self.engine.advisor

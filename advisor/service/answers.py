@@ -12,6 +12,7 @@ from advisor.errors import InvalidValue
 from advisor.service.worker import Spec
 
 ANSWERS_MAX = 100  # on the page: a reader looks at the newest
+CHOICES_MAX = 24  # components whose newest choice of cores is shown
 COMPONENTS_MAX = 1000  # of an answer that is shown: a hundred larger ones would take a hundred MiB
 
 
@@ -33,6 +34,7 @@ class RecentAnswers:
         self._clock = clock
         self._given = 0
         self._answers = deque[RecentAnswer](maxlen=ANSWERS_MAX)
+        self._choices: dict[str, tuple[float, Any, Mapping[str, Any]]] = {}  # by component, the newest last
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -43,6 +45,18 @@ class RecentAnswers:
         if sum(len(part["instances"]) for part in parts) <= COMPONENTS_MAX:
             self._given += 1
             self._answers.append(RecentAnswer(str(self._given), self._clock(), network, request, allocation))
+
+    def chose(self, component: str, predictor: Any, choice: Mapping[str, Any]) -> None:
+        """Store the newest choice of cores for a component; the one asked for longest ago goes."""
+        self._choices.pop(component, None)
+        self._choices[component] = self._clock(), predictor, choice
+        if len(self._choices) > CHOICES_MAX:
+            del self._choices[next(iter(self._choices))]
+
+    def choices(self) -> list[dict[str, Any]]:
+        """Return the choices of cores, the newest first."""
+        newest = reversed(self._choices.items())
+        return [{"component": name, "at": at, "asked": x, **choice} for name, (at, x, choice) in newest]
 
     def newest(self) -> Iterator[RecentAnswer]:
         """Yield the answers, the newest first."""

@@ -126,6 +126,7 @@ class Told:
         return {
             "kept": len(answers),
             "answers": [self._answer(kept) for kept in islice(answers.newest(), ANSWERS_TOLD)],
+            "choices": answers.choices(),
         }
 
     @staticmethod

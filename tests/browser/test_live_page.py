@@ -163,6 +163,23 @@ def test_a_component_is_opened_by_keys_and_its_curves_tell_what_was_learned(wind
     assert window.run("return document.querySelectorAll('.tip')[1].hidden")
 
 
+def test_after_a_restart_the_page_shows_what_the_state_has(window: Browser, tmp_path: Path) -> None:
+    with serving(tmp_path, state=tmp_path / "state") as served, served.client() as client:
+        rows(client)
+    with serving(tmp_path, state=tmp_path / "state") as served:
+        go(window, served)
+        window.until("return document.querySelectorAll('a.card').length === 5")
+        assert window.run(TEXTS, "figcaption b") == ["Error of each component", "Coverage of each component"]
+        assert window.run(TEXTS, ".tile b")[2].endswith(" %")
+        assert sorted(window.run(TEXTS, "[aria-label=Advice] tbody th")) == ["blur", "large", "read", "small", "write"]
+        with served.client() as client:
+            chosen = client.choose_cores("blur", predictor=256.0, cores_max=16)
+        window.until("return document.querySelectorAll('[aria-label=\"Choices of cores\"] tbody tr').length === 1")
+        name, cores, size, _, why = window.run(TEXTS, "[aria-label='Choices of cores'] tbody tr > *")
+        assert (name, cores, size) == ("blur", f"{chosen.cores} cores", "256")
+        assert why.startswith(chosen.why)
+
+
 def test_a_network_is_drawn_and_an_answer_says_why(window: Browser, served: Served) -> None:
     with served.client() as client:
         rows(client)

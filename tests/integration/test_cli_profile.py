@@ -33,11 +33,11 @@ def test_a_service_is_asked_for_its_runs(
         told = call(*at)
         assert "mine" in told
         assert f"events waiting {len(events)}" in told
-        shown = call(*at, "--producer", "mine", "--picture", str(tmp_path / "p.svg"))  # with what waits
+        shown = call(*at, "--producer", "mine", "--picture", str(tmp_path / "p.html"))  # with what waits
         assert "solve task (task)" in shown
         assert "14 tasks" in shown
         assert "ask for" in shown
-        assert (tmp_path / "p.svg").exists()
+        assert (tmp_path / "p.html").exists()
         (whole,) = json.loads(call(*at, "--producer", "mine", "--json"))["profiles"]
         assert whole["profile"]["measures"]["ends"] == 14
         assert json.loads(call(*at, "--json"))["runs"][0]["notes"] == {"events_waiting": len(events)}

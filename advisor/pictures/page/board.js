@@ -1,6 +1,6 @@
 // The board: one view at a time by the address's hash. A `source` answers: the service, or what the file itself holds.
 const element = id => document.getElementById(id), held = JSON.parse(element("data").textContent), main = element("main");
-const topics = held ? held.topics : {}, CARDS = 24, FRESH_MS = 2500, PATIENT_MS = 4000, TARGET = 0.9;
+const topics = held ? held.topics : {}, CARDS = 24, FRESH_MS = 2500, PATIENT_MS = 4000, TARGET = 0.9, ADVISED = 200;
 
 // -- words
 const isolated = text => tag("bdi", {}, text), whole = value => Math.round(value).toLocaleString("en");
@@ -153,35 +153,40 @@ function gallery(specs) { const made = tag("div", { class: specs.length === 3 ? 
 // -- views: each gives {node, topics: those it redraws on, draw()}
 const views = {};
 views[""] = () => {
-  const tiles = tag("dl", { class: "tiles" }), lines = tag("div"), cards = tag("div", { class: "cards" }), last = tag("div"),
-    listed = section("Components", tag("a", { href: "#/components" }, "all of them"), cards);
-  const due = keeper();
-  let charts = null;
+  const tiles = tag("dl", { class: "tiles" }), lines = tag("div"), cards = tag("div", { class: "cards" }), advice = tag("div"), last = tag("div"),
+    due = keeper();
+  let charts = null, known = [];
   const draw = async changed => {
-    if (held) swap(tiles, ...held.about.map(([name, value, words]) => tile(name, value, words)));
-    else drawTiles(tiles);
-    const drawn = topics.trend && topics.trend.points.length > 1 && topics.trend.points.some(p => p[2]);
-    if (held) { const specs = [...(drawn ? trends() : []), ...fates()]; swap(lines,
-      specs.length ? gallery(specs) : empty("Nothing was scored", "A component's runs are predicted, before they are learned, from its sixth on.")); }
-    else if (drawn) { if (!charts) lines.replaceChildren(charts = gallery(trends())); else if (changed !== "now") charts.show(trends()); }
-    else swap(lines, empty("How predictions fare", "Each run is predicted before it is learned. After a few runs of a component, error and coverage are drawn here, a point every five seconds."));
-    if (topics.answers) swap(last, ...topics.answers.answers.slice(0, 3).map(answerOf), topics.answers.answers.length ? "" : noAnswers());
     if (due(changed)) {
-      const found = await source.components({ order: "runs", page: 0, find: "" });
-      if (found.cards.length) swap(cards, found.cards.slice(0, 8).map(cardOf)); else swap(cards, nothing());
+      known = (await source.components({ order: "runs", page: 0, find: "" })).cards;
+      if (known.length) swap(cards, known.slice(0, 8).map(cardOf)); else swap(cards, nothing());
+      swap(advice, advised((held ? held.cards.slice(0, ADVISED) : known.slice(0, 8)).filter(card => card.advice)));
     }
+    if (held) swap(tiles, ...held.about.map(([name, value, words]) => tile(name, value, words)));
+    else drawTiles(tiles, known);
+    // Over time where it was seen; before, and of a file, each component as its state has it.
+    const drawn = topics.trend && topics.trend.points.length > 1 && topics.trend.points.some(p => p[2]);
+    const specs = [...(drawn ? trends() : []), ...(held || !drawn ? fates(held ? held.cards : known) : [])];
+    if (!specs.length) { charts = null; swap(lines, empty("How predictions fare", "A component's runs are predicted, before they are learned, from its sixth on. Error and coverage are drawn here.")); }
+    else if (!charts) swap(lines, charts = gallery(specs));
+    else if (changed !== "now" || !drawn) charts.show(specs);
+    if (topics.answers) swap(last, topics.answers.choices.length ? asked(topics.answers.choices.slice(0, 3)) : [], ...topics.answers.answers.slice(0, 3).map(answerOf),
+      topics.answers.answers.length + topics.answers.choices.length ? "" : noAnswers());
   };
-  return { node: tag("div", {}, tiles, section("How predictions fare", null, lines), listed, held ? advised() : section("Latest answers",
-    tag("a", { href: "#/answers" }, "all of them"), last)), topics: ["now", "trend", "answers"], draw };
+  const all = to => tag("a", { href: to }, "all of them");
+  return { node: tag("div", {}, tiles, section("How predictions fare", null, lines), section("Components", all("#/components"), cards),
+    section("Advice", null, advice, held && held.left ? tag("p", { class: "soft" }, held.left) : null),
+    held ? null : section("Latest answers", all("#/answers"), last)), topics: ["now", "trend", "answers"], draw };
 };
-function drawTiles(tiles) {
+function drawTiles(tiles, cards) {
   const now = topics.now;
   if (!now) return;
   const health = now.health, recent = topics.trend ? topics.trend.points.filter(p => p[4] != null).at(-1) : null,
+    errors = cards.map(card => card.error).filter(error => error != null).sort((a, b) => a - b), middle = errors[errors.length >> 1],
     ok = health.storage !== "failed" && !health.stopping && !health.short_of_memory;
   swap(tiles, tile("Components", whole(now.components), "of at most " + whole(now.components_max)), tile("Runs learned",
     whole(now.counts.rows_accepted), rate(now.rows_per_s) + " now"),
-    tile("Prediction error", recent ? percent(recent[4]) : "–", recent ? "median, lately" : "no run scored yet"), tile("Coverage",
+    tile("Prediction error", percent(recent ? recent[4] : middle), recent ? "median, lately" : errors.length ? "median component, so far" : "no run scored yet"), tile("Coverage",
       percent(now.coverage, 1), "90 % promised"),
     tile("Producers", whole(health.producers_live), "connected, " + whole(health.producers) + " known"), tile("Health", ok ? "good" : "failing",
       ok ? storageWords(health) : health.storage_failure || (health.stopping ? "stopping" : "short of memory"), ok ? "good" : "bad"));
@@ -310,7 +315,7 @@ function networkOf(reply, now) {
   if (reply.text) parts.push(tag("details", { "data-key": "text" }, tag("summary", {}, "S-Net text"), code(reply.text)));
   return parts.filter(Boolean);
 }
-const noAnswers = () => empty("No answer yet", "The last hundred allocations stand here with their reasons. Ask for one:", plans());
+const noAnswers = () => empty("No answer yet", "The last hundred allocations, and the newest choices of cores, stand here with their reasons. Ask for one:", plans());
 const said = new Map(), SAID = 32; // what opened answers say, so that they stay as they are when news come
 function answerOf(answer) {
   const what = answer.networks ? answer.objective + " of " + answer.networks.length + " networks" : answer.objective.replace("_",
@@ -340,7 +345,7 @@ views.answers = chosen => {
     const answers = topics.answers;
     if (!answers || JSON.stringify(answers) === shown) return;
     shown = JSON.stringify(answers);
-    swap(inside, answers.answers.length ? answers.answers.map(answerOf) : noAnswers(), []);
+    swap(inside, answers.choices.length ? asked(answers.choices) : [], answers.answers.length ? answers.answers.map(answerOf) : answers.choices.length ? [] : noAnswers());
     const one = chosen && !reply && element("answer-" + chosen);
     if (one) { reply = true; one.querySelector("details").open = true; one.scrollIntoView({ block: "center" }); }
   };
@@ -417,9 +422,9 @@ views.service = () => {
   return { node: tag("div", {}, section("Health", null, health), section("Requests", null, verbs), section("Producers", null, list)), topics: ["now",
     "producers"], draw };
 };
-// Of a file: each component once, by how much was seen of it.
-function fates() {
-  const scored = held.cards.filter(card => card.error != null), covered = held.cards.filter(card => card.coverage != null),
+// Each component once, by how much was seen of it.
+function fates(of) {
+  const scored = of.filter(card => card.error != null), covered = of.filter(card => card.coverage != null),
     axis = { label: "runs learned of a component", log: true, air: true, text: number, tell: value => many(value, "run") };
   const dots = (cards, value, words) => [{ colour: 0, x: cards.map(card => Math.max(1, card.runs)), y: cards.map(value), size: cards.map(() => 4),
     words: cards.map(words) }];
@@ -430,12 +435,16 @@ function fates() {
       card => card.coverage, card => card.component + ": " + percent(card.coverage, 1)), x: axis, y: { label: "runs inside their interval [%]",
       text: axisPercent, marks: [TARGET], least: 0.75, most: 1, top: 1.02, floor: 0 } }].filter(spec => spec.points[0].x.length);
 }
-function advised() {
-  const rows = held.advice.map(each => [tag("a", { href: to("component", each.component) }, isolated(each.component)), coresText(each.cores),
-    sized(each.predictor), seconds(each.elapsed_s) + " (" + seconds(each.low_s) + " to " + seconds(each.high_s) + ")", isolated(each.why)]);
-  return section("Advice", null, rows.length ? table(["Component", "Give it", "At size", "Then a run takes", "Because"], rows,
-    "Advice") : empty("No advice", "Nothing was learned."), held.left ? tag("p", { class: "soft" }, held.left) : null);
+// What `choose_cores` answers: [component, size, answer, and when it was asked].
+function choices(rows, words) {
+  return table(["Component", "Give it", "At size", "Then a run takes", "Because"], rows.map(([name, size, choice, at]) => [
+    tag("a", { href: to("component", name) }, isolated(name)), coresText(choice.cores), size,
+    seconds(choice.elapsed_s) + " (" + seconds(choice.low_s) + " to " + seconds(choice.high_s) + ")",
+    tag("span", {}, isolated(choice.why), at ? tag("span", { class: "soft" }, " ", clockOf(at)) : null)]), words);
 }
+const advised = cards => cards.length ? choices(cards.map(card => [card.component, sized(card.advice.predictor), card.advice]), "Advice")
+  : empty("No advice", "Nothing was learned.");
+const asked = made => choices(made.map(each => [each.component, each.asked == null ? "its usual ones" : sized([each.asked].flat()), each, each.at]), "Choices of cores");
 
 // -- where answers come from
 const service = {

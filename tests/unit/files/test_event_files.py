@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -17,8 +16,7 @@ from advisor.errors import InvalidValue
 from advisor.files.events import read_events, write_events
 from advisor.files.profiles import read_profile
 from advisor.files.trace import TraceWriter
-from advisor.pictures.icicle import draw_profile, svg
-from advisor.profile import layout as at
+from advisor.pictures.profile_page import draw_profile
 from advisor.profile.profiler import Profiler
 from advisor.profile.view import profile_of
 
@@ -173,34 +171,13 @@ def read_profile_of(run: TaskEvents):
     return profile_of(profiler)
 
 
-def test_the_picture_is_an_image_whose_boxes_lie_in_their_parents(tmp_path: Path, run: TaskEvents) -> None:
+def test_a_picture_is_a_page(tmp_path: Path, run: TaskEvents) -> None:
     profile = read_profile_of(run)
-    for flame in (False, True):
-        path = draw_profile(tmp_path / "p.svg", "<run> & more", profile, flame=flame)
-        image = ElementTree.parse(path).getroot()
-        space = "{http://www.w3.org/2000/svg}"
-        boxes: list[tuple[str, float, float, float]] = []
-        for group in image.iter(f"{space}g"):
-            told, box = group.findtext(f"{space}title"), group.find(f"{space}rect")
-            assert told is not None
-            assert box is not None
-            x, y, width = (float(box.attrib[name]) for name in ("x", "y", "width"))
-            boxes.append((told, x, x + width, y))
-        assert len(boxes) > 10
-        assert max(right for _, _, right, _ in boxes) == pytest.approx(1200.0)  # the longest band
-        above = 18.0 if flame else -18.0
-        for told, left, right, y in boxes:
-            held = any(
-                a <= left + 0.02 and right <= b + 0.02 and row == pytest.approx(y + above) for _, a, b, row in boxes
-            )
-            assert held != ("(task)" in told or "(thread)" in told)
-        threads = sum(right - left for told, left, right, _ in boxes if "(thread)" in told)
-        tasks = sum(right - left for told, left, right, _ in boxes if "(task)" in told)
-        task_s = profile.inclusive_ns[list(profile.roots(at.TASK))].sum() * 1e-9
-        assert tasks / threads == pytest.approx(task_s / profile.measures.workers_s, rel=1e-3)
-    assert "&lt;run&gt; &amp; more" in svg("<run> & more", profile)
-    with pytest.raises(InvalidValue, match="svg"):
-        draw_profile(tmp_path / "p.png", "", profile)
+    path = draw_profile(tmp_path / "p.html", "<run> & more", profile)
+    assert "&lt;run&gt; &amp; more" in path.read_text()
+    for refused in ("p.png", "p.svg", "no/p.html"):
+        with pytest.raises(InvalidValue, match="html"):
+            draw_profile(tmp_path / refused, "", profile)
 
 
 def test_the_command_shows_one_run_and_compares_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -217,12 +194,12 @@ def test_the_command_shows_one_run_and_compares_several(tmp_path: Path, capsys: 
         assert ended.value.code == 0, said.err
         return said.out
 
-    shown = call(files[1], "--picture", str(tmp_path / "p.svg"), "--trace", str(tmp_path / "t.json"))
+    shown = call(files[1], "--picture", str(tmp_path / "p.html"), "--trace", str(tmp_path / "t.json"))
     assert "solve task (task)" in shown
     assert "depth=6" in shown
     assert "1,092 tasks" in shown
     assert "tasks of solve task are too small" in shown
-    assert (tmp_path / "p.svg").exists()
+    assert (tmp_path / "p.html").exists()
     json.loads((tmp_path / "t.json").read_text())
     beside = call(*files)
     assert (
@@ -264,7 +241,7 @@ def test_the_command_shows_what_comes_before_a_cut_and_says_what_cannot_be(
     path.write_bytes(whole)
     for arguments, word in (
         (("--trace", str(tmp_path / "nowhere" / "t.json")), "can be written"), (("--least", "2"), "range"),
-        (("--depth", "-1"), "range"), (("--window", "61"), "seconds"), (("--picture", "p.gif"), "svg"),
+        (("--depth", "-1"), "range"), (("--window", "61"), "seconds"), (("--picture", "p.gif"), "html"),
     ):  # fmt: skip
         status, _, told = call(*arguments)
         assert status == 2

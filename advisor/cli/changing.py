@@ -1,0 +1,123 @@
+"""What changes a running service: `forget`, `pin`, `set-allowed`, `shards`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from advisor.cli import options, show_status
+from advisor.cli.options import Output, command
+from advisor.cli.source import connected
+from advisor.cli.tables import several
+from advisor.domain.allowed_cores import parse_allowed
+from advisor.errors import InvalidValue
+
+MOVE_S = 3600.0  # that moving may take before the command gives up waiting: the service goes on
+
+CLEAR = click.option("--clear", is_flag=True, help="Let the evidence choose again; allow every count.")
+
+
+@command(
+    click.argument("component", required=False),
+    click.option("--keep", default=0.0, show_default=True, help="Share of what was learned that stays, below 1."),
+    click.option("--program", help="Forget this whole program instead: its runs and what was learned of them."),
+    click.option("--profile", "producer", help="Forget the profiles of this producer's runs instead, task types with them."),
+    click.option("--yes", is_flag=True, help="Do not ask; needed where nobody can be asked."),
+    click.option("--dry-run", is_flag=True, help="Show what would be forgotten, and forget nothing."),
+    options.service,
+)  # fmt: skip
+def forget_command(
+    component: str | None, keep: float, program: str | None, producer: str | None, *,
+    yes: bool, dry_run: bool, **source: Any,
+) -> Output:  # fmt: skip
+    """Weaken, or drop, what a service has learned of COMPONENT, or of a program; exact counts never go back.
+
+    What is forgotten does not come back: on a terminal the command asks before, elsewhere it wants --yes.
+    """
+    if sum(each is not None for each in (component, program, producer)) != 1:
+        raise click.UsageError("give a COMPONENT, --program or --profile, and only one of them")
+    if keep and component is None:
+        raise click.UsageError("--keep goes with a COMPONENT: programs and profiles are forgotten as a whole")
+    with connected(source) as client:
+        what = _known(client, component, program, producer)
+        would = f"forget {f'{1.0 - keep:.0%} of ' if keep else ''}{what}"
+        if dry_run:
+            return Output({"would_forget": what, "keep": keep}, [f"would {would}; nothing was forgotten"])
+        if not yes and not sys.stdin.isatty():
+            raise click.UsageError(f"--yes is needed, for nobody can be asked: it would forget {what}")
+        if not yes:
+            click.confirm(f"{would}?", abort=True, err=True)
+        if component is not None:
+            found = _map(client.forget(component, keep=keep)) or {"component": component, "keep": keep}
+            return Output(found, [f"kept {keep:.0%} of what was learned of {component}"])
+        if program is not None:
+            return _dropped("program", program, client.forget_program(program))
+        return _dropped("profile", str(producer), client.forget_profile(str(producer)))
+
+
+def _dropped(what: str, name: str, found: Mapping[str, Any]) -> Output:
+    """Return which whole program, or which producer's profiles, were forgotten; an answer that was lost has no count."""
+    body = found.get("profile", found)
+    runs = f": {several(body['runs'], 'run')}" if "runs" in body else ""
+    return Output(dict(found), [f"forgot the {what} {name}{runs}"])
+
+
+def _known(client: Any, component: str | None, program: str | None, producer: str | None) -> str:
+    """Return in words what would be forgotten: that it is there, and how much it is."""
+    if component is not None:
+        (entry,) = client.status(components=[component], limit=1)["components"]
+        return f"{component}, {several(entry['rows'], 'row')}"
+    if program is not None:
+        runs = {each["program"]: each["runs"] for each in client.status()["programs"]}
+        if program not in runs:
+            raise InvalidValue("program", program, f"of {', '.join(runs) or 'none: no program was observed'}")
+        return f"the program {program}, {several(runs[program], 'run')}"
+    kept = [run for run in client.profile()["runs"] if run["producer"] == producer]
+    if not kept:
+        raise InvalidValue("profile", producer, "a producer whose profiles are kept", "`advisor profile` lists them")
+    return f"the profiles of {producer}, {several(len(kept), 'run')}"
+
+
+@command(click.argument("component"), click.argument("model", required=False), CLEAR, options.service)
+def pin_command(component: str, model: str | None, clear: bool, **source: Any) -> Output:
+    """Hold COMPONENT of a service to MODEL, whatever the evidence says; --clear ends that."""
+    if clear == (model is not None):
+        raise click.UsageError("give a MODEL, or --clear")
+    with connected(source) as client:
+        found = _map(client.pin(component, model)) or {"component": component, "model": model}
+    held = f"held to {model}" if model else "answered by what the evidence supports"
+    return Output(found, [f"{component} is {held}"])
+
+
+@command(
+    click.argument("component"), click.argument("allowed", required=False, type=options.ALLOWED), CLEAR, options.service
+)
+def set_allowed_command(component: str, allowed: Any, clear: bool, **source: Any) -> Output:
+    """Set the core counts that COMPONENT of a service allows: 1,2,4, or 8..64:8, or powers_of=2,max=64; --clear ends that."""
+    if clear == (allowed is not None):
+        raise click.UsageError("give counts, or --clear")
+    with connected(source) as client:
+        found = client.set_allowed(component, allowed)
+    now = found.get("allowed")
+    return Output(found, [f"{component} allows {'every core count' if now is None else parse_allowed('allowed', now)}"])
+
+
+@command(click.argument("shards", type=click.IntRange(1), required=False), options.service)
+def shards_command(shards: int | None, **source: Any) -> Output:
+    """Show the shards of a service on Ray, or let it have SHARDS of them, while rows come and go."""
+    with connected(source) as client:
+        found = client.shards(shards, timeout_s=MOVE_S)
+    moved = found.get("moved")
+    now = (
+        moved
+        and f"{several(moved['shards'], 'shard')} now: {several(moved['moves'], 'move')}, {moved['bytes']:,} bytes"
+    )
+    return Output(found, [*filter(None, [now]), *show_status.shards(found["shards"], found["moves"])])
+
+
+def _map(answer: Any) -> dict[str, Any]:
+    """Return an answer's map; empty where it was lost."""
+    return {**answer} if isinstance(answer, Mapping) else {}

@@ -1,0 +1,131 @@
+"""What was learned as a whole: `export`, `import`, `diff` and `report`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from advisor.cli import options, show
+from advisor.cli.options import Output, command
+from advisor.cli.source import learned, learned_from, stored, whom, written
+from advisor.cli.tables import several
+from advisor.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from advisor import Advisor
+    from advisor.domain.observations import Columns
+    from advisor.pictures.trend import Trend
+
+ROWS_FIRST = 128  # of a table between two samples of how predictions fare; later a 32nd of the rows seen
+SAMPLES_SHARE = 32
+
+
+@command(click.argument("out", type=options.PATH), options.learned)
+def export_command(out: Path, **source: Any) -> Output:
+    """Write what was learned to OUT, as `Advisor.from_bytes` and `advisor import` read it.
+
+    A service sends it page by page and goes on meanwhile: each component is exported as it stood when its page was made.
+    """
+    advisor = learned(source)
+    data = advisor.to_bytes()
+    written(out, data)
+    return _file(out, advisor, len(data))
+
+
+@command(
+    click.argument("exported", type=options.PATH),
+    click.option("--state", type=options.PATH, required=True, help="State file to make; there must be none."),
+)
+def import_command(exported: Path, state: Path) -> Output:
+    """Make a state file from EXPORTED, for `advisor serve --state` to go on with."""
+    from advisor.engine import Engine
+    from advisor.storage import Store
+
+    if state.exists():
+        raise InvalidValue("state", str(state), "a file that is not there yet", "an import never changes a state")
+    advisor = stored(exported, "exported")
+    engine = Engine()
+    engine.state.advisor = advisor
+    with Store.open(state) as store:
+        store.save(engine.commits.image())
+    return _file(state, advisor, state.stat().st_size)
+
+
+def _file(out: Path, advisor: Advisor, size: int) -> Output:
+    """Return what was written of an advisor."""
+    status = advisor.status(components=False)
+    known = status["components_known"]
+    plain = {"file": str(out), "bytes": size, "components": known, "totals": status["totals"]}
+    return Output(plain, [f"{out}: {several(known, 'component')}, {size:,} bytes"])
+
+
+@command(
+    click.argument("before", metavar="A", type=options.PATH),
+    click.argument("after", metavar="B", type=options.PATH),
+    click.option("--level", default=0.99, show_default=True, help="Confidence that a difference needs to be reported."),
+)
+def diff_command(before: Path, after: Path, level: float) -> Output:
+    """Compare states A and B, state files or exported ones: which components became slower or faster, and by how much.
+
+    Where each was seen in both, B's time is divided by A's. What the measurements bear out comes first, the largest before the
+    smaller. The exit status is 0 whatever was found.
+    """
+    from advisor.pictures.comparison import compare
+
+    found = compare(stored(before, "A"), stored(after, "B"), level)
+    keys = ("component", "ratio", "low", "high", "significant", "points", "note")
+    plain = [{key: getattr(each, key) for key in keys} for each in found]
+    return Output({"level": level, "differences": plain}, show.differences(found, level))
+
+
+@command(
+    click.option("-o", "--out", type=options.PATH, required=True, help="HTML file to write."),
+    click.option("--cores", type=click.IntRange(min=1), help="Plan the networks that are known for so many cores."),
+    options.learned,
+)
+def report_command(out: Path, cores: int | None, **source: Any) -> Output:
+    """Write what was learned to OUT, one HTML file: curves with what was observed, residuals, coverage, advice.
+
+    It needs no network and no library, and is drawn as the live page of a service is. Of a table the error is drawn over its
+    rows: each is predicted before it is learned.
+    """
+    from advisor import __version__
+    from advisor.pictures.report import report
+
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise InvalidValue("out", out.name, "a name that ends in .html")
+    key, value = whom(source, "state", "table")
+    advisor, trend = _watched(value, source["columns"]) if key == "table" else (learned(source), None)
+    at = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    foot = f"Advisor {__version__} · made of {Path(value).name} · {at}"
+    html = report(advisor, Path(value).name, foot, trend=trend, cores=cores).encode()
+    written(out, html)
+    return _file(out, advisor, len(html))
+
+
+def _watched(table: str, columns: Mapping[str, str] | None) -> tuple[Advisor, Trend | None]:
+    """Return an advisor that has learned a table, and how its predictions fared meanwhile."""
+    from advisor.pictures.trend import Trend
+
+    trends: list[Trend] = []
+    rows = sampled = 0
+
+    def fold(advisor: Advisor, chunk: Columns) -> None:
+        nonlocal rows, sampled
+        trends[:] = trends or [Trend(advisor)]
+        start = 0
+        while start < len(chunk):
+            part = chunk.take(slice(start, start + max(ROWS_FIRST, rows // SAMPLES_SHARE)))
+            advisor.fold(part)
+            start += len(part)
+            rows += len(part)
+            if rows - sampled >= max(ROWS_FIRST, sampled // SAMPLES_SHARE):
+                sampled = rows
+                for _ in trends[0].sample(float(rows)):
+                    pass
+
+    return learned_from(table, fold, columns), trends[0] if trends else None

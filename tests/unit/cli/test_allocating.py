@@ -56,36 +56,6 @@ def test_a_sweep_has_a_knee_and_a_picture(learned: tuple[Path, str, Path], capsy
     assert "knee" in out
 
 
-def test_turns_are_permitted_by_an_option(learned: tuple[Path, str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    network, table, _ = learned
-    rates = {}
-    for turns in ("never", "scarce", "better"):
-        _, out, _ = run(capsys, "allocate", network, table, "--cores", 3, "--turns", turns, "--json")
-        found = json.loads(out)
-        assert bool(found["groups"]) == (turns == "better")
-        rates[turns] = found["throughput_per_s"]
-    assert rates["better"] > 1.1 * rates["scarce"] == 1.1 * rates["never"]
-    status, out, _ = run(capsys, "allocate", network, table, "--cores", 3, "--turns", "better", "--nodes", 2)
-    assert status == 0
-    assert "turn" in out
-    status, _, said = run(capsys, "allocate", network, table, "--cores", 2, "--turns", "never")
-    assert status == 2
-    assert "at least 3" in said
-    status, out, _ = run(capsys, "allocate", network, table, "--sweep", "cores=1..9", "--turns", "better", "--json")
-    swept = [point["throughput_per_s"] for point in json.loads(out)["sweep"]]
-    assert status == 0
-    assert swept == sorted(swept)
-
-
-def test_what_if_a_box_were_faster(learned: tuple[Path, str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    network, table, _ = learned
-    rates = []
-    for more in ((), ("--speed", "b=2")):
-        _, out, _ = run(capsys, "allocate", network, table, "--cores", 12, "--json", *more)
-        rates.append(json.loads(out)["throughput_per_s"])
-    assert rates[1] > 1.1 * rates[0]
-
-
 def test_an_allocation_is_printed_as_arguments_of_s_nets_runtime(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

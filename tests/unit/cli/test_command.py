@@ -114,20 +114,6 @@ def test_predict_answers_every_predictor_on_every_core_count(table: Path) -> Non
     assert re.search(r"500 +2 +13[78] ms", human.stdout)  # 0.25 (0.1 + 0.45) = 0.1375
 
 
-def test_choose_cores_takes_the_fewest_within_the_tolerance(table: Path) -> None:
-    fastest = answer("choose-cores", "linear", "--predictor", "500", "--cores-max", "8", "--table", table)
-    fewer = answer(
-        "choose-cores", "linear", "--predictor", "500", "--cores-max", "8", "--tolerance", "0.3", "--table", table
-    )
-    shares = {p: 0.1 + 0.9 / p for p in range(1, 9)}
-    assert fastest["cores"] == 8
-    assert fewer["cores"] == 8  # a quarter more than the fewest, 6, and the last that ran: it stays
-    other = answer(
-        "choose-cores", "linear", "--predictor", "500", "--allowed", "1,2,3,6", "--tolerance", "0.3", "--table", table
-    )
-    assert other["cores"] == min(p for p in (1, 2, 3, 6) if shares[p] <= 1.3 * shares[6])
-
-
 def test_allocate_reads_a_network_and_cuts_the_cores(table: Path, network: Path) -> None:
     found = answer(
         "allocate", network, "--cores", "8", "--table", table, "--load", "square=1000", "--load", "linear=500"
@@ -141,20 +127,6 @@ def test_allocate_reads_a_network_and_cuts_the_cores(table: Path, network: Path)
     human = invoke("allocate", network, "--cores", "8", "--table", table)
     assert "bottleneck" in human.stdout
     assert "of 8 cores used" in human.stdout
-
-
-def test_the_fewest_cores_need_no_bound(table: Path, network: Path) -> None:
-    given = ("--objective", "fewest_cores", "--throughput", "5", "--table", table)
-    found = answer("allocate", network, *given)
-    used = found["cores_used"]
-    assert f"; {used} cores used\n" in invoke("allocate", network, *given).stdout
-
-
-def test_one_is_one_core_and_not_cores(table: Path, network: Path) -> None:
-    shown = invoke("allocate", network, "--cores", "1", "--table", table).stdout
-    assert "1 core shared by square, linear" in shown
-    assert "1 of 1 core used" in shown
-    assert "1 core for square" in invoke("choose-cores", "square", "--cores-max", "1", "--table", table).stdout
 
 
 def test_replay_scores_every_row_but_the_first_five(table: Path, tmp_path: Path) -> None:

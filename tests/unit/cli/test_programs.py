@@ -56,11 +56,3 @@ def test_what_is_wrong_with_a_table_is_said(
     assert (status, out) == (2, "")
     assert said in err
     assert len(err.splitlines()) == 1
-
-
-def test_a_source_must_be_named(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert called(capsys, "predict-run", "law", "--size", 1, "--workers", 1)[0] == 2
-    assert called(capsys, "predict-run", "law", "--size", 1, "--workers", 1, "--runs", table, "--socket", "x")[0] == 2
-    assert called(capsys, "predict-run", "law", "--size", 1, "--workers", 1, "--runs", table.parent / "none")[0] == 2
-    assert called(capsys, "observe-run", "law")[0] == 2
-    assert called(capsys, "observe-run", "other", "--runs", table, "--socket", "x")[0] == 2

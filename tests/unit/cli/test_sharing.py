@@ -62,19 +62,6 @@ def test_the_front_is_shown_point_by_point(files: tuple[Path, Path, str], capsys
     assert "latency with queueing" in out
 
 
-def test_a_cost_weighs_what_it_is_told(files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str]) -> None:
-    pipeline, _, table = files
-    cost = ("allocate", pipeline, table, "--cores", 24, "--objective", "cost", "--weight")
-    cheap = answer(capsys, *cost, "core_s=1", "--weight", "record=1")
-    dear = answer(capsys, *cost, "core_s=1", "--weight", "record=100")
-    assert cheap["cores_used"] < dear["cores_used"]
-    for found, worth in ((cheap, 1), (dear, 100)):
-        used = found["cores_used"]
-        assert found["cost_per_s"] == pytest.approx(used - worth * found["throughput_per_s"])
-    _, out, _ = run(capsys, *cost, "core_s=1", "--weight", "record=100")
-    assert f"earns {-dear['cost_per_s']:.4g} a second" in out
-
-
 def test_two_networks_share_by_weight_and_priority(
     files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -118,36 +105,6 @@ def test_a_sweep_of_several_networks_is_their_plans(
     status, out, _ = run(capsys, *asked, "--sweep", "cores=6..8")
     assert status == 0
     assert len([line for line in out.splitlines() if " A " in line or " B " in line]) == 6
-
-
-def test_each_of_several_networks_has_a_target_of_its_own(
-    files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    pipeline, choice, table = files
-    of_all = ("--cores", 40, "--objective", "fewest_cores", "--shares", "1,1")
-    together = answer(capsys, "allocate", pipeline, choice, table, *of_all, "--throughput", "A=0.5", "--latency", "B=4")
-    alone = (
-        answer(
-            capsys, "allocate", pipeline, table, "--objective", "fewest_cores", "--throughput", 0.5, "--turns", "never"
-        ),
-        answer(
-            capsys,
-            "allocate",
-            choice,
-            table,
-            "--objective",
-            "fewest_cores",
-            "--latency",
-            4,
-            "--shares",
-            "1,1",
-            "--turns",
-            "never",
-        ),
-    )
-    assert [one["cores"] for one in together["networks"]] == [one["cores"] for one in alone]
-    used = sum(sum(one["cores"].values()) for one in alone)
-    assert together["spare"] == 40 - used
 
 
 def test_several_networks_have_a_front_and_a_cost(

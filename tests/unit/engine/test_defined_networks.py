@@ -118,18 +118,3 @@ def test_a_text_that_is_an_id_is_the_id() -> None:
     assert set(advisor.allocate("a", cores=2).cores) == {"a"}
     advisor.define_network("a .. b", id="a")
     assert set(advisor.allocate("a", cores=2).cores) == {"a", "b"}
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("network", ""), ("network", 5), ("record", -1), ("record", 2**64 - 1), ("record", 1.0), ("record", True),
-        ("entered", 1), ("replica", "x"), ("active_cores", -1), ("active_cores", float("nan")), ("active_cores", "4"),
-    ],
-)  # fmt: skip
-def test_a_bad_field_of_a_single_row_is_refused_by_name(field: str, value: Any) -> None:
-    advisor = Advisor()
-    with pytest.raises(InvalidValue) as caught:
-        advisor.observe("a", elapsed_s=1.0, **{field: value})
-    assert caught.value.field == field
-    assert not len(advisor.components)

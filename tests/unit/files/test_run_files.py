@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from advisor.errors import AdvisorError, InvalidValue
 from advisor.files import nextflow, slurm, snakemake, workflows
-from advisor.files.run_files import Lines, Reader, RunFile, bytes_of, clock_of, span_of
+from advisor.files.run_files import Reader, RunFile, clock_of, span_of
 
 SAMPLES = Path(__file__).parents[2] / "golden" / "run_files"
 READERS: dict[str, Reader] = {
@@ -315,16 +315,3 @@ def test_spans(text: str, seconds: float) -> None:
 )
 def test_clocks(text: str, seconds: float) -> None:
     assert clock_of(text) == pytest.approx(seconds, nan_ok=True)
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("35.4 GB", 35.4 * GIB), ("512K", 524288.0), ("7", 7.0), ("2GiB", 2 * GIB), ("lots", math.nan)]
-)
-def test_sizes(text: str, size: float) -> None:
-    assert bytes_of(text) == pytest.approx(size, nan_ok=True)
-
-
-def test_lines_tell_how_much_was_read() -> None:
-    lines = Lines(SAMPLES / "sacct.txt")
-    assert len(list(lines)) == 18
-    assert lines.read == (SAMPLES / "sacct.txt").stat().st_size

@@ -14,7 +14,7 @@ from snet_runs import HEADER, TEXT, Written, write_run
 from advisor import Advisor
 from advisor.errors import InvalidValue, TooLarge
 from advisor.files import snet_logs
-from advisor.files.snet_logs import Entries, Message, Place, Stop, place_of, stop_of
+from advisor.files.snet_logs import Entries, Message, Stop, stop_of
 from advisor.files.snet_runs import Row, SnetFiles, SnetRun
 from advisor.protocol.rows import columns_of_rows
 
@@ -206,33 +206,6 @@ def test_splits_filters_cells_and_wrappers_are_followed() -> None:
     assert [(row.component, row.more.get("replica")) for row in rows] == [("inner", 4), ("inner", 9), ("last", None)]
     assert len({row.more["record"] for row in rows}) == 2
     assert not any("entered" in row.more for row in rows)
-
-
-def test_places_as_maps_have_them() -> None:
-    assert place_of(b"12:S2:P1:R3 foo 1", "map") == (12, Place("foo", (("S", 2), ("P", 1), ("R", 3))))
-    assert place_of(b"12S2P1R3 foo 1", "map") == place_of(b"12:S2:P1:R3 foo", "map")
-    assert place_of(b"3 foo 0", "map") == (3, Place("foo"))
-    assert place_of(b"3glob_output -1", "map") == (3, Place("glob_output", outside=True))
-    assert place_of(HEADER[:-1].encode(), "map") is None
-    assert place_of(b"5:S1:I <split> 0", "map") == (5, Place("<split>", (("S", 1), ("I", None))))
-    with pytest.raises(InvalidValue, match="way through the network"):
-        place_of(b"no number", "map")
-
-
-def test_where_records_must_have_been_before() -> None:
-    def at(text: str) -> Place:
-        found = place_of(f"1{text} x".encode(), "map")
-        assert found is not None
-        return found[1]
-
-    assert at(":S1:P0:S1").first
-    assert at(":S1:R0").first
-    for later in (":S2", ":S1:R1", ":S1:F"):
-        assert not at(later).first
-    assert at(":S3").surely_after(at(":S1"))
-    assert at(":S3:P0").surely_after(at(":S2:I3:S1"))
-    for other in (":S3:P1", ":S4", ":S2:P0", ":S2:R0"):
-        assert not at(":S3:P0").surely_after(at(other))
 
 
 def test_a_file_that_is_no_log_is_told_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

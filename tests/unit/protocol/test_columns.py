@@ -61,31 +61,6 @@ ROWS = st.lists(
 )
 
 
-@given(ROWS, st.integers(1, 40))
-def test_rows_and_columns_say_the_same(rows: list, rows_max: int) -> None:
-    from_rows = [columns_of_rows(over_the_wire(body)) for body in encoding.bodies_of_rows(rows, rows_max)]
-    names = sorted({row[0] for row in rows})
-    given = {
-        "components": names,
-        "index": [names.index(row[0]) for row in rows],
-        "predictor": [1.0 if row[1] is None else row[1] for row in rows],
-        "cores": [row[2] for row in rows],
-        "elapsed_s": [row[3] for row in rows],
-    }
-    from_bins = [
-        columns_of_bins(over_the_wire(body), ConnectionNames()) for body in encoding.bodies_of_columns(given, rows_max)
-    ]
-    for batches in (from_rows, from_bins):
-        assert [name for b in batches for name in np.array(b.components.names)[b.index]] == [row[0] for row in rows]
-        for field, values in given.items():
-            if field not in ("components", "index"):
-                assert np.concatenate([getattr(b, field) for b in batches]).tolist() == [
-                    float(value) for value in values
-                ]
-        assert all(len(batch) <= rows_max for batch in batches)
-        assert all(batch.misread is None and not bad_rows(batch) for batch in batches)
-
-
 VALUES = st.floats(0, 2**60, width=64)
 MACHINES = st.none() | st.sampled_from(["m", "n", "caf\u00e9", "cafe\u0301", "", "bad\n"])
 MEASURED = st.fixed_dictionaries(

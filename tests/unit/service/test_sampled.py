@@ -9,7 +9,6 @@ import pytest
 
 from advisor import Advisor
 from advisor.domain.observations import ComponentNames, columns_of
-from advisor.service.measures import Histogram
 from advisor.service.sampled import ERROR_BOUNDS, EVERY_S, SELDOM_S, Sampled
 
 
@@ -91,16 +90,3 @@ def test_what_nobody_could_have_been_told_is_not_counted() -> None:
         slow.now += 2 * SELDOM_S
         sampled.rows([row])
     assert sum(sampled.errors.counts) == 0
-
-
-def test_quantiles_lie_straight_between_bounds() -> None:
-    histogram = Histogram((1.0, 2.0, 4.0))
-    assert histogram.quantile(0.5) is None
-    for value in (0.5, 1.5, 1.5, 3.0):
-        histogram.add(value)
-    assert histogram.quantile(0.25) == 1.0
-    assert histogram.quantile(0.5) == 1.5
-    assert histogram.quantile(0.75) == 2.0
-    assert histogram.quantile(1.0) == 4.0
-    histogram.add(100.0, 96)
-    assert histogram.quantile(0.9) == 4.0

@@ -13,7 +13,7 @@ from advisor.errors import InvalidValue, NotEnoughData
 from advisor.simulation import AnalysisRequest, Program, answer, simulate
 from advisor.simulation.ensembles import drawn, interval, makespans, uncertain
 from advisor.simulation.inflation import fit_bandwidth
-from advisor.simulation.systems import Bandwidth, Bus, Centre, Lock, Queueing
+from advisor.simulation.systems import Bandwidth, Bus, Centre, Custom, Lock, Queueing
 
 
 def together(times, **columns):
@@ -100,6 +100,19 @@ def test_a_lock_is_charged_once_at_dispatch() -> None:
     # Two at once: the mean of M/M/1//2 with think time 1.
     wait = 0.25 * (0.25 / 1.25)
     assert simulate(together([1.0, 1.0]), 2, lock=Lock(0.25)).makespan == pytest.approx(1.25 + wait)
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        *(Custom(lambda running, _, each=each: each * len(running)) for each in ([-1.0], [], [float("inf")])),
+        Queueing([Centre(1.0)], method="guess"),
+        Queueing([Centre(1.0, "flow", (1.0,))], "c", "bard_schweitzer"),
+    ],
+)
+def test_systems_that_only_python_can_say_are_refused(system) -> None:
+    with pytest.raises(InvalidValue):
+        simulate(together([1.0, 2.0], c=[1.0, 2.0]), 2, contention=system)
 
 
 # Learned demand.

@@ -72,6 +72,9 @@ local function advise(job, partitions)
     job.min_nodes, job.max_nodes = chosen.count, chosen.count
   else
     job.cpus_per_task, job.min_cpus = chosen.count, chosen.count
+    if job.environment then -- as for a job that gives its count itself
+      job.environment["SLURM_CPUS_PER_TASK"] = tostring(chosen.count)
+    end
   end
   if chosen.megabytes and absent(job.min_mem_per_node, nil) and absent(job.min_mem_per_cpu, nil) then
     job.min_mem_per_node = chosen.megabytes

@@ -7,22 +7,17 @@ component's level, and where they give it the same cores its shape, too. Chances
 for all allocations, each judged as the plan itself is; near 0 and 1, where draws are too few, a normal tail of them.
 """
 
-# Kernels are compiled as they stand and know no types.
-# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
-# pyright: reportMissingParameterType=false
-
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from statistics import NormalDist
 from typing import Any, cast
 
 import numpy as np
 
-from advisor import kernels
 from advisor.domain import elementary
 from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
@@ -30,63 +25,16 @@ from advisor.domain.limits import CORES_MAX, CORES_MIN, INSTANCES_MAX
 from advisor.errors import InvalidValue
 from advisor.planning.demand import LEVEL, TIE, AnyCurves, demand_of, heaviest_share
 from advisor.planning.judge import Judged, Placed, PlanModel
-from advisor.planning.pieces import PATIENCE, exponential
 from advisor.planning.questions import Asked
-from advisor.planning.requests import (
-    LATENCY,
-    MEASURES,
-    PERIOD,
-    RATE,
-    Floats,
-    Ints,
-    whole,
-    within,
-)
+from advisor.planning.requests import MEASURES, RATE, Floats, Ints, whole, within
 from advisor.planning.scores import cost_of, figure_of, latency_of
 
 # What the curves' own bounds cannot know of: a form that does not fit. The base tier is off by some per cent on its own forms.
 SPREAD_MIN = 0.02
 SPREAD_MAX = 1.0  # what is less known is unknown
 LEVEL_LEAST = 0.6  # nearer to 0.5 the bound lies on the curve, and says nothing of its error
-DRAWS = 2048  # of the curves' errors: a share of them is then good to about 0.01
-TAIL = 16  # draws on one side below which a share is the normal tail's
-
-
-def drawn_pairs(visits, common, here, there, same, one, two, group, sums, figures):
-    """Fill `figures` (4, K) with period and time of a record alone of two allocations, for K draws of log errors.
-
-    `one` and `two` (4, n) are load, seconds, standard errors of level and shape; `common`, `here` and `there` (K, n) draws of
-    the level, and of the shape of either: components that are the `same` (n,) have one. `group` (2, n) says who shares.
-    """
-    n = len(visits)
-    for k in range(len(common)):
-        for side in range(4):
-            figures[side, k] = 0.0
-        for c in range(n):
-            sums[0, c], sums[1, c] = 0.0, 0.0
-        for c in range(n):
-            factor = exponential(common[k, c] * one[2, c] + here[k, c] * one[3, c])
-            seconds = one[1, c] * factor
-            sums[0, group[0, c]] += one[0, c] * seconds
-            figures[1, k] += visits[c] * seconds
-            if not (same[c] and one[2, c] == two[2, c] and one[3, c] == two[3, c]):
-                own = here[k, c] if same[c] else there[k, c]
-                factor = exponential(common[k, c] * two[2, c] + own * two[3, c])
-            seconds = two[1, c] * factor
-            sums[1, group[1, c]] += two[0, c] * seconds
-            figures[3, k] += visits[c] * seconds
-        for c in range(n):
-            figures[0, k], figures[2, k] = max(figures[0, k], sums[0, c]), max(figures[2, k], sums[1, c])
-
-
-def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield the types with which each kernel is called."""
-    table, whole = np.ones((1, 1)), np.zeros((2, 1), np.int64)
-    rows, same = np.ones((4, 1)), np.ones(1, np.int64)
-    yield "drawn_pairs", (np.ones(1), table, table, table, same, rows, rows, whole, np.ones((2, 1)), rows)
-
-
-KERNELS = kernels.Source(__name__, (drawn_pairs,), _examples, inline=True, patience=PATIENCE)
+DRAWS = 512  # of the curves' errors: they fill space evenly, so that a share of them is good to about 0.01
+TAIL = 8  # draws on one side below which a share is the normal tail's
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +53,6 @@ class Setting:
         """Return the setting of a runtime that follows the advice."""
         return cls(allocation.runs_on, allocation.instances, tuple(keys for _, keys in allocation.groups))
 
-    def rows_of_groups(self, keys: Sequence[str]) -> Ints | None:
-        """Return the number of each key's group, (n,), or None where each has its own cores."""
-        number = {key: order for order, members in enumerate(self.groups) for key in members}
-        return np.array([number[key] for key in keys], np.int64) if number else None
-
     @classmethod
     def given(cls, field: str, value: Mapping[str, Any], keys: Sequence[str]) -> Setting:
         """Return the setting that a caller names: key -> cores, or ``{"cores": p, "instances": k}``.
@@ -121,17 +64,15 @@ class Setting:
             raise InvalidValue(field, unknown, f"a key of the network: {', '.join(keys[:8])}")
         missing = next((key for key in keys if key not in value), None)
         if missing is not None:
-            raise InvalidValue(
-                field, missing, "every key of the network", "leave it out, and rows tell the cores in use"
-            )
+            fix = "leave it out, and rows tell the cores in use"
+            raise InvalidValue(field, missing, "every key of the network", fix)
         cores, instances = dict[str, float](), dict[str, int]()
         for key in keys:
             entry: Any = value[key]
             parts: Any = cast("Any", entry) if isinstance(entry, Mapping) else {"cores": entry}
             if not {"cores"} <= parts.keys() <= {"cores", "instances"}:
-                raise InvalidValue(
-                    f"{field}.{key}", cast("object", entry), "a number of cores, or a map of cores and instances"
-                )
+                bound = "a number of cores, or a map of cores and instances"
+                raise InvalidValue(f"{field}.{key}", cast("object", entry), bound)
             cores[key] = within(f"{field}.{key}.cores", parts["cores"], CORES_MIN, CORES_MAX)
             instances[key] = whole(f"{field}.{key}.instances", parts.get("instances", 1), INSTANCES_MAX)
         return cls(cores, instances)
@@ -145,6 +86,7 @@ class Estimate:
     placed: Placed
     level: Floats
     shape: Floats
+    _alone: dict[str, Floats] = field(init=False, default_factory=dict[str, Floats], repr=False, compare=False)
 
     @cached_property
     def judged(self) -> Judged:
@@ -169,9 +111,8 @@ class Estimate:
     @property
     def turnover_per_s(self) -> float:
         """All that flows per second, costs and worth: what a saving is a share of, even where the cost is 0."""
-        weights = self.model.request.weights or {}
         rate = self.model.request.arrival_per_s or 1 / self.period_s
-        return max(self.cost_per_s + 2.0 * float(weights.get("record", 0.0)) * rate, 1e-300)
+        return max(self.cost_per_s + 2.0 * float((self.model.request.weights or {}).get("record", 0.0)) * rate, 1e-300)
 
     @property
     def used(self) -> int:
@@ -190,11 +131,19 @@ class Estimate:
         _, first, group = np.unique(self.placed.group[0], return_index=True, return_inverse=True)
         return first[group]
 
-    def drawn(self, measure: str, errors: Floats) -> Floats:
-        """Return period, latency or cost for log errors of the components' times, (K, n) -> (K,)."""
-        wide = (None if part is None else np.repeat(part, len(errors), axis=0) for part in self.placed)
-        placed = Placed(*wide)._replace(seconds_s=self.placed.seconds_s * elementary.exp(errors))  # type: ignore[arg-type]
-        return figure_of(measure, self.model.request, self.model.judge(placed), placed.used)
+    def drawn(self, measure: str, beside: Estimate | None = None) -> Floats:
+        """Return period, latency or cost for the errors of all draws, (DRAWS,), as they are drawn for it `beside` another."""
+        if beside is None and measure in self._alone:
+            return self._alone[measure]
+        common, here, there = normals(len(self.level))
+        own = here if beside is None else np.where(self.same(beside), here, there)
+        factor = elementary.exp(common * self.level + own * self.shape)
+        wide = Placed(*(None if part is None else np.repeat(part, DRAWS, axis=0) for part in self.placed))  # type: ignore[arg-type]
+        judged = self.model.judge(wide._replace(seconds_s=self.placed.seconds_s * factor))
+        found = figure_of(measure, self.model.request, judged, wide.used)
+        if beside is None:
+            self._alone[measure] = found
+        return found
 
 
 def estimate_of(asked: Asked, curves: TabulatedCurves, setting: Setting) -> Estimate:
@@ -206,27 +155,28 @@ def estimate_of(asked: Asked, curves: TabulatedCurves, setting: Setting) -> Esti
     heaviest = 1.0 / instances
     for row, replicas in asked.terms.visits.replicas.items():
         heaviest[row] = heaviest_share(replicas, int(instances[row]))[0]
-    group, used = setting.rows_of_groups(keys), cores * instances
-    if group is not None:
-        used = np.array([used[group == number].max() for number in range(int(group.max()) + 1)])
+    group, used = None, float((cores * instances).sum())
+    if setting.groups:
+        number = {key: order for order, members in enumerate(setting.groups) for key in members}
+        group = np.array([number[key] for key in keys], np.int64)
+        used = sum(float((cores * instances)[group == one].max()) for one in range(len(setting.groups)))
     placed = Placed(cores[None], instances[None], demand.seconds(cores)[None], heaviest[None],  # type: ignore[arg-type]
-                    np.array([round(float(used.sum()))]), None if group is None else group[None])  # fmt: skip
+                    np.array([round(used)]), None if group is None else group[None])  # fmt: skip
     level, shape = errors_of(curves, asked.terms.request.level, cores)
     model, _ = PlanModel(asked.structure, demand, request).executed(placed)
     return Estimate(model, placed, level, np.maximum(shape, SPREAD_MIN))
 
 
 def errors_of(curves: AnyCurves, level: float | None, cores: Floats | Ints) -> tuple[Floats, Floats]:
-    """Return the relative standard errors of the level and of the shape of T_c(p_c), (n,) each: of the bounds at `level`."""
+    """Return the relative standard errors of the level and of the shape of T_c(p_c), (n,) each: of the bounds at `level`.
+
+    Between counts of the curves that of the next one counts.
+    """
     if not isinstance(curves, TabulatedCurves):
         return np.zeros(len(cores)), np.zeros(len(cores))
-    counts, place = np.unique(cores, return_inverse=True)
-    rows, unit = np.arange(len(cores)), deviations_of(level or LEVEL)
-    here = (
-        elementary.log(np.maximum(curves.at(counts, upper=True)[rows, place] / curves.at(counts)[rows, place], 1.0))
-        / unit
-    )
-    everywhere = curves.spread.min(axis=1) / unit
+    place = np.minimum(np.searchsorted(curves.cores, cores), len(curves.cores) - 1)
+    spread = curves.spread / deviations_of(level or LEVEL)
+    everywhere, here = spread.min(axis=1), spread[np.arange(len(cores)), place]
     beyond = np.sqrt(np.maximum(np.square(here) - np.square(everywhere), 0.0))
     return np.minimum(everywhere, SPREAD_MAX), np.minimum(beyond, SPREAD_MAX)
 
@@ -242,39 +192,16 @@ def chance_of(now: Estimate, then: Estimate, measure: str, *, ties: float = 0.0)
 
     Where records come faster than they leave, what counts is the period. Cost: that of 2 DRAWS allocations judged.
     """
-    figures = [float(one.drawn(measure, np.zeros((1, len(one.level))))[0]) for one in (now, then)]
+    figures = [float(figure_of(measure, one.model.request, one.judged, one.placed.used)[0]) for one in (now, then)]
     if not math.isfinite(figures[0]) or not math.isfinite(figures[1]):
         return chance_of(now, then, MEASURES[RATE], ties=ties) if math.isfinite(figures[1]) else 0.0
-    return _share(*_drawn(now, then, measure), ties)
-
-
-def _drawn(now: Estimate, then: Estimate, measure: str) -> tuple[Floats, Floats]:
-    """Return figures of two allocations for the same errors, (DRAWS,) each; the kernel and the judge give the same bits."""
-    (common, here, there), same, model = normals(len(now.level)), now.same(then).astype(np.int64), now.model
-    plain = model.request.arrival_per_s is None and not model.contended and model.structure is then.model.structure
-    if measure == LATENCY:
-        plain = plain and not model.structure.joins and model.request.quantile is None
-    if not KERNELS.ready:
-        KERNELS.count()
-    if plain and measure in (PERIOD, LATENCY) and KERNELS.ready:
-        visits, figures, group = model.demand.visits, np.empty((4, DRAWS)), np.empty((2, len(same)), np.int64)
-        pair: list[Floats] = []
-        for side, one in enumerate((now, then)):
-            placed = one.placed
-            group[side] = np.arange(len(same)) if placed.group is None else placed.group[0]
-            pair.append(np.stack([visits * placed.heaviest[0], placed.seconds_s[0], one.level, one.shape]))
-        KERNELS.drawn_pairs(visits, common, here, there, same, *pair, group, np.empty((2, len(same))), figures)
-        return (figures[0], figures[2]) if measure == PERIOD else (figures[1], figures[3])
-    own = np.where(same, here, there)
-    before = now.drawn(measure, common * now.level + here * now.shape)
-    return before, then.drawn(measure, common * then.level + own * then.shape)
+    return _share(now.drawn(measure), then.drawn(measure, now), ties)
 
 
 def reaches(one: Estimate, name: str, bound: float) -> float:
     """Return the probability that an allocation reaches its target: a throughput or a latency."""
-    drawn, _ = _drawn(one, one, MEASURES[name])
     limit = 1 / bound if name == RATE else bound
-    return _share(np.full(len(drawn), limit * (1 + TIE)), drawn, 1.0)
+    return _share(np.full(DRAWS, limit * (1 + TIE)), one.drawn(MEASURES[name]), 1.0)
 
 
 def _share(before: Floats, after: Floats, ties: float) -> float:

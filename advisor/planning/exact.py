@@ -16,7 +16,7 @@ from advisor.planning.prices import lowest_sum
 from advisor.planning.questions import TABLES_MAX, PlanQuestion
 from advisor.planning.requests import LATE, RATE, Ints
 from advisor.planning.search import OWN_MAX, Search
-from advisor.planning.sharing import Grouping, best_grouping, in_turns
+from advisor.planning.sharing import Groupings, best_grouping, in_turns
 
 GAP_MAX = 0.05  # of the best: a bound that is further away tells nobody what to do
 
@@ -120,7 +120,7 @@ NOTHING: Ints = np.zeros(0, np.int64)
 
 def best_period(
     demand: Demand, cores: int, target_s: float = 0.0, sizes: Ints = NOTHING, numbers: Ints = NOTHING
-) -> tuple[float, Shapes | None, int, tuple[Places, list[Grouping]] | None]:
+) -> tuple[float, Shapes | None, int, tuple[Places, Groupings] | None]:
     """Return the shortest period with dedicated cores, or a target, with shapes and cores used; and groups that do better.
 
     `sizes` of groups and `numbers` of instances are those that are looked at; none: no groups. Infinity and None where
@@ -138,8 +138,8 @@ def best_period(
     period, grouped = found.tolist()
     shared = None
     if grouped < np.inf:
-        groups = Grouping(group, widths[: int(group.max()) + 1])
-        shared = Places(sizes, times[0], times[1], shapes[0], shapes[1]), [groups]
+        groups = Groupings(group[None], widths[None, : int(group.max()) + 1])
+        shared = Places(sizes, times[0], times[1], shapes[0], shapes[1]), groups
     if period == np.inf:
         return period, None, 0, shared
     return period, Shapes(taken[0], taken[1]), int((taken[0] * taken[1]).sum()), shared
@@ -153,7 +153,7 @@ def near(question: PlanQuestion, period_s: float) -> float | None:
     return max(1 - demand.least_period(cores, period_s) / period_s, 0.0)  # it may be none at all
 
 
-def _packed(question: PlanQuestion, period_s: float, most: int) -> tuple[tuple[Places, list[Grouping]] | None, bool]:
+def _packed(question: PlanQuestion, period_s: float, most: int) -> tuple[tuple[Places, Groupings] | None, bool]:
     """Return tables and the grouping of many components of a period below that given, or of the fewest cores for it, on at
     most so many cores; and whether nothing is better than what was found.
     """
@@ -162,7 +162,7 @@ def _packed(question: PlanQuestion, period_s: float, most: int) -> tuple[tuple[P
         return None, True
     table = question.places(min(most, max(64, TABLES_MAX * 32 // n)))
     found = best_grouping(table, most, period_s, fewest=fewest)
-    return None if found is None else (table, [found]), False
+    return None if found is None else (table, found), False
 
 
 def _solution(question: PlanQuestion, placed: Placed, gap: float | None, own_value: float | None) -> Solution:

@@ -1,79 +1,28 @@
-"""Why an allocation is as it is: one table of codes for programs, each with its sentence for people."""
+"""Why an allocation is as it is: one table of codes for programs, each with when it is said and its sentence for people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
 
-from advisor.domain.allocations import Evidence, Reason
-from advisor.planning.requests import Ints
+import numpy as np
+
+from advisor.domain.allocations import Allocation, Evidence, Reason
+from advisor.planning.demand import PROMISED, TIE
+from advisor.planning.estimates import reaches
+from advisor.planning.exact import Solution
+from advisor.planning.requests import RATE, SCARCE, Ints
+from advisor.planning.scores import latency_of
+from advisor.planning.tables import KNEE_SHARE
 
 REASONS_MAX = 3  # of one code: the rest are counted in the last one's words
+WORTH_SAYING = 1.1  # a bound this many times the throughput is worth a sentence
 
-# Code -> its sentence, without the full stop.
-TEXTS: Mapping[str, str] = {
-    "target": "{cores} reach {reached}; the target is {target}{sure}",
-    "sharing": "{components} components share {cores} in {groups}: those of a group take turns on all of its cores",
-    "bottleneck": "{key} bounds the throughput at {rate} records/s{where}{more}",
-    "slowest_group": "the group of {key} ({members}) bounds the throughput at {rate} records/s: its turns take {seconds} s a"
-                     " record on {cores}",
-    "remaining": "{rate} records/s is all that gets through: the latency is that of a lone record{how}",
-    "next_core": "{cores}, for {whom}, would {what} (+{gain} %)",
-    "next_core_latency": "one more core, for {key}, would lower the latency by {seconds} s ({gain} %)",
-    "maximum": "{key} is at its maximum of {cores}; more would help it{more}",
-    "minimum": "{key} holds its minimum of {cores}; fewer would do{more}",
-    "pinned": "{key} is pinned{more}",
-    "curve_end": "{key} is on the most cores its curve knows, {cores}{more}",
-    "skew": "the busiest instance of {key} serves {share} % of its records: a replica is not divided",
-    "nodes": "instances are placed on {nodes} of {cores}; none straddles, and a group lies on one",
-    "unvisited": "no record visits {key}: it has its minimum{more}",
-    "spare": "{spare} of {cores} stay free: {because}",
-    "knee": "{cores} cores reach {share} % of it",
-    "runner_up": "of allocations with cores of one's own the next best that was looked at takes {cores}: {figure}{sure}",
-    "turns": "turns do better: with cores of one's own for each component {what}",
-    "own_cores": "each component has cores of its own; taking turns on the same number of cores could reach at most {rate}"
-                 ' records/s: with turns "better" that is planned',
-    "gap": "{text}",
-    "work": "the search stopped after the {steps} steps it was allowed",
-    "memory": "fewer instances than allowed were considered: all of a group stay in memory",
-    "contention": "times are those with {active} cores busy at a time: components slow each other down, but for those that take"
-                  " turns with each other",
-    "overload": "{rate} records/s are more than it sustains: queues would grow without end",
-    "queueing": "a record waits {seconds} s in all, for free instances or for its turns",
-    "level": "{text}",
-    "network_takes": "{key} takes {cores}",
-    "network_alone": "each network is planned as if it were alone: that they slow each other down is not in these figures",
-    "networks_cost": "together they {what} {figure} per second, by the weights given",
-    "networks_bound": "{key} bounds what the networks{of_all} reach together, in records/s: {rates}",
-    "extrapolates": "{key} is asked beyond what was seen by a factor of {far}, learned from {runs} observations",
-}  # fmt: skip
-# Sentences that share a code with another.
-CODES = {
-    "slowest_group": "bottleneck", "next_core_latency": "next_core", "network_takes": "target",
-    "network_alone": "contention", "networks_bound": "bottleneck",
-    "networks_cost": "cost",
-}  # fmt: skip
+Said = Iterator[tuple[str | None, float | None, str]]  # component, value, and the sentence without its full stop
 
 
-def reason(name: str, component: str | None = None, value: float | None = None, **words: Any) -> Reason:
-    """Return a reason of the table: `name` is its code, or that of a sentence of its own; `words` fill the sentence."""
-    return Reason(CODES.get(name, name), component, value, TEXTS[name].format(key=component, **words))
-
-
-def beyond(evidence: Mapping[str, Evidence]) -> Iterator[Reason]:
-    """Give the components whose curves lie beyond what was seen."""
-    for key, known in evidence.items():
-        if known.extrapolates > 0:
-            yield reason("extrapolates", key, known.extrapolates, far=f"{2.0**known.extrapolates:.2g}",
-                         runs=known.observations)  # fmt: skip
-
-
-def first(rows: Ints) -> Iterator[tuple[int, str]]:
-    """Give the first rows, the last of them with how many follow, in words."""
-    shown = rows[:REASONS_MAX].tolist()
-    for order, row in enumerate(shown):
-        left = len(rows) - REASONS_MAX
-        yield row, f" (and {left} more alike)" if left > 0 and order == REASONS_MAX - 1 else ""
+def reasons_of(found: Solution, whole: Allocation) -> tuple[Reason, ...]:
+    """Return the reasons of an answer whose tables are known. Cost O(n)."""
+    return tuple(Reason(code, *one) for code, say in REASONS.items() for one in say(found, whole))
 
 
 def amount(value: float) -> str:
@@ -84,3 +33,280 @@ def amount(value: float) -> str:
 def plural(n: int, noun: str) -> str:
     """Return a number of things in words."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def _first(found: Solution, rows: Ints) -> Iterator[tuple[int, str, str]]:
+    """Give the first rows with their keys, the last of them with how many follow, in words."""
+    left = len(rows) - REASONS_MAX
+    for order, row in enumerate(rows[:REASONS_MAX].tolist()):
+        last = left > 0 and order == REASONS_MAX - 1
+        yield row, found.question.keys[row], f" (and {left} more alike)" if last else ""
+
+
+def _target(found: Solution, whole: Allocation) -> Said:
+    for name, value in (found.question.request.target or {}).items():
+        reached, unit, sure = whole.throughput_per_s, "records/s", ""
+        if name != RATE:
+            reached, unit = float(latency_of(found.judged)[0]), "s"
+        if name == RATE and not found.within_seen:
+            sure = f"; {amount(whole.expected_per_s or 0.0)} {unit} are expected, on more cores than were seen"
+        elif found.within_seen and found.question.demand.uncertain:
+            sure = f", reached with probability {reaches(found.estimate(), name, value):.2f}"
+        cores = plural(found.used, "core")
+        yield None, reached, f"{cores} reach {amount(reached)} {unit}; the target is {amount(value)} {unit}{sure}"
+
+
+def _sharing(found: Solution, whole: Allocation) -> Said:
+    if found.shared:
+        n, cores, groups = len(found.question.keys), plural(found.used, "core"), len(whole.groups)
+        takes = "those of a group take turns on all of its cores"
+        yield None, float(groups), f"{n} components share {cores} in {plural(groups, 'group')}: {takes}"
+
+
+def _bottleneck(found: Solution, whole: Allocation) -> Said:
+    keys, placed, rate = found.question.keys, found.placed, whole.throughput_per_s
+    bounds = f"bounds the throughput at {amount(rate)} records/s"
+    if found.shared and placed.group is not None and placed.widths is not None:
+        row = int(found.slowest[0])
+        members = plural(int((placed.group[0] == placed.group[0, row]).sum()), "component")
+        turns = f"its turns take {amount(1 / rate)} s a record on {plural(int(placed.widths[0, row]), 'core')}"
+        yield keys[row], rate, f"the group of {keys[row]} ({members}) {bounds}: {turns}"
+        return
+    load = found.question.demand.visits * found.judged.seconds_s[0]
+    for row, key, more in _first(found, found.slowest):
+        many, cores = int(placed.instances[0, row]), int(placed.cores[0, row])
+        on = plural(cores, "core") if many == 1 else f"{many} instances of {plural(cores, 'core')}"
+        yield key, rate, f"{key} {bounds}: {amount(load[row])} s a record on {on}{more}"
+
+
+def _remaining(found: Solution, whole: Allocation) -> Said:
+    """What throughput remains where the latency of a lone record is lowest."""
+    request, rate = found.question.request, whole.throughput_per_s
+    if request.aim.by_latency and request.arrival_per_s is None:
+        how = f'; with target {{"{RATE}": x}} more remain' if found.shared and not request.target else ""
+        lone = f"the latency is that of a lone record{how}"
+        yield None, rate, f"{amount(rate)} records/s is all that gets through: {lone}"
+
+
+def _deciding(found: Solution) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which components with cores of their own bound what was asked for, (n,)."""
+    n = len(found.question.keys)
+    if found.question.request.for_latency:
+        return np.full(n, not found.shared)
+    return np.isin(np.arange(n), found.slowest) & (not found.shared)
+
+
+def _pinned(found: Solution, whole: Allocation) -> Said:
+    pins = found.question.asked.terms.pins
+    decides = _deciding(found) if pins else np.zeros(0, np.bool_)
+    for row, key, more in _first(found, np.array([row for row in sorted(pins) if decides[row]], np.int64)):
+        yield key, float(found.placed.cores[0, row]), f"{key} is pinned{more}"
+
+
+def _maximum(found: Solution, whole: Allocation) -> Said:
+    terms, demand, cores = found.question.asked.terms, found.question.demand, found.placed.cores[0]
+    if not (terms.high < demand.last).any():
+        return
+    at_end = (cores == terms.high) & (found.placed.instances[0] == terms.most) & _deciding(found)
+    at_end &= demand.seconds(cores + 1) < demand.seconds(cores)
+    at_end[list(terms.pins)] = False
+    for row, key, more in _first(found, np.flatnonzero(at_end)):
+        most = int(terms.high[row])
+        yield key, float(most), f"{key} is at its maximum of {plural(most, 'core')}; more would help it{more}"
+
+
+def _minimum(found: Solution, whole: Allocation) -> Said:
+    terms, demand, cores = found.question.asked.terms, found.question.demand, found.placed.cores[0]
+    if found.shared or not (terms.low > 1).any():
+        return
+    now, fewer = (demand.visits * demand.seconds(some) for some in (cores, np.maximum(cores - 1, 1)))
+    held = (cores == terms.low) & (terms.low > 1)
+    held[list(terms.pins)] = False
+    if found.question.request.for_latency:  # what it costs is less than what another would gain by the core
+        gains = now - demand.visits * demand.seconds(cores + 1)
+        held &= fewer - now < gains[cores < np.minimum(terms.high, demand.last)].max(initial=0.0)
+    else:
+        held &= fewer / found.placed.instances[0] <= found.judged.period_s[0]
+    for row, key, more in _first(found, np.flatnonzero(held)):
+        least = int(terms.low[row])
+        yield key, float(least), f"{key} holds its minimum of {plural(least, 'core')}; fewer would do{more}"
+
+
+def _curve_end(found: Solution, whole: Allocation) -> Said:
+    terms, demand = found.question.asked.terms, found.question.demand
+    at_end = (found.placed.cores[0] == demand.last) & (demand.last < np.minimum(terms.high, found.question.cores))
+    for row, key, more in _first(found, np.flatnonzero(at_end & _deciding(found)) if at_end.any() else terms.high[:0]):
+        last = int(demand.last[row])
+        yield key, float(last), f"{key} is on the most cores its curve knows, {plural(last, 'core')}{more}"
+
+
+def _skew(found: Solution, whole: Allocation) -> Said:
+    demand, instances = found.question.demand, found.placed.instances[0]
+    rows = [] if found.shared or not demand.replicas else found.slowest.tolist()
+    for row in [row for row in rows if row in demand.replicas and int(instances[row]) > 1][:1]:
+        key, share = found.question.keys[row], demand.heaviest(row, int(instances[row]))
+        serves = f"the busiest instance of {key} serves {amount(100 * share)} % of its records"
+        yield key, share, f"{serves}: a replica is not divided"
+
+
+def _nodes(found: Solution, whole: Allocation) -> Said:
+    if whole.placement is not None:
+        sizes = found.question.machine.sizes
+        nodes = f"{plural(len(sizes), 'node')} of {plural(int(sizes[0]), 'core')}"
+        yield None, float(len(sizes)), f"instances are placed on {nodes}; none straddles, and a group lies on one"
+
+
+def _next_core(found: Solution, whole: Allocation) -> Said:
+    """Whose next core gains most."""
+    rows, keys, rate = whole.marginal, found.question.keys, whole.throughput_per_s
+    if not rows:
+        return
+    if found.question.request.for_latency:
+        now = float(latency_of(found.judged)[0])
+        gains = [now - row.next_latency_s if row.next_latency_s is not None else 0.0 for row in rows]
+        best = int(np.argmax(gains))
+        if gains[best] > TIE * now:
+            lower = f"would lower the latency by {amount(gains[best])} s ({amount(100 * gains[best] / now)} %)"
+            yield keys[best], gains[best], f"one more core, for {keys[best]}, {lower}"
+        return
+    slow = found.slowest.tolist()
+    if len(slow) == 1 or found.search is not None:
+        best = int(np.argmax([row.next_throughput_per_s or 0.0 for row in rows]))
+        more, after, whom = "one more core", rows[best].next_throughput_per_s or 0.0, keys[best]
+    else:  # all that are slowest need one more
+        demand, cores = found.question.demand, found.placed.cores[0].copy()
+        if (cores[slow] >= demand.high[slow]).any() or not demand.plain or not demand.single:
+            return
+        cores[slow] += 1
+        best, more, whom = slow[0], f"{len(slow)} more cores", f"{keys[slow[0]]} and {len(slow) - 1} more"
+        after = float(1 / (demand.visits * demand.seconds(cores)).max())
+    if after > rate * (1 + TIE):
+        raised = f"would raise the throughput to {amount(after)} records/s (+{amount(100 * (after / rate - 1))} %)"
+        yield keys[best], after, f"{more}, for {whom}, {raised}"
+
+
+def _knee(found: Solution, whole: Allocation) -> Said:
+    if whole.knee is not None and whole.knee.cores < found.used:
+        yield None, float(whole.knee.cores), f"{whole.knee.cores} cores reach {100 * KNEE_SHARE:g} % of it"
+
+
+def _unvisited(found: Solution, whole: Allocation) -> Said:
+    visits = found.question.demand.visits
+    for _, key, more in () if visits.all() else _first(found, np.flatnonzero(visits == 0)):
+        yield key, 0.0, f"no record visits {key}: it has its minimum{more}"
+
+
+def _spare(found: Solution, whole: Allocation) -> Said:
+    request = found.question.request
+    if found.spare > 0:
+        because = "no component gains from them"
+        if request.aim.fewest:
+            because = "the target is reached without them"
+        elif not found.shared and not request.for_latency:
+            because = f"they cannot speed up {whole.bottleneck[0]}, or are too few for the next step"
+        yield None, float(found.spare), spare_words(found.spare, request.cores or 0, because)
+
+
+def spare_words(spare: int, cores: int, because: str) -> str:
+    """Return the sentence about cores that stay free."""
+    return f"{spare} of {plural(cores, 'core')} stay free: {because}"
+
+
+def _runner_up(found: Solution, whole: Allocation) -> Said:
+    for other in whole.runner_up[:1]:
+        sure = "" if other.probability is None else f"; this one is better with probability {other.probability:.2f}"
+        figure = f"{amount(other.throughput_per_s)} records/s"
+        if found.question.request.for_latency:
+            figure = f"{amount(other.latency_s)} s"
+        next_best = "of allocations with cores of one's own the next best that was looked at takes"
+        yield None, other.probability, f"{next_best} {plural(other.used, 'core')}: {figure}{sure}"
+
+
+def _turns(found: Solution, whole: Allocation) -> Said:
+    if found.shared and found.own_value is not None:
+        aim = found.question.request.aim
+        value = 1 / found.own_value if aim.by_rate else found.own_value
+        own = f"with cores of one's own for each component {aim.figure.format(amount(value))}"
+        yield None, value, f"turns do better: {own}"
+
+
+def _own_cores(found: Solution, whole: Allocation) -> Said:
+    request, demand = found.question.request, found.question.demand
+    if found.shared or request.turns != SCARCE or found.search is not None or request.for_latency:
+        return
+    work = float(demand.work_s(demand.low).sum()) / found.used
+    bound = 1 / max(work, float((demand.visits * demand.seconds(demand.fastest(demand.high)) / demand.most).max()))
+    if bound > WORTH_SAYING * whole.throughput_per_s:
+        could = f'could reach at most {amount(bound)} records/s: with turns "better" that is planned'
+        yield None, bound, f"each component has cores of its own; taking turns on the same number of cores {could}"
+
+
+def _gap(found: Solution, whole: Allocation) -> Said:
+    if whole.gap is None:
+        yield None, None, "the best that was found; nothing better is excluded"
+    elif whole.gap > 0:
+        yield None, whole.gap, f"at most {amount(100 * whole.gap)} % from the best, by a bound"
+
+
+def _work(found: Solution, whole: Allocation) -> Said:
+    if found.search is not None and found.search.out_of_work:
+        yield None, float(whole.steps), f"the search stopped after the {whole.steps:,} steps it was allowed"
+
+
+def _memory(found: Solution, whole: Allocation) -> Said:
+    if found.capped:
+        few = "fewer instances than allowed were considered: all of a group stay in memory"
+        yield None, found.question.request.memory_bytes, few
+
+
+def _contention(found: Solution, whole: Allocation) -> Said:
+    if found.model.contended:
+        busy, slow = amount(whole.active_cores or 0.0), "components slow each other down, but for those that take turns"
+        yield None, whole.active_cores, f"times are those with {busy} cores busy at a time: {slow} with each other"
+
+
+def _overload(found: Solution, whole: Allocation) -> Said:
+    rate = found.question.request.arrival_per_s
+    if rate is not None and whole.latency_queued_s is None:
+        more = f"{amount(rate)} records/s are more than it sustains: queues would grow without end"
+        yield None, whole.throughput_per_s, more
+
+
+def _queueing(found: Solution, whole: Allocation) -> Said:
+    if whole.latency_queued_s is not None:
+        waits = float((found.question.demand.visits * found.judged.wait_s[0]).sum())
+        yield None, waits, f"a record waits {amount(waits)} s in all, for free instances or for its turns"
+
+
+def _level(found: Solution, whole: Allocation) -> Said:
+    demand, level = found.question.demand, found.question.request.level
+    if level is not None and demand.uncertain:
+        yield None, level, f"planned for the upper bound of each curve at level {level:g}"
+    elif level is not None:
+        yield None, level, f"level {level:g} changes nothing: the curves have no upper bounds"
+    elif demand.price and demand.uncertain:
+        keeps = f"promised: each component keeps it up with a probability of {PROMISED:g}"
+        beyond = "" if found.within_seen else ", on counts that were not seen"
+        expected = f"{amount(whole.expected_per_s or 0.0)} records/s are expected{beyond}"
+        yield None, whole.expected_per_s, f"{keeps}; {expected}"
+
+
+def _extrapolates(found: Solution, whole: Allocation) -> Said:
+    for key, known in whole.evidence.items():
+        if known.extrapolates > 0:
+            learned = f"learned from {known.observations} observations"
+            yield key, known.extrapolates, f"{key} is {far_words(known)}, {learned}"
+
+
+def far_words(known: Evidence) -> str:
+    """Return how far a curve is asked beyond what was seen."""
+    return f"asked beyond what was seen by a factor of {2.0**known.extrapolates:.2g}"
+
+
+REASONS: Mapping[str, Callable[[Solution, Allocation], Said]] = {
+    "target": _target, "sharing": _sharing, "bottleneck": _bottleneck, "remaining": _remaining, "pinned": _pinned,
+    "maximum": _maximum, "minimum": _minimum, "curve_end": _curve_end, "skew": _skew, "nodes": _nodes,
+    "next_core": _next_core, "knee": _knee, "unvisited": _unvisited, "spare": _spare, "runner_up": _runner_up,
+    "turns": _turns, "own_cores": _own_cores, "gap": _gap, "work": _work, "memory": _memory, "contention": _contention,
+    "overload": _overload, "queueing": _queueing, "level": _level, "extrapolates": _extrapolates,
+}  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor.domain.allocations import Allocation, Marginal
-from advisor.planning.reasons import amount, plural
+from advisor.planning.reasons import amount, far_words, plural
 from advisor.planning.requests import OBJECTIVES
 
 SHOWN = 8  # components, rows and points that are told one by one
@@ -33,11 +33,7 @@ def sentences(allocation: Allocation) -> list[str]:
             f"{plural(point.used, 'core')}{turns}: {amount(point.throughput_per_s)} records/s, {amount(point.latency_s)} s."
         )
     for key, known in list(allocation.evidence.items())[:SHOWN]:
-        far = (
-            f", asked beyond what was seen by a factor of {2.0**known.extrapolates:.2g}"
-            if known.extrapolates > 0
-            else ""
-        )
+        far = f", {far_words(known)}" if known.extrapolates > 0 else ""
         found.append(f"{key} rests on {plural(known.observations, 'observation')}, model {known.model}{far}.")
     return found
 

@@ -12,7 +12,7 @@ components and cores between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from advisor.planning.requests import Ints
 from advisor.planning.search import CHUNK, ROUNDS_MAX, Search
 
 ALL_COUNTS, RATIO = 48, 1.05  # numbers of cores that many components are packed on: all up to here, then so far apart
+QUEUED_RATIO = 1.5  # the same where records queue: runs decide in the end
 WIDTHS_MAX = 60  # components up to which each is tried in each group
 SHARED_MAX = 2_000  # groupings that are all judged: half a second where visits queue for turns
 HELD_MAX = 4  # times that turns are planned with the contention of the plan before
@@ -34,42 +35,53 @@ QUEUED_MAX, QUEUED_WORK = 500, 1_000  # groupings judged of all and on a way whe
 SHARED_WORK = 30_000  # groupings times components judged on a way by default: half a second
 
 
-class Grouping(NamedTuple):
-    """Who shares which cores: the group of each component, numbered by their first components, and the cores of each."""
+class Groupings(NamedTuple):
+    """Who shares which cores, K ways: the group of each component, (K, n), and the cores of each, (K, groups), 0 for none.
+
+    Groups are numbered by their first components.
+    """
 
     group: Ints
     sizes: Ints
 
     @property
-    def used(self) -> int:
-        """Cores taken."""
-        return int(self.sizes.sum())
+    def used(self) -> Ints:
+        """Cores taken, (K,)."""
+        return self.sizes.sum(axis=1)
 
     @property
     def widths(self) -> Ints:
-        """Cores of each component's group, (n,)."""
-        return self.sizes[self.group]
+        """Cores of each component's group, (K, n)."""
+        return np.take_along_axis(self.sizes, self.group, axis=1)
+
+    def taken(self, rows: slice | Ints | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Groupings:
+        """Return some of them."""
+        return Groupings(self.group[rows], self.sizes[rows])
 
 
-def numbered(group: Ints, sizes: Ints) -> Grouping:
-    """Return a grouping with its groups numbered in text order, empty ones left out. Cost O(n log n)."""
-    numbers, first, compact = np.unique(group, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return Grouping(rank[compact].astype(np.int64), sizes[numbers[order]].astype(np.int64))
+def numbered(group: Ints, sizes: Ints) -> Groupings:
+    """Return groupings, (K, n) and (K, groups), with their groups numbered in text order, empty ones last. Cost O(K n)."""
+    first = np.full(sizes.shape, group.shape[1])
+    for row in range(group.shape[1] - 1, -1, -1):
+        np.put_along_axis(first, group[:, row : row + 1], row, axis=1)
+    order = np.argsort(first, axis=1, kind="stable")
+    rank = np.argsort(order, axis=1)
+    return Groupings(
+        np.take_along_axis(rank, group, axis=1),
+        np.take_along_axis(np.where(first < group.shape[1], sizes, 0), order, axis=1),
+    )
 
 
-def counts_up_to(cores: int) -> list[int]:
+def counts_up_to(cores: int, every: int = ALL_COUNTS, ratio: float = RATIO) -> list[int]:
     """Return the numbers of cores that many components are packed on, the same ones for every machine; least first."""
-    found, last = list(range(1, min(cores, ALL_COUNTS) + 1)), float(ALL_COUNTS)
-    while int(last * RATIO) <= cores:
-        last *= RATIO
+    found, last = list(range(1, min(cores, every) + 1)), float(every)
+    while int(last * ratio) <= cores:
+        last *= ratio
         found.append(int(last))
     return found
 
 
-# --- all groupings, one by one ------------------------------------------------------------------------------------------
+# --- all groupings, and those next to one -------------------------------------------------------------------------------
 
 
 def how_many(n: int, cores: int) -> float:
@@ -85,69 +97,41 @@ def how_many(n: int, cores: int) -> float:
     return total
 
 
-def all_groupings(n: int, cores: int) -> Iterator[Grouping]:
-    """Give every grouping of n components on at most so many cores: partitions as labels, each new one the next number."""
+def all_groupings(n: int, cores: int) -> Groupings:
+    """Return every grouping of n components on at most so many cores: partitions as labels, each new one the next number."""
     labels: list[list[int]] = [[0]]
     for _ in range(n - 1):
         labels = [[*some, new] for some in labels for new in range(min(max(some) + 2, cores))]
-    for some in labels:
-        group = np.array(some, np.int64)
-        for sizes in _compositions(max(some) + 1, cores):
-            yield Grouping(group, np.array(sizes, np.int64))
+    group, sizes = list[Ints](), list[Ints]()
+    for k in range(1, min(n, cores) + 1):
+        some = np.array([each for each in labels if max(each) == k - 1])
+        split = np.diff(list(combinations(range(1, cores + 1), k)), prepend=0)  # where each group's cores end
+        group.append(np.repeat(some, len(split), axis=0))
+        sizes.append(np.pad(np.tile(split, (len(some), 1)), ((0, 0), (0, n - k))))
+    return Groupings(np.concatenate(group), np.concatenate(sizes))
 
 
-def _compositions(parts: int, cores: int) -> Iterator[list[int]]:
-    """Give all ways to give at least one core to each part, at most `cores` in all."""
-    if parts == 1:
-        yield from ([size] for size in range(1, cores + 1))
-        return
-    for size in range(1, cores - parts + 2):
-        yield from ([size, *rest] for rest in _compositions(parts - 1, cores - size))
-
-
-# --- moves ------------------------------------------------------------------------------------------------------------------
-
-
-def neighbours(found: Grouping, cores: int) -> Iterator[Grouping]:
-    """Give the groupings next to one: cores moved, components moved, groups put together, cores left or taken."""
-    group, sizes = found
-    k, spare = len(sizes), cores - found.used
-    for taker in range(k):
-        for step in _steps(spare):
-            yield Grouping(group, _changed(sizes, {taker: step}))
-        for step in _steps(int(sizes[taker]) - 1):
-            yield Grouping(group, _changed(sizes, {taker: -step}))
-        for giver in range(k):
-            if giver != taker:
-                for step in _steps(int(sizes[giver]) - 1):
-                    yield Grouping(group, _changed(sizes, {taker: step, giver: -step}))
+def neighbours(found: Groupings, cores: int) -> Groupings:
+    """Return the groupings next to the first: cores moved, components moved, groups put together, cores left or taken."""
+    group, sizes = found.group[0].tolist(), [size for size in found.sizes[0].tolist() if size]
+    k, spare, near = len(sizes), cores - sum(sizes), list[tuple[list[int], dict[int, int]]]()
+    for giver in range(-1, k):
+        for step in _steps(spare if giver < 0 else sizes[giver] - 1):
+            near += [(group, {taker: step, giver: -step}) for taker in range(-1, k) if taker != giver]
     for one, other in combinations(range(k), 2):
-        both = np.where(group == other, one, group)
-        yield numbered(both, _changed(sizes, {one: int(sizes[other])}))
-        if sizes[other] > 1 or sizes[one] > 1:
-            yield numbered(both, np.maximum(_changed(sizes, {one: max(0, int(sizes[other] - sizes[one]))}), 1))
-    if len(group) <= WIDTHS_MAX:
-        yield from _moved(found, spare)
-
-
-def _moved(found: Grouping, spare: int) -> Iterator[Grouping]:
-    """Give the groupings in which one component is elsewhere: in another group, or in one of its own."""
-    group, sizes = found
-    k = len(sizes)
-    for row in range(len(group)):
-        for target in range(k):
-            if target != group[row]:
-                moved = group.copy()
-                moved[row] = target
-                yield numbered(moved, sizes)
-        mine = int(sizes[group[row]])
-        if (group == group[row]).sum() > 1:
-            moved = group.copy()
-            moved[row] = k
-            if spare:
-                yield numbered(moved, np.append(sizes, spare))
-            for step in _steps(mine - 1):
-                yield numbered(moved, np.append(_changed(sizes, {int(group[row]): -step}), step))
+        both = [one if place == other else place for place in group]
+        near += [(both, {one: sizes[other]}), (both, {one: max(sizes[other] - sizes[one], 0)})]
+    for row in range(len(group) if len(group) <= WIDTHS_MAX else 0):
+        mine, before, after = group[row], group[:row], group[row + 1 :]
+        near += [([*before, target, *after], {}) for target in range(k) if target != mine]
+        if group.count(mine) > 1:
+            near += [([*before, k, *after], {k: spare})] if spare else []
+            near += [([*before, k, *after], {mine: -step, k: step}) for step in _steps(sizes[mine] - 1)]
+    new = np.tile(np.array([*sizes, 0, 0]), (len(near), 1))  # the last one is for cores that stay free
+    for row, (_, change) in enumerate(near):
+        for place, by in change.items():
+            new[row, place] += by
+    return numbered(np.array([some for some, _ in near]), new[:, :-1])
 
 
 def _steps(most: int) -> list[int]:
@@ -155,31 +139,20 @@ def _steps(most: int) -> list[int]:
     return sorted({step for step in (1, most // 4, most // 2, most) if 1 <= step <= most})
 
 
-def _changed(sizes: Ints, by: dict[int, int]) -> Ints:
-    new = sizes.copy()
-    for place_, change in by.items():
-        new[place_] += change
-    return new
-
-
 # --- the search --------------------------------------------------------------------------------------------------------
 
 
-def in_turns(model: PlanModel, places: Places, found: list[Grouping]) -> Placed:
-    """Return groupings as the judge takes them, one row each."""
-    widths = np.stack([some.widths for some in found])
-    rows = np.arange(len(model.demand))
-    at = np.searchsorted(places.sizes, widths, side="right") - 1
-    turns, stays = places.turn_s[rows, at], places.stay_s[rows, at]
-    cores, instances = places.cores[rows, at], places.instances[rows, at]
+def in_turns(model: PlanModel, places: Places, found: Groupings) -> Placed:
+    """Return groupings as the judge takes them."""
+    widths = found.widths
+    turns, stays, cores, instances = places.at(widths)
     with np.errstate(divide="ignore", invalid="ignore"):
         heaviest = np.where(stays > 0, turns / stays, 1 / instances)
         seconds = np.where(model.demand.visits > 0, stays / model.demand.visits, 1.0)
     idle = np.flatnonzero(model.demand.visits == 0)
     if len(idle):
-        seconds[:, idle] = model.demand.at(np.arange(1, int(cores.max()) + 1))[idle[None, :], cores[:, idle] - 1]
-    used = np.array([some.used for some in found], np.int64)
-    return Placed(cores, instances, seconds, heaviest, used, np.stack([some.group for some in found]), widths)
+        seconds[:, idle] = model.demand.seconds(cores)[:, idle]
+    return Placed(cores, instances, seconds, heaviest, found.used, found.group, widths)
 
 
 class Turns:
@@ -192,85 +165,79 @@ class Turns:
         self.n = len(model.demand)
         self.widest = min(search.cores, search.machine.widest)
         self.places = places_of(model.demand, self.widest, by_stay=model.request.for_latency)
-        self.least = int(self.places.least.max())
         queued = model.queued
         self.all = min(QUEUED_MAX if queued else SHARED_MAX, search.work_max)
-        self.budget = min(
-            search.work_max, search.steps + (QUEUED_WORK if queued else max(SHARED_WORK // self.n, 2_000))
-        )
+        work = QUEUED_WORK if queued else max(SHARED_WORK // self.n, 2_000)
+        self.budget = min(search.work_max, search.steps + work)
 
     def run(self) -> None:
         """Offer groupings: all up to where they are few, then along the way."""
-        search, counts = self.search, range(self.least, self.most + 1)
-        few = max((count for count in counts if how_many(self.n, count) <= self.all), default=0)
+        search, least = self.search, int(self.places.least.max())
+        few = max((count for count in range(least, self.most + 1) if how_many(self.n, count) <= self.all), default=0)
         if few:
-            for some in _in_chunks(all_groupings(self.n, few)):
-                self.offer(some)
+            self.offer(all_groupings(self.n, few))
             if few >= search.cores:
                 return
-        search.exact = False
-        for count in [at for at in self._counts() if at > few]:
+        search.exact, fewest = False, search.model.request.aim.fewest
+        counts = counts_up_to(self.most)
+        if search.model.queued and not fewest:
+            counts = sorted({*counts_up_to(self.most, 1, QUEUED_RATIO), self.most})
+        elif self.n > WIDTHS_MAX:
+            counts = counts[least - 1 :: 8]
+        for count in counts:
+            if count <= few or count < least:
+                continue
             if search.steps >= self.budget:
                 break
-            for seeds in self._seeds(count):
-                self.offer(seeds)
+            for seed in self._seeds(count):
+                self.offer(seed)
             self._descend(count)
-            if search.model.request.aim.fewest and search.best is not None:
+            if fewest and search.best is not None:
                 return
         if not search.out_of_work:
             self._offer_wide()
 
     def _offer_wide(self) -> None:
         """Offer one group on more cores than are looked at; for a front of few components the shortest periods there, too."""
-        wide = [count for count in counts_up_to(self.search.cores) if count > self.most]
-        self.offer([self._one_group(count) for count in wide])
-        if self.search.front and exact_sizes(self.n):
-            found = [best_grouping(self.places, count) for count in wide]
-            self.offer([some for some in found if some is not None])
+        for count in [count for count in counts_up_to(self.search.cores) if count > self.most]:
+            self.offer(self._one_group(count))
+            if self.search.front and exact_sizes(self.n) and (found := best_grouping(self.places, count)) is not None:
+                self.offer(found)
 
-    def _one_group(self, cores: int) -> Grouping:
-        return numbered(np.zeros(self.n, np.int64), np.array([min(cores, self.widest)]))
+    def _one_group(self, cores: int) -> Groupings:
+        return Groupings(np.zeros((1, self.n), np.int64), np.array([[min(cores, self.widest)]]))
 
-    def offer(self, some: list[Grouping]) -> bool:
+    def offer(self, some: Groupings) -> None:
         """Judge groupings in which every component fits."""
-        possible = [one for one in some if int(one.sizes.max()) <= self.widest and self._fits(one)]
+        fits = (some.sizes.max(axis=1) <= self.widest) & (some.widths >= self.places.least).all(axis=1)
         if self.search.model.queued:  # runs are for those that share: cores of one's own have a search of theirs
-            possible = [one for one in possible if len(one.sizes) < self.n]
-        return bool(possible) and self.search.offer(in_turns(self.search.model, self.places, possible))
+            fits &= (some.sizes > 0).sum(axis=1) < self.n
+        rows = np.flatnonzero(fits)
+        for start in range(0, len(rows), CHUNK // 8):
+            self.search.offer(in_turns(self.search.model, self.places, some.taken(rows[start : start + CHUNK // 8])))
 
-    def _fits(self, some: Grouping) -> bool:
-        return bool(np.isfinite(self.places.at(some.widths)[0]).all())
-
-    def _counts(self) -> list[int]:
-        """Return the numbers of cores that are looked at; few of them where each takes long."""
-        found = [count for count in counts_up_to(self.most) if count >= self.least]
-        step = 1 if self.n <= WIDTHS_MAX else 8
-        return found[::step]
-
-    def _seeds(self, cores: int) -> Iterator[list[Grouping]]:
+    def _seeds(self, cores: int) -> Iterator[Groupings]:
         """Give the groupings to begin with: one group, that of the shortest period, and those slowed as that one is."""
-        yield [self._one_group(cores)]
+        yield self._one_group(cores)
         if not self.search.machine.free:
-            yield self._dealt(cores)
+            yield from self._dealt(cores)
         found, places = best_grouping(self.places, cores), self.places
         for _ in range(HELD_MAX if self.search.model.contended else 1):
             if found is None:
                 return
-            yield [found]
+            yield found
             if not self.search.model.contended:
                 return
-            judged = self.search.model.judge(in_turns(self.search.model, self.places, [found]))
-            slowed = (judged.seconds_s / judged.alone_s)[0]
-            places = replace(self.places, turn_s=self.places.turn_s * slowed[:, None])
+            judged = self.search.model.judge(in_turns(self.search.model, self.places, found))
+            places = replace(self.places, turn_s=self.places.turn_s * (judged.seconds_s / judged.alone_s)[0][:, None])
             again = best_grouping(places, cores)
-            if again is None or (np.array_equal(again.group, found.group) and np.array_equal(again.sizes, found.sizes)):
+            if again is None or all(np.array_equal(*pair) for pair in zip(again, found, strict=True)):
                 return
             found = again
 
-    def _dealt(self, cores: int) -> list[Grouping]:
-        """Return one group on each of the first nodes, components assigned by memory, then by their turns."""
+    def _dealt(self, cores: int) -> Iterator[Groupings]:
+        """Give one group on each of the first nodes, components assigned by memory, then by their turns."""
         machine, peaks = self.search.machine, self.search.model.demand.peak_bytes
-        found: list[Grouping] = []
         for nodes in range(1, len(machine.sizes) + 1):
             some = machine.sizes[:nodes]
             sizes = np.minimum(some, np.maximum(cores - np.cumsum(some) + some, 0))
@@ -283,63 +250,44 @@ class Turns:
                 group[row] = int(np.where(full, np.inf, loads / sizes).argmin())
                 loads[group[row]] += turns[row]
                 memory[group[row]] += peaks[row]
-            found.append(numbered(group, sizes))
-        return found
+            yield numbered(group[None], sizes[None])
 
     def _descend(self, cores: int) -> None:
         """Improve the best grouping by moves on at most `cores` cores, as long as one helps."""
-        search = self.search
-        seen: set[bytes] = set()
+        search, seen = self.search, set[bytes]()
         for _ in range(ROUNDS_MAX):
-            best = search.lead
+            best, before = search.lead, search.lead_key
             if best is None or best.group is None or best.widths is None or search.steps >= self.budget:
                 return
-            group = best.group[0]
-            sizes = np.zeros(int(group.max()) + 1, np.int64)
-            np.maximum.at(sizes, group, best.widths[0])
-            near: list[Grouping] = []
-            for some in neighbours(Grouping(group, sizes), cores):
-                mark = some.group.tobytes() + some.sizes.tobytes()
-                if mark not in seen:
-                    seen.add(mark)
-                    near.append(some)
-            near = near[: max(self.budget - search.steps, 0)]
-            before = search.lead_key
-            if not near:
+            sizes = np.zeros((1, int(best.group.max()) + 1), np.int64)
+            sizes[0, best.group[0]] = best.widths[0]
+            near = neighbours(Groupings(best.group, sizes), cores)
+            marks = [group.tobytes() + widths.tobytes() for group, widths in zip(near.group, near.widths, strict=True)]
+            fresh = [row for mark, row in {mark: row for row, mark in enumerate(marks)}.items() if mark not in seen]
+            seen.update(marks)
+            if not fresh:
                 return
-            self.offer(near)
+            self.offer(near.taken(np.array(fresh[: max(self.budget - search.steps, 0)], np.int64)))
             if not search.lead_key.before(before):
                 return
 
 
-def best_grouping(places: Places, cores: int, longest_s: float = np.inf, *, fewest: bool = False) -> Grouping | None:
+def best_grouping(places: Places, cores: int, longest_s: float = np.inf, *, fewest: bool = False) -> Groupings | None:
     """Return the grouping on at most `cores` cores of the shortest period below `longest_s`, as far as one is found.
 
     With `fewest` it is that of the fewest cores for the period `longest_s`.
     """
     if exact_sizes(len(places.turn_s)):
-        few = best_partition_of(
-            places.turn_s, places.stay_s, cores, np.inf if fewest else longest_s, longest_s if fewest else 0.0
-        )
-        return few and Grouping(*few[1:])
+        limits = (np.inf, longest_s) if fewest else (longest_s, 0.0)
+        few = best_partition_of(places.turn_s, places.stay_s, cores, *limits)
+        return few and Groupings(few[1][None], few[2][None])
     best, packings, counts = None, Packings(places.turn_s, places.sizes), counts_up_to(cores)
     for count in counts if fewest else counts[::-1]:
         found = packings.shortest(count, longest_s * (1 + 4 * TIE) if fewest else longest_s)
         if fewest and found is not None and found[0] <= longest_s * (1 + TIE):
-            return numbered(*found[1:])
+            return numbered(found[1][None], found[2][None])
         if not fewest and found is None:
             break  # fewer cores do no better
         if not fewest and found is not None and found[0] < longest_s:
-            longest_s, best = found[0], numbered(*found[1:])
+            longest_s, best = found[0], numbered(found[1][None], found[2][None])
     return best
-
-
-def _in_chunks(some: Iterable[Grouping]) -> Iterator[list[Grouping]]:
-    chunk: list[Grouping] = []
-    for one in some:
-        chunk.append(one)
-        if len(chunk) == CHUNK // 8:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk

@@ -115,7 +115,7 @@ def runners_up_of(found: Solution) -> tuple[RunnerUp, ...]:
     keys, told, measure = question.keys, list[RunnerUp](), question.request.aim.measure
     known, mine = question.demand.uncertain and not question.request.target, found.estimate()
     for one in some[:RUNNERS_UP]:
-        chance = chance_of(found.estimate(one), mine, measure, ties=0.5) if known else None
+        chance = 1 - chance_of(mine, found.estimate(one), measure, ties=0.5) if known else None
         period, latency = figures(found, one)
         if any((1 / period[0] if name == RATE else value) < (value if name == RATE else latency[0]) * (1 - TIE)
                for name, value in (question.request.target or {}).items()):  # fmt: skip

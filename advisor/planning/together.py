@@ -21,7 +21,7 @@ from advisor.planning.combining import Share, combined, key_of, own, weights_of
 from advisor.planning.demand import AnyCurves, Terms, rules_of, terms_of
 from advisor.planning.evaluating import EVALUATED, evaluate, evaluated
 from advisor.planning.plans import plan, planned
-from advisor.planning.reasons import amount, plural, reason
+from advisor.planning.reasons import amount, plural, spare_words
 from advisor.planning.requests import NEVER, OBJECTIVES, number, whole
 from advisor.planning.stability import Look, WatchQuestion, reconsidered, sure_of
 from advisor.planning.visits import visits_of
@@ -274,7 +274,8 @@ def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
     why = found.why
     if found.cost_per_s is not None:
         what = "earn" if found.cost_per_s < 0 else "cost"
-        why += (reason("networks_cost", None, found.cost_per_s, what=what, figure=amount(abs(found.cost_per_s))),)
+        text = f"together they {what} {amount(abs(found.cost_per_s))} per second, by the weights given"
+        why += (Reason("cost", None, found.cost_per_s, text),)
     return _Group(tuple(parts), tuple(whose[key] for key in judged.bottleneck), found.gap, why, found.front)
 
 
@@ -344,18 +345,21 @@ def _reasons(
     if _apart(objective):
         used = {part.name: part.used for group in groups for part in group.parts}
         for share in shares[:NAMES_TOLD]:
-            yield reason("network_takes", share.name, float(used[share.name]), cores=plural(used[share.name], "core"))
+            taken = used[share.name]
+            yield Reason("target", share.name, float(taken), f"{share.name} takes {plural(taken, 'core')}")
         tables = [share.curves for share in shares if isinstance(share.curves, TabulatedCurves)]
         if len(shares) > 1 and any(curves.contention.any() for curves in tables):
-            yield reason("network_alone")
+            alone = "each network is planned as if it were alone"
+            yield Reason("contention", None, None, f"{alone}: that they slow each other down is not in these figures")
     for group in () if _apart(objective) else groups:
         of_all = "" if len(groups) == 1 else f" of priority {group.parts[0].priority}"
         rates = [f"{part.name} {amount(part.guaranteed_per_s)}" for part in group.parts[:NAMES_TOLD]]
         more = ", …" if len(group.parts) > NAMES_TOLD else ""
         for name, key in group.bottleneck[:1]:
             value = next(part.guaranteed_per_s for part in group.parts if part.name == name)
-            yield reason("networks_bound", f"{name}:{key}", value, of_all=of_all, rates=f"{', '.join(rates)}{more}")
+            reach = f"bounds what the networks{of_all} reach together, in records/s: {', '.join(rates)}{more}"
+            yield Reason("bottleneck", f"{name}:{key}", value, f"{name}:{key} {reach}")
         yield from (some for some in group.why if some.code in TOLD)
     if spare > 0:
         because = "the targets are reached without them" if _apart(objective) else "no network gains from them"
-        yield reason("spare", None, float(spare), spare=spare, cores=plural(cores, "core"), because=because)
+        yield Reason("spare", None, float(spare), spare_words(spare, cores, because))

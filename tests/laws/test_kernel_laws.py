@@ -25,7 +25,7 @@ from advisor.domain.task_graphs import task_graph
 from advisor.engine import Advisor
 from advisor.kernels.__main__ import modules
 from advisor.models.fold import KERNELS
-from advisor.planning import Request, estimates, judge, packing, partitions, pieces, record_runs
+from advisor.planning import Request, judge, packing, partitions, pieces, record_runs
 from advisor.planning.structure import structure_of
 from advisor.planning.visits import visits_of
 from advisor.profile.profiler import Profiler
@@ -244,21 +244,6 @@ def judged() -> list[Any]:
     return found
 
 
-def compared() -> list[Any]:
-    """Figures of two allocations under draws of errors, some components alike in both, some of one group."""
-    rng, found = np.random.default_rng(8), list[Any]()
-    common, here, there = rng.standard_normal((3, 5, 4))
-    one, two = rng.random((2, 4, 4))
-    two[2:, :2] = one[2:, :2]
-    for group in (np.tile(np.arange(4), (2, 1)), np.array([[0, 1, 0, 1], [0, 0, 1, 2]])):
-        figures, same = np.zeros((4, 5)), np.array([1, 1, 0, 1])
-        estimates.KERNELS.drawn_pairs(
-            rng.random(4), common, here, there, same, one, two, group, np.zeros((2, 4)), figures
-        )
-        found.append(figures)
-    return found
-
-
 def executed() -> list[Any]:
     """Records through every kind of point, with queues that share cores and without, and an overload."""
     nodes = [{"kind": "box", "name": name} for name in "abcde"]
@@ -290,7 +275,6 @@ STREAMS: dict[str, Callable[[], Any]] = {
     "advisor.models.core_rule": chosen,
     "advisor.models.fold": taught,
     "advisor.models.load_table": tabled,
-    "advisor.planning.estimates": compared,
     "advisor.planning.judge": judged,
     "advisor.planning.packing": packed,
     "advisor.planning.partitions": partitioned,

@@ -33,8 +33,8 @@ from advisor.planning.scores import cost_of, figure_of, latency_of
 SPREAD_MIN = 0.02
 SPREAD_MAX = 1.0  # what is less known is unknown
 LEVEL_LEAST = 0.6  # nearer to 0.5 the bound lies on the curve, and says nothing of its error
-DRAWS = 512  # of the curves' errors: they fill space evenly, so that a share of them is good to about 0.01
-TAIL = 8  # draws on one side below which a share is the normal tail's
+DRAWS = 1024  # of the curves' errors: they fill space evenly, so that a share of them is good to about 0.01
+TAIL = 12  # draws on one side below which a share is the normal tail's
 
 
 @dataclass(frozen=True, slots=True)

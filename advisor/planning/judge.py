@@ -30,10 +30,6 @@ from advisor.planning.requests import Floats, Ints, Request
 from advisor.planning.structure import Structure, through
 
 ROUNDS_MAX = 200  # of the fixed point: each halves the distance where it does not settle at once
-SLOPE, SLOPE_PART = (
-    0.95,
-    8,
-)  # of a component's time in the run that gives its slope, and one of so many records is executed
 SCALE_MAX = 8.0  # of a formula's wait: a run of few visits may find anything
 SCALED_MIN = 1_000  # waits shorter than a service over this are not scaled
 SETTLED = 1e-12  # relative change at which the fixed point is reached
@@ -102,6 +98,13 @@ class Placed(NamedTuple):
         """Return some of the allocations."""
         return Placed(*(None if part is None else part[rows] for part in self))  # type: ignore[arg-type]
 
+    @property
+    def mark(self) -> bytes:
+        """What tells it from others on the same components."""
+        return b"".join(
+            part.tobytes() for part in (self.cores, self.instances, self.group, self.widths) if part is not None
+        )
+
     def groups(self, keys: tuple[str, ...], row: int = 0) -> tuple[tuple[int, tuple[str, ...]], ...]:
         """Return the cores of each group and who is in it; empty where each has its own."""
         if self.group is None or self.widths is None:
@@ -145,16 +148,11 @@ class Judged:
 
 
 class Scales(NamedTuple):
-    """What runs found over the formula under arrivals: of each component's waits, (n,), of mean and quantile.
-
-    With `weights` (n,) the latency is `offset_s` + sum_c weights_c stay_c: near the allocation whose slopes they are.
-    """
+    """What runs found over the formula under arrivals: of each component's waits, (n,), of mean and quantile."""
 
     waits: Floats | None = None
     mean: float = 1.0
     quantile: float = 1.0
-    weights: Floats | None = None
-    offset_s: float = 0.0
 
 
 PLAIN = Scales()
@@ -205,8 +203,6 @@ class PlanModel:
         mean[unstable], stay[unstable] = 1.0, 0.0
         latency, variance = through(self.structure, mean, stay, _places(placed, loaded, wait), nearly=True)
         scales, quantile = self.scales, None
-        if scales.weights is not None:
-            latency = np.maximum((scales.weights * mean).sum(axis=1) + scales.offset_s, 0.0)
         active = (arrival * visits * loaded * placed.cores).sum(axis=1)
         if level is not None:
             quantile = np.where(unstable, np.inf, quantile_of(latency, variance, level) * scales.quantile)
@@ -308,31 +304,6 @@ class PlanModel:
             quantile = np.array([found.quantile_s])
         found_s = replace(judged, latency_s=np.array([latency]), quantile_s=quantile, wait_s=found.wait_s[None])
         return replace(near, scales=scales), found_s
-
-    def sloped(self, placed: Placed, judged: Judged) -> PlanModel:
-        """Return an executed model with the slopes of its latency in each component's stay, from short runs.
-
-        Each component is made faster by 1 - SLOPE in one run with the same random numbers.
-        """
-        runs, group = self.runs, None if placed.group is None else placed.group[0]
-        if runs is None:
-            return self
-        n, seconds, instances = len(self.demand), judged.seconds_s[0], placed.instances[0]
-        every = 1 - (1 - SLOPE) * np.concatenate([np.zeros((1, n)), np.eye(n)])
-        found = [runs.of(seconds * scale, instances, group, None, SLOPE_PART) for scale in every]
-        latency = np.array([np.nan if one is None else one.latency_s for one in found])
-        wait, _ = self.waits(placed.taken(np.zeros(n + 1, np.int64)), seconds * every)
-        stays = wait + seconds * every
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slopes = (latency[0] - latency[1:]) / (stays[0] - np.diagonal(stays[1:]))
-        weights = np.where(np.isfinite(slopes), np.maximum(slopes, 0.0), self.demand.visits)
-        offset = float(judged.latency_s[0]) - float((weights * stays[0]).sum())
-        near = replace(self, scales=self.scales._replace(mean=1.0, quantile=1.0, weights=weights, offset_s=offset))
-        if judged.quantile_s is None:
-            return near
-        formula = near.judge(placed).quantile_s
-        ratio = 1.0 if formula is None else float(judged.quantile_s[0] / formula[0])
-        return replace(near, scales=near.scales._replace(quantile=ratio))
 
     def run(self, placed: Placed, judged: Judged, part: int = 1) -> Run | None:
         """Return what records, or one of `part` of them, meet under an allocation; None where none is executed."""

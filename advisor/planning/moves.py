@@ -65,8 +65,6 @@ def _still(model: PlanModel, options: Options, placed: Placed, judged: Judged) -
 def _gradient(model: PlanModel, judged: Judged) -> Floats:
     """Return dL/dt_c at a judged allocation, (n,): at least 0. Cost O(n nodes), O(n) where nothing joins or keeps order."""
     request, structure = model.request, model.structure
-    if model.scales.weights is not None:
-        return model.scales.weights
     if not structure.joins and request.quantile is None:
         return model.demand.visits
     mean = judged.seconds_s + judged.wait_s if request.arrival_per_s is not None else judged.alone_s

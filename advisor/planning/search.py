@@ -21,7 +21,7 @@ from advisor.planning.moves import best_moves, filled, first_stable, linearised
 from advisor.planning.options import Options
 from advisor.planning.placing import MachineNodes, place
 from advisor.planning.requests import Floats, Ints
-from advisor.planning.scores import driven, score
+from advisor.planning.scores import FAR, driven, score
 
 OWN_MAX = 60_000  # allocations with cores of one's own that are all judged: some 100 ms
 CHUNK = 8_192  # allocations judged at once: a few MB
@@ -54,6 +54,7 @@ class AllocationKey(NamedTuple):
 
 
 WORST = AllocationKey(np.inf, np.inf, np.inf)
+Lead = tuple[AllocationKey, Placed]  # an allocation from which a way goes on
 
 
 @dataclass(slots=True)
@@ -69,16 +70,14 @@ class Search:
     best: Placed | None = None
     key: AllocationKey = WORST
     # (key, allocation): the best that were judged, the best of all among them
-    kept: list[tuple[AllocationKey, Placed]] = field(default_factory=list[tuple[AllocationKey, Placed]])
+    kept: list[Lead] = field(default_factory=list[Lead])
     # with a front asked for: cores, period, latency and the allocation of all that were judged
     points: list[tuple[Placed, Judged]] = field(default_factory=list[tuple[Placed, Judged]])
     # cores taken -> the best score on so many with cores of one's own, where nothing but their number limits them
     by_used: dict[int, tuple[float, Placed]] = field(default_factory=dict[int, tuple[float, Placed]])
     front: bool = False
     exact: bool = True  # all allocations that the request permits were judged
-    # the allocation from which the way goes on: the best by what leads it, target or not
-    lead: Placed | None = None
-    lead_key: AllocationKey = WORST
+    _marks: set[bytes] = field(default_factory=set[bytes])  # of what was kept
 
     @property
     def many(self) -> int:
@@ -93,7 +92,7 @@ class Search:
         """
         most = self.key.score + QUEUED_NEAR * abs(self.key.score)
         near = [(key.score, placed) for key, placed in self.kept]
-        near += [some for some in self.by_used.values() if not any(_same(some[1], placed) for _, placed in near)]
+        near += [some for some in self.by_used.values() if some[1].mark not in self._marks]
         return [placed for _, placed in sorted((some for some in near if some[0] <= most), key=lambda some: some[0])]
 
     @property
@@ -101,24 +100,20 @@ class Search:
         """True when the steps allowed are taken."""
         return self.steps >= self.work_max
 
-    def offer(self, placed: Placed) -> bool:
-        """Judge allocations and keep the best that can be placed; return whether it is better than before."""
-        fits = placed.used <= self.cores
+    def offer(self, placed: Placed, *, by_latency: bool | None = None) -> Lead | None:
+        """Judge allocations and keep the best that can be placed; return the best by what leads a way, target or not."""
+        request, fits = self.model.request, placed.used <= self.cores
         placed = placed if fits.all() else placed.taken(np.flatnonzero(fits))
         if not len(placed.used):
-            return False
+            return None
         judged = self.model.judge(placed)
         self.steps += len(placed.used)
         if self.front:
             self.points.append((placed, judged))
-        values = score(self.model.request, judged, placed.used)
+        values = score(request, judged, placed.used)
         self._note(values, placed)
-        latency = judged.latency_s if self.model.request.for_latency else judged.unloaded_s
-        request, better = self.model.request, False
-        if request.target:
-            self._lead(driven(request, judged, placed.used, by_latency=request.for_latency), placed, latency)
-        for row in _ranking(values, placed, latency):
-            key = AllocationKey(float(values[row]), float(placed.used[row]), float(latency[row]))
+        latency = judged.latency_s if request.for_latency else judged.unloaded_s
+        for row, key in _ranking(values, placed, latency):
             ahead = key.before(self.key)
             if not isfinite(key.score) or not (ahead or len(self.kept) < self.many or key.before(self.kept[-1][0])):
                 break
@@ -126,20 +121,14 @@ class Search:
                 one = placed.of(row)
                 self._keep(key, one)
                 if ahead:
-                    self.best, self.key, better = one, key, True
-        if not request.target:
-            self.lead, self.lead_key = self.best, self.key
-        return better
-
-    def _lead(self, figures: Floats, placed: Placed, latency: Floats) -> None:
-        """Note the best by what leads the way to a target."""
-        for row in _ranking(figures, placed, latency):
-            key = AllocationKey(float(figures[row]), float(placed.used[row]), float(latency[row]))
-            if not key.before(self.lead_key):
-                return
-            if self.placeable(placed, row):
-                self.lead, self.lead_key = placed.of(row), key
-                return
+                    self.best, self.key = one, key
+        figures = driven(
+            request, judged, placed.used, by_latency=request.for_latency if by_latency is None else by_latency
+        )
+        return next(
+            ((key, placed.of(row)) for row, key in _ranking(figures, placed, latency) if self.placeable(placed, row)),
+            None,
+        )
 
     def _note(self, values: Floats, placed: Placed) -> None:
         """Note the best on each number of cores."""
@@ -153,12 +142,16 @@ class Search:
 
     def _keep(self, key: AllocationKey, one: Placed) -> None:
         """Keep an allocation among the best, in order."""
+        if one.mark in self._marks:
+            return
         place_ = len(self.kept)
         while place_ and key.before(self.kept[place_ - 1][0]):
             place_ -= 1
-        if not any(_same(one, other) for _, other in self.kept[max(place_ - 8, 0) :]):
-            self.kept.insert(place_, (key, one))
-            del self.kept[self.many :]
+        self.kept.insert(place_, (key, one))
+        self._marks.add(one.mark)
+        for _, gone in self.kept[self.many :]:
+            self._marks.discard(gone.mark)
+        del self.kept[self.many :]
 
     def placeable(self, placed: Placed, row: int) -> bool:
         """Return whether an allocation can be put on the machine's nodes, as far as that is found out."""
@@ -192,27 +185,13 @@ def nodes_of(model: PlanModel, machine: MachineNodes, placed: Placed, row: int) 
     count = int(group.max()) + 1
     needs = np.bincount(group, weights=peaks * instances, minlength=count)
     widths = np.zeros(count, np.int64)
-    np.maximum.at(widths, group, _widths(placed, row))
+    widths[group] = placed.widths[row] if placed.widths is not None else 0
     found = place(machine, widths, np.ones(count, np.int64), needs.astype(np.float64))
     return found and [found[number] * int(many) for number, many in zip(group, instances, strict=True)]
 
 
-def _widths(placed: Placed, row: int) -> Ints:
-    """Return the cores of each component's group, as `in_turns` noted them."""
-    assert placed.widths is not None
-    return placed.widths[row]
-
-
-def _same(one: Placed, other: Placed) -> bool:
-    return all(
-        (a is None and b is None) or (a is not None and b is not None and np.array_equal(a, b))
-        for a, b in ((one.cores, other.cores), (one.instances, other.instances), (one.group, other.group),
-                     (one.widths, other.widths))
-    )  # fmt: skip
-
-
-def _ranking(values: Floats, placed: Placed, latency: Floats) -> Iterator[int]:
-    """Give allocations from the best on: score, then fewest cores, then lower latency, then text order."""
+def _ranking(values: Floats, placed: Placed, latency: Floats) -> Iterator[tuple[int, AllocationKey]]:
+    """Give allocations from the best on: by value, then fewest cores, then lower latency, then text order."""
     order = np.argsort(values, kind="stable")
     start = 0
     while start < len(order):
@@ -227,7 +206,8 @@ def _ranking(values: Floats, placed: Placed, latency: Floats) -> Iterator[int]:
                 rounded = np.round(latency[tied] / least / TIE / 4)  # equal but for rounding: the text decides
             texts = [-placed.cores[tied][:, row] for row in range(placed.cores.shape[1] - 1, -1, -1)]
             tied = tied[np.lexsort((*texts, rounded, placed.used[tied]))]
-        yield from tied.tolist()
+        for row in tied.tolist():
+            yield row, AllocationKey(float(values[row]), float(placed.used[row]), float(latency[row]))
         start = stop
 
 
@@ -245,27 +225,25 @@ def search_own(search: Search, options: Options) -> None:
     """Offer allocations with cores of one's own for each component: all up to where they are few, then along the way."""
     most = QUEUED_OWN_MAX if search.model.queued else OWN_MAX
     widest = _few_up_to(options, min(search.cores, int(_widest(options))), min(most, search.work_max - search.steps))
-    start: Ints | None = None
+    start: Lead | None = None
     if widest:
         every = _enumerated(options, widest)
         for first in range(0, len(every), CHUNK):
-            search.offer(options.pick(every[first : first + CHUNK]))
+            best = search.offer(options.pick(every[first : first + CHUNK]))
+            start = best if best is not None and (start is None or best[0].before(start[0])) else start
         if search.cores <= widest or widest >= _widest(options):
             return
-        if search.lead is not None:
-            start = _indices(options, search.lead)
     search.exact = False
     request = search.model.request
+    chosen = None if start is None or start[0].score >= FAR else _indices(options, start[1])
     both = search.front or request.weights is not None  # a front is looked for from both ends
     for by_latency in (False, True) if both else (request.for_latency,):
-        _own_way(search, options, start, by_latency=by_latency)
+        _own_way(search, options, chosen, by_latency=by_latency)
 
 
 def search_near(search: Search, options: Options, start: Placed) -> None:
     """Offer allocations near one with cores of one's own."""
-    chosen = _indices(options, start)
-    search.offer(options.pick(chosen[None]))
-    _exchanged(search, options, chosen, search.cores, by_latency=search.model.request.for_latency)
+    _exchanged(search, options, _indices(options, start), search.cores, by_latency=search.model.request.for_latency)
 
 
 def _widest(options: Options) -> int:
@@ -323,7 +301,6 @@ def _own_way(search: Search, options: Options, start: Ints | None, *, by_latency
     here = options.used(chosen)
     if here > search.cores:
         return
-    search.offer(options.pick(chosen[None]))
     chosen = _exchanged(search, options, chosen, here, by_latency=by_latency)
     limit = min(search.cores, _widest(options))
     ratio = QUEUED_RATIO if model.queued else WAY_RATIO
@@ -342,19 +319,14 @@ def _own_way(search: Search, options: Options, start: Ints | None, *, by_latency
 
 def _exchanged(search: Search, options: Options, chosen: Ints, cores: int, *, by_latency: bool) -> Ints:
     """Return an allocation improved by exchanges on at most `cores` cores: those first that promise most."""
-    model, request = search.model, search.model.request
-    placed = options.pick(chosen[None])
-    now = float(driven(request, model.judge(placed), placed.used, by_latency=by_latency)[0])
+    model, now = search.model, search.offer(options.pick(chosen[None]), by_latency=by_latency)
     for _ in range(QUEUED_ROUNDS if model.queued else ROUNDS_MAX):
         values, takers = linearised(model, options, chosen, by_latency=by_latency)
         moves = best_moves(options, values, chosen, cores, takers)
-        if not len(moves) or search.out_of_work:
+        if now is None or not len(moves) or search.out_of_work:
             break
-        placed = options.pick(moves)
-        figures = driven(request, model.judge(placed), placed.used, by_latency=by_latency)
-        search.offer(placed)
-        best = int(figures.argmin())
-        if not figures[best] < now - TIE * abs(now) or not search.placeable(placed, best):
+        best = search.offer(options.pick(moves), by_latency=by_latency)
+        if best is None or not best[0].score < now[0].score - TIE * abs(now[0].score):
             break
-        chosen, now = moves[best], float(figures[best])
+        now, chosen = best, _indices(options, best[1])
     return chosen

@@ -24,14 +24,15 @@ from advisor.planning.judge import Placed, PlanModel
 from advisor.planning.packing import Packings
 from advisor.planning.partitions import EXACT_COMPONENTS, best_partition_of, exact_sizes
 from advisor.planning.requests import Ints
-from advisor.planning.search import CHUNK, ROUNDS_MAX, Search
+from advisor.planning.search import CHUNK, Lead, Search
 
 ALL_COUNTS, RATIO = 48, 1.05  # numbers of cores that many components are packed on: all up to here, then so far apart
-QUEUED_RATIO = 1.5  # the same where records queue: runs decide in the end
+EVEN_MAX = 4  # groups of equal cores with which a search begins where records queue
+DESCENT_MAX = 12  # moves from grouping to grouping on one number of cores
 WIDTHS_MAX = 60  # components up to which each is tried in each group
 SHARED_MAX = 2_000  # groupings that are all judged: half a second where visits queue for turns
 HELD_MAX = 4  # times that turns are planned with the contention of the plan before
-QUEUED_MAX, QUEUED_WORK = 500, 1_000  # groupings judged of all and on a way where records queue: runs decide in the end
+QUEUED_MAX, QUEUED_WORK = 500, 3_000  # groupings judged of all and on a way where records queue: runs decide in the end
 SHARED_WORK = 30_000  # groupings times components judged on a way by default: half a second
 
 
@@ -72,11 +73,11 @@ def numbered(group: Ints, sizes: Ints) -> Groupings:
     )
 
 
-def counts_up_to(cores: int, every: int = ALL_COUNTS, ratio: float = RATIO) -> list[int]:
+def counts_up_to(cores: int) -> list[int]:
     """Return the numbers of cores that many components are packed on, the same ones for every machine; least first."""
-    found, last = list(range(1, min(cores, every) + 1)), float(every)
-    while int(last * ratio) <= cores:
-        last *= ratio
+    found, last = list(range(1, min(cores, ALL_COUNTS) + 1)), float(ALL_COUNTS)
+    while int(last * RATIO) <= cores:
+        last *= RATIO
         found.append(int(last))
     return found
 
@@ -174,14 +175,15 @@ class Turns:
         """Offer groupings: all up to where they are few, then along the way."""
         search, least = self.search, int(self.places.least.max())
         few = max((count for count in range(least, self.most + 1) if how_many(self.n, count) <= self.all), default=0)
+        lead: Lead | None = None
         if few:
-            self.offer(all_groupings(self.n, few))
+            lead = self.offer(all_groupings(self.n, few))
             if few >= search.cores:
                 return
         search.exact, fewest = False, search.model.request.aim.fewest
         counts = counts_up_to(self.most)
         if search.model.queued and not fewest:
-            counts = sorted({*counts_up_to(self.most, 1, QUEUED_RATIO), self.most})
+            counts = [self.most]  # each judgement takes long, and runs decide in the end
         elif self.n > WIDTHS_MAX:
             counts = counts[least - 1 :: 8]
         for count in counts:
@@ -189,9 +191,12 @@ class Turns:
                 continue
             if search.steps >= self.budget:
                 break
-            for seed in self._seeds(count):
-                self.offer(seed)
-            self._descend(count)
+            starts = [start for seed in self._seeds(count) if (start := self.offer(seed)) is not None]
+            if not search.model.queued:  # one descent, from the best so far
+                lead = min([*starts, *([lead] if lead else [])], key=lambda start: start[0], default=None)
+                starts = [] if lead is None else [lead]
+            for start in starts:
+                lead = self._descended(start, count)
             if fewest and search.best is not None:
                 return
         if not search.out_of_work:
@@ -207,20 +212,28 @@ class Turns:
     def _one_group(self, cores: int) -> Groupings:
         return Groupings(np.zeros((1, self.n), np.int64), np.array([[min(cores, self.widest)]]))
 
-    def offer(self, some: Groupings) -> None:
-        """Judge groupings in which every component fits."""
+    def offer(self, some: Groupings) -> Lead | None:
+        """Judge groupings in which every component fits; return the best by what leads a way."""
         fits = (some.sizes.max(axis=1) <= self.widest) & (some.widths >= self.places.least).all(axis=1)
         if self.search.model.queued:  # runs are for those that share: cores of one's own have a search of theirs
             fits &= (some.sizes > 0).sum(axis=1) < self.n
-        rows = np.flatnonzero(fits)
+        rows, best = np.flatnonzero(fits), None
         for start in range(0, len(rows), CHUNK // 8):
-            self.search.offer(in_turns(self.search.model, self.places, some.taken(rows[start : start + CHUNK // 8])))
+            part = some.taken(rows[start : start + CHUNK // 8])
+            found = self.search.offer(in_turns(self.search.model, self.places, part))
+            best = found if best is None or (found is not None and found[0].before(best[0])) else best
+        return best
 
     def _seeds(self, cores: int) -> Iterator[Groupings]:
         """Give the groupings to begin with: one group, that of the shortest period, and those slowed as that one is."""
         yield self._one_group(cores)
-        if not self.search.machine.free:
-            yield from self._dealt(cores)
+        nodes = self.search.machine.sizes if not self.search.machine.free else np.zeros(0, np.int64)
+        for sizes in [
+            np.minimum(some, cores - np.cumsum(some) + some) for some in [nodes[: k + 1] for k in range(len(nodes))]
+        ]:
+            yield from self._dealt(sizes)
+        for k in range(2, EVEN_MAX + 1) if self.search.model.queued else ():
+            yield from self._dealt((cores + np.arange(k)) // k)
         found, places = best_grouping(self.places, cores), self.places
         for _ in range(HELD_MAX if self.search.model.contended else 1):
             if found is None:
@@ -235,41 +248,40 @@ class Turns:
                 return
             found = again
 
-    def _dealt(self, cores: int) -> Iterator[Groupings]:
-        """Give one group on each of the first nodes, components assigned by memory, then by their turns."""
-        machine, peaks = self.search.machine, self.search.model.demand.peak_bytes
-        for nodes in range(1, len(machine.sizes) + 1):
-            some = machine.sizes[:nodes]
-            sizes = np.minimum(some, np.maximum(cores - np.cumsum(some) + some, 0))
-            if int(sizes.min()) < 1:
-                break
-            turns = self.places.at(np.full(self.n, int(sizes.max())))[0]
-            loads, memory, group = np.zeros(nodes), np.zeros(nodes), np.zeros(self.n, np.int64)
-            for row in np.lexsort((-turns, -peaks)).tolist():
-                full = memory + peaks[row] > machine.memory_bytes * (1 + TIE)
-                group[row] = int(np.where(full, np.inf, loads / sizes).argmin())
-                loads[group[row]] += turns[row]
-                memory[group[row]] += peaks[row]
-            yield numbered(group[None], sizes[None])
+    def _dealt(self, sizes: Ints) -> Iterator[Groupings]:
+        """Give groups of some sizes, components assigned by memory, then by their turns; none where a size is below 1."""
+        machine, peaks, k = self.search.machine, self.search.model.demand.peak_bytes, len(sizes)
+        if int(sizes.min()) < 1:
+            return
+        turns = self.places.at(np.full(self.n, int(sizes.max())))[0]
+        loads, memory, group = np.zeros(k), np.zeros(k), np.zeros(self.n, np.int64)
+        for row in np.lexsort((-turns, -peaks)).tolist():
+            full = memory + peaks[row] > machine.memory_bytes * (1 + TIE)
+            group[row] = int(np.where(full, np.inf, loads / sizes).argmin())
+            loads[group[row]] += turns[row]
+            memory[group[row]] += peaks[row]
+        yield numbered(group[None], sizes[None])
 
-    def _descend(self, cores: int) -> None:
-        """Improve the best grouping by moves on at most `cores` cores, as long as one helps."""
+    def _descended(self, lead: Lead, cores: int) -> Lead:
+        """Return a grouping improved by moves on at most `cores` cores, as long as one helps."""
         search, seen = self.search, set[bytes]()
-        for _ in range(ROUNDS_MAX):
-            best, before = search.lead, search.lead_key
-            if best is None or best.group is None or best.widths is None or search.steps >= self.budget:
-                return
-            sizes = np.zeros((1, int(best.group.max()) + 1), np.int64)
-            sizes[0, best.group[0]] = best.widths[0]
-            near = neighbours(Groupings(best.group, sizes), cores)
+        for _ in range(DESCENT_MAX):
+            placed = lead[1]
+            if placed.group is None or placed.widths is None or search.steps >= self.budget:
+                break
+            sizes = np.zeros((1, int(placed.group.max()) + 1), np.int64)
+            sizes[0, placed.group[0]] = placed.widths[0]
+            near = neighbours(Groupings(placed.group, sizes), cores)
             marks = [group.tobytes() + widths.tobytes() for group, widths in zip(near.group, near.widths, strict=True)]
-            fresh = [row for mark, row in {mark: row for row, mark in enumerate(marks)}.items() if mark not in seen]
+            fresh = [
+                row for mark, row in {mark: row for row, mark in enumerate(marks)}.items() if mark not in seen
+            ]
             seen.update(marks)
-            if not fresh:
-                return
-            self.offer(near.taken(np.array(fresh[: max(self.budget - search.steps, 0)], np.int64)))
-            if not search.lead_key.before(before):
-                return
+            best = self.offer(near.taken(np.array(fresh[: max(self.budget - search.steps, 0)], np.int64)))
+            if best is None or not best[0].before(lead[0]):
+                break
+            lead = best
+        return lead
 
 
 def best_grouping(places: Places, cores: int, longest_s: float = np.inf, *, fewest: bool = False) -> Groupings | None:

@@ -21,10 +21,10 @@ from advisor.planning.search import WORST, AllocationKey
 
 ROUNDS_MAX = 3  # searches, each by the formula scaled to the run of the plan found before
 RUNS_MAX = 10  # plans executed in all: of a network of ten boxes some 50 ms
-LOOK_RECORDS = 2_500  # of a short run
-LOOK_NEAR = 0.03  # relative: differences of such short runs beyond are no noise
+# Short runs with the same random numbers: their records, and the relative differences beyond which are no noise.
+LOOKS = ((800, 0.1), (2_500, 0.03))
 NEAR_MAX = 2  # times that allocations near the best are looked at
-FEW, ALL = 1, 2  # plans executed in one round near a plan, and elsewhere
+FEW = 2  # plans executed in one round
 LOOKED, LOOK_WORK = 8, 100  # plans executed for a first look at least, and these times components where that is more
 
 Searching = Callable[[Scales, Scales], tuple[Solution, list[Placed]] | None]
@@ -35,11 +35,11 @@ def verified(question: PlanQuestion, search: Searching, near: Near) -> Solution 
     """Return the best allocation by its run; None where the search finds none, or no run reaches the target.
 
     `search` returns what it finds by formulas scaled for cores of one's own and in turns, and allocations from the best on;
-    `near` allocations near one, by a model with its slopes.
+    `near` allocations near one, by the formula scaled to its run.
     """
     request = question.request
     repeats = bool((request.weights or {}).get(LATE)) or LATE in (request.target or {})
-    many = ALL if repeats or request.for_latency else 1
+    many = FEW if repeats or request.for_latency else 1
     ranking, scales = Ranking(question.model), {False: PLAIN, True: PLAIN}
     base: Solution | None = None
     for _ in range(ROUNDS_MAX if repeats else 1):
@@ -50,13 +50,7 @@ def verified(question: PlanQuestion, search: Searching, near: Near) -> Solution 
             break
     for _ in range(NEAR_MAX if request.aim.by_latency else 0):
         best = ranking.best
-        if (
-            best is None
-            or best[1].group is not None
-            or not ranking.offer(near(best[0].sloped(*best[1:]), best[1]), FEW)
-        ):
-            break
-        if ranking.best is best:
+        if best is None or best[1].group is not None or not ranking.offer(near(*best[:2]), 1) or ranking.best is best:
             break
     if base is None or ranking.best is None:
         return None
@@ -76,10 +70,8 @@ class Ranking:
     def offer(self, some: list[Placed], many: int) -> dict[bool, Scales]:
         """Execute the best of some allocations that are new; return the scales found first, own or in turns."""
         fresh: dict[bool, Scales] = {}
-        for placed in _first_look(self._model, [one for one in some if _mark(one) not in self._seen], many):
-            if not self._left:
-                break
-            self._seen.add(_mark(placed))
+        for placed in self._first_look([one for one in some if one.mark not in self._seen])[: min(many, self._left)]:
+            self._seen.add(placed.mark)
             self._left -= 1
             near, judged = self._model.executed(placed)
             key = _key(self._model, placed, judged)
@@ -88,29 +80,23 @@ class Ranking:
             fresh.setdefault(placed.group is not None, near.scales)
         return fresh
 
-
-def _mark(placed: Placed) -> bytes:
-    return b"".join(part.tobytes() for part in placed if part is not None)
-
-
-def _first_look(model: PlanModel, some: list[Placed], many: int) -> list[Placed]:
-    """Return the best of some allocations by short runs with the same random numbers: those that these cannot tell apart."""
-    some = some[: max(LOOKED, LOOK_WORK // len(model.demand))]
-    if len(some) < 2:
+    def _first_look(self, some: list[Placed]) -> list[Placed]:
+        """Return the best of some allocations by ever longer runs: those that these cannot tell apart, the best first."""
+        model = self._model
+        some = some[: max(LOOKED, LOOK_WORK // len(model.demand))]
+        for records, noise in LOOKS:
+            part, keys = max(records_of(model.demand.visits) // records, 1), list[AllocationKey]()
+            for placed in some if len(some) > 1 else ():
+                judged = model.judge(placed)
+                run = model.run(placed, judged, part)
+                if run is not None:
+                    quantile = None if run.quantile_s is None else np.array([run.quantile_s])
+                    judged = replace(judged, latency_s=np.array([run.latency_s]), quantile_s=quantile)
+                keys.append(_key(model, placed, judged))
+            best = min(keys, default=WORST).score
+            order = sorted(range(len(keys)), key=keys.__getitem__)
+            some = [some[place] for place in order if not keys[place].score > best + noise * abs(best)] or some
         return some
-    part = max(records_of(model.demand.visits) // LOOK_RECORDS, 1)
-    keys = list[AllocationKey]()
-    for placed in some:
-        judged = model.judge(placed)
-        run = model.run(placed, judged, part)
-        if run is not None:
-            quantile = None if run.quantile_s is None else np.array([run.quantile_s])
-            judged = replace(judged, latency_s=np.array([run.latency_s]), quantile_s=quantile)
-        keys.append(_key(model, placed, judged))
-    order = sorted(range(len(some)), key=lambda place: keys[place])
-    best = keys[order[0]].score
-    close = [place for place in order if not keys[place].score > best + LOOK_NEAR * abs(best)]
-    return [some[place] for place in close[:many]]
 
 
 def _key(model: PlanModel, placed: Placed, judged: Judged) -> AllocationKey:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,7 +159,7 @@ class Scales(NamedTuple):
 PLAIN = Scales()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlanModel:
     """A network with its demand under a request, ready to judge; `contended` where some slow down with others busy."""
 
@@ -317,7 +318,7 @@ class PlanModel:
         """Whether records arrive at a rate."""
         return self.request.arrival_per_s is not None
 
-    @property
+    @cached_property
     def runs(self) -> RecordRuns | None:
         """The runs of this network under its arrivals, None where there are none or it is too large."""
         rate = self.request.arrival_per_s

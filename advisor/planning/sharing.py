@@ -27,7 +27,10 @@ from advisor.planning.requests import Ints
 from advisor.planning.search import CHUNK, Lead, Search
 
 ALL_COUNTS, RATIO = 48, 1.05  # numbers of cores that many components are packed on: all up to here, then so far apart
-EVEN_MAX = 4  # groups of equal cores with which a search begins where records queue
+STARTS, EVEN_MAX = (
+    3,
+    4,
+)  # groupings that are improved, and groups of equal cores with which a search begins where records queue
 DESCENT_MAX = 12  # moves from grouping to grouping on one number of cores
 WIDTHS_MAX = 60  # components up to which each is tried in each group
 SHARED_MAX = 2_000  # groupings that are all judged: half a second where visits queue for turns
@@ -192,10 +195,8 @@ class Turns:
             if search.steps >= self.budget:
                 break
             starts = [start for seed in self._seeds(count) if (start := self.offer(seed)) is not None]
-            if not search.model.queued:  # one descent, from the best so far
-                lead = min([*starts, *([lead] if lead else [])], key=lambda start: start[0], default=None)
-                starts = [] if lead is None else [lead]
-            for start in starts:
+            starts = sorted([*starts, *([] if lead is None else [lead])], key=lambda start: start[0])
+            for start in starts[: STARTS if search.model.queued else 1]:
                 lead = self._descended(start, count)
             if fewest and search.best is not None:
                 return
@@ -273,9 +274,7 @@ class Turns:
             sizes[0, placed.group[0]] = placed.widths[0]
             near = neighbours(Groupings(placed.group, sizes), cores)
             marks = [group.tobytes() + widths.tobytes() for group, widths in zip(near.group, near.widths, strict=True)]
-            fresh = [
-                row for mark, row in {mark: row for row, mark in enumerate(marks)}.items() if mark not in seen
-            ]
+            fresh = [row for mark, row in {mark: row for row, mark in enumerate(marks)}.items() if mark not in seen]
             seen.update(marks)
             best = self.offer(near.taken(np.array(fresh[: max(self.budget - search.steps, 0)], np.int64)))
             if best is None or not best[0].before(lead[0]):

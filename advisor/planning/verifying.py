@@ -25,7 +25,7 @@ RUNS_MAX = 10  # plans executed in all: of a network of ten boxes some 50 ms
 LOOKS = ((800, 0.1), (2_500, 0.03))
 NEAR_MAX = 2  # times that allocations near the best are looked at
 FEW = 2  # plans executed in one round
-LOOKED, LOOK_WORK = 8, 100  # plans executed for a first look at least, and these times components where that is more
+LOOKED, LOOK_WORK = 8, 60  # plans executed for a first look at least, and these times components where that is more
 
 Searching = Callable[[Scales, Scales], tuple[Solution, list[Placed]] | None]
 Near = Callable[[PlanModel, Placed], list[Placed]]
@@ -83,20 +83,19 @@ class Ranking:
     def _first_look(self, some: list[Placed]) -> list[Placed]:
         """Return the best of some allocations by ever longer runs: those that these cannot tell apart, the best first."""
         model = self._model
-        some = some[: max(LOOKED, LOOK_WORK // len(model.demand))]
-        for records, noise in LOOKS:
+        left = [(placed, model.judge(placed)) for placed in some[: max(LOOKED, LOOK_WORK // len(model.demand))]]
+        for records, noise in LOOKS if len(left) > 1 else ():
             part, keys = max(records_of(model.demand.visits) // records, 1), list[AllocationKey]()
-            for placed in some if len(some) > 1 else ():
-                judged = model.judge(placed)
-                run = model.run(placed, judged, part)
+            for placed, judged in left:
+                run, found = model.run(placed, judged, part), judged
                 if run is not None:
                     quantile = None if run.quantile_s is None else np.array([run.quantile_s])
-                    judged = replace(judged, latency_s=np.array([run.latency_s]), quantile_s=quantile)
-                keys.append(_key(model, placed, judged))
-            best = min(keys, default=WORST).score
+                    found = replace(judged, latency_s=np.array([run.latency_s]), quantile_s=quantile)
+                keys.append(_key(model, placed, found))
+            most = min(keys).score + noise * abs(min(keys).score)
             order = sorted(range(len(keys)), key=keys.__getitem__)
-            some = [some[place] for place in order if not keys[place].score > best + noise * abs(best)] or some
-        return some
+            left = [left[place] for place in order if not keys[place].score > most]
+        return [placed for placed, _ in left]
 
 
 def _key(model: PlanModel, placed: Placed, judged: Judged) -> AllocationKey:

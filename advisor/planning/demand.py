@@ -15,7 +15,6 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.domain import elementary, limits
 from advisor.domain.allowed_cores import AllowedCores, intersect_allowed
@@ -222,14 +221,28 @@ class Demand:
         most = np.maximum(np.floor(seen.most), least)
         return least, most, self.seconds(least) * least, self.seconds(most) * most
 
-    def rows(self, chosen: NDArray[np.bool_] | Ints) -> Demand:
-        """Return the demand of some of the components, rules and replicas left out."""
+    def rows(self, chosen: Ints) -> Demand:
+        """Return the demand of some of the components."""
         arrays = ("visits", "level", "fall", "low", "high", "fewest", "most")
-        return replace(self, rules={}, replicas={}, **{name: getattr(self, name)[chosen] for name in arrays})
+        every = chosen.tolist() if self.rules or self.replicas else ()
+        rules = {row: self.rules[old] for row, old in enumerate(every) if old in self.rules}
+        replicas = {row: self.replicas[old] for row, old in enumerate(every) if old in self.replicas}
+        return replace(self, rules=rules, replicas=replicas, **{name: getattr(self, name)[chosen] for name in arrays})
 
     def heaviest(self, row: int, instances: int) -> float:
         """Return the share of a component's records that its busiest instance serves: more than an equal one under splits."""
         return heaviest_share(self.replicas[row], instances)[0] if row in self.replicas else 1 / instances
+
+    def busiest(self, instances: Ints) -> Floats:
+        """Return `heaviest` of all components, (n,)."""
+        shares = 1 / instances
+        for row in self.replicas:
+            shares[row] = self.heaviest(row, int(instances[row]))
+        return shares
+
+    def turns(self, shapes: Shapes) -> Floats:
+        """Return the seconds a record of the busiest instance of each component, (n,)."""
+        return self.visits * self.seconds(shapes.cores) * self.busiest(shapes.instances)
 
     @cached_property
     def inner(self) -> Floats:

@@ -14,9 +14,9 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
 from advisor.planning.answers import answer
-from advisor.planning.demand import AnyCurves, price_of
+from advisor.planning.demand import AnyCurves, Shapes, price_of
 from advisor.planning.exact import Solution
-from advisor.planning.judge import Placed
+from advisor.planning.judge import own_placed
 from advisor.planning.questions import Asked, asked_of, question_of
 from advisor.planning.requests import BARE, NEVER, RATE, Ints, Request, by_key, whole
 from advisor.planning.search import nodes_of
@@ -64,10 +64,7 @@ def evaluated(asked: Asked, curves: AnyCurves, shape: Ints) -> Allocation:
     free = terms._replace(request=request, low=np.ones_like(shape[0]), fewest=shape[1], most=shape[1], pins={}, rules={},
                           high=np.full(len(terms.keys), limits.ALLOCATE_CORES_MAX), replicas=terms.visits.replicas)  # fmt: skip
     question = question_of(Asked(free, asked.structure, asked.machine), curves, price_of(terms.request, curves))
-    heaviest = [question.demand.heaviest(row, int(n)) for row, n in enumerate(shape[1])]
-    placed = Placed(
-        shape[:1], shape[1:], question.demand.seconds(shape[0])[None], np.array([heaviest]), np.array([used])
-    )
+    placed = own_placed(question.demand, Shapes(*shape))
     if not nodes_of(question.model, question.machine, placed, 0):
         raise InvalidValue("cores", used, "an allocation that fits the machine's nodes and memory")
     model, judged = question.model.executed(placed)

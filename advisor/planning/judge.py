@@ -118,11 +118,9 @@ class Placed(NamedTuple):
 
 def own_placed(demand: Demand, shapes: Shapes) -> Placed:
     """Return an allocation with cores of one's own."""
-    heaviest = 1 / shapes.instances
-    for row in demand.replicas:
-        heaviest[row] = demand.heaviest(row, int(shapes.instances[row]))
-    return Placed(shapes.cores[None], shapes.instances[None], demand.seconds(shapes.cores)[None], heaviest[None],
-                  (shapes.cores * shapes.instances).sum(keepdims=True))  # fmt: skip
+    cores, instances = shapes
+    return Placed(cores[None], instances[None], demand.seconds(cores)[None], demand.busiest(instances)[None],
+                  (cores * instances).sum(keepdims=True))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

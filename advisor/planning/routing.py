@@ -52,7 +52,7 @@ def routing_of(network: Network, request: Request, flow: Flow | None = None) -> 
     learned = flow or Flow()
     found: dict[str, dict[int, Any]] = {}
     for kind, (field, _, _) in FIELDS.items():
-        nodes = _nodes(network, kind)
+        nodes = nodes_of_kind(network, kind)
         given = _listed(field, getattr(request, field), kind, len(nodes))
         below = _listed(f"flow.{field}", getattr(learned, field) or None, kind, len(nodes))
         found[field] = {}
@@ -69,7 +69,7 @@ def routing_of(network: Network, request: Request, flow: Flow | None = None) -> 
     return Routing(found["shares"], found["depths"], found["fan_outs"], found["returns"], asked)
 
 
-def _nodes(network: Network, kind: str) -> tuple[int, ...]:
+def nodes_of_kind(network: Network, kind: str) -> tuple[int, ...]:
     """Return the nodes of a kind in text order, the numbering of the request's lists."""
     named = {CHOICE: network.choices, REPLICATION: network.replications, SPLIT: network.splits}
     return named.get(kind, network.feedbacks)
@@ -164,7 +164,7 @@ def missing(network: Network, routing: Routing, index: int, key: str) -> Missing
     """Return the error for a node whose numbers nobody gave, needed for `key`."""
     node = network.nodes[index]
     field, unknown, how = FIELDS[node.kind]
-    nodes = _nodes(network, node.kind)
+    nodes = nodes_of_kind(network, node.kind)
     place = f" at {node.position}" if node.position else ""
     what = {CHOICE: "shares", REPLICATION: "depth", SPLIT: "fan-out", FEEDBACK: "return probability"}[node.kind]
     instead = "one instance each for the boxes inside" if node.kind == SPLIT else "visits by key"

@@ -1,40 +1,70 @@
-"""Several networks on one machine: by weights within a priority, and by priorities one after the other."""
+"""Several networks on one machine: by weights within a priority, and by priorities one after the other.
+
+Networks of one priority are planned as one: a choice between them, each record being of network i with the probability of its
+weight. The shortest period of the whole is then the largest throughput X with w_i X for every network (weighted max-min
+fairness), and its mean latency is the mean of theirs by weight. With arrival rates these are the weights.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import structs
 
 from advisor.domain import elementary, limits
 from advisor.domain.allocations import Allocation, Details, FrontPoint, Reason
-from advisor.domain.curves import TabulatedCurves
+from advisor.domain.curves import VALUES, AmdahlCurves, Seen, TabulatedCurves, allowed_by_row
+from advisor.domain.networks import CHOICE, Network, Node
 from advisor.domain.rows import is_whole
 from advisor.domain.sharing import Part, Together
 from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
-from advisor.planning.combining import Share, combined, key_of, own, weights_of
-from advisor.planning.demand import AnyCurves, Terms, rules_of, terms_of
-from advisor.planning.evaluating import EVALUATED, evaluate, evaluated
+from advisor.planning.demand import PRICE, AnyCurves, Demand, Shapes, rules_of, sizes_of, terms_of
+from advisor.planning.evaluating import evaluate, evaluated
+from advisor.planning.exact import best_period
 from advisor.planning.plans import plan, planned
+from advisor.planning.questions import Asked, asked_of, question_of
 from advisor.planning.reasons import amount, plural, spare_words
-from advisor.planning.requests import NEVER, OBJECTIVES, number, whole
+from advisor.planning.requests import NEVER, OBJECTIVES, Ints, Request, number, values_by_key, whole
+from advisor.planning.routing import FIELDS, nodes_of_kind
 from advisor.planning.stability import Look, WatchQuestion, reconsidered, sure_of
 from advisor.planning.visits import visits_of
 
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses
 PRIORITY_MAX = 1000  # either side of 0: ranks for far more than NETWORKS_TOGETHER_MAX networks
 NAMES_TOLD = 8  # networks named in one reason
+OF_MACHINE = ("nodes", "memory_bytes", "level", "quantile", "weights", "work_max")  # the same for all of a priority
+BY_KEY = ("visits", "minimum", "maximum", "instances_max", "pinned", "scale", "allowed")
 # Reasons of the plan of all together that read the same for several networks; rates of theirs are sums.
 TOLD = (
     "maximum", "minimum", "pinned", "unvisited", "skew", "curve_end", "contention", "level", "work", "gap", "nodes",
     "cost",
 )  # fmt: skip
-STEP = 1e-9  # of a rate: a smaller gain is none
+STEP = 1e-9  # of a period: a smaller gain is none
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A network that shares the machine."""
+
+    network: Network
+    curves: AnyCurves
+    request: Request  # its routing and limits; its objective and cores are those of the whole machine
+    weight: float = 1.0  # how its throughput (or latency) counts against others of the same priority
+    priority: int = 0  # higher ones are planned first, others keep their minimum
+    name: str = ""  # what answers and errors call it; empty: its place, from 1
+
+    def key_of(self, key: str) -> str:
+        """Return what its key is called among those of all."""
+        return f"{self.name}:{key}"
+
+    def own(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is its own of values by the keys of all."""
+        return {key: values[self.key_of(key)] for key in self.network.keys}
 
 
 class _Group(NamedTuple):
@@ -67,54 +97,45 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
     Together
         Of each priority the largest X with w_i X records per second for network i, by its weight w_i; what then is left
         of the cores goes to networks that rise together above it while others cannot, and after them to the next
-        priority (with `nodes` or `memory_bytes` it stays spare). For ``latency`` the least mean by weight, for ``cost`` the
-        least of all together, for ``pareto`` the front of all together, whose fastest is planned. Where rates of
+        priority (with `nodes`, `memory_bytes` or contention it stays spare). For ``latency`` the least mean by weight, for
+        ``cost`` the least of all together, for ``pareto`` the front of all together, whose fastest is planned. Where rates of
         arrivals are given they are the weights. For ``fewest_cores`` each network gets the fewest cores that reach its own
         target, those of higher priorities first; weights count for nothing, and contention between networks is not planned.
 
     Notes
     -----
-    Contention is planned with within a priority. Cost: that of `plan` for all together, and, where cores are left, for
-    each network once for each that falls out of their sharing.
+    Contention is planned with within a priority. Cost: that of `plan` for all together, and of exact thresholds for each
+    network once for each that falls out of their sharing.
     """
     total = whole("cores", cores, limits.ALLOCATE_CORES_MAX)
     shares, least = _checked(shares, objective)
     if sum(least) > total:
         raise InvalidValue("cores", total, f"at least {sum(least)}, the minima of all networks")
-    apart = _apart(objective)
+    apart = OBJECTIVES[objective].fewest
     left, kept, found = total, sum(least), list[_Group]()
     for places in _units(shares, objective):
         kept -= sum(least[place] for place in places)
         mine = [shares[place] for place in places]
-        if apart or len(shares) == 1:
-            with about(places[0], mine[0].name) if apart else nullcontext():
-                group = _alone_planned(mine[0], left - kept, objective, only=not apart)
-        else:
-            group = _planned(mine, left - kept, objective)
+        with about(places[0], mine[0].name) if apart else nullcontext():
+            alone = apart or len(shares) == 1
+            group = _alone(mine[0], left - kept, objective) if alone else _planned(mine, left - kept, objective)
         found.append(group)
         left -= sum(part.used for part in group.parts)
     parts = {part.name: part for group in found for part in group.parts}
-    gaps = [group.gap for group in found]
-    known = [gap for gap in gaps if gap is not None]
-    bounds = {name: key for group in found for name, key in group.bottleneck[:1]}
+    gaps = [group.gap for group in found if group.gap is not None]
+    bounds = [pair for group in found for pair in group.bottleneck]
+    if apart:
+        bounds = [next(pair for pair in bounds if pair[0] == share.name) for share in shares]
     return Together(
-        tuple(parts[share.name] for share in shares), left, max(known) if len(known) == len(gaps) else None,
-        tuple((share.name, bounds[share.name]) for share in shares) if apart
-        else tuple(pair for group in found for pair in group.bottleneck),
+        tuple(parts[share.name] for share in shares), left, max(gaps) if len(gaps) == len(found) else None, tuple(bounds),
         tuple(_reasons(found, shares, objective, left, total)), front=found[0].front,
     )  # fmt: skip
 
 
-def _apart(objective: str) -> bool:
-    """Return whether each network is planned by itself, for a target of its own."""
-    return OBJECTIVES[objective].fewest
-
-
 def _units(shares: Sequence[Share], objective: str) -> list[list[int]]:
     """Return the places of networks that are planned at once: of one priority, or each for its target; the first first."""
-    ranked, apart = sorted(range(len(shares)), key=lambda place: -shares[place].priority), _apart(objective)
-    units = groupby(ranked, key=lambda place: place if apart else shares[place].priority)
-    return [list(some) for _, some in units]
+    ranked, apart = sorted(range(len(shares)), key=lambda place: -shares[place].priority), OBJECTIVES[objective].fewest
+    return [list(some) for _, some in groupby(ranked, lambda place: place if apart else shares[place].priority)]
 
 
 def reconsider_together(shares: Sequence[Share], cores: int, objective: str, question: WatchQuestion) -> Look:
@@ -162,6 +183,9 @@ def about(place: int, name: str) -> Generator[None]:
         raise
 
 
+# --- what can be wrong ------------------------------------------------------------------------------------------------------
+
+
 def _checked(shares: Sequence[Share], objective: str) -> tuple[list[Share], list[int]]:
     """Return the networks with a name each, and the fewest cores of each, after what can be wrong with one alone."""
     if objective not in tuple(OBJECTIVES):  # a tuple compares what cannot be hashed, too
@@ -183,51 +207,45 @@ def _checked(shares: Sequence[Share], objective: str) -> tuple[list[Share], list
                 raise InvalidValue("priority", priority, f"a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}")
             if share.request.arrival_per_s is not None and weight != 1.0:
                 raise InvalidValue("weight", weight, "absent where arrival_per_s is given", "arrivals are the weights")
-            _check_target(share, objective)
-            visits = visits_of(share.network, share.request, share.flow)
-            least.append(_least(terms_of(share.network, share.request, visits), share.curves))
+            _check_target(share.request, objective)
+            least.append(_least(share))
         found.append(replace(share, name=name))
     _check_machine(found, objective)
     return found, least
 
 
-def _check_target(share: Share, objective: str) -> None:
+def _check_target(request: Request, objective: str) -> None:
     """Raise InvalidValue unless a network has a target where, and only where, the objective wants one of each."""
-    request = share.request
-    if not _apart(objective):
+    if not OBJECTIVES[objective].fewest:
         if request.target is not None:
             raise InvalidValue("target", request.target, f"absent for {objective}", "ask for the fewest cores")
     elif request.objective != objective:
         raise InvalidValue("target", None, "given for each network: throughput_per_s or latency_s")
     elif request.nodes is not None or request.memory_bytes is not None:
-        raise Unsupported(
-            "nodes and memory are planned for the objectives throughput and latency", field="nodes",
-            value=request.nodes, hint="ask for the highest throughput",
-        )  # fmt: skip
+        what = "nodes and memory are planned for the objectives throughput and latency"
+        raise Unsupported(what, field="nodes", value=request.nodes, hint="ask for the highest throughput")
 
 
 def _check_machine(shares: Sequence[Share], objective: str) -> None:
-    request = shares[0].request
-    if len({share.priority for share in shares}) > 1:
-        if OBJECTIVES[objective].front:
+    several = len({share.priority for share in shares}) > 1
+    if several and OBJECTIVES[objective].front:
+        what = "a front is of networks of one priority"
+        raise Unsupported(what, field="objective", value=objective, hint="use weights")
+    for field in ("nodes", "memory_bytes") if several else ():
+        if (value := getattr(shares[0].request, field)) is not None:
             raise Unsupported(
-                "a front is of networks of one priority", field="objective", value=objective, hint="use weights"
+                f"{field} is planned for networks of one priority", field=field, value=value, hint="use weights"
             )
-        for field in ("nodes", "memory_bytes"):
-            if getattr(request, field) is not None:
-                raise Unsupported(
-                    f"{field} is planned for networks of one priority", field=field, value=getattr(request, field),
-                    hint="use weights",
-                )  # fmt: skip
     keys = sum(len(share.network.keys) for share in shares)
     if keys > limits.NETWORK_COMPONENTS_MAX:
         raise TooLarge("network components", keys, limits.NETWORK_COMPONENTS_MAX)
 
 
-def _least(terms: Terms, curves: AnyCurves) -> int:
+def _least(share: Share) -> int:
     """Return the fewest cores that a network may have."""
+    terms = terms_of(share.network, share.request, visits_of(share.network, share.request))
     least: list[int] = terms.low.tolist()
-    for row, rule in rules_of(terms, curves).items():
+    for row, rule in rules_of(terms, share.curves).items():
         inside = rule.between(least[row], int(terms.high[row]))
         least[row] = least[row] if inside is None else inside.least  # none: the plan says so
     for row, (cores, _) in terms.pins.items():
@@ -235,17 +253,85 @@ def _least(terms: Terms, curves: AnyCurves) -> int:
     return int((np.array(least) * terms.fewest).sum())
 
 
-def _alone_planned(share: Share, cores: int, objective: str, *, only: bool) -> _Group:
-    """Return what one network gets by itself; the only one of a machine may take turns."""
-    turns = share.request.turns if only else NEVER
-    asked = replace(share.request, cores=cores, objective=objective, turns=turns)
-    found = plan(share.network, share.curves, asked, share.flow)
-    told = replace(found, spare=0, gap=None, front=())
-    part = Part(share.name, _weight(share), share.priority, found.throughput_per_s, told)
+# --- as one -----------------------------------------------------------------------------------------------------------------
+
+
+def weights_of(shares: Sequence[Share]) -> list[float]:
+    """Return the share of all records that are of each network, of sum 1.
+
+    Raises InvalidValue when only some of them have an arrival rate.
+    """
+    rates = [share.request.arrival_per_s for share in shares]
+    if None in rates and any(rates):
+        raise InvalidValue("arrival_per_s", None, "given for all networks of a priority, or for none")
+    given = [float(share.weight if rate is None else rate) for share, rate in zip(shares, rates, strict=True)]
+    return [value / elementary.added(given) for value in given]
+
+
+def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Asked, TabulatedCurves]:
+    """Return the choice between networks of different names, as it is asked, with its curves; keys are ``name:key``.
+
+    Raises InvalidValue, TooLarge, MissingShares when a request does not fit its network, or all of them are too large
+    together.
+    """
+    weights, first, nodes, roots = weights_of(shares), shares[0].request, list[Node](), list[int]()
+    options: dict[str, Any] = {name: getattr(first, name) for name in OF_MACHINE}
+    lists: dict[str, list[Any]] = {field: [] for field, _, _ in FIELDS.values()}
+    for share, weight in zip(shares, weights, strict=True):
+        network, request, offset = share.network, share.request, len(nodes)
+        named = dict(zip(network.boxes, network.keys, strict=True))
+        for index, node in enumerate(network.nodes):
+            name = share.key_of(named[index]) if index in named else node.name
+            nodes.append(replace(node, name=name, children=tuple(child + offset for child in node.children)))
+        roots.append(len(nodes) - 1)
+        for name in BY_KEY:
+            given = values_by_key(name, getattr(request, name), network)
+            scaled = {key: weight * value for key, value in given.items()} if name == "visits" else given
+            options[name] = options.get(name, {}) | {share.key_of(key): value for key, value in scaled.items()}
+        for kind, (field, _, _) in FIELDS.items():
+            lists[field] += getattr(request, field) or [None] * len(nodes_of_kind(network, kind))
+    if len(roots) > 1:
+        nodes.append(Node(CHOICE, children=tuple(roots)))
+        lists["shares"].insert(0, weights)
+    rates = [share.request.arrival_per_s for share in shares]
+    variations = [share.request.arrival_variation for share in shares]
+    request = Request(
+        cores=cores, objective=objective, turns=NEVER,
+        arrival_per_s=None if rates[0] is None else elementary.added(float(rate or 0.0) for rate in rates),
+        arrival_variation=elementary.weighted(weights, variations),  # of many streams (Whitt 1983, asymptotic method)
+        target=first.target if len(shares) == 1 else None,  # only one that is planned by itself has one
+        **options, **lists,
+    )  # fmt: skip
+    return asked_of(Network(tuple(nodes)), request), _tables(shares, cores)
+
+
+def _tables(shares: Sequence[Share], cores: int) -> TabulatedCurves:
+    """Return the curves of all networks at the counts of all their tables; Amdahl's at every count that matters."""
+    every = [share.curves for share in shares]
+    knots = [curves.cores for curves in every if isinstance(curves, TabulatedCurves)]
+    if len(knots) < len(every):
+        knots.append(sizes_of(cores, sum(map(len, every))))
+    grid = np.unique(np.concatenate(knots))
+    tables = [TabulatedCurves.of(grid, curves.serial_s[:, None] + curves.parallel_s[:, None] / grid)
+              if isinstance(curves, AmdahlCurves) else curves for curves in every]  # fmt: skip
+    times = [np.concatenate([table.at(grid, upper=upper) for table in tables]) for upper in (False, True)]
+    rest = [np.concatenate([getattr(table, name) for table in tables]) for name in VALUES[2:]]
+    seen = [table.seen for table in tables if table.seen is not None]
+    of_all = Seen(*map(np.concatenate, zip(*seen, strict=True))) if len(seen) == len(tables) else None  # type: ignore[arg-type]
+    return TabulatedCurves(grid, times[0], np.maximum(*times), *rest, seen=of_all, allowed=allowed_by_row(tables))
+
+
+def _alone(share: Share, cores: int, objective: str) -> _Group:
+    """Return what one network gets by itself; the only one of a machine may take turns, one of several with a target not."""
+    turns = NEVER if OBJECTIVES[objective].fewest else share.request.turns
+    found = plan(share.network, share.curves, replace(share.request, cores=cores, objective=objective, turns=turns))
+    part = Part(
+        share.name, _weight(share), share.priority, found.throughput_per_s, replace(found, spare=0, gap=None, front=())
+    )
     front = tuple(
-        structs.replace(point, cores={key_of(share, key): n for key, n in point.cores.items()},
-                instances={key_of(share, key): n for key, n in point.instances.items()},
-                groups=tuple((cores, tuple(key_of(share, key) for key in keys)) for cores, keys in point.groups))
+        structs.replace(point, cores={share.key_of(key): n for key, n in point.cores.items()},
+                instances={share.key_of(key): n for key, n in point.instances.items()},
+                groups=tuple((size, tuple(map(share.key_of, keys))) for size, keys in point.groups))
         for point in found.front
     )  # fmt: skip
     return _Group((part,), tuple((share.name, key) for key in found.bottleneck), found.gap, found.why, front)
@@ -253,24 +339,25 @@ def _alone_planned(share: Share, cores: int, objective: str, *, only: bool) -> _
 
 def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
     """Return what networks of one priority get, planned as one."""
-    found = judged = planned(*combined(shares, cores, objective))
-    shapes = found.cores, found.instances
-    request = shares[0].request
-    if OBJECTIVES[objective].by_rate and len(shares) > 1 and not (request.nodes or request.memory_bytes):
-        each = _filled(shares, cores, found)
-        of_all = [(key_of(share, key), each[share.name], key) for share in shares for key in share.network.keys]
-        shapes = (
-            {name: one.cores[key] for name, one, key in of_all},
-            {name: one.instances[key] for name, one, key in of_all},
-        )
-        if shapes != (found.cores, found.instances):
-            asked, curves = combined(shares, cores, EVALUATED)
-            judged = evaluated(asked, curves, np.array([[one[key] for key in asked.terms.keys] for one in shapes]))
+    asked, curves = combined(shares, cores, objective)
+    found = judged = planned(asked, curves)
+    keys, request = asked.terms.keys, asked.terms.request
+    shapes = np.array([[some[key] for key in keys] for some in (found.cores, found.instances)])
+    if (
+        request.aim.by_rate
+        and len(shares) > 1
+        and not (request.nodes or request.memory_bytes or curves.contention.any())
+    ):
+        network = np.repeat(np.arange(len(shares)), [len(share.network.keys) for share in shares])
+        filled = _filled(question_of(asked, curves, PRICE if asked.promises else 0.0).demand, network, shapes, cores)
+        if (filled != shapes).any():
+            shapes, judged = filled, evaluated(asked, curves, filled)
+    given = [dict(zip(keys, row, strict=True)) for row in shapes.tolist()]
     parts = [
-        Part(share.name, _weight(share), share.priority, judged.throughput_per_s * weight, _told(share, *shapes, found))
+        Part(share.name, _weight(share), share.priority, judged.throughput_per_s * weight, _told(share, given, found))
         for share, weight in zip(shares, weights_of(shares), strict=True)
     ]
-    whose = {key_of(share, key): (share.name, key) for share in shares for key in share.network.keys}
+    whose = {share.key_of(key): (share.name, key) for share in shares for key in share.network.keys}
     why = found.why
     if found.cost_per_s is not None:
         what = "earn" if found.cost_per_s < 0 else "cost"
@@ -283,55 +370,55 @@ def _weight(share: Share) -> float:
     return share.request.arrival_per_s or share.weight
 
 
-def _filled(shares: Sequence[Share], cores: int, found: Allocation) -> dict[str, Allocation]:
-    """Hand out what is left of the cores: all rise together as far as they can, then who can least stays and the others go on.
+def _filled(demand: Demand, network: Ints, shapes: Ints, cores: int) -> Ints:
+    """Return shapes, (2, n), after what is left of the cores was handed out, `network` (n,) being that of each component.
 
-    `found` is the plan of all together; what all reach in it stays. Cost: that of a plan of each, and of the rest together,
-    for each network.
+    All rise together as far as they can, then who can least stays as it is and the others go on. Cost: that of exact
+    thresholds for each network and for the rest together, once for each network.
     """
-    weights = dict(zip((share.name for share in shares), weights_of(shares), strict=True))
-    got = dict[str, Allocation]()
-    rising: list[Share] = list(shares)
+    taken, rising = shapes.copy(), list(range(int(network.max()) + 1))
+    own = [np.flatnonzero(network == place) for place in rising]
 
-    def better(share: Share, mine: Allocation, count: int) -> Allocation:
-        asked = replace(share.request, cores=count, objective=EVALUATED, arrival_per_s=None, quantile=None, turns=NEVER)
-        other = plan(share.network, share.curves, asked, share.flow)
-        return other if other.throughput_per_s > mine.throughput_per_s * (1 + STEP) else mine
+    def used(rows: Ints) -> int:
+        return int(taken[:, rows].prod(axis=0).sum())
 
-    def left() -> int:
-        return cores - sum(one.cores_used for one in got.values())
+    def period(rows: Ints, some: Ints) -> float:
+        return float(np.max(demand.rows(rows).turns(Shapes(*some))))
+
+    def better(rows: Ints, count: int) -> Ints:
+        part = demand.rows(rows)
+        found, other, _, _ = best_period(part, count)
+        now = taken[:, rows]
+        return now if other is None or found >= period(rows, now) * (1 - STEP) else np.array(other)
 
     while rising:
-        mine = {share.name: _judged(share, found.cores, found.instances, EVALUATED) for share in rising}
-        spare = left() - sum(one.cores_used for one in mine.values())
-        further = {share.name: better(share, mine[share.name], mine[share.name].cores_used + spare) for share in rising}
-        if spare <= 0 or len(rising) == 1 or sum(one.cores_used for one in further.values()) <= left():
-            got |= further
+        spare = cores - used(np.arange(len(network)))
+        further = {place: better(own[place], used(own[place]) + spare) for place in rising}
+        mine = sum(used(own[place]) for place in rising)
+        if (
+            spare <= 0
+            or len(rising) == 1
+            or sum(int(some.prod(axis=0).sum()) for some in further.values()) <= mine + spare
+        ):
+            for place, some in further.items():
+                taken[:, own[place]] = some
             break
-        stays: Share = min(
-            reversed(rising), key=lambda share: further[share.name].throughput_per_s / weights[share.name]
-        )
-        got[stays.name] = mine[stays.name]
-        rising = [share for share in rising if share is not stays]
-        found = planned(*combined(rising, left(), EVALUATED))
-    for share in sorted(shares, key=lambda share: got[share.name].throughput_per_s / weights[share.name]):
+        rising.remove(max(reversed(rising), key=lambda place: period(own[place], further[place])))
+        rest = np.concatenate([own[place] for place in rising])
+        taken[:, rest] = better(rest, used(rest) + spare)
+    for rows in sorted(own, key=lambda rows: -period(rows, taken[:, rows])):
         # Without more cores, too: other shapes of the same may do more than the shared throughput asked for.
-        got[share.name] = better(share, got[share.name], got[share.name].cores_used + left())
-    return got
+        taken[:, rows] = better(rows, used(rows) + cores - used(np.arange(len(network))))
+    return taken
 
 
-def _judged(share: Share, cores: Mapping[str, int], instances: Mapping[str, int], objective: str) -> Allocation:
-    """Return what a network does alone on its own of the shapes of all, ``name:key``."""
-    given = own(share, cores), own(share, instances)
-    used = sum(n * given[1][key] for key, n in given[0].items())
-    asked = replace(share.request, cores=used, objective=objective, nodes=None, memory_bytes=None)
-    return evaluate(share.network, share.curves, asked, *given, share.flow)
-
-
-def _told(share: Share, cores: Mapping[str, int], instances: Mapping[str, int], found: Allocation) -> Allocation:
+def _told(share: Share, given: Sequence[Mapping[str, int]], found: Allocation) -> Allocation:
     """Return the answer about one network of a plan of all; where its instances lie is as it is with the others."""
-    judged = _judged(share, cores, instances, found.objective)
-    placement = None if found.placement is None else own(share, found.placement)
+    cores, instances = map(share.own, given)
+    asked = replace(share.request, cores=sum(n * instances[key] for key, n in cores.items()), objective=found.objective,
+                    nodes=None, memory_bytes=None)  # fmt: skip
+    judged = evaluate(share.network, share.curves, asked, cores, instances)
+    placement = None if found.placement is None else share.own(found.placement)
     told = structs.replace(judged.told, why=tuple(some for some in judged.why if some.code != "gap"))
     return replace(judged, objective=found.objective, placement=placement, details=told, gap=None, steps=0, spare=0)
 
@@ -339,10 +426,11 @@ def _told(share: Share, cores: Mapping[str, int], instances: Mapping[str, int], 
 def _reasons(
     groups: Sequence[_Group], shares: Sequence[Share], objective: str, spare: int, cores: int
 ) -> Iterator[Reason]:
-    if len(shares) == 1 and not _apart(objective):
+    apart = OBJECTIVES[objective].fewest
+    if len(shares) == 1 and not apart:
         yield from (some for some in groups[0].why if some.code in ("bottleneck", "spare"))
         return
-    if _apart(objective):
+    if apart:
         used = {part.name: part.used for group in groups for part in group.parts}
         for share in shares[:NAMES_TOLD]:
             taken = used[share.name]
@@ -351,7 +439,7 @@ def _reasons(
         if len(shares) > 1 and any(curves.contention.any() for curves in tables):
             alone = "each network is planned as if it were alone"
             yield Reason("contention", None, None, f"{alone}: that they slow each other down is not in these figures")
-    for group in () if _apart(objective) else groups:
+    for group in () if apart else groups:
         of_all = "" if len(groups) == 1 else f" of priority {group.parts[0].priority}"
         rates = [f"{part.name} {amount(part.guaranteed_per_s)}" for part in group.parts[:NAMES_TOLD]]
         more = ", …" if len(group.parts) > NAMES_TOLD else ""
@@ -361,5 +449,5 @@ def _reasons(
             yield Reason("bottleneck", f"{name}:{key}", value, f"{name}:{key} {reach}")
         yield from (some for some in group.why if some.code in TOLD)
     if spare > 0:
-        because = "the targets are reached without them" if _apart(objective) else "no network gains from them"
+        because = "the targets are reached without them" if apart else "no network gains from them"
         yield Reason("spare", None, float(spare), spare_words(spare, cores, because))

@@ -16,8 +16,7 @@ from advisor.engine.flows import filled
 from advisor.engine.sharing import NetworkAsked, asked_of, of_machine
 from advisor.engine.slots import TIME
 from advisor.errors import InvalidValue, UnknownNetwork
-from advisor.planning.combining import OF_MACHINE
-from advisor.planning.together import about
+from advisor.planning.together import OF_MACHINE, about
 from advisor.protocol import verbs as m
 from advisor.service.turns import others_first
 from advisor.service.worker import Spec

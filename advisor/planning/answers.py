@@ -11,7 +11,7 @@ from msgspec import structs
 from advisor.domain import elementary
 from advisor.domain.allocations import Allocation, Details, Evidence
 from advisor.domain.curves import TabulatedCurves
-from advisor.planning.exact import Solution
+from advisor.planning.exact import Plan
 from advisor.planning.reasons import reasons_of
 from advisor.planning.scores import cost_of, latency_of
 from advisor.planning.search import nodes_of
@@ -20,10 +20,10 @@ from advisor.planning.tables import front_of, knee_of, marginals_of, runners_up_
 EVIDENCE_MAX = 64  # components of which is told what their curves rest on
 
 
-def answer(found: Solution, *, brief: bool = False) -> Allocation:
+def answer(found: Plan, *, brief: bool = False) -> Allocation:
     """Return the allocation; when `brief` without tables, knee and runners-up. Reasons and tables are made when read."""
     question, judged, placed, group = found.question, found.judged, found.placed, found.placed.group
-    promised = found.promised_figures()
+    promised = found.promised_figures
     request, keys, used = question.request, question.keys, int(placed.used[0])
     queued = request.arrival_per_s is not None and bool(np.isfinite(judged.latency_s[0]))
     wants_quantile = request.quantile is not None and bool(np.isfinite(judged.latency_s[0]))
@@ -60,14 +60,14 @@ def answer(found: Solution, *, brief: bool = False) -> Allocation:
     )
 
 
-def _details(found: Solution, whole: Allocation, *, tables: bool) -> Details:
+def _details(found: Plan, whole: Allocation, *, tables: bool) -> Details:
     """Return why an allocation is as it is, with tables where each component has its own cores."""
     near = Details((), knee_of(found), marginals_of(found), runners_up_of(found)) if tables else Details()
-    near = structs.replace(near, evidence=evidence_of(found), expected_per_s=1 / found.estimate().period_s)
+    near = structs.replace(near, evidence=evidence_of(found), expected_per_s=1 / found.estimate.period_s)
     return structs.replace(near, why=reasons_of(found, replace(whole, details=near)))
 
 
-def evidence_of(found: Solution) -> dict[str, Evidence]:
+def evidence_of(found: Plan) -> dict[str, Evidence]:
     """Return what the curves rest on: those that bound the answer first, then the farthest beyond what was seen."""
     curves, keys = found.question.demand.curves, found.question.keys
     if not isinstance(curves, TabulatedCurves) or curves.seen is None:

@@ -175,10 +175,15 @@ class Demand:
 
     def expected_share(self, cores: Ints) -> Floats:
         """Return the expectation of T_c(cores_c) as a share of what is planned with, (n,)."""
+        return self.expected.seconds(cores) / self.seconds(cores)
+
+    @cached_property
+    def expected(self) -> Demand:
+        """The same at the expected times."""
         if isinstance(self.curves, AmdahlCurves):
-            return np.ones(len(self))
+            return self
         level, fall = (part * self.scale for part in pieces_at(self.curves, 0.0))
-        return replace(self, level=level, fall=fall).seconds(cores) / self.seconds(cores)
+        return replace(self, level=level, fall=fall)
 
     def within_seen(self, cores: Ints) -> bool:
         """Return whether all counts of allocations, (n,) or (K, n), were seen or lie between such, or nothing is promised."""
@@ -306,10 +311,14 @@ class Demand:
                 left -= int(extra[row])
         return Shapes(*taken)
 
+    def least_cores(self, period_s: float) -> int:
+        """Return the cores below which nothing sustains a period, by the work of turns within it: no proof that so many do."""
+        curves = self.level, self.fall, self.knots, self.low, self.high, self.visits, self.most
+        return max(math.ceil(min(float(KERNELS.least_work(*curves, period_s)) / period_s * (1 - TIE), 1e15)), 1)
+
     def may_reach(self, period_s: float, cores: int) -> bool:
         """Return whether the work of turns within a period fits so many cores: no proof that it does."""
-        curves = self.level, self.fall, self.knots, self.low, self.high, self.visits, self.most
-        return bool(KERNELS.least_work(*curves, period_s) <= period_s * cores * (1 + TIE))
+        return self.least_cores(period_s) <= cores
 
     def least_period(self, cores: int, longest_s: float) -> float:
         """Return a period that nothing on so many cores beats, at most `longest_s`, by the work of turns; to BOUND_STEP."""

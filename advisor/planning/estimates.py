@@ -26,7 +26,7 @@ from advisor.errors import InvalidValue
 from advisor.planning.demand import LEVEL, TIE, AnyCurves, demand_of, heaviest_share
 from advisor.planning.judge import Judged, Placed, PlanModel
 from advisor.planning.questions import Asked
-from advisor.planning.requests import MEASURES, RATE, Floats, Ints, whole, within
+from advisor.planning.requests import MEASURES, PERIOD, RATE, Floats, Ints, whole, within
 from advisor.planning.scores import cost_of, figure_of, latency_of
 
 # What the curves' own bounds cannot know of: a form that does not fit. The base tier is off by some per cent on its own forms.
@@ -131,19 +131,36 @@ class Estimate:
         _, first, group = np.unique(self.placed.group[0], return_index=True, return_inverse=True)
         return first[group]
 
+    @cached_property
+    def factors(self) -> Floats:
+        """What the errors of all draws do to each component's time, (DRAWS, n)."""
+        common, here, _ = normals(len(self.level))
+        return elementary.exp(common * self.level + here * self.shape)
+
     def drawn(self, measure: str, beside: Estimate | None = None) -> Floats:
         """Return period, latency or cost for the errors of all draws, (DRAWS,), as they are drawn for it `beside` another."""
         if beside is None and measure in self._alone:
             return self._alone[measure]
-        common, here, there = normals(len(self.level))
-        own = here if beside is None else np.where(self.same(beside), here, there)
-        factor = elementary.exp(common * self.level + own * self.shape)
-        wide = Placed(*(None if part is None else np.repeat(part, DRAWS, axis=0) for part in self.placed))  # type: ignore[arg-type]
-        judged = self.model.judge(wide._replace(seconds_s=self.placed.seconds_s * factor))
-        found = figure_of(measure, self.model.request, judged, wide.used)
+        factors, placed, model = self.factors if beside is None else self._beside(beside), self.placed, self.model
+        if measure == PERIOD and placed.group is None and not model.contended:
+            found = (model.demand.visits * placed.heaviest * placed.seconds_s * factors).max(axis=1)
+        else:
+            wide = Placed(*(None if part is None else np.repeat(part, DRAWS, axis=0) for part in placed))  # type: ignore[arg-type]
+            judged = model.judge(wide._replace(seconds_s=placed.seconds_s * factors))
+            found = figure_of(measure, model.request, judged, wide.used)
         if beside is None:
             self._alone[measure] = found
         return found
+
+    def _beside(self, other: Estimate) -> Floats:
+        """Return the factors beside another: those of its own where both have the same cores, and errors."""
+        common, here, there = normals(len(self.level))
+        same = self.same(other)
+        new = np.flatnonzero(~same | (self.level != other.level) | (self.shape != other.shape))
+        own = np.where(same, here, there)[:, new]
+        factors = other.factors.copy()
+        factors[:, new] = elementary.exp(common[:, new] * self.level[new] + own * self.shape[new])
+        return factors
 
 
 def estimate_of(asked: Asked, curves: TabulatedCurves, setting: Setting) -> Estimate:

@@ -15,7 +15,7 @@ from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
 from advisor.planning.answers import answer
 from advisor.planning.demand import AnyCurves, Shapes, price_of
-from advisor.planning.exact import Solution
+from advisor.planning.exact import Plan
 from advisor.planning.judge import own_placed
 from advisor.planning.questions import Asked, asked_of, question_of
 from advisor.planning.requests import BARE, NEVER, RATE, Ints, Request, by_key, whole
@@ -68,4 +68,4 @@ def evaluated(asked: Asked, curves: AnyCurves, shape: Ints) -> Allocation:
     if not nodes_of(question.model, question.machine, placed, 0):
         raise InvalidValue("cores", used, "an allocation that fits the machine's nodes and memory")
     model, judged = question.model.executed(placed)
-    return answer(Solution(question, model, placed, judged, None, None, None), brief=True)
+    return answer(Plan(question, model, placed, judged, None, None, None), brief=True)

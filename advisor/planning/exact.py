@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import comb
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,8 @@ from advisor.planning.sharing import Groupings, best_grouping, in_turns
 GAP_MAX = 0.05  # of the best: a bound that is further away tells nobody what to do
 
 
-class Solution(NamedTuple):
+@dataclass(frozen=True)
+class Plan:
     """What was found for a question, as its answer needs it."""
 
     question: PlanQuestion
@@ -51,9 +53,14 @@ class Solution(NamedTuple):
         given = self.question.request.cores
         return 0 if given is None else given - self.used
 
-    def estimate(self, placed: Placed | None = None) -> Estimate:
-        """Return the answer, or another allocation, at expected times and with what is not known of them."""
-        placed, demand = placed or self.placed, self.question.demand
+    @cached_property
+    def estimate(self) -> Estimate:
+        """The answer at expected times and with what is not known of them."""
+        return self.estimate_of(self.placed)
+
+    def estimate_of(self, placed: Placed) -> Estimate:
+        """Return an allocation at expected times and with what is not known of them."""
+        demand = self.question.demand
         expected = placed.seconds_s * demand.expected_share(placed.cores[0])
         errors = errors_of(demand.curves, self.question.request.level, placed.cores[0])
         return Estimate(self.model, placed._replace(seconds_s=expected), *errors)
@@ -66,22 +73,19 @@ class Solution(NamedTuple):
         share = np.array([demand.promised_share(cores) for cores in placed.cores])
         return placed._replace(seconds_s=placed.seconds_s * share)
 
+    @cached_property
     def promised_figures(self) -> Judged:
-        """Return the answer's figures at the seconds that it promises."""
+        """The answer's figures at the seconds that it promises."""
         if self.question.demand.within_seen(self.placed.cores):
             return self.judged
         return self.model.judge(self.promised(self.placed))
 
-    def promised_period_s(self) -> float:
-        """Return the seconds between records that the answer promises."""
-        return float(self.promised_figures().period_s[0])
-
-    @property
+    @cached_property
     def within_seen(self) -> bool:
         """Whether the answer promises what it is planned with."""
         return bool((self.question.demand.promised_share(self.placed.cores[0]) == 1.0).all())
 
-    @property
+    @cached_property
     def slowest(self) -> Ints:
         """The components that bound the throughput, or are in a group that does."""
         return np.flatnonzero(self.judged.cycle_s[0] >= self.judged.period_s[0] * (1 - 1e-9))
@@ -90,7 +94,7 @@ class Solution(NamedTuple):
 # --- throughput: exact thresholds ---------------------------------------------------------------------------------------
 
 
-def by_thresholds(question: PlanQuestion) -> Solution | None:
+def by_thresholds(question: PlanQuestion) -> Plan | None:
     """Return the shortest period, or the fewest cores for one, of what nothing couples; None where none reaches it."""
     request, demand, cores = question.request, question.demand, question.cores
     fewest = bool(request.target)
@@ -112,7 +116,7 @@ def by_thresholds(question: PlanQuestion) -> Solution | None:
     judged = question.model.judge(placed)
     if not proved and not fewest:
         gap = near(question, float(judged.period_s[0]))
-    return Solution(question, question.model, placed, judged, gap, reached, None)
+    return Plan(question, question.model, placed, judged, gap, reached, None)
 
 
 NOTHING: Ints = np.zeros(0, np.int64)
@@ -157,23 +161,24 @@ def _packed(question: PlanQuestion, period_s: float, most: int) -> tuple[tuple[P
     """Return tables and the grouping of many components of a period below that given, or of the fewest cores for it, on at
     most so many cores; and whether nothing is better than what was found.
     """
-    demand, n, fewest = question.demand, len(question.demand), question.request.aim.fewest
-    if most < int(demand.low.max()) or (period_s < np.inf and not demand.may_reach(period_s, most)):
+    demand, n = question.demand, len(question.demand)
+    least = demand.least_cores(period_s) if period_s < np.inf else 1
+    if most < max(int(demand.low.max()), least):
         return None, True
     table = question.places(min(most, max(64, TABLES_MAX * 32 // n)))
-    found = best_grouping(table, most, period_s, fewest=fewest)
+    found = best_grouping(table, most, period_s, least if question.request.aim.fewest else 0)
     return None if found is None else (table, found), False
 
 
-def _solution(question: PlanQuestion, placed: Placed, gap: float | None, own_value: float | None) -> Solution:
+def _solution(question: PlanQuestion, placed: Placed, gap: float | None, own_value: float | None) -> Plan:
     model = question.model
-    return Solution(question, model, placed, model.judge(placed), gap, own_value, None)
+    return Plan(question, model, placed, model.judge(placed), gap, own_value, None)
 
 
 # --- the latency of a lone record: sums -----------------------------------------------------------------------------------
 
 
-def by_sums(question: PlanQuestion, searched: Callable[[PlanQuestion], Solution | None]) -> Solution | None:
+def by_sums(question: PlanQuestion, searched: Callable[[PlanQuestion], Plan | None]) -> Plan | None:
     """Return the lowest latency of what only adds up, or the fewest cores for one; None where none reaches it.
 
     Taking turns on one group of all cores no record is slower than anywhere else: that is proved best. With cores of one's
@@ -192,10 +197,10 @@ def by_sums(question: PlanQuestion, searched: Callable[[PlanQuestion], Solution 
     if target:
         return found if latency <= target * (1 + TIE) and found.used <= cores else None
     gap = max(latency / bound - 1, 0.0) if bound > 0 else np.inf
-    return found._replace(gap=gap if gap <= GAP_MAX else None)
+    return replace(found, gap=gap if gap <= GAP_MAX else None)
 
 
-def _one_group(question: PlanQuestion, target_s: float) -> Solution | None:
+def _one_group(question: PlanQuestion, target_s: float) -> Plan | None:
     """Return one group of every core that gains something, or of the fewest for a latency; None where it is not reached.
 
     Where there are as many cores for each as it is fastest on, each has its own.

@@ -14,7 +14,7 @@ from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import answer
 from advisor.planning.demand import PRICE, TIE, AnyCurves, Demand
-from advisor.planning.exact import Solution, by_sums, by_thresholds, near
+from advisor.planning.exact import Plan, by_sums, by_thresholds, near
 from advisor.planning.judge import PLAIN, Placed, PlanModel, Scales
 from advisor.planning.options import options_of
 from advisor.planning.placing import SLACK, machine_of
@@ -87,7 +87,7 @@ def planned(asked: Asked, curves: AnyCurves) -> Allocation:
     raise error
 
 
-def solved(question: PlanQuestion) -> Solution:
+def solved(question: PlanQuestion) -> Plan:
     """Return the best allocation; raises as `plan`."""
     found = _found(question)
     if found is None:
@@ -95,7 +95,7 @@ def solved(question: PlanQuestion) -> Solution:
     return found
 
 
-def _found(question: PlanQuestion) -> Solution | None:
+def _found(question: PlanQuestion) -> Plan | None:
     """Return the best allocation, None where none was found."""
     if question.asked.by_rate and question.request is question.asked.terms.request:
         return _searched(question) if question.model.contended else by_thresholds(question)
@@ -112,10 +112,10 @@ def _found(question: PlanQuestion) -> Solution | None:
         return found
     lowest = _searched(question.asking(objective=BARE[LATE], target=None))  # where the formula finds it impossible
     reached = lowest is not None and float(latency_of(lowest.judged)[0]) <= target * (1 + TIE)
-    return lowest._replace(question=question) if lowest is not None and reached else None
+    return replace(lowest, question=question) if lowest is not None and reached else None
 
 
-def _searched(question: PlanQuestion, *, shared: bool = True) -> Solution | None:
+def _searched(question: PlanQuestion, *, shared: bool = True) -> Plan | None:
     """Return the best allocation that the search finds; None where none is feasible."""
     if question.request.cores is not None:
         return _searched_on(question, shared=shared)
@@ -130,7 +130,7 @@ def _searched(question: PlanQuestion, *, shared: bool = True) -> Solution | None
         cores *= DOUBLED
 
 
-def _searched_on(question: PlanQuestion, *, shared: bool) -> Solution | None:
+def _searched_on(question: PlanQuestion, *, shared: bool) -> Plan | None:
     """Return the better of what is found with cores of one's own and in turns; under arrivals by executed records."""
     if question.request.arrival_per_s is not None:
         return verified(
@@ -144,7 +144,7 @@ def _searched_on(question: PlanQuestion, *, shared: bool) -> Solution | None:
 
 def _searched_by(
     question: PlanQuestion, own_scales: Scales, turns_scales: Scales, *, shared: bool
-) -> tuple[Solution, list[Placed]] | None:
+) -> tuple[Plan, list[Placed]] | None:
     """Return the better of what is found each way, of equals with cores of one's own; and the best few of each, in turns."""
     request, front = question.request, question.request.aim.front
     work, model = request.work_max or WORK_MAX, replace(question.model, scales=own_scales)
@@ -175,9 +175,9 @@ def _searched_by(
     if found.best is None:
         return None
     exact = found.exact and not capped and not (request.arrival_per_s and not request.aim.by_rate)
-    solution = Solution(question, model, found.best, model.judge(found.best), 0.0 if exact else None,
+    solution = Plan(question, model, found.best, model.judge(found.best), 0.0 if exact else None,
                         own.key.score if own.best is not None else None, found, capped)  # fmt: skip
-    solution = solution if exact else solution._replace(gap=_gap(question, solution))
+    solution = solution if exact else replace(solution, gap=_gap(question, solution))
     return solution, [one for pair in zip_longest(*few) for one in pair if one is not None]
 
 
@@ -229,7 +229,7 @@ def _one_at_a_time(question: PlanQuestion) -> tuple[Demand | None, bool]:
     return replace(demand, most=most), cap < top
 
 
-def _gap(question: PlanQuestion, found: Solution) -> float | None:
+def _gap(question: PlanQuestion, found: Plan) -> float | None:
     """Return how far from the best an answer may be, where a bound proves that it is little: of a throughput only."""
     request = question.request
     if not request.aim.by_rate or len(question.demand) > SHARED_COMPONENTS_MAX:

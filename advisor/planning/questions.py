@@ -122,7 +122,8 @@ class PlanQuestion:
         vars(demand).update(vars(old), level=level, fall=fall, variation=curves.variation, contention=curves.contention,
                             peak_bytes=curves.peak_bytes, curves=curves)  # fmt: skip
         vars(found).update(vars(self), demand=demand, model=PlanModel(self.structure, demand, self.request))
-        vars(demand).pop("inner", None)
+        for cached in ("inner", "expected"):
+            vars(demand).pop(cached, None)
         vars(found).pop("solution", None)
         return found
 

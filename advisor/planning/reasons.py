@@ -9,7 +9,7 @@ import numpy as np
 from advisor.domain.allocations import Allocation, Evidence, Reason
 from advisor.planning.demand import PROMISED, TIE
 from advisor.planning.estimates import reaches
-from advisor.planning.exact import Solution
+from advisor.planning.exact import Plan
 from advisor.planning.requests import RATE, SCARCE, Ints
 from advisor.planning.scores import latency_of
 from advisor.planning.tables import KNEE_SHARE
@@ -20,7 +20,7 @@ WORTH_SAYING = 1.1  # a bound this many times the throughput is worth a sentence
 Said = Iterator[tuple[str | None, float | None, str]]  # component, value, and the sentence without its full stop
 
 
-def reasons_of(found: Solution, whole: Allocation) -> tuple[Reason, ...]:
+def reasons_of(found: Plan, whole: Allocation) -> tuple[Reason, ...]:
     """Return the reasons of an answer whose tables are known. Cost O(n)."""
     return tuple(Reason(code, *one) for code, say in REASONS.items() for one in say(found, whole))
 
@@ -35,7 +35,7 @@ def plural(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
-def _first(found: Solution, rows: Ints) -> Iterator[tuple[int, str, str]]:
+def _first(found: Plan, rows: Ints) -> Iterator[tuple[int, str, str]]:
     """Give the first rows with their keys, the last of them with how many follow, in words."""
     left = len(rows) - REASONS_MAX
     for order, row in enumerate(rows[:REASONS_MAX].tolist()):
@@ -43,7 +43,7 @@ def _first(found: Solution, rows: Ints) -> Iterator[tuple[int, str, str]]:
         yield row, found.question.keys[row], f" (and {left} more alike)" if last else ""
 
 
-def _target(found: Solution, whole: Allocation) -> Said:
+def _target(found: Plan, whole: Allocation) -> Said:
     for name, value in (found.question.request.target or {}).items():
         reached, unit, sure = whole.throughput_per_s, "records/s", ""
         if name != RATE:
@@ -51,19 +51,19 @@ def _target(found: Solution, whole: Allocation) -> Said:
         if name == RATE and not found.within_seen:
             sure = f"; {amount(whole.expected_per_s or 0.0)} {unit} are expected, on more cores than were seen"
         elif found.within_seen and found.question.demand.uncertain:
-            sure = f", reached with probability {reaches(found.estimate(), name, value):.2f}"
+            sure = f", reached with probability {reaches(found.estimate, name, value):.2f}"
         cores = plural(found.used, "core")
         yield None, reached, f"{cores} reach {amount(reached)} {unit}; the target is {amount(value)} {unit}{sure}"
 
 
-def _sharing(found: Solution, whole: Allocation) -> Said:
+def _sharing(found: Plan, whole: Allocation) -> Said:
     if found.shared:
         n, cores, groups = len(found.question.keys), plural(found.used, "core"), len(whole.groups)
         takes = "those of a group take turns on all of its cores"
         yield None, float(groups), f"{n} components share {cores} in {plural(groups, 'group')}: {takes}"
 
 
-def _bottleneck(found: Solution, whole: Allocation) -> Said:
+def _bottleneck(found: Plan, whole: Allocation) -> Said:
     keys, placed, rate = found.question.keys, found.placed, whole.throughput_per_s
     bounds = f"bounds the throughput at {amount(rate)} records/s"
     if found.shared and placed.group is not None and placed.widths is not None:
@@ -79,7 +79,7 @@ def _bottleneck(found: Solution, whole: Allocation) -> Said:
         yield key, rate, f"{key} {bounds}: {amount(load[row])} s a record on {on}{more}"
 
 
-def _remaining(found: Solution, whole: Allocation) -> Said:
+def _remaining(found: Plan, whole: Allocation) -> Said:
     """What throughput remains where the latency of a lone record is lowest."""
     request, rate = found.question.request, whole.throughput_per_s
     if request.aim.by_latency and request.arrival_per_s is None:
@@ -88,7 +88,7 @@ def _remaining(found: Solution, whole: Allocation) -> Said:
         yield None, rate, f"{amount(rate)} records/s is all that gets through: {lone}"
 
 
-def _deciding(found: Solution) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _deciding(found: Plan) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return which components with cores of their own bound what was asked for, (n,)."""
     n = len(found.question.keys)
     if found.question.request.for_latency:
@@ -96,14 +96,14 @@ def _deciding(found: Solution) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     return np.isin(np.arange(n), found.slowest) & (not found.shared)
 
 
-def _pinned(found: Solution, whole: Allocation) -> Said:
+def _pinned(found: Plan, whole: Allocation) -> Said:
     pins = found.question.asked.terms.pins
     decides = _deciding(found) if pins else np.zeros(0, np.bool_)
     for row, key, more in _first(found, np.array([row for row in sorted(pins) if decides[row]], np.int64)):
         yield key, float(found.placed.cores[0, row]), f"{key} is pinned{more}"
 
 
-def _maximum(found: Solution, whole: Allocation) -> Said:
+def _maximum(found: Plan, whole: Allocation) -> Said:
     terms, demand, cores = found.question.asked.terms, found.question.demand, found.placed.cores[0]
     if not (terms.high < demand.last).any():
         return
@@ -115,7 +115,7 @@ def _maximum(found: Solution, whole: Allocation) -> Said:
         yield key, float(most), f"{key} is at its maximum of {plural(most, 'core')}; more would help it{more}"
 
 
-def _minimum(found: Solution, whole: Allocation) -> Said:
+def _minimum(found: Plan, whole: Allocation) -> Said:
     terms, demand, cores = found.question.asked.terms, found.question.demand, found.placed.cores[0]
     if found.shared or not (terms.low > 1).any():
         return
@@ -132,7 +132,7 @@ def _minimum(found: Solution, whole: Allocation) -> Said:
         yield key, float(least), f"{key} holds its minimum of {plural(least, 'core')}; fewer would do{more}"
 
 
-def _curve_end(found: Solution, whole: Allocation) -> Said:
+def _curve_end(found: Plan, whole: Allocation) -> Said:
     terms, demand = found.question.asked.terms, found.question.demand
     at_end = (found.placed.cores[0] == demand.last) & (demand.last < np.minimum(terms.high, found.question.cores))
     for row, key, more in _first(found, np.flatnonzero(at_end & _deciding(found)) if at_end.any() else terms.high[:0]):
@@ -140,7 +140,7 @@ def _curve_end(found: Solution, whole: Allocation) -> Said:
         yield key, float(last), f"{key} is on the most cores its curve knows, {plural(last, 'core')}{more}"
 
 
-def _skew(found: Solution, whole: Allocation) -> Said:
+def _skew(found: Plan, whole: Allocation) -> Said:
     demand, instances = found.question.demand, found.placed.instances[0]
     rows = [] if found.shared or not demand.replicas else found.slowest.tolist()
     for row in [row for row in rows if row in demand.replicas and int(instances[row]) > 1][:1]:
@@ -149,14 +149,14 @@ def _skew(found: Solution, whole: Allocation) -> Said:
         yield key, share, f"{serves}: a replica is not divided"
 
 
-def _nodes(found: Solution, whole: Allocation) -> Said:
+def _nodes(found: Plan, whole: Allocation) -> Said:
     if whole.placement is not None:
         sizes = found.question.machine.sizes
         nodes = f"{plural(len(sizes), 'node')} of {plural(int(sizes[0]), 'core')}"
         yield None, float(len(sizes)), f"instances are placed on {nodes}; none straddles, and a group lies on one"
 
 
-def _next_core(found: Solution, whole: Allocation) -> Said:
+def _next_core(found: Plan, whole: Allocation) -> Said:
     """Whose next core gains most."""
     rows, keys, rate = whole.marginal, found.question.keys, whole.throughput_per_s
     if not rows:
@@ -185,18 +185,18 @@ def _next_core(found: Solution, whole: Allocation) -> Said:
         yield keys[best], after, f"{more}, for {whom}, {raised}"
 
 
-def _knee(found: Solution, whole: Allocation) -> Said:
+def _knee(found: Plan, whole: Allocation) -> Said:
     if whole.knee is not None and whole.knee.cores < found.used:
         yield None, float(whole.knee.cores), f"{whole.knee.cores} cores reach {100 * KNEE_SHARE:g} % of it"
 
 
-def _unvisited(found: Solution, whole: Allocation) -> Said:
+def _unvisited(found: Plan, whole: Allocation) -> Said:
     visits = found.question.demand.visits
     for _, key, more in () if visits.all() else _first(found, np.flatnonzero(visits == 0)):
         yield key, 0.0, f"no record visits {key}: it has its minimum{more}"
 
 
-def _spare(found: Solution, whole: Allocation) -> Said:
+def _spare(found: Plan, whole: Allocation) -> Said:
     request = found.question.request
     if found.spare > 0:
         because = "no component gains from them"
@@ -212,7 +212,7 @@ def spare_words(spare: int, cores: int, because: str) -> str:
     return f"{spare} of {plural(cores, 'core')} stay free: {because}"
 
 
-def _runner_up(found: Solution, whole: Allocation) -> Said:
+def _runner_up(found: Plan, whole: Allocation) -> Said:
     for other in whole.runner_up[:1]:
         sure = "" if other.probability is None else f"; this one is better with probability {other.probability:.2f}"
         figure = f"{amount(other.throughput_per_s)} records/s"
@@ -222,7 +222,7 @@ def _runner_up(found: Solution, whole: Allocation) -> Said:
         yield None, other.probability, f"{next_best} {plural(other.used, 'core')}: {figure}{sure}"
 
 
-def _turns(found: Solution, whole: Allocation) -> Said:
+def _turns(found: Plan, whole: Allocation) -> Said:
     if found.shared and found.own_value is not None:
         aim = found.question.request.aim
         value = 1 / found.own_value if aim.by_rate else found.own_value
@@ -230,7 +230,7 @@ def _turns(found: Solution, whole: Allocation) -> Said:
         yield None, value, f"turns do better: {own}"
 
 
-def _own_cores(found: Solution, whole: Allocation) -> Said:
+def _own_cores(found: Plan, whole: Allocation) -> Said:
     request, demand = found.question.request, found.question.demand
     if found.shared or request.turns != SCARCE or found.search is not None or request.for_latency:
         return
@@ -241,44 +241,44 @@ def _own_cores(found: Solution, whole: Allocation) -> Said:
         yield None, bound, f"each component has cores of its own; taking turns on the same number of cores {could}"
 
 
-def _gap(found: Solution, whole: Allocation) -> Said:
+def _gap(found: Plan, whole: Allocation) -> Said:
     if whole.gap is None:
         yield None, None, "the best that was found; nothing better is excluded"
     elif whole.gap > 0:
         yield None, whole.gap, f"at most {amount(100 * whole.gap)} % from the best, by a bound"
 
 
-def _work(found: Solution, whole: Allocation) -> Said:
+def _work(found: Plan, whole: Allocation) -> Said:
     if found.search is not None and found.search.out_of_work:
         yield None, float(whole.steps), f"the search stopped after the {whole.steps:,} steps it was allowed"
 
 
-def _memory(found: Solution, whole: Allocation) -> Said:
+def _memory(found: Plan, whole: Allocation) -> Said:
     if found.capped:
         few = "fewer instances than allowed were considered: all of a group stay in memory"
         yield None, found.question.request.memory_bytes, few
 
 
-def _contention(found: Solution, whole: Allocation) -> Said:
+def _contention(found: Plan, whole: Allocation) -> Said:
     if found.model.contended:
         busy, slow = amount(whole.active_cores or 0.0), "components slow each other down, but for those that take turns"
         yield None, whole.active_cores, f"times are those with {busy} cores busy at a time: {slow} with each other"
 
 
-def _overload(found: Solution, whole: Allocation) -> Said:
+def _overload(found: Plan, whole: Allocation) -> Said:
     rate = found.question.request.arrival_per_s
     if rate is not None and whole.latency_queued_s is None:
         more = f"{amount(rate)} records/s are more than it sustains: queues would grow without end"
         yield None, whole.throughput_per_s, more
 
 
-def _queueing(found: Solution, whole: Allocation) -> Said:
+def _queueing(found: Plan, whole: Allocation) -> Said:
     if whole.latency_queued_s is not None:
         waits = float((found.question.demand.visits * found.judged.wait_s[0]).sum())
         yield None, waits, f"a record waits {amount(waits)} s in all, for free instances or for its turns"
 
 
-def _level(found: Solution, whole: Allocation) -> Said:
+def _level(found: Plan, whole: Allocation) -> Said:
     demand, level = found.question.demand, found.question.request.level
     if level is not None and demand.uncertain:
         yield None, level, f"planned for the upper bound of each curve at level {level:g}"
@@ -291,7 +291,7 @@ def _level(found: Solution, whole: Allocation) -> Said:
         yield None, whole.expected_per_s, f"{keeps}; {expected}"
 
 
-def _extrapolates(found: Solution, whole: Allocation) -> Said:
+def _extrapolates(found: Plan, whole: Allocation) -> Said:
     for key, known in whole.evidence.items():
         if known.extrapolates > 0:
             learned = f"learned from {known.observations} observations"
@@ -303,7 +303,7 @@ def far_words(known: Evidence) -> str:
     return f"asked beyond what was seen by a factor of {2.0**known.extrapolates:.2g}"
 
 
-REASONS: Mapping[str, Callable[[Solution, Allocation], Said]] = {
+REASONS: Mapping[str, Callable[[Plan, Allocation], Said]] = {
     "target": _target, "sharing": _sharing, "bottleneck": _bottleneck, "remaining": _remaining, "pinned": _pinned,
     "maximum": _maximum, "minimum": _minimum, "curve_end": _curve_end, "skew": _skew, "nodes": _nodes,
     "next_core": _next_core, "knee": _knee, "unvisited": _unvisited, "spare": _spare, "runner_up": _runner_up,

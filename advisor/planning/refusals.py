@@ -10,7 +10,7 @@ from advisor.domain import limits
 from advisor.errors import AdvisorError, ImpossibleTarget, TargetNotReached
 from advisor.planning.answers import evidence_of
 from advisor.planning.demand import TIE, Shapes
-from advisor.planning.exact import Solution
+from advisor.planning.exact import Plan
 from advisor.planning.judge import own_placed
 from advisor.planning.questions import PlanQuestion
 from advisor.planning.reasons import plural
@@ -22,7 +22,7 @@ FAR_DOUBLINGS = 1.0  # of the most cores seen: an answer beyond is no advice, fo
 HINT = "raise cores, maximum or instances_max, or ask for less"
 
 
-def refused(question: PlanQuestion, solved: Callable[[PlanQuestion], Solution]) -> AdvisorError:
+def refused(question: PlanQuestion, solved: Callable[[PlanQuestion], Plan]) -> AdvisorError:
     """Return the error for a question that nothing found answers, with the best for its target and who forbids more."""
     request = question.request
     name, value = next(iter(request.target.items())) if request.target else ("", 0.0)
@@ -39,7 +39,7 @@ def refused(question: PlanQuestion, solved: Callable[[PlanQuestion], Solution]) 
     return _too_few(question, solved(question.asking(objective=BARE[RATE], **bare)), name, asked)
 
 
-def unsure(question: PlanQuestion, expected: Solution) -> AdvisorError:
+def unsure(question: PlanQuestion, expected: Plan) -> AdvisorError:
     """Return the error for a throughput that is expected to be reached, but not promised."""
     ((_, value),) = (question.request.target or {RATE: 0.0}).items()
     return TargetNotReached(
@@ -60,7 +60,7 @@ def not_excluded(error: ImpossibleTarget) -> TargetNotReached:
     )  # fmt: skip
 
 
-def too_far(found: Solution) -> TargetNotReached | None:
+def too_far(found: Plan) -> TargetNotReached | None:
     """Return the error of the fewest cores for a throughput where that needs far more than was seen, else None.
 
     `bound` is what is promised on counts that were seen, or, where what did not fall with cores among these alone takes too
@@ -72,7 +72,7 @@ def too_far(found: Solution) -> TargetNotReached | None:
         return None
     known = evidence_of(found)
     key, far = max(((key, one.extrapolates) for key, one in known.items()), key=lambda pair: pair[1])
-    promised, demand = 1 / found.promised_period_s(), question.demand
+    promised, demand = 1 / float(found.promised_figures.period_s[0]), question.demand
     if promised >= target * (1 - TIE) or far <= FAR_DOUBLINGS:
         return None
     counts, fixed = demand.rigid()
@@ -93,13 +93,13 @@ def too_far(found: Solution) -> TargetNotReached | None:
     wanted, most = int(found.placed.cores[0, question.keys.index(key)]), known[key].cores_range
     return TargetNotReached(
         f"target {RATE} {target:.6g} is not promised: {plural(found.used, 'core')} are expected to reach"
-        f" {1 / found.estimate().period_s:.6g} records/s, {key} on {wanted} though it was seen on"
+        f" {1 / found.estimate.period_s:.6g} records/s, {key} on {wanted} though it was seen on"
         f" {most[1] if most else 1:g} at most; {said}", field="target", value=target, bound=promised,
         hint=f"observe {key} on more cores, or ask for less",
     )  # fmt: skip
 
 
-def _too_few(question: PlanQuestion, best: Solution, name: str, asked: float) -> AdvisorError:
+def _too_few(question: PlanQuestion, best: Plan, name: str, asked: float) -> AdvisorError:
     """Return the error of a throughput, or of arrivals, that is not reached."""
     row, most = int(best.slowest[0]), 1 / float(best.judged.period_s[0])
     bound = _rate_bound(question) if best.gap != 0.0 else most
@@ -123,7 +123,7 @@ def _too_few(question: PlanQuestion, best: Solution, name: str, asked: float) ->
     )  # fmt: skip
 
 
-def _too_slow(question: PlanQuestion, best: Solution, asked: float) -> AdvisorError:
+def _too_slow(question: PlanQuestion, best: Plan, asked: float) -> AdvisorError:
     """Return the error of a latency that is not reached."""
     request, judged = question.request, best.judged
     least = float(latency_of(judged)[0])
@@ -146,13 +146,13 @@ def _too_slow(question: PlanQuestion, best: Solution, asked: float) -> AdvisorEr
     )  # fmt: skip
 
 
-def _on(question: PlanQuestion, best: Solution) -> str:
+def _on(question: PlanQuestion, best: Plan) -> str:
     if question.request.cores is None:
         return "on as many cores as there may be"
     return f"{'in turns ' if best.shared else ''}on {plural(question.cores, 'core')}"
 
 
-def _slowest_words(question: PlanQuestion, best: Solution, row: int) -> str:
+def _slowest_words(question: PlanQuestion, best: Plan, row: int) -> str:
     key, cores, many = question.keys[row], int(best.placed.cores[0, row]), int(best.placed.instances[0, row])
     if best.shared:
         return f"{key} is in the slowest group"
@@ -160,7 +160,7 @@ def _slowest_words(question: PlanQuestion, best: Solution, row: int) -> str:
     return f"the slowest is {key}, with {plural(many, 'instance')} on {most}"
 
 
-def _beyond(best: Solution) -> str:
+def _beyond(best: Plan) -> str:
     """Say how far what was found lies beyond what was seen."""
     far = max((known.extrapolates for known in evidence_of(best).values()), default=0.0)
     return f"; its curves are asked beyond what was seen by a factor of up to {2.0**far:.2g}" if far > 0 else ""

@@ -196,8 +196,8 @@ class Turns:
                 break
             starts = [start for seed in self._seeds(count) if (start := self.offer(seed)) is not None]
             starts = sorted([*starts, *([] if lead is None else [lead])], key=lambda start: start[0])
-            for start in starts[: STARTS if search.model.queued else 1]:
-                lead = self._descended(start, count)
+            ends = [self._descended(start, count) for start in starts[: STARTS if search.model.queued else 1]]
+            lead = min(ends, key=lambda end: end[0], default=lead)
             if fewest and search.best is not None:
                 return
         if not search.out_of_work:
@@ -283,17 +283,17 @@ class Turns:
         return lead
 
 
-def best_grouping(places: Places, cores: int, longest_s: float = np.inf, *, fewest: bool = False) -> Groupings | None:
+def best_grouping(places: Places, cores: int, longest_s: float = np.inf, fewest: int = 0) -> Groupings | None:
     """Return the grouping on at most `cores` cores of the shortest period below `longest_s`, as far as one is found.
 
-    With `fewest` it is that of the fewest cores for the period `longest_s`.
+    With `fewest` it is that of the fewest cores for the period `longest_s`, none of which are below `fewest`.
     """
     if exact_sizes(len(places.turn_s)):
         limits = (np.inf, longest_s) if fewest else (longest_s, 0.0)
         few = best_partition_of(places.turn_s, places.stay_s, cores, *limits)
         return few and Groupings(few[1][None], few[2][None])
     best, packings, counts = None, Packings(places.turn_s, places.sizes), counts_up_to(cores)
-    for count in counts if fewest else counts[::-1]:
+    for count in [count for count in counts if count >= fewest] if fewest else counts[::-1]:
         found = packings.shortest(count, longest_s * (1 + 4 * TIE) if fewest else longest_s)
         if fewest and found is not None and found[0] <= longest_s * (1 + TIE):
             return numbered(found[1][None], found[2][None])

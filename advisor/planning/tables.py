@@ -7,7 +7,7 @@ import numpy as np
 from advisor.domain.allocations import FrontPoint, Knee, Marginal, RunnerUp
 from advisor.planning.demand import TIE, Demand
 from advisor.planning.estimates import chance_of
-from advisor.planning.exact import Solution
+from advisor.planning.exact import Plan
 from advisor.planning.judge import Placed, own_placed
 from advisor.planning.prices import lowest_sum
 from advisor.planning.requests import RATE, Floats, Ints, is_allowed
@@ -21,7 +21,7 @@ CELLS_MAX = 1_000_000  # allocations times components judged at once
 POINTS_MAX = 256  # of a front: an answer that people and programs still read
 
 
-def with_cores(found: Solution, cores: Ints) -> Placed:
+def with_cores(found: Plan, cores: Ints) -> Placed:
     """Return allocations of other cores, (K, n), with the answer's instances."""
     demand, placed = found.question.demand, found.placed
     seconds = np.stack([demand.seconds(row) for row in cores])
@@ -29,7 +29,7 @@ def with_cores(found: Solution, cores: Ints) -> Placed:
     return Placed(cores, many, seconds, heaviest, (cores * many).sum(axis=1))
 
 
-def figures(found: Solution, placed: Placed) -> tuple[Floats, Floats]:
+def figures(found: Plan, placed: Placed) -> tuple[Floats, Floats]:
     """Return the period that is promised and the latency of allocations with cores of one's own, (K,) each."""
     placed = found.promised(placed)
     size = max(1, CELLS_MAX // placed.cores.shape[1])
@@ -39,7 +39,7 @@ def figures(found: Solution, placed: Placed) -> tuple[Floats, Floats]:
     return np.concatenate([part.period_s for part in parts]), np.concatenate(latencies)
 
 
-def _told(found: Solution) -> bool:
+def _told(found: Plan) -> bool:
     """Return whether there are few enough components for what needs one judgement or two of each."""
     coupled = (
         found.question.request.arrival_per_s is not None or bool(found.model.structure.joins) or found.model.contended
@@ -47,7 +47,7 @@ def _told(found: Solution) -> bool:
     return len(found.question.demand) <= (JUDGED_MAX if coupled else TOLD_MAX)
 
 
-def marginals_of(found: Solution) -> tuple[Marginal, ...]:
+def marginals_of(found: Plan) -> tuple[Marginal, ...]:
     """Return what one core more or less for an instance of each component does. Cost: 2 n judged."""
     demand, cores, instances = found.question.demand, found.placed.cores[0], found.placed.instances[0]
     if not _told(found):
@@ -75,7 +75,7 @@ def _next_counts(demand: Demand, cores: Ints, step: int) -> Ints:
     return after
 
 
-def knee_of(found: Solution) -> Knee | None:
+def knee_of(found: Plan) -> Knee | None:
     """Return the fewest cores that reach KNEE_SHARE of the throughput, or 1/KNEE_SHARE of the latency, as far as known."""
     question, request = found.question, found.question.request
     if request.target or request.weights or len(question.demand) > TOLD_MAX:
@@ -92,7 +92,7 @@ def knee_of(found: Solution) -> Knee | None:
     return Knee(int(some.used[0]), KNEE_SHARE, float(1 / period[0]), float(latency[0]))
 
 
-def _by_formula(found: Solution) -> Placed | None:
+def _by_formula(found: Plan) -> Placed | None:
     """Return the knee where closed forms have answered."""
     demand, judged = found.question.demand, found.judged
     if found.question.request.for_latency:
@@ -103,7 +103,7 @@ def _by_formula(found: Solution) -> Placed | None:
     return None if shapes is None else own_placed(demand, shapes)
 
 
-def runners_up_of(found: Solution) -> tuple[RunnerUp, ...]:
+def runners_up_of(found: Plan) -> tuple[RunnerUp, ...]:
     """Return the next best allocations that were judged, or else neighbours, with how sure the order is."""
     question = found.question
     if not _told(found):
@@ -113,9 +113,9 @@ def runners_up_of(found: Solution) -> tuple[RunnerUp, ...]:
     else:
         some = _neighbours(found)
     keys, told, measure = question.keys, list[RunnerUp](), question.request.aim.measure
-    known, mine = question.demand.uncertain and not question.request.target, found.estimate()
+    known, mine = question.demand.uncertain and not question.request.target, found.estimate
     for one in some[:RUNNERS_UP]:
-        chance = 1 - chance_of(mine, found.estimate(one), measure, ties=0.5) if known else None
+        chance = 1 - chance_of(mine, found.estimate_of(one), measure, ties=0.5) if known else None
         period, latency = figures(found, one)
         if any((1 / period[0] if name == RATE else value) < (value if name == RATE else latency[0]) * (1 - TIE)
                for name, value in (question.request.target or {}).items()):  # fmt: skip
@@ -129,7 +129,7 @@ def _equal(one: Placed, other: Placed) -> bool:
     return np.array_equal(one.cores, other.cores) and np.array_equal(one.instances, other.instances)
 
 
-def _neighbours(found: Solution) -> list[Placed]:
+def _neighbours(found: Plan) -> list[Placed]:
     """Return allocations next to one: a core from one component to another, or a core less; best first."""
     demand, cores = found.question.demand, found.placed.cores[0]
     if not demand.single:
@@ -161,7 +161,7 @@ def _neighbours(found: Solution) -> list[Placed]:
     return [every.of(row) for row in np.lexsort((every.used, values))[:RUNNERS_UP].tolist()]
 
 
-def front_of(found: Solution) -> tuple[FrontPoint, ...]:
+def front_of(found: Plan) -> tuple[FrontPoint, ...]:
     """Return the allocations judged none of which is bettered in cores, throughput and latency at once, by cores."""
     search, request = found.search, found.question.request
     if search is None:
@@ -186,7 +186,7 @@ def front_of(found: Solution) -> tuple[FrontPoint, ...]:
     return tuple(_point(found, search.points[batch][0], row, figures[batch][row]) for batch, row in kept)
 
 
-def _point(found: Solution, placed: Placed, row: int, figures: Floats) -> FrontPoint:
+def _point(found: Plan, placed: Placed, row: int, figures: Floats) -> FrontPoint:
     keys = found.question.keys
     groups = placed.groups(keys, row)
     groups = groups if len(groups) < len(keys) else ()

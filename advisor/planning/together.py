@@ -295,12 +295,13 @@ def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Asked
         lists["shares"].insert(0, weights)
     rates = [share.request.arrival_per_s for share in shares]
     variations = [share.request.arrival_variation for share in shares]
+    options |= lists
     request = Request(
         cores=cores, objective=objective, turns=NEVER,
         arrival_per_s=None if rates[0] is None else elementary.added(float(rate or 0.0) for rate in rates),
         arrival_variation=elementary.weighted(weights, variations),  # of many streams (Whitt 1983, asymptotic method)
         target=first.target if len(shares) == 1 else None,  # only one that is planned by itself has one
-        **options, **lists,
+        **options,
     )  # fmt: skip
     return asked_of(Network(tuple(nodes)), request), _tables(shares, cores)
 

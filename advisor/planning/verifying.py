@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from advisor.planning.exact import Solution
+from advisor.planning.exact import Plan
 from advisor.planning.judge import PLAIN, Judged, Placed, PlanModel, Scales
 from advisor.planning.questions import PlanQuestion
 from advisor.planning.record_runs import VISITS, records_of
@@ -27,11 +27,11 @@ NEAR_MAX = 2  # times that allocations near the best are looked at
 FEW = 2  # plans executed in one round
 LOOKED, LOOK_WORK = 8, 60  # plans executed for a first look at least, and these times components where that is more
 
-Searching = Callable[[Scales, Scales], tuple[Solution, list[Placed]] | None]
+Searching = Callable[[Scales, Scales], tuple[Plan, list[Placed]] | None]
 Near = Callable[[PlanModel, Placed], list[Placed]]
 
 
-def verified(question: PlanQuestion, search: Searching, near: Near) -> Solution | None:
+def verified(question: PlanQuestion, search: Searching, near: Near) -> Plan | None:
     """Return the best allocation by its run; None where the search finds none, or no run reaches the target.
 
     `search` returns what it finds by formulas scaled for cores of one's own and in turns, and allocations from the best on;
@@ -41,7 +41,7 @@ def verified(question: PlanQuestion, search: Searching, near: Near) -> Solution 
     repeats = bool((request.weights or {}).get(LATE)) or LATE in (request.target or {})
     many = FEW if repeats or request.for_latency else 1
     ranking, scales = Ranking(question.model), {False: PLAIN, True: PLAIN}
-    base: Solution | None = None
+    base: Plan | None = None
     for _ in range(ROUNDS_MAX if repeats else 1):
         found = search(scales[False], scales[True])
         fresh = ranking.offer(found[1], many) if found is not None else {}
@@ -55,7 +55,7 @@ def verified(question: PlanQuestion, search: Searching, near: Near) -> Solution 
     if base is None or ranking.best is None:
         return None
     model, placed, judged = ranking.best
-    return base._replace(model=model, placed=placed, judged=judged)
+    return replace(base, model=model, placed=placed, judged=judged)
 
 
 class Ranking:

@@ -24,9 +24,8 @@ POINTS_MAX = 256  # of a front: an answer that people and programs still read
 def with_cores(found: Plan, cores: Ints) -> Placed:
     """Return allocations of other cores, (K, n), with the answer's instances."""
     demand, placed = found.question.demand, found.placed
-    seconds = np.stack([demand.seconds(row) for row in cores])
     many, heaviest = np.repeat(placed.instances, len(cores), axis=0), np.repeat(placed.heaviest, len(cores), axis=0)
-    return Placed(cores, many, seconds, heaviest, (cores * many).sum(axis=1))
+    return Placed(cores, many, demand.seconds(cores), heaviest, (cores * many).sum(axis=1))
 
 
 def figures(found: Plan, placed: Placed) -> tuple[Floats, Floats]:
@@ -112,16 +111,19 @@ def runners_up_of(found: Plan) -> tuple[RunnerUp, ...]:
         some = [one for _, one in found.search.kept if one.group is None and not _equal(one, found.placed)]
     else:
         some = _neighbours(found)
-    keys, told, measure = question.keys, list[RunnerUp](), question.request.aim.measure
-    known, mine = question.demand.uncertain and not question.request.target, found.estimate
-    for one in some[:RUNNERS_UP]:
-        chance = 1 - chance_of(mine, found.estimate_of(one), measure, ties=0.5) if known else None
-        period, latency = figures(found, one)
-        if any((1 / period[0] if name == RATE else value) < (value if name == RATE else latency[0]) * (1 - TIE)
+    keys, told, aim = question.keys, list[RunnerUp](), question.request.aim
+    known = question.demand.uncertain and not question.request.target
+    if not some:
+        return ()
+    every = Placed(*map(np.concatenate, list(zip(*some[:RUNNERS_UP], strict=True))[:5]))
+    periods, latencies = figures(found, every)
+    for row, (period, latency) in enumerate(zip(periods.tolist(), latencies.tolist(), strict=True)):
+        chance = 1 - chance_of(found.estimate, found.estimate_of(some[row]), aim.measure, ties=0.5) if known else None
+        if any((1 / period if name == RATE else value) < (value if name == RATE else latency) * (1 - TIE)
                for name, value in (question.request.target or {}).items()):  # fmt: skip
             continue  # what misses the target is no other answer
-        cores, many = (dict(zip(keys, part[0].tolist(), strict=True)) for part in (one.cores, one.instances))
-        told.append(RunnerUp(cores, many, int(one.used[0]), float(1 / period[0]), float(latency[0]), chance))
+        cores, many = (dict(zip(keys, part[row].tolist(), strict=True)) for part in (every.cores, every.instances))
+        told.append(RunnerUp(cores, many, int(every.used[row]), 1 / period, latency, chance))
     return tuple(told)
 
 

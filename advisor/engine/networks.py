@@ -98,7 +98,7 @@ class Networks:
             if self._flows.keeps(network):
                 given = filled(given, self._flows.flow(cast("NetworkId", network), None))
         asked = self._asked(structure, given)
-        request = asked.terms.request
+        request = asked.request
         if demands is not None:
             if load:
                 raise InvalidValue("load", dict(load), "left out with demands", "ask for the demands at this load")

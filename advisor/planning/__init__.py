@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from advisor.domain.sharing import Together
+from advisor.planning.asked import Asked, asked_of
 from advisor.planning.evaluating import evaluate
 from advisor.planning.plans import plan, planned
-from advisor.planning.questions import Asked, asked_of
 from advisor.planning.requests import OBJECTIVES, Request, request_of
 from advisor.planning.sentences import sentences
 from advisor.planning.together import Share, plan_together

@@ -22,9 +22,9 @@ EVIDENCE_MAX = 64  # components of which is told what their curves rest on
 
 def answer(found: Plan, *, brief: bool = False) -> Allocation:
     """Return the allocation; when `brief` without tables, knee and runners-up. Reasons and tables are made when read."""
-    question, judged, placed, group = found.question, found.judged, found.placed, found.placed.group
+    demand, judged, placed, group = found.demand, found.judged, found.placed, found.placed.group
     promised = found.promised_figures
-    request, keys, used = question.request, question.keys, int(placed.used[0])
+    request, keys, used = demand.request, demand.keys, int(placed.used[0])
     queued = request.arrival_per_s is not None and bool(np.isfinite(judged.latency_s[0]))
     wants_quantile = request.quantile is not None and bool(np.isfinite(judged.latency_s[0]))
     cores = dict(zip(keys, placed.cores[0].tolist(), strict=True))
@@ -35,7 +35,7 @@ def answer(found: Plan, *, brief: bool = False) -> Allocation:
             in_turn |= {key: cores[key] for key in members}
     placement = None
     if request.nodes is not None:
-        nodes = nodes_of(found.model, question.machine, placed, 0) or []
+        nodes = nodes_of(demand, placed, 0) or []
         placement = {key: tuple(some) for key, some in zip(keys, nodes, strict=True)}
     return Allocation(
         cores=cores,
@@ -69,7 +69,7 @@ def _details(found: Plan, whole: Allocation, *, tables: bool) -> Details:
 
 def evidence_of(found: Plan) -> dict[str, Evidence]:
     """Return what the curves rest on: those that bound the answer first, then the farthest beyond what was seen."""
-    curves, keys = found.question.demand.curves, found.question.keys
+    curves, keys = found.demand.curves, found.demand.keys
     if not isinstance(curves, TabulatedCurves) or curves.seen is None:
         return {}
     models, runs, least, most = curves.seen

@@ -7,7 +7,7 @@ neighbouring counts of a table. So seconds, and the fewest cores for some second
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from heapq import heapify, heapreplace
@@ -17,24 +17,17 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.domain import elementary, limits
-from advisor.domain.allowed_cores import AllowedCores, intersect_allowed
+from advisor.domain.allowed_cores import AllowedCores
 from advisor.domain.curves import AmdahlCurves, Seen, TabulatedCurves
-from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
+from advisor.planning.asked import AnyCurves, Asked, rules_of
+from advisor.planning.partitions import exact_sizes
 from advisor.planning.pieces import KERNELS, TIE
-from advisor.planning.requests import (
-    Floats,
-    Ints,
-    Request,
-    allowed_of,
-    limits_of,
-    pins_of,
-    scales_of,
-)
-from advisor.planning.visits import Visits
+from advisor.planning.placing import MachineNodes
+from advisor.planning.requests import BETTER, NEVER, Floats, Ints, Request
+from advisor.planning.structure import Structure
 
-AnyCurves = AmdahlCurves | TabulatedCurves
-
+SHARED_COMPONENTS_MAX = 2_000  # components beyond which turns are for fewer cores than components only: seconds
 LEVEL = 0.9  # at which the curves' upper bounds are made where nobody asks for another
 # The chance with which each component keeps up with a throughput that is promised: the end of an interval of 95 %.
 PROMISED = 0.975
@@ -52,43 +45,6 @@ def price_of(request: Request, curves: AnyCurves) -> float:
     if not request.promises or request.level is not None or not isinstance(curves, TabulatedCurves):
         return 0.0
     return PRICE
-
-
-class Terms(NamedTuple):
-    """What a request asks of each component of a network, whatever its curve; read and checked once.
-
-    `pins` has row -> (cores, instances), None where one of them is open; the others are as in `Demand`.
-    """
-
-    request: Request
-    keys: tuple[str, ...]
-    visits: Visits
-    low: Ints
-    high: Ints
-    fewest: Ints
-    most: Ints
-    scale: Floats | None
-    pins: Mapping[int, tuple[int | None, int | None]]
-    rules: Mapping[int, AllowedCores]
-    replicas: Mapping[int, Sequence[float]]
-
-
-def terms_of(network: Network, request: Request, visits: Visits) -> Terms:
-    """Return what a request asks of each component. Cost O(n).
-
-    Raises InvalidValue, TooLarge when limits name no key of the network, are no whole numbers, or exclude each other.
-    """
-    low, high, most = limits_of(network, request)
-    fewest, pins = np.ones(len(low), np.int64), pins_of(network, request)
-    for row, (_, instances) in pins.items():
-        if instances is not None:
-            fewest[row] = most[row] = instances
-    replicas = {row: some for row, some in visits.replicas.items() if most[row] > 1}
-    for row, shares in replicas.items():
-        most[row] = max(min(int(most[row]), len(shares)), int(fewest[row]))
-    return Terms(request, network.keys, visits, low, high, fewest, most,
-                 scales_of(network, request)[:, None] if request.scale else None, pins, allowed_of(network, request),
-                 replicas)  # fmt: skip
 
 
 NEAR = 0.9  # of the slowest turn: learned curves are off by several per cent, beyond the counts seen by more
@@ -133,10 +89,60 @@ class Demand:
     last: Ints  # (n,): counts beyond were not measured
     curves: AnyCurves  # what it was made of
     scale: Floats | float  # (n, 1): factor on the times
-    price: float = 0.0  # as of `TabulatedCurves.priced`
+    asked: Asked
+    request: Request  # that of `asked`, or of another objective
+    machine: MachineNodes
+    price: float = 0.0  # in units of the curves' bounds: at what is planned
 
     def __len__(self) -> int:
-        return len(self.visits)
+        return self.visits.shape[0]
+
+    @property
+    def structure(self) -> Structure:
+        """The network as the latency sees it."""
+        return self.asked.structure
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the components."""
+        return self.asked.keys
+
+    @property
+    def cores(self) -> int:
+        """Cores of the machine."""
+        return self.machine.cores
+
+    @cached_property
+    def widest(self) -> int:
+        """The most cores that any one component can use."""
+        widest = min(self.machine.widest, int(self.high.max()) * int(self.most.max()))
+        return max(widest, int(self.low.max()))
+
+    @cached_property
+    def sharing(self) -> bool:
+        """Whether components may take turns."""
+        n, turns = len(self), self.request.turns
+        return turns != NEVER and (self.cores < n or (turns == BETTER and n <= SHARED_COMPONENTS_MAX))
+
+    @cached_property
+    def contended(self) -> bool:
+        """Whether some components slow down with others busy."""
+        return bool(self.contention.any())
+
+    @cached_property
+    def least(self) -> int:
+        """The fewest cores with which each component has its own, but for rules."""
+        return int((self.low * self.fewest).sum())
+
+    @cached_property
+    def few(self) -> tuple[Ints, Ints]:
+        """Sizes of groups and counts of instances of which all partitions are looked at; none where nothing is shared."""
+        most = min(exact_sizes(len(self)), self.cores, self.widest) if self.sharing else 0
+        return np.arange(1, most + 1), np.array(numbers_of(1, max(min(int(self.most.max()), most), 1)))
+
+    def asking(self, **other: object) -> Demand:
+        """Return the demand with other options of its objective."""
+        return replace(self, request=replace(self.request, **other))  # type: ignore[arg-type]
 
     @cached_property
     def single(self) -> bool:
@@ -358,13 +364,13 @@ def heaviest_share(replicas: Sequence[float], instances: int) -> tuple[float, li
     return max(loads), sorted(loads, reverse=True)
 
 
-def demand_of(terms: Terms, curves: AnyCurves, price: float = 0.0) -> Demand:
+def demand_of(asked: Asked, curves: AnyCurves, price: float = 0.0) -> Demand:
     """Return the demand that a request makes on the curves, one curve a key. Cost O(n), with tables O(n m) once.
 
     With a level it lies on the curves' upper bound, else at `price`. Raises InvalidValue when there are more or fewer curves
     than keys, or a pin lies beyond its curve.
     """
-    n, low, high = len(terms.keys), terms.low, terms.high
+    n, low, high = len(asked.keys), asked.low, asked.high
     if len(curves) != n:
         raise InvalidValue("curves", len(curves), f"one curve a key, {n}")
     if isinstance(curves, AmdahlCurves):
@@ -372,33 +378,33 @@ def demand_of(terms: Terms, curves: AnyCurves, price: float = 0.0) -> Demand:
         knots, pieces, rest = np.ones(1), (curves.serial_s[:, None], curves.parallel_s[:, None]), (zero, zero, zero)
     else:
         knots, last = curves.cores.astype(np.float64), np.full(n, int(curves.cores[-1]), np.int64)
-        pieces = pieces_at(curves, None if terms.request.level is not None else price)
+        pieces = pieces_at(curves, None if asked.request.level is not None else price)
         rest = curves.variation, curves.contention, curves.peak_bytes
         high = np.maximum(np.minimum(high, last), low)
-    scale = 1.0 if terms.scale is None else terms.scale
-    if terms.scale is not None:
+    scale = 1.0 if asked.scale is None else asked.scale
+    if asked.scale is not None:
         pieces = pieces[0] * scale, pieces[1] * scale
-    rules = rules_of(terms, curves)
-    if terms.pins or rules:
+    rules = rules_of(asked, curves)
+    if asked.pins or rules:
         low, high = low.copy(), high.copy()
-    for row, (cores, _) in terms.pins.items():
+    for row, (cores, _) in asked.pins.items():
         if cores is not None:
             if not low[row] <= cores <= high[row]:
-                raise InvalidValue(f"minimum.{terms.keys[row]}", cores, f"a count from {low[row]} to {high[row]}",
+                raise InvalidValue(f"minimum.{asked.keys[row]}", cores, f"a count from {low[row]} to {high[row]}",
                                    "no count is left for it")  # fmt: skip
             low[row] = high[row] = cores
     for row, rule in tuple(rules.items()):
         found = rule.between(int(low[row]), int(high[row]))
         if found is None:
-            raise InvalidValue(f"allowed.{terms.keys[row]}", str(rule),
+            raise InvalidValue(f"allowed.{asked.keys[row]}", str(rule),
                                f"a set with a count from {low[row]} to {high[row]}", "no count is left for it")  # fmt: skip
         low[row], high[row] = found.least, found.most
         if len(found) == found.most - found.least + 1:
             del rules[row]
         else:
             rules[row] = found
-    return Demand(terms.visits.per_record, knots, *pieces, low, high, terms.fewest, terms.most, rules,
-                  terms.replicas, *rest, last, curves, scale, price)  # fmt: skip
+    return Demand(asked.visits.per_record, knots, *pieces, low, high, asked.fewest, asked.most, rules,
+                  asked.replicas, *rest, last, curves, scale, asked, asked.request, asked.machine, price)  # fmt: skip
 
 
 def pieces_at(curves: TabulatedCurves, price: float | None) -> tuple[Floats, Floats]:
@@ -413,88 +419,18 @@ def pieces_at(curves: TabulatedCurves, price: float | None) -> tuple[Floats, Flo
     return level, fall
 
 
-def rules_of(terms: Terms, curves: AnyCurves) -> dict[int, AllowedCores]:
-    """Return row -> the counts that the request and the component itself allow; raises InvalidValue where these are none."""
-    rules, own = dict(terms.rules), curves.allowed if isinstance(curves, TabulatedCurves) else None
-    for row, mine in enumerate(own or ()):
-        if mine is not None:
-            field, whose = f"allowed.{terms.keys[row]}", f"component {terms.keys[row]!r}"
-            rules[row] = mine if row not in rules else intersect_allowed(field, rules[row], mine, whose)
-    return rules
-
-
-# --- places: the best shape on at most so many cores -------------------------------------------------------------------
-
-CELLS_MAX = 2_000_000  # components times sizes of a table: 16 MB an array; beyond, sizes are thinned
-ALL_SIZES, THINNED = 64, 1.04  # sizes up to here are never thinned, and the ratio of neighbouring ones beyond
-ALL_INSTANCES = 32  # the same of numbers of instances
-
-
-def sizes_of(
-    most: int, components: int, extra: Iterable[Ints | Floats] = (), rules: Iterable[AllowedCores] = ()
-) -> Ints:
-    """Return the sizes to consider up to `most`: all of them while tables stay small, else ever wider apart and `extra`.
-
-    Of `rules` the counts next to these, so that each component has some.
-    """
-    if most * components <= CELLS_MAX:
-        return np.arange(1, most + 1)
-    spaced = _spaced(most, ALL_SIZES)
-    near = [[rule.nearest(size) for size in spaced] for rule in set(rules)]
-    sizes = np.concatenate([spaced, *extra, *near]).astype(np.int64)
-    return np.unique(sizes[sizes <= most])
+THINNED = 1.04  # the ratio of neighbouring numbers where these are thinned
+ALL_INSTANCES = 32  # numbers of instances up to here are never thinned
 
 
 def numbers_of(fewest: int, most: int) -> list[int]:
     """Return the numbers of instances to consider: all while few, then ever wider apart."""
-    return [number for number in _spaced(most, ALL_INSTANCES) if number >= fewest]
+    return [number for number in spaced(most, ALL_INSTANCES) if number >= fewest]
 
 
-def _spaced(most: int, all_to: int) -> list[int]:
+def spaced(most: int, all_to: int) -> list[int]:
     found, last = list(range(1, min(most, all_to) + 1)), float(all_to)
     while found[-1] < most:
         last *= THINNED
         found.append(min(int(last), most))
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """The best shape of each component on at most so many cores, its own or a group's for the time of its turn."""
-
-    sizes: Ints  # (M,)
-    # (n, M): v_c T_c(p) times the share of the busiest instance: the shortest on at most so many cores; infinite where no
-    # shape fits, and never rising
-    turn_s: Floats
-    stay_s: Floats  # (n, M): v_c T_c(p) of that shape: what it adds to a record's latency
-    # (n, M): the shape
-    cores: Ints
-    instances: Ints
-
-    def at(self, sizes: Ints) -> tuple[Floats, Floats, Ints, Ints]:
-        """Return turns, stays, cores and instances on `sizes_c` cores, (n,) each, or (K, n) for sizes (K, n)."""
-        rows, place = np.arange(len(self.turn_s)), np.searchsorted(self.sizes, sizes, side="right") - 1
-        return self.turn_s[rows, place], self.stay_s[rows, place], self.cores[rows, place], self.instances[rows, place]
-
-    @property
-    def least(self) -> Ints:
-        """The fewest cores that each component may have, (n,)."""
-        return self.sizes[np.isfinite(self.turn_s).argmax(axis=1)]
-
-
-def places_of(demand: Demand, most: int, *, by_stay: bool = False) -> Places:
-    """Return the best shapes on 1 .. `most` cores: of equal turns the shortest stay, then the fewest cores; `by_stay` swaps.
-
-    Cost O(n M), with instances that many times.
-    """
-    sizes = sizes_of(most, len(demand), (demand.knots, demand.low, demand.high), demand.rules.values())
-    numbers = np.array([1] if demand.single else numbers_of(1, min(int(demand.most.max()), most)))
-    shape = len(demand), len(sizes)
-    (turn, stay), (cores, instances) = np.empty((2, *shape)), np.empty((2, *shape), np.int64)
-    if not KERNELS.ready:
-        KERNELS.count(turn.size)
-    curves = demand.level, demand.fall, demand.knots
-    KERNELS.best_places(
-        curves, demand.limits, demand.visits, sizes, numbers, by_stay, turn, stay, cores, instances
-    )  # fmt: skip
-    return Places(sizes, turn, stay, cores, instances)

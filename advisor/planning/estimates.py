@@ -23,9 +23,9 @@ from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.limits import CORES_MAX, CORES_MIN, INSTANCES_MAX
 from advisor.errors import InvalidValue
-from advisor.planning.demand import LEVEL, TIE, AnyCurves, demand_of, heaviest_share
+from advisor.planning.asked import AnyCurves, Asked
+from advisor.planning.demand import LEVEL, TIE, demand_of, heaviest_share
 from advisor.planning.judge import Judged, Placed, PlanModel
-from advisor.planning.questions import Asked
 from advisor.planning.requests import MEASURES, PERIOD, RATE, Floats, Ints, whole, within
 from advisor.planning.scores import cost_of, figure_of, latency_of
 
@@ -165,12 +165,12 @@ class Estimate:
 
 def estimate_of(asked: Asked, curves: TabulatedCurves, setting: Setting) -> Estimate:
     """Return what a setting gives on the curves' expectations, contention and queueing included as the planner has them."""
-    keys, request = asked.terms.keys, replace(asked.terms.request, level=None)
+    keys = asked.keys
     cores = np.array([setting.cores[key] for key in keys], np.float64)
     instances = np.array([setting.instances[key] for key in keys], np.int64)
-    demand = demand_of(asked.terms._replace(request=request), curves)
+    demand = demand_of(replace(asked, request=replace(asked.request, level=None)), curves)
     heaviest = 1.0 / instances
-    for row, replicas in asked.terms.visits.replicas.items():
+    for row, replicas in asked.visits.replicas.items():
         heaviest[row] = heaviest_share(replicas, int(instances[row]))[0]
     group, used = None, float((cores * instances).sum())
     if setting.groups:
@@ -179,8 +179,8 @@ def estimate_of(asked: Asked, curves: TabulatedCurves, setting: Setting) -> Esti
         used = sum(float((cores * instances)[group == one].max()) for one in range(len(setting.groups)))
     placed = Placed(cores[None], instances[None], demand.seconds(cores)[None], heaviest[None],  # type: ignore[arg-type]
                     np.array([round(used)]), None if group is None else group[None])  # fmt: skip
-    level, shape = errors_of(curves, asked.terms.request.level, cores)
-    model, _ = PlanModel(asked.structure, demand, request).executed(placed)
+    level, shape = errors_of(curves, asked.request.level, cores)
+    model, _ = PlanModel(demand).executed(placed)
     return Estimate(model, placed, level, np.maximum(shape, SPREAD_MIN))
 
 

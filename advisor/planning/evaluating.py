@@ -14,10 +14,11 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
 from advisor.planning.answers import answer
-from advisor.planning.demand import AnyCurves, Shapes, price_of
+from advisor.planning.asked import AnyCurves, Asked, asked_of
+from advisor.planning.demand import Shapes, price_of
 from advisor.planning.exact import Plan
-from advisor.planning.judge import own_placed
-from advisor.planning.questions import Asked, asked_of, question_of
+from advisor.planning.judge import PlanModel, own_placed
+from advisor.planning.questions import question_of
 from advisor.planning.requests import BARE, NEVER, RATE, Ints, Request, by_key, whole
 from advisor.planning.search import nodes_of
 
@@ -57,15 +58,15 @@ def evaluate(
 
 def evaluated(asked: Asked, curves: AnyCurves, shape: Ints) -> Allocation:
     """Return what cores and instances, (2, n), of components with cores of their own do."""
-    terms, used = asked.terms, int((shape[0] * shape[1]).sum())
+    used = int((shape[0] * shape[1]).sum())
     if isinstance(curves, TabulatedCurves) and curves.allowed:
         curves = replace(curves, allowed=None)  # these counts are given
-    request = replace(terms.request, objective=EVALUATED, target=None, weights=None, cores=terms.request.cores or used)
-    free = terms._replace(request=request, low=np.ones_like(shape[0]), fewest=shape[1], most=shape[1], pins={}, rules={},
-                          high=np.full(len(terms.keys), limits.ALLOCATE_CORES_MAX), replicas=terms.visits.replicas)  # fmt: skip
-    question = question_of(Asked(free, asked.structure, asked.machine), curves, price_of(terms.request, curves))
-    placed = own_placed(question.demand, Shapes(*shape))
-    if not nodes_of(question.model, question.machine, placed, 0):
+    request = replace(asked.request, objective=EVALUATED, target=None, weights=None, cores=asked.request.cores or used)
+    free = replace(asked, request=request, low=np.ones_like(shape[0]), fewest=shape[1], most=shape[1], pins={}, rules={},
+                   high=np.full(len(asked.keys), limits.ALLOCATE_CORES_MAX), replicas=asked.visits.replicas)  # fmt: skip
+    demand = question_of(free, curves, price_of(asked.request, curves))
+    placed = own_placed(demand, Shapes(*shape))
+    if not nodes_of(demand, placed, 0):
         raise InvalidValue("cores", used, "an allocation that fits the machine's nodes and memory")
-    model, judged = question.model.executed(placed)
-    return answer(Plan(question, model, placed, judged, None, None, None), brief=True)
+    model, judged = PlanModel(demand).executed(placed)
+    return answer(Plan(model, placed, judged, None, None, None), brief=True)

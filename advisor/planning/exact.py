@@ -9,24 +9,24 @@ from math import comb
 
 import numpy as np
 
-from advisor.planning.demand import TIE, Demand, Places, Shapes
+from advisor.planning.demand import TIE, Demand, Shapes
 from advisor.planning.estimates import Estimate, errors_of
 from advisor.planning.judge import Judged, Placed, PlanModel, own_placed
 from advisor.planning.partitions import KERNELS
+from advisor.planning.places import Places, places_of
 from advisor.planning.prices import lowest_sum
-from advisor.planning.questions import TABLES_MAX, PlanQuestion
 from advisor.planning.requests import LATE, RATE, Ints
 from advisor.planning.search import OWN_MAX, Search
 from advisor.planning.sharing import Groupings, best_grouping, in_turns
 
+CELLS_MAX = 960_000  # components times cores up to which many components are packed on tables of all sizes
 GAP_MAX = 0.05  # of the best: a bound that is further away tells nobody what to do
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What was found for a question, as its answer needs it."""
+    """What was found for a demand, as its answer needs it."""
 
-    question: PlanQuestion
     model: PlanModel
     # one row each
     placed: Placed
@@ -35,6 +35,11 @@ class Plan:
     own_value: float | None  # what cores of one's own reach, in the measure of the objective
     search: Search | None  # what was judged on the way; None where closed forms answer
     capped: bool = False  # memory has kept instances from being considered
+
+    @property
+    def demand(self) -> Demand:
+        """What was asked of the cores."""
+        return self.model.demand
 
     @property
     def shared(self) -> bool:
@@ -50,7 +55,7 @@ class Plan:
     @property
     def spare(self) -> int:
         """Cores left free; 0 where no number was given."""
-        given = self.question.request.cores
+        given = self.demand.request.cores
         return 0 if given is None else given - self.used
 
     @cached_property
@@ -60,14 +65,14 @@ class Plan:
 
     def estimate_of(self, placed: Placed) -> Estimate:
         """Return an allocation at expected times and with what is not known of them."""
-        demand = self.question.demand
+        demand = self.demand
         expected = placed.seconds_s * demand.expected_share(placed.cores[0])
-        errors = errors_of(demand.curves, self.question.request.level, placed.cores[0])
+        errors = errors_of(demand.curves, self.demand.request.level, placed.cores[0])
         return Estimate(self.model, placed._replace(seconds_s=expected), *errors)
 
     def promised(self, placed: Placed) -> Placed:
         """Return allocations, (K, n), with the seconds that are promised of them."""
-        demand = self.question.demand
+        demand = self.demand
         if demand.within_seen(placed.cores):
             return placed
         share = np.array([demand.promised_share(cores) for cores in placed.cores])
@@ -76,14 +81,14 @@ class Plan:
     @cached_property
     def promised_figures(self) -> Judged:
         """The answer's figures at the seconds that it promises."""
-        if self.question.demand.within_seen(self.placed.cores):
+        if self.demand.within_seen(self.placed.cores):
             return self.judged
         return self.model.judge(self.promised(self.placed))
 
     @cached_property
     def within_seen(self) -> bool:
         """Whether the answer promises what it is planned with."""
-        return bool((self.question.demand.promised_share(self.placed.cores[0]) == 1.0).all())
+        return bool((self.demand.promised_share(self.placed.cores[0]) == 1.0).all())
 
     @cached_property
     def slowest(self) -> Ints:
@@ -94,29 +99,29 @@ class Plan:
 # --- throughput: exact thresholds ---------------------------------------------------------------------------------------
 
 
-def by_thresholds(question: PlanQuestion) -> Plan | None:
+def by_thresholds(demand: Demand) -> Plan | None:
     """Return the shortest period, or the fewest cores for one, of what nothing couples; None where none reaches it."""
-    request, demand, cores = question.request, question.demand, question.cores
+    request, cores, model = demand.request, demand.cores, PlanModel(demand)
     fewest = bool(request.target)
     target = 1 / request.target[RATE] if request.target else 0.0
-    period, shapes, used, shared = best_period(demand, cores, target, *question.few)
+    period, shapes, used, shared = best_period(demand, cores, target, *demand.few)
     proved, most = True, used - 1 if fewest and shapes is not None else cores
-    if question.shares and len(question.few[0]):
-        proved = min(most, question.most) <= len(question.few[0])
-    elif question.shares:
-        shared, proved = _packed(question, target if fewest else period * (1 - TIE), most)
+    if demand.sharing and len(demand.few[0]):
+        proved = min(most, demand.widest) <= len(demand.few[0])
+    elif demand.sharing:
+        shared, proved = _packed(demand, target if fewest else period * (1 - TIE), most)
     if shared is not None:
-        placed = in_turns(question.model, *shared)
+        placed = in_turns(model, *shared)
     elif shapes is not None:
         learned = not fewest and used < cores and demand.uncertain
         placed = own_placed(demand, demand.eased(shapes, period, cores) if learned else shapes)
     else:
         return None
     gap, reached = 0.0 if proved else None, None if shapes is None else float(used) if fewest else period
-    judged = question.model.judge(placed)
+    judged = model.judge(placed)
     if not proved and not fewest:
-        gap = near(question, float(judged.period_s[0]))
-    return Plan(question, question.model, placed, judged, gap, reached, None)
+        gap = near(demand, float(judged.period_s[0]))
+    return Plan(model, placed, judged, gap, reached, None)
 
 
 NOTHING: Ints = np.zeros(0, np.int64)
@@ -149,50 +154,50 @@ def best_period(
     return period, Shapes(taken[0], taken[1]), int((taken[0] * taken[1]).sum()), shared
 
 
-def near(question: PlanQuestion, period_s: float) -> float | None:
+def near(demand: Demand, period_s: float) -> float | None:
     """Return the share of a throughput that a bound leaves open, where it is little."""
-    demand, cores = question.demand, question.cores
+    cores = demand.cores
     if demand.may_reach(period_s * (1 - GAP_MAX), cores):
         return None
     return max(1 - demand.least_period(cores, period_s) / period_s, 0.0)  # it may be none at all
 
 
-def _packed(question: PlanQuestion, period_s: float, most: int) -> tuple[tuple[Places, Groupings] | None, bool]:
+def _packed(demand: Demand, period_s: float, most: int) -> tuple[tuple[Places, Groupings] | None, bool]:
     """Return tables and the grouping of many components of a period below that given, or of the fewest cores for it, on at
     most so many cores; and whether nothing is better than what was found.
     """
-    demand, n = question.demand, len(question.demand)
+    n = len(demand)
     least = demand.least_cores(period_s) if period_s < np.inf else 1
     if most < max(int(demand.low.max()), least):
         return None, True
-    table = question.places(min(most, max(64, TABLES_MAX * 32 // n)))
-    found = best_grouping(table, most, period_s, least if question.request.aim.fewest else 0)
+    table = places_of(demand, min(most, max(64, CELLS_MAX // n), demand.widest))
+    found = best_grouping(table, most, period_s, least if demand.request.aim.fewest else 0)
     return None if found is None else (table, found), False
 
 
-def _solution(question: PlanQuestion, placed: Placed, gap: float | None, own_value: float | None) -> Plan:
-    model = question.model
-    return Plan(question, model, placed, model.judge(placed), gap, own_value, None)
+def _solution(demand: Demand, placed: Placed, gap: float | None, own_value: float | None) -> Plan:
+    model = PlanModel(demand)
+    return Plan(model, placed, model.judge(placed), gap, own_value, None)
 
 
 # --- the latency of a lone record: sums -----------------------------------------------------------------------------------
 
 
-def by_sums(question: PlanQuestion, searched: Callable[[PlanQuestion], Plan | None]) -> Plan | None:
+def by_sums(demand: Demand, searched: Callable[[Demand], Plan | None]) -> Plan | None:
     """Return the lowest latency of what only adds up, or the fewest cores for one; None where none reaches it.
 
     Taking turns on one group of all cores no record is slower than anywhere else: that is proved best. With cores of one's
     own it is one price for all cores.
     """
-    demand, cores, n = question.demand, question.cores, len(question.demand)
-    target = (question.request.target or {}).get(LATE, 0.0)
-    if question.shares:
-        return _one_group(question, target)
-    free = cores - question.least
+    cores, n = demand.cores, len(demand)
+    target = (demand.request.target or {}).get(LATE, 0.0)
+    if demand.sharing:
+        return _one_group(demand, target)
+    free = cores - demand.least
     if not demand.plain or (free < OWN_MAX and n < OWN_MAX // 100 and comb(free + n, n) <= OWN_MAX):
-        return searched(question)
+        return searched(demand)
     taken, bound = lowest_sum(demand, cores, target)
-    found = _solution(question, own_placed(demand, Shapes(taken, np.ones_like(taken))), None, None)
+    found = _solution(demand, own_placed(demand, Shapes(taken, np.ones_like(taken))), None, None)
     latency = float(found.judged.latency_s[0])
     if target:
         return found if latency <= target * (1 + TIE) and found.used <= cores else None
@@ -200,13 +205,13 @@ def by_sums(question: PlanQuestion, searched: Callable[[PlanQuestion], Plan | No
     return replace(found, gap=gap if gap <= GAP_MAX else None)
 
 
-def _one_group(question: PlanQuestion, target_s: float) -> Plan | None:
+def _one_group(demand: Demand, target_s: float) -> Plan | None:
     """Return one group of every core that gains something, or of the fewest for a latency; None where it is not reached.
 
     Where there are as many cores for each as it is fastest on, each has its own.
     """
-    demand, n = question.demand, len(question.demand)
-    places = None if demand.plain else question.places(question.most, by_stay=True)
+    n = len(demand)
+    places = None if demand.plain else places_of(demand, demand.widest, by_stay=True)
 
     def shapes(size: int) -> Shapes:
         if places is None:
@@ -217,7 +222,7 @@ def _one_group(question: PlanQuestion, target_s: float) -> Plan | None:
         stays = demand.visits * demand.seconds(shapes(size).cores) if places is None else places.at(np.full(n, size))[1]
         return float(stays.sum())
 
-    widest = shapes(question.most)
+    widest = shapes(demand.widest)
     low, high = int(demand.low.max()) - 1, int((widest.cores * widest.instances).max())
     limit = (target_s or latency(high)) * (1 + TIE)
     if latency(high) > limit:
@@ -227,9 +232,9 @@ def _one_group(question: PlanQuestion, target_s: float) -> Plan | None:
         low, high = (low, middle) if latency(middle) <= limit else (middle, high)
     taken = shapes(high)
     placed = own_placed(demand, taken)
-    if n == 1 or (not target_s and taken.used <= question.cores):
-        return _solution(question, placed, 0.0, None)
+    if n == 1 or (not target_s and taken.used <= demand.cores):
+        return _solution(demand, placed, 0.0, None)
     group, own = np.zeros((1, n), np.int64), None
-    if demand.plain and not target_s and question.least <= question.cores:
-        own = float((demand.visits * demand.seconds(lowest_sum(demand, question.cores)[0])).sum())
-    return _solution(question, placed._replace(used=np.array([high]), group=group, widths=group + high), 0.0, own)
+    if demand.plain and not target_s and demand.least <= demand.cores:
+        own = float((demand.visits * demand.seconds(lowest_sum(demand, demand.cores)[0])).sum())
+    return _solution(demand, placed._replace(used=np.array([high]), group=group, widths=group + high), 0.0, own)

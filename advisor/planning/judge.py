@@ -13,7 +13,7 @@ each other they are no others.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -159,16 +159,25 @@ PLAIN = Scales()
 
 @dataclass(frozen=True)
 class PlanModel:
-    """A network with its demand under a request, ready to judge; `contended` where some slow down with others busy."""
+    """A demand, ready to judge."""
 
-    structure: Structure
     demand: Demand
-    request: Request
     scales: Scales = PLAIN
-    contended: bool = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "contended", bool(self.demand.contention.any()))
+    @property
+    def request(self) -> Request:
+        """What is asked."""
+        return self.demand.request
+
+    @property
+    def structure(self) -> Structure:
+        """The network."""
+        return self.demand.asked.structure
+
+    @property
+    def contended(self) -> bool:
+        """Whether some slow down with others busy."""
+        return self.demand.contended
 
     def judge(self, placed: Placed) -> Judged:
         """Judge K allocations. Cost O(K nodes)."""

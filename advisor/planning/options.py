@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.errors import InvalidValue
-from advisor.planning.demand import Demand, numbers_of, sizes_of
+from advisor.planning.demand import Demand, numbers_of
 from advisor.planning.judge import Placed
+from advisor.planning.places import sizes_of
 from advisor.planning.requests import Floats, Ints, Request, is_allowed
 
 NOTHING = 2**40  # weight of a padded entry: no machine has it

@@ -13,12 +13,13 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import answer
-from advisor.planning.demand import PRICE, TIE, AnyCurves, Demand
+from advisor.planning.asked import AnyCurves, Asked, asked_of
+from advisor.planning.demand import PRICE, SHARED_COMPONENTS_MAX, TIE, Demand
 from advisor.planning.exact import Plan, by_sums, by_thresholds, near
 from advisor.planning.judge import PLAIN, Placed, PlanModel, Scales
 from advisor.planning.options import options_of
 from advisor.planning.placing import SLACK, machine_of
-from advisor.planning.questions import SHARED_COMPONENTS_MAX, Asked, PlanQuestion, asked_of, question_of
+from advisor.planning.questions import question_of
 from advisor.planning.refusals import not_excluded, refused, too_far, unsure
 from advisor.planning.requests import BARE, LATE, RATE, Request
 from advisor.planning.scores import latency_of
@@ -67,18 +68,18 @@ def plan(
 
 def planned(asked: Asked, curves: AnyCurves) -> Allocation:
     """Return what `plan` does, of a request that was read before."""
-    question = question_of(asked, curves, PRICE if asked.promises and isinstance(curves, TabulatedCurves) else 0.0)
-    found = vars(question).get("solution") or _found(question)
+    demand = question_of(asked, curves, PRICE if asked.promises and isinstance(curves, TabulatedCurves) else 0.0)
+    found = vars(demand).get("plan") or _found(demand)
     if found is not None:
         if found.search is None:
-            vars(question)["solution"] = found  # the same is often asked again
-        if asked.terms.request.target and (far := too_far(found)):
+            vars(demand)["plan"] = found  # the same is often asked again
+        if asked.request.target and (far := too_far(found)):
             raise far
         return answer(found)
     likely = question_of(asked, curves)
-    expected = _found(likely) if question.demand.price else None
+    expected = _found(likely) if demand.price else None
     if expected is not None:
-        raise unsure(question, expected)
+        raise unsure(demand, expected)
     error = refused(likely, solved)
     if isinstance(error, ImpossibleTarget) and isinstance(curves, TabulatedCurves) and curves.doubtful:
         hopeful = question_of(asked, curves.hopeful(PRICE))
@@ -87,87 +88,87 @@ def planned(asked: Asked, curves: AnyCurves) -> Allocation:
     raise error
 
 
-def solved(question: PlanQuestion) -> Plan:
+def solved(demand: Demand) -> Plan:
     """Return the best allocation; raises as `plan`."""
-    found = _found(question)
+    found = _found(demand)
     if found is None:
-        raise refused(question, solved)
+        raise refused(demand, solved)
     return found
 
 
-def _found(question: PlanQuestion) -> Plan | None:
+def _found(demand: Demand) -> Plan | None:
     """Return the best allocation, None where none was found."""
-    if question.asked.by_rate and question.request is question.asked.terms.request:
-        return _searched(question) if question.model.contended else by_thresholds(question)
-    request = question.request
+    if demand.asked.by_rate and demand.request is demand.asked.request:
+        return _searched(demand) if demand.contended else by_thresholds(demand)
+    request = demand.request
     coupled = request.nodes is not None or request.memory_bytes is not None or request.arrival_per_s is not None
     coupled = coupled or request.weights is not None or request.aim.front
     if not coupled and request.for_latency:
-        coupled = bool(question.structure.joins) or request.quantile is not None or RATE in (request.target or {})
-        return _searched(question) if coupled else by_sums(question, lambda own: _searched(own, shared=False))
-    if not coupled and not question.demand.contention.any():
-        return by_thresholds(question)
-    found, target = _searched(question), (request.target or {}).get(LATE)
+        coupled = bool(demand.structure.joins) or request.quantile is not None or RATE in (request.target or {})
+        return _searched(demand) if coupled else by_sums(demand, lambda own: _searched(own, shared=False))
+    if not coupled and not demand.contention.any():
+        return by_thresholds(demand)
+    found, target = _searched(demand), (request.target or {}).get(LATE)
     if found is not None or target is None or request.arrival_per_s is None or request.cores is None:
         return found
-    lowest = _searched(question.asking(objective=BARE[LATE], target=None))  # where the formula finds it impossible
+    lowest = _searched(demand.asking(objective=BARE[LATE], target=None))  # where the formula finds it impossible
     reached = lowest is not None and float(latency_of(lowest.judged)[0]) <= target * (1 + TIE)
-    return replace(lowest, question=question) if lowest is not None and reached else None
+    return replace(lowest, model=replace(lowest.model, demand=demand)) if lowest is not None and reached else None
 
 
-def _searched(question: PlanQuestion, *, shared: bool = True) -> Plan | None:
+def _searched(demand: Demand, *, shared: bool = True) -> Plan | None:
     """Return the best allocation that the search finds; None where none is feasible."""
-    if question.request.cores is not None:
-        return _searched_on(question, shared=shared)
-    cores = 4 * len(question.demand)
+    if demand.request.cores is not None:
+        return _searched_on(demand, shared=shared)
+    cores = 4 * len(demand)
     while True:
-        machine = machine_of(min(cores, question.cores), question.request.nodes, question.request.memory_bytes)
-        some = PlanQuestion(question.request, question.asked, question.demand, machine)
+        machine = machine_of(min(cores, demand.cores), demand.request.nodes, demand.request.memory_bytes)
+        some = replace(demand, machine=machine)
         found = _searched_on(some, shared=shared) if some.least <= some.cores else None
-        widest = int((question.demand.fastest(question.demand.high) * question.demand.most).clip(max=some.cores).sum())
-        if found is not None or cores >= question.cores or 2 * widest < cores:
+        widest = int((demand.fastest(demand.high) * demand.most).clip(max=some.cores).sum())
+        if found is not None or cores >= demand.cores or 2 * widest < cores:
             return found
         cores *= DOUBLED
 
 
-def _searched_on(question: PlanQuestion, *, shared: bool) -> Plan | None:
+def _searched_on(demand: Demand, *, shared: bool) -> Plan | None:
     """Return the better of what is found with cores of one's own and in turns; under arrivals by executed records."""
-    if question.request.arrival_per_s is not None:
+    if demand.request.arrival_per_s is not None:
         return verified(
-            question,
-            lambda own, turns: _searched_by(question, own, turns, shared=shared),
-            lambda model, placed: _searched_near(question, model, placed),
+            demand,
+            lambda own, turns: _searched_by(demand, own, turns, shared=shared),
+            lambda model, placed: _searched_near(demand, model, placed),
         )
-    found = _searched_by(question, PLAIN, PLAIN, shared=shared)
+    found = _searched_by(demand, PLAIN, PLAIN, shared=shared)
     return found and found[0]
 
 
 def _searched_by(
-    question: PlanQuestion, own_scales: Scales, turns_scales: Scales, *, shared: bool
+    demand: Demand, own_scales: Scales, turns_scales: Scales, *, shared: bool
 ) -> tuple[Plan, list[Placed]] | None:
     """Return the better of what is found each way, of equals with cores of one's own; and the best few of each, in turns."""
-    request, front = question.request, question.request.aim.front
-    work, model = request.work_max or WORK_MAX, replace(question.model, scales=own_scales)
-    own = Search(model, question.machine, question.cores, work, front=front)
-    shared, capped = shared and question.shares, False
-    if question.least <= question.cores:
+    request, front = demand.request, demand.request.aim.front
+    work, model = request.work_max or WORK_MAX, PlanModel(demand, own_scales)
+    own = Search(model, work, front=front)
+    shared, capped = shared and demand.sharing, False
+    if demand.least <= demand.cores:
         try:
-            search_own(own, options_of(request, question.demand, question.cores))
+            search_own(own, options_of(request, demand, demand.cores))
         except InvalidValue:
             if not shared:
                 raise
     found, few = own, [own.candidates]
     if shared:
-        demand, capped = _one_at_a_time(question)
+        one, capped = _one_at_a_time(demand)
         lowest = [replace(request, objective=BARE[LATE])] if front else []  # a front is looked for from both ends
         for asked in [request, *lowest]:
-            if demand is None:
+            if one is None:
                 break
-            other = PlanModel(question.structure, demand, asked, turns_scales)
-            turns = Search(other, question.machine, question.cores, work, front=front)
-            Turns(turns, _most_shared(question)).run()
+            other = PlanModel(replace(one, request=asked), turns_scales)
+            turns = Search(other, work, front=front)
+            Turns(turns, _most_shared(demand)).run()
             # Of a group's shapes only the fastest are judged: others may slow their neighbours less, or serve more at once.
-            turns.exact = turns.exact and demand.single and not question.model.contended
+            turns.exact = turns.exact and one.single and not demand.contended
             if asked is request:
                 found, few = joined(own, turns), [own.candidates, turns.candidates]
             else:
@@ -175,52 +176,52 @@ def _searched_by(
     if found.best is None:
         return None
     exact = found.exact and not capped and not (request.arrival_per_s and not request.aim.by_rate)
-    solution = Plan(question, model, found.best, model.judge(found.best), 0.0 if exact else None,
+    solution = Plan(model, found.best, model.judge(found.best), 0.0 if exact else None,
                         own.key.score if own.best is not None else None, found, capped)  # fmt: skip
-    solution = solution if exact else replace(solution, gap=_gap(question, solution))
-    return solution, [one for pair in zip_longest(*few) for one in pair if one is not None]
+    solution = solution if exact else replace(solution, gap=_gap(demand, solution))
+    return solution, [some for pair in zip_longest(*few) for some in pair if some is not None]
 
 
-def _searched_near(question: PlanQuestion, model: PlanModel, placed: Placed) -> list[Placed]:
+def _searched_near(demand: Demand, model: PlanModel, placed: Placed) -> list[Placed]:
     """Return allocations near one, from the best on by a model of what is near."""
-    search = Search(model, question.machine, question.cores, question.request.work_max or WORK_MAX)
-    search_near(search, options_of(question.request, question.demand, question.cores), placed)
+    search = Search(model, demand.request.work_max or WORK_MAX)
+    search_near(search, options_of(demand.request, demand, demand.cores), placed)
     return search.candidates
 
 
-def _most_shared(question: PlanQuestion) -> int:
+def _most_shared(demand: Demand) -> int:
     """Return the most cores on which groupings are searched: where each has its own core and more, turns gain little."""
-    return min(question.cores, max(2 * len(question.demand) + 8, 16))
+    return min(demand.cores, max(2 * len(demand) + 8, 16))
 
 
-def _one_at_a_time(question: PlanQuestion) -> tuple[Demand | None, bool]:
+def _one_at_a_time(demand: Demand) -> tuple[Demand | None, bool]:
     """Return the demand of turns: one instance where visits queue, as many as fit into memory; and whether memory caps them.
 
     None where cores of one's own must do. Raises Unsupported, ImpossibleTarget when there are fewer cores than components,
     and instances are pinned where visits queue, or too large together.
     """
-    demand, request, scarce = question.demand, question.request, question.cores < len(question.demand)
+    request, scarce = demand.request, demand.cores < len(demand)
     if request.arrival_per_s is not None:
         pinned = np.flatnonzero(demand.fewest > 1)
         if len(pinned) and not scarce:
             return None, False
         if len(pinned):
-            key = question.keys[int(pinned[0])]
+            key = demand.keys[int(pinned[0])]
             raise Unsupported(
                 f"{key} is pinned to {demand.fewest[pinned[0]]} instances: queues for turns are planned with one of each",
                 field=f"pinned.{key}", value=int(demand.fewest[pinned[0]]), bound=1, hint="leave its instances open",
             )  # fmt: skip
         demand = replace(demand, most=np.ones_like(demand.most), replicas={})
-    total = question.machine.memory_bytes * len(question.machine.sizes) * (1 + SLACK)
+    total = demand.machine.memory_bytes * len(demand.machine.sizes) * (1 + SLACK)
     needs = demand.peak_bytes * demand.fewest
     if needs.sum() > total:
         if not scarce:
             return None, False
         row = int(needs.argmax())
         raise ImpossibleTarget(
-            f"the components need {needs.sum():.6g} bytes together, {needs[row]:.6g} of it {question.keys[row]}; there"
+            f"the components need {needs.sum():.6g} bytes together, {needs[row]:.6g} of it {demand.keys[row]}; there"
             f" are {total:.6g}: whoever waits for a turn stays in memory",
-            field=question.keys[row], value=request.memory_bytes, bound=float(needs.sum()), hint="give more memory",
+            field=demand.keys[row], value=request.memory_bytes, bound=float(needs.sum()), hint="give more memory",
         )  # fmt: skip
     cap = top = int(demand.most.max())
     while cap > 1 and float((demand.peak_bytes * np.clip(demand.most, demand.fewest, cap)).sum()) > total:
@@ -229,9 +230,9 @@ def _one_at_a_time(question: PlanQuestion) -> tuple[Demand | None, bool]:
     return replace(demand, most=most), cap < top
 
 
-def _gap(question: PlanQuestion, found: Plan) -> float | None:
+def _gap(demand: Demand, found: Plan) -> float | None:
     """Return how far from the best an answer may be, where a bound proves that it is little: of a throughput only."""
-    request = question.request
-    if not request.aim.by_rate or len(question.demand) > SHARED_COMPONENTS_MAX:
+    request = demand.request
+    if not request.aim.by_rate or len(demand) > SHARED_COMPONENTS_MAX:
         return None
-    return near(question, float(found.judged.period_s[0]))
+    return near(demand, float(found.judged.period_s[0]))

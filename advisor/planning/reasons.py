@@ -40,17 +40,17 @@ def _first(found: Plan, rows: Ints) -> Iterator[tuple[int, str, str]]:
     left = len(rows) - REASONS_MAX
     for order, row in enumerate(rows[:REASONS_MAX].tolist()):
         last = left > 0 and order == REASONS_MAX - 1
-        yield row, found.question.keys[row], f" (and {left} more alike)" if last else ""
+        yield row, found.demand.keys[row], f" (and {left} more alike)" if last else ""
 
 
 def _target(found: Plan, whole: Allocation) -> Said:
-    for name, value in (found.question.request.target or {}).items():
+    for name, value in (found.demand.request.target or {}).items():
         reached, unit, sure = whole.throughput_per_s, "records/s", ""
         if name != RATE:
             reached, unit = float(latency_of(found.judged)[0]), "s"
         if name == RATE and not found.within_seen:
             sure = f"; {amount(whole.expected_per_s or 0.0)} {unit} are expected, on more cores than were seen"
-        elif found.within_seen and found.question.demand.uncertain:
+        elif found.within_seen and found.demand.uncertain:
             sure = f", reached with probability {reaches(found.estimate, name, value):.2f}"
         cores = plural(found.used, "core")
         yield None, reached, f"{cores} reach {amount(reached)} {unit}; the target is {amount(value)} {unit}{sure}"
@@ -58,13 +58,13 @@ def _target(found: Plan, whole: Allocation) -> Said:
 
 def _sharing(found: Plan, whole: Allocation) -> Said:
     if found.shared:
-        n, cores, groups = len(found.question.keys), plural(found.used, "core"), len(whole.groups)
+        n, cores, groups = len(found.demand.keys), plural(found.used, "core"), len(whole.groups)
         takes = "those of a group take turns on all of its cores"
         yield None, float(groups), f"{n} components share {cores} in {plural(groups, 'group')}: {takes}"
 
 
 def _bottleneck(found: Plan, whole: Allocation) -> Said:
-    keys, placed, rate = found.question.keys, found.placed, whole.throughput_per_s
+    keys, placed, rate = found.demand.keys, found.placed, whole.throughput_per_s
     bounds = f"bounds the throughput at {amount(rate)} records/s"
     if found.shared and placed.group is not None and placed.widths is not None:
         row = int(found.slowest[0])
@@ -72,7 +72,7 @@ def _bottleneck(found: Plan, whole: Allocation) -> Said:
         turns = f"its turns take {amount(1 / rate)} s a record on {plural(int(placed.widths[0, row]), 'core')}"
         yield keys[row], rate, f"the group of {keys[row]} ({members}) {bounds}: {turns}"
         return
-    load = found.question.demand.visits * found.judged.seconds_s[0]
+    load = found.demand.visits * found.judged.seconds_s[0]
     for row, key, more in _first(found, found.slowest):
         many, cores = int(placed.instances[0, row]), int(placed.cores[0, row])
         on = plural(cores, "core") if many == 1 else f"{many} instances of {plural(cores, 'core')}"
@@ -81,7 +81,7 @@ def _bottleneck(found: Plan, whole: Allocation) -> Said:
 
 def _remaining(found: Plan, whole: Allocation) -> Said:
     """What throughput remains where the latency of a lone record is lowest."""
-    request, rate = found.question.request, whole.throughput_per_s
+    request, rate = found.demand.request, whole.throughput_per_s
     if request.aim.by_latency and request.arrival_per_s is None:
         how = f'; with target {{"{RATE}": x}} more remain' if found.shared and not request.target else ""
         lone = f"the latency is that of a lone record{how}"
@@ -90,78 +90,78 @@ def _remaining(found: Plan, whole: Allocation) -> Said:
 
 def _deciding(found: Plan) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return which components with cores of their own bound what was asked for, (n,)."""
-    n = len(found.question.keys)
-    if found.question.request.for_latency:
+    n = len(found.demand.keys)
+    if found.demand.request.for_latency:
         return np.full(n, not found.shared)
     return np.isin(np.arange(n), found.slowest) & (not found.shared)
 
 
 def _pinned(found: Plan, whole: Allocation) -> Said:
-    pins = found.question.asked.terms.pins
+    pins = found.demand.asked.pins
     decides = _deciding(found) if pins else np.zeros(0, np.bool_)
     for row, key, more in _first(found, np.array([row for row in sorted(pins) if decides[row]], np.int64)):
         yield key, float(found.placed.cores[0, row]), f"{key} is pinned{more}"
 
 
 def _maximum(found: Plan, whole: Allocation) -> Said:
-    terms, demand, cores = found.question.asked.terms, found.question.demand, found.placed.cores[0]
-    if not (terms.high < demand.last).any():
+    asked, demand, cores = found.demand.asked, found.demand, found.placed.cores[0]
+    if not (asked.high < demand.last).any():
         return
-    at_end = (cores == terms.high) & (found.placed.instances[0] == terms.most) & _deciding(found)
+    at_end = (cores == asked.high) & (found.placed.instances[0] == asked.most) & _deciding(found)
     at_end &= demand.seconds(cores + 1) < demand.seconds(cores)
-    at_end[list(terms.pins)] = False
+    at_end[list(asked.pins)] = False
     for row, key, more in _first(found, np.flatnonzero(at_end)):
-        most = int(terms.high[row])
+        most = int(asked.high[row])
         yield key, float(most), f"{key} is at its maximum of {plural(most, 'core')}; more would help it{more}"
 
 
 def _minimum(found: Plan, whole: Allocation) -> Said:
-    terms, demand, cores = found.question.asked.terms, found.question.demand, found.placed.cores[0]
-    if found.shared or not (terms.low > 1).any():
+    asked, demand, cores = found.demand.asked, found.demand, found.placed.cores[0]
+    if found.shared or not (asked.low > 1).any():
         return
     now, fewer = (demand.visits * demand.seconds(some) for some in (cores, np.maximum(cores - 1, 1)))
-    held = (cores == terms.low) & (terms.low > 1)
-    held[list(terms.pins)] = False
-    if found.question.request.for_latency:  # what it costs is less than what another would gain by the core
+    held = (cores == asked.low) & (asked.low > 1)
+    held[list(asked.pins)] = False
+    if found.demand.request.for_latency:  # what it costs is less than what another would gain by the core
         gains = now - demand.visits * demand.seconds(cores + 1)
-        held &= fewer - now < gains[cores < np.minimum(terms.high, demand.last)].max(initial=0.0)
+        held &= fewer - now < gains[cores < np.minimum(asked.high, demand.last)].max(initial=0.0)
     else:
         held &= fewer / found.placed.instances[0] <= found.judged.period_s[0]
     for row, key, more in _first(found, np.flatnonzero(held)):
-        least = int(terms.low[row])
+        least = int(asked.low[row])
         yield key, float(least), f"{key} holds its minimum of {plural(least, 'core')}; fewer would do{more}"
 
 
 def _curve_end(found: Plan, whole: Allocation) -> Said:
-    terms, demand = found.question.asked.terms, found.question.demand
-    at_end = (found.placed.cores[0] == demand.last) & (demand.last < np.minimum(terms.high, found.question.cores))
-    for row, key, more in _first(found, np.flatnonzero(at_end & _deciding(found)) if at_end.any() else terms.high[:0]):
+    asked, demand = found.demand.asked, found.demand
+    at_end = (found.placed.cores[0] == demand.last) & (demand.last < np.minimum(asked.high, found.demand.cores))
+    for row, key, more in _first(found, np.flatnonzero(at_end & _deciding(found)) if at_end.any() else asked.high[:0]):
         last = int(demand.last[row])
         yield key, float(last), f"{key} is on the most cores its curve knows, {plural(last, 'core')}{more}"
 
 
 def _skew(found: Plan, whole: Allocation) -> Said:
-    demand, instances = found.question.demand, found.placed.instances[0]
+    demand, instances = found.demand, found.placed.instances[0]
     rows = [] if found.shared or not demand.replicas else found.slowest.tolist()
     for row in [row for row in rows if row in demand.replicas and int(instances[row]) > 1][:1]:
-        key, share = found.question.keys[row], demand.heaviest(row, int(instances[row]))
+        key, share = found.demand.keys[row], demand.heaviest(row, int(instances[row]))
         serves = f"the busiest instance of {key} serves {amount(100 * share)} % of its records"
         yield key, share, f"{serves}: a replica is not divided"
 
 
 def _nodes(found: Plan, whole: Allocation) -> Said:
     if whole.placement is not None:
-        sizes = found.question.machine.sizes
+        sizes = found.demand.machine.sizes
         nodes = f"{plural(len(sizes), 'node')} of {plural(int(sizes[0]), 'core')}"
         yield None, float(len(sizes)), f"instances are placed on {nodes}; none straddles, and a group lies on one"
 
 
 def _next_core(found: Plan, whole: Allocation) -> Said:
     """Whose next core gains most."""
-    rows, keys, rate = whole.marginal, found.question.keys, whole.throughput_per_s
+    rows, keys, rate = whole.marginal, found.demand.keys, whole.throughput_per_s
     if not rows:
         return
-    if found.question.request.for_latency:
+    if found.demand.request.for_latency:
         now = float(latency_of(found.judged)[0])
         gains = [now - row.next_latency_s if row.next_latency_s is not None else 0.0 for row in rows]
         best = int(np.argmax(gains))
@@ -174,7 +174,7 @@ def _next_core(found: Plan, whole: Allocation) -> Said:
         best = int(np.argmax([row.next_throughput_per_s or 0.0 for row in rows]))
         more, after, whom = "one more core", rows[best].next_throughput_per_s or 0.0, keys[best]
     else:  # all that are slowest need one more
-        demand, cores = found.question.demand, found.placed.cores[0].copy()
+        demand, cores = found.demand, found.placed.cores[0].copy()
         if (cores[slow] >= demand.high[slow]).any() or not demand.plain or not demand.single:
             return
         cores[slow] += 1
@@ -191,13 +191,13 @@ def _knee(found: Plan, whole: Allocation) -> Said:
 
 
 def _unvisited(found: Plan, whole: Allocation) -> Said:
-    visits = found.question.demand.visits
+    visits = found.demand.visits
     for _, key, more in () if visits.all() else _first(found, np.flatnonzero(visits == 0)):
         yield key, 0.0, f"no record visits {key}: it has its minimum{more}"
 
 
 def _spare(found: Plan, whole: Allocation) -> Said:
-    request = found.question.request
+    request = found.demand.request
     if found.spare > 0:
         because = "no component gains from them"
         if request.aim.fewest:
@@ -216,7 +216,7 @@ def _runner_up(found: Plan, whole: Allocation) -> Said:
     for other in whole.runner_up[:1]:
         sure = "" if other.probability is None else f"; this one is better with probability {other.probability:.2f}"
         figure = f"{amount(other.throughput_per_s)} records/s"
-        if found.question.request.for_latency:
+        if found.demand.request.for_latency:
             figure = f"{amount(other.latency_s)} s"
         next_best = "of allocations with cores of one's own the next best that was looked at takes"
         yield None, other.probability, f"{next_best} {plural(other.used, 'core')}: {figure}{sure}"
@@ -224,14 +224,14 @@ def _runner_up(found: Plan, whole: Allocation) -> Said:
 
 def _turns(found: Plan, whole: Allocation) -> Said:
     if found.shared and found.own_value is not None:
-        aim = found.question.request.aim
+        aim = found.demand.request.aim
         value = 1 / found.own_value if aim.by_rate else found.own_value
         own = f"with cores of one's own for each component {aim.figure.format(amount(value))}"
         yield None, value, f"turns do better: {own}"
 
 
 def _own_cores(found: Plan, whole: Allocation) -> Said:
-    request, demand = found.question.request, found.question.demand
+    request, demand = found.demand.request, found.demand
     if found.shared or request.turns != SCARCE or found.search is not None or request.for_latency:
         return
     work = float(demand.work_s(demand.low).sum()) / found.used
@@ -256,7 +256,7 @@ def _work(found: Plan, whole: Allocation) -> Said:
 def _memory(found: Plan, whole: Allocation) -> Said:
     if found.capped:
         few = "fewer instances than allowed were considered: all of a group stay in memory"
-        yield None, found.question.request.memory_bytes, few
+        yield None, found.demand.request.memory_bytes, few
 
 
 def _contention(found: Plan, whole: Allocation) -> Said:
@@ -266,7 +266,7 @@ def _contention(found: Plan, whole: Allocation) -> Said:
 
 
 def _overload(found: Plan, whole: Allocation) -> Said:
-    rate = found.question.request.arrival_per_s
+    rate = found.demand.request.arrival_per_s
     if rate is not None and whole.latency_queued_s is None:
         more = f"{amount(rate)} records/s are more than it sustains: queues would grow without end"
         yield None, whole.throughput_per_s, more
@@ -274,12 +274,12 @@ def _overload(found: Plan, whole: Allocation) -> Said:
 
 def _queueing(found: Plan, whole: Allocation) -> Said:
     if whole.latency_queued_s is not None:
-        waits = float((found.question.demand.visits * found.judged.wait_s[0]).sum())
+        waits = float((found.demand.visits * found.judged.wait_s[0]).sum())
         yield None, waits, f"a record waits {amount(waits)} s in all, for free instances or for its turns"
 
 
 def _level(found: Plan, whole: Allocation) -> Said:
-    demand, level = found.question.demand, found.question.request.level
+    demand, level = found.demand, found.demand.request.level
     if level is not None and demand.uncertain:
         yield None, level, f"planned for the upper bound of each curve at level {level:g}"
     elif level is not None:

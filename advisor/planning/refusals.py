@@ -9,10 +9,9 @@ import numpy as np
 from advisor.domain import limits
 from advisor.errors import AdvisorError, ImpossibleTarget, TargetNotReached
 from advisor.planning.answers import evidence_of
-from advisor.planning.demand import TIE, Shapes
+from advisor.planning.demand import TIE, Demand, Shapes
 from advisor.planning.exact import Plan
 from advisor.planning.judge import own_placed
-from advisor.planning.questions import PlanQuestion
 from advisor.planning.reasons import plural
 from advisor.planning.requests import BARE, LATE, RATE
 from advisor.planning.scores import latency_of
@@ -22,28 +21,28 @@ FAR_DOUBLINGS = 1.0  # of the most cores seen: an answer beyond is no advice, fo
 HINT = "raise cores, maximum or instances_max, or ask for less"
 
 
-def refused(question: PlanQuestion, solved: Callable[[PlanQuestion], Plan]) -> AdvisorError:
-    """Return the error for a question that nothing found answers, with the best for its target and who forbids more."""
-    request = question.request
+def refused(demand: Demand, solved: Callable[[Demand], Plan]) -> AdvisorError:
+    """Return the error for a demand that nothing found answers, with the best for its target and who forbids more."""
+    request = demand.request
     name, value = next(iter(request.target.items())) if request.target else ("", 0.0)
     if name and name != RATE:
         try:
-            best = solved(question.asking(objective=BARE[LATE], target=None, weights=None, cores=question.cores))
+            best = solved(demand.asking(objective=BARE[LATE], target=None, weights=None, cores=demand.cores))
         except ImpossibleTarget as error:
             return error  # the arrivals, or the machine
-        return _too_slow(question, best, value)
+        return _too_slow(demand, best, value)
     asked = value or request.arrival_per_s or 0.0
-    bare = {"target": None, "weights": None, "arrival_per_s": None, "quantile": None, "cores": question.cores}
+    bare = {"target": None, "weights": None, "arrival_per_s": None, "quantile": None, "cores": demand.cores}
     if not asked or (request.objective == BARE[RATE] and not request.arrival_per_s):
-        return _unplaced(question)
-    return _too_few(question, solved(question.asking(objective=BARE[RATE], **bare)), name, asked)
+        return _unplaced(demand)
+    return _too_few(demand, solved(demand.asking(objective=BARE[RATE], **bare)), name, asked)
 
 
-def unsure(question: PlanQuestion, expected: Plan) -> AdvisorError:
+def unsure(demand: Demand, expected: Plan) -> AdvisorError:
     """Return the error for a throughput that is expected to be reached, but not promised."""
-    ((_, value),) = (question.request.target or {RATE: 0.0}).items()
+    ((_, value),) = (demand.request.target or {RATE: 0.0}).items()
     return TargetNotReached(
-        f"target {RATE} {value:.6g} is not promised on {plural(question.cores, 'core')}: the curves are too uncertain;"
+        f"target {RATE} {value:.6g} is not promised on {plural(demand.cores, 'core')}: the curves are too uncertain;"
         f" {plural(expected.used, 'core')} are expected to reach it", field="target", value=value, bound=expected.used,
         hint="level 0.5 plans for what is expected; more cores, or more observations, promise it",
     )  # fmt: skip
@@ -66,31 +65,31 @@ def too_far(found: Plan) -> TargetNotReached | None:
     `bound` is what is promised on counts that were seen, or, where what did not fall with cores among these alone takes too
     long, the throughput that it leaves on any number of cores.
     """
-    question, request = found.question, found.question.request
+    demand, request = found.demand, found.demand.request
     target = (request.target or {}).get(RATE, 0.0)
     if not request.aim.fewest or not target or found.within_seen:
         return None
     known = evidence_of(found)
     key, far = max(((key, one.extrapolates) for key, one in known.items()), key=lambda pair: pair[1])
-    promised, demand = 1 / float(found.promised_figures.period_s[0]), question.demand
+    promised = 1 / float(found.promised_figures.period_s[0])
     if promised >= target * (1 - TIE) or far <= FAR_DOUBLINGS:
         return None
     counts, fixed = demand.rigid()
     seen = own_placed(demand, Shapes(demand.fastest(counts), demand.most))
-    if int(seen.used[0]) <= question.cores:
+    if int(seen.used[0]) <= demand.cores:
         promised = max(promised, 1 / float(found.model.judge(found.promised(seen)).period_s[0]))
     with np.errstate(divide="ignore"):
         limits_ = demand.most / (demand.visits * fixed)
     row = int(limits_.argmin())
     said = f"on counts that were seen {promised:.6g} records/s are promised"
     if target > limits_[row] * (1 + TIE):
-        key, limit = question.keys[row], float(limits_[row])
+        key, limit = demand.keys[row], float(limits_[row])
         return TargetNotReached(
             f"target {RATE} {target:.6g} is not expected on any number of cores: up to {plural(int(counts[row]), 'core')} a"
             f" run of {key} kept {fixed[row]:.4g} s that no core took away, enough for {limit:.6g} records/s; {said}",
             field="target", value=target, bound=limit, hint=f"make {key} faster, give it instances, or ask for less",
         )  # fmt: skip
-    wanted, most = int(found.placed.cores[0, question.keys.index(key)]), known[key].cores_range
+    wanted, most = int(found.placed.cores[0, demand.keys.index(key)]), known[key].cores_range
     return TargetNotReached(
         f"target {RATE} {target:.6g} is not promised: {plural(found.used, 'core')} are expected to reach"
         f" {1 / found.estimate.period_s:.6g} records/s, {key} on {wanted} though it was seen on"
@@ -99,12 +98,12 @@ def too_far(found: Plan) -> TargetNotReached | None:
     )  # fmt: skip
 
 
-def _too_few(question: PlanQuestion, best: Plan, name: str, asked: float) -> AdvisorError:
+def _too_few(demand: Demand, best: Plan, name: str, asked: float) -> AdvisorError:
     """Return the error of a throughput, or of arrivals, that is not reached."""
     row, most = int(best.slowest[0]), 1 / float(best.judged.period_s[0])
-    bound = _rate_bound(question) if best.gap != 0.0 else most
+    bound = _rate_bound(demand) if best.gap != 0.0 else most
     what = f"target {name} {asked:.6g}" if name else f"arrivals of {asked:.6g} records/s"
-    on = _on(question, best)
+    on = _on(demand, best)
     if most >= asked * (1 - TIE):  # the throughput is there: it is something else that is not
         return TargetNotReached(
             f"{what} and what else is asked for were not found together: {most:.6g} records/s are reached alone",
@@ -112,10 +111,10 @@ def _too_few(question: PlanQuestion, best: Plan, name: str, asked: float) -> Adv
         )  # fmt: skip
     if best.gap == 0.0 or asked > bound * (1 + 1e-9):
         proof = "the best of all allocations reaches" if best.gap == 0.0 else "their work allows no more than"
-        where = _slowest_words(question, best, row)
+        where = _slowest_words(demand, best, row)
         return ImpossibleTarget(
             f"{what} {'is' if name else 'are'} impossible: {on} {proof} {bound:.6g} records/s; {where}{_beyond(best)}",
-            field=question.keys[row], value=asked, bound=bound, hint=HINT,
+            field=demand.keys[row], value=asked, bound=bound, hint=HINT,
         )  # fmt: skip
     return TargetNotReached(
         f"{what} {'is' if name else 'are'} not found: {on} the best found reaches {most:.6g} records/s, and no more than"
@@ -123,37 +122,37 @@ def _too_few(question: PlanQuestion, best: Plan, name: str, asked: float) -> Adv
     )  # fmt: skip
 
 
-def _too_slow(question: PlanQuestion, best: Plan, asked: float) -> AdvisorError:
+def _too_slow(demand: Demand, best: Plan, asked: float) -> AdvisorError:
     """Return the error of a latency that is not reached."""
-    request, judged = question.request, best.judged
+    request, judged = demand.request, best.judged
     least = float(latency_of(judged)[0])
-    stay = question.demand.visits * (judged.seconds_s[0] + judged.wait_s[0])
+    stay = demand.visits * (judged.seconds_s[0] + judged.wait_s[0])
     row = int(stay.argmax())
     proved, bound = best.gap == 0.0, least
     if not proved and request.quantile is None:
-        bound = _lone_bound(question)
+        bound = _lone_bound(demand)
         proved = asked < bound * (1 - 1e-9)
     if proved:
-        of_it = f", {stay[row]:.6g} s of it {question.keys[row]}" if best.gap == 0.0 else ""
+        of_it = f", {stay[row]:.6g} s of it {demand.keys[row]}" if best.gap == 0.0 else ""
         what = "the best of all allocations" if best.gap == 0.0 else "each component at its fastest"
         return ImpossibleTarget(
-            f"target latency_s {asked:.6g} is impossible: {_on(question, best)} {what} takes {bound:.6g} s{of_it}"
-            f"{_beyond(best)}", field=question.keys[row], value=asked, bound=bound, hint=HINT,
+            f"target latency_s {asked:.6g} is impossible: {_on(demand, best)} {what} takes {bound:.6g} s{of_it}"
+            f"{_beyond(best)}", field=demand.keys[row], value=asked, bound=bound, hint=HINT,
         )  # fmt: skip
     return TargetNotReached(
-        f"target latency_s {asked:.6g} is not found: {_on(question, best)} the best found takes {least:.6g} s{_beyond(best)}",
+        f"target latency_s {asked:.6g} is not found: {_on(demand, best)} the best found takes {least:.6g} s{_beyond(best)}",
         field="target", value=asked, bound=least, hint=HINT,
     )  # fmt: skip
 
 
-def _on(question: PlanQuestion, best: Plan) -> str:
-    if question.request.cores is None:
+def _on(demand: Demand, best: Plan) -> str:
+    if demand.request.cores is None:
         return "on as many cores as there may be"
-    return f"{'in turns ' if best.shared else ''}on {plural(question.cores, 'core')}"
+    return f"{'in turns ' if best.shared else ''}on {plural(demand.cores, 'core')}"
 
 
-def _slowest_words(question: PlanQuestion, best: Plan, row: int) -> str:
-    key, cores, many = question.keys[row], int(best.placed.cores[0, row]), int(best.placed.instances[0, row])
+def _slowest_words(demand: Demand, best: Plan, row: int) -> str:
+    key, cores, many = demand.keys[row], int(best.placed.cores[0, row]), int(best.placed.instances[0, row])
     if best.shared:
         return f"{key} is in the slowest group"
     most = plural(cores, "core") if cores < limits.ALLOCATE_CORES_MAX else "as many cores as there may be"
@@ -166,27 +165,25 @@ def _beyond(best: Plan) -> str:
     return f"; its curves are asked beyond what was seen by a factor of up to {2.0**far:.2g}" if far > 0 else ""
 
 
-def _rate_bound(question: PlanQuestion) -> float:
+def _rate_bound(demand: Demand) -> float:
     """Return a throughput that no allocation beats: by the work of a record, and by each component alone."""
-    demand = question.demand
-    fastest = demand.fastest(np.full(len(demand), question.cores))
+    fastest = demand.fastest(np.full(len(demand), demand.cores))
     alone = float((demand.visits * demand.seconds(fastest) / demand.most).max())
-    return 1 / max(alone, float(demand.work_s(demand.low).sum()) / question.cores)
+    return 1 / max(alone, float(demand.work_s(demand.low).sum()) / demand.cores)
 
 
-def _lone_bound(question: PlanQuestion) -> float:
+def _lone_bound(demand: Demand) -> float:
     """Return a latency that no allocation undercuts: of a lone record, each component at its fastest."""
-    demand = question.demand
-    seconds = demand.seconds(demand.fastest(np.full(len(demand), question.cores)))[None]
-    mean, _ = through(question.structure, seconds, seconds**2 * demand.variation)
+    seconds = demand.seconds(demand.fastest(np.full(len(demand), demand.cores)))[None]
+    mean, _ = through(demand.structure, seconds, seconds**2 * demand.variation)
     return float(mean[0])
 
 
-def _unplaced(question: PlanQuestion) -> AdvisorError:
+def _unplaced(demand: Demand) -> AdvisorError:
     """Return the error where nothing can be placed on the machine."""
-    row = int(question.demand.low.argmax())
+    row = int(demand.low.argmax())
     return ImpossibleTarget(
         "no allocation can be placed on the machine: the nodes, the memory and the minima exclude each other",
-        field=question.keys[row], value=question.request.nodes, bound=question.cores,
+        field=demand.keys[row], value=demand.request.nodes, bound=demand.cores,
         hint="larger nodes, more memory, or smaller minima",
     )  # fmt: skip

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.domain import elementary
-from advisor.planning.demand import TIE
+from advisor.planning.demand import TIE, Demand
 from advisor.planning.judge import Judged, Placed, PlanModel
 from advisor.planning.moves import best_moves, filled, first_stable, linearised
 from advisor.planning.options import Options
@@ -62,8 +62,6 @@ class Search:
     """A search's givens, its counted steps, and what it has found."""
 
     model: PlanModel
-    machine: MachineNodes
-    cores: int
     work_max: int
     steps: int = 0
     # the best allocation so far, one row
@@ -78,6 +76,16 @@ class Search:
     front: bool = False
     exact: bool = True  # all allocations that the request permits were judged
     _marks: set[bytes] = field(default_factory=set[bytes])  # of what was kept
+
+    @property
+    def machine(self) -> MachineNodes:
+        """What it is for."""
+        return self.model.demand.machine
+
+    @property
+    def cores(self) -> int:
+        """Cores of the machine."""
+        return self.model.demand.machine.cores
 
     @property
     def many(self) -> int:
@@ -157,7 +165,7 @@ class Search:
         """Return whether an allocation can be put on the machine's nodes, as far as that is found out."""
         if self.machine.free:
             return True
-        found = nodes_of(self.model, self.machine, placed, row)
+        found = nodes_of(self.model.demand, placed, row)
         self.exact = self.exact and found != []
         return bool(found)
 
@@ -167,26 +175,26 @@ def joined(own: Search, turns: Search) -> Search:
     ahead = turns.key.score < own.key.score - TIE * abs(own.key.score) if own.best is not None else True
     first = turns if ahead else own
     return Search(
-        own.model, own.machine, own.cores, own.work_max, steps=own.steps + turns.steps, best=first.best, key=first.key,
+        own.model, own.work_max, steps=own.steps + turns.steps, best=first.best, key=first.key,
         kept=own.kept, points=own.points + turns.points, by_used=own.by_used, front=own.front,
         exact=own.exact and turns.exact,
     )  # fmt: skip
 
 
-def nodes_of(model: PlanModel, machine: MachineNodes, placed: Placed, row: int) -> list[list[int]] | None:
+def nodes_of(demand: Demand, placed: Placed, row: int) -> list[list[int]] | None:
     """Return the nodes of each component's instances, or None where they do not fit.
 
     A group lies on one node, with the memory of all its instances: whoever waits for a turn stays in memory.
     """
-    cores, instances, peaks = placed.cores[row], placed.instances[row], model.demand.peak_bytes
+    cores, instances, peaks = placed.cores[row], placed.instances[row], demand.peak_bytes
     if placed.group is None:
-        return place(machine, cores, instances, peaks)
+        return place(demand.machine, cores, instances, peaks)
     group = placed.group[row]
     count = int(group.max()) + 1
     needs = np.bincount(group, weights=peaks * instances, minlength=count)
     widths = np.zeros(count, np.int64)
     widths[group] = placed.widths[row] if placed.widths is not None else 0
-    found = place(machine, widths, np.ones(count, np.int64), needs.astype(np.float64))
+    found = place(demand.machine, widths, np.ones(count, np.int64), needs.astype(np.float64))
     return found and [found[number] * int(many) for number, many in zip(group, instances, strict=True)]
 
 

@@ -24,10 +24,10 @@ from advisor.domain import elementary
 from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.errors import ImpossibleTarget, TargetNotReached, Unsupported
-from advisor.planning.demand import TIE, AnyCurves
+from advisor.planning.asked import AnyCurves, Asked
+from advisor.planning.demand import TIE
 from advisor.planning.estimates import Estimate, Setting, chance_of, estimate_of, reaches
 from advisor.planning.plans import planned
-from advisor.planning.questions import Asked
 from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, PERIOD, RATE
 
 GAIN_MIN = 0.1  # as Kubernetes tolerates of its autoscaler: for less a runtime is busy moving cores
@@ -277,10 +277,10 @@ def reconsidered(units: Sequence[Unit], plan: Callable[[bool], Allocation], ques
     def judged(of: Sequence[Estimate], against: Sequence[Estimate]) -> Verdict:
         found: list[Verdict] = []
         for place, (asked, _) in enumerate(units):
-            request = asked.terms.request
+            request = asked.request
             cautious = sure() if request.aim.fewest else None
             found.append(judge(
-                request.objective, asked.terms.keys, against[place], of[place], question.cost_s, question.policy, question.look,
+                request.objective, asked.keys, against[place], of[place], question.cost_s, question.policy, question.look,
                 target=request.target, cautious_used=None if cautious is None else cautious[1][place].used,
             ))  # fmt: skip
         decides = [one for one in found if one.worth or one.gain < -question.policy.gain_min]

@@ -23,7 +23,7 @@ POINTS_MAX = 256  # of a front: an answer that people and programs still read
 
 def with_cores(found: Plan, cores: Ints) -> Placed:
     """Return allocations of other cores, (K, n), with the answer's instances."""
-    demand, placed = found.question.demand, found.placed
+    demand, placed = found.demand, found.placed
     many, heaviest = np.repeat(placed.instances, len(cores), axis=0), np.repeat(placed.heaviest, len(cores), axis=0)
     return Placed(cores, many, demand.seconds(cores), heaviest, (cores * many).sum(axis=1))
 
@@ -41,14 +41,14 @@ def figures(found: Plan, placed: Placed) -> tuple[Floats, Floats]:
 def _told(found: Plan) -> bool:
     """Return whether there are few enough components for what needs one judgement or two of each."""
     coupled = (
-        found.question.request.arrival_per_s is not None or bool(found.model.structure.joins) or found.model.contended
+        found.demand.request.arrival_per_s is not None or bool(found.model.structure.joins) or found.model.contended
     )
-    return len(found.question.demand) <= (JUDGED_MAX if coupled else TOLD_MAX)
+    return len(found.demand) <= (JUDGED_MAX if coupled else TOLD_MAX)
 
 
 def marginals_of(found: Plan) -> tuple[Marginal, ...]:
     """Return what one core more or less for an instance of each component does. Cost: 2 n judged."""
-    demand, cores, instances = found.question.demand, found.placed.cores[0], found.placed.instances[0]
+    demand, cores, instances = found.demand, found.placed.cores[0], found.placed.instances[0]
     if not _told(found):
         return ()
     columns: list[list[float | None]] = []
@@ -58,9 +58,7 @@ def marginals_of(found: Plan) -> tuple[Marginal, ...]:
         for values in (1 / period, late):
             told = zip(values.tolist(), (some != cores).tolist(), strict=True)
             columns.append([value if fits and np.isfinite(value) else None for value, fits in told])
-    return tuple(
-        Marginal(*row) for row in zip(found.question.keys, (cores * instances).tolist(), *columns, strict=True)
-    )
+    return tuple(Marginal(*row) for row in zip(found.demand.keys, (cores * instances).tolist(), *columns, strict=True))
 
 
 def _next_counts(demand: Demand, cores: Ints, step: int) -> Ints:
@@ -76,8 +74,8 @@ def _next_counts(demand: Demand, cores: Ints, step: int) -> Ints:
 
 def knee_of(found: Plan) -> Knee | None:
     """Return the fewest cores that reach KNEE_SHARE of the throughput, or 1/KNEE_SHARE of the latency, as far as known."""
-    question, request = found.question, found.question.request
-    if request.target or request.weights or len(question.demand) > TOLD_MAX:
+    demand, request = found.demand, found.demand.request
+    if request.target or request.weights or len(demand) > TOLD_MAX:
         return None
     if found.search is not None:
         limit = float(found.search.key.score) / KNEE_SHARE * (1 + TIE)
@@ -93,8 +91,8 @@ def knee_of(found: Plan) -> Knee | None:
 
 def _by_formula(found: Plan) -> Placed | None:
     """Return the knee where closed forms have answered."""
-    demand, judged = found.question.demand, found.judged
-    if found.question.request.for_latency:
+    demand, judged = found.demand, found.judged
+    if found.demand.request.for_latency:
         limit = float(judged.latency_s[0]) / KNEE_SHARE
         placed = with_cores(found, np.minimum(lowest_sum(demand, found.used, limit)[0], found.placed.cores[0])[None])
         return placed if float(figures(found, placed)[1][0]) <= limit * (1 + TIE) else None
@@ -104,15 +102,15 @@ def _by_formula(found: Plan) -> Placed | None:
 
 def runners_up_of(found: Plan) -> tuple[RunnerUp, ...]:
     """Return the next best allocations that were judged, or else neighbours, with how sure the order is."""
-    question = found.question
+    demand = found.demand
     if not _told(found):
         return ()
     if found.search is not None:
         some = [one for _, one in found.search.kept if one.group is None and not _equal(one, found.placed)]
     else:
         some = _neighbours(found)
-    keys, told, aim = question.keys, list[RunnerUp](), question.request.aim
-    known = question.demand.uncertain and not question.request.target
+    keys, told, aim = demand.keys, list[RunnerUp](), demand.request.aim
+    known = demand.uncertain and not demand.request.target
     if not some:
         return ()
     every = Placed(*map(np.concatenate, list(zip(*some[:RUNNERS_UP], strict=True))[:5]))
@@ -120,7 +118,7 @@ def runners_up_of(found: Plan) -> tuple[RunnerUp, ...]:
     for row, (period, latency) in enumerate(zip(periods.tolist(), latencies.tolist(), strict=True)):
         chance = 1 - chance_of(found.estimate, found.estimate_of(some[row]), aim.measure, ties=0.5) if known else None
         if any((1 / period if name == RATE else value) < (value if name == RATE else latency) * (1 - TIE)
-               for name, value in (question.request.target or {}).items()):  # fmt: skip
+               for name, value in (demand.request.target or {}).items()):  # fmt: skip
             continue  # what misses the target is no other answer
         cores, many = (dict(zip(keys, part[row].tolist(), strict=True)) for part in (every.cores, every.instances))
         told.append(RunnerUp(cores, many, int(every.used[row]), 1 / period, latency, chance))
@@ -133,10 +131,10 @@ def _equal(one: Placed, other: Placed) -> bool:
 
 def _neighbours(found: Plan) -> list[Placed]:
     """Return allocations next to one: a core from one component to another, or a core less; best first."""
-    demand, cores = found.question.demand, found.placed.cores[0]
+    demand, cores = found.demand, found.placed.cores[0]
     if not demand.single:
         return []
-    latency, seconds = found.question.request.for_latency, demand.visits * demand.seconds(cores)
+    latency, seconds = found.demand.request.for_latency, demand.visits * demand.seconds(cores)
     more, fewer = _next_counts(demand, cores, 1), _next_counts(demand, cores, -1)
     with np.errstate(invalid="ignore"):
         gain = np.where(more != cores, seconds - demand.visits * demand.seconds(more), -np.inf)
@@ -153,7 +151,7 @@ def _neighbours(found: Plan) -> list[Placed]:
                 other[giver] = fewer[giver]
                 if taker >= 0:
                     other[taker] = more[taker]
-                if int(other.sum()) <= max(int(cores.sum()), found.question.request.cores or 0):
+                if int(other.sum()) <= max(int(cores.sum()), found.demand.request.cores or 0):
                     near.append(other)
     if not near:
         return []
@@ -165,7 +163,7 @@ def _neighbours(found: Plan) -> list[Placed]:
 
 def front_of(found: Plan) -> tuple[FrontPoint, ...]:
     """Return the allocations judged none of which is bettered in cores, throughput and latency at once, by cores."""
-    search, request = found.search, found.question.request
+    search, request = found.search, found.demand.request
     if search is None:
         return ()
     scale = (
@@ -189,7 +187,7 @@ def front_of(found: Plan) -> tuple[FrontPoint, ...]:
 
 
 def _point(found: Plan, placed: Placed, row: int, figures: Floats) -> FrontPoint:
-    keys = found.question.keys
+    keys = found.demand.keys
     groups = placed.groups(keys, row)
     groups = groups if len(groups) < len(keys) else ()
     shared = {key for _, some in groups if len(some) > 1 for key in some}

@@ -23,16 +23,17 @@ from advisor.domain.networks import CHOICE, Network, Node
 from advisor.domain.rows import is_whole
 from advisor.domain.sharing import Part, Together
 from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
-from advisor.planning.demand import PRICE, AnyCurves, Demand, Shapes, rules_of, sizes_of, terms_of
+from advisor.planning.asked import AnyCurves, Asked, asked_of, rules_of
+from advisor.planning.demand import PRICE, Demand, Shapes
 from advisor.planning.evaluating import evaluate, evaluated
 from advisor.planning.exact import best_period
+from advisor.planning.places import sizes_of
 from advisor.planning.plans import plan, planned
-from advisor.planning.questions import Asked, asked_of, question_of
+from advisor.planning.questions import question_of
 from advisor.planning.reasons import amount, plural, spare_words
 from advisor.planning.requests import NEVER, OBJECTIVES, Ints, Request, number, values_by_key, whole
 from advisor.planning.routing import FIELDS, nodes_of_kind
 from advisor.planning.stability import Look, WatchQuestion, reconsidered, sure_of
-from advisor.planning.visits import visits_of
 
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses
 PRIORITY_MAX = 1000  # either side of 0: ranks for far more than NETWORKS_TOGETHER_MAX networks
@@ -243,14 +244,14 @@ def _check_machine(shares: Sequence[Share], objective: str) -> None:
 
 def _least(share: Share) -> int:
     """Return the fewest cores that a network may have."""
-    terms = terms_of(share.network, share.request, visits_of(share.network, share.request))
-    least: list[int] = terms.low.tolist()
-    for row, rule in rules_of(terms, share.curves).items():
-        inside = rule.between(least[row], int(terms.high[row]))
+    asked = asked_of(share.network, share.request)
+    least: list[int] = asked.low.tolist()
+    for row, rule in rules_of(asked, share.curves).items():
+        inside = rule.between(least[row], int(asked.high[row]))
         least[row] = least[row] if inside is None else inside.least  # none: the plan says so
-    for row, (cores, _) in terms.pins.items():
+    for row, (cores, _) in asked.pins.items():
         least[row] = cores or least[row]
-    return int((np.array(least) * terms.fewest).sum())
+    return int((np.array(least) * asked.fewest).sum())
 
 
 # --- as one -----------------------------------------------------------------------------------------------------------------
@@ -342,7 +343,7 @@ def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
     """Return what networks of one priority get, planned as one."""
     asked, curves = combined(shares, cores, objective)
     found = judged = planned(asked, curves)
-    keys, request = asked.terms.keys, asked.terms.request
+    keys, request = asked.keys, asked.request
     shapes = np.array([[some[key] for key in keys] for some in (found.cores, found.instances)])
     if (
         request.aim.by_rate
@@ -350,7 +351,7 @@ def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
         and not (request.nodes or request.memory_bytes or curves.contention.any())
     ):
         network = np.repeat(np.arange(len(shares)), [len(share.network.keys) for share in shares])
-        filled = _filled(question_of(asked, curves, PRICE if asked.promises else 0.0).demand, network, shapes, cores)
+        filled = _filled(question_of(asked, curves, PRICE if asked.promises else 0.0), network, shapes, cores)
         if (filled != shapes).any():
             shapes, judged = filled, evaluated(asked, curves, filled)
     given = [dict(zip(keys, row, strict=True)) for row in shapes.tolist()]

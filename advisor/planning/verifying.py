@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from advisor.planning.demand import Demand
 from advisor.planning.exact import Plan
 from advisor.planning.judge import PLAIN, Judged, Placed, PlanModel, Scales
-from advisor.planning.questions import PlanQuestion
 from advisor.planning.record_runs import VISITS, records_of
 from advisor.planning.requests import LATE
 from advisor.planning.scores import latency_of, score
@@ -31,16 +31,16 @@ Searching = Callable[[Scales, Scales], tuple[Plan, list[Placed]] | None]
 Near = Callable[[PlanModel, Placed], list[Placed]]
 
 
-def verified(question: PlanQuestion, search: Searching, near: Near) -> Plan | None:
+def verified(demand: Demand, search: Searching, near: Near) -> Plan | None:
     """Return the best allocation by its run; None where the search finds none, or no run reaches the target.
 
     `search` returns what it finds by formulas scaled for cores of one's own and in turns, and allocations from the best on;
     `near` allocations near one, by the formula scaled to its run.
     """
-    request = question.request
+    request = demand.request
     repeats = bool((request.weights or {}).get(LATE)) or LATE in (request.target or {})
     many = FEW if repeats or request.for_latency else 1
-    ranking, scales = Ranking(question.model), {False: PLAIN, True: PLAIN}
+    ranking, scales = Ranking(PlanModel(demand)), {False: PLAIN, True: PLAIN}
     base: Plan | None = None
     for _ in range(ROUNDS_MAX if repeats else 1):
         found = search(scales[False], scales[True])

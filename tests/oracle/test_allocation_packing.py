@@ -7,17 +7,17 @@ import pytest
 
 from advisor.domain.curves import AmdahlCurves
 from advisor.domain.networks import series
-from advisor.planning import Request
-from advisor.planning.demand import Demand, Places, demand_of, places_of, terms_of
+from advisor.planning import Request, asked_of
+from advisor.planning.demand import Demand, demand_of
 from advisor.planning.packing import EXCHANGED_MAX, Packings
 from advisor.planning.partitions import best_partition_of
-from advisor.planning.visits import visits_of
+from advisor.planning.places import Places, places_of
 
 
 def tables(serial: np.ndarray, parallel: np.ndarray, cores: int, **limits: object) -> tuple[Demand, Places]:
     network = series(*(f"c{row}" for row in range(len(serial))))
     request = Request(cores=cores, **limits)  # type: ignore[arg-type]
-    demand = demand_of(terms_of(network, request, visits_of(network, request)), AmdahlCurves(serial, parallel))
+    demand = demand_of(asked_of(network, request), AmdahlCurves(serial, parallel))
     return demand, places_of(demand, cores)
 
 

@@ -9,12 +9,10 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import series
 from advisor.network import parse
 from advisor.planning import Request, asked_of, plan
-from advisor.planning.demand import demand_of, terms_of
+from advisor.planning.demand import demand_of
 from advisor.planning.estimates import Estimate, Setting, chance_of, estimate_of, reaches
 from advisor.planning.judge import Placed, PlanModel
 from advisor.planning.requests import LATENCY, PERIOD
-from advisor.planning.structure import structure_of
-from advisor.planning.visits import visits_of
 
 DRAWS = 100_000
 
@@ -27,10 +25,8 @@ def estimates(rng: np.random.Generator) -> tuple[Estimate, Estimate, np.ndarray,
     then = np.where(same, now, now * rng.uniform(0.7, 1.2, n))
     common, shape = rng.uniform(0.02, 0.2, n), rng.uniform(0.02, 0.1, n)
     other = np.where(same, 2.0, 3.0)
-    network, request = series(*(f"c{row}" for row in range(n))), Request(cores=99)
-    visits, ones = visits_of(network, request), np.ones((1, n), np.int64)
-    demand = demand_of(terms_of(network, request, visits), TabulatedCurves.of([1], now[:, None]))
-    model = PlanModel(structure_of(network, visits), demand, request)
+    asked, ones = asked_of(series(*(f"c{row}" for row in range(n))), Request(cores=99)), np.ones((1, n), np.int64)
+    model = PlanModel(demand_of(asked, TabulatedCurves.of([1], now[:, None])))
     found = [
         Estimate(model, Placed(p[None], ones, t[None], ones.astype(float), np.array([3 * n])), common, shape)  # type: ignore[arg-type]
         for t, p in ((now, np.full(n, 2.0)), (then, other))

@@ -13,7 +13,7 @@ from advisor.domain.networks import series
 from advisor.errors import TargetNotReached
 from advisor.network import parse
 from advisor.planning import Request, asked_of
-from advisor.planning.demand import demand_of, terms_of
+from advisor.planning.demand import demand_of
 from advisor.planning.estimates import Estimate, Setting
 from advisor.planning.judge import Placed, PlanModel
 from advisor.planning.stability import (
@@ -25,22 +25,17 @@ from advisor.planning.stability import (
     reconsider,
     risk_at,
 )
-from advisor.planning.structure import structure_of
-from advisor.planning.visits import visits_of
 
 KEYS = ("a", "b")
 COUNTS = np.array([1, 2, 4, 8, 16, 32])
 
 
 def estimate(a: float, b: float, cores: tuple[float, float] = (1.0, 1.0), spread: float = 0.02) -> Estimate:
-    network, request, seconds = series(*KEYS), Request(cores=99), np.array([[a, b]])
-    visits = visits_of(network, request)
-    demand = demand_of(terms_of(network, request, visits), curves(a, b))
+    seconds = np.array([[a, b]])
+    demand = demand_of(asked_of(series(*KEYS), Request(cores=99)), curves(a, b))
     ones = np.ones((1, 2), np.int64)
     placed = Placed(np.array([cores]), ones, seconds, ones.astype(float), np.array([int(sum(cores))]))  # type: ignore[arg-type]
-    return Estimate(
-        PlanModel(structure_of(network, visits), demand, request), placed, np.full(2, spread), np.full(2, 0.02)
-    )
+    return Estimate(PlanModel(demand), placed, np.full(2, spread), np.full(2, 0.02))
 
 
 def curves(a: float, b: float, upper: float = 1.02) -> TabulatedCurves:

@@ -117,9 +117,9 @@ def all_groupings(n: int, cores: int) -> Groupings:
 
 
 def neighbours(found: Groupings, cores: int) -> Groupings:
-    """Return the groupings next to the first: cores moved, components moved, groups put together, cores left or taken."""
+    """Return the first and those next to it: cores moved, components moved, groups put together, cores left or taken."""
     group, sizes = found.group[0].tolist(), [size for size in found.sizes[0].tolist() if size]
-    k, spare, near = len(sizes), cores - sum(sizes), list[tuple[list[int], dict[int, int]]]()
+    k, spare, near = len(sizes), cores - sum(sizes), list[tuple[list[int], dict[int, int]]]([(group, {})])
     for giver in range(-1, k):
         for step in _steps(spare if giver < 0 else sizes[giver] - 1):
             near += [(group, {taker: step, giver: -step}) for taker in range(-1, k) if taker != giver]

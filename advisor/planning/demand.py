@@ -36,15 +36,13 @@ MARGIN = math.log(1.1)
 PRICE = NormalDist().inv_cdf(PROMISED) / NormalDist().inv_cdf(LEVEL)  # of it, in units of the curves' bounds
 
 
-def price_of(request: Request, curves: AnyCurves) -> float:
+def price_of(asked: Asked, curves: AnyCurves) -> float:
     """Return where to plan, in units of the curves' bounds: a throughput is promised at `PROMISED`, all else expected.
 
     One price for the highest throughput and for the fewest cores for one: the latter are the least on which the former
     reaches it.
     """
-    if not request.promises or request.level is not None or not isinstance(curves, TabulatedCurves):
-        return 0.0
-    return PRICE
+    return PRICE if asked.promises and isinstance(curves, TabulatedCurves) else 0.0
 
 
 NEAR = 0.9  # of the slowest turn: learned curves are off by several per cent, beyond the counts seen by more

@@ -64,7 +64,7 @@ def evaluated(asked: Asked, curves: AnyCurves, shape: Ints) -> Allocation:
     request = replace(asked.request, objective=EVALUATED, target=None, weights=None, cores=asked.request.cores or used)
     free = replace(asked, request=request, low=np.ones_like(shape[0]), fewest=shape[1], most=shape[1], pins={}, rules={},
                    high=np.full(len(asked.keys), limits.ALLOCATE_CORES_MAX), replicas=asked.visits.replicas)  # fmt: skip
-    demand = question_of(free, curves, price_of(asked.request, curves))
+    demand = question_of(free, curves, price_of(asked, curves))
     placed = own_placed(demand, Shapes(*shape))
     if not nodes_of(demand, placed, 0):
         raise InvalidValue("cores", used, "an allocation that fits the machine's nodes and memory")

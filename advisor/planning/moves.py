@@ -24,7 +24,6 @@ WIDEST = 4  # cores that one exchange moves at most, beside those that are free
 SIDE_MAX = 96  # shapes on either side that are paired: those that promise most by the core
 PICKS = 3  # shapes of one component that exchanges consider on either side
 NEARLY = 1e-3  # components whose cycle is this near the longest are all tried as takers
-FILLS_MAX = 32  # numbers of cores between two linearisations at which shortest periods are looked at
 
 
 def linearised(model: PlanModel, options: Options, chosen: Ints, *, by_latency: bool) -> tuple[Floats, Ints | None]:
@@ -95,32 +94,24 @@ def first_stable(model: PlanModel, options: Options) -> Ints | None:
 def filled(model: PlanModel, options: Options, chosen: Ints, cores: int, *, by_latency: bool) -> Ints:
     """Return allocations of rising cores from one on, up to `cores`, by what is promised near it, (K, n)."""
     values, _ = linearised(model, options, chosen, by_latency=by_latency)
-    return (_greedy if by_latency else _thresholds)(options, values, chosen, cores)
+    return (_greedy if by_latency else _relieved)(options, values, chosen, cores)
 
 
-def _thresholds(options: Options, periods: Floats, chosen: Ints, cores: int) -> Ints:
-    """Return the shapes of the shortest period on some numbers of cores."""
-    first = options.used(chosen) + 1
-    step = max(1, (cores - first + 1) // FILLS_MAX)
-    found = [best_threshold(options, periods, count) for count in range(first, cores + 1, step)]
-    some = [shapes for shapes in found if shapes is not None]
-    return np.stack(some) if some else np.zeros((0, len(chosen)), np.int64)
-
-
-def best_threshold(options: Options, periods: Floats, cores: int) -> Ints | None:
-    """Return the fewest shapes of the shortest period on at most `cores` cores, or None. Cost O(n shapes log)."""
-    rows = np.arange(len(periods))
-    falling = np.minimum.accumulate(np.where(options.weight < NOTHING, periods, np.inf), axis=1)
-    values = np.unique(falling)
-    low, high = -1, int(np.searchsorted(values, np.inf))
-    size = high
-    while high - low > 1:
-        middle = (low + high) // 2
-        fits = falling <= values[middle]
-        weight = options.weight[rows, fits.argmax(axis=1)]
-        enough = bool(fits.any(axis=1).all()) and int(weight.sum()) <= cores
-        low, high = (low, middle) if enough else (middle, high)
-    return None if high == size else (falling <= values[high] * (1 + TIE)).argmax(axis=1)
+def _relieved(options: Options, periods: Floats, chosen: Ints, cores: int) -> Ints:
+    """Return allocations in which whoever is slowest gets its next faster shape, one step after the other."""
+    now, free, rows, found = chosen.copy(), cores - options.used(chosen), np.arange(len(chosen)), list[Ints]()
+    while True:
+        cycles = periods[rows, now]
+        row = int(cycles.argmax())
+        faster = np.flatnonzero(periods[row, : options.number[row]] < cycles[row] * (1 - TIE))
+        if not len(faster):
+            break
+        free -= int(options.weight[row, faster[0]] - options.weight[row, now[row]])
+        if free < 0:
+            break
+        now[row] = faster[0]
+        found.append(now.copy())
+    return np.stack(found) if found else np.zeros((0, len(chosen)), np.int64)
 
 
 def _greedy(options: Options, values: Floats, chosen: Ints, cores: int) -> Ints:

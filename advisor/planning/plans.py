@@ -14,7 +14,7 @@ from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import answer
 from advisor.planning.asked import AnyCurves, Asked, asked_of
-from advisor.planning.demand import PRICE, SHARED_COMPONENTS_MAX, TIE, Demand
+from advisor.planning.demand import PRICE, SHARED_COMPONENTS_MAX, TIE, Demand, price_of
 from advisor.planning.exact import Plan, by_sums, by_thresholds, near
 from advisor.planning.judge import PLAIN, Placed, PlanModel, Scales
 from advisor.planning.options import options_of
@@ -23,7 +23,7 @@ from advisor.planning.questions import question_of
 from advisor.planning.refusals import not_excluded, refused, too_far, unsure
 from advisor.planning.requests import BARE, LATE, RATE, Request
 from advisor.planning.scores import latency_of
-from advisor.planning.search import WORK_MAX, Search, joined, search_near, search_own
+from advisor.planning.search import WORK_MAX, Search, search_near, search_own
 from advisor.planning.sharing import Turns
 from advisor.planning.verifying import verified
 
@@ -68,7 +68,7 @@ def plan(
 
 def planned(asked: Asked, curves: AnyCurves) -> Allocation:
     """Return what `plan` does, of a request that was read before."""
-    demand = question_of(asked, curves, PRICE if asked.promises and isinstance(curves, TabulatedCurves) else 0.0)
+    demand = question_of(asked, curves, price_of(asked, curves))
     found = vars(demand).get("plan") or _found(demand)
     if found is not None:
         if found.search is None:
@@ -157,29 +157,26 @@ def _searched_by(
         except InvalidValue:
             if not shared:
                 raise
-    found, few = own, [own.candidates]
+    own_value, few = None if own.best is None else own.key.score, [own.candidates]
     if shared:
         one, capped = _one_at_a_time(demand)
         lowest = [replace(request, objective=BARE[LATE])] if front else []  # a front is looked for from both ends
-        for asked in [request, *lowest]:
-            if one is None:
-                break
-            other = PlanModel(replace(one, request=asked), turns_scales)
-            turns = Search(other, work, front=front)
-            Turns(turns, _most_shared(demand)).run()
+        for asked in [request, *lowest] if one is not None else ():
+            turns = Search(PlanModel(replace(one, request=asked), turns_scales), work, front=front)
+            Turns(turns).run()
             # Of a group's shapes only the fastest are judged: others may slow their neighbours less, or serve more at once.
             turns.exact = turns.exact and one.single and not demand.contended
             if asked is request:
-                found, few = joined(own, turns), [own.candidates, turns.candidates]
+                own.add(turns)
+                few.append(turns.candidates)
             else:
-                found = replace(found, points=found.points + turns.points)
-    if found.best is None:
+                own.points += turns.points
+    if own.best is None:
         return None
-    exact = found.exact and not capped and not (request.arrival_per_s and not request.aim.by_rate)
-    solution = Plan(model, found.best, model.judge(found.best), 0.0 if exact else None,
-                        own.key.score if own.best is not None else None, found, capped)  # fmt: skip
-    solution = solution if exact else replace(solution, gap=_gap(demand, solution))
-    return solution, [some for pair in zip_longest(*few) for some in pair if some is not None]
+    exact = own.exact and not capped and not (request.arrival_per_s and not request.aim.by_rate)
+    found = Plan(model, own.best, model.judge(own.best), 0.0 if exact else None, own_value, own, capped)
+    found = found if exact else replace(found, gap=_gap(demand, found))
+    return found, [some for pair in zip_longest(*few) for some in pair if some is not None]
 
 
 def _searched_near(demand: Demand, model: PlanModel, placed: Placed) -> list[Placed]:
@@ -187,11 +184,6 @@ def _searched_near(demand: Demand, model: PlanModel, placed: Placed) -> list[Pla
     search = Search(model, demand.request.work_max or WORK_MAX)
     search_near(search, options_of(demand.request, demand, demand.cores), placed)
     return search.candidates
-
-
-def _most_shared(demand: Demand) -> int:
-    """Return the most cores on which groupings are searched: where each has its own core and more, turns gain little."""
-    return min(demand.cores, max(2 * len(demand) + 8, 16))
 
 
 def _one_at_a_time(demand: Demand) -> tuple[Demand | None, bool]:

@@ -65,6 +65,15 @@ SCALE_MIN, SCALE_MAX = 1e-6, 1e6  # of a what-if: a component a million times fa
 ARRIVAL_VARIATION_MAX = 1e4  # squared coefficient of variation between arrivals: burstier is no stationary stream
 QUANTILE_MAX = 0.9999  # of the latency: beyond, the tail of a fit by two moments tells nothing
 WORK_MAX = 10**9  # steps of a search: hours
+# What is whole, from 1 to how much; and what is a number, from what to what.
+WHOLE: Mapping[str, int] = {
+    "cores": limits.ALLOCATE_CORES_MAX, "nodes": limits.ALLOCATE_CORES_MAX, "work_max": WORK_MAX,
+}  # fmt: skip
+WITHIN: Mapping[str, tuple[float, float]] = {
+    "level": (limits.LEVEL_MIN, limits.LEVEL_MAX), "quantile": (limits.LEVEL_MIN, QUANTILE_MAX),
+    "memory_bytes": (1.0, limits.MEASURES["peak_bytes"][1] * limits.CORES_MAX),
+    "arrival_per_s": (TARGET_MIN, TARGET_MAX), "arrival_variation": (0.0, ARRIVAL_VARIATION_MAX),
+}  # fmt: skip
 # Whether components may take turns on shared cores: not at all, where there are fewer cores than components, or wherever
 # that does better than a core of one's own for each.
 NEVER, SCARCE, BETTER = "never", "scarce", "better"
@@ -132,24 +141,15 @@ class Request:
             raise not_one_of("objective", self.objective, OBJECTIVES)
         if self.turns not in TURNS:
             raise not_one_of("turns", self.turns, TURNS)
-        if self.cores is not None:
-            object.__setattr__(self, "cores", whole("cores", self.cores, limits.ALLOCATE_CORES_MAX))
-        elif not self.aim.fewest:
+        for name, most in WHOLE.items():
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, whole(name, getattr(self, name), most))
+        if self.cores is None and not self.aim.fewest:
             raise InvalidValue("cores", None, f"given: {self.objective} is planned for a number of cores")
         self._check_target()
-        if self.level is not None:
-            within("level", self.level, limits.LEVEL_MIN, limits.LEVEL_MAX)
-        if self.nodes is not None:
-            object.__setattr__(self, "nodes", whole("nodes", self.nodes, limits.ALLOCATE_CORES_MAX))
-        if self.work_max is not None:
-            object.__setattr__(self, "work_max", whole("work_max", self.work_max, WORK_MAX))
-        if self.memory_bytes is not None:
-            within("memory_bytes", self.memory_bytes, 1.0, limits.MEASURES["peak_bytes"][1] * limits.CORES_MAX)
-        if self.arrival_per_s is not None:
-            within("arrival_per_s", self.arrival_per_s, TARGET_MIN, TARGET_MAX)
-        within("arrival_variation", self.arrival_variation, 0.0, ARRIVAL_VARIATION_MAX)
-        if self.quantile is not None:
-            within("quantile", self.quantile, limits.LEVEL_MIN, QUANTILE_MAX)
+        for name, bounds in WITHIN.items():
+            if getattr(self, name) is not None:
+                within(name, getattr(self, name), *bounds)
         self._check_weights()
 
     def _check_weights(self) -> None:

@@ -161,6 +161,16 @@ class Search:
             self._marks.discard(gone.mark)
         del self.kept[self.many :]
 
+    def add(self, turns: Search) -> None:
+        """Add what another search found, of allocations in turns: they are taken only where they are better."""
+        if self.best is None or turns.key.score < self.key.score - TIE * abs(self.key.score):
+            self.best, self.key = turns.best, turns.key
+        self.steps, self.exact, self.points = (
+            self.steps + turns.steps,
+            self.exact and turns.exact,
+            self.points + turns.points,
+        )
+
     def placeable(self, placed: Placed, row: int) -> bool:
         """Return whether an allocation can be put on the machine's nodes, as far as that is found out."""
         if self.machine.free:
@@ -168,17 +178,6 @@ class Search:
         found = nodes_of(self.model.demand, placed, row)
         self.exact = self.exact and found != []
         return bool(found)
-
-
-def joined(own: Search, turns: Search) -> Search:
-    """Return what two searches found together: turns only where they are better."""
-    ahead = turns.key.score < own.key.score - TIE * abs(own.key.score) if own.best is not None else True
-    first = turns if ahead else own
-    return Search(
-        own.model, own.work_max, steps=own.steps + turns.steps, best=first.best, key=first.key,
-        kept=own.kept, points=own.points + turns.points, by_used=own.by_used, front=own.front,
-        exact=own.exact and turns.exact,
-    )  # fmt: skip
 
 
 def nodes_of(demand: Demand, placed: Placed, row: int) -> list[list[int]] | None:

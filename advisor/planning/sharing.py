@@ -163,11 +163,12 @@ def in_turns(model: PlanModel, places: Places, found: Groupings) -> Placed:
 class Turns:
     """The search for groupings of one question."""
 
-    def __init__(self, search: Search, most: int) -> None:
-        """Make the tables of turns on up to `most` cores: on one node of the machine at most."""
+    def __init__(self, search: Search) -> None:
+        """Make the tables of turns, on one node of the machine at most."""
         self.search, model = search, search.model
-        self.most = most
         self.n = len(model.demand)
+        # Where each has its own core and more, turns gain little.
+        self.most = min(search.cores, max(2 * self.n + 8, 16))
         self.widest = min(search.cores, search.machine.widest)
         self.places = places_of(model.demand, self.widest, by_stay=model.request.for_latency)
         queued = model.queued

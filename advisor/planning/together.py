@@ -24,7 +24,7 @@ from advisor.domain.rows import is_whole
 from advisor.domain.sharing import Part, Together
 from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
 from advisor.planning.asked import AnyCurves, Asked, asked_of, rules_of
-from advisor.planning.demand import PRICE, Demand, Shapes
+from advisor.planning.demand import Demand, Shapes, price_of
 from advisor.planning.evaluating import evaluate, evaluated
 from advisor.planning.exact import best_period
 from advisor.planning.places import sizes_of
@@ -351,7 +351,7 @@ def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
         and not (request.nodes or request.memory_bytes or curves.contention.any())
     ):
         network = np.repeat(np.arange(len(shares)), [len(share.network.keys) for share in shares])
-        filled = _filled(question_of(asked, curves, PRICE if asked.promises else 0.0), network, shapes, cores)
+        filled = _filled(question_of(asked, curves, price_of(asked, curves)), network, shapes, cores)
         if (filled != shapes).any():
             shapes, judged = filled, evaluated(asked, curves, filled)
     given = [dict(zip(keys, row, strict=True)) for row in shapes.tolist()]

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor import kernels
-from advisor.domain import elementary
-from advisor.planning.demand import Demand, Shapes, heaviest_share
+from advisor.planning.demand import Demand, Shapes
 from advisor.planning.extremes import quantile_of
 from advisor.planning.pieces import PATIENCE
 from advisor.planning.queueing import FULL, waiting
@@ -102,9 +101,8 @@ class Placed(NamedTuple):
     @property
     def mark(self) -> bytes:
         """What tells it from others on the same components."""
-        return b"".join(
-            part.tobytes() for part in (self.cores, self.instances, self.group, self.widths) if part is not None
-        )
+        parts = self.cores, self.instances, self.group, self.widths
+        return b"".join(part.tobytes() for part in parts if part is not None)
 
     def groups(self, keys: tuple[str, ...], row: int = 0) -> tuple[tuple[int, tuple[str, ...]], ...]:
         """Return the cores of each group and who is in it; empty where each has its own."""
@@ -192,12 +190,8 @@ class PlanModel:
         cores = placed.cores.astype(np.float64)
         KERNELS.figures_of(visits, seconds, full, placed.heaviest, cores, group, cycle, busy, figures)
         period, unloaded, active = figures[0], figures[1], figures[2]
-        steady, spread, level, queued = (
-            seconds**2 * self.demand.variation,
-            zeros[:, 0],
-            self.request.quantile,
-            arrival is not None,
-        )
+        steady, spread = seconds**2 * self.demand.variation, zeros[:, 0]
+        level, queued = self.request.quantile, arrival is not None
         if self.structure.joins or level is not None:
             unloaded, spread = through(self.structure, seconds, steady, _places(placed, seconds, None), nearly=queued)
         if arrival is None:
@@ -221,18 +215,15 @@ class PlanModel:
     def _slowed(self, placed: Placed, load: Floats, rate: float | None) -> Floats:
         """Return the times under contention at a rate, or at the highest throughput where None is given."""
         seconds = placed.seconds_s
-        slowed, alone = seconds.copy(), _alone(placed)
+        slowed, alone = seconds.copy(), together(placed.group, np.ones(seconds.shape)) == 1
         for _ in range(ROUNDS_MAX):
             most = 1 / together(placed.group, load * slowed).max(axis=1)
             flow = (most if rate is None else np.minimum(rate, most))[:, None]
             each = flow * self.demand.visits * slowed * placed.cores
             # Of its own cores a running instance is sure; its siblings are others. In its turn a component has all of its
             # instances run, and nobody of its group.
-            siblings = np.where(
-                alone,
-                each - np.minimum(flow * load * slowed, 1.0) * placed.cores,
-                (placed.instances - 1) * placed.cores,
-            )
+            own = np.minimum(flow * load * slowed, 1.0) * placed.cores
+            siblings = np.where(alone, each - own, (placed.instances - 1) * placed.cores)
             others = np.maximum(each.sum(axis=1, keepdims=True) - together(placed.group, each), 0.0) + siblings
             new = seconds * (1 + self.demand.contention * np.maximum(others, 0.0))
             if (np.abs(new - slowed) <= SETTLED * slowed).all():
@@ -249,7 +240,7 @@ class PlanModel:
     def _waits(self, placed: Placed, seconds_s: Floats) -> tuple[Floats, Floats]:
         """Return mean and variance of one visit's wait, as if all streams were those that enter: what a search goes by.
 
-        Components of a group are one queue; each instance of a split component has its own.
+        Components of a group are one queue, and instances have one. Below a split each has its own: runs have it so.
         """
         rates = np.broadcast_to(float(self.request.arrival_per_s or 0.0) * self.demand.visits, seconds_s.shape)
         instances, entering = placed.instances, np.full(seconds_s.shape, self.request.arrival_variation)
@@ -261,24 +252,7 @@ class PlanModel:
                 variation = np.where(work > 0, np.maximum(square * total / work**2 - 1, 0.0), 0.0)
                 seconds_s = np.where(total > 0, work / total, 0.0)
             return waiting(total, seconds_s, variation, np.ones_like(instances), entering)
-        wait, spread = waiting(rates, seconds_s, variation, instances, entering)
-        for row, replicas in self.structure.visits.replicas.items():
-            for number in np.unique(instances[:, row][instances[:, row] > 1]).tolist():
-                rows, shares = (
-                    np.flatnonzero(instances[:, row] == number),
-                    np.array(heaviest_share(replicas, number)[1]),
-                )
-                ones = np.ones((len(rows), number), np.int64)
-                each = waiting(rates[rows, row, None] * shares, seconds_s[rows, row, None], variation[rows, row, None],
-                               ones, 1 + shares * (entering[rows, row, None] - 1))  # fmt: skip
-                mean = elementary.weighted(shares, each[0].T)
-                with np.errstate(invalid="ignore"):
-                    second = elementary.weighted(shares, (each[1] + each[0] ** 2).T)
-                    wait[rows, row], spread[rows, row] = (
-                        mean,
-                        np.where(np.isfinite(mean), np.maximum(second - mean**2, 0.0), np.inf),
-                    )
-        return wait, spread
+        return waiting(rates, seconds_s, variation, instances, entering)
 
     def executed(self, placed: Placed) -> tuple[PlanModel, Judged]:
         """Return the figures of one allocation, its latency and waits under arrivals from records that are executed.
@@ -291,10 +265,8 @@ class PlanModel:
         if not self.queued:
             return self, judged
         if self.structure.joins:
-            seconds = placed.seconds_s
-            alone, _ = through(
-                self.structure, seconds, seconds**2 * self.demand.variation, _places(placed, seconds, None)
-            )
+            seconds, spread = placed.seconds_s, placed.seconds_s**2 * self.demand.variation
+            alone, _ = through(self.structure, seconds, spread, _places(placed, seconds, None))
             judged = replace(judged, unloaded_s=alone)
         found = self.run(placed, judged)
         if found is None:
@@ -339,16 +311,8 @@ def together(group: Ints | None, values: Floats) -> Floats:
     if group is None:
         return values
     rows, n = np.arange(len(values))[:, None], values.shape[1]
-    sums: Floats = np.bincount((rows * n + group).ravel(), weights=values.ravel(), minlength=len(values) * n).astype(
-        float
-    )
+    sums: Floats = np.bincount((rows * n + group).ravel(), values.ravel(), len(values) * n).astype(float)
     return sums.reshape(values.shape)[rows, group]
-
-
-def _alone(placed: Placed) -> NDArray[np.bool_]:
-    """Return which components share their cores with nobody, (K, n)."""
-    ones = np.ones(placed.cores.shape)
-    return together(placed.group, ones) == 1
 
 
 def _places(placed: Placed, seconds_s: Floats, wait_s: Floats | None) -> tuple[Ints, Floats, Floats] | None:

@@ -142,7 +142,7 @@ def _curve_end(found: Plan, whole: Allocation) -> Said:
 
 def _skew(found: Plan, whole: Allocation) -> Said:
     demand, instances = found.demand, found.placed.instances[0]
-    rows = [] if found.shared or not demand.replicas else found.slowest.tolist()
+    rows: list[int] = [] if found.shared or not demand.replicas else found.slowest.tolist()
     for row in [row for row in rows if row in demand.replicas and int(instances[row]) > 1][:1]:
         key, share = found.demand.keys[row], demand.heaviest(row, int(instances[row]))
         serves = f"the busiest instance of {key} serves {amount(100 * share)} % of its records"

@@ -267,9 +267,11 @@ def by_key(field: str, given: object, network: Network) -> dict[int, tuple[str, 
 
 def values_by_key(field: str, given: Any, network: Network) -> dict[str, Any]:
     """Return key -> value of an option, where one value may stand for all keys; a map of counts may be such a value."""
-    if given is None or (isinstance(given, Mapping) and not (field == "allowed" and _is_one_set(given))):
-        return dict(given or {})
-    return dict.fromkeys(network.keys, given)
+    if given is None:
+        return {}
+    if isinstance(given, Mapping) and not (field == "allowed" and _is_one_set(cast("Mapping[Any, object]", given))):
+        return dict(cast("Mapping[str, Any]", given))
+    return dict.fromkeys(network.keys, cast("Any", given))
 
 
 def scales_of(network: Network, request: Request) -> Floats:
@@ -316,9 +318,9 @@ def pins_of(network: Network, request: Request) -> dict[int, tuple[int | None, i
 
 def allowed_of(network: Network, request: Request) -> dict[int, AllowedCores]:
     """Return row -> the counts that a request allows it. A map is by key unless all its keys are those of one set."""
-    given: Any = request.allowed
+    given: object = request.allowed
     if given is None or (isinstance(given, Mapping) and not _is_one_set(cast("Mapping[Any, object]", given))):
-        sets = by_key("allowed", given, network)
+        sets = by_key("allowed", cast("object", given), network)
         return {row: parse_allowed(name, value) for row, (name, value) in sets.items()}
     return dict.fromkeys(range(len(network.keys)), parse_allowed("allowed", given))
 

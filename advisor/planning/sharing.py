@@ -196,8 +196,9 @@ class Turns:
                 continue
             if search.steps >= self.budget:
                 break
-            starts = [start for seed in self._seeds(count) if (start := self.offer(seed)) is not None]
-            starts = sorted([*starts, *([] if lead is None else [lead])], key=lambda start: start[0])
+            starts: list[Lead] = [] if lead is None else [lead]
+            starts += [start for seed in self._seeds(count) if (start := self.offer(seed)) is not None]
+            starts.sort(key=lambda start: start[0])
             ends = [self._descended(start, count) for start in starts[: STARTS if search.model.queued else 1]]
             lead = min(ends, key=lambda end: end[0], default=lead)
             if fewest and search.best is not None:

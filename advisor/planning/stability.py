@@ -115,9 +115,7 @@ def judge(
     so that no cores are given up for a target that is met by luck. Cost: that of the draws that are judged.
     """
     changed = changes(keys, now, then)
-    cost_s = cost_of_change(cost, changed)
-    risk = risk_at(look, policy)
-    measure = OBJECTIVES[objective].measure
+    cost_s, risk, measure = cost_of_change(cost, changed), risk_at(look, policy), OBJECTIVES[objective].measure
     if measure == CORES and target:
         gain, probability, break_even = _fewer(now, then, cost_s, target, cautious_used)
     elif measure == COST:
@@ -132,7 +130,17 @@ def judge(
         # rate_then (t - cost) = rate_now t
         break_even = cost_s * (1.0 + gain) / gain if gain > 0 else math.inf
     gain = gain if abs(gain) > TIE else 0.0
-    code, text = _words(gain, probability, break_even, cost_s, changed, risk, policy)
+    would, sure = f"would gain {gain:.1%}", f"with probability {probability:.4f}"
+    paid = f"the change costs {cost_s:.3g} s and is repaid after {break_even:.3g} s"
+    code, text = next((code, text) for code, holds, text in (
+        ("same", not changed, "the present allocation is the best one known"),
+        ("small", gain < policy.gain_min,
+         f"the best allocation known would gain {gain:.2%}; less than {policy.gain_min:.2%} is not worth a change"),
+        ("unsure", 1.0 - probability > risk,
+         f"the best allocation known {would}, {sure}: below {1.0 - risk:.4f} that may be noise"),
+        ("unpaid", break_even > policy.horizon_s, f"it {would}, but {paid} only; the horizon is {policy.horizon_s:g} s"),
+        ("worth", True, f"it gains {gain:.1%}, {sure}; {paid}"),
+    ) if holds)  # fmt: skip
     return Verdict(gain, probability, cost_s, break_even, changed, code == "worth", code, text)
 
 
@@ -140,38 +148,6 @@ def changes(keys: Sequence[str], now: Estimate, then: Estimate) -> tuple[str, ..
     """Return the keys whose cores, instances or companions on them differ, in text order."""
     differ = ~now.same(then) | (now.shared_with() != then.shared_with())
     return tuple(key for key, other in zip(keys, differ.tolist(), strict=True) if other)
-
-
-def _words(
-    gain: float,
-    probability: float,
-    break_even_s: float,
-    cost_s: float,
-    changed: Sequence[str],
-    risk: float,
-    policy: ChangePolicy,
-) -> tuple[str, str]:
-    if not changed:
-        return "same", "the present allocation is the best one known"
-    if gain < policy.gain_min:
-        return (
-            "small",
-            f"the best allocation known would gain {gain:.2%}; less than {policy.gain_min:.2%} is not worth a change",
-        )
-    if 1.0 - probability > risk:
-        return "unsure", (
-            f"the best allocation known would gain {gain:.1%}, with probability {probability:.4f}: below"
-            f" {1.0 - risk:.4f} that may be noise"
-        )
-    if break_even_s > policy.horizon_s:
-        return "unpaid", (
-            f"it would gain {gain:.1%}, but the change costs {cost_s:.3g} s and is repaid after {break_even_s:.3g} s only;"
-            f" the horizon is {policy.horizon_s:g} s"
-        )
-    return "worth", (
-        f"it gains {gain:.1%}, with probability {probability:.4f}; the change costs {cost_s:.3g} s and is repaid after"
-        f" {break_even_s:.3g} s"
-    )
 
 
 def _cheaper(now: Estimate, then: Estimate, cost_s: float) -> tuple[float, float, float]:

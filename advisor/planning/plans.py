@@ -161,7 +161,9 @@ def _searched_by(
     if shared:
         one, capped = _one_at_a_time(demand)
         lowest = [replace(request, objective=BARE[LATE])] if front else []  # a front is looked for from both ends
-        for asked in [request, *lowest] if one is not None else ():
+        for asked in [request, *lowest]:
+            if one is None:
+                break
             turns = Search(PlanModel(replace(one, request=asked), turns_scales), work, front=front)
             Turns(turns).run()
             # Of a group's shapes only the fastest are judged: others may slow their neighbours less, or serve more at once.

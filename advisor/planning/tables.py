@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from advisor.domain.allocations import FrontPoint, Knee, Marginal, RunnerUp
@@ -51,14 +53,15 @@ def marginals_of(found: Plan) -> tuple[Marginal, ...]:
     demand, cores, instances = found.demand, found.placed.cores[0], found.placed.instances[0]
     if not _told(found):
         return ()
-    columns: list[list[float | None]] = []
-    for some in (_next_counts(demand, cores, 1), _next_counts(demand, cores, -1)):
-        every = np.where(np.eye(len(cores), dtype=np.bool_), some, cores)
-        period, late = figures(found, with_cores(found, every))
-        for values in (1 / period, late):
-            told = zip(values.tolist(), (some != cores).tolist(), strict=True)
-            columns.append([value if fits and np.isfinite(value) else None for value, fits in told])
-    return tuple(Marginal(*row) for row in zip(found.demand.keys, (cores * instances).tolist(), *columns, strict=True))
+    n, both = len(cores), [_next_counts(demand, cores, step) for step in (1, -1)]
+    every = np.concatenate([np.where(np.eye(n, dtype=np.bool_), some, cores) for some in both])
+    period, late = figures(found, with_cores(found, every))
+    fits = (np.concatenate(both) != np.tile(cores, 2)).tolist()
+    rates, lates = ([value if fit and np.isfinite(value) else None for value, fit in zip(values.tolist(), fits, strict=True)]
+                    for values in (1 / period, late))  # fmt: skip
+    used: list[int] = (cores * instances).tolist()
+    return tuple(Marginal(key, used[row], rates[row], lates[row], rates[n + row], lates[n + row])
+                 for row, key in enumerate(demand.keys))  # fmt: skip
 
 
 def _next_counts(demand: Demand, cores: Ints, step: int) -> Ints:
@@ -134,25 +137,20 @@ def _neighbours(found: Plan) -> list[Placed]:
     demand, cores = found.demand, found.placed.cores[0]
     if not demand.single:
         return []
-    latency, seconds = found.demand.request.for_latency, demand.visits * demand.seconds(cores)
-    more, fewer = _next_counts(demand, cores, 1), _next_counts(demand, cores, -1)
-    with np.errstate(invalid="ignore"):
-        gain = np.where(more != cores, seconds - demand.visits * demand.seconds(more), -np.inf)
-        loss = np.where(fewer != cores, demand.visits * demand.seconds(fewer) - seconds, np.inf)
-    after = loss if latency else seconds + loss
-    givers = [row for row in np.argsort(after, kind="stable")[: RUNNERS_UP + 1].tolist() if np.isfinite(loss[row])]
-    takers = [row for row in np.argsort(-(gain if latency else seconds), kind="stable")[:RUNNERS_UP].tolist()
-              if np.isfinite(gain[row])]  # fmt: skip
+    latency, more, fewer = found.demand.request.for_latency, *(_next_counts(demand, cores, step) for step in (1, -1))
+    now, up, down = demand.visits * demand.seconds(np.stack([cores, more, fewer]))
+    after = np.where(fewer != cores, down - now if latency else down, np.inf)
+    before = np.where(more != cores, now - up if latency else now, -np.inf)
+    givers = [row for row in np.argsort(after, kind="stable")[: RUNNERS_UP + 1].tolist() if fewer[row] != cores[row]]
+    takers = [row for row in np.argsort(-before, kind="stable")[:RUNNERS_UP].tolist() if more[row] != cores[row]]
     near: list[Ints] = []
-    for giver in givers:
-        for taker in [-1, *takers]:
-            if taker != giver:
-                other = cores.copy()
-                other[giver] = fewer[giver]
-                if taker >= 0:
-                    other[taker] = more[taker]
-                if int(other.sum()) <= max(int(cores.sum()), found.demand.request.cores or 0):
-                    near.append(other)
+    for giver, taker in product(givers, [-1, *takers]):
+        other = cores.copy()
+        other[giver] = fewer[giver]
+        if taker >= 0:
+            other[taker] = more[taker]
+        if giver != taker and int(other.sum()) <= max(int(cores.sum()), demand.request.cores or 0):
+            near.append(other)
     if not near:
         return []
     every = with_cores(found, np.stack(near))

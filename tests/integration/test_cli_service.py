@@ -136,21 +136,6 @@ def test_an_exported_state_is_imported_and_served(tmp_path: Path) -> None:
         assert rounded(answer(*question, "--socket", socket)) == rounded(answer(*question, "--table", table))
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--tcp", "nowhere"], "--tcp is 'nowhere', must be"),
-        (["--socket", "{folder}/s", "--connections-max", "-1"], "--connections-max is -1, must be"),
-        (["--tcp", "0.0.0.0:0"], "token"),
-    ],
-)
-def test_a_service_told_wrong_does_not_start(tmp_path: Path, options: list[str], words: str) -> None:
-    done = run("serve", *(option.format(folder=tmp_path) for option in options))
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_a_service_that_dies_at_once_is_told_with_its_reason(tmp_path: Path) -> None:
     with pytest.raises(ConnectionFailed, match="--connections-max is -1"), serving(tmp_path, "--connections-max", "-1"):
         pass

@@ -180,6 +180,9 @@ def advisor_here() -> Advisor:
 def refused_here(advisor: Advisor, verb: str, params: list[Any], code: str, field: str | None) -> bool:
     """Return whether the advisor in process refuses a request by the same code and field."""
     given = read(params)[0] if len(params) == 1 else None
+    if verb == "observe" and len(params) in (4, 5):
+        given = dict(zip(("component", "predictor", "cores", "elapsed_s"), read(params), strict=False))
+        given |= read(params)[4] if len(params) == 5 and isinstance(read(params)[4], dict) else {}
     if not hasattr(advisor, verb) or not isinstance(given, dict) or not all(isinstance(key, str) for key in given):
         return False
     try:

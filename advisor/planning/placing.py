@@ -8,7 +8,7 @@ import numpy as np
 
 from advisor.planning.requests import Floats, Ints
 
-SEARCH_MAX = 20_000  # placements tried where first-fit fails: milliseconds to a tenth of a second
+SEARCH_MAX = 20_000  # placements tried where the first fails: milliseconds to a tenth of a second
 SLACK = 1e-9  # of memory: the rounding of sums
 
 
@@ -42,7 +42,7 @@ def machine_of(cores: int, nodes: int | None, memory_bytes: float | None) -> Mac
 def place(machine: MachineNodes, cores: Ints, instances: Ints, peak_bytes: Floats) -> list[list[int]] | None:
     """Return the node of each instance of each component; None where no placement is possible, empty where none was found.
 
-    First-fit with the largest first, then, where that fails, a search over all placements, of SEARCH_MAX steps. Cost
+    Best fit with the largest first, then, where that fails, a search over all placements, of SEARCH_MAX steps. Cost
     O(instances nodes).
     """
     if (peak_bytes > machine.memory_bytes * (1 + SLACK)).any() or int((cores * instances).sum()) > machine.sizes.sum():
@@ -61,28 +61,13 @@ def place(machine: MachineNodes, cores: Ints, instances: Ints, peak_bytes: Float
     else:
         peak_bytes = np.zeros(len(cores))
         memory[:] = 1.0
-    found = _first_fit(order, cores, peak_bytes, free.copy(), memory.copy())
-    if found is None:
-        found = _searched(order, cores, peak_bytes, free, memory)
+    found = _searched(order, cores, peak_bytes, free, memory)
     if not found:
         return found  # type: ignore[return-value]
     placed: list[list[int]] = [[] for _ in cores]
     for row, node in zip(order.tolist(), found, strict=True):
         placed[row].append(node)
     return placed
-
-
-def _first_fit(order: Ints, cores: Ints, peak_bytes: Floats, free: Ints, memory: Floats) -> list[int] | None:
-    found: list[int] = []
-    for row in order.tolist():
-        fits = (free >= cores[row]) & (memory * (1 + SLACK) >= peak_bytes[row])
-        node = int(fits.argmax())
-        if not fits[node]:
-            return None
-        free[node] -= cores[row]
-        memory[node] -= peak_bytes[row]
-        found.append(node)
-    return found
 
 
 def _searched(order: Ints, cores: Ints, peak_bytes: Floats, free: Ints, memory: Floats) -> list[int] | None:
@@ -98,7 +83,7 @@ def _searched(order: Ints, cores: Ints, peak_bytes: Floats, free: Ints, memory: 
                 memory[node] += peak_bytes[row]
             continue
         steps += 1
-        if steps > SEARCH_MAX:
+        if steps > SEARCH_MAX + len(rows):
             return []
         node, row = tried[-1].pop(), rows[len(found)]
         free[node] -= cores[row]

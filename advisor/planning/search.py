@@ -31,7 +31,7 @@ QUEUED_KEPT, QUEUED_NEAR = 16, 0.5  # the same where records queue, and how far 
 QUEUED_OWN_MAX = (
     6_000  # the same where records queue: runs rank the best of them, and larger tables take longer than those
 )
-QUEUED_RATIO, QUEUED_ROUNDS = 1.5, 2  # the same of the next two
+QUEUED_RATIO, QUEUED_ROUNDS = 1.5, 8  # the same of the next two
 WAY_ALL, WAY_RATIO = 24, 1.1  # numbers of cores at which exchanges are tried: all up to here, then so far apart
 ROUNDS_MAX = 4  # of exchanges on one number of cores
 WORK_MAX = 100_000  # allocations judged by default: a few seconds at the most

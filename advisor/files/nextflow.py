@@ -1,4 +1,4 @@
-"""Nextflow's trace of executions (`-with-trace`): a line a task, tabs between its columns, for people or raw.
+"""Nextflow's trace of executions (`-with-trace`): a line a task, tabs (or commas, by `trace.sep`) between columns.
 
 A component is a process, with the names of the workflows around it. Its predictor are the bytes that the task read (`rchar`),
 0 where the trace says "-" of a task that ends at once, which is not measured; others that were not measured are passed over.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from advisor.files.run_files import Lines, Passed, Ran, RunEntry, bytes_of, number_of, span_of
+from advisor.files.run_files import ZERO, Lines, Passed, Ran, RunEntry, bytes_of, number_of, span_of
 from advisor.files.tables import BadCell
 from advisor.files.workflows import TAG
 
@@ -26,9 +26,12 @@ AT_ONCE_S = 1.0  # measures are taken about so often
 
 def runs(lines: Lines) -> Iterator[RunEntry]:
     """Yield what a trace tells; raises InvalidValue where it is no trace."""
-    columns, rows = lines.header("\t", NEEDED)
+    first = next(iter(lines), (1, ""))[1]
+    lines.read = 0
+    delimiter = "\t" if "\t" in first else ","
+    columns, rows = lines.header(delimiter, NEEDED)
     if "name" not in columns and "process" not in columns:
-        lines.header("\t", {"name": HINT})
+        lines.header(delimiter, {"name": HINT})
     for number, row in rows:
         yield (
             _entry_of_row(number, row, columns)
@@ -49,6 +52,8 @@ def _entry_of_row(number: int, row: Mapping[str, str], columns: list[str]) -> Ru
     if realtime in ABSENT and not ok:
         return Passed(number, "failed without a time")
     seconds, (cores, column) = _seconds(realtime), _cores(row)
+    if seconds == 0.0:
+        return Passed(number, ZERO)
     read, peak = row.get("rchar", "").strip(), row.get("peak_rss", "").strip()
     if ok and read in ABSENT and "rchar" in columns and seconds > AT_ONCE_S:
         return Passed(number, "not measured")

@@ -22,6 +22,7 @@ from advisor.domain.rows import BOUNDS, bound_text, measure_bound
 from advisor.errors import InvalidValue, TooLarge
 from advisor.files.tables import LINE_BYTES_MAX, BadCell
 
+ZERO: Final = "with a run time of 0: none was measured"
 KIB: Final = 1024.0
 BYTES: Final = {"B": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 SECONDS: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 
 from advisor.files.run_files import Lines, Passed, Ran, RunEntry, bytes_of, clock_of, number_of
 from advisor.files.tables import BadCell
@@ -45,12 +46,21 @@ def runs(lines: Lines) -> Iterator[RunEntry]:
     assert elapsed is not None
     entries = _in_order(rows, len(columns), cores, elapsed)
     if END in columns:
-        yield from (each for _, each in sorted(entries, key=lambda found: found[0]))
+        yield from (each for _, each in sorted(entries, key=lambda found: _instant(found[0])))
         return
     waits = False
     for _, each in entries:
         waits = waits or (isinstance(each, Passed) and each.why == UNENDED)
         yield Passed(each.line, WAITS) if waits and isinstance(each, Ran) else each
+
+
+def _instant(end: str) -> str:
+    """Return an end by which others are sorted: in UTC where it has an offset, as `SLURM_TIME_FORMAT` may have it."""
+    try:
+        at = datetime.fromisoformat(end)
+    except ValueError:
+        return end
+    return end if at.tzinfo is None else at.astimezone(UTC).isoformat()
 
 
 def _in_order(

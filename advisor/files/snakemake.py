@@ -18,7 +18,7 @@ from advisor.files.tables import BadCell
 
 HINT = "run snakemake with --benchmark-extended"
 NEEDED: dict[str, str] = dict.fromkeys(("s", "rule_name", "threads", "input_size_mb"), HINT)
-ORDINARY: dict[str, str] = dict.fromkeys(("s", "h:m:s", "mean_load"), HINT)
+ORDINARY: dict[str, str] = dict.fromkeys(("s", "h:m:s"), HINT)
 ENDINGS = (".tsv", ".txt", ".benchmark", ".bench")
 ABSENT = ("-", "", "NA")
 MIB = KIB * KIB
@@ -57,7 +57,7 @@ def _of_json(number: int, line: str) -> RunEntry:
 
 def _ordinary(number: int, row: Mapping[str, str], name: str) -> RunEntry:
     """Return the run of a row without rule, threads and inputs."""
-    load = row["mean_load"].strip()
+    load = row.get("mean_load", "-").strip()  # absent where Snakemake found no psutil
     if load in ABSENT or number_of(load) == 0.0:
         return Passed(number, "without a load: its cores are not known")
     percent = number_of(load)

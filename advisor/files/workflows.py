@@ -18,10 +18,10 @@ from typing import Any, cast
 
 from advisor.domain.task_graphs import Task
 from advisor.errors import InvalidValue
-from advisor.files.run_files import Lines, Passed, Ran, RunEntry, text_of
+from advisor.files.run_files import ZERO, Lines, Passed, Ran, RunEntry, number_of, text_of
 
 Entry = Mapping[str, Any]
-ZERO = "with a run time of 0: none was measured"
+TIMELESS = "without a run time"
 TAG = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)$")  # of a task of Nextflow: FASTQC (sample 1)
 
 
@@ -73,21 +73,19 @@ def workflow_of(top: Entry, name: str, *, timed: bool = True) -> Workflow:
 def _task(
     key: str, entry: Entry, run: Entry, after: tuple[str, ...], sizes: Mapping[str, float], *, timed: bool
 ) -> Task:
-    time = _first(run, "runtimeInSeconds", "runtime")
-    if time is None:
-        time = _first(entry, "runtimeInSeconds", "runtime")
-    if not _is_number(time) and (timed or time is not None):
+    time = _first({**entry, **run}, "runtimeInSeconds", "runtime")
+    seconds = math.nan if time is None else _number(time)
+    if timed and math.isnan(seconds):
         raise InvalidValue(f"tasks[{key}].runtimeInSeconds", time, "a number of seconds")
     command: Any = run.get("command", entry.get("command"))
     program = cast("Entry", command).get("program") if isinstance(command, Mapping) else None
     kind = _word(program) or _first(entry, "category") or _stem(str(entry.get("name", key)))
     read = sum(sizes.get(str(file), 0.0) for file in _listed(entry, "inputFiles"))
     read += sum(_bytes(file) for file in _objects(entry, "files") if str(file.get("link")).lower() == "input")
-    kilobytes = _first(run, "memory")  # of versions before 1.4
-    peak = float(kilobytes) * 1e3 if _is_number(kilobytes) else _first(run, "memoryInBytes")
-    numbers = {"cores": _first(run, "coreCount", "cores"), "peak_bytes": peak}
-    columns = {name: float(value) for name, value in numbers.items() if _is_number(value)}
-    seconds = math.nan if time is None else float(time)
+    kilobytes = _number(_first(run, "memory")) * 1e3  # of versions before 1.4
+    peak = _number(_first(run, "memoryInBytes")) if math.isnan(kilobytes) else kilobytes
+    numbers = {"cores": _number(_first(run, "coreCount", "cores")), "peak_bytes": peak}
+    columns = {name: value for name, value in numbers.items() if math.isfinite(value)}
     return Task(key, seconds, after, str(kind), max(read, 1.0), columns)
 
 
@@ -136,6 +134,11 @@ def _first(entry: Entry, *names: str) -> Any:
     return next((entry[name] for name in names if entry.get(name) is not None), None)
 
 
+def _number(value: Any) -> float:
+    """Return a number, which may stand as text; NaN for anything else."""
+    return number_of(value) if isinstance(value, str) else float(value) if _is_number(value) else math.nan
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
@@ -172,8 +175,8 @@ def runs(lines: Lines) -> Iterator[RunEntry]:
     if not isinstance(top, Mapping) or not isinstance(cast("Entry", top).get("workflow"), Mapping):
         raise InvalidValue(str(lines.path), "no workflow", "an object with a workflow, as WfFormat has it")
     for place, task in enumerate(workflow_of(cast("Entry", top), lines.path.stem, timed=False).tasks, 1):
-        if task.time == 0.0:
-            yield Passed(place, ZERO)
+        if task.time == 0.0 or math.isnan(task.time):
+            yield Passed(place, ZERO if task.time == 0.0 else TIMELESS)
             continue
         peak = task.columns.get("peak_bytes")
         cells = {"elapsed_s": (f"runtimeInSeconds of {task.name}", str(task.time))}

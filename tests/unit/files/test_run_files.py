@@ -143,13 +143,30 @@ def test_names_in_latin_1_stay_apart(tmp_path: Path) -> None:
     assert [row[0] for row in read("sacct", path)[1]] == ["caf\xe9", "caf\xe8"]
 
 
-def test_a_task_that_took_no_time_was_not_measured(tmp_path: Path) -> None:
-    tasks = [{"name": "a", "runtime": 0.0}, {"name": "b", "runtime": 2.5}]
-    path = tmp_path / "flow.json"
-    path.write_text(json.dumps({"workflow": {"tasks": tasks}}))
-    file, rows = read("wfformat", path)
-    assert [(row[0], row[3]) for row in rows] == [("b", 2.5)]
-    assert (file.refused, file.passed) == (0, {workflows.ZERO: 1})
+@pytest.mark.parametrize(
+    ("kind", "name", "text", "learned", "passed"),
+    [
+        ("wfformat", "flow.json",
+         {"workflow": {"tasks": [{"name": "a", "runtime": 0.0}, {"name": "b", "runtime": "2.5"}, {"name": "c"}]}},
+         [("b", 2.5)], {workflows.ZERO: 1, workflows.TIMELESS: 1}),
+        ("nextflow", "trace.txt", "name\tstatus\trealtime\trchar\na\tCOMPLETED\t0ms\t-\na\tCOMPLETED\t2s\t3 KB\n",
+         [("a", 2.0)], {workflows.ZERO: 1}),
+        ("nextflow", "trace.csv", "name,status,realtime,rchar\na,COMPLETED,2s,3 KB\n", [("a", 2.0)], {}),
+        ("snakemake", "sort.tsv", "s\th:m:s\n12.3\t0:00:12\n", [], {"without a load: its cores are not known": 1}),
+        ("sacct", "jobs.txt",  # 12:00 east of Greenwich is before 08:00 west of it
+         ("JobID|JobName|State|AllocCPUS|ElapsedRaw|End\n2|b|COMPLETED|1|5|2021-03-01T08:00:00-0300\n"
+          "1|a|COMPLETED|1|4|2021-03-01T12:00:00+0545\n"), [("a", 4.0), ("b", 5.0)], {}),
+    ],
+    ids=["wfformat", "no time", "commas", "no psutil", "time zones"],
+)  # fmt: skip
+def test_what_real_files_hold_is_learned_or_counted_with_the_reason(
+    tmp_path: Path, kind: str, name: str, text: Any, learned: list[tuple[str, float]], passed: dict[str, int]
+) -> None:
+    path = tmp_path / name
+    path.write_text(text if isinstance(text, str) else json.dumps(text))
+    file, rows = read(kind, path)
+    assert [(row[0], row[3]) for row in rows] == learned
+    assert (file.refused, file.passed) == (0, passed)
 
 
 def test_benchmarks_as_json_lines(tmp_path: Path) -> None:
@@ -189,7 +206,7 @@ def test_a_task_of_a_workflow_is_no_script() -> None:
         ("NFCORE_RNASEQ:FASTQC", 3000.0, 6.0, 30.5, peak(5e6)),
         ("multiqc", 4000.0, 1.0, 2.5, {}),
     ]
-    assert [bad.column for bad in file.first_refused] == ["runtimeInSeconds of 4"]
+    assert (file.refused, file.passed) == (0, {workflows.TIMELESS: 1})
 
 
 @pytest.mark.parametrize(
@@ -199,7 +216,7 @@ def test_a_task_of_a_workflow_is_no_script() -> None:
         ("nextflow", "status\trealtime\n"),
         ("sacct", "JobID|JobName|State|Elapsed\n"),
         ("sacct", "JobID|JobName|State|AllocCPUS\n"),
-        ("snakemake", "s\th:m:s\tmax_rss\n"),
+        ("snakemake", "h:m:s\tmax_rss\n"),
         ("snakemake", "s\tthreads\tmax_rss\n"),
         ("snakemake", ""),
         ("wfformat", "no json"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -30,7 +30,6 @@ GROUPS = {
     "What is printed": ("limit", "offset", "plot", "picture", "gantt", "chrome", "trace", "flame", "depth", "least", "form",
                         "out", "as_json", "help"),
 }  # fmt: skip
-GROUP_OF = {name: group for group, names in GROUPS.items() for name in names}
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -46,8 +45,11 @@ class Output(NamedTuple):
 class Command(click.Command):
     """A command that prints the `Output` of its function; a failure is one line on standard error, with --json as JSON."""
 
-    def __init__(self, *names: Any, as_json: bool = True, **more: Any) -> None:
+    def __init__(
+        self, *names: Any, as_json: bool = True, groups: Mapping[str, Sequence[str]] = GROUPS, **more: Any
+    ) -> None:  # fmt: skip
         super().__init__(*names, **more)
+        self._groups = groups
         if as_json:
             flag = click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of text.")
             self.params.append(flag)
@@ -81,11 +83,12 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in groups."""
-        found: dict[str, list[tuple[str, str]]] = {"Options": []} | {group: [] for group in GROUPS}
+        group_of = {name: group for group, names in self._groups.items() for name in names}
+        found: dict[str, list[tuple[str, str]]] = {"Options": []} | {group: [] for group in self._groups}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None and not isinstance(param, click.Argument):
-                found[GROUP_OF.get(str(param.name), "Options")].append(record)
+                found[group_of.get(str(param.name), "Options")].append(record)
         for group, records in found.items():
             if records:
                 with formatter.section(group):

@@ -13,6 +13,15 @@ from advisor.cli.options import Command
 from advisor.service.config import Config
 from advisor.service.key_kinds import KeyKind
 
+GROUPS = {
+    "Where it listens": ("socket", "socket_mode", "tcp", "http", "http_hosts"),
+    "Who may come in": ("tokens", "tls_certificate", "tls_key", "tls_clients", "allow_plaintext", "allow_open_http"),
+    "State and shards": ("state", "accept_damage", "engine", "shards", "copy", "spares", "stale_rows", "stale_s"),
+    "Bounds": ("components_max", "model_memory", "producers_max", "connections_max", "memory_max", "stall_s", "shutdown_s",
+               "heavy_jobs", "heavy_deadline_s"),
+    "Networks": ("advise", "snet_resources", "snet_cores", "snet_beyond_loopback"),
+}  # fmt: skip
+
 
 def _option(key: str, default: Any, said: Mapping[str, Any]) -> click.Option:
     """Return the option of a key: named like it but for the unit, in the environment ADVISOR_ and the key in capitals."""
@@ -38,7 +47,7 @@ def serve_options(function: Any) -> Any:
     return function
 
 
-@click.command("serve", cls=Command, as_json=False)
+@click.command("serve", cls=Command, as_json=False, groups=GROUPS)
 @click.option("--config", type=click.Path(path_type=Path), envvar="ADVISOR_CONFIG", help="TOML file with these keys.")
 @serve_options
 def serve_command(config: Path | None, **options: Any) -> None:

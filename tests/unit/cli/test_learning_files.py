@@ -19,7 +19,7 @@ LEARNED = {
     "nextflow": (3, 1, 2),
     "snakemake": (3, 0, 1),
     "sacct": (6, 0, 2),
-    "wfformat": (3, 0, 1),
+    "wfformat": (3, 0, 0),
 }  # runs, failed, bad
 
 

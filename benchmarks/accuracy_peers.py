@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from accuracy_gaussian import GaussianProcess
 from accuracy_protocol import Answer, Array, Learner
 
 TINY = 1e-9  # stands for a predictor of zero in a logarithm
@@ -347,6 +348,7 @@ LEARNERS: dict[str, Callable[[], Learner]] = {
     "ernest_relative": lambda: PerComponent(lambda: Ernest(relative=True)),
     "log_linear": lambda: PerComponent(lambda: LogForm(quadratic=False)),
     "log_quadratic": lambda: PerComponent(lambda: LogForm(quadratic=True)),
+    "gaussian_process": lambda: PerComponent(GaussianProcess),
     "nearest_cell": lambda: PerComponent(NearestCell),
     "trees": lambda: PerComponent(lambda: Refitted(boosted_trees)),
     "extra_p": lambda: PerComponent(lambda: Refitted(extra_p)),
@@ -354,7 +356,14 @@ LEARNERS: dict[str, Callable[[], Learner]] = {
 }
 OURS = ("advisor",)
 ON_PACKAGE = ("advisor", "two_step")  # their answers change with the package's source
-NEEDS = {"ernest": "scipy", "ernest_relative": "scipy", "trees": "sklearn", "extra_p": "extrap", "river": "river"}
+NEEDS = {
+    "ernest": "scipy",
+    "ernest_relative": "scipy",
+    "gaussian_process": "scipy",
+    "trees": "sklearn",
+    "extra_p": "extrap",
+    "river": "river",
+}
 SLOW_IN_STREAMS = ("extra_p",)  # up to seconds a fit, and a fit each 15 % more rows
 
 

@@ -11,6 +11,7 @@ import csv
 import hashlib
 import math
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 COLUMNS = ("component", "x", "p", "t")
 ROWS_MIN = 10  # of a component that is judged
 UNSCORED = 5  # first rows of a component in a stream: nobody knows anything yet
+SEEN = (8, 12, 20, 40)  # rows of the component seen before: classes of a stream's predictions begin at these
 ERROR_MAX = 1000.0  # what one absolute error, relative to the time, counts at most
 FAR = 2.0  # a prediction with |f - t|/t above it is far off
 FEW_VALUES = 8  # distinct predictors up to which only the largest is judged, above it the top decile
@@ -72,6 +74,7 @@ class Scores:
     width: list[float] = field(default_factory=list[float])
     rows: list[int] = field(default_factory=list[int])
     far: list[int] = field(default_factory=list[int])
+    by_seen: list[float] = field(default_factory=list[float])  # the median component's error, by class of `SEEN`
     unanswered: int = 0
     microseconds: float = math.nan
     state_bytes: float = math.nan
@@ -149,6 +152,7 @@ def outer_bounds(values: Array, *, deciles: bool) -> tuple[float, float]:
 def judge(learner: Learner, table: Table, split: str, seed: int) -> Scores:
     """Run one learner through one split of one table."""
     answers: list[tuple[int, Answer]] = []
+    seen_before: list[int] = []
     seconds, steps = 0.0, 0
     rows_of = list(zip(table.component.tolist(), table.x.tolist(), table.p.tolist(), table.t.tolist(), strict=True))
     clock: Callable[[], float] = time.perf_counter
@@ -164,6 +168,7 @@ def judge(learner: Learner, table: Table, split: str, seed: int) -> Scores:
             seen[number] += 1
             if seen[number] > UNSCORED:
                 answers.append((row, answer))
+                seen_before.append(seen[number] - 1)
         steps = len(table)
     else:
         for learned, judged in parts(table, split, seed):
@@ -175,6 +180,7 @@ def judge(learner: Learner, table: Table, split: str, seed: int) -> Scores:
             seconds += clock() - begun
             steps += len(learned) + len(judged)
     scores = scored(table, answers)
+    scores.by_seen = errors_by_seen(table, answers, seen_before)
     scores.microseconds = 1e6 * seconds / max(steps, 1)
     state_bytes = getattr(learner, "state_bytes", None)
     if state_bytes is not None:
@@ -216,6 +222,18 @@ def scored(table: Table, answers: Sequence[tuple[int, Answer]]) -> Scores:
         width = float(np.mean((high - low) / f))
         scores.width.append(width / float(most - least) if most > least else math.nan)
     return scores
+
+
+def errors_by_seen(table: Table, answers: Sequence[tuple[int, Answer]], seen: Sequence[int]) -> list[float]:
+    """Return the median over components of their mean |f − t|/t, by class of `SEEN`; not a number where none has such rows."""
+    classes: list[dict[int, list[float]]] = [{} for _ in SEEN]
+    for (row, (found, _, _)), before in zip(answers, seen, strict=False):
+        if before >= SEEN[0]:
+            known = found is not None and math.isfinite(found)
+            error = min(abs(found - table.t[row]) / table.t[row], ERROR_MAX) if known else ERROR_MAX
+            members = classes[bisect_right(SEEN, before) - 1]
+            members.setdefault(int(table.component[row]), []).append(float(error))
+    return [float(np.median([np.mean(each) for each in one.values()])) if one else math.nan for one in classes]
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from accuracy_decisions import Decisions, print_decisions, summed
 from accuracy_peers import OURS
-from accuracy_protocol import Scores, geometric_mean
+from accuracy_protocol import SEEN, Scores, geometric_mean
 
 PROTOTYPE = "prototype"  # name of the learner of --learner-from
 
@@ -40,7 +40,24 @@ def tell_split(
     found = {key: figures(runs) for key, runs in by_table.items() if runs[0].error}
     if found:
         print_split(split, names, found)
+        print_by_seen(names, by_table)
     return nested({key: asdict(one) for key, one in found.items()})
+
+
+def print_by_seen(names: Sequence[str], by_table: dict[tuple[str, str], list[Scores]]) -> None:
+    """Print errors by rows seen before, and over the tables that have such rows their geometric mean; of streams alone."""
+    means = {key: np.mean([one.by_seen for one in runs], axis=0) for key, runs in by_table.items() if runs[0].by_seen}
+    if not any(np.isfinite(one).any() for one in means.values()):
+        return
+    print(f"{'MAPE %':<24}" + "".join(f"{f'from {rows} rows':>14}" for rows in SEEN))
+    for (learner, table), values in means.items():
+        print(
+            f"{learner + ' ' + table:<24}" + "".join(f"{100 * value:14.2f}" for value in values).replace("nan", "  -")
+        )
+    for learner in dict.fromkeys(learner for learner, _ in means):
+        of = [means[learner, table] for table in names if (learner, table) in means]
+        whole = [geometric_mean([100 * one[k] for one in of if np.isfinite(one[k])]) for k in range(len(SEEN))]
+        print(f"{learner + ' geo. mean':<24}" + "".join(f"{value:14.2f}" for value in whole))
 
 
 def tell_decisions(names: Sequence[str], by_table: dict[tuple[str, str], list[Decisions]]) -> dict[str, dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import accuracy_peers as peers
 import accuracy_protocol as protocol
 import pytest
 
@@ -96,6 +97,15 @@ def test_a_stream_predicts_each_row_then_learns_it_and_the_first_five_do_not_cou
     assert scores.error == scores.bias == [0.5]
 
 
+def test_errors_by_rows_seen_before_are_of_the_median_component(tmp_path: Path) -> None:
+    lines = [f"{name},{k},1,{t}" for name, t in (("a", 2), ("b", 4), ("c", 1)) for k in range(14)]
+    scores = protocol.judge(
+        Told((3.0, None, None)), table_of(tmp_path, "component,x,p,t\n" + "\n".join(lines)), "prequential", 0
+    )
+    assert scores.by_seen[:2] == [0.5, 0.5]  # 0.5, 0.25 and 2
+    assert all(math.isnan(value) for value in scores.by_seen[2:])
+
+
 def test_held_out_rows_are_never_learned(tmp_path: Path) -> None:
     table = grid(tmp_path, [1, 2, 4, 8], [1, 2, 3])
     told = Told((1.0, None, None))
@@ -127,7 +137,14 @@ def test_one_error_is_relative_and_bounded_and_silence_counts_most(
     assert math.isnan(scores.coverage[0])
 
 
-# -- decisions ------------------------------------------------------------------------------------------------------------
-
-
 # -- peers ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_gaussian_process_chooses_lengths_and_noise_by_the_evidence() -> None:
+    pytest.importorskip("scipy")
+    learner = peers.LEARNERS["gaussian_process"]()
+    for k in range(60):
+        x, p = 10.0 * 1.1 ** (k % 20), float(1 << k % 5)
+        learner.learn("a", x, p, x**0.7 * (0.1 + 0.9 / p) * (1.0 + 0.3 * math.sin(4.0 * math.log(p))))
+    known = 25.0**0.7 * (0.1 + 0.9 / 4.0) * (1.0 + 0.3 * math.sin(4.0 * math.log(4.0)))
+    assert learner.predict("a", 25.0, 4.0)[0] == pytest.approx(known, rel=0.01)

@@ -94,6 +94,17 @@ def rich_batches(draw: st.DrawFn, rows_max: int = 120) -> Columns:
     return replace(columns, **extra)
 
 
+@st.composite
+def mixed_batches(draw: st.DrawFn, rows_max: int = 120) -> Columns:
+    """Return rich batches some of whose rows have no predictor, here and there or those of the beginning."""
+    columns = draw(rich_batches(rows_max))
+    rng, n = np.random.default_rng(draw(st.integers(0, 2**32))), len(columns)
+    absent = (np.arange(n) < draw(st.integers(0, n))) | (rng.random(n) < draw(st.sampled_from([0.0, 0.1, 0.5])))
+    if columns.further is not None:
+        columns.further[absent] = np.nan
+    return replace(columns, predictor=np.where(absent, 1.0, columns.predictor), absent=absent if absent.any() else None)
+
+
 def fresh(columns: Columns) -> Columns:
     """Return the batch with an unresolved list of names: a list belongs to one engine."""
     return replace(columns, components=ComponentNames(columns.components.names))
@@ -130,7 +141,9 @@ def by_columns(advisor: Advisor, columns: Columns) -> None:
 def by_observe(advisor: Advisor, columns: Columns) -> None:
     for i in range(len(columns)):
         point = columns.predictor[i].item()
-        if columns.further is not None:
+        if columns.absent is not None and columns.absent[i]:
+            point = None
+        elif columns.further is not None:
             point = [point, *(v for v in columns.further[i].tolist() if v == v)]
         extra: dict[str, Any] = {}
         if columns.machine is not None and columns.machine[i] >= 0:

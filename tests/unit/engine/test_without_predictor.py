@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -64,26 +63,6 @@ def wild(rng: np.random.Generator, n: int) -> list[Row]:
         more = {key: value for key, value in optional.items() if rng.random() < 0.15}
         rows.append([name, x, float(rng.choice([1, 2])), -1.0 if rng.random() < 0.05 else float(rng.lognormal()), more])
     return rows
-
-
-@pytest.mark.parametrize("room", [(100, 10**9), (100, 12_000), (5, 10**9), (3, 0)])
-def test_wherever_a_batch_is_cut_the_state_is_the_same_and_opens_again(room: tuple[int, int]) -> None:
-    for seed in range(30):
-        rng = np.random.default_rng(seed)
-        rows = wild(rng, 50)
-        if seed % 3 == 0:  # many components turn in one batch
-            rows.sort(key=lambda row: row[1] is not None)
-        forgets, cuts = 25, sorted({0, 25, 50, *rng.integers(0, 50, 3).tolist()})
-        states: list[bytes] = []
-        for places in ([0, 25, 50], cuts, list(range(51))):
-            advisor = Advisor(*room)
-            for start, end in pairwise(places):
-                if start == forgets and rows[0][0] in advisor.components.slots.by_name:
-                    advisor.forget(rows[0][0])
-                advisor.fold(columns_of_rows(rows[start:end]))
-            states.append(advisor.to_bytes())
-        assert states[0] == states[1] == states[2], seed
-        assert Advisor.from_bytes(states[0]).to_bytes() == states[0]
 
 
 @pytest.mark.parametrize("turned", [False, True])

@@ -17,8 +17,9 @@ import msgpack
 import pytest
 
 from advisor.errors import AdvisorError, from_dict
-from advisor.service import Bound, load_config, serve
+from advisor.service import Bound, heavy, load_config, serve
 
+heavy.WARM_AFTER_S = 3600.0  # workers that no test asks cost more than most tests: they start when one is asked
 PATIENCE_S = 120.0  # a test that hangs fails after this: long enough for a machine that is busy with everything else
 
 

@@ -91,7 +91,8 @@ class Served:
         self.folder, self.path = folder, folder / "socket"
         self.environment = os.environ | {"ADVISOR_KERNELS": "interpreted"} | (environment or {})
         kept = ("--state", str(folder / "state")) if state else ()
-        self.command = (*ADVISOR, "serve", "--socket", str(self.path), "--no-compiled", *kept, *options)
+        few = ("--no-compiled", "--heavy-jobs", "1")  # what no test asks for takes longer than most tests
+        self.command = (*ADVISOR, "serve", "--socket", str(self.path), *few, *kept, *options)
         self.process: subprocess.Popen[bytes] | None = None
         self.log: Path = folder / "log"
         self.start_words: dict[str, Any] = {}

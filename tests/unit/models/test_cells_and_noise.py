@@ -79,7 +79,7 @@ BOUNDED = ("two modes",)  # what holds 99 % of these holds all
 @pytest.mark.parametrize("name", list(NOISES))
 def test_intervals_of_every_level_hold_their_share_of_runs_from_the_first_scores_on(name: str) -> None:
     held, scored = np.zeros(len(LEVELS)), 0
-    for seed in range(20):
+    for seed in range(12):
         times = NOISES[name](np.random.default_rng(seed), 400)
         table = LearnerTable(2, 1)
         r = table.words[0]

@@ -1,9 +1,9 @@
 // The board: one view at a time by the address's hash. A `source` answers: the service, or what the file itself holds.
-const element = id => document.getElementById(id), held = JSON.parse(element("data").textContent), main = element("main");
+const held = JSON.parse(element("data").textContent), main = element("main");
 const topics = held ? held.topics : {}, CARDS = 24, FRESH_MS = 2500, PATIENT_MS = 4000, TARGET = 0.9, ADVISED = 200;
 
 // -- words
-const isolated = text => tag("bdi", {}, text), whole = value => Math.round(value).toLocaleString("en");
+const whole = value => Math.round(value).toLocaleString("en");
 const percent = (value, digits) => value == null ? "–" : (100 * value).toFixed(digits == null ? (value < 0.0995 ? 1 : 0) : digits) + " %";
 const many = (n, noun) => whole(n) + " " + noun + (n === 1 ? "" : "s"),
   number = value => value == null ? "–" : Math.abs(value) >= 1e4 && Math.abs(value) < 1e15 ? whole(value) : String(Number(value.toPrecision(4)));
@@ -26,11 +26,7 @@ const chip = (text, state) => tag("span", { class: "chip" + (state ? " " + state
 const empty = (title, words, ...more) => tag("div", { class: "empty" }, tag("h3", {}, title), tag("p", {}, words), ...more);
 const code = text => tag("pre", {}, tag("code", {}, text));
 const to = (kind, name) => "#/" + kind + "/" + encodeURIComponent(name);
-function table(heads, rows, words) {
-  return tag("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": words }, tag("table", {},
-    tag("thead", {}, tag("tr", {}, heads.map(text => tag("th", { scope: "col" }, text)))),
-    tag("tbody", {}, rows.map(row => tag("tr", {}, row.map((cell, i) => tag(i ? "td" : "th", i ? {} : { scope: "row" }, cell)))))));
-}
+const table = (heads, rows, words) => tag("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": words }, tableOf(heads, rows));
 const where = () => (topics.now && topics.now.socket) || "/run/advisor/socket",
   plans = () => code("echo matmul | advisor allocate - --cores 16 --socket " + where());
 const SEND = () => 'from advisor import SyncClient\n\nwith SyncClient("' + where() + '") as client:\n    client.observe("matmul", predictor=1024, cores=4, elapsed_s=0.81)\n    client.flush()';

@@ -5,21 +5,9 @@ function svg(kind, given, ...inside) {
   for (const [name, value] of Object.entries(given || {})) made.setAttribute(name, value);
   made.append(...inside); return made;
 }
-function tag(kind, given, ...inside) {
-  const made = document.createElement(kind);
-  for (const [name, value] of Object.entries(given || {})) if (value === true) made.setAttribute(name, ""); else if (value !== false && value != null) made.setAttribute(name, value);
-  made.append(...inside.flat().filter(each => each != null && each !== false)); return made;
-}
 const measuring = document.createElement("canvas").getContext("2d");
 function widthOf(text, size, weight) { measuring.font = (weight || 400) + " " + size + "px system-ui, sans-serif"; return measuring.measureText(text).width; }
-// As much of a text as there is room for, whole letters and an ellipsis.
-function shortened(text, room, size, weight) {
-  if (widthOf(text, size, weight) <= room) return text;
-  const letters = Array.from(text.slice(0, 300));
-  let low = 0, high = letters.length;
-  while (low < high) { const mid = (low + high + 1) >> 1; if (widthOf(letters.slice(0, mid).join("") + "…", size, weight) <= room) low = mid; else high = mid - 1; }
-  return letters.slice(0, low).join("") + "…";
-}
+const shortened = (text, room, size, weight) => cut(text, some => widthOf(some, size, weight) <= room, -1);
 
 // -- axes
 function steps(low, high, most) { // 1, 2 or 5 times a power of ten apart

@@ -1,6 +1,5 @@
 // A chart on a canvas: wheel, keys and fingers zoom, dragging pans, what is pointed at is told, and names are found.
 // `show` takes the chart: what it draws and where its items lie. Names are only ever text: of nodes, or of the canvas.
-const element = id => document.getElementById(id);
 const data = JSON.parse(element("data").textContent);
 const canvas = element("chart"), pen = canvas.getContext("2d"), told = element("told"), tip = element("tip"), find = element("find");
 const HELP = told.textContent;
@@ -29,14 +28,7 @@ function inkOn(colour) {
   const [r, g, b] = parts(colour).map(part => part / 255).map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.1791 ? "#000000" : "#ffffff";
 }
-// As much of a text as there is room for, whole letters and an ellipsis; nothing where fewer than three fit.
-function fitting(text, room) {
-  if (pen.measureText(text).width <= room) return text;
-  const letters = Array.from(text.slice(0, 400));
-  let low = 0, high = letters.length;
-  while (low < high) { const mid = (low + high + 1) >> 1; if (pen.measureText(letters.slice(0, mid).join("") + "…").width <= room) low = mid; else high = mid - 1; }
-  return low > 2 ? letters.slice(0, low).join("") + "…" : "";
-}
+const fitting = (text, room) => cut(text, some => pen.measureText(some).width <= room, 2);
 function frame() { return chart.frame(canvas.clientWidth, canvas.clientHeight); }
 function redraw() { if (!pending) pending = requestAnimationFrame(paint); }
 function paint() {
@@ -90,7 +82,6 @@ function bring(item, close) {
 }
 // An address is a place on the canvas.
 function place(event) { const box = canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; }
-function isolated(name) { const text = document.createElement("bdi"); text.textContent = name; return text; }
 function tell(item) {
   pointed = item;
   if (item >= 0) told.replaceChildren(isolated(chart.name(item)), ": " + chart.words(item));
@@ -101,8 +92,7 @@ function point(event) {
   if (item !== pointed) tell(item);
   tip.hidden = item < 0;
   if (item < 0) return;
-  const head = document.createElement("b");
-  head.append(isolated(chart.name(item))); tip.replaceChildren(head, chart.words(item));
+  tip.replaceChildren(tag("b", {}, isolated(chart.name(item))), chart.words(item));
   const left = Math.min(event.clientX + 14, window.innerWidth - tip.offsetWidth - 6), under = event.clientY + 18;
   tip.style.left = Math.max(6, left) + "px";
   tip.style.top = (under + tip.offsetHeight < window.innerHeight ? under : Math.max(6, event.clientY - tip.offsetHeight - 10)) + "px";
@@ -181,21 +171,14 @@ element("all").addEventListener("click", showAll);
 element("words").addEventListener("toggle", () => { if (element("words").childElementCount === 1) element("words").append(...chart.tables().map(table)); });
 
 function table([title, heads, rows]) {
-  const made = document.createElement("table"), body = made.createTBody();
-  made.createCaption().textContent = title + (rows.length > ROWS_TOLD ? ", the first " + ROWS_TOLD + " of " + rows.length : "");
-  made.createTHead().insertRow().append(...heads.map(text => { const cell = document.createElement("th"); cell.scope = "col"; cell.textContent = text; return cell; }));
-  for (const row of rows.slice(0, ROWS_TOLD)) body.insertRow().append(...row.map((text, at) => {
-    const cell = document.createElement(at ? "td" : "th");
-    if (!at) cell.scope = "row";
-    cell.append(isolated(text)); return cell;
-  }));
-  return made;
+  const few = rows.slice(0, ROWS_TOLD).map(row => row.map(isolated));
+  return tableOf(heads, few, title + (rows.length > ROWS_TOLD ? ", the first " + ROWS_TOLD + " of " + rows.length : ""));
 }
 function show(made) {
   chart = made;
   element("keys").replaceChildren(...chart.keys.map(([name, colour]) => {
-    const key = document.createElement("li"), box = document.createElement("i");
-    box.style.background = colour; key.append(box, isolated(name)); key.title = name; return key;
+    const box = tag("i");
+    box.style.background = colour; return tag("li", { title: name }, box, isolated(name));
   }));
   new ResizeObserver(redraw).observe(canvas);
   window.addEventListener("resize", redraw); // the dots of a pixel may change alone

@@ -55,11 +55,8 @@ function tables() {
     order.map(i => [path(i), data.kinds[kind[i]], visits[i].toLocaleString("en"), suiting(inclusive[i] * 1e-9), suiting(exclusive[i] * 1e-9), share(exclusive[i], data.bands[band[i]][1])])]];
 }
 if (data.diagnosis.length) {
-  const box = document.createElement("details"), head = document.createElement("summary"), list = document.createElement("ul");
-  head.textContent = "What would help";
-  for (const text of data.diagnosis) { const item = document.createElement("li"); item.textContent = text; list.append(item); }
-  box.id = "diagnosis"; box.open = true; box.append(head, list);
-  document.getElementById("words").after(box);
+  const list = tag("ul", {}, data.diagnosis.map(text => tag("li", {}, text)));
+  element("words").after(tag("details", { id: "diagnosis", open: true }, tag("summary", {}, "What would help"), list));
 }
 show({
   end, least: Math.min(end, 1), rows: levels, size: many, zoomsRows: false, name, extent, draw, tables, words,

@@ -11,3 +11,23 @@ function suiting(seconds) {
   return (size < 1e4 ? String(Number((seconds / scale).toPrecision(4))) : seconds.toFixed(0)) + " " + unit;
 }
 function share(part, whole) { return whole > 0 ? (100 * part / whole).toFixed(1) + " %" : "–"; }
+// As much of a text as fits, whole letters and an ellipsis; nothing where only `least` letters would be left of it.
+function cut(text, fits, least) {
+  if (fits(text)) return text;
+  const letters = Array.from(text.slice(0, 400)), with_ = n => letters.slice(0, n).join("") + "…";
+  let low = 0, high = letters.length;
+  while (low < high) { const mid = (low + high + 1) >> 1; if (fits(with_(mid))) low = mid; else high = mid - 1; }
+  return low > least ? with_(low) : "";
+}
+// Nodes of a page. Names are only ever text.
+const element = id => document.getElementById(id);
+function tag(kind, given, ...inside) {
+  const made = document.createElement(kind);
+  for (const [name, value] of Object.entries(given || {})) if (value === true) made.setAttribute(name, ""); else if (value !== false && value != null) made.setAttribute(name, value);
+  made.append(...inside.flat().filter(each => each != null && each !== false)); return made;
+}
+const isolated = text => tag("bdi", {}, text);
+function tableOf(heads, rows, caption) {
+  return tag("table", {}, caption ? tag("caption", {}, caption) : null, tag("thead", {}, tag("tr", {}, heads.map(text => tag("th", { scope: "col" }, text)))),
+    tag("tbody", {}, rows.map(row => tag("tr", {}, row.map((cell, i) => tag(i ? "td" : "th", i ? {} : { scope: "row" }, cell))))));
+}

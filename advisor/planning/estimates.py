@@ -133,9 +133,9 @@ class Estimate:
 
     @cached_property
     def factors(self) -> Floats:
-        """What the errors of all draws do to each component's time, (DRAWS, n)."""
+        """What the errors of all draws do to each component's time, (n, DRAWS)."""
         common, here, _ = normals(len(self.level))
-        return elementary.exp(common * self.level + here * self.shape)
+        return elementary.exp(common * self.level[:, None] + here * self.shape[:, None])
 
     def drawn(self, measure: str, beside: Estimate | None = None) -> Floats:
         """Return period, latency or cost for the errors of all draws, (DRAWS,), as they are drawn for it `beside` another."""
@@ -143,10 +143,10 @@ class Estimate:
             return self._alone[measure]
         factors, placed, model = self.factors if beside is None else self._beside(beside), self.placed, self.model
         if measure == PERIOD and placed.group is None and not model.contended:
-            found = (model.demand.visits * placed.heaviest * placed.seconds_s * factors).max(axis=1)
+            found = ((model.demand.visits * placed.heaviest * placed.seconds_s).T * factors).max(axis=0)
         else:
             wide = Placed(*(None if part is None else np.repeat(part, DRAWS, axis=0) for part in placed))  # type: ignore[arg-type]
-            judged = model.judge(wide._replace(seconds_s=placed.seconds_s * factors))
+            judged = model.judge(wide._replace(seconds_s=np.ascontiguousarray(factors.T) * placed.seconds_s))
             found = figure_of(measure, model.request, judged, wide.used)
         if beside is None:
             self._alone[measure] = found
@@ -157,9 +157,9 @@ class Estimate:
         common, here, there = normals(len(self.level))
         same = self.same(other)
         new = np.flatnonzero(~same | (self.level != other.level) | (self.shape != other.shape))
-        own = np.where(same, here, there)[:, new]
+        own = np.where(same[new, None], here[new], there[new])
         factors = other.factors.copy()
-        factors[:, new] = elementary.exp(common[:, new] * self.level[new] + own * self.shape[new])
+        factors[new] = elementary.exp(common[new] * self.level[new, None] + own * self.shape[new, None])
         return factors
 
 
@@ -240,17 +240,15 @@ def _share(before: Floats, after: Floats, ties: float) -> float:
 
 @lru_cache(8)
 def normals(components: int) -> tuple[Floats, Floats, Floats]:
-    """Return three tables (DRAWS, n) of standard normals that fill space evenly: a Kronecker sequence of roots of primes."""
+    """Return three tables (n, DRAWS) of standard normals that fill space evenly: a Kronecker sequence of roots of primes."""
     primes: list[int] = []
     candidate = 2
     while len(primes) < 3 * components:
         if all(candidate % prime for prime in primes if prime * prime <= candidate):
             primes.append(candidate)
         candidate += 1
-    uniform = (np.arange(1, DRAWS + 1)[:, None] * np.sqrt(np.array(primes, np.float64)) + 0.5) % 1
-    first, second, third = (
-        np.ascontiguousarray(part) for part in np.split(np.interp(uniform, TABLE, TABLE_X), 3, axis=1)
-    )
+    uniform = (np.sqrt(np.array(primes, np.float64))[:, None] * np.arange(1, DRAWS + 1) + 0.5) % 1
+    first, second, third = np.split(np.interp(uniform, TABLE, TABLE_X), 3)
     return first, second, third
 
 

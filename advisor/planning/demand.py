@@ -324,10 +324,14 @@ class Demand:
         """Return whether the work of turns within a period fits so many cores: no proof that it does."""
         return self.least_cores(period_s) <= cores
 
+    def bound_s(self, cores: int) -> float:
+        """Return a period that nothing on so many cores beats: by the work of a record, and by each component alone."""
+        alone = self.visits * self.seconds(self.fastest(np.full(len(self), cores))) / self.most
+        return max(float(self.work_s(self.low).sum()) / cores, float(alone.max()))
+
     def least_period(self, cores: int, longest_s: float) -> float:
         """Return a period that nothing on so many cores beats, at most `longest_s`, by the work of turns; to BOUND_STEP."""
-        fastest = self.visits * self.seconds(self.fastest(np.full(len(self), cores))) / self.most
-        short = max(float(self.work_s(self.low).sum()) / cores, float(fastest.max()))
+        short = self.bound_s(cores)
         if short >= longest_s or self.may_reach(short, cores):
             return min(short, longest_s)
         while longest_s - short > BOUND_STEP * longest_s:

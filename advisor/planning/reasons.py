@@ -234,8 +234,7 @@ def _own_cores(found: Plan, whole: Allocation) -> Said:
     request, demand = found.demand.request, found.demand
     if found.shared or request.turns != SCARCE or found.search is not None or request.for_latency:
         return
-    work = float(demand.work_s(demand.low).sum()) / found.used
-    bound = 1 / max(work, float((demand.visits * demand.seconds(demand.fastest(demand.high)) / demand.most).max()))
+    bound = 1 / demand.bound_s(found.used)
     if bound > WORTH_SAYING * whole.throughput_per_s:
         could = f'could reach at most {amount(bound)} records/s: with turns "better" that is planned'
         yield None, bound, f"each component has cores of its own; taking turns on the same number of cores {could}"

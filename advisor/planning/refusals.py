@@ -101,7 +101,7 @@ def too_far(found: Plan) -> TargetNotReached | None:
 def _too_few(demand: Demand, best: Plan, name: str, asked: float) -> AdvisorError:
     """Return the error of a throughput, or of arrivals, that is not reached."""
     row, most = int(best.slowest[0]), 1 / float(best.judged.period_s[0])
-    bound = _rate_bound(demand) if best.gap != 0.0 else most
+    bound = 1 / demand.bound_s(demand.cores) if best.gap != 0.0 else most
     what = f"target {name} {asked:.6g}" if name else f"arrivals of {asked:.6g} records/s"
     on = _on(demand, best)
     if most >= asked * (1 - TIE):  # the throughput is there: it is something else that is not
@@ -163,13 +163,6 @@ def _beyond(best: Plan) -> str:
     """Say how far what was found lies beyond what was seen."""
     far = max((known.extrapolates for known in evidence_of(best).values()), default=0.0)
     return f"; its curves are asked beyond what was seen by a factor of up to {2.0**far:.2g}" if far > 0 else ""
-
-
-def _rate_bound(demand: Demand) -> float:
-    """Return a throughput that no allocation beats: by the work of a record, and by each component alone."""
-    fastest = demand.fastest(np.full(len(demand), demand.cores))
-    alone = float((demand.visits * demand.seconds(fastest) / demand.most).max())
-    return 1 / max(alone, float(demand.work_s(demand.low).sum()) / demand.cores)
 
 
 def _lone_bound(demand: Demand) -> float:

@@ -107,7 +107,7 @@ class Copies:
         acknowledged = {name: self.acknowledged(name) for name in names}
         for part in await self._fleet.part(names, networks, programs):
             found = Engine.from_bytes(part)
-            known = found.advisor.components.slots.components
+            known = [*found.advisor.components.slots.components]
             if len(known) <= PUT_AT_ONCE:
                 self._engine.put(found)
                 continue

@@ -75,7 +75,7 @@ class Shard:
         learners = components.learners
         return {
             "shard": self.number, "level": self._keeping.level, "version": self._version,
-            "components": len(components) - components.slots.measures, "bytes": components.bytes,
+            "components": len(components.slots.components), "bytes": components.bytes,
             "model_bytes": learners.used_bytes, "model_bytes_max": learners.memory_bytes,
             "ledger": self._engine.advisor.ledger(), "totals": dict(self._engine.totals),
             "profiles": self._engine.profiles.held(),

@@ -31,12 +31,13 @@ class ComponentNames:
     that filled it, `owner`; another one begins it anew. A name that is no name keeps its number; its rows are refused.
     """
 
-    __slots__ = ("log", "logged", "names", "owner", "slots", "valid")
+    __slots__ = ("log", "logged", "names", "owner", "pairs", "slots", "valid")
 
     def __init__(self, names: Sequence[object] = ()) -> None:
         self.names: list[str] = []
         self.owner: object = None
         self.log: object = None
+        self.pairs: ComponentNames | None = None
         self.logged: Ints = np.empty(0, np.int64)
         self.slots: Ints = np.empty(0, np.int64)
         self.valid: Bools = np.empty(0, np.bool_)
@@ -60,6 +61,16 @@ class ComponentNames:
             more = np.full(len(self.names) - len(self.logged), UNRESOLVED, np.int64)
             self.logged = np.concatenate([self.logged, more])
         return self.logged
+
+    def paired(self, suffix: str) -> ComponentNames:
+        """Return the list where name i has the number 2 i, and with a suffix, always the same, 2 i + 1."""
+        found = self.pairs = self.pairs or ComponentNames()
+        new = self.names[len(found) // 2 :]
+        if new:
+            found.names += [each for name in new for each in (name, name + suffix)]
+            found.valid = np.repeat(self.valid, 2)
+            found.slots = np.concatenate([found.slots, np.full(2 * len(new), UNRESOLVED, np.int64)])
+        return found
 
     def extend(self, names: Sequence[object]) -> None:
         """Append names. Cost O(n); raises InvalidValue when they are no list of names at all."""

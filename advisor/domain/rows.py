@@ -115,7 +115,7 @@ def bound_text(code: str) -> str:
 
 
 _BOUND_TEXTS: Mapping[str, str] = {
-    "invalid_dimensions": "as many predictor values as its component's rows have (forget it with keep 0 to begin anew)",
+    "invalid_dimensions": "as many predictor values as its component's rows have; others are refused",
     "invalid_name": NAME_BOUND,
     "too_many_components": "a known component, or fewer components",
     "invalid_row": "[component, predictor, cores, elapsed_s, {optional}]: a name, numbers, a map of known fields",

@@ -30,7 +30,7 @@ from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.networks import Networks
 from advisor.engine.programs import Programs
 from advisor.engine.report import component_status, fate
-from advisor.engine.rows import columns_of_row
+from advisor.engine.rows import WITHOUT_PREDICTOR, columns_of_row
 from advisor.engine.task_types import TaskTypeModels
 from advisor.errors import InvalidValue, StateDamaged, TooLarge
 
@@ -111,7 +111,7 @@ class Advisor:
     ) -> None:
         """Learn one run: `component` took `elapsed_s` seconds on `cores` for an input of value `predictor`.
 
-        Without one nothing is known of the input: beside runs with one such runs are learned apart.
+        Runs without one are learned apart from those with one. The first run with one fixes how many values they have.
 
         A predictor may have up to four values (`dimensions`, where given, must agree); `machine` names where it ran;
         `measures` holds ``peak_bytes`` and ``energy_j``, as far as they were measured. `travel` says where it ran among
@@ -128,10 +128,11 @@ class Advisor:
             When the component is new and there is no room for it.
         """
         components = self.components
-        slot = components.slots.by_name.get(component) if isinstance(component, str) else None
+        kind = WITHOUT_PREDICTOR if predictor is None else ""
+        slot = components.slots.by_name.get(component + kind) if isinstance(component, str) else None
         if slot is None:
             component = checked_name("component", component)
-            slot = components.slots.by_name.get(component)
+            slot = components.slots.by_name.get(component + kind)
             if slot is None and components.slots.full:
                 raise TooLarge(
                     "components",
@@ -147,7 +148,7 @@ class Advisor:
         plain = ok and not (further or travel or running or killed) and machine is None and measures is None
         if plain and slot is not None:
             point = float(x), float(cores)
-            if batches.fold_one(components, slot, point, float(elapsed_s), int(count), absent=predictor is None):
+            if batches.fold_one(components, slot, point, float(elapsed_s), int(count)):
                 return
         batches.fold(
             components,
@@ -202,7 +203,7 @@ class Advisor:
         slot = self.components.forget(component, keep)
         self.task_types.forget(component, keep)
         self._drop(slot)
-        return {"component": component, "keep": keep, "rows": int(self.components.table.count("rows")[slot])}
+        return {"component": component, "keep": keep, "rows": self.components.rows(slot)}
 
     @alone
     def pin(self, component: str, model: str | None) -> dict[str, Any]:
@@ -280,7 +281,7 @@ class Advisor:
         if limit > limits.STATUS_PAGE_MAX:
             raise TooLarge("limit", limit, limits.STATUS_PAGE_MAX, "page with offset")
         if components is None or components is True:
-            chosen = self.components.slots.components
+            chosen = [*self.components.slots.components]
         elif isinstance(components, (str, bytes)) or not (components is False or isinstance(components, Iterable)):
             raise InvalidValue("components", components, "a list of names")
         else:
@@ -289,7 +290,7 @@ class Advisor:
         error, scored = self.components.error()
         return cast("Status", {
             "totals": dict(self.components.totals),
-            "components_known": len(self.components) - self.components.slots.measures,
+            "components_known": len(self.components.slots.components),
             "components_max": self.components.slots.components_max,
             "state_bytes": self.components.bytes,
             "model_memory_bytes": self.components.learners.memory_bytes,
@@ -385,8 +386,8 @@ class Advisor:
     @alone
     def put(self, other: Advisor) -> None:
         """Let another's components and task types stand in the place of ours of the same names; the rest as `merge`."""
-        here = self.components.slots.by_name
-        theirs = other.components.slots.by_name
+        here = self.components.slots.components
+        theirs = other.components.slots.components
         self.components.drop([name for name in other.task_types.numbers if name in here and name not in theirs])
         for name in (*theirs, *other.task_types.numbers):
             self.task_types.forget(name, 0.0)

@@ -111,7 +111,7 @@ class Asking:
         """Raise NotEnoughData for the first of the slots that has learned nothing."""
         for slot in slots:
             if not self.learned(slot):
-                name = self._components.slots.names[slot]
+                name = self._components.slots.owner(slot)
                 raise NotEnoughData(
                     f"component {name!r} has no learned run", field="component", value=name,
                     hint="failed and running rows are counted only; observe a finished run",
@@ -132,7 +132,7 @@ class Asking:
             if solved is not None:
                 return solved
             if form is not None and form != self.pinned(slot) and self.learned(slot):
-                name = self._components.slots.names[slot]
+                name = self._components.slots.owner(slot)
                 raise InvalidValue(
                     "model", form, f"a form of the exact sums: {name!r} has no learner", "raise model_memory"
                 )
@@ -170,7 +170,8 @@ class Asking:
     def set_allowed(self, component: str, allowed: AllowedCores | None) -> None:
         """Set the core counts that a component itself allows; None: every count. Raises UnknownComponent."""
         slot = self._components.slots.of(component)
-        self._components.allowed.put(slot, allowed)
+        for each in self._components.slots.group(self._components.slots.owner(slot)):
+            self._components.allowed.put(each, allowed if each == slot else None)
         self._components.tell("set_allowed", slot, f"asked to allow {'every count' if allowed is None else allowed}")
 
     def predict(
@@ -190,9 +191,8 @@ class Asking:
         """
         if prior and self._components.slots.find(component) is None:
             return self._unseen(component, predictor, cores, level, measure)
-        slot = self._components.slots.of(component, measure)
-        own = slot
-        if predictor is None and measure == TIME:
+        own = slot = self._components.slots.of(component, measure)
+        if predictor is None:
             slot = self._components.answers_without(slot)
         dimensions = self._components.dimensions(slot) if self._components.vectors else 1
         p = checked("cores", cores, "invalid_cores")
@@ -325,8 +325,7 @@ class Asking:
 
     def allowed_of(self, component: str) -> AllowedCores | None:
         """Return the core counts that a component itself allows; None: every count."""
-        slot = self._components.slots.find(component)
-        return None if slot is None else self._components.allowed.of_slot(slot)
+        return self._components.allowed_of(component)
 
     def choose_cores(
         self, component: str, predictor: Any, request: CoreRequest, level: float, machine: str | None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -14,61 +13,32 @@ from advisor.domain.answers import Receipt, Refusals
 from advisor.domain.observations import UNRESOLVED, Bools, Columns, Floats, Ints, bad_rows, refusals_of
 from advisor.engine.components import Components
 from advisor.engine.learners import ABSENT, machine_number
-from advisor.engine.rows import Rows, cut_short, ended_well, first_rows, widths_of
-from advisor.engine.slots import APART, MEASURE_SCALES, SEPARATOR
+from advisor.engine.rows import SEPARATOR, Rows, cut_short, first_rows, widths_of, with_internal_names
+from advisor.engine.slots import MEASURE_SCALES
 from advisor.models import contention
 from advisor.models.fold import KERNELS
 from advisor.models.layout import AT
 
 DIMENSIONS = AT["dimensions"].start
-SLICE_ROWS = 512  # looked at beyond a change of a component, at most
-SLICE_LEAST = 8  # rows looked at beyond a change of a component, at least
 
 
 def fold(components: Components, columns: Columns) -> Receipt:
     """Learn the good rows of a batch, count the others. Cost O(rows); constant space a component."""
-    receipt, done = _fold_some(components, columns)
-    ahead = SLICE_ROWS
-    while done < len(columns):
-        more, n = _fold_some(components, columns.take(slice(done, done + ahead)))
-        receipt, done = receipt.then(more, done), done + n
-        ahead = min(max(2 * n, SLICE_LEAST), SLICE_ROWS)  # where one change follows another few rows are looked at
-    return receipt
-
-
-def fold_plain(components: Components, columns: Columns) -> None:
-    """Learn rows of components with one predictor, numbered by their slots, that are known to be good: as `fold` does."""
-    _learn(components, columns, columns.index, None, columns.index)
-    components.totals["rows_accepted"] += len(columns)
-
-
-def _fold_some(components: Components, columns: Columns) -> tuple[Receipt, int]:
-    """Fold a batch up to the first row that makes a component begin anew; return how many rows those are."""
     bad = bad_rows(columns)
     good = ~np.logical_or.reduce(list(bad.values())) if bad else None
-    slots, full = _resolve(components, columns, good)
+    entered = with_internal_names(columns)
+    slots, full = _resolve(components, entered, good)
     if full is not None:
         bad["too_many_components"] = full
         good = ~full if good is None else good & ~full
-    if components.forgotten:
-        stop = _begin_again(components, columns, slots, good)
-        if stop is not None:
-            return _fold_some(components, replace(columns.take(slice(stop)), carried=columns.carried))
     if columns.further is not None or components.vectors:
         wrong = _wrong_dimensions(components, columns, slots, good)
         if wrong.any():
             bad["invalid_dimensions"] = wrong
             good = ~wrong if good is None else good & ~wrong
-    apart = slots
-    if columns.absent is not None:
-        apart = _apart(components, columns, slots, good)
-        full = apart == UNRESOLVED if good is None else (apart == UNRESOLVED) & good
-        if full.any():
-            bad["too_many_components"] = bad.get("too_many_components", False) | full
-            good = ~full if good is None else good & ~full
     refused = refusals_of(bad, columns) if bad else Refusals()
     accepted = len(columns) - refused.count
-    _learn(components, columns, slots, good, apart)
+    _learn(components, entered, slots, good)
     cut = cut_short(columns)  # for the flow of records they have failed: others may repeat them
     components.flows.fold(
         columns if cut is None else replace(columns, ok=~cut if columns.ok is None else columns.ok & ~cut), bad
@@ -79,119 +49,25 @@ def _fold_some(components: Components, columns: Columns) -> tuple[Receipt, int]:
         components.totals.update({f"refused.{code}": n for code, n in refused.by_code.items()})
     if columns.carried:
         components.totals.update({f"carried.{name}": n for name, n in columns.carried.items()})
-    return Receipt(accepted, refused), len(columns)
+    return Receipt(accepted, refused)
 
 
-def _begin_again(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> int | None:
-    """Give components without a number of predictors that of their first good row which has any.
-
-    One that has learned rows without predictor before sets these apart. Where rows of others come before that, nothing of it is
-    done, and the place of that row is returned.
-    """
-    rows = np.arange(len(slots)) if good is None else np.flatnonzero(good)
-    dimensions = components.table.count("dimensions")
-    bare = rows[dimensions[slots[rows]] == 0]
-    if not len(bare):
-        return None
-    alone, fresh, mixed, early = _first_with(components, columns, slots, bare, good)
-    turns = sorted((row, slot) for slot, row in mixed.items())
-    reshaped = [row for slot, row in {**alone, **fresh}.items() if _other_axes(components, columns, slot, row)]
-    late = [row for row in (*(row for row, _ in turns[:1]), *reshaped) if row > 0]
-    if late:
-        return min(late)
-    # At once, as far as nobody else gets a record between: the places of records are told by the order of rows.
-    begun = components.table.count("rows")[slots[rows]] == 0
-    begun |= False if columns.absent is None else columns.absent[rows]
-    until = 1 if fresh or columns.measures else 1 + int(rows[begun][0]) if begun.any() else len(slots)
-    now = [slot for _, slot in takewhile(lambda turn: turn[0] == 0 or (turn[0] < until and turn[1] in early), turns)]
-    for slot, row in alone.items():
-        if _other_axes(components, columns, slot, row):
-            components.fit_records(slot)
-    for slot, row in (*fresh.items(), *((slot, mixed[slot]) for slot in now)):
-        if slot in mixed:
-            components.set_apart(slot)
-        dimensions[slot] = widths_of(columns, np.array([row]))[0]
-        components.fit_records(slot)
-        components.vectors = components.vectors or bool(dimensions[slot] > 1)
-    return _begin_again(components, columns, slots, good) if mixed else None
-
-
-def _other_axes(components: Components, columns: Columns, slot: int, row: int) -> bool:
-    """Return whether a forgotten component has a record of other axes than a row has; that row gives it another one."""
-    record = components.learners.find(slot)
-    return record is not None and record[0].axes != 1 + max(int(widths_of(columns, np.array([row]))[0]), 1)
-
-
-def _first_with(
-    components: Components, columns: Columns, slots: Ints, rows: Ints, good: Bools | None
-) -> tuple[dict[int, int], dict[int, int], dict[int, int], set[int]]:
-    """Look at the rows of components without a number of predictors, ascending places.
-
-    Returns
-    -------
-    tuple of (dict of slot to row, the same, the same, slots)
-        Components that learn rows without predictor first; the row that gives a component its number, of those that have
-        learned nothing, and of those that have learned rows without predictor by then; which of these had before the batch.
-    """
-    well = ended_well(columns, np.ones(len(slots), np.bool_), good)
-    absent = np.zeros(len(slots), np.bool_) if columns.absent is None else columns.absent
-    given, given_well, without = (
-        _first(slots, rows[wanted[rows]]) for wanted in (~absent, ~absent & well, absent & well)
-    )
-    known = {slot: bool(components.table.evidence(slot) > 0) for slot in {**given, **without}}
-    fresh = {slot: row for slot, row in given.items() if not known[slot] and row < without.get(slot, len(slots))}
-    mixed = {slot: row for slot, row in given_well.items() if slot not in fresh}
-    early = {slot for slot, row in mixed.items() if without.get(slot, len(slots)) > row}
-    alone = {slot: row for slot, row in without.items() if not known[slot] and slot not in fresh}
-    return alone, fresh, mixed, early
-
-
-def _first(slots: Ints, rows: Ints) -> dict[int, int]:
-    """Return the first of the rows, ascending places, of each slot."""
-    found, first = np.unique(slots[rows], return_index=True)
-    return dict(zip(found.tolist(), rows[first].tolist(), strict=True))
-
-
-def _apart_at(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> list[tuple[int, int]]:
-    """Return (row, number of the component) with which components come to have rows both with and without predictor."""
-    if columns.absent is None and not components.forgotten:
-        return []
-    n, dimensions = len(slots), components.table.count("dimensions")
-    open_ = slots == UNRESOLVED  # whether they will have a number of predictors is told by their rows
-    open_[~open_] = dimensions[slots[~open_]] == 0
-    absent = np.zeros(n, np.bool_) if columns.absent is None else columns.absent
-    taken = np.ones(n, np.bool_) if good is None else good
-    well = ended_well(columns, np.ones(n, np.bool_), good)
-    without, given, given_well = (
-        _first(columns.index, np.flatnonzero(rows))
-        for rows in (absent & well, ~absent & taken & open_, ~absent & well & open_)
-    )
-    found: list[tuple[int, int]] = []
-    for number in {**without, **given_well}:
-        slot, row = components.slots.by_name.get(columns.components.names[number]), without.get(number, n)
-        if slot is not None and dimensions[slot]:
-            at = -1
-        elif slot is not None and components.table.evidence(slot) > 0:
-            at, row = given_well.get(number, n), -1
-        else:
-            at = given.get(number, n)
-            at = at if at < row else given_well.get(number, n)
-        found += [(max(at, row), number)] if max(at, row) < n else []
-    return found
+def fold_plain(components: Components, columns: Columns) -> None:
+    """Learn rows of components with one predictor, numbered by their slots, that are known to be good: as `fold` does."""
+    _learn(components, columns, columns.index, None)
+    components.totals["rows_accepted"] += len(columns)
 
 
 def _wrong_dimensions(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> Bools:
     """Return the rows (n,) with another number of predictors than their component, which has that of its first good row."""
     wrong = np.zeros(len(slots), np.bool_)
     rows = np.arange(len(slots)) if good is None else np.flatnonzero(good)
-    rows = rows if columns.absent is None else rows[~columns.absent[rows]]
-    dimensions = components.table.count("dimensions")
-    wrong[rows] = np.maximum(dimensions[slots[rows]], 1) != widths_of(columns, rows)
+    wrong[rows] = components.table.count("dimensions")[slots[rows]] != widths_of(columns, rows)
     return wrong
 
 
-def _learn(components: Components, columns: Columns, slots: Ints, good: Bools | None, apart: Ints) -> None:
-    """Learn the good rows of components `slots` (n,), their elapsed times in the slots `apart`."""
+def _learn(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> None:
+    """Learn the good rows of components `slots` (n,)."""
     columns, learned = _with_bounds(components, columns, slots, good), good
     for field, counted, mark in (("failed", columns.ok, False), ("unfinished", columns.running, True)):
         if counted is None:
@@ -209,25 +85,13 @@ def _learn(components: Components, columns: Columns, slots: Ints, good: Bools | 
         columns.count, _machines(columns),
     )  # fmt: skip
     batches = {"": rows if learned is None else rows.take(learned)}
-    elsewhere = None if apart is slots else apart != slots
     for measure, values in columns.measures.items():
         given = ~np.isnan(values) if learned is None else learned & ~np.isnan(values)
-        if elsewhere is not None and (dropped := int(np.count_nonzero(given & elsewhere))):
-            components.totals["measures_dropped"] += dropped
-            given &= ~elsewhere
         batches[measure] = _of_measure(components, measure, values, rows.take(given), given)
-    kinds, begun = [*batches], [*batches.values()]
-    if elsewhere is not None:
-        placed = replace(rows, slots=apart)
-        batches[""] = placed if learned is None else placed.take(learned)
-        elsewhere = elsewhere if learned is None else elsewhere & learned
-        kinds.append("")
-        begun.append(placed.take(elsewhere))
-    for slot, batch in first_rows(components.table.count("rows"), begun):
+    kinds = [*batches]
+    for slot, batch in first_rows(components.table.count("rows"), [*batches.values()]):
         if components.learners.find(slot) is None:
             components.learners.promote(slot, 1 + components.dimensions(slot), kinds[batch])
-    if elsewhere is not None:
-        _count_elsewhere(components, rows.take(elsewhere))
     for kind, part in batches.items():
         if len(part.slots):
             active = None if kind else columns.active_cores
@@ -254,33 +118,6 @@ def _with_bounds(components: Components, columns: Columns, slots: Ints, good: Bo
     )
 
 
-def _apart(components: Components, columns: Columns, slots: Ints, good: Bools | None) -> Ints:
-    """Return slots (n,) where rows without predictor, of components that have rows with one, are in slots of their own.
-
-    UNRESOLVED where there is no room for one.
-    """
-    absent = np.zeros(len(slots), np.bool_) if columns.absent is None else columns.absent
-    rows = ended_well(columns, absent.copy(), good)
-    rows[rows] = components.table.count("dimensions")[slots[rows]] > 0
-    if not rows.any():
-        return slots
-    distinct, inverse = np.unique(slots[rows], return_inverse=True)
-    found = [components.slots.of_measure(slot, APART) for slot in distinct.tolist()]
-    apart = slots.copy()
-    apart[rows] = np.array([UNRESOLVED if slot is None else slot for slot in found], np.int64)[inverse]
-    return apart
-
-
-def _count_elsewhere(components: Components, rows: Rows) -> None:
-    """Count rows that are learned apart with those of their component, whose sums do not stand for them."""
-    table = components.table
-    for field in ("rows", "start", "unscored", "solve_at", "forgotten"):
-        np.add.at(table[field], rows.slots, 1)
-    if rows.count is not None:
-        np.add.at(table["extra_runs"], rows.slots, rows.count - 1)
-    table.changed[rows.slots] = True
-
-
 def _fold(components: Components, rows: Rows, kind: str, active: Floats | None) -> None:
     """Fold rows in their order into the sums and the records of their components. Cost O(n).
 
@@ -290,7 +127,7 @@ def _fold(components: Components, rows: Rows, kind: str, active: Floats | None) 
     if active is not None and not np.isnan(active).all():
         others = np.maximum(active - rows.cores, 0.0)
         beside = _contentions_of(components, rows.slots, ~np.isnan(others)), others
-    axes = 1 + np.maximum(components.table.count("dimensions")[rows.slots], 1) if components.vectors else None
+    axes = 1 + components.table.count("dimensions")[rows.slots] if components.vectors else None
     for width in (2,) if axes is None else np.unique(axes).tolist():
         part: Any = slice(None) if axes is None else axes == width
         alike = rows if axes is None or part.all() else rows.take(part)
@@ -334,14 +171,12 @@ def _fold_alike(
         _tell_changes(components, slots[found[:changes]].tolist(), ratios[:changes].tolist())
 
 
-def fold_one(components: Components, slot: int, point: Sequence[float], t: float, count: int, *, absent: bool) -> bool:
+def fold_one(components: Components, slot: int, point: Sequence[float], t: float, count: int) -> bool:
     """Fold one run of a known component on no named machine, all of whose values are checked: what `fold` does, in numbers.
 
-    `point`: the predictor, then cores. `absent`: it has no predictor. Returns False, and does nothing, where the row is not
-    one more of what the component has learned: of one predictor, or of none.
+    `point`: the predictor, then cores. Returns False, and does nothing, where the component has several predictors.
     """
-    width = components.table.records_whole[slot, DIMENSIONS]
-    if (width != 0 or not components.table.evidence(slot) > 0) if absent else width != 1:
+    if components.table.records_whole[slot, DIMENSIONS] != 1:
         return False
     learners, axes = components.learners, len(point)
     record = learners.find(slot)
@@ -398,13 +233,12 @@ def _resolve(components: Components, columns: Columns, good: Bools | None) -> tu
     """Return the slot of each row, and the mask of rows whose component finds no room (None when all do)."""
     slots = components.slots.among(columns.components, columns.index)
     missing = slots == UNRESOLVED
-    apart = _apart_at(components, columns, slots, good)
-    if not (columns.measures or apart or missing.any()):
+    if not (columns.measures or missing.any()):
         return slots, None
     if good is not None:
         missing &= good
-    if missing.any() or columns.measures or apart:
-        _begin(components, columns, components.slots.give(columns, missing, good, apart))
+    if missing.any() or columns.measures:
+        _begin(components, columns, components.slots.give(columns, missing, good))
         slots = columns.components.slots_of(components.slots.era)[columns.index]
     full = slots == UNRESOLVED
     if good is not None:
@@ -418,13 +252,9 @@ def _begin(components: Components, columns: Columns, began: Mapping[int, int]) -
     table.grow(len(slots), slots.components_max)
     dimensions, given = table.count("dimensions"), list(began)
     dimensions[given] = widths_of(columns, list(began.values()))
-    if columns.absent is not None:
-        dimensions[given] *= ~columns.absent[list(began.values())]
-        components.forgotten = components.forgotten or bool((dimensions[given] == 0).any())
-    for slot in given if slots.measures else ():
-        own, _, kind = slots.names[slot].partition(SEPARATOR)
-        if kind:
-            dimensions[slot] = 1 if kind == APART else dimensions[slots.by_name[own]]
+    for slot in given if slots.hidden else ():
+        if slots.kind(slot):
+            dimensions[slot] = dimensions[slots.by_name[slots.names[slot].rpartition(SEPARATOR)[0]]]
     table.changed[given] = True
     components.vectors = components.vectors or bool((dimensions[given] > 1).any())
 

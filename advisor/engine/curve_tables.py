@@ -95,7 +95,7 @@ class CurveTables:
     def __init__(self, components: Components, asking: Asking) -> None:
         self._components = components
         self._asking = asking
-        self._kept = Kept[tuple[tuple[int, int], _Table]](TABLES_KEPT)  # each with the rows that it stands for
+        self._kept = Kept[tuple[list[int], _Table]](TABLES_KEPT)  # each with the rows that it stands for
         self._together = Kept[_Together](NETWORKS_KEPT)
         self._scratch = scratch_of()
 
@@ -123,7 +123,7 @@ class CurveTables:
             if not is_number(value):
                 raise InvalidValue(f"load[{box}]", value, "a number")
         asked = (
-            tuple(boxes), tuple(components.items()), tuple(load.items()), cores_max, level, self._components.slots.measures
+            tuple(boxes), tuple(components.items()), tuple(load.items()), cores_max, level, len(self._components)
         )  # fmt: skip
         kept, counted = self._together.get(asked), self._components.table.records_whole[:, ROWS]
         if kept is not None:
@@ -154,15 +154,14 @@ class CurveTables:
             kept = _Together(kept.watched, kept.places, now, _renewed(kept.curves, places, tables))  # type: ignore[possibly-undefined]
         else:
             columns: list[Any] = list(map(np.array, zip(*tables, strict=True) if tables else [()] * len(KINDS), KINDS))
-            peaks = [(place, self._components.slots.of_measure(slot, PEAK)) for place, slot in enumerate(slots)]
-            peaks = [(place, peak) for place, peak in peaks if peak is not None]
-            watched = np.array([*slots, *(peak for _, peak in peaks)], np.int64)
+            more = [(place, each) for place, slot in enumerate(slots) for each in self._beside(slot)]
+            watched = np.array([*slots, *(each for _, each in more)], np.int64)
             elapsed, upper = (one.reshape(-1, len(counts)) for one in columns[:2])
-            own = tuple(self._components.allowed.of_slot(slot) for slot in slots)
+            own = tuple(self._components.allowed_of(components.get(box, box)) for box in boxes)
             curves = TabulatedCurves(
                 counts, elapsed, upper, *columns[2:5], seen=Seen(*columns[5:]), allowed=own if any(own) else None
             )
-            of_rows = np.array([*places, *(place for place, _ in peaks)], np.int64)
+            of_rows = np.array([*places, *(place for place, _ in more)], np.int64)
             kept = _Together(watched, of_rows, counted[watched], curves)
             self._kept.trim()
             self._together.put(asked, kept)
@@ -174,18 +173,22 @@ class CurveTables:
     ) -> int:
         """Return how many tables of known components would have to be made; what is wrong with a load is said elsewhere."""
         counts = len(counts_of(cores_max))
-        wanted = {(self._components.slots.by_name.get(components.get(box, box), -1), load.get(box)) for box in boxes}
+        wanted = {(self._components.slots.components.get(components.get(box, box), -1), load.get(box)) for box in boxes}
         found = 0
         for slot, x in wanted:
             kept = self._kept.get((slot, counts, level, x))
             found += slot >= 0 and (kept is None or kept[0] != self._rows(slot))
         return found
 
-    def _rows(self, slot: int) -> tuple[int, int]:
-        """Return the rows of a component and of its `peak_bytes`: those that its table stands for."""
-        words = self._components.table.records_whole
-        peak = self._components.slots.of_measure(slot, PEAK) if self._components.slots.measures else None
-        return int(words[slot, ROWS]), 0 if peak is None else int(words[peak, ROWS])
+    def _beside(self, slot: int) -> list[int]:
+        """Return the slots of a component's runs without predictor and of its `peak_bytes`: its table rests on them, too."""
+        slots = self._components.slots
+        found = (slots.without(slot), slots.of_measure(slot, PEAK)) if slots.hidden else ()
+        return [each for each in found if each is not None]
+
+    def _rows(self, slot: int) -> list[int]:
+        """Return the rows that a component's table stands for."""
+        return self._components.table.records_whole[[slot, *self._beside(slot)], ROWS].tolist()
 
     def _table(self, slot: int, x: float | None, box: str, counts: Ints, level: float) -> _Table:
         key = (slot, len(counts), level, x)
@@ -198,7 +201,7 @@ class CurveTables:
         if found is None or found.pin:
             found = self._asking.answering(slot, None)
         if found is None:  # `curves` has looked
-            raise NotEnoughData(f"component {self._components.slots.names[slot]!r} has no learned run")
+            raise NotEnoughData(f"component {self._components.slots.owner(slot)!r} has no learned run")
         if x is None and base.records_whole[slot, DIMENSIONS] <= 1:
             predictors, share = np.empty((2, POINTS_MAX))
             points = KERNELS.load_points(base.records[slot], predictors, share)
@@ -207,7 +210,7 @@ class CurveTables:
             given = load_of(components, slot, found) if x is None else self._load_at(slot, found, x, box)
         at = counts.astype(np.float64)
         kappa, peak = components.contention(slot).kappa, 0.0
-        if self._components.slots.measures:
+        if self._components.slots.hidden:
             peak = self._peak(slot, given, level)
         if isinstance(found, Solved):
             elapsed, upper, variation = self._of_learner(found, given, at, level)
@@ -215,8 +218,8 @@ class CurveTables:
         else:
             elapsed, upper, variation = _of_form(found, given, at, level)
             model, count = found.name, int(base.runs(slot))
-        apart = self._components.apart(slot) if x is None and self._components.slots.measures else None
-        if apart is not None:
+        apart = self._components.slots.without(slot) if x is None else None
+        if apart is not None and base.evidence(apart) > 0:
             beside = self._table(apart, None, box, counts, level)
             runs = base["cell_runs"][:, [slot, apart]].sum(axis=0)
             share = runs / runs.sum()
@@ -264,7 +267,7 @@ class CurveTables:
         )
         if x.shape[-1] == 1:
             x = x[:, 0]
-        name = self._components.slots.names[slot]
+        name = self._components.slots.owner(slot)
         high = [self._asking.predict(name, x, cores, level, None, None, PEAK).high_s for cores in seen.tolist()]
         return float(np.max(high))
 

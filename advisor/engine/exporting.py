@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from advisor.engine.engine import Engine
-from advisor.engine.slots import SEPARATOR
 from advisor.engine.state import NAMES_A_FRAME
 from advisor.errors import InvalidValue
 
@@ -35,7 +34,9 @@ def _components(engine: Engine, at: str) -> tuple[list[str], str | None]:
     """Return the components of the next slots: a slot stays its component's."""
     names, start = engine.advisor.components.slots.names, int(at) if at.isascii() and at.isdigit() else 0
     end = start + A_PAGE["components"]
-    found = [name for name in names[start:end] if name and SEPARATOR not in name]
+    slots = engine.advisor.components.slots
+    owners = dict.fromkeys(slots.owner(slot) for slot in range(start, min(end, len(names))))
+    found = [name for name in owners if name and min(slots.group(name)) >= start]  # what began before is there
     return found, str(end) if end < len(names) else None
 
 
@@ -43,7 +44,7 @@ def _named(engine: Engine, kind: str, at: str) -> tuple[list[str], str | None]:
     """Return the next few of what there is little of, in the order of the names."""
     advisor = engine.advisor
     names = {
-        "task_types": advisor.task_types.numbers.keys() - advisor.components.slots.by_name.keys(),
+        "task_types": advisor.task_types.numbers.keys() - advisor.components.slots.components.keys(),
         "networks": advisor.components.flows.kept, "programs": advisor.programs.programs,
     }[kind]  # fmt: skip
     due = sorted(name for name in names if name > at)

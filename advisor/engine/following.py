@@ -13,7 +13,6 @@ from advisor.engine.asking import Asking
 from advisor.engine.bundles import record_of
 from advisor.engine.components import Components
 from advisor.engine.kept import Kept
-from advisor.engine.slots import SEPARATOR
 from advisor.engine.versions import Versions
 from advisor.models.bundle import CurveAnswers, carried
 from advisor.models.layout import AT
@@ -34,8 +33,6 @@ class Bundles:
         self._components = components
         self._asking = asking
         self._records = Kept[tuple[int, BundleRecord]](RECORDS_KEPT)  # with their rows
-        self._timed: list[int] = []  # slots that are components and no measures of one, as far as it was looked
-        self._looked = self._renames = 0
         self._versions = Versions()
         self._rows: Ints = np.zeros(0, np.int64)  # of each slot, when last looked at
 
@@ -67,9 +64,9 @@ class Bundles:
     def changed(self, since: int | None) -> list[int]:
         """Return the slots of components that changed after a version, all where it is none of ours. Cost O(components)."""
         self._sweep()
-        names = self._components.slots.names
         changed = self._versions.changed(CURVES, self._versions.after(self.origin, since), len(self._rows))
-        return [slot for slot in np.flatnonzero(changed).tolist() if SEPARATOR not in names[slot]]
+        slots = self.slots(None)
+        return slots[changed[slots]].tolist()
 
     def record(self, slot: int, level: float, cores_max: int) -> BundleRecord:
         """Return the record of a component; made again only when rows came since. Cost: milliseconds, then O(1)."""
@@ -78,24 +75,14 @@ class Bundles:
         kept = self._records.get(key)
         if kept is not None and kept[0] == rows:
             return kept[1]
-        name, dimensions = self._components.slots.names[slot], self._components.dimensions(slot)
+        name, dimensions = self._components.slots.owner(slot), self._components.dimensions(slot)
         record = record_of(self._asking, slot, name, rows, dimensions, level, cores_max)
         return self._records.put(key, (rows, record))[1]
 
     def slots(self, names: Sequence[str] | None) -> Ints:
         """Return the slots of the known ones of some names, or of all components."""
-        known = self._components.slots.by_name
-        if names is not None:
-            return np.array([known[name] for name in names if name in known], np.int64)
-        if not self._components.slots.measures:
-            return np.arange(len(self._components))
-        if self._renames != self._components.slots.renames:
-            self._timed, self._looked, self._renames = [], 0, self._components.slots.renames
-        for name in self._components.slots.names[self._looked :]:
-            if SEPARATOR not in name:
-                self._timed.append(self._looked)
-            self._looked += 1
-        return np.array(self._timed, np.int64)
+        known = self._components.slots.components
+        return np.array([known[name] for name in (known if names is None else names) if name in known], np.int64)
 
 
 class _Live(NamedTuple):

@@ -233,7 +233,7 @@ class Networks:
         ------
         UnknownComponent, InvalidValue
         """
-        names = self._components.slots.components if components is None else components
+        names = [*self._components.slots.components] if components is None else components
         return LiveCurves(
             self._bundles, self._components, names, checked_level(level), checked_cores("cores_max", cores_max)
         )

@@ -16,7 +16,7 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames
 from advisor.engine.components import Components
-from advisor.engine.slots import SEPARATOR
+from advisor.engine.rows import SEPARATOR
 
 PLAIN_ROWS_MAX = 1_024  # taken before they are folded; more would save nothing
 _X, _P_LOW, _P_HIGH = limits.PREDICTOR_MAX, limits.CORES_MIN, limits.CORES_MAX
@@ -57,7 +57,6 @@ class PlainRows:
     def _slot_of(self, component: Any) -> int:
         """Return the slot of a component that has one predictor; KeyError for all else."""
         slot = self.components.slots.by_name[component]
-        # One that was wholly forgotten has none: its next row may have several predictors.
         if SEPARATOR in component or self.components.table.count("dimensions")[slot] != 1:
             raise KeyError(component)
         self._slots[component] = slot

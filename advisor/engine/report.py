@@ -10,7 +10,8 @@ import numpy as np
 
 from advisor.engine.asking import Asking
 from advisor.engine.components import Components
-from advisor.engine.slots import MEASURE_SCALES, SEPARATOR
+from advisor.engine.rows import SEPARATOR
+from advisor.engine.slots import MEASURE_SCALES
 from advisor.models.logarithm import LN2
 
 PEAK = "peak_bytes"
@@ -21,9 +22,10 @@ def component_status(components: Components, slots: Sequence[int], asking: Askin
     table = components.table
     rows: list[dict[str, Any]] = []
     for slot in slots:
-        entry: dict[str, Any] = {"component": components.slots.names[slot]}
-        entry |= {name: int(table.count(name)[slot]) for name in ("rows", "failed", "unfinished")}
-        entry["runs"] = int(table.runs(slot))
+        entry: dict[str, Any] = {"component": components.slots.owner(slot)}
+        kinds = components.kinds(slot)
+        entry |= {name: int(table.count(name)[kinds].sum()) for name in ("rows", "failed", "unfinished")}
+        entry["runs"] = int(table.runs(kinds).sum())
         scored = int(table.scored(slot))
         entry["prediction_error"] = float(table["error"][slot]) / scored if scored else None
         if asking.learned(slot):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,11 @@ TRAVEL: Mapping[str, tuple[Any, Any]] = {
     "replica": (vectors.ABSENT_U64, np.uint64),
     "active_cores": (np.nan, np.float64),
 }
+
+# What is learned beside a component's times with a predictor goes through the same tables, under a name that nobody can send:
+# no name may hold a control character. Rows without predictor come under the first of these names, measures behind it.
+SEPARATOR: Final = "\x1f"
+WITHOUT_PREDICTOR: Final = f"{SEPARATOR}no_predictor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,14 @@ class Rows:
         return np.ascontiguousarray(
             np.concatenate([self.predictor[:, None], self.further[:, : dimensions - 1]], axis=1)
         )
+
+
+def with_internal_names(columns: Columns) -> Columns:
+    """Return rows where those without predictor are runs of a component of their own: they teach no curve of the others."""
+    if columns.absent is None:
+        return columns
+    names = columns.components.paired(WITHOUT_PREDICTOR)
+    return replace(columns, components=names, index=2 * columns.index + columns.absent, absent=None)
 
 
 def ended_well(columns: Columns, rows: Bools, good: Bools | None) -> Bools:

@@ -12,16 +12,12 @@ import numpy as np
 
 from advisor.domain.names import checked_name
 from advisor.domain.observations import UNRESOLVED, Bools, Columns, ComponentNames, Ints
-from advisor.engine.rows import ended_well
+from advisor.engine.rows import SEPARATOR, WITHOUT_PREDICTOR, ended_well
 from advisor.errors import InvalidValue, NotEnoughData, TooLarge, UnknownComponent
 
-# What is learned beside time goes through the same tables as a component of its own, whose name nobody can send: no name may
-# hold a control character. Values are scaled, by powers of two, into the domain of elapsed times.
-SEPARATOR: Final = "\x1f"
+# What is measured beside time is scaled, by powers of two, into the domain of elapsed times.
 MEASURE_SCALES: Mapping[str, float] = {"peak_bytes": 2.0**-30, "energy_j": 2.0**-20}
 TIME: Final = "elapsed_s"
-# So are elapsed times of rows without predictor, of a component that has rows with one.
-APART: Final = "no_predictor"
 NAMES_SCANNED, NAMES_COMPARED = 10_000, 200  # for one that is not known: some milliseconds
 LETTERS_COMPARED = 60_000  # pairs of them: two names may be compared each letter with each, for 0.1 microseconds
 NAMES_TOLD = 3
@@ -34,7 +30,11 @@ class Slots:
         self.components_max = components_max
         self.names: list[str] = []  # by slot
         self.by_name: dict[str, int] = {}
-        self.measures = 0  # slots of what is learned beside time, and free ones
+        self.hidden = 0  # slots with an internal name, and free ones
+        self._listed: tuple[tuple[int, int], dict[str, int]] = (
+            (0, 0),
+            {},
+        )  # see `components`, at so many names and renames
         self.free: list[int] = []  # slots whose components were dropped, a heap: the least serves the next new name
         self.dropped: dict[str, None] = {}  # names of those that are no more: since somebody took note
         self.renames = 0  # how often a slot got another name
@@ -45,9 +45,19 @@ class Slots:
         return len(self.names)
 
     @property
-    def components(self) -> list[str]:
-        """Names of the components, without what is learned of them beside time."""
-        return [name for name in self.names if SEPARATOR not in name] if self.measures else self.names
+    def components(self) -> Mapping[str, int]:
+        """Each component's slot by its name: that of its runs with a predictor, where it has some, else of those without."""
+        if not self.hidden and not self.renames:
+            return self.by_name
+        now = len(self.names), self.renames
+        if self._listed[0] != now:
+            found: dict[str, int] = {}
+            for slot, name in enumerate(self.names):
+                own, mark, kind = name.partition(SEPARATOR)
+                if own and (not mark or (mark + kind == WITHOUT_PREDICTOR and own not in self.by_name)):
+                    found[own] = slot
+            self._listed = now, found
+        return self._listed[1]
 
     @property
     def full(self) -> bool:
@@ -57,9 +67,13 @@ class Slots:
     # -- looking up -------------------------------------------------------------------------------------------------------
 
     def find(self, component: str) -> int | None:
-        """Return the slot of a component, None where it was never observed; raises InvalidValue for what is no name."""
+        """Return the slot of a component, see `components`, None where it was never observed; raises InvalidValue."""
         found = self.by_name.get(component) if isinstance(component, str) else None
-        return found if found is not None else self.by_name.get(checked_name("component", component))
+        if found is None:
+            name = checked_name("component", component)
+            found = self.by_name.get(name)
+            found = self.by_name.get(name + WITHOUT_PREDICTOR) if found is None and self.hidden else found
+        return found
 
     def of(self, component: str, measure: str = TIME) -> int:
         """Return the slot of a known component, or of a measure of it; raises UnknownComponent, InvalidValue."""
@@ -69,7 +83,11 @@ class Slots:
         if found is None:
             raise UnknownComponent(component, self.nearest(component))
         if measure != TIME:
-            found = self.of_measure(found, measure)
+            kinds = (
+                self.of_measure(found, measure),
+                self.by_name.get(component + WITHOUT_PREDICTOR + SEPARATOR + measure),
+            )
+            found = kinds[1] if kinds[0] is None else kinds[0]
             if found is None:
                 raise NotEnoughData(
                     f"component {component!r} has no learned run with {measure}", field="measure", value=measure,
@@ -79,20 +97,33 @@ class Slots:
 
     def of_measure(self, slot: int, measure: str) -> int | None:
         """Return the slot of a measure of a component, None where it is not learned."""
-        return self.by_name.get(self.names[slot] + SEPARATOR + measure) if self.measures else None
+        return self.by_name.get(self.names[slot] + SEPARATOR + measure) if self.hidden else None
 
-    def with_measures(self, slot: int) -> list[int]:
-        """Return the slots of a component, of its measures, and of its rows without predictor."""
-        return [slot, *(s for m in (*MEASURE_SCALES, APART) if (s := self.of_measure(slot, m)) is not None)]
+    def without(self, slot: int) -> int | None:
+        """Return the slot of a component's runs without predictor, or of a measure of these, beside its others; or None."""
+        if not self.hidden:
+            return None
+        own, mark, measure = self.names[slot].partition(SEPARATOR)
+        return self.by_name.get(own + WITHOUT_PREDICTOR + mark + measure)
+
+    def owner(self, slot: int) -> str:
+        """Return the name of the component that a slot is of; "" of a free one."""
+        return self.names[slot].partition(SEPARATOR)[0]
+
+    def group(self, component: str) -> list[int]:
+        """Return the slots of a component: of its runs with and without predictor, and of their measures."""
+        kinds = [component, component + WITHOUT_PREDICTOR]
+        names = [own + end for own in kinds for end in ("", *(SEPARATOR + measure for measure in MEASURE_SCALES))]
+        return [self.by_name[name] for name in names if name in self.by_name]
 
     def kind(self, slot: int) -> str:
         """Return what a slot learns: a measure, or "" for elapsed times."""
-        found = self.names[slot].partition(SEPARATOR)[2]
-        return "" if found == APART else found
+        found = self.names[slot].rpartition(SEPARATOR)[2]
+        return found if found in MEASURE_SCALES and SEPARATOR in self.names[slot] else ""
 
     def nearest(self, component: str) -> tuple[str, ...]:
         """Return the known names most like one that is not known, the most alike first. Cost: some milliseconds at most."""
-        likely = [name for name in islice(self.by_name, NAMES_SCANNED) if SEPARATOR not in name]
+        likely = list(islice(self.components, NAMES_SCANNED))
         most = min(NAMES_COMPARED, LETTERS_COMPARED // (len(component) * max(map(len, likely), default=1)))
         if len(likely) > most:  # those that begin and end alike, then those that do either
             begin, end = component[:3], component[-3:]
@@ -115,22 +146,19 @@ class Slots:
 
     # -- giving and taking ------------------------------------------------------------------------------------------------
 
-    def give(
-        self, columns: Columns, missing: Bools, good: Bools | None, apart: Iterable[tuple[int, int]] = ()
-    ) -> dict[int, int]:
+    def give(self, columns: Columns, missing: Bools, good: Bools | None) -> dict[int, int]:
         """Give slots to rows that have none, and to their measures; return the row with which each new slot begins.
 
-        In the order of first rows, a component before its measures, so that a cut batch gives the same slots. `apart`: rows
-        with which components, by number, come to have rows both with and without predictor.
+        In the order of first rows, a component before its measures, so that a cut batch gives the same slots.
         """
         known = columns.components
         cache = known.slots_of(self.era)
-        wanted = [(row, 1 + len(MEASURE_SCALES), number, APART) for row, number in apart]
         rows_by_rank = [(missing, "")]
         for measure in MEASURE_SCALES:
             values = columns.measures.get(measure)
             rows = missing[:0] if values is None else ended_well(columns, ~np.isnan(values), good)
-            rows_by_rank.append((rows, measure))
+            rows_by_rank.append((rows, SEPARATOR + measure))
+        wanted: list[tuple[int, int, int, str]] = []
         for rank, (mask, measure) in enumerate(rows_by_rank):
             rows = np.flatnonzero(mask)
             numbers, first = np.unique(columns.index[rows], return_index=True)
@@ -140,7 +168,7 @@ class Slots:
             if not rank:
                 cache[number] = self._give(known.names[number], began, row)
             elif known.names[number] in self.by_name:
-                self._give(known.names[number] + SEPARATOR + measure, began, row)
+                self._give(known.names[number] + measure, began, row)
         return began
 
     def _give(self, name: str, given: dict[int, int], row: int) -> int:
@@ -156,7 +184,7 @@ class Slots:
         else:
             found = self.by_name[name] = len(self.names)
             self.names.append(name)
-            self.measures += SEPARATOR in name
+            self.hidden += SEPARATOR in name
         given[found] = row
         return found
 
@@ -174,18 +202,17 @@ class Slots:
 
     def _rename(self, slot: int, name: str) -> None:
         former = self.names[slot]
-        self.measures += (SEPARATOR in name) - (SEPARATOR in former)
+        self.hidden += (SEPARATOR in name) - (SEPARATOR in former)
         del self.by_name[former]
         self.names[slot], self.by_name[name] = name, slot
         self.renames += 1
 
     def drop(self, names: Iterable[str]) -> dict[str, list[int]]:
-        """Free the slots of components, of those that are known; return them by name, each with those of its measures.
+        """Free the slots of components, of those that are known; return them by name.
 
         A free slot has a name that no component can have, until it serves another one.
         """
-        known = [name for name in dict.fromkeys(names) if name in self.by_name and SEPARATOR not in name]
-        found = {name: self.with_measures(self.by_name[name]) for name in known}
+        found = {name: slots for name in dict.fromkeys(names) if SEPARATOR not in name and (slots := self.group(name))}
         for slot in chain.from_iterable(found.values()):
             self._rename(slot, f"{SEPARATOR}{slot}")
             heappush(self.free, slot)
@@ -204,5 +231,5 @@ class Slots:
         self.by_name = {name: slot for slot, name in enumerate(self.names)}
         if len(self.by_name) != len(self.names):
             raise InvalidValue("names", len(self.names), "a name of its own for each slot")
-        self.measures = sum(SEPARATOR in name for name in self.names)
+        self.hidden = sum(SEPARATOR in name for name in self.names)
         self.free = [slot for slot, name in enumerate(self.names) if name.startswith(SEPARATOR)]

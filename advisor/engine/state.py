@@ -16,7 +16,6 @@ from advisor.engine.advisor import Advisor
 from advisor.engine.exactly_once import ProducerLedger
 from advisor.engine.kinds import RecordKind
 from advisor.engine.profiles import Profiles
-from advisor.engine.slots import SEPARATOR
 from advisor.engine.state_bytes import Block, Decoded
 from advisor.engine.versions import Versions
 from advisor.errors import StateDamaged, StateTooNew
@@ -79,7 +78,7 @@ class State:
 
     def known(self) -> dict[str, Mapping[Any, Any]]:
         """Return what there is by key, by kind."""
-        return {COMPONENTS: self.advisor.components.slots.by_name} | {kind.name: kind.known for kind in self.kinds}
+        return {COMPONENTS: self.advisor.components.slots.components} | {kind.name: kind.known for kind in self.kinds}
 
     def drop(self, gone: Mapping[str, Collection[Any]]) -> None:
         """Take away what stands at keys, by kind. Totals stay."""
@@ -136,7 +135,7 @@ class State:
         for name, table in components.records.items():
             owners = table.count("component")[: table.size][versions.changed(name, since, table.size)]
             slots[owners[owners >= 0]] = True
-        names = {components.slots.names[slot].partition(SEPARATOR)[0]: None for slot in np.flatnonzero(slots).tolist()}
+        names = {components.slots.owner(slot): None for slot in np.flatnonzero(slots).tolist()}
         names.pop("", None)  # of free slots
         due = [*names, *(name for name in touched["task_types"] if name not in names)]
         for start in range(0, len(due), NAMES_A_FRAME):

@@ -26,7 +26,7 @@ from advisor.engine.allowed_sets import NAME as ALLOWED
 from advisor.engine.components import Components
 from advisor.engine.kinds import RecordKind
 from advisor.engine.learners import MODEL_MEMORY_BYTES
-from advisor.engine.slots import SEPARATOR
+from advisor.engine.rows import SEPARATOR
 from advisor.errors import InvalidValue, StateDamaged, StateTooNew
 from advisor.models.contention import NAME as CONTENTION
 from advisor.models.layout import LAYOUT, WORDS
@@ -225,7 +225,7 @@ def _restore_slots(components: Components, head: Mapping[str, Any], body: bytes,
     if head["layout"] != LAYOUT:
         raise _other("layout", head["layout"], LAYOUT)
     first, names = head["first"], cast("list[str]", head["names"])
-    if any(normalised_name(part) != part for name in names for part in name.split(SEPARATOR, 1) if part):
+    if any(normalised_name(part) != part for name in names for part in name.split(SEPARATOR) if part):
         raise ValueError("names are none")
     end = first + len(names)
     if type(first) is not int or not 0 <= first <= end <= slots_max:

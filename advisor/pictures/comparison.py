@@ -48,7 +48,7 @@ def compare(first: Advisor, second: Advisor, level: float = 0.99) -> list[Differ
     level = checked_level(level)
     names = [
         *first.components.slots.components,
-        *(n for n in second.components.slots.components if n not in first.components.slots.by_name),
+        *(n for n in second.components.slots.components if n not in first.components.slots.components),
     ]
     found = [_difference(first, second, name, level) for name in names]
     return sorted(
@@ -59,7 +59,7 @@ def compare(first: Advisor, second: Advisor, level: float = 0.99) -> list[Differ
 def _difference(first: Advisor, second: Advisor, name: str, level: float) -> Difference:
     sides: list[Solved] = []
     for advisor in (first, second):
-        slot = advisor.components.slots.by_name.get(name)
+        slot = advisor.components.slots.components.get(name)
         if slot is None or not advisor.components.table.evidence(slot) > 0:
             return Difference(name, None, None, None, False, 0, NOT_BOTH)
         solved = advisor.learner(name)

@@ -24,7 +24,7 @@ def report(advisor: Advisor, source: str, foot: str, *, trend: Trend | None = No
     """
     components = advisor.components
     slots: list[int] = views.found(advisor, "", "runs", len(components.slots.names)).tolist()
-    names = [components.slots.names[slot] for slot in slots]
+    names = [components.slots.owner(slot) for slot in slots]
     shown = {name: views.view(advisor, name) for name in names[:VIEWS_MAX]}
     cards = [{**views.card(advisor, name), "slot": slot} for slot, name in zip(slots[:CARDS_MAX], names, strict=False)]
     networks = {

@@ -14,7 +14,6 @@ from advisor.domain import elementary, limits
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.advisor import Advisor
 from advisor.engine.asking import load_of
-from advisor.engine.slots import SEPARATOR
 from advisor.errors import UnknownComponent
 from advisor.models.learner_layout import CELLS
 from advisor.models.prediction import LEVEL
@@ -37,12 +36,11 @@ def found(advisor: Advisor, text: str, order: str, known: int) -> Ints:
     """
     components = advisor.components
     wanted = text.strip().lower()
-    names = components.slots.names[:known]
-    plain = not components.slots.measures
-    chosen = [i for i, name in enumerate(names) if (plain or SEPARATOR not in name) and wanted in name.lower()]
+    named = {slot: name for name, slot in components.slots.components.items() if slot < known}
+    chosen = [slot for slot, name in named.items() if wanted in name.lower()]
     slots = np.array(chosen, np.int64)
     if order == "name":
-        return np.array(sorted(chosen, key=names.__getitem__), np.int64)
+        return np.array(sorted(chosen, key=named.__getitem__), np.int64)
     if order == "newest":
         return slots[::-1]
     table = components.table
@@ -105,8 +103,8 @@ class _Shown:
 
     def __init__(self, advisor: Advisor, component: str) -> None:
         components = advisor.components
-        slot = components.slots.by_name.get(component)
-        if slot is None or SEPARATOR in component:
+        slot = components.slots.components.get(component)
+        if slot is None:
             raise UnknownComponent(component, components.slots.nearest(component))
         self.advisor, self.slot, self.component, base = advisor, slot, component, components.table
         self.learned = base.evidence(slot) > 0

@@ -365,7 +365,7 @@ class Hub:
         advisor, components = self.engine.advisor, self.engine.advisor.components
         learners = components.learners
         return StateSize(
-            len(components) - components.slots.measures, components.slots.components_max, components.bytes,
+            len(components.slots.components), components.slots.components_max, components.bytes,
             learners.used_bytes, learners.memory_bytes, advisor.ledger(),
         )  # fmt: skip
 

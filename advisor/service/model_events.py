@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from advisor.engine.components import ModelEvent
-from advisor.engine.slots import SEPARATOR
+from advisor.engine.rows import SEPARATOR
 from advisor.service.logs import event
 
 EVENTS_A_SECOND = 10  # a burst that a person can still read

@@ -162,9 +162,9 @@ class LivePage:
         cards: list[dict[str, Any]] = []
         shown: list[int] = slots[page * CARDS_A_PAGE : (page + 1) * CARDS_A_PAGE].tolist()
         for slot in shown:
-            cards.append(views.card(advisor, advisor.components.slots.names[slot]))
+            cards.append(views.card(advisor, advisor.components.slots.owner(slot)))
             await others_first()
-        known = len(advisor.components) - advisor.components.slots.measures
+        known = len(advisor.components.slots.components)
         return {"known": known, "found": len(slots), "page": page, "pages": pages, "cards": cards}
 
     async def _component(self, request: Request) -> Any:

@@ -72,8 +72,9 @@ class Planner:
         learned changed otherwise. Raises UnknownNetwork. Cost O(components of the network).
         """
         components = self.advisor.components
-        slots = components.slots.by_name
-        own = [slots[name] for name in set(self.advisor.network(network_id).components) if name in slots]
+        known = components.slots.components
+        names = set(self.advisor.network(network_id).components) & known.keys()
+        own = [slot for name in names for slot in components.kinds(known[name])]
         if not own:
             return 0, 0
         rows, changes = (int(components.table.count(each)[own].sum()) for each in ("rows", "changes"))

@@ -244,8 +244,8 @@ class Watching:
     def _learned_of(self, watch: WatchedNetwork) -> tuple[int, int]:
         """Return the rows of a watch's components, and how often their speed changed. Cost O(components)."""
         components = self._advisor.components
-        known = components.slots.by_name
-        slots = [known[name] for name in set(watch.components) if name in known]
+        known = components.slots.components
+        slots = [slot for name in set(watch.components) if name in known for slot in components.kinds(known[name])]
         if not slots:
             return 0, 0
         rows, changes = (int(components.table.count(each)[slots].sum()) for each in ("rows", "changes"))

@@ -37,7 +37,8 @@ from learner_rows import (
 
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor
-from advisor.engine.slots import MEASURE_SCALES, SEPARATOR
+from advisor.engine.rows import SEPARATOR
+from advisor.engine.slots import MEASURE_SCALES
 from advisor.errors import NotEnoughData, UnknownComponent
 from advisor.models.layout import FIELDS
 

@@ -32,7 +32,6 @@ from stored import Stored
 from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Advisor, Engine
-from advisor.errors import InvalidValue
 from advisor.models.layout import WORDS
 from advisor.models.learner_layout import LearnerTable
 
@@ -219,37 +218,6 @@ def test_a_component_that_forgot_all_learns_as_a_new_one(columns: Columns, memor
         for field in ("elapsed_s", "low_s", "high_s"):
             np.testing.assert_array_equal(getattr(here, field), getattr(there, field))
         np.testing.assert_array_equal(record_words(new, name), record_words(renewed, name))
-
-
-@pytest.mark.parametrize("before", [1, 2, 4])
-@pytest.mark.parametrize("after", [1, 3])
-@pytest.mark.parametrize("way", ["rows", "merge"])
-def test_a_component_that_forgot_all_may_have_another_number_of_predictors(before: int, after: int, way: str) -> None:
-    """And so may what is measured beside its times, whether rows bring it or another state."""
-    advisor, other = Advisor(), Advisor()
-
-    def run(learner: Advisor, predictors: int, elapsed_s: float) -> None:
-        point = [3.0] * predictors
-        learner.observe("c", predictor=point, elapsed_s=elapsed_s, measures={"energy_j": 7.0 * elapsed_s})
-
-    for _ in range(5):
-        run(advisor, before, 1.0)
-    advisor.forget("c")
-    for _ in range(5):
-        run(advisor if way == "rows" else other, after, 5.0)
-    advisor.merge(other)
-    run(advisor, after, 5.0)
-    at = np.full(after, 3.0) if after > 1 else 3.0
-    for restored in (advisor, Advisor.from_bytes(advisor.to_bytes())):
-        assert restored.predict("c", predictor=at).elapsed_s == pytest.approx(5.0, rel=0.01)
-        assert restored.predict("c", predictor=at, measure="energy_j").elapsed_s == pytest.approx(35.0, rel=0.01)
-        for slot in range(2):
-            record = restored.components.learners.find(slot)
-            assert record is not None
-            assert record[0].axes == 1 + after
-    if before != after > 1:
-        with pytest.raises(InvalidValue):
-            advisor.predict("c", predictor=np.full(before, 3.0))
 
 
 @pytest.mark.parametrize("memory", BUDGETS)

@@ -265,7 +265,7 @@ def test_a_merge_with_nothing_changes_no_sum() -> None:
     empty.merge(advisor)
     assert_equal_to_rounding(*in_one_basis(empty, advisor), (*UNWEIGHTED, *WEIGHTED))
     failed = Advisor()
-    failed.observe("c0", elapsed_s=1.0, ok=False)
+    failed.observe("c0", predictor=1.0, elapsed_s=1.0, ok=False)
     failed.merge(advisor)
     assert_equal_to_rounding(*in_one_basis(failed, advisor), (*UNWEIGHTED, *WEIGHTED))
     assert failed.components.table.count("failed")[0] == 1

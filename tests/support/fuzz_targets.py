@@ -299,7 +299,7 @@ def _use(engine: Engine) -> None:
     """Ask, teach and write: what comes is an answer or an error of ours."""
     advisor = engine.advisor
     asked: list[Callable[[], object]] = [advisor.status, advisor.programs.status, advisor.task_types.status]
-    for name in advisor.components.slots.components[:4]:
+    for name in list(advisor.components.slots.components)[:4]:
         asked.append(lambda name=name: advisor.predict(name, predictor=3.0, cores=2))
         asked.append(lambda name=name: advisor.observe(name, predictor=3.0, cores=2, elapsed_s=1.0))
         asked.append(lambda name=name: advisor.choose_cores(name, predictor=3.0, cores_max=8))

@@ -45,7 +45,7 @@ def test_each_kind_of_rows_is_answered_as_if_the_other_had_not_been(share: float
     at: dict[str, Any] = {"predictor": np.geomspace(60.0, 6e7, 9), "cores": np.full(9, 2.0)}
     told, wanted = both.predict("c", **at), sizes.predict("c", **at)
     assert [told.elapsed_s.tolist(), told.low_s.tolist()] == [wanted.elapsed_s.tolist(), wanted.low_s.tolist()]
-    assert told.observations == 120
+    assert told.observations == len(only(rows, without=False))
     enough = len(only(rows, without=True)) >= LEAST
     told, wanted = both.predict("c", cores=4), (none if enough else sizes).predict("c", cores=4)
     assert (told.elapsed_s, told.low_s, told.high_s) == (wanted.elapsed_s, wanted.low_s, wanted.high_s)
@@ -119,13 +119,24 @@ def test_rows_without_room_for_them_are_refused() -> None:
     assert advisor.predict("c", predictor=5.0).elapsed_s == pytest.approx(1.0, rel=0.05)
 
 
-def test_what_a_component_has_measured_is_told_of_runs_with_a_predictor_alone() -> None:
+def test_what_runs_without_a_predictor_measure_is_learned_apart_too() -> None:
     advisor = Advisor()
     for i in range(20):
         advisor.observe("c", predictor=(10.0 + i, 2.0), elapsed_s=1.0, measures={"peak_bytes": 1e6})
         advisor.observe("c", elapsed_s=9.0, measures={"peak_bytes": 1e9})
     answer = advisor.predict("c", predictor=(15.0, 2.0), measure="peak_bytes")
     assert answer.elapsed_s == pytest.approx(1e6, rel=0.05)
-    assert advisor.status()["totals"]["measures_dropped"] == 20
+    assert advisor.predict("c", measure="peak_bytes").elapsed_s == pytest.approx(1e9, rel=0.05)
     with pytest.raises(AdvisorError):
         advisor.predict("c", predictor=15.0)
+
+
+def test_the_first_row_fixes_the_number_of_predictors_and_others_are_counted() -> None:
+    advisor = Advisor()
+    advisor.observe("c", elapsed_s=1.0)
+    rows = columns_of_rows([["c", [3.0, 2.0], 1.0, 1.0], ["c", 3.0, 1.0, 1.0], ["c", None, 1.0, 1.0]])
+    receipt = advisor.fold(rows)
+    assert (receipt.accepted, dict(receipt.refused.by_code)) == (2, {"invalid_dimensions": 1})
+    advisor.forget("c")
+    assert advisor.fold(rows).refused.by_code == {"invalid_dimensions": 1}
+    assert advisor.status()["totals"]["refused.invalid_dimensions"] == 2

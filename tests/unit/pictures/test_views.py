@@ -10,7 +10,7 @@ import pytest
 
 from advisor import Advisor
 from advisor.domain.networks import network_from_nodes
-from advisor.engine.slots import SEPARATOR
+from advisor.engine.rows import SEPARATOR
 from advisor.errors import UnknownComponent
 from advisor.pictures import composed, trend, views
 
@@ -86,7 +86,7 @@ def test_components_are_found_by_a_part_of_their_name_in_the_order_asked_for() -
     assert known > 4  # what is measured beside time has places of its own
 
     def found(text: str, order: str) -> list[str]:
-        return [names[slot] for slot in views.found(advisor, text, order, known).tolist()]
+        return [advisor.components.slots.owner(slot) for slot in views.found(advisor, text, order, known).tolist()]
 
     assert found(" rEnder", "runs") == ["render.b", "UNRENDERED", "Render.a"]
     assert found("", "name") == ["Render.a", "UNRENDERED", "load", "render.b"]

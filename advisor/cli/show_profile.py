@@ -15,10 +15,6 @@ from advisor.profile.diagnosis import Finding
 from advisor.profile.measures import Measures
 from advisor.profile.tree import Profile
 
-ERROR_OF = {
-    "support points": "refined_points",
-    "clusters": "clusters",
-}  # of the total, by model; else of the first's time
 BOUNDED_CORES = (1, 2, 4, 8, 16, 32, 64)
 IN_LINE = 1.05  # parallelism below which a run of one worker tells nothing of what could run beside
 
@@ -130,8 +126,8 @@ def _task_types(profile: Profile) -> Iterator[Printed]:
         return
     ended = {profile.names[root]: int(profile.count[root]) for root in profile.roots(at.TASK)}
     rows = [
-        {"name": name, "ask": kind["model"], **kind, "seen_of": _seen(kind, ended.get(name)),
-         "first": kind["errors"].get("first"), "error": kind["errors"].get(ERROR_OF.get(kind["model"], "first"))}
+        {"name": name, **kind, "seen_of": _seen(kind, ended.get(name)), "first": kind["errors"].get("first"),
+         "error": kind["errors"].get(kind["ask"], kind["errors"].get("first"))}
         for name, kind in profile.types.items()
     ]  # fmt: skip
     yield table(

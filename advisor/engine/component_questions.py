@@ -67,7 +67,7 @@ class ComponentQuestions:
             ``two_step`` or ``two_step degree K``, K up to 4, for paper 1's model; ``joint degree K``, ``proportional`` or
             ``free degree K`` for a form of the base tier; ``learner`` for the learner, whatever is pinned;
             of a task type, learned from ends of its instances, `predictor` being their size: ``one_time``,
-            ``support_points``, ``support_points refined``, ``clusters``, ``clusters refined``, ``rate_by_workers`` (paper 2);
+            ``support_points``, ``clusters``, ``rate_by_workers`` (paper 2);
             None for the pinned one, or the one that the evidence supports.
         machine : str, optional
             Where it runs; absent: on any of those seen.

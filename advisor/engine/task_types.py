@@ -44,7 +44,7 @@ class TaskTypeModels:
     def __init__(self, components: Components) -> None:
         self._components = components  # which learn instances, too
         self._made: TaskTypes | None = None
-        self._solved: dict[int, tuple[SizeTime, TypeReport]] = {}  # of records as they are: see `SizeTime.solved`
+        self._solved: dict[int, tuple[SizeTime, TypeReport]] = {}  # of records as they are
         self.numbers: dict[str, int] = {}  # of each name, the number of its record; the least that is free
         self.kind = RecordKind(
             "task_types",
@@ -192,7 +192,7 @@ class TaskTypeModels:
         number = self.numbers[name]
         self._types.settle()
         if number not in self._solved:
-            learned = self._types.models[number].solved()
+            learned = self._types.models[number]
             self._solved[number] = learned, report_of(learned)
         return self._solved[number]
 

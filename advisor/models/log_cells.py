@@ -1,8 +1,10 @@
-"""Cells of equal width in log2 of a value, a bounded number of them: the width doubles as the range grows."""
+"""Sums by cells of equal width in log2 of a value, a bounded number of them: the width doubles as the range grows.
+
+Cells (rows, n) lie in a ring, so that none moves when the range grows; the words of their range say which are in use.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -22,11 +24,6 @@ def keys_of(values: Floats, resolution: int) -> Ints:
     return np.floor(elementary.log2(values) * resolution).astype(np.int64)
 
 
-def places_of(words: Floats, keys: Ints, cells: int) -> Ints:
-    """Return in which cell each key lies: cells lie in a ring, so that none moves when the range grows."""
-    return (keys >> int(words[LEVEL])) % cells
-
-
 def absolute(words: Floats, cells: int) -> Ints:
     """Return the number on the log axis of each cell in use, ascending; its place is that modulo `cells`."""
     level = int(words[LEVEL])
@@ -35,55 +32,50 @@ def absolute(words: Floats, cells: int) -> Ints:
     return np.arange(int(words[LOW]) >> level, (int(words[HIGH]) >> level) + 1)
 
 
-def widening(words: Floats, keys: Ints, cells: int) -> Iterator[tuple[slice, bool]]:
-    """Yield parts of the keys that lie in the cells as they are then; True before those for which the width must double first.
-
-    The range is widened as parts are yielded: whoever takes a part with True must halve its cells before, by `halved`.
-    """
-    start = 0
+def add_values(words: Floats, cells: Floats, keys: Ints, values: Floats) -> None:
+    """Add values (rows, k) to the cells of their keys (k,), one after the other."""
+    n, start = cells.shape[1], 0
     if not len(keys):
         return
     if not words[SEEN]:
-        words[LOW] = words[HIGH] = keys[0]
-        words[SEEN] = 1.0
+        words[LOW], words[HIGH], words[SEEN] = keys[0], keys[0], 1.0
     lows = np.minimum(np.minimum.accumulate(keys), int(words[LOW]))
     highs = np.maximum(np.maximum.accumulate(keys), int(words[HIGH]))
     while start < len(keys):
         level = int(words[LEVEL])
-        over = (highs[start:] >> level) - (lows[start:] >> level) >= cells
+        over = (highs[start:] >> level) - (lows[start:] >> level) >= n
         stop = start + int(over.argmax()) if over.any() else len(keys)
         if stop > start:
             words[LOW], words[HIGH] = lows[stop - 1], highs[stop - 1]
-            yield slice(start, stop), False
+            _add_at(cells, (keys[start:stop] >> level) % n, values[:, start:stop])
+        if stop < len(keys):
+            _double_width(words, cells)
         start = stop
-        if start < len(keys):
-            yield slice(start, start), True
-            words[LEVEL] += 1.0
 
 
-def joining(words: Floats, other: Floats, cells: int) -> Iterator[None]:
-    """Widen a range to hold another one; yield before each doubling of the width, for the cells to be halved by `halved`.
-
-    Afterwards the other's cells have their places by `places_in`.
-    """
+def add_cells(words: Floats, cells: Floats, other: Floats, added: Floats) -> None:
+    """Add the cells of another range; the width is then the coarser one, or more where the ranges are far apart."""
     if not other[SEEN]:
         return
-    low, high = int(other[LOW]), int(other[HIGH])
+    low, high, n = int(other[LOW]), int(other[HIGH]), cells.shape[1]
     if words[SEEN]:
         low, high = min(low, int(words[LOW])), max(high, int(words[HIGH]))
-    while words[LEVEL] < other[LEVEL] or (high >> int(words[LEVEL])) - (low >> int(words[LEVEL])) >= cells:
-        yield
-        words[LEVEL] += 1.0
+    while words[LEVEL] < other[LEVEL] or (high >> int(words[LEVEL])) - (low >> int(words[LEVEL])) >= n:
+        _double_width(words, cells)
     words[LOW], words[HIGH], words[SEEN] = low, high, 1.0
+    numbers = absolute(other, n)
+    _add_at(cells, (numbers >> int(words[LEVEL] - other[LEVEL])) % n, added[:, numbers % n])
 
 
-def places_in(words: Floats, other: Floats, cells: int) -> tuple[Ints, Ints]:
-    """Return from which places of another range to which of this one its cells go, once `joining` has made room."""
-    numbers = absolute(other, cells)
-    return numbers % cells, (numbers >> int(words[LEVEL] - other[LEVEL])) % cells
+def _add_at(cells: Floats, places: Ints, values: Floats) -> None:
+    for row, each in zip(cells, values, strict=True):
+        np.add.at(row, places, each)
 
 
-def halved(words: Floats, cells: int) -> tuple[Ints, Ints]:
-    """Return from which places to which the cells go when the width doubles, in ascending order of cells."""
-    numbers = absolute(words, cells)
-    return numbers % cells, (numbers >> 1) % cells
+def _double_width(words: Floats, cells: Floats) -> None:
+    n = cells.shape[1]
+    numbers = absolute(words, n)
+    before = cells[:, numbers % n]
+    cells[:] = 0.0
+    _add_at(cells, (numbers >> 1) % n, before)
+    words[LEVEL] += 1.0

@@ -15,19 +15,7 @@ from advisor.domain.vectors import Bools, Floats
 from advisor.models.log_cells import HIGH, LEVEL, LOW, RANGE_WORDS, SEEN
 from advisor.models.program_model import SCORED_AT, SCORES, ProgramModel
 from advisor.models.program_terms import INTERMEDIATE
-from advisor.models.size_time import (
-    CELLS,
-    KNOTS,
-    LOG,
-    NEAR_SIZE,
-    NEAR_TIME,
-    POINTS,
-    RATE_CELLS,
-    SIZE,
-    TIME,
-    N,
-    SizeTime,
-)  # fmt: skip
+from advisor.models.size_time import CELLS, LOG, RATE_CELLS, SIZE, TIME, N, SizeTime
 
 WHOLE_MOST = 2.0**62  # instances, runs
 SUM_MOST = 1e60  # seconds, or sizes, of as many at the greatest
@@ -57,7 +45,7 @@ def _of_type(record: SizeTime) -> Checks:
     number = record.number
     yield "count", 0.0 < number("count") <= WHOLE_MOST
     yield "total", 0.0 < number("total") <= SUM_MOST
-    for name in ("log_squares", "sized_total", "predicted_printed", "predicted_refined", "size_low", "size_high"):
+    for name in ("log_squares", "sized_total", "first", "size_low", "size_high"):
         yield name, 0.0 <= number(name) <= SUM_MOST
     yield "logs", abs(number("logs")) <= SUM_MOST
     for name in ("rows", "sized_rows"):
@@ -65,18 +53,11 @@ def _of_type(record: SizeTime) -> Checks:
     yield "sized", 0.0 <= number("sized") <= ROUNDED * number("count")
     sized = number("sized_rows") > 0.0
     yield "size_low", number("size_low") <= number("size_high") and sized == (number("size_low") > 0.0)
-    yield "refreeze_at", not sized or number("sized_rows") < number("refreeze_at") <= 2.0 * WHOLE_MOST
-    for name, most in (("point", POINTS), ("knot", KNOTS)):
-        n = number(f"{name}s")
-        yield f"{name}s", n == np.floor(n) and float(sized) <= n <= most
-        sizes, times = (record.part(f"{name}_{what}")[: int(n)] for what in ("sizes", "times"))
-        yield f"{name}_sizes", (sizes > 0.0) & (sizes <= SUM_MOST) & (np.diff(sizes, prepend=0.0) >= 0.0)
-        yield f"{name}_times", (times > 0.0) & (times <= SUM_MOST)
     yield from _of_range("range", record.part("range"), CELLS, there=sized)
-    cells = record.part("cells").reshape(7, CELLS)
-    yield "cells", (np.abs(cells) <= SUM_MOST) & ((cells >= 0.0) | (np.arange(7)[:, None] == LOG))
+    cells = record.part("cells")
+    yield "cells", (np.abs(cells) <= SUM_MOST) & ((cells >= 0.0) | (np.arange(len(cells))[:, None] == LOG))
     used = record.cells
-    yield "cells", used[[N, SIZE, TIME, NEAR_SIZE, NEAR_TIME]] > 0.0
+    yield "cells", used[[N, SIZE, TIME]] > 0.0
     yield "cells", sized == (used.shape[1] > 0)
     means = used[SIZE] / used[N]
     yield "cells", used[TIME] / used[N] <= ROUNDED * ELAPSED_MAX_S

@@ -7,9 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from advisor.domain import elementary
 from advisor.domain.vectors import Floats, Ints
-from advisor.models.size_time import NEAR_SIZE, NEAR_TIME, SIZE, TIME, N
+from advisor.models.size_time import SIZE, TIME, N
 
 CLUSTERS_MAX: Final = 4
 APART: Final = 0.05  # share of the squares of size that may be left within clusters: even sizes leave 1/16 within four
@@ -17,13 +16,11 @@ APART: Final = 0.05  # share of the squares of size that may be left within clus
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Instances of like size: how many, their mean size, and what stands for all: the mean of the cell nearest to it, which no
-    single measurement can spoil, or the instance nearest to it, as the paper has it."""
+    """Instances of like size: how many, their mean size, and what stands for all: the mean time of the cell nearest to it."""
 
     count: int
     size: float
     representative_s: float
-    nearest_s: float
 
 
 def clustered(cells: Floats, k: int) -> tuple[Cluster, ...]:
@@ -36,9 +33,8 @@ def clustered(cells: Floats, k: int) -> tuple[Cluster, ...]:
     for first, last in parts_of(n, x, min(k, len(x)))[0]:
         part = slice(first, last)
         centroid = float(cells[SIZE, part].sum() / n[part].sum())
-        cell, instance = (first + int(np.abs(at[part] - centroid).argmin()) for at in (x, cells[NEAR_SIZE]))
-        times = float(cells[TIME, cell] / n[cell]), float(cells[NEAR_TIME, instance])
-        found.append(Cluster(round(float(n[part].sum())), centroid, *times))
+        cell = first + int(np.abs(x[part] - centroid).argmin())
+        found.append(Cluster(round(float(n[part].sum())), centroid, float(cells[TIME, cell] / n[cell])))
     return tuple(found)
 
 
@@ -74,8 +70,3 @@ def parts_of(n: Floats, x: Floats, k: int) -> tuple[list[tuple[int, int]], float
         parts.append((int(cut[last]), last))
         last = int(cut[last])
     return [(0, last), *reversed(parts)], float(best[m])
-
-
-def total_of(clusters: tuple[Cluster, ...], *, nearest: bool = False) -> float:
-    """Return the time of all instances by their representatives, with `nearest` by the instances nearest to the centroids."""
-    return elementary.added(each.count * (each.nearest_s if nearest else each.representative_s) for each in clusters)

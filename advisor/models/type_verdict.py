@@ -9,8 +9,8 @@ import numpy as np
 
 from advisor.domain import elementary
 from advisor.domain.vectors import Floats
-from advisor.models.size_clusters import APART, Cluster, chosen_clusters, clustered, parts_of, total_of
-from advisor.models.size_time import LOG, LOG2, SIZE, N, SizeTime
+from advisor.models.size_clusters import APART, Cluster, chosen_clusters, parts_of
+from advisor.models.size_time import LOG, LOG2, SIZE, TIME, N, SizeTime, within_cells
 
 # REGULAR: relative standard deviation of time up to which one time serves all: the total is then off by as much
 REGULAR: Final = 0.10
@@ -22,14 +22,11 @@ BUCKET_LEAST: Final = 30  # instances, for its quantiles to be told
 NOTCH: Final = 1.57
 QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)  # whiskers, box and line of the paper's Figs. 2 and 5
 VERDICTS: Final = ("regular", "input-dependent", "several behaviours", "contended", "irregular")
-MODELS: Final = (
-    "one_time", "support_points", "support_points refined", "clusters", "clusters refined", "rate_by_workers",
-)  # fmt: skip
-SIZED_MODELS: Final = MODELS[1:5]  # those that need sizes
-ASKED: Final = {
-    "one time": "one_time", "support points": "support_points refined", "clusters": "clusters refined",
-    "rate by workers": "rate_by_workers",
-}  # fmt: skip
+SIZED_MODELS: Final = ("support_points", "clusters")  # those that need sizes
+MODELS: Final = ("one_time", *SIZED_MODELS, "rate_by_workers")
+KNOTS: Final = 32
+SIGNIFICANT: Final = 2.0  # standard errors by which a cell's mean must miss the interpolation to become a knot
+TOLERATED: Final = 0.02  # and share of it
 BELIEF: Final = 0.3  # of the standard deviation of log time, worth one instance: one or two say nothing of their spread
 
 
@@ -50,8 +47,8 @@ class WorkerRates:
 class TypeReport:
     """What is known of a task type.
 
-    `errors` of the total, |1 - predicted / measured| (Eq. 1): by the time of the first and of the second instance; of those
-    with a size, by support points as printed and refined, by two clusters as printed, by as many as there seem to be.
+    `errors` of the total, |1 - predicted / measured| (Eq. 1): `first`, by the time of the first instance; of those with a
+    size, each predicted by the others: by `support_points`, and by `clusters`.
     """
 
     count: int  # instances ended; of a sample, those that it stands for
@@ -61,19 +58,18 @@ class TypeReport:
     mean_s: float
     deviation: float  # standard deviation of the logarithm of time: the relative one, which outliers do not make
     errors: dict[str, float]
-    points: int  # support points as printed
-    knots: int  # refined
+    knots: tuple[tuple[float, float], ...]  # the support points: sizes ascending, and times
     clusters: tuple[Cluster, ...]  # as many as there seem to be
     rates: tuple[WorkerRates, ...]
     slowdown: float  # median rate with the fewest workers over that with the most; 1 where one number of them was seen
     verdict: str  # one of `VERDICTS`; ``irregular``: times vary, and neither sizes nor workers say why
-    model: str  # ``one time``, ``support points``, ``clusters`` or ``rate by workers``
-    ask: str  # the same by the name under which it is asked for, one of `MODELS`: the refined one of two
+    ask: str  # the model that serves it, one of `MODELS`
     why: str
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report in plain values."""
         plain = asdict(self)
+        plain["knots"] = len(self.knots)
         plain["clusters"] = [asdict(each) for each in self.clusters]
         plain["rates"] = [asdict(each) | {"quantiles": list(each.quantiles)} for each in self.rates]
         return plain
@@ -83,24 +79,47 @@ def report_of(learned: SizeTime) -> TypeReport:
     """Return what is known of a task type with one instance or more; cost O(cells^2)."""
     count, total = learned.number("count"), learned.number("total")
     sized, sized_total = learned.number("sized"), learned.number("sized_total")
-    guesses = {name: learned.number(name) for name in ("first", "second")}
-    errors = {name: abs(1.0 - count * time / total) for name, time in guesses.items() if time}
+    errors = {"first": abs(1.0 - count * learned.number("first") / total)}
     clusters: tuple[Cluster, ...] = ()
+    knots: tuple[tuple[float, float], ...] = ()
     if sized:
-        errors["support_points"] = abs(1.0 - learned.number("predicted_printed") / sized_total)
-        errors["refined_points"] = abs(1.0 - learned.number("predicted_refined") / sized_total)
-        errors["two_clusters"] = abs(1.0 - total_of(clustered(learned.cells, 2), nearest=True) / sized_total)
-        clusters, _ = chosen_clusters(learned.cells)
-        errors["clusters"] = abs(1.0 - total_of(clusters) / sized_total)
+        cells = learned.cells
+        knots = support_points(cells, learned.sized_share)
+        clusters, _ = chosen_clusters(cells)
+        missed = float((cells[TIME] * (elementary.exp(_missed_by_neighbours(cells, learned.sized_share)) - 1.0)).sum())
+        errors["support_points"] = abs(missed) / sized_total
+        of_clusters = elementary.added(each.count * each.representative_s for each in clusters)
+        errors["clusters"] = abs(1.0 - of_clusters / sized_total)
     rates = rates_of(learned)
     slowdown, certain = _slowdown(rates, learned.share)
     mean = total / count
     deviation = float(np.sqrt(max(learned.number("log_squares") / count - (learned.number("logs") / count) ** 2, 0.0)))
-    verdict, model, why = _judged(learned, deviation, clusters, slowdown if certain else 1.0, errors)
+    verdict, ask, why = _judged(learned, deviation, clusters, slowdown if certain else 1.0, errors)
     return TypeReport(
-        round(count), round(sized), int(learned.number("rows")), total, mean, deviation, errors, int(learned.number("points")),
-        int(learned.number("knots")), clusters, rates, slowdown, verdict, model, ASKED[model], why,
+        round(count), round(sized), int(learned.number("rows")), total, mean, deviation, errors, knots, clusters, rates,
+        slowdown, verdict, ask, why,
     )  # fmt: skip
+
+
+def support_points(cells: Floats, share: float) -> tuple[tuple[float, float], ...]:
+    """Return sizes and times between which others are interpolated: the ends, then the cell whose mean that misses most.
+
+    `share`: instances looked at over those that the cells stand for.
+    """
+    n: Floats = cells[N]
+    x: Floats = cells[SIZE] / n
+    y: Floats = cells[TIME] / n
+    tolerated = np.maximum(SIGNIFICANT * within_cells(cells) * y / np.sqrt(n * share), TOLERATED * y)
+    chosen = np.zeros(len(x), np.bool_)
+    chosen[[0, -1]] = True
+    while chosen.sum() < min(KNOTS, len(x)):
+        missed = np.abs(np.interp(x, x[chosen], y[chosen]) - y)
+        missed[chosen | (missed <= tolerated)] = 0.0
+        worst = int((missed * n).argmax())
+        if missed[worst] <= 0.0:
+            break
+        chosen[worst] = True
+    return tuple(zip(x[chosen].tolist(), y[chosen].tolist(), strict=True))
 
 
 def predicted(
@@ -109,9 +128,9 @@ def predicted(
     """Return the times (n,) of instances of sizes (n,), 0 where none is known, while so many workers run a task.
 
     Time is f(size) c(workers), c by `slowness`. f is by ``one_time`` the mean time; by ``support_points`` interpolation
-    between those as printed or, ``refined``, between the knots, constant beyond the ends; by ``clusters`` the time of the
-    instance nearest to the centroid of the cluster with the nearest one or, ``refined``, the mean of the cell nearest to it;
-    by ``rate_by_workers`` size / rate, the rate being that of all instances together (1 / mean time where no sizes were sent).
+    between them, constant beyond the ends; by ``clusters`` the mean of the cell nearest to the centroid of the cluster with
+    the nearest one; by ``rate_by_workers`` size / rate, the rate being that of all instances together (1 / mean time where no
+    sizes were sent).
 
     Absent: the model that the report asks for, and as many workers as there were when instances ended. Those of
     `SIZED_MODELS` need instances with a size.
@@ -119,14 +138,10 @@ def predicted(
     slow = slowness(report, workers)
     match model or report.ask:
         case "support_points":
-            return slow * np.interp(sizes, *learned.points)
-        case "support_points refined":
-            return slow * np.interp(sizes, *learned.knots)
-        case "clusters" | "clusters refined" as asked:
+            return slow * np.interp(sizes, *zip(*report.knots, strict=True))
+        case "clusters":
             centres = np.array([each.size for each in report.clusters])
-            times = np.array(
-                [each.nearest_s if asked == "clusters" else each.representative_s for each in report.clusters]
-            )
+            times = np.array([each.representative_s for each in report.clusters])
             return slow * times[np.abs(sizes[:, None] - centres).argmin(axis=1)]
         case "rate_by_workers" if report.sized:
             seconds_a_size = learned.number("sized_total") / float(learned.cells[SIZE].sum())
@@ -233,20 +248,27 @@ def _by_size(learned: SizeTime) -> float:
     variance = float(cells[LOG2].sum() - cells[LOG].sum() ** 2 / n)
     if variance <= 0.0 or cells.shape[1] < 2:
         return 0.0
-    counts, sizes, means = cells[N], elementary.log(cells[SIZE] / cells[N]), cells[LOG] / cells[N]
+    counts, means = cells[N], cells[LOG] / cells[N]
     rows = counts * learned.sized_share  # of a sample, about so many were looked at
     several = rows >= FEW
-    single = np.flatnonzero(~several)
     within = np.maximum(cells[LOG2] - counts * means**2, 0.0)[several]
     lost = float((within * (rows[several] / (rows[several] - 1.0)) ** 2).sum())
-    if len(single):
+    lost += float((counts * _missed_by_neighbours(cells, learned.sized_share) ** 2).sum())
+    return max(0.0, 1.0 - lost / variance)
+
+
+def _missed_by_neighbours(cells: Floats, share: float) -> Floats:
+    """Return by how much the neighbouring cells miss each cell's mean of log time (c,); 0 where it has several instances."""
+    counts, sizes, means = cells[N], elementary.log(cells[SIZE] / cells[N]), cells[LOG] / cells[N]
+    missed = np.zeros(len(sizes))
+    single = np.flatnonzero(counts * share < FEW)
+    if len(single) and len(sizes) > 1:
         below, above = np.maximum(single - 1, 0), np.minimum(single + 1, len(sizes) - 1)
         below, above = np.where(single == 0, above, below), np.where(single == len(sizes) - 1, below, above)
         width = sizes[above] - sizes[below]
-        share = np.where(width > 0.0, (sizes[single] - sizes[below]) / np.where(width > 0.0, width, 1.0), 0.0)
-        missed = means[below] + share * (means[above] - means[below]) - means[single]
-        lost += float((counts[single] * missed**2).sum())
-    return max(0.0, 1.0 - lost / variance)
+        part = np.where(width > 0.0, (sizes[single] - sizes[below]) / np.where(width > 0.0, width, 1.0), 0.0)
+        missed[single] = means[below] + part * (means[above] - means[below]) - means[single]
+    return missed
 
 
 def _judged(
@@ -255,7 +277,7 @@ def _judged(
     """Return the verdict, the model and why."""
     guess = f"one time is off by {errors['first']:.1%} of the total"
     if deviation <= REGULAR:
-        return "regular", "one time", f"times vary by {deviation:.1%}; {guess}"
+        return "regular", "one_time", f"times vary by {deviation:.1%}; {guess}"
     sized = learned.number("sized")
     explained = _by_size(learned) if sized else 0.0
     if explained >= EXPLAINED:
@@ -264,22 +286,22 @@ def _judged(
                 f"sizes come in {len(clusters)} clusters and explain {explained:.0%} of the variance of time; clusters are off "
                 f"by {errors['clusters']:.1%} of the total, {guess}"
             )  # fmt: skip
-        return "input-dependent", "support points", (
-            f"sizes explain {explained:.0%} of the variance of time; support points are off by {errors['refined_points']:.1%} "
+        return "input-dependent", "support_points", (
+            f"sizes explain {explained:.0%} of the variance of time; support points are off by {errors['support_points']:.1%} "
             f"of the total, {guess}"
         )  # fmt: skip
     what = f"sizes explain {explained:.0%} of the variance of time" if sized else "no sizes were sent"
     if slowdown >= SLOWED:
-        return "contended", "rate by workers", (
+        return "contended", "rate_by_workers", (
             f"an instance takes {slowdown:.2f} times as long while many workers run as while few do; {what}"
         )  # fmt: skip
     if _two_humps(learned):
         return (
             "several behaviours",
-            "one time",
+            "one_time",
             f"times come in two groups, and {what}: send sizes that tell them apart",
         )
-    return "irregular", "one time", f"times vary by {deviation:.0%}, and {what}, nor do running workers"
+    return "irregular", "one_time", f"times vary by {deviation:.0%}, and {what}, nor do running workers"
 
 
 def _two_humps(learned: SizeTime) -> bool:

@@ -127,9 +127,7 @@ def questions(advisor: Advisor) -> Iterator[tuple[str, Callable[[], Any]]]:
         None,
         "one_time",
         "support_points",
-        "support_points refined",
         "clusters",
-        "clusters refined",
         "rate_by_workers",
     ):
         yield (

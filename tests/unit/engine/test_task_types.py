@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import task_mixes
+from printed_task_models import k_means
 from stored import Stored
 
 from advisor import Advisor
@@ -45,18 +46,18 @@ def few_sizes(sizes: list[float], n: int = 600, power: float = 1.0) -> task_mixe
 # -- equal to offline -----------------------------------------------------------------------------------------------------
 
 
-def test_refined_support_points_are_means_where_sizes_recur() -> None:
+def test_support_points_are_means_where_sizes_recur() -> None:
     sizes = [100.0, 300.0, 1000.0, 2500.0]
     mix = few_sizes(sizes, 999, 2.0)
     advisor = taught(mix)
-    assert advisor.task_type("a").knots == len(sizes)
+    assert [size for size, _ in advisor.task_type("a").knots] == sizes
     for size in sizes:
-        found = advisor.predict("a", predictor=size, model="support_points refined")
+        found = advisor.predict("a", predictor=size, model="support_points")
         assert found.elapsed_s == pytest.approx(mix.times[mix.sizes == size].mean(), rel=1e-12)
 
 
 @pytest.mark.parametrize("sizes", [[100.0, 120.0, 150.0, 4000.0, 5000.0], [10.0, 20000.0, 26000.0, 80000.0, 95000.0]])
-def test_clusters_are_those_of_k_means_with_the_instance_nearest_to_the_centroid(sizes: list[float]) -> None:
+def test_clusters_are_those_of_k_means_with_the_mean_of_the_size_nearest_to_the_centroid(sizes: list[float]) -> None:
     mix = few_sizes(sizes)
     advisor = taught(mix, cuts=3)
     k = len(advisor.task_type("a").clusters)
@@ -68,35 +69,15 @@ def test_clusters_are_those_of_k_means_with_the_instance_nearest_to_the_centroid
         nearest = members[np.flatnonzero(gaps == gaps.min())[0]]  # the first of those equally near
         mean = mix.times[mix.sizes == mix.sizes[nearest]].mean()
         for size in np.unique(mix.sizes[members]):
-            assert advisor.predict("a", predictor=size, model="clusters").elapsed_s == mix.times[nearest]
-            found = advisor.predict("a", predictor=size, model="clusters refined").elapsed_s
+            found = advisor.predict("a", predictor=size, model="clusters").elapsed_s
             assert found == pytest.approx(mean, rel=1e-12)
-
-
-def k_means(sizes: np.ndarray, k: int) -> list[np.ndarray]:
-    """Return the rows of each of the best k clusters: exact, by every border between the different sizes."""
-    different = np.unique(sizes)
-
-    def best(first: int, parts: int) -> tuple[float, list[int]]:
-        inside = [(sizes >= different[first]) & (sizes <= different[last]) for last in range(first, len(different))]
-        squares = [float(((sizes[rows] - sizes[rows].mean()) ** 2).sum()) for rows in inside]
-        if parts == 1:
-            return squares[-1], [len(different)]
-        found = []
-        for last in range(first, len(different) - parts + 1):
-            cost, rest = best(last + 1, parts - 1)
-            found.append((squares[last - first] + cost, [last + 1, *rest]))
-        return min(found)
-
-    edges = [0, *best(0, k)[1]]
-    return [np.flatnonzero(np.isin(sizes, different[a:b])) for a, b in pairwise(edges)]
 
 
 # -- running workers ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sized", [True, False])
-@pytest.mark.parametrize("model", ["rate_by_workers", "one_time", "support_points refined", "clusters"])
+@pytest.mark.parametrize("model", ["rate_by_workers", "one_time", "support_points", "clusters"])
 def test_a_contended_type_follows_its_rate_by_running_workers(model: str, sized: bool) -> None:
     mix = task_mixes.contended()
     if not sized:
@@ -109,7 +90,7 @@ def test_a_contended_type_follows_its_rate_by_running_workers(model: str, sized:
             advisor.predict("a", predictor=1e6, model=model)
         return
     size = 1e6 if sized else 0.0
-    # The instance that stands for a cluster is one measurement: its own running workers stay in it.
+    # The cell that stands for a cluster has few instances: their own running workers stay in it.
     level = (
         1.0 if model != "clusters" else advisor.predict("a", predictor=size, model=model).elapsed_s / mix.times.mean()
     )
@@ -167,8 +148,8 @@ def test_intervals_hold_their_share_of_fresh_instances(name: str, level: float) 
 def test_the_report_says_what_to_ask_for_and_other_answers_say_so_too() -> None:
     for mix, ask in (
         (task_mixes.regular(), "one_time"),
-        (task_mixes.forces(2_000), "support_points refined"),
-        (task_mixes.sorts(runs=2), "clusters refined"),
+        (task_mixes.forces(2_000), "support_points"),
+        (task_mixes.sorts(runs=2), "clusters"),
         (task_mixes.contended(), "rate_by_workers"),
     ):
         advisor = taught(mix)
@@ -188,7 +169,7 @@ def test_instances_also_teach_the_component() -> None:
     assert (row["component"], row["rows"]) == ("a", 500)
     assert advisor.status()["task_types"] == [{"task_type": "a", "instances": 500, "sized": 500}]
     assert advisor.predict("a", predictor=1e7).elapsed_s == pytest.approx(
-        advisor.predict("a", predictor=1e7, model="support_points refined").elapsed_s, rel=0.1
+        advisor.predict("a", predictor=1e7, model="support_points").elapsed_s, rel=0.1
     )
 
 
@@ -329,10 +310,7 @@ def test_a_share_that_is_kept_weighs_less_against_what_comes() -> None:
     advisor.forget("a", 1e-9)
     taught(fast, into=advisor)
     for model in MODELS:
-        if model not in ("support_points", "clusters"):  # single measurements stay as they are
-            assert advisor.predict("a", predictor=2e6, model=model).elapsed_s == pytest.approx(
-                fast.times.mean(), rel=0.05
-            )
+        assert advisor.predict("a", predictor=2e6, model=model).elapsed_s == pytest.approx(fast.times.mean(), rel=0.05)
 
 
 def test_merging_is_learning_both() -> None:

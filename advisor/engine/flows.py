@@ -6,7 +6,7 @@ import json
 import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -20,9 +20,7 @@ from advisor.domain.observations import Bools, Columns
 from advisor.domain.vectors import NONE_NAMED, Ints
 from advisor.engine.kinds import RecordKind
 from advisor.errors import InvalidValue, TooLarge, UnknownNetwork
-from advisor.models.flow import NO_KEY, FlowCounts, FlowRows
-from advisor.models.flow_bytes import from_bytes as counts_from_bytes
-from advisor.models.flow_bytes import to_bytes as counts_to_bytes
+from advisor.models.flow import NO_KEY, FlowCounts
 from advisor.models.flow_structure import FlowStructure, flow_of
 
 # A row refused for these has no component, no network, or no number of runs; all others tell where a record was.
@@ -202,7 +200,8 @@ class Flows:
                 self.totals["network_rows_dropped"] += len(part)
                 continue
             self.kind.touched[kept.counts.name] = None
-            kept.counts.fold(_rows(columns, part, self._keys(kept.counts, columns, part)))
+            mine = columns if len(part) == len(columns) else columns.take(part)
+            kept.counts.fold(mine, self._keys(kept.counts, columns, part))
 
     def _room(self) -> int:
         """Return how many networks more rows may name."""
@@ -250,14 +249,14 @@ class Flows:
                 found.read, found.structure = own.read, own.structure
 
     def _encode(self, name: str) -> bytes:
-        """Return a network's definition and counts as bytes."""
+        """Return a network's definition and counts as bytes; equal ones give equal bytes."""
         kept = self.kept[name]
-        text = json.dumps(kept.definition, ensure_ascii=False, separators=(",", ":")).encode()
-        return len(text).to_bytes(4, "little") + text + counts_to_bytes(kept.counts)
+        state = {"definition": kept.definition, "counts": kept.counts.plain()}
+        return json.dumps(state, ensure_ascii=False, separators=(",", ":")).encode()
 
     def _restore(self, name: str, data: bytes) -> None:
-        size = int.from_bytes(data[:4], "little")
-        self.kept[name] = KeptNetwork(counts_from_bytes(name, data[4 + size :]), read_json(data[4 : 4 + size]))
+        state = read_json(data)
+        self.kept[name] = KeptNetwork(FlowCounts.of_plain(name, state["counts"]), state["definition"])
         self.kind.touched[name] = None
 
 
@@ -273,12 +272,6 @@ def name_of(network_id: object) -> str:
 
 def _size(definition: Any) -> int:
     return len(json.dumps(definition))
-
-
-def _rows(columns: Columns, rows: Ints, key: Ints) -> FlowRows:
-    failed = None if columns.ok is None else ~columns.ok
-    found = FlowRows(columns.index, columns.count, failed, columns.entered, columns.record, columns.replica)
-    return replace(found if len(rows) == len(columns) else found.take(rows), key=key)
 
 
 def filled(options: Mapping[str, Any], flow: Flow) -> dict[str, Any]:

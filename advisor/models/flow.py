@@ -7,9 +7,9 @@ Three things are learned, each from what tells it without bias:
 - *Passes*: how often a record passes a counted place (a replication, or a key where no network is defined). Records are
   chosen by a hash of the network and the record, so that a choice depends on nothing that a record does; all rows of a
   chosen record count. At most `OPEN_MAX` chosen records are open. They close in the order in which they came, the oldest
-  when a newer one needs its place, so that at any time exactly the records up to some point have been counted, long and
-  short ones alike. A record that is met again after it was closed was closed too early: then a smaller share of records is
-  chosen, and what was counted of passes is dropped.
+  when a newer one needs its place, so that exactly the records up to some point have been counted, long and short ones
+  alike. A record that goes on after it was closed, or was in flight when the stream began, is one that was not seen to
+  enter: with too many of those a smaller share of records is chosen, and what was counted of passes is dropped.
 - *Replicas* of splits: see `flow_replicas`.
 
 Counts halve when `WINDOW_RECORDS` entered, so that answers are of the recent past. Merge: counts and replicas exact,
@@ -19,17 +19,16 @@ passes of closed records exact, open records of the other side are left out (no 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from hashlib import blake2b
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from advisor.domain.observations import ComponentNames
-from advisor.domain.vectors import ABSENT_U64, NONE_NAMED, Bools, Floats, Ints, Words
+from advisor.domain.observations import Columns, ComponentNames
+from advisor.domain.vectors import ABSENT_U64, NONE_NAMED, Bools, Ints, Words
 from advisor.models.flow_replicas import Replicas, mixed
 
-# KEYS_MAX: of a network: 48 bytes each; further ones are counted together, and shares that need them are not known
+# KEYS_MAX: of a network: 40 bytes each; further ones are counted together, and shares that need them are not known
 KEYS_MAX = 4_096
 COUNTERS_MAX = 32  # places whose passes are counted a record
 OPEN_MAX = 256  # chosen records open at a time: their chosen share is halved when more are in flight at a time
@@ -40,50 +39,30 @@ WINDOW_CLOSED = 2**13  # the same of passes, by closed records
 CHOSEN = 2**12  # chosen records after which half as many are chosen: their rows cost about 1 microsecond each ...
 PRICE_LEVEL_MAX = 6  # ... down to one record in 64
 LEVEL_MAX = 16  # one record in 65,536: beyond, passes are given up
-LATE_MOST = 64  # one closed record in so many may have been closed too early, and
-LATE_FREE = 4  # as many more
-CLOSED_KEPT = 1_024  # latest closed records, that it may be seen when one goes on
-STRANGE_MOST = 8  # one chosen record in so many may lack its entry, as do those in flight when the stream begins, and
-STRANGE_FREE = 64
+STRANGE_MOST = 8  # one chosen record in so many may lack its entry, and
+STRANGE_FREE = 64  # as many more before fewer are chosen
 
-# Fields of a key, each a column of int64, and `square`, of float64: the sum of count**2 over its rows.
+# Fields of a key, each a column of int64.
 KEY_FIELDS = ("runs", "failed", "tried", "repeated", "replica_runs")
 NO_KEY = -2  # in the cache: a name whose number was not asked for yet
 WINDOWED = ("entered", "entered_rows", "entered_chosen", "entered_again", "keyless")
-EXACT = ("rows", "records", "chosen_left", "level", "gap", "closed", "closed_weight", "late", "strange", "age")
-PASSES = ("closed", "closed_weight", "late", "strange")
-
-
-@dataclass(frozen=True, slots=True)
-class FlowRows:
-    """Rows of one network, as columns: numbers of their keys, and the rest as `Columns` has it; `failed` where a run failed."""
-
-    key: Ints
-    count: Ints | None = None
-    failed: Bools | None = None
-    entered: Bools | None = None
-    record: Words | None = None
-    replica: Words | None = None
-
-    def take(self, rows: Any) -> FlowRows:
-        """Return some of the rows, by index, mask or slice."""
-        return FlowRows(*(None if (v := getattr(self, f.name)) is None else v[rows] for f in fields(self)))  # type: ignore[arg-type]
+PASSES = ("closed", "closed_weight", "strange")
+EXACT = ("rows", "records", "chosen_left", "level", *PASSES)
 
 
 class Open:
     """A chosen record that may still run."""
 
-    __slots__ = ("last", "passes", "waiting", "weight")
+    __slots__ = ("passes", "waiting", "weight")
 
-    def __init__(self, last: int) -> None:
-        self.weight = 0  # records that it stands for; 0: not seen to enter yet
-        self.last = last  # rows of the network up to its latest
-        self.passes: dict[int, int] = {}
-        self.waiting: list[int] = []  # keys whose last run failed
+    def __init__(self, weight: int = 0, passes: Sequence[tuple[int, int]] = (), waiting: Sequence[int] = ()) -> None:
+        self.weight = weight  # records that it stands for; 0: not seen to enter
+        self.passes: dict[int, int] = dict(map(tuple, passes))
+        self.waiting = list(waiting)  # keys whose last run failed
 
     def plain(self) -> list[Any]:
         """Return it as plain values."""
-        return [self.weight, self.last, sorted(self.passes.items()), self.waiting]
+        return [self.weight, sorted(self.passes.items()), self.waiting]
 
 
 class FlowCounts:
@@ -98,13 +77,11 @@ class FlowCounts:
         self.keys: list[str] = []
         self.key_of: dict[str, int] = {}
         self.counts: dict[str, Ints] = {field: np.zeros(0, np.int64) for field in KEY_FIELDS}
-        self.square: Floats = np.zeros(0)
         self.entered_square = 0.0
         self.n: dict[str, int] = dict.fromkeys((*WINDOWED, *EXACT), 0)
         self.n["chosen_left"] = CHOSEN
         self.replicas = Replicas()
         self.open: dict[int, Open] = {}
-        self.closed: dict[int, int] = {}  # the latest closed, and the age of the counts they went into
         self._cached: ComponentNames | None = None  # the last list of names that rows counted in, and its keys' numbers
         self._cache: Ints = np.zeros(0, np.int64)
         self.define(places)
@@ -126,7 +103,6 @@ class FlowCounts:
         self.passes: dict[int, dict[int, int]] = {}  # counter -> passes, from 1 -> records
         for field in PASSES:
             self.n[field] = 0
-        self.n["age"] += 1
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
@@ -137,11 +113,10 @@ class FlowCounts:
                 self.key_of[name] = len(self.keys)
                 self.keys.append(name)
                 self._counter.append(self._counter_of(len(self.keys) - 1))
-        more = len(self.keys) - len(self.square)
-        if more > 0:
-            more = max(more, len(self.square) // 8)
-            self.counts = {field: np.append(column, np.zeros(more, np.int64)) for field, column in self.counts.items()}
-            self.square = np.append(self.square, np.zeros(more))
+        room = len(self.counts["runs"])
+        if len(self.keys) > room:
+            more = np.zeros(max(len(self.keys) - room, room // 8), np.int64)
+            self.counts = {field: np.append(column, more) for field, column in self.counts.items()}
         return [self.key_of.get(name, NONE_NAMED) for name in names]
 
     def cache(self, names: ComponentNames) -> Ints:
@@ -152,12 +127,13 @@ class FlowCounts:
             self._cache = np.append(self._cache, np.full(len(names) - len(self._cache), NO_KEY, np.int64))
         return self._cache
 
-    def fold(self, rows: FlowRows) -> None:
-        """Count n rows, in order. Cost O(n), and about 1 microsecond a row of a chosen record."""
-        start, n = 0, len(rows.key)
+    def fold(self, rows: Columns, key: Ints) -> None:
+        """Count n rows, in order, of keys (n,). Cost O(n), and about 1 microsecond a row of a chosen record."""
+        start, n = 0, len(key)
         while start < n:
             stop = self._until_halving(rows.entered, start, n)
-            self._fold(rows if (start, stop) == (0, n) else rows.take(slice(start, stop)))
+            part = slice(start, stop)
+            self._fold(rows if (start, stop) == (0, n) else rows.take(part), key[part])
             start = stop
             if self.n["entered_rows"] >= WINDOW_RECORDS:
                 self._halve()
@@ -171,15 +147,15 @@ class FlowCounts:
         rows = np.flatnonzero(entered[start:])
         return n if len(rows) < room else start + int(rows[room - 1]) + 1
 
-    def _fold(self, rows: FlowRows) -> None:
-        key, count, failed, entered = rows.key, rows.count, rows.failed, rows.entered
+    def _fold(self, rows: Columns, key: Ints) -> None:
+        count, entered = rows.count, rows.entered
+        failed = None if rows.ok is None else ~rows.ok
         runs = np.ones(len(key), np.int64) if count is None else count
         known = key >= 0
         if not known.all():
             self.n["keyless"] += int(runs[~known].sum())
         ended = known if failed is None else known & ~failed
         np.add.at(self.counts["runs"], key[ended], runs[ended])
-        np.add.at(self.square, key[ended], runs[ended].astype(np.float64) ** 2)
         if failed is not None:
             np.add.at(self.counts["failed"], key[known & failed], runs[known & failed])
         if entered is not None and entered.any():
@@ -197,43 +173,32 @@ class FlowCounts:
                 np.add.at(self.counts["replica_runs"], key[named], runs[named])
                 self.replicas.fold(key[named], rows.replica[named], runs[named])
         if rows.record is not None:
-            self._fold_records(rows, runs, rows.record)
+            self._fold_records(rows.record, key, runs, failed, entered)
         self.n["rows"] += len(key)
 
-    def _fold_records(self, given: FlowRows, runs: Ints, record: Words) -> None:
-        key, failed, entered = given.key, given.failed, given.entered
+    def _fold_records(self, record: Words, key: Ints, runs: Ints, failed: Bools | None, entered: Bools | None) -> None:
         hashes = mixed(record, self.salt)
         chosen = (hashes & np.uint64(self.mask) == 0) & (record != np.uint64(ABSENT_U64))
         rows = np.flatnonzero(chosen)
-        no = np.zeros(len(rows), np.bool_)
-        base = self.n["rows"] + 1
-        for row, h, k, r, c, bad, new in zip(
-            rows.tolist(), hashes[rows].tolist(), key[rows].tolist(), record[rows].tolist(), runs[rows].tolist(),
-            (no if failed is None else failed[rows]).tolist(), (no if entered is None else entered[rows]).tolist(),
-            strict=True,
-        ):  # fmt: skip
+        no = np.zeros(len(key), np.bool_)
+        columns = hashes, record, key, runs, no if failed is None else failed, no if entered is None else entered
+        for h, *row in zip(*(column[rows].tolist() for column in columns), strict=True):
             if not h & self.mask:
-                self._meet(r, base + row, k, c, bad, new)
+                self._meet(*row)
 
     @property
     def mask(self) -> int:
         """Bits of a record's hash that must be 0 for it to be chosen."""
         return (1 << self.n["level"]) - 1
 
-    def _meet(self, record: int, at: int, key: int, count: int, failed: bool, entered: bool) -> None:
+    def _meet(self, record: int, key: int, count: int, failed: bool, entered: bool) -> None:
         one = self.open.get(record)
         if one is None:
-            if record in self.closed:  # too early
-                self._late(self.closed[record])
-                return
             if len(self.open) >= OPEN_MAX:
                 self._close_oldest()
                 if int(mixed(np.array([record], np.uint64), self.salt)[0]) & self.mask:
                     return  # no longer chosen
-            one = self.open[record] = Open(at)
-        elif at - one.last > self.n["gap"]:
-            self.n["gap"] = at - one.last
-        one.last = at
+            one = self.open[record] = Open()
         if entered:
             self.n["entered_chosen"] += count
             if one.weight:
@@ -259,24 +224,16 @@ class FlowCounts:
             self.counts["tried"][key] += 1
 
     def _close_oldest(self) -> None:
-        record = next(iter(self.open))
-        one = self.open.pop(record)
-        if not one.weight:  # entered before we saw it, or never
-            self.n["strange"] += 1
+        one = self.open.pop(next(iter(self.open)))
+        if one.weight:
+            _count(self.passes, one)
+            self.n["closed"] += 1
+            self.n["closed_weight"] += one.weight
+            if self.n["closed"] >= WINDOW_CLOSED:
+                self._halve_passes()
             return
-        _count(self.passes, one)
-        self.n["closed"] += 1
-        self.n["closed_weight"] += one.weight
-        self.closed[record] = self.n["age"]
-        if len(self.closed) > CLOSED_KEPT:
-            del self.closed[next(iter(self.closed))]
-        if self.n["closed"] >= WINDOW_CLOSED:
-            self._halve_passes()
-
-    def _late(self, age: int) -> None:
-        """A record goes on that was closed: with too many of them, fewer are chosen, and passes are counted anew."""
-        self.n["late"] += age == self.n["age"]
-        if self.n["late"] > LATE_FREE + self.n["closed"] // LATE_MOST:
+        self.n["strange"] += 1  # it was closed too early, entered before the stream began, or its rows are incomplete
+        if self.n["strange"] > STRANGE_FREE + self.n["closed"] // STRANGE_MOST:
             self._drop_passes()
             if self.n["level"] < LEVEL_MAX:
                 self._choose_fewer()
@@ -296,7 +253,6 @@ class FlowCounts:
     def _halve(self) -> None:
         for field in KEY_FIELDS:
             self.counts[field] >>= 1
-        self.square *= 0.5
         self.entered_square *= 0.5
         for field in WINDOWED:
             self.n[field] >>= 1
@@ -334,28 +290,14 @@ class FlowCounts:
         return dict(zip(self.keys, visits.tolist(), strict=True))
 
     def passed(self) -> tuple[dict[int, dict[int, int]], int]:
-        """Return counter -> passes, from 1 -> records; and the records that these are of, with those that passed none.
+        """Return counter -> passes, from 1 -> records; and the closed records that these are of, with those that passed none.
 
-        Of the open records those up to the first that may still run count too: one that came twice the longest pause ago.
+        Nothing where more of the closed records than can be were not seen to enter: rows are missing, and passes with them.
         """
-        found = {counter: dict(known) for counter, known in self.passes.items()}
-        total = self.n["closed_weight"]
-        if self.n["level"] >= LEVEL_MAX or self.strange:
+        strange = self.n["strange"] + sum(not one.weight for one in self.open.values())
+        if self.n["level"] >= LEVEL_MAX or strange * STRANGE_MOST > self.n["closed"] + len(self.open):
             return {}, 0
-        quiet = self.n["rows"] - 2 * self.n["gap"]
-        for one in self.open.values():
-            if one.last > quiet:
-                break
-            if one.weight:
-                _count(found, one)
-                total += one.weight
-        return found, total
-
-    @property
-    def strange(self) -> bool:
-        """True when more chosen records than can be were not seen to enter: rows are missing, and passes with them."""
-        open_strange = sum(not one.weight for one in self.open.values())
-        return (self.n["strange"] + open_strange) * STRANGE_MOST > self.n["closed"] + len(self.open) + STRANGE_FREE
+        return self.passes, self.n["closed_weight"]
 
     def fan_out(self, keys: Sequence[str]) -> list[float] | None:
         """Return the share of records of each replica of some keys, heaviest first; None where no row named one."""
@@ -370,12 +312,10 @@ class FlowCounts:
         there = np.flatnonzero(mine >= 0)
         for field, column in self.counts.items():
             column[mine[there]] += other.counts[field][there]
-        self.square[mine[there]] += other.square[there]
         self.entered_square += other.entered_square
         for field in (*WINDOWED, "rows", "records"):
             self.n[field] += other.n[field]
-        for field in ("level", "gap"):
-            self.n[field] = max(self.n[field], other.n[field])
+        self.n["level"] = max(self.n["level"], other.n["level"])
         if self.places == other.places:
             self._merge_passes(other, mine.tolist())
         self.replicas.merge(other.replicas, mine)
@@ -393,17 +333,43 @@ class FlowCounts:
 
         for counter, records in ours(other.passes).items():
             known = self.passes.setdefault(counter, {})
-            for depth, n in cast("dict[int, int]", records).items():
+            for depth, n in records.items():
                 known[depth] = known.get(depth, 0) + n
         for record, one in other.open.items():
-            last = one.last - other.n["rows"] + self.n["rows"]  # as long ago as it was there
-            at = self.open.setdefault(record, Open(last))
-            at.last, at.weight = max(at.last, last), max(at.weight, one.weight)
+            at = self.open.setdefault(record, Open())
+            at.weight = max(at.weight, one.weight)
             for counter, n in ours(one.passes).items():
                 at.passes[counter] = at.passes.get(counter, 0) + int(n)
         self._stay_chosen()
         while len(self.open) > OPEN_MAX:
             self._close_oldest()
+
+    # -- as plain values --------------------------------------------------------------------------------------------------
+
+    def plain(self) -> dict[str, Any]:
+        """Return the state as JSON has it; equal states give equal values. Cost O(keys + open records)."""
+        k = len(self.keys)
+        return {
+            "places": self.places, "keys": self.keys, "n": self.n, "entered_square": self.entered_square.hex(),
+            "counts": {field: column[:k].tolist() for field, column in self.counts.items()},
+            "passes": [[c, sorted(known.items())] for c, known in sorted(self.passes.items())],
+            "replicas": [[key, sorted(known.items())] for key, known in sorted(self.replicas.runs.items())],
+            "open": [[record, one.plain()] for record, one in self.open.items()],
+        }  # fmt: skip
+
+    @classmethod
+    def of_plain(cls, name: str, state: Mapping[str, Any]) -> FlowCounts:
+        """Return the counts of network `name` whose `plain` is given; ValueError, KeyError, TypeError where it is none."""
+        found = cls(name, state["places"])
+        found.numbers_of(state["keys"])
+        for field, column in found.counts.items():
+            column[: len(found.keys)] = np.array(state["counts"][field], np.int64)
+        found.entered_square = float.fromhex(state["entered_square"])
+        found.n = {field: int(state["n"][field]) for field in found.n}
+        found.passes = {c: dict(map(tuple, known)) for c, known in state["passes"]}
+        found.replicas.runs = {key: dict(map(tuple, known)) for key, known in state["replicas"]}
+        found.open = {record: Open(*one) for record, one in state["open"]}
+        return found
 
 
 def _count(passes: dict[int, dict[int, int]], one: Open) -> None:

@@ -15,6 +15,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from functools import partial
 from typing import Any, Final, cast
 
 import numpy as np
@@ -29,6 +30,7 @@ from advisor.engine.patches import Patch
 from advisor.errors import StateDamaged
 
 _HEAD: Final = struct.Struct("<I")
+ARRAY: Final = "#array"  # a key of no map of ours
 NARROW_ROWS: Final = 64  # arrays of fewer are written as they are: to look at them takes as long
 LOGGED: Final[Mapping[str, type[Any]]] = {
     kind.__name__: kind
@@ -91,16 +93,13 @@ class Entry:
         parts: list[bytes] = []
         head = {
             "limits": [self.limits.components_max, self.limits.model_memory_bytes],
-            "events": [_packed_event(each, parts) for each in self.events],
+            "events": [_as_map(each) for each in self.events],
             "producers": [[name, own.hex(), number] for (name, own), number in self.producers.items()],
             "gone": [[name, own.hex()] for name, own in self.producers_gone],
             "counts": dict(self.counts),
-            "patches": [
-                [name, own.hex(), size, _packed(steps, parts), _packed(data, parts)]
-                for (name, own), size, steps, data in self.patches
-            ],
+            "patches": [[name, own.hex(), *changed] for (name, own), *changed in self.patches],
         }
-        data = json.dumps(head).encode()
+        data = json.dumps(head, default=partial(_packed, parts)).encode()
         return b"".join([_HEAD.pack(len(data)), data, *parts])
 
 
@@ -108,23 +107,19 @@ def decode(data: bytes, book: Book) -> Entry:
     """Return an entry, its rows by the names of `book`, which learns the new ones; raises StateDamaged when it is none."""
     try:
         (length,) = _HEAD.unpack_from(data)
-        head: dict[str, Any] = read_json(data[_HEAD.size : _HEAD.size + length])
         arrays = _Arrays(data, _HEAD.size + length)
-        found = Entry(
+        head: dict[str, Any] = read_json(data[_HEAD.size : arrays.offset], arrays.unpacked)
+        arrays.end()
+        return Entry(
             Limits(*head["limits"]),
-            tuple(_event(told, arrays, book) for told in head["events"]),
+            tuple(_logged(each, book) for each in head["events"]),
             {(name, bytes.fromhex(own)): number for name, own, number in head["producers"]},
             tuple((name, bytes.fromhex(own)) for name, own in head["gone"]),
             {name: operator.index(n) for name, n in head["counts"].items()},
-            tuple(
-                Patch((name, bytes.fromhex(own)), size, arrays.unpacked(steps), arrays.unpacked(changed))
-                for name, own, size, steps, changed in head["patches"]
-            ),
+            tuple(Patch((name, bytes.fromhex(own)), *changed) for name, own, *changed in head["patches"]),
         )
-        arrays.end()
     except (LookupError, TypeError, ValueError, RecursionError, AttributeError, struct.error) as error:
         raise StateDamaged(f"an entry of the log does not read: {error!r}", hint="restore a backup") from error
-    return found
 
 
 class Book:
@@ -144,53 +139,56 @@ class Book:
         return known
 
 
-# -- one value after the other ------------------------------------------------------------------------------------------------
+# -- events as maps, their arrays behind them ---------------------------------------------------------------------------------
 
 
-def _packed_event(logged: Logged, parts: list[bytes]) -> dict[str, Any]:
+def _as_map(logged: Logged) -> dict[str, Any]:
+    """Return an event with its fields, but for those without a value, or read again from the others."""
     event = logged.event
     rows = event.rows if isinstance(event, e.Travels) else event
-    told: dict[str, Any] = {"type": type(event).__name__}
-    if not isinstance(rows, Columns):
-        return told | {"fields": _fields(rows, parts)}
-    told |= {"rows": _packed(logged.numbers, parts), "fields": _fields(rows, parts, ("components", "index", "misread"))}
-    if logged.names or logged.anew:
-        told |= {"names": logged.names, "anew": logged.anew}
-    if rows.misread is not None and rows.misread.codes:
-        told["misread"] = _packed(dict(rows.misread.codes), parts)
-    return told
-
-
-def _fields(value: Any, parts: list[bytes], without: Sequence[str] = ("read",)) -> dict[str, Any]:
-    """Return the fields of an event, but for those without a value, or read again from the others."""
-    found: dict[str, Any] = {}
-    for each in fields(value):
-        own = getattr(value, each.name)
-        empty = own is None or (isinstance(own, (Mapping, tuple)) and not own)
+    found: dict[str, Any] = {"type": type(event).__name__, "fields": {}}
+    without: Sequence[str] = ("read",)
+    if isinstance(rows, Columns):
+        found |= {"rows": logged.numbers, "names": logged.names, "anew": logged.anew}
+        found["misread"] = None if rows.misread is None else rows.misread.codes
+        without = ("components", "index", "misread")
+    for each in fields(rows):
+        value = getattr(rows, each.name)
+        empty = value is None or (isinstance(value, (Mapping, tuple)) and not value)
         needed = each.default is MISSING and each.default_factory is MISSING
         if each.name not in without and (needed or not empty):
-            found[each.name] = _packed(own, parts)
+            found["fields"][each.name] = value
     return found
 
 
-def _packed(value: Any, parts: list[bytes]) -> Any:
-    """Return a value as JSON; the bytes of arrays go to `parts`."""
+def _logged(found: Mapping[str, Any], book: Book) -> Logged:
+    kind = LOGGED[found["type"]]
+    types = {each.name: str(each.type) for each in fields(Columns if kind is e.Travels else kind)}
+    values: dict[str, Any] = {
+        name: tuple(value) if types[name].startswith("tuple") else value for name, value in found["fields"].items()
+    }
+    if kind not in (Columns, e.Travels):
+        return Logged(kind(**values))
+    numbers, codes = found["rows"], found["misread"]
+    names = book.learn(found["names"], anew=found["anew"])
+    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(names):
+        raise IndexError(f"rows of component {numbers.max()}, of {len(names)}")
+    rows = Columns(names, numbers, misread=None if codes is None else Misread(codes, {}), **values)
+    return Logged(e.Travels(rows) if kind is e.Travels else rows, numbers)
+
+
+def _packed(parts: list[bytes], value: Any) -> Any:
+    """Return as JSON what is none; the bytes of arrays go to `parts`."""
     if isinstance(value, np.ndarray):
         array = cast("NDArray[Any]", value)
         bits = array.dtype == np.bool_
         narrow = np.packbits(array) if bits else _narrowed(array)
         parts.append(narrow.astype(narrow.dtype.newbyteorder("<"), copy=False).tobytes())
-        return {"array": [array.dtype.str, "bits" if bits else narrow.dtype.str, *array.shape]}
+        return {ARRAY: [array.dtype.str, "bits" if bits else narrow.dtype.str, *array.shape]}
     if isinstance(value, bytes):
         parts.append(value)
-        return {"bytes": len(value)}
-    if isinstance(value, Mapping):
-        return {"map": {key: _packed(own, parts) for key, own in cast("Mapping[str, Any]", value).items()}}
-    if isinstance(value, tuple):
-        return {"tuple": [_packed(own, parts) for own in cast("tuple[Any, ...]", value)]}
-    if isinstance(value, list):
-        return [_packed(own, parts) for own in cast("list[Any]", value)]
-    return cast("Any", value).item() if isinstance(value, np.generic) else value
+        return {ARRAY: ["bytes", "u1", len(value)]}
+    return cast("Any", value).item() if isinstance(value, np.generic) else dict(cast("Mapping[str, Any]", value))
 
 
 def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
@@ -211,24 +209,16 @@ class _Arrays:
         self._data = data
         self.offset = offset
 
-    def unpacked(self, told: Any) -> Any:
-        """Return a value; raises LookupError, TypeError, ValueError."""
-        if isinstance(told, list):
-            return [self.unpacked(each) for each in cast("list[Any]", told)]
-        if not isinstance(told, dict):
-            return told
-        ((kind, value),) = cast("dict[str, Any]", told).items()
-        if kind == "map":
-            return {key: self.unpacked(own) for key, own in value.items()}
-        if kind == "tuple":
-            return tuple(self.unpacked(own) for own in value)
-        if kind == "bytes":
-            return bytes(self._taken("u1", value))
-        own, narrow, *shape = value
+    def unpacked(self, found: dict[str, Any]) -> Any:
+        """Return a map, or the array that it stands for; raises TypeError, ValueError."""
+        if ARRAY not in found:
+            return found
+        own, narrow, *shape = found[ARRAY]
         n = int(np.prod(shape))
         if narrow == "bits":
             return np.unpackbits(self._taken("u1", -(-n // 8)), count=n).astype(np.bool_).reshape(shape)
-        return self._taken(narrow, n).astype(own, copy=False).reshape(shape)
+        values = self._taken(narrow, n)
+        return values.tobytes() if own == "bytes" else values.astype(own, copy=False).reshape(shape)
 
     def end(self) -> None:
         """Raise ValueError unless all bytes were read."""
@@ -241,20 +231,6 @@ class _Arrays:
         found = np.frombuffer(self._data, kind, n, self.offset)
         self.offset += found.nbytes
         return found
-
-
-def _event(told: Mapping[str, Any], arrays: _Arrays, book: Book) -> Logged:
-    kind = LOGGED[told["type"]]
-    if kind not in (Columns, e.Travels):
-        return Logged(kind(**{name: arrays.unpacked(value) for name, value in told["fields"].items()}))
-    numbers = arrays.unpacked(told["rows"])
-    values = {name: arrays.unpacked(value) for name, value in told["fields"].items()}
-    codes = arrays.unpacked(told["misread"]) if "misread" in told else None
-    names = book.learn(told.get("names", ()), anew=told.get("anew", False))
-    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(names):
-        raise IndexError(f"rows of component {numbers.max()}, of {len(names)}")
-    rows = Columns(names, numbers, misread=None if codes is None else Misread(codes, {}), **values)
-    return Logged(e.Travels(rows) if kind is e.Travels else rows, numbers)
 
 
 # -- on their way -----------------------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ class Open:
 
     def __init__(self, weight: int = 0, passes: Sequence[tuple[int, int]] = (), waiting: Sequence[int] = ()) -> None:
         self.weight = weight  # records that it stands for; 0: not seen to enter
-        self.passes: dict[int, int] = dict(map(tuple, passes))
+        self.passes: dict[int, int] = {counter: n for counter, n in passes}  # noqa: C416 - pairs of JSON are lists
         self.waiting = list(waiting)  # keys whose last run failed
 
     def plain(self) -> list[Any]:

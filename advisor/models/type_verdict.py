@@ -138,7 +138,8 @@ def predicted(
     slow = slowness(report, workers)
     match model or report.ask:
         case "support_points":
-            return slow * np.interp(sizes, *zip(*report.knots, strict=True))
+            knots: Floats = np.array(report.knots)
+            return slow * np.interp(sizes, knots[:, 0], knots[:, 1])
         case "clusters":
             centres = np.array([each.size for each in report.clusters])
             times = np.array([each.representative_s for each in report.clusters])

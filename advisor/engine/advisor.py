@@ -32,7 +32,7 @@ from advisor.engine.programs import Programs
 from advisor.engine.report import component_status, fate
 from advisor.engine.rows import WITHOUT_PREDICTOR, columns_of_row
 from advisor.engine.task_types import TaskTypeModels
-from advisor.errors import InvalidValue, StateDamaged, TooLarge
+from advisor.errors import CallerError, InvalidValue, StateDamaged, TooLarge
 
 PARTS = ("flows", "programs", "totals")  # of a state, beside what is of one component
 
@@ -335,7 +335,7 @@ class Advisor:
     @property
     def kinds(self) -> tuple[RecordKind[Any], ...]:
         """What is kept by key, beside components."""
-        return self.components.flows.kind, self.programs.kind, self.task_types.kind
+        return self.components.allowed.kind, self.components.flows.kind, self.programs.kind, self.task_types.kind
 
     @alone
     def to_bytes(self) -> bytes:
@@ -356,7 +356,10 @@ class Advisor:
         kinds: list[tuple[RecordKind[Any], Collection[Any] | None]] = [
             (self.components.flows.kind, None if "flows" in parts else ()),
             (self.programs.kind, None if "programs" in parts else ()),
-            (self.task_types.kind, None if names is None else frozenset(names)),
+            *(
+                (kind, None if names is None else frozenset(names))
+                for kind in (self.components.allowed.kind, self.task_types.kind)
+            ),
         ]
         return self.components.totals if "totals" in parts else {}, kinds
 
@@ -441,7 +444,7 @@ def restore_records(kind: RecordKind[Any], found: state_bytes.Decoded) -> None:
     for key, data in found.records.get(kind.name, {}).items():
         try:
             kind.restore_record(key, data)
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
+        except (TypeError, ValueError, LookupError, AttributeError, CallerError) as error:
             raise StateDamaged(
                 f"{kind.name} of the state: {key!r} does not read: {error}", hint="restore a backup"
             ) from error

@@ -170,8 +170,7 @@ class Asking:
     def set_allowed(self, component: str, allowed: AllowedCores | None) -> None:
         """Set the core counts that a component itself allows; None: every count. Raises UnknownComponent."""
         slot = self._components.slots.of(component)
-        for each in self._components.slots.group(self._components.slots.owner(slot)):
-            self._components.allowed.put(each, allowed if each == slot else None)
+        self._components.allowed.put(self._components.slots.owner(slot), allowed)
         self._components.tell("set_allowed", slot, f"asked to allow {'every count' if allowed is None else allowed}")
 
     def predict(
@@ -325,7 +324,9 @@ class Asking:
 
     def allowed_of(self, component: str) -> AllowedCores | None:
         """Return the core counts that a component itself allows; None: every count."""
-        return self._components.allowed_of(component)
+        components = self._components
+        slot = components.slots.find(component) if components.allowed.sets else None
+        return None if slot is None else components.allowed.sets.get(components.slots.owner(slot))
 
     def choose_cores(
         self, component: str, predictor: Any, request: CoreRequest, level: float, machine: str | None

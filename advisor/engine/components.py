@@ -11,7 +11,6 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.allowed_cores import AllowedCores
 from advisor.domain.observations import Ints
 from advisor.engine.allowed_sets import AllowedSets
 from advisor.engine.flows import Flows
@@ -19,7 +18,7 @@ from advisor.engine.learners import MODEL_MEMORY_BYTES, Learners
 from advisor.engine.records_by_slot import RecordsBySlot
 from advisor.engine.rows import SEPARATOR
 from advisor.engine.slots import Slots
-from advisor.errors import InvalidValue, Mismatch
+from advisor.errors import InvalidValue
 from advisor.models import contention
 from advisor.models.contention import Contention
 from advisor.models.fold import KERNELS
@@ -67,12 +66,12 @@ class Components:
     @property
     def records(self) -> dict[str, RecordTable]:
         """Tables of records beside the base table, by name."""
-        return {**self.learners.tables, **self.contentions.tables, **self.allowed.tables}
+        return {**self.learners.tables, **self.contentions.tables}
 
     @property
     def bytes(self) -> int:
         """Bytes of all tables."""
-        return self.table.bytes + self.learners.bytes + self.contentions.bytes + self.allowed.bytes
+        return self.table.bytes + self.learners.bytes + self.contentions.bytes
 
     def dimensions(self, slot: int) -> int:
         """Return how many values a component's predictors have: those of its first accepted row."""
@@ -118,9 +117,9 @@ class Components:
         for slot in chain.from_iterable(found.values()):
             self.learners.free(slot)
             self.contentions.free(slot)
-            self.allowed.free(slot)
             self.table.records[slot] = empty_record()
             self.table.changed[slot] = True
+        self.allowed.drop(found)
         return list(found)
 
     def part(self, names: Iterable[str]) -> Components:
@@ -147,7 +146,6 @@ class Components:
         """Take copies of the records of another's slots (n,) for ours, which have none."""
         self.learners.copy(other.learners, theirs, mine)
         self.contentions.copy(other.contentions, theirs, mine)
-        self.allowed.copy(other.allowed, theirs, mine)
 
     def forget(self, component: str, keep: float) -> int:
         """Forget all but the share `keep` of what a component learned; return its slot.
@@ -173,8 +171,7 @@ class Components:
         whole, other = other, other.compact()  # copies have components alone
         if replacing:
             self.drop(other.slots.components)
-        else:
-            self._check_allowed(other)
+        allowed = whole.allowed.sets if replacing else self.allowed.merged(whole.allowed)
         known = np.array([name in self.slots.by_name for name in other.slots.names], np.bool_)
         slots = self.slots.add(other.slots.names)
         self.table.grow(len(self), self.slots.components_max)
@@ -185,28 +182,12 @@ class Components:
         if len(both):
             self._merge_known(both, slots[both], other)
         self.vectors = self.vectors or other.vectors
+        for name, counts in allowed.items():
+            self.allowed.put(name, counts)
         if not replacing:
             self.flows.merge(whole.flows)
             self.totals.update(whole.totals)
         self.learners.drop()
-
-    def allowed_of(self, component: str) -> AllowedCores | None:
-        """Return the core counts that a component itself allows; None: every count, and where none is left."""
-        found: AllowedCores | None = None
-        for slot in self.slots.group(component) if self.allowed.tables else ():
-            own = self.allowed.of_slot(slot)
-            found = own if own is None or found is None else found.intersection(own)
-        return found
-
-    def _check_allowed(self, other: Components) -> None:
-        """Raise Mismatch where no core count is allowed by both sides' sets of a component."""
-        for name in other.slots.components if other.allowed.tables and self.allowed.tables else ():
-            mine, theirs = self.allowed_of(name), other.allowed_of(name)
-            if mine is not None and theirs is not None and mine.intersection(theirs) is None:
-                raise Mismatch(
-                    f"component {name!r} is allowed {mine} cores here, and {theirs} there: no count is in both",
-                    field="allowed", value=str(mine), bound=str(theirs), hint="change one with set_allowed",
-                )  # fmt: skip
 
     def _merge_known(self, places: Ints, slots: Ints, other: Components) -> None:
         """Add what another has learned of its components `places` (n,) to ours."""
@@ -222,9 +203,6 @@ class Components:
                 table = self.contentions.named(contention.NAME)
                 mine = self.contentions.find(slot)
                 contention.merge(table, self.contentions.give(slot, table) if mine is None else mine[1], *their)
-            allowed, own = other.allowed.of_slot(there), self.allowed.of_slot(slot)
-            if allowed is not None:
-                self.allowed.put(slot, allowed if own is None else own.intersection(allowed))
         kinds = [other.slots.kind(place) for place in places.tolist()]
         axes = 1 + self.table.count("dimensions")[slots]
         self.learners.merge(places, slots, other.learners, kinds, axes)
@@ -233,7 +211,6 @@ class Components:
         """Find again what the restored words of all tables say."""
         self.learners.restore()
         self.contentions.restore()
-        self.allowed.restore()
         dimensions = self.table.count("dimensions")
         self.vectors = bool((dimensions[: len(self)] > 1).any())
 

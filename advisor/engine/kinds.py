@@ -40,6 +40,7 @@ LAWS = {
     "approximate": "a sum whose bound the law suite tests",
     "greater": "the greater one",
     "ours": "the one that is here stays; a new key is copied",
+    "in both": "what both have; a merge that leaves nothing is refused",
     "equal": "must be equal, else the merge is refused",
     "more events": "the one with more events, as a whole",
 }

@@ -70,7 +70,7 @@ class State:
     def part(self, keys: Mapping[str, Collection[Any]], totals: Mapping[str, int] | None = None) -> bytes:
         """Return what stands at keys, by kind, those known; components with their task types."""
         names = keys.get(COMPONENTS, ())
-        by_kind = {"task_types": names, **keys}
+        by_kind = {"task_types": names, "allowed": names, **keys}
         kinds = [(kind, frozenset(by_kind.get(kind.name, ()))) for kind in self.kinds]
         return state_bytes.to_bytes(state_bytes.encode(self.advisor.part(names), totals or {}, kinds))
 

@@ -22,7 +22,6 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.json_bytes import read_json
 from advisor.domain.names import normalised_name
-from advisor.engine.allowed_sets import NAME as ALLOWED
 from advisor.engine.components import Components
 from advisor.engine.kinds import RecordKind
 from advisor.engine.learners import MODEL_MEMORY_BYTES
@@ -97,7 +96,7 @@ def _slots(components: Components, first: int, end: int) -> Block:
     names = components.slots.names[first:end]
     body = [np.ascontiguousarray(components.table.records[first:end]).astype("<f8", copy=False).tobytes()]
     tables: list[tuple[str, str, int]] = []
-    beside = (components.learners, components.contentions, components.allowed)
+    beside = (components.learners, components.contentions)
     found = (each for records in beside for each in records.within(first, end))
     for name, table, places in sorted(found, key=lambda each: each[0]):
         tables.append((name, table.layout, len(places)))
@@ -253,12 +252,12 @@ def _table(components: Components, name: str, layout: str) -> RecordTable:
     """Return the table of records of a name; raises StateTooNew when this version knows no such one."""
     known = LEARNERS.fullmatch(name)
     axes = int(known[1]) if known else 0
-    if name not in (CONTENTION, ALLOWED) and (known is None or axes > AXES_MAX):
-        raise _other("table", name, f"{CONTENTION}, {ALLOWED} and learners' tables")
+    if name != CONTENTION and (known is None or axes > AXES_MAX):
+        raise _other("table", name, f"{CONTENTION} and learners' tables")
     if known is not None:
         table: RecordTable = components.learners.table(axes, known[2] or "")
     else:
-        table = (components.contentions if name == CONTENTION else components.allowed).named(name)
+        table = components.contentions.named(name)
     if table.layout != layout:
         raise _other("layout", layout, table.layout)
     return table

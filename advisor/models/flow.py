@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from advisor.models.flow_replicas import Replicas, mixed
 # KEYS_MAX: of a network: 40 bytes each; further ones are counted together, and shares that need them are not known
 KEYS_MAX = 4_096
 COUNTERS_MAX = 32  # places whose passes are counted a record
-OPEN_MAX = 256  # chosen records open at a time: their chosen share is halved when more are in flight at a time
+OPEN_MAX = 512  # chosen records open at a time: their chosen share is halved when more are in flight at a time
 DEPTH_MAX = 1_023  # passes told apart; more count as so many
 FAILED_MAX = 16  # keys of one record whose failed run waits for its repetition
 WINDOW_RECORDS = 2**16  # counts halve at so many entered rows: a share is known to 0.4 % then
@@ -290,14 +291,20 @@ class FlowCounts:
         return dict(zip(self.keys, visits.tolist(), strict=True))
 
     def passed(self) -> tuple[dict[int, dict[int, int]], int]:
-        """Return counter -> passes, from 1 -> records; and the closed records that these are of, with those that passed none.
+        """Return counter -> passes, from 1 -> records; and the records that these are of, with those that passed none.
 
+        Of the open records the older half counts too: as many came after them, so that they hardly run any more.
         Nothing where more of the closed records than can be were not seen to enter: rows are missing, and passes with them.
         """
         strange = self.n["strange"] + sum(not one.weight for one in self.open.values())
         if self.n["level"] >= LEVEL_MAX or strange * STRANGE_MOST > self.n["closed"] + len(self.open):
             return {}, 0
-        return self.passes, self.n["closed_weight"]
+        found = {counter: dict(known) for counter, known in self.passes.items()}
+        total = self.n["closed_weight"]
+        for one in islice(self.open.values(), len(self.open) // 2):
+            _count(found, one)
+            total += one.weight
+        return found, total
 
     def fan_out(self, keys: Sequence[str]) -> list[float] | None:
         """Return the share of records of each replica of some keys, heaviest first; None where no row named one."""

@@ -145,8 +145,8 @@ def _predicted(source: GraphFile, request: AnalysisRequest, given: dict[str, Any
     import numpy as np
 
     from advisor.cli.source import asked
-    from advisor.engine.task_times import TaskTimes, predicting
     from advisor.simulation.ensembles import uncertain
+    from advisor.simulation.task_times import TaskTimes, predicting
 
     graph = source.graph
     found = TaskTimes(graph.times, graph.times, graph.times)

@@ -17,10 +17,10 @@ from advisor.domain.task_events import TaskEvents
 from advisor.engine import Engine
 from advisor.engine import events as e
 from advisor.engine.exactly_once import Producer
-from advisor.engine.exporting import page
 from advisor.engine.profiles import ANONYMOUS
 from advisor.errors import AdvisorError, StateDamaged, StorageFailed, Unavailable
 from advisor.profile.checkpoint import to_bytes
+from advisor.service.exporting import page
 
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
 Answer = dict[str, Any]

@@ -24,11 +24,11 @@ from advisor.engine.guards import alone, checked_level
 from advisor.engine.learners import Solved
 from advisor.engine.slots import TIME
 from advisor.engine.suggestion import suggest
-from advisor.engine.task_times import TaskTimes, predicting
 from advisor.engine.task_types import TaskTypeModels, is_model
 from advisor.errors import InvalidValue
 from advisor.models.contention import Contention
 from advisor.models.prediction import LEVEL, Model
+from advisor.simulation.task_times import TaskTimes, predicting
 
 
 class ComponentQuestions:

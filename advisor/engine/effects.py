@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 from advisor.domain.observations import Columns, bad_rows
@@ -24,17 +25,21 @@ class EventType(NamedTuple):
     """What there is to know of a type of event."""
 
     # takes the state, the producer and the event; changes the state; returns the answer, and the events as the log has them
-    fold: Callable[[State, Producer | None, Any], tuple[Answer, *tuple[e.Event, ...]]]
+    fold: Callable[[State, Producer | None, Any], tuple[Any, ...]]
     again: Callable[[Any], Answer]  # what is answered, beside the number, to an event whose number was applied before
+    logged: bool = True  # whether the log has events of this type
 
 
 def _fold_rows(state: State, _: Producer | None, columns: Columns) -> tuple[Answer, e.Event]:
     return state.advisor.fold(columns).as_dict(), columns
 
 
+def _fold_profile(state: State, key: Producer | None, event: e.Profiled) -> tuple[Answer, e.Counted]:
+    return _profiled(state, key or ANONYMOUS, event.events)[:2]
+
+
 def _fold_travels(state: State, _: Producer | None, event: e.Travels) -> tuple[Answer, e.Event]:
-    rows = event.rows
-    state.advisor.components.flows.fold(rows, bad_rows(rows))
+    state.advisor.components.flows.fold(event.rows, bad_rows(event.rows))
     return NOTHING, event
 
 
@@ -42,10 +47,6 @@ def _fold_events(state: State, key: Producer | None, events: TaskEvents) -> tupl
     answer, counted, ended = _profiled(state, key or ANONYMOUS, events)
     _fold_ended(state, None, ended)
     return answer, counted, ended
-
-
-def _fold_profile(state: State, key: Producer | None, event: e.Profiled) -> tuple[Answer, e.Counted]:
-    return _profiled(state, key or ANONYMOUS, event.events)[:2]
 
 
 def _counted(state: State, _: Producer | None, event: e.Counted) -> tuple[Answer, e.Counted]:
@@ -69,23 +70,20 @@ def _profiled(state: State, key: Producer, events: TaskEvents) -> tuple[Answer, 
 def _fold_ended(state: State, _: Producer | None, ended: e.Ended) -> tuple[Answer, e.Ended]:
     """Teach each task type its instances, see `Advisor.observe_instances`."""
     if len(ended):
-        receipt = state.advisor.observe_instances(
-            types=ended.types, index=ended.index, elapsed_s=ended.elapsed_s, size=ended.size,
-            active_cores=ended.active_cores, count=ended.count,
-        )  # fmt: skip
-        state.count("tasks_learned", receipt.accepted)
+        columns = {each.name: getattr(ended, each.name) for each in fields(ended)}
+        state.count("tasks_learned", state.advisor.observe_instances(**columns).accepted)
     return NOTHING, ended
 
 
 def _observe_run(state: State, _: Producer | None, event: e.RunObserved) -> tuple[Answer, e.Event]:
     """Learn a run; where it names a `profile` by its producer, what that says fills in what is not given."""
-    told = {key: value for key, value in event.run.items() if value is not None}
-    named = told.pop("profile", None)
+    given = {key: value for key, value in event.run.items() if value is not None}
+    named = given.pop("profile", None)
     measured = state.profiles.run_of(**named) if named else {}
-    missing = [each for each in RUN_NEEDS if each not in told and each not in measured]
+    missing = [each for each in RUN_NEEDS if each not in given and each not in measured]
     if missing:
         raise InvalidValue(missing[0], None, "given, or measured by a profile", "name the producer of its task events")
-    return _learn_run(state, None, checked_run(**(measured | told)))
+    return _learn_run(state, None, checked_run(**(measured | given)))
 
 
 def _learn_run(state: State, _: Producer | None, run: ProgramRun) -> tuple[Answer, e.Event]:
@@ -150,17 +148,18 @@ def _named(*names: str) -> Callable[[Any], Answer]:
 KINDS: Mapping[type, EventType] = {
     Columns: EventType(_fold_rows, _nothing),
     e.Travels: EventType(_fold_travels, _nothing),
-    TaskEvents: EventType(_fold_events, _nothing),
-    e.Profiled: EventType(_fold_profile, _nothing),
+    TaskEvents: EventType(_fold_events, _nothing, logged=False),
+    e.Profiled: EventType(_fold_profile, _nothing, logged=False),
     e.Ended: EventType(_fold_ended, _nothing),
     ProgramRun: EventType(_learn_run, _named("program")),
-    e.RunObserved: EventType(_observe_run, _named("program")),
+    e.RunObserved: EventType(_observe_run, _named("program"), logged=False),
     e.NetworkDefined: EventType(_define_network, _named("id")),
     e.ComponentForgotten: EventType(_forget, _named("component", "keep")),
     e.Drop: EventType(_drop, _none_dropped),
     e.ComponentPinned: EventType(_pin, _named("component", "model")),
     e.AllowedSet: EventType(_set_allowed, _named("component", "allowed")),
     e.ProgramForgotten: EventType(_forget_program, _named("program")),
-    e.ProfileForgotten: EventType(_forget_profile, _named("profile")),
+    e.ProfileForgotten: EventType(_forget_profile, _named("profile"), logged=False),
     e.Counted: EventType(_counted, _named("counts")),
 }
+LOGGED: Mapping[str, type[Any]] = {kind.__name__: kind for kind, known in KINDS.items() if known.logged}

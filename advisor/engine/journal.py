@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from advisor.domain.json_bytes import read_json
 from advisor.domain.observations import UNRESOLVED, Columns, ComponentNames, Misread
-from advisor.domain.runs import ProgramRun
 from advisor.engine import events as e
+from advisor.engine.effects import LOGGED
 from advisor.engine.exactly_once import Producer
 from advisor.engine.patches import Patch
 from advisor.errors import StateDamaged
@@ -32,13 +32,6 @@ from advisor.errors import StateDamaged
 _HEAD: Final = struct.Struct("<I")
 ARRAY: Final = "#array"  # a key of no map of ours
 NARROW_ROWS: Final = 64  # arrays of fewer are written as they are: to look at them takes as long
-LOGGED: Final[Mapping[str, type[Any]]] = {
-    kind.__name__: kind
-    for kind in (
-        Columns, e.Travels, e.Ended, ProgramRun, e.ComponentForgotten, e.Drop, e.ComponentPinned, e.AllowedSet,
-        e.ProgramForgotten, e.NetworkDefined, e.Counted,
-    )
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from advisor.engine import Advisor
-from advisor.engine.task_times import TaskTimes, predicting
 from advisor.errors import InvalidValue
 from advisor.protocol import verbs as m
 from advisor.service.heavy import Heavy
 from advisor.service.turns import others_first
 from advisor.service.worker import simulated
+from advisor.simulation.task_times import TaskTimes, predicting
 
 OPTIONS = (
     "cores", "policies", "contention", "measured_alone", "speeds", "metrics", "seed", "burden_ns", "advise", "draws", "shared",

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from advisor.engine import Advisor, Engine, exporting
+from advisor.engine import Advisor, Engine
 from advisor.errors import InvalidValue
+from advisor.service import exporting
 
 RUN: dict[str, Any] = {
     "workers": 2.0, "elapsed_s": 1.0, "work_s": 1.5, "delay_s": 0.4, "no_work_s": 0.1, "creates": 9.0, "waits": 3.0,

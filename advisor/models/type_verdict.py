@@ -48,7 +48,7 @@ class TypeReport:
     """What is known of a task type.
 
     `errors` of the total, |1 - predicted / measured| (Eq. 1): `first`, by the time of the first instance; of those with a
-    size, each predicted by the others: by `support_points`, and by `clusters`.
+    size by `support_points`, an instance alone in its cell being predicted by its neighbours, and by `clusters`.
     """
 
     count: int  # instances ended; of a sample, those that it stands for
@@ -86,8 +86,11 @@ def report_of(learned: SizeTime) -> TypeReport:
         cells = learned.cells
         knots = support_points(cells, learned.sized_share)
         clusters, _ = chosen_clusters(cells)
-        missed = float((cells[TIME] * (elementary.exp(_missed_by_neighbours(cells, learned.sized_share)) - 1.0)).sum())
-        errors["support_points"] = abs(missed) / sized_total
+        at: Floats = np.array(knots)
+        several = cells[N] * learned.sized_share >= FEW  # else an instance is predicted by the neighbouring cells
+        alone: Floats = cells[TIME] * elementary.exp(_missed_by_neighbours(cells, learned.sized_share))
+        by_points: Floats = np.where(several, cells[N] * np.interp(cells[SIZE] / cells[N], at[:, 0], at[:, 1]), alone)
+        errors["support_points"] = abs(1.0 - float(by_points.sum()) / sized_total)
         of_clusters = elementary.added(each.count * each.representative_s for each in clusters)
         errors["clusters"] = abs(1.0 - of_clusters / sized_total)
     rates = rates_of(learned)

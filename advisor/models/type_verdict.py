@@ -87,9 +87,10 @@ def report_of(learned: SizeTime) -> TypeReport:
         knots = support_points(cells, learned.sized_share)
         clusters, _ = chosen_clusters(cells)
         at: Floats = np.array(knots)
-        several = cells[N] * learned.sized_share >= FEW  # else an instance is predicted by the neighbouring cells
+        n: Floats = cells[N]
         alone: Floats = cells[TIME] * elementary.exp(_missed_by_neighbours(cells, learned.sized_share))
-        by_points: Floats = np.where(several, cells[N] * np.interp(cells[SIZE] / cells[N], at[:, 0], at[:, 1]), alone)
+        points: Floats = n * np.interp(cells[SIZE] / n, at[:, 0], at[:, 1])
+        by_points: Floats = np.where(n * learned.sized_share < FEW, alone, points)
         errors["support_points"] = abs(1.0 - float(by_points.sum()) / sized_total)
         of_clusters = elementary.added(each.count * each.representative_s for each in clusters)
         errors["clusters"] = abs(1.0 - of_clusters / sized_total)

@@ -89,7 +89,8 @@ def report_of(learned: SizeTime) -> TypeReport:
         at: Floats = np.array(knots)
         n: Floats = cells[N]
         alone: Floats = cells[TIME] * elementary.exp(_missed_by_neighbours(cells, learned.sized_share))
-        points: Floats = n * np.interp(cells[SIZE] / n, at[:, 0], at[:, 1])
+        x: Floats = cells[SIZE] / n
+        points = n * np.interp(x, at[:, 0], at[:, 1])
         by_points: Floats = np.where(n * learned.sized_share < FEW, alone, points)
         errors["support_points"] = abs(1.0 - float(by_points.sum()) / sized_total)
         of_clusters = elementary.added(each.count * each.representative_s for each in clusters)

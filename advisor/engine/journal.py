@@ -13,7 +13,7 @@ import json
 import operator
 import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
 from typing import Any, Final, cast
@@ -301,10 +301,3 @@ class Journal:
     def put_back(self, entry: Entry) -> None:
         """Count an entry as not written: its commit failed, and the next one begins with it."""
         self._waiting = entry if self._waiting is None else entry.then(self._waiting)
-
-
-def written_numbers(data: bytes) -> Iterator[tuple[Producer, int]]:
-    """Yield the producers' numbers of an encoded entry."""
-    (length,) = _HEAD.unpack_from(data)
-    for name, own, number in read_json(data[_HEAD.size : _HEAD.size + length])["producers"]:
-        yield (name, bytes.fromhex(own)), number

@@ -220,11 +220,9 @@ class Source:
 
     def _load_folder(self, folder: Path) -> dict[str, Any]:
         from advisor.kernels import compiling
-        from advisor.kernels.beside import beside_others
 
-        with beside_others():
-            entries = list(self.plain.values())
-            made = compiling.dispatchers(entries, self.examples(), folder, fill=False, inline=self._inline)
+        entries = list(self.plain.values())
+        made = compiling.dispatchers(entries, self.examples(), folder, fill=False, inline=self._inline)
         for name, dispatcher in made.items():
             compiling.close(dispatcher, self._stranger(name))
         return made

@@ -82,7 +82,7 @@ static double exp2_of(double value) {
 enum {
     KIND, X_KNOTS, P_KNOTS, ROWS, RUNS, X_LOW, X_HIGH, P_LOW, P_HIGH, VALUE_ERROR, WIDTH_ERROR, FLOOR, X_ZERO, X_FIRST,
     X_STEP, ORIGIN, SCALE, SERIAL, PARALLEL = SERIAL + 4, LOG_X_LOW = PARALLEL + 4, LOG_X_HIGH, LOG_P_LOW, LOG_P_HIGH,
-    PREDICTORS, LAST, ALLOWED_LEAST, ALLOWED_MOST, ALLOWED_STEP, ALLOWED_LISTED, NOISE_RELATIVE, NOISE_ABSOLUTE, SEEN, HEAD_WORDS
+    PREDICTORS, LAST, ALLOWED_LEAST, ALLOWED_MOST, ALLOWED_STEP, ALLOWED_LISTED, NOISE, SEEN, HEAD_WORDS
 };
 
 #define ASK 0.0
@@ -90,7 +90,7 @@ enum {
 #define GRID 2.0
 #define HEADER_BYTES 64
 #define PLACE_BYTES 16
-#define FORMAT 3
+#define FORMAT 4
 #define ALLOWED_COUNTS_MAX 256
 #define COMPARED_ALL 256
 #define COUNTS_MAX 768 /* that are compared: the first 256, and 2 % apart up to 2^20 */
@@ -100,6 +100,7 @@ enum {
 #define BEYOND 2.0
 #define STAYS 1.5
 #define SURE 2.0
+#define RARE 2.0
 #define NOISIEST 0.25
 #define FURTHEST 40.0
 #define X_KNOTS_MAX 1024
@@ -154,8 +155,7 @@ static int allows_some(const double *head) {
     if (head[ALLOWED_LEAST] > head[ALLOWED_MOST]) return 0;
     for (i = ALLOWED_LEAST; i <= ALLOWED_MOST; i++)
         if ((int64_t)head[i] % (int64_t)head[ALLOWED_STEP]) return 0;
-    for (i = NOISE_RELATIVE; i <= NOISE_ABSOLUTE; i++)
-        if (!within(head[i], 0.0, NOISE_MOST)) return 0;
+    if (!within(head[NOISE], 0.0, NOISE_MOST)) return 0;
     if (!within(head[SEEN], 0.0, SEEN_MOST) || !is_whole(head[SEEN]) || (head[SEEN] > 0.0 && head[KIND] == ASK)) return 0;
     return head[LAST] == 0.0 || within(head[LAST], CORES_MIN, CORES_MAX);
 }
@@ -675,15 +675,25 @@ static size_t place_near(const doubts *d, double count) {
     return at;
 }
 
-static double by_chance(const doubts *d, double count) {
-    double runs, all_runs = 0.0, sure, error;
-    size_t place = place_near(d, count), i;
+/* The standard error of log2 of a seen count's time over the best's; 0 where predictions alone tell them apart. */
+static double error_of(const doubts *d, size_t place) {
     if (d->noise <= 0.0 || place == d->best) return 0.0;
-    runs = d->runs[place];
+    return root(d->noise * (1.0 / d->runs[place] + 1.0 / d->runs[d->best])) / LN2;
+}
+
+static double by_chance(const doubts *d, double count) {
+    size_t place = place_near(d, count), i;
+    double all_runs = 0.0, sure, error = error_of(d, place);
+    if (error <= 0.0) return 0.0;
     for (i = 0; i < d->seen; i++) all_runs += d->runs[i];
-    sure = root(2.0 * log2_of(1.0 + all_runs / runs) * LN2);
-    error = root(d->noise * (1.0 / runs + 1.0 / d->runs[d->best]));
-    return clamped((sure < SURE ? SURE : sure) * error, 0.0, FURTHEST) / LN2;
+    sure = root(2.0 * log2_of(1.0 + all_runs / d->runs[place]) * LN2);
+    return clamped((sure < SURE ? SURE : sure) * error, 0.0, FURTHEST / LN2);
+}
+
+/* A count, so far above the best in log2 of its time, is excused by the few runs on the best. */
+static int too_rare(const doubts *d, double count, double above) {
+    size_t place = place_near(d, count);
+    return log2_of(d->runs[place]) > RARE * d->runs[d->best] && above > error_of(d, place);
 }
 
 /* Put a count among others, ascending, where it is within their ends and not there yet. */
@@ -739,7 +749,7 @@ static size_t compared(const double *record, const counts_asked *q, const doubts
 static uint32_t choose(const double *record, double x, const counts_asked *q, double tolerance) {
     double counts[COUNTS_MAX + 1], row[COUNTS_MAX + 1], logs[COUNTS_MAX + 1];
     double slack = tolerance < EQUAL ? EQUAL : tolerance, shortest = log2_of(ELAPSED_MIN_S), longest = log2_of(ELAPSED_MAX_S);
-    double lx = log_x(record, x), least, bound = longest, last = record[LAST], more = log2_of(1.0 + slack), time;
+    double lx = log_x(record, x), least, bound = longest, last = record[LAST], more = log2_of(1.0 + slack);
     doubts d = {record + seen_at(record), record + seen_at(record) + (size_t)record[SEEN], (size_t)record[SEEN], 0, 0.0};
     size_t used, k, best = 0;
     int every, kept = 0;
@@ -753,8 +763,7 @@ static uint32_t choose(const double *record, double x, const counts_asked *q, do
     }
     least = clamped(row[best], shortest, longest);
     if (d.seen) {
-        time = exp2_of(least);
-        d.noise = record[NOISE_RELATIVE] + record[NOISE_ABSOLUTE] / (time * time) - slack * slack;
+        d.noise = record[NOISE] - slack * slack;
         if (d.noise > NOISIEST) d.noise = NOISIEST;
         d.best = place_near(&d, counts[best]);
     }
@@ -767,6 +776,10 @@ static uint32_t choose(const double *record, double x, const counts_asked *q, do
     if (k && every)
         chosen = record[KIND] == FORM ? first_within(record, x, (uint32_t)counts[k - 1], chosen, bound)
                                       : crossing((uint32_t)counts[k - 1], chosen, logs[k - 1], logs[k], row[k - 1], row[k], bound);
+    if (bound > least + more) {
+        double above = log_time(record, x, lx, chosen, log2_of(chosen)) - least;
+        if (above > more && too_rare(&d, chosen, above)) chosen = (uint32_t)counts[best];
+    }
     if (every)
         kept = within(last, counts[0], counts[used - 1]) && is_whole(last);
     else

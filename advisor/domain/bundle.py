@@ -33,7 +33,7 @@ from advisor.errors import MalformedMessage, UnknownComponent
 Floats = NDArray[np.float64]
 
 MAGIC = b"ADVCURVE"
-FORMAT = 3
+FORMAT = 4
 HEADER = Struct("<8sIIQQdQ16x")
 PLACE = Struct("<IIQ")
 WORD = 8
@@ -57,7 +57,7 @@ FIELDS = (
     "predictors",  # values of one predictor
     "last",  # the cores of the last run; 0: not known
     "allowed_least", "allowed_most", "allowed_step", "allowed_listed",  # the counts that it allows: see below
-    "noise_relative", "noise_absolute",  # variance of a run: relative t**2 + absolute
+    "noise",  # variance of ln t of a run
     "seen",  # counts that were seen; 0: nobody knows the noise
 )  # fmt: skip
 AT = {name: place for place, name in enumerate(FIELDS)}
@@ -69,12 +69,12 @@ HEAD_WORDS = len(FIELDS)
 PARALLEL, LOG_X_LOW, LOG_X_HIGH, LOG_P_LOW, LOG_P_HIGH, PREDICTORS = (
     AT[name] for name in ("parallel", "log_x_low", "log_x_high", "log_p_low", "log_p_high", "predictors")
 )
-LAST, ALLOWED_LEAST, ALLOWED_LISTED, NOISE_RELATIVE, NOISE_ABSOLUTE, SEEN = (
-    AT[name] for name in ("last", "allowed_least", "allowed_listed", "noise_relative", "noise_absolute", "seen")
+LAST, ALLOWED_LEAST, ALLOWED_LISTED, NOISE, SEEN = (
+    AT[name] for name in ("last", "allowed_least", "allowed_listed", "noise", "seen")
 )
 SEEN_MOST = 16  # as many as a component keeps
 RUNS_MOST = 2.0**53  # on one count
-NOISE_MOST = 2.0**232  # variance, relative or seconds squared: as large as a sum of a learner may be
+NOISE_MOST = 2.0**232  # as large as a sum of a learner may be
 DOWN_FROM_VALUES = 1  # tables before that of the lower widths, in a record that has times
 
 X_KNOTS_MAX = 1024  # 128 octaves in steps of an eighth
@@ -247,9 +247,9 @@ def _check_allowed(words: Floats, i: int) -> None:
         raise _malformed("allowed", i)
     if not (words[LAST] == 0.0 or CORES_MIN <= words[LAST] <= CORES_MAX):
         raise _malformed("last", i)
-    seen, noise = words[SEEN], words[[NOISE_RELATIVE, NOISE_ABSOLUTE]]
+    seen = words[SEEN]
     few = 0.0 <= seen <= SEEN_MOST and seen % 1 == 0 and not (seen and words[KIND] == ASK)
-    if not (few and ((noise >= 0.0) & (noise <= NOISE_MOST)).all()):
+    if not (few and 0.0 <= words[NOISE] <= NOISE_MOST):
         raise _malformed("seen", i)
 
 

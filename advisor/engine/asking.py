@@ -347,7 +347,7 @@ class Asking:
         if isinstance(found, Solved) and x is not None:
             chosen = self._chosen_by_learner(found, slot, x, request, counts, level, machine)
         else:
-            noise = found.noise if isinstance(found, Solved) else (0.0, 0.0)
+            noise = found.noise if isinstance(found, Solved) else 0.0
             points: Any = x if dimensions == 1 or x is None else np.broadcast_to(x, (len(counts), dimensions))
             answer = self.predict(component, points, counts, level, None, machine, TIME)
             chosen = choose(self._components.table, slot, request, counts, answer, noise)

@@ -21,8 +21,7 @@ from advisor.domain.bundle import (
     GRID,
     HEAD_WORDS,
     LAST,
-    NOISE_ABSOLUTE,
-    NOISE_RELATIVE,
+    NOISE,
     P_KNOTS_MAX,
     SEEN,
     BundleRecord,
@@ -159,7 +158,7 @@ def _noted(asking: Asking, slot: int, found: Solved | Model, head: Floats) -> Fl
     head[LAST] = seen.last
     if not isinstance(found, Solved):
         return np.empty(0)
-    head[NOISE_RELATIVE], head[NOISE_ABSOLUTE] = found.noise
+    head[NOISE] = found.noise
     head[SEEN] = len(seen.counts)
     return np.array(seen.counts, np.float64).T.reshape(-1)
 

@@ -115,19 +115,17 @@ def _counts_near(allowed: AllowedCores, least: float, most: float, last: float) 
     return np.array(sorted(found or {allowed.nearest(last or most)}), np.float64)  # kernels take none that is read-only
 
 
-def choose(
-    base: Table, slot: int, request: CoreRequest, counts: Floats, answer: Prediction, noise: tuple[float, float]
-) -> Chosen:
-    """Return what the rule gives among counts (n,), of one run on each; `noise`: relative and absolute variance of a run.
+def choose(base: Table, slot: int, request: CoreRequest, counts: Floats, answer: Prediction, noise: float) -> Chosen:
+    """Return what the rule gives among counts (n,), of one run on each; `noise`: variance of ln t of a run.
 
-    With a risk r more cores are taken only where they are better by the tolerance though the interval's upper ends, as far as
-    they are wider there, count with the share r: so a larger risk never gives more cores. Cost O(n), with a risk O(n**2).
+    With a risk r more cores are taken only where they are better by the tolerance though intervals, as far as these are wider
+    than the narrowest, count with the share r: so a larger risk never gives more cores. Cost O(n), with a risk O(n**2).
     """
     columns = np.empty((3, len(counts)))
     columns[TIMES], columns[HIGHS] = answer.elapsed_s, answer.high_s
     of_cores = request.objective == CORE_SECONDS
     place, fewest, best = KERNELS.choose_among(
-        base.records, slot, counts, *noise, request.tolerance, request.risk, of_cores, columns
+        base.records, slot, counts, noise, request.tolerance, request.risk, of_cores, columns
     )
     return Chosen(place, fewest, best, counts, columns, at_place(answer, place))
 

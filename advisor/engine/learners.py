@@ -18,6 +18,7 @@ import numpy as np
 from advisor.domain.vectors import Bools, Floats, Ints
 from advisor.engine.records_by_slot import RecordsBySlot
 from advisor.models.cells import COUNT
+from advisor.models.core_rule import KERNELS as CHOOSING
 from advisor.models.fold import ABSENT, KERNELS, QuestionRoom, room_of, solution_of
 from advisor.models.layout import AT
 from advisor.models.learner_layout import AT as PLACES
@@ -75,9 +76,9 @@ class Solved(NamedTuple):
     reach: dict[float, tuple[float, float]]  # half-widths of intervals, by level, as far as they were asked for
 
     @property
-    def noise(self) -> tuple[float, float]:
-        """Relative and absolute variance of a run."""
-        return float(self.table.column("relative")[self.place]), float(self.table.column("absolute")[self.place])
+    def noise(self) -> float:
+        """Variance of ln t of a run."""
+        return CHOOSING.noise_of(self.table.words, self.place)
 
     def reach_at(self, level: float) -> tuple[float, float]:
         """Return the half-width of an interval inside what was seen, and the least outside: that before any score."""

@@ -27,8 +27,7 @@ from advisor.domain.bundle import (
     LOG_P_LOW,
     LOG_X_HIGH,
     LOG_X_LOW,
-    NOISE_ABSOLUTE,
-    NOISE_RELATIVE,
+    NOISE,
     ORIGIN,
     P_HIGH,
     P_KNOTS,
@@ -54,7 +53,7 @@ WIDER_MOST = 2.0  # octaves of an interval's half width in an octave of x or p
 LOG_MOST = 1000.0  # of log2 of a time: keeps `exp2_of` finite
 LIFT = 2.0**-20  # as in `prediction`: zero has no logarithm
 BEYOND = 2.0  # as in `advisor.engine.choice`
-EQUAL, STAYS, SURE, NOISIEST, FURTHEST = 1e-12, 1.5, 2.0, 0.25, 40.0  # as in `advisor.models.core_rule`
+EQUAL, STAYS, SURE, RARE, NOISIEST, FURTHEST = 1e-12, 1.5, 2.0, 2.0, 0.25, 40.0  # as in `advisor.models.core_rule`
 
 
 def clamped(value: float, low: float, high: float) -> float:
@@ -225,18 +224,27 @@ class Doubts(NamedTuple):
             found += [edge, edge + 1]
         return found
 
-    def by_chance(self, count: float) -> float:
-        """Return by how much log2 of a count's time may be above that of the best by chance."""
-        place = place_near(self.counts, count)
+    def error(self, place: int) -> float:
+        """Return the standard error of log2 of a seen count's time over the best's; 0 where predictions alone decide."""
         if self.noise <= 0.0 or place == self.best:
             return 0.0
-        runs = self.runs[place]
-        all_runs = 0.0
+        return root(self.noise * (1.0 / self.runs[place] + 1.0 / self.runs[self.best])) / LN2
+
+    def by_chance(self, count: float) -> float:
+        """Return by how much log2 of a count's time may be above that of the best by chance."""
+        place, all_runs = place_near(self.counts, count), 0.0
+        error = self.error(place)
+        if error <= 0.0:
+            return 0.0
         for each in self.runs:
             all_runs += each
-        sure = root(2.0 * log2_of(1.0 + all_runs / runs) * LN2)
-        error = root(self.noise * (1.0 / runs + 1.0 / self.runs[self.best]))
-        return clamped((SURE if sure < SURE else sure) * error, 0.0, FURTHEST) / LN2
+        sure = root(2.0 * log2_of(1.0 + all_runs / self.runs[place]) * LN2)
+        return clamped((SURE if sure < SURE else sure) * error, 0.0, FURTHEST / LN2)
+
+    def too_rare(self, count: float, above: float) -> bool:
+        """Return True where a count, so far above the best in log2 of its time, is excused by the few runs on the best."""
+        place = place_near(self.counts, count)
+        return log2_of(self.runs[place]) > RARE * self.runs[self.best] and above > self.error(place)
 
 
 def root(value: float) -> float:
@@ -277,9 +285,8 @@ def choose_cores(words: Sequence[float], at: int, x: float, allowed: AllowedCore
     shortest, longest = log2_of(ELAPSED_MIN_S), log2_of(ELAPSED_MAX_S)
     least = clamped(min(row), shortest, longest)
     if doubts.counts:
-        time, best = exp2_of(least), counts[row.index(min(row))]
-        noise = words[at + NOISE_RELATIVE] + words[at + NOISE_ABSOLUTE] / (time * time) - tolerance * tolerance
-        doubts = doubts._replace(noise=min(noise, NOISIEST), best=place_near(doubts.counts, float(best)))
+        best = place_near(doubts.counts, float(counts[row.index(min(row))]))
+        doubts = doubts._replace(noise=min(words[at + NOISE] - tolerance * tolerance, NOISIEST), best=best)
     slack, k, bound = log2_of(1.0 + tolerance), 0, longest
     for k, count in enumerate(counts):
         by_chance = doubts.by_chance(float(count))
@@ -292,6 +299,10 @@ def choose_cores(words: Sequence[float], at: int, x: float, allowed: AllowedCore
             chosen = _first_within(words, at, x, counts[k - 1], counts[k], bound)
         else:
             chosen = _crossing(counts[k - 1], counts[k], logs[k - 1], logs[k], row[k - 1], row[k], bound)
+    if bound > least + slack:
+        above = _row(words, at, x, [chosen], [log2_of(float(chosen))])[0] - least
+        if above > slack and doubts.too_rare(float(chosen), above):
+            chosen = counts[row.index(min(row))]
     kept = near.least <= last <= near.most if every else last in counts
     if kept and last % 1.0 == 0.0 and last != chosen and 3.0 * last <= 4.0 * chosen:
         held = _row(words, at, x, [int(last)], [log2_of(last)])[0]

@@ -6,7 +6,8 @@ error e = sqrt(v (1/m + 1/n)), and is shown beyond max(2, sqrt(2 ln(1 + N/m))) e
 where that is the same for both, predictions alone tell them apart. Noise within the tolerance decides nothing: v is what is
 above its square, and 1/4 at most, for noisier times have several modes. Without this one unlucky run would keep a job that
 cannot use cores off few of them for ever, for nothing is tried; and the longer nobody runs there, the rarer the bad luck must
-be (Lattimore and Szepesvari, Bandit Algorithms, ch. 9).
+be (Lattimore and Szepesvari, Bandit Algorithms, ch. 9). Where m is more than `RARE` n the doubt is about the best: then the
+best is run, which ends it. Else a count that is much slower would be excused for ever by the few runs on the best.
 """
 
 # Kernels are compiled as they stand and know no types.
@@ -23,17 +24,18 @@ import numpy as np
 
 from advisor import kernels
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
-from advisor.models.cells import ABSOLUTE, LN_ELAPSED_MAX, LN_ELAPSED_MIN, RELATIVE, exp, ln
+from advisor.models.cells import LN_ELAPSED_MAX, LN_ELAPSED_MIN, exp, ln
 from advisor.models.cores_seen import END, FIRST, LAST, RUNS_BITS, RUNS_MOST, UNIT
 from advisor.models.fold import answer_one, place_logs, room_of
 from advisor.models.layout import WORDS
 from advisor.models.learner_layout import AXES_MAX, LANES, LearnerTable
 from advisor.models.logarithm import LN2, log2_of
-from advisor.models.process import SHARE, predict
+from advisor.models.process import EXCESS, SHARE, predict, run_noise
 
 STAYS = 1.5  # tolerances by which the last count may be worse than the best: noise moves no count
 TOO_MANY = (3.0, 4.0)  # more than a third above the fewest that are good enough is given up
 SURE = 2.0  # standard errors, at least: chance has one in 44 beyond
+RARE = 2.0  # log2 of the runs on a count, for each run on the best: beyond, they do not excuse it
 NOISIEST = 0.25  # variance of ln t that is believed
 FURTHEST = 40.0  # of a logarithm: keeps `exp` finite
 EQUAL = 1e-12  # relative: times closer than this are one time, and fewer cores win
@@ -58,23 +60,24 @@ def runs_of(n):
     return float(found)
 
 
-def by_chance(noise, runs, best_runs, all_runs):
-    """Return by which factor a count of `runs` runs may be worse by chance than the best."""
-    sure = max(SURE, sqrt(2.0 * ln(1.0 + all_runs / runs)))
-    return exp(min(sure * sqrt(noise * (1.0 / runs + 1.0 / best_runs)), FURTHEST))
-
-
 def surely(columns, place, risk):
-    """Return the least score of more cores than at a place, raised as far as their intervals reach further up than its own."""
-    found = np.inf
-    own = ln(columns[HIGHS, place] / columns[TIMES, place])
+    """Return the least score of more cores than at a place, raised as far as the intervals of both are wider than the least."""
+    least, found = np.inf, np.inf
+    for i in range(columns.shape[1]):
+        least = min(least, ln(columns[HIGHS, i] / columns[TIMES, i]))
+    own = ln(columns[HIGHS, place] / columns[TIMES, place]) - least
     for more in range(place + 1, columns.shape[1]):
-        wider = ln(columns[HIGHS, more] / columns[TIMES, more]) - own
-        found = min(found, columns[SCORES, more] * exp(min(max(risk * wider, 0.0), FURTHEST)))
+        wider = ln(columns[HIGHS, more] / columns[TIMES, more]) - least
+        found = min(found, columns[SCORES, more] * exp(min(risk * (own + wider), FURTHEST)))
     return found
 
 
-def choose_among(base, slot, counts, relative, absolute, tolerance, risk, of_cores, columns):
+def noise_of(learners, place):
+    """Return the variance of ln t of a run, at the component's typical time: elsewhere the timer's share may mislead."""
+    return run_noise(learners[place], learners[place].view(np.int64)) - learners[place, EXCESS]
+
+
+def choose_among(base, slot, counts, noise, tolerance, risk, of_cores, columns):
     """Return the places of the count that the rule gives, of the fewest cores that are good enough, and of the best.
 
     Parameters
@@ -83,10 +86,10 @@ def choose_among(base, slot, counts, relative, absolute, tolerance, risk, of_cor
         The words of the sums: which counts were seen, and the last one.
     counts : float64 array (n,)
         Ascending.
-    relative, absolute : float
-        Variance of a run: relative t**2 + absolute; 0 where nobody knows it.
+    noise : float
+        Variance of ln t of a run; 0 where nobody knows it.
     risk : float
-        More cores are taken only where they are better though the share `risk` of what their intervals are wider counts.
+        More cores are taken only where they are better though the share `risk` of what intervals are wider counts.
     of_cores : bool
         Scores are core-seconds, not times.
     columns : float64 array (3, n)
@@ -100,21 +103,24 @@ def choose_among(base, slot, counts, relative, absolute, tolerance, risk, of_cor
     best = 0
     while columns[SCORES, best] > least * (1.0 + EQUAL):
         best += 1
-    slack, time = max(tolerance, EQUAL), columns[TIMES, best]
-    noise = min(relative + absolute / (time * time) - tolerance * tolerance, NOISIEST)
+    slack, noise = max(tolerance, EQUAL), min(noise - tolerance * tolerance, NOISIEST)
     mine, all_runs = place_near(n, counts[best]), runs_of(n)
     runs = float(n[mine] & RUNS_MOST)
     fewest = 0
     while fewest < best:
-        bound = 1.0 + slack
+        score, bound = columns[SCORES, fewest], least
+        if risk > 0.0:
+            bound = max(bound, surely(columns, fewest, risk))
+        if score <= bound * (1.0 + slack):
+            break
         near = place_near(n, counts[fewest])
         if noise > 0.0 and runs > 0.0 and near != mine:
-            bound = max(bound, by_chance(noise, float(n[near] & RUNS_MOST), runs, all_runs))
-        bound *= least
-        if risk > 0.0:
-            bound = max(bound, (1.0 + slack) * surely(columns, fewest, risk))
-        if columns[SCORES, fewest] <= bound:
-            break
+            own = float(n[near] & RUNS_MOST)
+            error, sure = sqrt(noise * (1.0 / own + 1.0 / runs)), max(SURE, sqrt(2.0 * ln(1.0 + all_runs / own)))
+            if score <= bound * exp(min(sure * error, FURTHEST)):
+                if log2_of(own) > RARE * runs and score > bound * exp(error):
+                    fewest = best
+                break
         fewest += 1
     last = base[slot, LAST]
     if TOO_MANY[0] * last <= TOO_MANY[1] * counts[fewest]:
@@ -142,8 +148,7 @@ def choose_at(
         predict(frame, points, root, alpha, share, scratch, z, machine, wide, out)
         mean = min(max(out[0], LN_ELAPSED_MIN), LN_ELAPSED_MAX)
         columns[TIMES, i] = min(max(exp(mean), ELAPSED_MIN_S), ELAPSED_MAX_S)
-    relative, absolute = learners[place, RELATIVE], learners[place, ABSOLUTE]
-    found = choose_among(base, slot, counts, relative, absolute, tolerance, risk, of_cores, columns)
+    found = choose_among(base, slot, counts, noise_of(learners, place), tolerance, risk, of_cores, columns)
     point[axes - 1] = counts[found[0]]
     answer_one(learners, place, axes, point, machine, reach, beyond, longest, solution, scratch, out)
     return found
@@ -154,9 +159,10 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     base, records, some = np.zeros((1, WORDS)), LearnerTable(2, 1).words, np.zeros(1)
     solution, scratch, point, out = room_of(2)
     columns = np.zeros((3, 1))
-    yield "choose_among", (base, 0, some, 0.0, 0.0, 0.05, 0.0, False, columns)
+    yield "choose_among", (base, 0, some, 0.0, 0.05, 0.0, False, columns)
+    yield "noise_of", (records, 0)
     asked = (base, 0, records, 0, 2, some, -1, 1.8, 1.8, 0.0, 0.05, 0.0, False)
     yield "choose_at", (*asked, solution, scratch, point, columns, out)
 
 
-KERNELS = kernels.Source(__name__, (choose_among, choose_at), _examples)
+KERNELS = kernels.Source(__name__, (choose_among, choose_at, noise_of), _examples)

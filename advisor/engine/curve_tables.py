@@ -188,7 +188,8 @@ class CurveTables:
 
     def _rows(self, slot: int) -> list[int]:
         """Return the rows that a component's table stands for."""
-        return self._components.table.records_whole[[slot, *self._beside(slot)], ROWS].tolist()
+        words = self._components.table.records_whole
+        return [int(words[each, ROWS]) for each in (slot, *self._beside(slot))]
 
     def _table(self, slot: int, x: float | None, box: str, counts: Ints, level: float) -> _Table:
         key = (slot, len(counts), level, x)

@@ -123,7 +123,7 @@ class CurveTables:
             if not is_number(value):
                 raise InvalidValue(f"load[{box}]", value, "a number")
         asked = (
-            tuple(boxes), tuple(components.items()), tuple(load.items()), cores_max, level, len(self._components)
+            tuple(boxes), tuple(components.items()), tuple(load.items()), cores_max, level, len(self._components.slots.names)
         )  # fmt: skip
         kept, counted = self._together.get(asked), self._components.table.records_whole[:, ROWS]
         if kept is not None:
@@ -219,7 +219,7 @@ class CurveTables:
         else:
             elapsed, upper, variation = _of_form(found, given, at, level)
             model, count = found.name, int(base.runs(slot))
-        apart = self._components.slots.without(slot) if x is None else None
+        apart = self._components.slots.without(slot) if x is None and self._components.slots.hidden else None
         if apart is not None and base.evidence(apart) > 0:
             beside = self._table(apart, None, box, counts, level)
             runs = base["cell_runs"][:, [slot, apart]].sum(axis=0)

@@ -25,7 +25,7 @@ from advisor.models.learner_layout import *
 SERIAL_FEW, SERIAL_MANY = SERIAL_SHARES
 
 # Places in a solution's frame.
-AXES, CELLS_USED, LEVEL, LOWEST, HIGHEST, MACHINES_NAMED, ROWS = 0, 1, 2, 3, 4, 5, 6
+AXES, CELLS_USED, LEVEL, LOWEST, HIGHEST, MACHINES_NAMED, ROWS, RAISED = 0, 1, 2, 3, 4, 5, 6, 7
 MIDDLES, LOWS, HIGHS, ZEROS = 8, 8 + AXES_MAX, 8 + 2 * AXES_MAX, 8 + 3 * AXES_MAX
 STRAIGHT = 8 + 4 * AXES_MAX  # of the mean alone: coefficients of the features, then of the products of bent axes
 BENT_PAIRS = STRAIGHT + 1 + AXES_MAX + 2

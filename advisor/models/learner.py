@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from math import sqrt
 
+import numpy as np
+
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.models.cells import *
 from advisor.models.covariance import AXES, HIGHS, LOWS
@@ -26,6 +28,7 @@ SCORES, COVERED, ERROR, BIAS, WIDTH, SKEW = (
 STEPS_LEAST = WIDTH_RATES * WIDTH_SHARE_LEAST
 WIDER = tuple(float(exp(step * level)) for step, level in zip(STEPS_LEAST, LEVELS, strict=True))
 NARROWER = tuple(float(exp(step * (0.0 - (1.0 - level)))) for step, level in zip(STEPS_LEAST, LEVELS, strict=True))
+SCORED_ALL = 16  # rows up to which all are scored, by a solution each
 LEVEL_TOLD = 2  # of LEVELS: the one whose coverage is counted
 
 
@@ -40,11 +43,12 @@ def settles_at(row):
 def scores_at(row):
     """Return True where a row is predicted before it is learned: all up to 16, every fourth to 32, every eighth to 64.
 
-    From `SETTLED_EVERY` rows on every row is scored by what its cell says: a solution a row would be dear.
+    From row 17 on every row of a known cell is scored by what that says, from `SETTLED_EVERY` on others by the nearest: a
+    solution a row would be dear.
     """
     if row < FIRST_SCORED or row > SETTLED_EVERY:
         return False
-    return row <= 16 or row % (4 if row <= 32 else 8) == 0
+    return row <= SCORED_ALL or row % (4 if row <= 32 else 8) == 0
 
 
 def learn(r, n, axes, z, t, count, machine, cell, wild, model, solution, scratch, out):
@@ -59,7 +63,7 @@ def learn(r, n, axes, z, t, count, machine, cell, wild, model, solution, scratch
         frame, points, root, alpha = solution
         predict(frame, points, root, alpha, r[SHARE : SHARE + LANES], scratch, z, machine, True, out)
         score(r, n, out[0], out[1] * r[DOUBT], t, wild)
-    elif row > SETTLED_EVERY and model == model:
+    elif model == model and (row > SETTLED_EVERY or (row > SCORED_ALL and cell != NOWHERE)):
         # The mean of the cell is known as well as its own runs tell it.
         variance = 0.0
         if cell != NOWHERE:
@@ -113,13 +117,15 @@ def believed(r, n, axes, z, t, count, machine, solution, scratch, out):
     return False
 
 
-def spread_of(r, variance, reach, usual):
-    """Return the sd of ln t, of the model's variance and one run's relative noise.
+def spread_of(r, variance, reach, usual, wider=1.0):
+    """Return the sd of ln t, of the model's variance and one run's relative noise: what of that repeats have shown is `wider`.
 
     A reach that is wider than `usual` is for noise with long tails, which the model has not: it does not widen its part.
     """
     share = min(usual / reach, 1.0)
-    return sqrt(variance * share * share + max(r[RELATIVE], RUN_SD_TOLD * RUN_SD_TOLD) + r[EXCESS])
+    relative = max(r[RELATIVE], RUN_SD_TOLD * RUN_SD_TOLD)
+    relative += max(relative - RUN_SD * RUN_SD, 0.0) * (wider * wider - 1.0)
+    return sqrt(variance * share * share + relative + r[EXCESS])
 
 
 def down(time, spread, absolute, reach):
@@ -186,10 +192,12 @@ def answer(r, frame, points, root, alpha, scratch, z, machine, reach, beyond, lo
         reach = max(reach, beyond)
         variance = out[1] + BEYOND_SD * BEYOND_SD * outside * outside
     time = min(max(exp(mean), ELAPSED_MIN_S), ELAPSED_MAX_S)  # exp rounds
-    spread = spread_of(r, variance, reach, beyond)
+    wider = 1.0 + FURTHER_UP / (r.view(np.int64)[SCORES] + FURTHER_SCORES)
+    spread, wide = spread_of(r, variance, reach, beyond), spread_of(r, variance, reach, beyond, wider)
     out[0] = time
     reach *= REACH_SLACK
     lower = down(time, spread, r[ABSOLUTE], reach * r[SKEW])
     out[1] = min(max(lower, ELAPSED_MIN_S), time)
-    out[2] = max(min(up(time, spread, r[ABSOLUTE], reach / r[SKEW]), ELAPSED_MAX_S), longest)
+    upper = up(time, wide, r[ABSOLUTE] * wider * wider, reach / r[SKEW])
+    out[2] = max(min(upper, ELAPSED_MAX_S), longest)
     out[3] = outside / LN2

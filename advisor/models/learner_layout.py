@@ -81,7 +81,7 @@ WAITING = 4  # cells that wait at most, of rows far from all others: the latest 
 DOUBT_CELLS = 1.0  # cells that the prior's own variance counts as, when leave-one-out errors correct it; it never grows
 DOUBT_LEAST = 0.02
 EXCESS_CELLS = 1.0  # cells that no excess counts as
-WINSOR = 8.0  # sd of one run: what a cell of `WINSOR_RUNS` learns of one is bounded there
+WINSOR = 16.0  # sd of one run: what a cell of `WINSOR_RUNS` learns of one is bounded there; tails belong to the mean
 WINSOR_RUNS = 4.0
 STEEPEST = 4.0  # slope, and curvature, of ln t along which runs are carried inside a cell
 # A word of `slope` has the slope of ln t above, its curvature in the low bits: a centre that moves by little still turns it.
@@ -109,6 +109,9 @@ WIDTH_ROWS = 3.0 * WIDTH_RATES  # of scores that the first widths are worth
 WIDTH_SHARE_LEAST = 0.02
 SKEW_SHARE = 0.25  # of a width's step at 90 %: where the runs missed lie below and above alike, the skew stays
 SKEW_MOST = 4.0
+# Noise beyond the belief was learned from few runs, and most samples of a noise with a long tail show too little of it: after n
+# scores its sd reaches up 1 + 8 / (n + 6) times as far.
+FURTHER_UP, FURTHER_SCORES = 8.0, 6.0
 REACH_SLACK = 1.08  # of an answer's width over the tracked one, two steps: an end that hovers at a common time holds it
 WIDTH_MAX = 20.0  # of ln t, up and down: beyond, the interval says "unknown"
 

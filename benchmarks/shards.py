@@ -1,8 +1,7 @@
-"""What shards on Ray cost: rows a CPU second beside an advisor in the program, recoveries of killed shards, plans over shards.
+"""What shards on Ray cost: rows a CPU second beside an advisor in the program, recoveries of killed shards.
 
     python benchmarks/shards.py rows [--rows 2000000] [--batch 20000] [--components 10000] [--turns 5]
     python benchmarks/shards.py recoveries [--kills 20] [--components 10000]
-    python benchmarks/shards.py plans [--turns 20]
     python benchmarks/shards.py costs    # what benchmarks/scale.py is fed with
 
 CPU time is of whole processes, threads of Ray among it, from /proc; so a busy machine disturbs the ratios little. Turns of
@@ -14,7 +13,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import pickle
 import platform
 import shutil
 import signal
@@ -30,11 +28,8 @@ import numpy as np
 
 from advisor import Advisor, kernels
 from advisor.cluster.actors import Actors
-from advisor.cluster.copies import Copies
-from advisor.cluster.demands import Gathered
-from advisor.cluster.fleet import Fleet
 from advisor.cluster.shard import Shard
-from advisor.domain.curves import Demands
+from advisor.cluster.shard_set import ShardSet
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.protocol.columns import ConnectionNames, columns_of_bins
@@ -63,22 +58,16 @@ def batches(rows: int, batch: int, components: int, seed: int) -> Iterator[Colum
         yield columns_of(names, rng.integers(0, components, batch), x, p, t)
 
 
-class OneForAll(Actors):
-    """A Ray for several fleets: none takes the shards of another over."""
-
-    async def found(self) -> list[Any]:
-        return []
-
-
 class Rows:
-    """A fleet that is sent rows under numbers."""
+    """Shards that are sent rows under numbers."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self.fleet, self.number = fleet, 0
+    def __init__(self, shards: ShardSet) -> None:
+        self.shards, self.number = shards, 0
 
     async def send(self, work: Iterator[Columns]) -> None:
         """Send batches, a few at a time, until all are acknowledged."""
-        room = asyncio.Semaphore(AHEAD * len(self.fleet.lanes))
+        most = AHEAD * len(self.shards.shards)
+        room = asyncio.Semaphore(most)
         for columns in work:
             await room.acquire()
             self.number += 1
@@ -87,24 +76,29 @@ class Rows:
                 assert "error" not in answer, answer
                 room.release()
 
-            self.fleet.send(KEY, self.number, columns, done)
-        for lane in self.fleet.lanes:
-            await lane.idle.wait()
+            self.shards.send(KEY, self.number, columns, done)
+        for _ in range(most):
+            await room.acquire()
 
     async def pids(self) -> list[int]:
         """Return the process of each shard."""
-        return [await lane.handle.get("pid") for lane in self.fleet.lanes]  # type: ignore[union-attr]
+        return [await shard.handle.get("pid") for shard in self.shards.shards]  # type: ignore[attr-defined]
+
+    def summed(self, key: str) -> int:
+        """Return a sum over the reports of the shards."""
+        return sum(shard.report[key] for shard in self.shards.shards)
 
 
 @asynccontextmanager
-async def fleet_of(shards: int, runtime: Actors, place: Path, *, spares: int = 0) -> Any:
-    """A fleet whose shards have a folder and a copy in another, both on this machine."""
-    fleet = Fleet(runtime, [str(place / "near"), str(place / "far")], shards, LIMITS, spares)
-    await fleet.start()
+async def shards_of(count: int, runtime: Actors, place: Path) -> Any:
+    """Shards below a folder of this machine."""
+    shards = ShardSet(runtime, place, count, LIMITS)
+    await shards.start()
     try:
-        yield Rows(fleet)
+        yield Rows(shards)
     finally:
-        await fleet.stop()
+        for shard in shards.shards:
+            await shard.handle.call("close")
 
 
 def told(name: str, values: list[float], form: str) -> str:
@@ -113,10 +107,10 @@ def told(name: str, values: list[float], form: str) -> str:
 
 async def rows(given: argparse.Namespace, place: Path) -> None:
     """Feed an advisor here, one shard and two shards in turn; tell the CPU microseconds a row of each, and the ratios."""
-    runtime = OneForAll("ray", place, compiled=True)
+    runtime = Actors("ray", compiled=True)
     await runtime.start()
     advisor = Advisor(LIMITS["components_max"], LIMITS["model_memory_bytes"])
-    async with fleet_of(1, runtime, place / "1") as single, fleet_of(2, runtime, place / "2") as pair:
+    async with shards_of(1, runtime, place / "1") as single, shards_of(2, runtime, place / "2") as pair:
         found: dict[str, list[float]] = {}
         for turn in range(given.turns + 1):
             cost: dict[str, float] = {}
@@ -127,11 +121,11 @@ async def rows(given: argparse.Namespace, place: Path) -> None:
             for columns in work:
                 advisor.fold(columns)
             cost["embedded"] = (time.process_time() - began) / n
-            for name, fleet in (("one shard", single), ("two shards", pair)):
+            for name, rows_of in (("one shard", single), ("two shards", pair)):
                 work = list(batches(given.rows, given.batch, given.components, turn))
-                pids = await fleet.pids()
+                pids = await rows_of.pids()
                 before, own = [cpu_s(pid) for pid in pids], time.process_time()
-                await fleet.send(iter(work))
+                await rows_of.send(iter(work))
                 cost[f"{name}, the front"] = (time.process_time() - own) / n
                 cost[name] = sum(cpu_s(pid) - was for pid, was in zip(pids, before, strict=True)) / n
             if turn:  # the first one fills the tables
@@ -142,76 +136,38 @@ async def rows(given: argparse.Namespace, place: Path) -> None:
         for name in ("one shard", "two shards"):
             ratios = [ours / theirs for ours, theirs in zip(found["embedded"], found[name], strict=True)]
             print(told(f"{name} / embedded, rows a CPU s", ratios, "6.3f"))
-        level = [lane.level for lane in single.fleet.lanes]
-        sizes = [sum(each.stat().st_size for each in (place / "1" / at).rglob("*-*")) / 1e6 for at in ("near", "far")]
-        print(f"{single.number} batches, {level} commits; files {sizes[0]:.0f} MB, of the copy {sizes[1]:.0f}")
-        print(f"{single.fleet.of_all('bytes') / given.components:.0f} bytes a component of tables in memory")
+        commits = [shard.report["commits"] for shard in single.shards.shards]
+        size = sum(each.stat().st_size for each in (place / "1").rglob("*") if each.is_file()) / 1e6
+        print(f"{single.number} batches, {commits} commits; files {size:.0f} MB")
+        print(f"{single.summed('bytes') / given.components:.0f} bytes a component of tables in memory")
 
 
 async def recoveries(given: argparse.Namespace, place: Path) -> None:
-    """Kill a shard while rows come, again and again; tell how long each took to be back."""
-    runtime = Actors("ray", place, compiled=True)
+    """Kill a shard while rows come, again and again; tell how long each took until all rows were acknowledged."""
+    runtime = Actors("ray", compiled=True)
     await runtime.start()
-    async with fleet_of(2, runtime, place, spares=1) as fleet:
-        await fleet.send(batches(200_000, 20_000, given.components, 0))
+    async with shards_of(2, runtime, place) as rows:
+        await rows.send(batches(200_000, 20_000, given.components, 0))
+        took = list[float]()
         for kill in range(given.kills):
-            number = kill % 2
-            while not fleet.fleet._spares.ready:  # the one before has one
-                await asyncio.sleep(0.1)
-            pid = (await fleet.pids())[number]
-            sending = asyncio.create_task(fleet.send(batches(40_000, 1_000, given.components, kill + 1)))
+            pid = (await rows.pids())[kill % 2]
+            sending = asyncio.create_task(rows.send(batches(40_000, 1_000, given.components, kill + 1)))
             await asyncio.sleep(0.05)
             os.kill(pid, signal.SIGKILL)
+            began = time.perf_counter()
             await sending
-        took = [each for lane in fleet.fleet.lanes for each in lane.recoveries]
-        total = fleet.fleet.totals()["rows_accepted"]
+            took.append(time.perf_counter() - began)
+        total = rows.shards.totals()["rows_accepted"]
         print(told(f"{len(took)} recoveries, seconds", took, "5.2f"))
         print(f"{total:,} rows, sent {200_000 + 40_000 * given.kills:,}; load {os.getloadavg()[0]:.1f}")
 
 
-async def plans(given: argparse.Namespace, place: Path) -> None:
-    """Plan over six components of two shards whose rows have come since; tell what the plan takes beside one advisor's."""
-    runtime = Actors("ray", place, compiled=True)
-    await runtime.start()
-    async with fleet_of(2, runtime, place) as fleet:
-        copies = Copies(Engine(), fleet.fleet, rows_max=0, age_s=0.0, copies_max=100)
-        gathered, advisor = Gathered(fleet.fleet, copies), Advisor()
-        boxes = [f"c{i}" for i in range(6)]
-        assert len({fleet.fleet.layout.shard_of(box) for box in boxes}) == 2
-        text = " .. ".join(boxes)
-        found: dict[str, list[float]] = {}
-        for turn in range(given.turns + 1):
-            work = list(batches(6_000, 6_000, 6, turn))
-            await fleet.send(iter(work))
-            for columns in work:
-                advisor.fold(columns)
-            began = time.perf_counter()
-            curves = await gathered.tables_of(boxes, {}, {}, 64, 0.9)
-            there = time.perf_counter()
-            own = advisor.tables_of(boxes, cores_max=64, level=0.9)
-            here = time.perf_counter()
-            ours = advisor.allocate(text, cores=64, demands=Demands(tuple(boxes), curves))
-            solved = time.perf_counter()
-            assert ours == advisor.allocate(text, cores=64)
-            assert np.array_equal(own.elapsed_s, curves.elapsed_s)
-            if turn:
-                for name, each in (
-                    ("gathered", there - began),
-                    ("one advisor's", here - there),
-                    ("solve", solved - here),
-                ):
-                    found.setdefault(name, []).append(1e3 * each)
-        for name, each in found.items():
-            print(told(f"{name}, ms", each, "7.2f"))
-        print(f"{len(pickle.dumps(curves)) / 6:.0f} bytes a component, load {os.getloadavg()[0]:.1f}")
-
-
 async def costs(given: argparse.Namespace, place: Path) -> None:
     """Tell what a row, a batch, a component, a producer and a start cost, as `scale.MEASURED` has them."""
-    runtime = Actors("ray", place, compiled=True)
+    runtime = Actors("ray", compiled=True)
     await runtime.start()
     told_of: dict[str, Any] = {}
-    async with fleet_of(1, runtime, place) as fleet:
+    async with shards_of(1, runtime, place) as fleet:
         await fleet.send(batches(2_000_000, 20_000, given.components, 0))
         (pid,) = await fleet.pids()
         found: dict[int, list[tuple[float, float]]] = {}
@@ -226,14 +182,13 @@ async def costs(given: argparse.Namespace, place: Path) -> None:
             few, many = (statistics.median(each[at] for each in found[size]) for size in (SMALL, given.batch))
             batch_s = (few - many) / (1.0 / SMALL - 1.0 / given.batch)
             told_of |= {f"{name}_batch_s": batch_s, f"{name}_row_s": many - batch_s / given.batch}
-        told_of["state_bytes"] = fleet.fleet.of_all("bytes") / given.components
-    part = Shard(0, [str(place / "near" / "shard-0")], LIMITS)
+        told_of["state_bytes"] = fleet.summed("bytes") / given.components
+    part = Shard(0, str(place / "shard-0"), LIMITS)
     names = [f"c{i}" for i in range(100)]
-    told_of["part_bytes"] = len(part.part(names, (), ())[0]) / len(names)
+    told_of["part_bytes"] = len(part.part(names, (), ())) / len(names)
     part.close()
     alone = place / "alone"
-    made = Shard(0, [str(alone)], LIMITS)
-    made.join(1, "x")
+    made = Shard(0, str(alone), LIMITS)
     made.receive(None, {(f"producer {i}", bytes(16)): 1 for i in range(1_000)})
     engine = Engine(**LIMITS)
     for columns in batches(1_000_000, 20_000, 100_000, 0):
@@ -241,7 +196,7 @@ async def costs(given: argparse.Namespace, place: Path) -> None:
     made.receive(engine.to_bytes(), {})
     made.close()
     began = time.perf_counter()
-    Shard(0, [str(alone)], LIMITS).close()
+    Shard(0, str(alone), LIMITS).close()
     told_of["open_component_s"] = (time.perf_counter() - began) / 100_000
     told_of["read_row_s"] = _read_s(given.batch)
     for name, value in told_of.items():
@@ -263,7 +218,7 @@ def _read_s(batch: int) -> float:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("what", choices=["rows", "recoveries", "plans", "costs"])
+    arguments.add_argument("what", choices=["rows", "recoveries", "costs"])
     arguments.add_argument("--rows", type=int, default=2_000_000)
     arguments.add_argument("--batch", type=int, default=20_000)
     arguments.add_argument("--components", type=int, default=10_000)
@@ -274,7 +229,7 @@ def main() -> None:
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}")
     place = Path(tempfile.mkdtemp(prefix="shards-"))
     try:
-        asyncio.run({"rows": rows, "recoveries": recoveries, "plans": plans, "costs": costs}[given.what](given, place))
+        asyncio.run({"rows": rows, "recoveries": recoveries, "costs": costs}[given.what](given, place))
     finally:
         shutil.rmtree(place, ignore_errors=True)
 

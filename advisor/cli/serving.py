@@ -16,7 +16,7 @@ from advisor.service.key_kinds import KeyKind
 GROUPS = {
     "Where it listens": ("socket", "socket_mode", "tcp", "http", "http_hosts"),
     "Who may come in": ("tokens", "tls_certificate", "tls_key", "tls_clients", "allow_plaintext", "allow_open_http"),
-    "State and shards": ("state", "accept_damage", "engine", "shards", "copy", "spares", "stale_rows", "stale_s"),
+    "State and shards": ("state", "accept_damage", "engine", "shards", "stale_s"),
     "Bounds": ("components_max", "model_memory", "producers_max", "connections_max", "memory_max", "stall_s", "shutdown_s",
                "heavy_jobs", "heavy_deadline_s"),
     "Networks": ("advise", "snet_resources", "snet_cores", "snet_beyond_loopback"),

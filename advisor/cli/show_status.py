@@ -53,9 +53,7 @@ def shards(found: Sequence[Mapping[str, Any]], moves: Mapping[str, Any]) -> Iter
     """Yield how the shards of a service stand, and what moves between them."""
     yield table(SHARDS, found)
     moved = f"{several(moves['done'], 'move')} done, {moves['left']} left, {size(moves['bytes'])}"
-    yield dim(
-        f"{moved}; answers lack {moves['copies_behind_rows']:,} rows, {seconds(moves['copies_behind_s'])} at most"
-    )
+    yield dim(f"{moved}; answers lack rows of {seconds(moves['replicas_behind_s'])} at most")
     if moves["waiting_for"]:
         yield f"moves wait until these send again what was cut off: {', '.join(moves['waiting_for'])}"
 

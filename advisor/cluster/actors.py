@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import hashlib
 import logging
 import os
 import signal
 import socket
 import threading
-import uuid
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Final
 
-from advisor.cluster.lanes import Gone, Handle
+from advisor.cluster.connections import Gone
 from advisor.cluster.shard import Shard
 from advisor.errors import AdvisorError, Unavailable, from_dict
+from advisor.service.config import Config
 from advisor.service.key_kinds import LOOPBACK
-from advisor.service.logs import event
 
 CORES_A_SHARD: Final = 1.0  # of a node, where nodes are others' too; a Ray of our own shares out what there is
 LOCAL_STORE_BYTES: Final = 2**27  # of a Ray that we start ourselves: batches and moved buckets pass through it
-PREFIX: Final = "advisor-"
-KNOCK_S: Final = 5.0  # for a head of Ray to take a connection, or an actor to say which shard it is
+NAMESPACE: Final = "advisor"
+KNOCK_S: Final = 5.0  # for a head of Ray to take a connection
 OWN: Final = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # its word for: listen on loopback only, also on Linux
 
 
@@ -41,12 +37,8 @@ class Process:
         else:
             kernels.stay_interpreted()
 
-    def number(self) -> int | None:
-        """Return which shard it is."""
-        return None if self._shard is None else self._shard.number
-
     def pid(self) -> int:
-        """Return the process's number."""
+        """Return the process's number: it is ready."""
         return os.getpid()
 
     def call(self, method: str, *args: Any) -> tuple[bool, Any]:
@@ -55,8 +47,6 @@ class Process:
             if method == "open":
                 self._shard = Shard(*args)
                 return True, None
-            if self._shard is None:
-                return False, Unavailable("this process is no shard").as_dict()
             return True, getattr(self._shard, method)(*args)
         except AdvisorError as error:
             return False, error.as_dict()
@@ -65,15 +55,13 @@ class Process:
 class Actor:
     """An actor, called from an event loop."""
 
-    def __init__(self, ray: Any, actor: Any, name: str) -> None:
-        self._ray = ray
-        self.actor = actor
-        self.name = name
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self._ray, self._actor = ray, actor
 
     async def get(self, method: str, *args: Any) -> Any:
         """Return what a method of the process itself returns; raises Gone."""
         try:
-            return await getattr(self.actor, method).remote(*args)
+            return await getattr(self._actor, method).remote(*args)
         except (self._ray.exceptions.RayActorError, self._ray.exceptions.RayTaskError) as error:
             text = str(error).strip()
             raise Gone(text.splitlines()[-1] if text else type(error).__name__) from None
@@ -87,28 +75,36 @@ class Actor:
 
     def kill(self) -> None:
         """As `Handle`."""
-        self._ray.kill(self.actor, no_restart=True)
+        self._ray.kill(self._actor, no_restart=True)
 
 
 class Actors:
-    """Starts, finds and ends actors.
+    """Starts and ends actors. They are of this process: Ray ends them when it ends, however it does.
 
     `engine`: ``ray``: a Ray of our own, on this machine; ``ray://HOST:PORT``: the one whose head listens there, of which this
-    machine is a node. `folder`: of the state: actors of one are not found by the front of another. `compiled`: whether
-    kernels are compiled.
+    machine is a node. `compiled`: whether kernels are compiled.
     """
 
-    def __init__(self, engine: str, folder: Path, *, compiled: bool) -> None:
+    def __init__(self, engine: str, *, compiled: bool) -> None:
         self._address = address_of(engine)
-        self._namespace = PREFIX + hashlib.blake2b(str(folder.absolute()).encode(), digest_size=8).hexdigest()
         self._compiled = compiled
         self._ray: Any = None
         self._class: Any = None
 
+    @classmethod
+    def of(cls, config: Config) -> Actors:
+        """Return what runs the shards of a service."""
+        return cls(config.engine, compiled=config.compiled)
+
     async def start(self) -> None:
         """Join Ray, or start one; raises Unavailable when there is no Ray, here or there."""
-        self._ray = await asyncio.to_thread(begun, self._address, self._namespace)
-        self._class = self._ray.remote(Process)
+        self._ray = await asyncio.to_thread(begun, self._address)
+        self._class = self._ray.remote(Process).options(
+            num_cpus=CORES_A_SHARD if self._address else 0.0,
+            max_restarts=0,
+            max_task_retries=0,
+            scheduling_strategy="SPREAD",
+        )
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):  # before them Ray would write a stack to standard error
                 signal.signal(number, signal.getsignal(number) or signal.SIG_DFL)
@@ -116,13 +112,11 @@ class Actors:
 
     async def spawn(self) -> Actor:
         """As `Runtime`."""
-        name = PREFIX + uuid.uuid4().hex
-        making = asyncio.ensure_future(asyncio.to_thread(self._make, name))
+        actor = Actor(self._ray, self._class.remote(self._compiled))
         try:
-            actor = Actor(self._ray, await asyncio.shield(making), name)
-            await actor.get("number")
+            await actor.get("pid")
         except BaseException:  # nobody waits for it any more: it must not take a place later
-            making.add_done_callback(lambda made: self._ray.kill(made.result(), no_restart=True))
+            actor.kill()
             raise
         return actor
 
@@ -130,39 +124,8 @@ class Actors:
         """As `Runtime`; a Ray of our own has room for any number."""
         return int(self._ray.cluster_resources().get("CPU", 0) // CORES_A_SHARD) if self._address else None
 
-    def _make(self, name: str) -> Any:
-        return self._class.options(
-            name=name, lifetime="detached", num_cpus=CORES_A_SHARD if self._address else 0.0, max_restarts=0,
-            max_task_retries=0, scheduling_strategy="SPREAD",
-        ).remote(self._compiled)  # fmt: skip
-
-    async def found(self) -> list[tuple[Handle, int | None]]:
-        """As `Runtime`."""
-        there = await self._there()
-        if there:
-            event(logging.INFO, "shards that a former front has left", processes=len(there))
-        return [(actor, number) for actor, number in there]
-
-    async def _there(self) -> list[tuple[Actor, int | None]]:
-        there: list[tuple[Actor, int | None]] = []
-        for name in await asyncio.to_thread(self._ray.util.list_named_actors):
-            with contextlib.suppress(ValueError):  # it is ending
-                there.append((Actor(self._ray, await asyncio.to_thread(self._ray.get_actor, name), name), None))
-        numbers = await asyncio.gather(*(self._number(actor) for actor, _ in there))
-        return [(actor, number) for (actor, _), number in zip(there, numbers, strict=True)]
-
-    async def _number(self, actor: Actor) -> int | None:
-        """Return which shard an actor is; None where it is none, or has no place yet and so does not answer."""
-        try:
-            return await asyncio.wait_for(actor.get("number"), KNOCK_S)
-        except (Gone, TimeoutError):
-            return None
-
     async def stop(self) -> None:
         """As `Runtime`."""
-        if self._address:  # one of our own ends with all that it runs, also when a signal to all has ended half
-            for actor, _ in await self._there():
-                actor.kill()
         await asyncio.to_thread(self._ray.shutdown)
 
 
@@ -175,7 +138,7 @@ class RayTasks:
     """
 
     def __init__(self, engine: str) -> None:
-        self._ray = begun(address_of(engine), PREFIX + "offline")
+        self._ray = begun(address_of(engine))
 
     def cores(self) -> int:
         """Return how many tasks Ray runs at a time."""
@@ -208,11 +171,11 @@ def address_of(engine: str) -> str | None:
     return engine.removeprefix("ray").removeprefix("://") or None
 
 
-def begun(address: str | None, namespace: str) -> Any:
+def begun(address: str | None) -> Any:
     """Return Ray, after joining or starting one; raises Unavailable."""
     if address:
         _knock(address)
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would be told to strangers
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else it reports to its makers
     for name, value in ({} if address else OWN).items():
         os.environ.setdefault(name, value)
     try:
@@ -224,7 +187,7 @@ def begun(address: str | None, namespace: str) -> Any:
     where: dict[str, Any] = {"address": address} if address else {"address": "local", **own}
     try:
         ray.init(
-            namespace=namespace, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False, **where
+            namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False, **where
         )
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         raise _unreachable(error, address or "ray") from error

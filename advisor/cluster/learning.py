@@ -1,18 +1,19 @@
-"""How the front of a fleet learns: rows and events go to shards, and are answered when these have committed."""
+"""How the front takes rows and events in: they go to shards, and are answered when these have committed."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sized
-from typing import Any, cast
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import anyio
 
-from advisor.cluster.copies import Copies
-from advisor.cluster.fleet import Fleet
-from advisor.cluster.lanes import Answer
+from advisor.cluster.connections import Answer
 from advisor.cluster.layout import bucket_of_producer
+from advisor.cluster.replicas import ComponentReplicas
+from advisor.cluster.shard_set import ShardSet
 from advisor.domain.buckets import bucket_of
 from advisor.domain.observations import Columns
 from advisor.domain.task_events import TaskEvents
@@ -22,30 +23,50 @@ from advisor.engine.exactly_once import Producer
 from advisor.engine.flows import name_of
 from advisor.errors import AdvisorError, Unavailable, from_dict
 from advisor.protocol import verbs as m
-from advisor.protocol.rows import columns_of_rows
+from advisor.protocol.columns import columns_of_bins
+from advisor.protocol.rows import NameBook, columns_of_rows
 from advisor.service import questions
-from advisor.service.background import LATER
+from advisor.service.admission import ChangeAdmission
+from advisor.service.background import LATER, Handler
+from advisor.service.committer import Durability
 from advisor.service.connection import Connection
-from advisor.service.learning import Learning
+from advisor.service.hub import Hub
+from advisor.service.learning import EVENTS
+from advisor.service.sampled import Sampled
 from advisor.service.worker import network_of
 
 WAITING_ROWS_MAX = 2_000_000  # that are not acknowledged, at some 60 bytes: beyond, who sends waits
 OWN_COUNTS = ("batches_replayed", "gaps", "producers_resumed")  # each shard sees all batches, the front once
 
 
-class ClusterLearning(Learning):
-    """Sends what is learned to shards."""
+class RoutedLearning:
+    """Sends what is learned to shards; as `advisor.service.learning.Learning`."""
 
-    def begin(self, fleet: Fleet, copies: Copies) -> None:
-        """Send it to these."""
-        self.fleet, self.copies = fleet, copies
-        self.counted: Counter[str] = Counter()
-        self.profiled = True  # profiles have changed since somebody looked
+    def __init__(self, hub: Hub, committer: Durability, shards: ShardSet, replicas: ComponentReplicas) -> None:
+        self._hub, self._engine, self._shards, self._replicas = hub, hub.engine, shards, replicas
+        self._admission = ChangeAdmission(
+            hub.engine, committer, hub.producers, hub.measures, hub.background, lambda keys: [*map(shards.evict, keys)]
+        )  # fmt: skip
+        self._committer = committer
+        self.sampled = Sampled(hub.engine.advisor)
+        self.counted = Counter[str]()
+        self._book = NameBook()
         self._defining = anyio.Lock()
-        self._applying: set[Producer | None] = set()  # whose event is on its way to a shard
-        self._slow: deque[Connection] = deque()  # who waits until less is unacknowledged
-        # Batches that came again while they were on their way.
-        self._again: dict[Producer, list[tuple[int, Connection, int | None]]] = {}
+        self._applying = set[Producer]()  # whose event is on its way to a shard
+        self._slow = deque[Connection]()  # which wait until less is unacknowledged
+        self.verbs: dict[str, Handler] = {
+            "observe": lambda c, params, msgid: self._send(
+                c, msgid, None, None, columns_of_rows([params.row], self._book)
+            ),
+            "observe_rows": lambda c, params, msgid: self._batch(
+                c, params, msgid, lambda: columns_of_rows(params, self._book)
+            ),
+            "observe_columns": lambda c, params, msgid: self._batch(
+                c, params, msgid, lambda: columns_of_bins(params, c.names)
+            ),
+            "define_network": self._define_network,
+            **{verb: partial(self._apply, read=read, again=again) for verb, (read, again) in EVENTS.items()},
+        }
 
     # -- rows -------------------------------------------------------------------------------------------------------------
 
@@ -53,48 +74,33 @@ class ClusterLearning(Learning):
         """Take nothing on the short way: every batch goes to shards."""
         return []
 
+    def must_wait(self, connection: Connection, method: str) -> bool:
+        """Return False: shards write their images."""
+        return False
+
     def fold_singles(self, connection: Connection, rows: list[Any]) -> None:
         """Send the rows of consecutive `observe` notifications together, at most ROWS_BATCH_MAX."""
         if connection.grant is None or not connection.grant.may_write(None):
-            self.measures.errors["unauthorized"] += len(rows)
+            self._hub.measures.errors["unauthorized"] += len(rows)
             return
         self._send(connection, None, None, None, columns_of_rows(rows, self._book))
 
-    def _observe(self, connection: Connection, params: m.Observe, msgid: int | None) -> dict[str, Any] | None:
-        self._send(connection, msgid, None, None, columns_of_rows([params.row], self._book))
-        return LATER
-
     def _batch(
-        self,
-        connection: Connection,
-        params: m.ObserveRows | m.ObserveColumns,
-        msgid: int | None,
+        self, connection: Connection, params: m.ObserveRows | m.ObserveColumns, msgid: int | None,
         read: Callable[[], Columns],
-    ) -> dict[str, Any] | None:
-        key: Producer | None = None
+    ) -> dict[str, Any] | None:  # fmt: skip
         sequence = params.sequence
-        if params.producer is not None and sequence is not None:
-            key = params.producer, params.incarnation
+        key = None if params.producer is None or sequence is None else (params.producer, params.incarnation)
         if key is None or sequence is None:
-            self._refuse_while_storage_fails()
-        elif self._known(connection, key, sequence):
-            return self._replayed(connection, msgid, key, sequence)
+            self._admission.refuse_while_storage_fails()
+        elif self._admission.replays(connection, key, sequence) and sequence <= self._committer.sequence(key):
+            self.counted["batches_replayed"] += 1
+            return {**NOTHING, "sequence": sequence, "replayed": True}
         columns = read()
-        if key is not None and sequence is not None:
-            self.engine.state.ledger.replays(key, sequence)  # raises where one before it is missing
-            self.engine.advance(key, sequence)
-        self._send(connection, msgid, key, None if key is None else sequence, columns)
-        return LATER
-
-    def _replayed(
-        self, connection: Connection, msgid: int | None, key: Producer, sequence: int, more: Mapping[str, Any] = NOTHING
-    ) -> dict[str, Any] | None:
-        """Answer a number that was taken before, when every shard has it."""
-        self.counted["batches_replayed"] += 1
-        if sequence <= self.committer.sequence(key):
-            return {**more, "sequence": sequence, "replayed": True}
-        self._again.setdefault(key, []).append((sequence, connection, msgid))
-        return LATER
+        if key is not None and sequence is not None and sequence > self._engine.applied(*key):
+            self._engine.state.ledger.replays(key, sequence)  # raises where one before it is missing
+            self._engine.advance(key, sequence)
+        return self._send(connection, msgid, key, sequence, columns)  # what came again is completed where it is missing
 
     def _send(
         self, connection: Connection, msgid: int | None, key: Producer | None, sequence: int | None, columns: Columns
@@ -106,133 +112,110 @@ class ClusterLearning(Learning):
             if answer.get("replayed"):
                 self.counted["batches_replayed"] += 1
             if "error" in answer and key is not None:  # its number was not taken everywhere: it has to come again
-                self.engine.advance(key, self.fleet.durable.get(key, 0))
+                self._engine.advance(key, self._shards.durable.get(key, 0))
             if "error" not in answer:
-                self.copies.networks_behind.update(columns.networks)
-            self.measures.commit_s.add(time.perf_counter() - began)
-            self._done(connection, msgid, key, answer)
+                self._replicas.networks_behind.update(columns.networks)
+            self._hub.measures.commit_s.add(time.perf_counter() - began)
+            self._done(connection, msgid, answer)
 
-        self.fleet.send(key, sequence, columns, done)
-        if self.fleet.rows_waiting > WAITING_ROWS_MAX:
+        self._shards.send(key, sequence, columns, done)
+        if self._committer.rows_waiting > WAITING_ROWS_MAX:
             connection.wait()
             self._slow.append(connection)
 
-    def _done(self, connection: Connection, msgid: int | None, key: Producer | None, answer: Answer) -> None:
-        """Give the answer to a change, and to those who have sent the same again meanwhile."""
+    def _done(self, connection: Connection, msgid: int | None, answer: Answer) -> None:
+        """Answer a change."""
         self.count()
-        wrong = answer.get("error")
+        error = answer.get("error")
         if msgid is not None:
-            connection.answer(msgid, answer if wrong is None else from_dict(wrong))
-        if key is not None and key in self._again:
-            durable, waiting = self.fleet.durable.get(key, 0), self._again.pop(key)
-            for sequence, other, number in waiting:
-                if sequence > durable and wrong is None:
-                    self._again.setdefault(key, []).append((sequence, other, number))
-                elif number is not None:
-                    same = {**NOTHING, "sequence": sequence, "replayed": True}
-                    other.answer(number, same if wrong is None else from_dict(wrong))
-        while self._slow and self.fleet.rows_waiting < WAITING_ROWS_MAX // 2:
+            connection.answer(msgid, answer if error is None else from_dict(error))
+        while self._slow and self._committer.rows_waiting < WAITING_ROWS_MAX // 2:
             self._slow.popleft().resume()
 
     # -- runs, and what is changed by hand --------------------------------------------------------------------------------
 
     def _apply(
-        self,
-        connection: Connection,
-        params: Any,
-        msgid: int | None,
-        read: Callable[[], Event],
-        applied: Event | None = None,
+        self, connection: Connection, params: Any, msgid: int | None, read: Callable[[Any], Event], again: Event | None
     ) -> dict[str, Any] | None:
-        key: Producer | None = None if params.sequence is None else (params.producer, params.incarnation)
-        sequence = cast("int | None", params.sequence)
-        known = False
+        sequence: int | None = params.sequence
+        key = None if sequence is None else (params.producer, params.incarnation)
         if key is None or sequence is None:
-            self._refuse_while_storage_fails()
-        else:
-            known = self._known(connection, key, sequence)
-        event = applied if known and applied is not None else read()
-        size = len(event) if isinstance(event, Sized) else 0
-        if known and key is not None and sequence is not None:
-            return self._replayed(connection, msgid, key, sequence, KINDS[type(event)].again(event))
+            self._admission.refuse_while_storage_fails()
+        elif self._admission.replays(connection, key, sequence) and sequence <= self._committer.sequence(key):
+            self.counted["batches_replayed"] += 1
+            event = read(params) if again is None else again
+            return {**KINDS[type(event)].again(event), "sequence": sequence, "replayed": True}
+        event = read(params)
         if key is not None and sequence is not None:
-            self.engine.state.ledger.replays(key, sequence)  # raises where one before it is missing
-        if key is not None and key in self._applying:
-            raise Unavailable("an event of this producer is on its way to its shard", field="producer", value=key[0])
-        if key is not None:
+            self._engine.state.ledger.replays(key, sequence)  # raises where one before it is missing
+            if key in self._applying or sequence <= self._engine.applied(*key):
+                raise Unavailable(
+                    "an event of this producer is on its way to its shard", field="producer", value=key[0]
+                )
             self._applying.add(key)
         connection.wait()
-        self.background.start(self._applied, connection, msgid, key, sequence, event, size)
+        self._hub.background.start(self._applied, connection, msgid, key, sequence, event)
         return LATER
 
     async def _applied(
-        self, connection: Connection, msgid: int | None, key: Producer | None, sequence: int | None, event: Any, size: int
-    ) -> None:  # fmt: skip
-        """Have an event happen at the shards that it is for, and answer it."""
+        self, connection: Connection, msgid: int | None, key: Producer | None, sequence: int | None, event: Any
+    ) -> None:
+        """Have an event applied by the shards that it is for, and answer it."""
         answer: Answer
         try:
-            answer = await self._happens(key, sequence, event)
+            answer = await self._routed(key, sequence, event)
             if key is not None and sequence is not None:
-                self.engine.advance(key, sequence)
+                self._engine.advance(key, sequence)
         except AdvisorError as error:
             answer = {"error": error.as_dict()}
-        self._applying.discard(key)
+        if key is not None:
+            self._applying.discard(key)
         connection.resume()
-        self._done(connection, msgid, key, answer)
+        self._done(connection, msgid, answer)
 
-    async def _happens(self, key: Producer | None, sequence: int | None, event: Any) -> Answer:
-        """Have it happen where what it is about is; raises what is wrong with it."""
+    async def _routed(self, key: Producer | None, sequence: int | None, event: Any) -> Answer:
+        """Apply an event at the shard of what it is about; raises what is wrong with it."""
         if isinstance(event, TaskEvents):
-            self.profiled = True
-            return await self.fleet.fold_events(key, sequence, event)
+            return await self._shards.fold_events(key, sequence, event)
         if isinstance(event, ProfileForgotten):
-            self.profiled = True
-            return await self.fleet.apply(bucket_of_producer(event.producer), key, sequence, event)
+            return await self._shards.apply(bucket_of_producer(event.producer), key, sequence, event)
         if isinstance(event, RunObserved):
             run = {name: value for name, value in event.run.items() if value is not None}
             named = run.pop("profile", None)
             if named:
-                run = await self.fleet.lane_of_producer(named["producer"]).ask("run_of", named) | run
+                run = await self._shards.of_producer(named["producer"]).ask("run_of", named) | run
             event = RunObserved(run)
         name = event.program if isinstance(event, (RunObserved, ProgramForgotten)) else event.component
-        answer = await self.fleet.apply(bucket_of(name), key, sequence, event)
-        self.copies.forget(name)
+        answer = await self._shards.apply(bucket_of(name), key, sequence, event)
+        self._replicas.forget(name)
         return answer
 
     def _define_network(
         self, connection: Connection, params: m.DefineNetwork, msgid: int | None
     ) -> dict[str, Any] | None:
-        self._refuse_while_storage_fails()
+        self._admission.refuse_while_storage_fails()
         given: Any = params.nodes if params.text is None else params.text
-        return self.background.later("define_network", connection, msgid, self._define, given, params.id)
+        return self._hub.background.later("define_network", connection, msgid, self._define, given, params.id)
 
     async def _define(self, given: Any, network_id: int | str | None) -> dict[str, Any]:
         """Define a network here, where ids are given, and at its shard."""
-        network = None if questions.is_small(given) else await self.heavy.run(network_of, given)
+        network = None if questions.is_small(given) else await self._hub.heavy.run(network_of, given)
         async with self._defining:
-            answer = self.engine.apply(None, None, NetworkDefined(given, network_id, network))
-            definition = self.engine.advisor.components.flows.definition(answer["id"])
+            answer = self._engine.apply(None, None, NetworkDefined(given, network_id, network))
+            definition = self._engine.advisor.components.flows.definition(answer["id"])
             home = bucket_of(name_of(answer["id"]))
-            await self.fleet.apply(home, None, None, NetworkDefined(definition, answer["id"]))
-        self.follow()
+            await self._shards.apply(home, None, None, NetworkDefined(definition, answer["id"]))
+        self._replicas.follow()
         return answer
 
-    def follow(self) -> None:
-        """Keep the components of defined networks up to date: plans and advice ask for them."""
-        flows = self.engine.advisor.components.flows
-        self.copies.defined = {
-            name for each, kept in flows.kept.items() if kept.definition is not None for name in flows.defined(each).components
-        }  # fmt: skip
-
     def forget_producers(self, keys: list[Producer]) -> None:
-        super().forget_producers(keys)
-        for key in keys:
-            self.fleet.tell("evict", key)
+        """Forget the numbers of producers that are gone."""
+        self._admission.forget_producers(keys)
 
     def count(self) -> None:
         """Let the counters be those of all shards."""
-        totals = self.engine.advisor.components.totals
+        totals = self._engine.advisor.components.totals
         totals.clear()
-        totals.update(self.fleet.totals())
+        totals.update(self._shards.totals())
         for name in OWN_COUNTS:
             totals[name] = self.counted[name]

@@ -8,7 +8,7 @@ here, counts, is exact and merges in any order.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from advisor.domain.buckets import BUCKETS, bucket_of
 from advisor.domain.limits import FIRST_REFUSALS, STATUS_PAGE_MAX
-from advisor.domain.observations import Columns, ComponentNames
+from advisor.domain.observations import Columns
 from advisor.engine import Advisor
 from advisor.files import BadCell, ComponentScore, Prequential
 from advisor.files.parquet import ParquetReader, is_parquet
@@ -98,8 +98,8 @@ def replay(files: Sequence[str], headings: Mapping[str, str] | None, tasks: Task
     read = [FileRead(str(file), "") for file in files]
     spans = _spans(files, headings, tasks)
     taken = [tasks.run(take, number, files[number], headings, span, shares, parts=shares + 1) for number, span in spans]
-    told: list[tuple[int, FileRead]] = tasks.values([each[-1] for each in taken])
-    for number, own in told:
+    summaries: list[tuple[int, FileRead]] = tasks.values([each[-1] for each in taken])
+    for number, own in summaries:
         whole = read[number]
         read[number] = FileRead(
             own.name, own.separator, whole.rows + own.rows, whole.refused + own.refused,
@@ -139,17 +139,9 @@ def take(number: int, file: str, headings: Mapping[str, str] | None, span: Span,
                     known[names[place]] = bucket_of(names[place]) * shares // BUCKETS
             of = np.array([known[names[place]] for place in there])[places]
             for share in np.unique(of).tolist():
-                found[share].append(ReplayPiece(number, span.lines, chunk, _own_names(rows.take(of == share))))
-        told = FileRead(reader.name, reader.separator, reader.rows, reader.refused, reader.first_refused)
-    return [*found, (number, told)]
-
-
-def _own_names(rows: Columns) -> Columns:
-    """Return rows with no other names than theirs."""
-    present, index = np.unique(rows.index, return_inverse=True)
-    there: list[int] = present.tolist()
-    names = ComponentNames([rows.components.names[place] for place in there])
-    return replace(rows, components=names, index=index.astype(np.int64))
+                found[share].append(ReplayPiece(number, span.lines, chunk, rows.take(of == share).with_own_names()))
+        summary = FileRead(reader.name, reader.separator, reader.rows, reader.refused, reader.first_refused)
+    return [*found, (number, summary)]
 
 
 def learn(*pieces: Sequence[ReplayPiece]) -> Learned:

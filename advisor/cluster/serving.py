@@ -1,19 +1,20 @@
-"""`advisor serve --engine ray`: a fleet, and the service before it."""
+"""`advisor serve --engine ray`: shards, and the service before them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import anyio
 
 from advisor.cluster.actors import Actors
-from advisor.cluster.fleet import Fleet, Runtime
-from advisor.cluster.hub import ClusterHub
+from advisor.cluster.hub import RoutedBackend
+from advisor.cluster.shard_set import Runtime, ShardSet
 from advisor.engine import Engine
 from advisor.service import server
 from advisor.service.config import Config
+from advisor.service.hub import Hub
 from advisor.service.measures import ServiceMeasures
 from advisor.service.memory import model_memory_bytes
 from advisor.service.producers import Producers
@@ -21,44 +22,26 @@ from advisor.service.producers import Producers
 PRODUCERS_FACTOR = 2  # a shard remembers more than the front: it must refuse none that another one has taken
 
 
-def actors_of(config: Config) -> Actors:
-    """Return what runs the shards."""
-    return Actors(config.engine, Path(str(config.state)), compiled=config.compiled)
-
-
-async def serve(
-    config: Config,
-    *,
-    runtime_of: Callable[[Config], Runtime] = actors_of,
-    **given: Any,
-) -> None:
+async def serve(config: Config, *, runtime_of: Callable[[Config], Runtime] = Actors.of, **given: Any) -> None:
     """Run a service whose state is in shards; as `advisor.service.server.serve`, and raises as that.
 
-    Raises Unavailable when Ray is not there.
+    Raises Unavailable when Ray is not there, or has no place for the shards.
     """
+    limits = {"components_max": config.components_max, "model_memory_bytes": model_memory_bytes(config.model_memory)}
     runtime = runtime_of(config)
     await runtime.start()
-    places = [str(Path(str(config.state)).absolute()), *([config.copy] if config.copy else [])]
-    limits = {
-        "components_max": config.components_max, "model_memory_bytes": model_memory_bytes(config.model_memory),
-        "producers_max": PRODUCERS_FACTOR * config.producers_max,
-    }  # fmt: skip
-    fleet = Fleet(runtime, places, config.shards, limits, config.spares)
+    shards = ShardSet(
+        runtime, cast("Any", config.state), config.shards,
+        limits | {"producers_max": PRODUCERS_FACTOR * config.producers_max},
+    )  # fmt: skip
     try:
-        await fleet.start()
-        hub = await _hub(config, fleet)
-        await server.serve(config, hub_of=lambda told: hub, **given)
+        await shards.start()
+        measures = ServiceMeasures()
+        engine = Engine(**limits, producers_max=config.producers_max)
+        heavy = server.heavy_of(config, measures)
+        hub = Hub(config, engine, Producers(shards.durable), heavy, measures, partial(RoutedBackend, shards))
+        await cast("RoutedBackend", hub.backend).begin()
+        await server.serve(config, hub_of=lambda _: hub, **given)
     finally:
         with anyio.CancelScope(shield=True):
-            await fleet.stop()
-
-
-async def _hub(config: Config, fleet: Fleet) -> ClusterHub:
-    measures = ServiceMeasures()
-    engine = Engine(
-        components_max=config.components_max, producers_max=config.producers_max,
-        model_memory_bytes=model_memory_bytes(config.model_memory),
-    )  # fmt: skip
-    hub = ClusterHub(config, engine, Producers(fleet.durable), server.heavy_of(config, measures), measures, fleet)
-    await hub.begin()
-    return hub
+            await shards.stop()

@@ -1,145 +1,171 @@
-"""One shard: an engine, where it is kept, and what the front asks of it. Calls come one after the other."""
+"""One shard: an engine, the state file it is kept in, and what the front asks of it. Calls come one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import shutil
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
-from advisor.cluster.keeping import COMMITS, Keeping
 from advisor.cluster.layout import bucket_of_producer
 from advisor.domain.buckets import bucket_of
-from advisor.domain.curves import TabulatedCurves
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import Engine
 from advisor.engine import events as e
 from advisor.engine.exactly_once import Producer
 from advisor.engine.profiles import ANONYMOUS
-from advisor.errors import AdvisorError, StateDamaged, StorageFailed, Unavailable
+from advisor.errors import AdvisorError, StateDamaged, StateLocked
 from advisor.profile.checkpoint import to_bytes
 from advisor.service.exporting import page
+from advisor.storage import Store
 
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
+FILE: Final = "state"
+EVICTED, RESUMED = "evicted", "resumed"  # in the place of an event: forget the producer; continue at the number
+LOCKED_S: Final = 20.0  # that a process which is being killed may keep the state locked
+LOCKED_LOOK_S: Final = 0.02
 Answer = dict[str, Any]
-Named = tuple[str, bool]  # a name as it was sent, and whether it is one
+Item = tuple[Producer | None, int | None, tuple[Any, ...]]  # producer, sequence, events
 
 
 class Shard:
-    """A part of the state.
+    """A part of the state, in a folder.
 
-    Raises StateDamaged when the folders have not all that was acknowledged.
+    Raises StateDamaged where the folder has no state and has to have one.
 
-    `folders`: where it is kept, see `Keeping`. `limits`: as `Engine` takes them. `least`: commits that were acknowledged: a
-    state that has seen fewer is an older one. `anew`: remove what the folders hold.
+    `limits`: as `Engine` takes them. `state`: "any", "required", or "none": what the folder holds is removed.
     """
 
-    def __init__(
-        self, number: int, places: Sequence[str], limits: Mapping[str, Any], least: int = 0, anew: bool = False
-    ) -> None:
+    def __init__(self, number: int, folder: str, limits: Mapping[str, Any], state: str = "any") -> None:
         self.number = number
-        self._keeping = Keeping(places, dict(limits), anew=anew)
-        self._whole = True  # what was applied is committed
-        self._engine = self._keeping.engine
-        self._version = 0
-        self._session = ""
-        self._names = ComponentNames()
-        if self._keeping.level < least:
-            level = self._keeping.level
-            self.close()
+        if state == "none":
+            shutil.rmtree(folder, ignore_errors=True)
+        self._store = _unlocked(lambda: Store.open(Path(folder) / FILE))
+        stored = self._store.load()
+        if stored is None and state == "required":
+            self._store.close()
             raise StateDamaged(
-                f"shard {number} has seen {level} commits, and {least} were acknowledged",
-                hint="its folder is of another node, or an older one: start where it is, or with its copy",
+                f"{folder} has no state, and rows of it were acknowledged",
+                hint="every node must reach the folder of the state; restore it where it was lost",
             )
-
-    def join(self, version: int, session: str) -> Answer:
-        """Serve a front from now on, under a layout; return what it must know. What earlier fronts send is refused."""
-        if not self._whole:
-            raise StorageFailed(f"shard {self.number} has applied what it could not write", field="state")
-        if not self._keeping.level:
-            self._commit()  # from now on there is a state
-        self._version, self._session, self._names = version, session, ComponentNames()
-        numbers = {key: number for key, number in self._engine.producers.items() if key != COMMITS}
-        return self.told() | {"producers": numbers, "mended": self._keeping.mended}
+        self._engine = Engine(**limits) if stored is None else Engine.restore(stored, **limits)
+        if stored is None:  # from now on there is one
+            self._store.save(self._engine.commits.image())
+        self._engine.commits.keep_journal()
+        self._names = ComponentNames()  # of all rows so far: what each is in the engine and in the log is found once
+        self._numbers: dict[str, int] = {}
 
     def _commit(self) -> None:
-        self._whole = False
-        self._keeping.commit()
-        self._whole = True
+        """Make what was applied durable. Raises StorageFailed: the engine is ahead of the file then, and the process ends."""
+        commits = self._engine.commits
+        entry = commits.take_entry()
+        image = commits.image() if entry is None or self._store.image_due else []
+        if entry is None:
+            self._store.save(image)
+        else:
+            self._store.append(entry.encode(), image)
+        self._store.write_on()
 
-    def told(self) -> Answer:
-        """Return how the shard stands."""
+    def report(self) -> Answer:
+        """Return what the front must know of it."""
         components = self._engine.advisor.components
         learners = components.learners
         return {
-            "shard": self.number, "level": self._keeping.level, "version": self._version,
-            "components": len(components.slots.components), "bytes": components.bytes,
-            "model_bytes": learners.used_bytes, "model_bytes_max": learners.memory_bytes,
+            "commits": self._store.commits, "components": len(components.slots.components),
+            "bytes": components.bytes, "model_bytes": learners.used_bytes, "model_bytes_max": learners.memory_bytes,
             "ledger": self._engine.advisor.ledger(), "totals": dict(self._engine.totals),
             "profiles": self._engine.profiles.held(),
         }  # fmt: skip
 
-    # -- rows -------------------------------------------------------------------------------------------------------------
+    def producers(self) -> dict[Producer, int]:
+        """Return the last number applied of each producer."""
+        return dict(self._engine.producers)
 
-    def take(
-        self, session: str, version: int, first: int, names: Sequence[Named], items: Sequence[tuple[Any, ...]]
-    ) -> tuple[list[Answer], Answer]:
-        """Let items happen in their order and commit them together; return the answer of each, and how the shard stands.
+    # -- changes ----------------------------------------------------------------------------------------------------------
 
-        Raises Unavailable when another front has taken over, or the layout is another one; StorageFailed when it could not be
-        committed: the shard must end, and be opened anew.
+    def apply(self, items: Sequence[Item]) -> tuple[list[Answer], Answer]:
+        """Apply items in their order and commit them together; return the answer of each, and the report.
 
-        `first`, `names`: the names that rows go by, numbered from `first` on. `items`: sequence of (producer, sequence,
-        events), rows with the numbers of `names` in the place of names. An item whose number was applied is not applied
-        again.
+        An item is (producer, sequence, events); one whose number was applied is not applied again. Raises StorageFailed.
         """
-        if session != self._session or version != self._version:
-            raise Unavailable(
-                f"shard {self.number} serves another front, or another layout", field="version", value=version
-            )
-        _learn(self._names, first, names)
-        self._whole = False
         answers = [self._applied(*item) for item in items]
         self._commit()
-        return answers, self.told()
+        return answers, self.report()
 
-    def _applied(self, key: Producer | None, sequence: int | None, events: Sequence[Any]) -> Answer:
+    def _applied(self, key: Producer | None, sequence: int | None, events: tuple[Any, ...]) -> Answer:
         try:
-            if events and isinstance(events[0], str):
-                return self._of_producer(events[0], key, sequence)
+            if EVICTED in events and key is not None:
+                self._engine.evict_producers([key])
+                return {}
+            if RESUMED in events and key is not None and sequence is not None:
+                self._resume(key, sequence)
+                return {}
             if key is not None and sequence is not None and sequence <= self._engine.applied(*key):
                 return self._engine.apply(key, sequence, EMPTY)
             found: Answer = {}
             for event in events or (EMPTY,):
-                answer = self._engine.apply(key, sequence, self._named(event))
+                answer = self._engine.apply(key, sequence, self._by_known_names(event))
                 found = found or answer
                 key = sequence = None  # the first, which is of rows where there are some, has taken the number
             return found
         except AdvisorError as error:
             return {"error": error.as_dict()}
 
-    def _named(self, event: Any) -> e.Event:
-        """Give rows their names again."""
-        if isinstance(event, e.Travels):
-            return e.Travels(replace(event.rows, components=self._names))
-        return replace(event, components=self._names) if isinstance(event, Columns) and len(event) else event
+    def _by_known_names(self, event: Any) -> e.Event:
+        """Return rows by the numbers of the names that are known here."""
+        rows = event.rows if isinstance(event, e.Travels) else event
+        if not isinstance(rows, Columns) or not rows.components.valid.all():
+            return event
+        known, names = self._numbers, rows.components.names
+        new = [name for name in dict.fromkeys(names) if name not in known]
+        known.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
+        self._names.extend(new)
+        own = np.array([known[name] for name in names], np.int64)
+        rows = replace(rows, components=self._names, index=own[rows.index])
+        return e.Travels(rows) if isinstance(event, e.Travels) else rows
 
-    def _of_producer(self, what: str, key: Any, sequence: int | None) -> Answer:
-        if what == "evict":
-            self._engine.evict_producers([key])
-        elif sequence is not None and sequence > self._engine.applied(*key):
-            self._engine.resume_producer(key[0], key[1], sequence)
-        return {}
+    def receive(self, part: bytes | None, producers: Mapping[Producer, int]) -> Answer:
+        """Take in buckets, and numbers of producers where they are greater; commit."""
+        if part is not None:
+            self._engine.put(Engine.from_bytes(part))
+        for key, number in producers.items():
+            self._resume(key, number)
+        self._commit()
+        return self.report()
+
+    def _resume(self, key: Producer, sequence: int) -> None:
+        if sequence > self._engine.applied(*key):
+            self._engine.advance(key, sequence)
+
+    def give(self, buckets: Collection[int]) -> bytes:
+        """Return all that buckets hold."""
+        return self._engine.part(*self._names_in(buckets.__contains__))
+
+    def keep(self, buckets: Collection[int]) -> Answer:
+        """Remove what other buckets hold: another shard has it; commit."""
+        names = self._names_in(lambda bucket: bucket not in buckets)
+        if any(names):
+            self._engine.leave(*names)
+            self._commit()
+        return self.report()
+
+    def _names_in(self, wanted: Callable[[int], bool]) -> tuple[list[str], list[str], list[str], list[Producer]]:
+        advisor = self._engine.advisor
+        names = dict.fromkeys([*advisor.components.slots.components, *advisor.task_types.numbers])
+        kinds = names, advisor.components.flows.kept, advisor.programs.programs
+        found: list[list[str]] = [[name for name in kind if wanted(bucket_of(name))] for kind in kinds]
+        return *found, [key for key in self._engine.profiles.runs if wanted(bucket_of_producer(key[0]))]  # type: ignore[return-value]
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
-    def part(
-        self, names: Collection[str], networks: Collection[str], programs: Collection[str]
-    ) -> tuple[bytes, Answer]:
-        """Return what is known of them, see `Engine.part`, and how the shard stands."""
-        return self._engine.part(names, networks, programs), self.told()
+    def part(self, names: Collection[str], networks: Collection[str], programs: Collection[str]) -> bytes:
+        """Return what is known of them, see `Engine.part`."""
+        return self._engine.part(names, networks, programs)
 
     def exported(self, after: str | None) -> tuple[bytes, str | None]:
         """Return a page of what was learned, see `exporting.page`."""
@@ -153,21 +179,12 @@ class Shard:
         """Return all networks of this shard."""
         return self._engine.part((), self._engine.advisor.components.flows.kept)
 
-    def status(self, components: bool | list[str], offset: int, limit: int) -> Answer:
-        """Return the page of the status."""
-        asked = {True: None, False: ()}[components] if isinstance(components, bool) else components
-        return {**self._engine.advisor.status(components=asked, offset=offset, limit=limit)}
+    def status(self, components: Sequence[str] | None, offset: int, limit: int) -> Answer:
+        """Return a page of the status, see `Advisor.status`."""
+        return {**self._engine.advisor.status(components=components, offset=offset, limit=limit)}
 
-    def tables(
-        self, boxes: Sequence[str], names: Mapping[str, str], load: Mapping[str, float], cores_max: int, level: float
-    ) -> TabulatedCurves:
-        """Return what a plan must know of components, see `Advisor.tables_of`."""
-        return self._engine.advisor.tables_of(boxes, names, load, cores_max=cores_max, level=level)
-
-    # -- profiles ---------------------------------------------------------------------------------------------------------
-
-    def foretold(self, key: Producer | None, sequence: int | None, events: TaskEvents) -> e.Ended | None:
-        """Return what a batch of task events will say has ended, see `Profiles.foretold`; None where its number was taken."""
+    def ended_by(self, key: Producer | None, sequence: int | None, events: TaskEvents) -> e.Ended | None:
+        """Return what a batch of task events will end, see `Profiles.foretold`; None where its number was applied."""
         if key is not None and sequence is not None and sequence <= self._engine.applied(*key):
             return None
         return self._engine.profiles.foretold(key or ANONYMOUS, events)
@@ -178,56 +195,25 @@ class Shard:
 
     def profiler(self, producer: str, incarnation: bytes | None) -> tuple[Answer, bytes]:
         """Return the summary of a run, and the bytes of its profile."""
-        told, profiler = self._engine.profiles.run(producer, incarnation)
-        return told, to_bytes(profiler)
+        summary, profiler = self._engine.profiles.run(producer, incarnation)
+        return summary, to_bytes(profiler)
 
     def run_of(self, named: Mapping[str, Any]) -> Answer:
         """Return what a profile says of its run as a whole, see `Profiles.run_of`."""
         return self._engine.profiles.run_of(**named)
 
-    # -- moves ------------------------------------------------------------------------------------------------------------
-
-    def _of_buckets(self, buckets: Collection[int]) -> tuple[list[str], list[str], list[str], list[Producer]]:
-        wanted, advisor = frozenset(buckets), self._engine.advisor
-        names = dict.fromkeys([*advisor.components.slots.components, *advisor.task_types.numbers])
-        found = names, advisor.components.flows.kept, advisor.programs.programs
-        of: list[list[str]] = [[name for name in kind if bucket_of(name) in wanted] for kind in found]
-        return of[0], of[1], of[2], [key for key in self._engine.profiles.runs if bucket_of_producer(key[0]) in wanted]
-
-    def give(self, buckets: Collection[int]) -> bytes:
-        """Return all that buckets hold."""
-        return self._engine.part(*self._of_buckets(buckets))
-
-    def receive(self, part: bytes | None, producers: Mapping[Producer, int]) -> Answer:
-        """Take buckets in, and the numbers that their rows have come to; commit."""
-        self._whole = False
-        if part is not None:
-            self._engine.put(Engine.from_bytes(part))
-        for key, number in producers.items():
-            if number > self._engine.applied(*key):
-                self._engine.advance(key, number)
-        self._commit()
-        return self.told()
-
-    def let_go(self, buckets: Collection[int]) -> Answer:
-        """Forget what buckets hold: another shard has it; commit."""
-        names = self._of_buckets(buckets)
-        if any(names):
-            self._whole = False
-            self._engine.leave(*names)
-            self._commit()
-        return self.told()
-
     def close(self) -> None:
-        """Let go of the folders."""
-        self._keeping.close()
+        """Close the state file; nothing committed depends on it."""
+        self._store.close()
 
 
-def _learn(known: ComponentNames, first: int, names: Sequence[Named]) -> None:
-    """Append names as the front has read them, those that are there already left out."""
-    new = names[len(known) - first :] if first <= len(known) else None
-    if new is None:
-        raise Unavailable("names are missing", field="names", value=first, bound=len(known))
-    known.names += [name for name, _ in new]
-    known.valid = np.concatenate([known.valid, np.array([valid for _, valid in new], np.bool_)])
-    known.slots = np.concatenate([known.slots, np.full(len(new), -1, np.int64)])
+def _unlocked(open_store: Callable[[], Store]) -> Store:
+    """Open a store, waiting for a process that is being killed to let go of it. Raises StateLocked."""
+    end = time.monotonic() + LOCKED_S
+    while True:
+        try:
+            return open_store()
+        except StateLocked:
+            if time.monotonic() > end:
+                raise
+            time.sleep(LOCKED_LOOK_S)

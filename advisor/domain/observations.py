@@ -72,6 +72,13 @@ class ComponentNames:
             found.slots = np.concatenate([found.slots, np.full(2 * len(new), UNRESOLVED, np.int64)])
         return found
 
+    def subset(self, numbers: Ints) -> ComponentNames:
+        """Return a list of some of the names, by their numbers int64 (n,)."""
+        found, chosen = ComponentNames(), numbers.tolist()
+        found.names = [self.names[number] for number in chosen]
+        found.valid, found.slots = self.valid[numbers], np.full(len(chosen), UNRESOLVED, np.int64)
+        return found
+
     def extend(self, names: Sequence[object]) -> None:
         """Append names. Cost O(n); raises InvalidValue when they are no list of names at all."""
         if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
@@ -172,6 +179,11 @@ class Columns:
             misread=self.misread and self.misread.take(rows, len(self)),
             **optional,
         )
+
+    def with_own_names(self) -> Columns:
+        """Return the batch with a list of the names that its rows have, and no others."""
+        present, index = np.unique(self.index, return_inverse=True)
+        return replace(self, components=self.components.subset(present), index=index.astype(np.int64))
 
 
 _OPTIONAL_COLUMNS = (

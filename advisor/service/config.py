@@ -39,13 +39,6 @@ class Config:
         "where the state is: here; or in shards on Ray, one of its own, or the one of which this machine is a node",
     )
     shards: int = _key(2, integer(1, limits.SHARDS_MAX), "shards of a new state on Ray; later see `advisor shards`")
-    copy: str | None = _key(
-        None,
-        kinds.PLACE,
-        "where shards on Ray keep a copy of their states: a folder, or s3://BUCKET/PREFIX",
-    )
-    spares: int = _key(1, integer(0, 64), "processes on Ray kept ready to take over from one that is lost")
-    stale_rows: int = _key(64, integer(0, 10**9), "on Ray: rows of a component that an answer may lack")
     stale_s: float = _key(0.5, number(0.01, 3600, "SECONDS"), "on Ray: seconds that an answer may lack rows")
     accept_damage: bool = _key(False, kinds.FLAG, "start without what is damaged in the state file")
     tokens: Path | None = _key(None, kinds.PATH, "TOML file of tokens, each with its scope: read, write or admin")
@@ -126,10 +119,6 @@ class Config:
 
         if self.sharded and self.state is None:
             raise InvalidValue("state", None, "given: the folder where shards keep their states")
-        if not self.sharded and self.copy is not None:
-            raise InvalidValue(
-                "copy", self.copy, "absent: only shards on Ray keep one", "copy a state file by `advisor export`"
-            )
 
     @property
     def sharded(self) -> bool:

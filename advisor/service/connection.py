@@ -20,7 +20,7 @@ from advisor.protocol.columns import ConnectionNames
 from advisor.protocol.connection import RpcRequest, ServerConnection, Singles, Violation, encode_error, encode_response
 from advisor.protocol.verbs import METHODS
 from advisor.service.access import Access, Grant, Identity, shown_by
-from advisor.service.committer import Committer
+from advisor.service.committer import Durability
 from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
 from advisor.service.turns import Path, WorkTurns
@@ -47,7 +47,7 @@ class Service(Protocol):
     """What a connection asks of the service it belongs to, `advisor.service.hub`."""
 
     access: Access
-    committer: Committer
+    committer: Durability
     engine: Engine
     measures: ServiceMeasures
     read_buffer: memoryview

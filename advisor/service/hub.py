@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, cast
 
 import anyio
 
@@ -14,21 +14,18 @@ from advisor.domain import limits
 from advisor.domain.rows import CARRIED_FIELDS, COUNTED_FIELDS, LEARNED_FIELDS
 from advisor.engine import Engine
 from advisor.errors import AdvisorError, Unauthorized, Unsupported
-from advisor.profile.checkpoint import to_bytes
 from advisor.protocol import verbs as m
 from advisor.protocol.connection import RpcRequest, encode_error, encode_response
 from advisor.protocol.verbs import PROTOCOL_VERSION
-from advisor.service import questions
 from advisor.service.access import Access, digest
 from advisor.service.advising import Advising
 from advisor.service.answering import Answering
 from advisor.service.answers import RecentAnswers
+from advisor.service.backend import Backend, Gather
 from advisor.service.background import LATER, Background, Handler
-from advisor.service.committer import Committer
 from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
 from advisor.service.heavy import Heavy
-from advisor.service.learning import Learning
 from advisor.service.logs import event
 from advisor.service.measures import Rates, ServiceMeasures
 from advisor.service.memory import Memory, resident_bytes
@@ -59,32 +56,19 @@ def _refuse_stranger() -> None:
     raise Unauthorized("say hello with the token first", field="token")
 
 
-class StateSize(NamedTuple):
-    """What a service knows: components, those there may be, bytes of tables and of learners, and how predictions did."""
-
-    components: int
-    components_max: int
-    state_bytes: int
-    model_bytes: int
-    model_bytes_max: int
-    ledger: Mapping[str, float]
-
-
 class Hub:
     """The state of a running service, and its verbs. One event loop, no locks."""
-
-    learns: type[Learning] = Learning  # how rows are taken
 
     def __init__(
         self,
         config: Config,
         engine: Engine,
-        committer: Committer,
         producers: Producers,
         heavy: Heavy,
         measures: ServiceMeasures,
+        backend_of: Callable[[Hub], Backend],
     ) -> None:
-        self.config, self.engine, self.committer, self.producers = config, engine, committer, producers
+        self.config, self.engine, self.producers = config, engine, producers
         self.heavy, self.measures = heavy, measures
         engine.advisor.bundles.origin = int(time.time()) & VERSION_ORIGIN_MASK
         self.read_buffer = memoryview(bytearray(READ_BYTES))
@@ -99,9 +83,8 @@ class Hub:
         self.planner = Planner(engine.advisor, heavy, RecentAnswers())
         self.advising = Advising(engine, self.planner, config.advise)
         self.watching = Watching(engine, self.planner, measures)
-        self.learning = self.learns(
-            engine, committer, producers, heavy, measures, self.background, self._happened
-        )  # fmt: skip
+        self.backend = backend_of(self)
+        self.learning, self.committer = self.backend.learning, self.backend.committer
         answering = Answering(engine, self.planner, heavy, self.watching, self.background)
         self.rates = Rates(time.monotonic(), self._counts())
         self._strangers: dict[Connection, None] = {}  # in the order of coming
@@ -109,11 +92,10 @@ class Hub:
         self._numbered = 0
         self._many_producers = False
         self._verbs: dict[str, Handler] = {
-            **self.learning.verbs, **answering.verbs, "hello": self._hello, "names": self._names, "status": self._status,
-            "shards": self._shards,
+            **self.learning.verbs, **answering.verbs, **self.backend.verbs, "hello": self._hello, "names": self._names,
         }  # fmt: skip
 
-    def _happened(self) -> None:
+    def notify(self) -> None:
         """Something was learned: tell the log, and those who subscribe."""
         self.model_events.drain()
         self.watching.notify()
@@ -247,9 +229,37 @@ class Hub:
                 limits_of.check(method, params)
             if m.METHODS[method].grows:
                 self.memory.refuse_while_short()
+            gather = None if msgid is None else self.backend.gather(method, params)
+            if gather is not None:
+                self.background.start(self._answer_after, gather, connection, method, params, msgid)
+                return LATER
+        except AdvisorError as error:
+            self.measures.errors[error.code] += 1
+            return b"" if msgid is None else encode_error(msgid, error)
+        return self._answer(connection, method, params, msgid)
+
+    async def _answer_after(
+        self, gather: Gather, connection: Connection, method: str, params: Any, msgid: int | None
+    ) -> None:
+        """Answer a question when what it is about is here."""
+        try:
+            await gather()
+        except AdvisorError as error:
+            connection.answer(cast("int", msgid), error)
+            return
+        except Exception as error:
+            connection.answer(cast("int", msgid), self.background.defect(method, connection, error))
+            return
+        answer = self._answer(connection, method, params, msgid) if connection.number in self.connections else None
+        if answer is not None:
+            connection.release([answer])
+
+    def _answer(self, connection: Connection, method: str, params: Any, msgid: int | None) -> bytes | None:
+        """Return the answer to a request whose parameters were read, as `handle`."""
+        try:
             self.engine.flush()
             result = self._verbs[method](connection, params, msgid)
-            self._happened()
+            self.notify()
         except AdvisorError as error:
             self.measures.errors[error.code] += 1
             return b"" if msgid is None else encode_error(msgid, error)
@@ -320,8 +330,7 @@ class Hub:
         if at <= applied:
             return
         event(logging.WARNING, "producer resumes ahead of us", producer=key[0], applied=applied, resume_at=at)
-        self.engine.resume_producer(*key, at)
-        self.committer.changed()
+        self.backend.resume(key, at)
 
     def _retire(self, key: tuple[str, bytes], connection: Connection) -> int:
         """A producer is done: all its batches are answered."""
@@ -342,49 +351,9 @@ class Hub:
             self.peers.add(connection, -size)
             raise
 
-    def _shards(self, connection: Connection, params: m.Shards, msgid: int | None) -> dict[str, Any] | None:
-        raise Unsupported(
-            "this service is one process", field="method", value="shards", hint="advisor serve --engine ray has shards"
-        )
-
-    def _status(self, connection: Connection, params: m.StatusAsked, msgid: int | None) -> dict[str, Any] | None:
-        if params.components is False or params.limit <= questions.STATUS_SLICE:
-            return questions.status(self.engine.advisor, params) | {"service": self.health()}
-
-        async def status() -> dict[str, Any]:
-            return await questions.status_in_slices(self.engine.advisor, params) | {"service": self.health()}
-
-        return self.background.later("status", connection, msgid, status)
-
     def _counts(self) -> tuple[int, int]:
         """Return rows and requests so far."""
         return self.engine.totals.get("rows_accepted", 0), self.measures.answered
-
-    def held(self) -> StateSize:
-        """Return what is known, and how much room it takes."""
-        advisor, components = self.engine.advisor, self.engine.advisor.components
-        learners = components.learners
-        return StateSize(
-            len(components.slots.components), components.slots.components_max, components.bytes,
-            learners.used_bytes, learners.memory_bytes, advisor.ledger(),
-        )  # fmt: skip
-
-    def shards(self) -> list[dict[str, Any]]:
-        """Return how the shards of the state stand; a service of one process has none."""
-        return []
-
-    def profiles_held(self) -> Mapping[str, int]:
-        """Return what profiles hold, see `Profiles.held`."""
-        return self.engine.profiles.held()
-
-    def profiles_told(self) -> list[dict[str, Any]]:
-        """Return which profiles there are, the newest first."""
-        return self.engine.profiles.answer(None, None, nodes=False, diagnosis=False)["runs"]
-
-    async def profile(self, producer: str, incarnation: bytes | None) -> tuple[dict[str, Any], bytes]:
-        """Return the summary of a run, see `Profiles.run`, and the bytes of its profile."""
-        told, profiler = self.engine.profiles.run(producer, incarnation)
-        return told, to_bytes(profiler)
 
     def health(self) -> dict[str, Any]:
         """Return what an operator asks first."""
@@ -418,4 +387,5 @@ class Hub:
             "commit_mean_s": self.measures.commit_s.mean,
             "kernels": kernels.states(),
             "watching": self.watching.status(),
+            **self.backend.health(),
         }

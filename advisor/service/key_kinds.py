@@ -65,13 +65,6 @@ def _path(key: str, value: Any) -> Path:
     return Path(value).expanduser()
 
 
-def _place(key: str, value: Any) -> str:
-    """Return a folder, absolute, or the URL of a store as it is."""
-    if isinstance(value, str) and "://" in value and "\0" not in value:
-        return value
-    return str(_path(key, value).absolute())
-
-
 def parse_address(key: str, value: Any) -> Address:
     """Return HOST:PORT (or [HOST]:PORT for IPv6) as an address; raises InvalidValue."""
     if isinstance(value, Address):
@@ -222,7 +215,7 @@ def checked_engine(key: str, value: Any) -> str:
     return value
 
 
-PATH, PLACE, ADDRESS = KeyKind(_path, "PATH"), KeyKind(_place, "PATH|URL"), KeyKind(parse_address, "HOST:PORT")
+PATH, ADDRESS = KeyKind(_path, "PATH"), KeyKind(parse_address, "HOST:PORT")
 FLAG, CPUS, HOSTS = (
     KeyKind(shape_of(bool).take, "", bool),
     KeyKind(parse_cores, "CPUS"),

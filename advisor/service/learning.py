@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from advisor.domain.observations import Columns, ComponentNames, columns_of
@@ -20,13 +21,14 @@ from advisor.engine.events import (
     ProgramForgotten,
     RunObserved,
 )
-from advisor.errors import Unauthorized, Unavailable, from_dict
+from advisor.errors import Unauthorized
 from advisor.protocol import verbs as m
 from advisor.protocol.columns import columns_of_bins
 from advisor.protocol.connection import RpcRequest, encode_response
 from advisor.protocol.plain import encode_accepted, few_rows
 from advisor.protocol.rows import NameBook, columns_of_rows
 from advisor.protocol.task_events import events_of_params
+from advisor.service.admission import ChangeAdmission, Key
 from advisor.service.background import LATER, Background, Handler
 from advisor.service.committer import Committer
 from advisor.service.connection import Connection
@@ -38,7 +40,6 @@ from advisor.service.sampled import Sampled
 from advisor.service.worker import network_of
 
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
-Key = tuple[str, bytes]  # a producer: name, incarnation
 CHANGING = frozenset(name for name, verb in m.METHODS.items() if verb.scope in ("write", "teach", "admin"))
 
 
@@ -55,6 +56,9 @@ class Learning:
     happened: Callable[[], None]  # called when rows were folded
 
     def __post_init__(self) -> None:
+        self.admission = ChangeAdmission(
+            self.engine, self.committer, self.producers, self.measures, self.background, self._evicted
+        )  # fmt: skip
         self.sampled = Sampled(self.engine.advisor)  # how far answers were off
         self._book = NameBook()
         self.engine.told = self._folded
@@ -64,17 +68,7 @@ class Learning:
             "observe_rows": self._observe_rows,
             "observe_columns": self._observe_columns,
             "define_network": self._define_network,
-            "task_events": lambda c, params, msgid: self._apply(
-                c, params, msgid, lambda: events_of_params(params), NO_EVENTS
-            ),
-            "observe_run": lambda c, params, msgid: self._apply(c, params, msgid, lambda: RunObserved(params.run)),
-            "forget": lambda c, params, msgid: self._apply(c, params, msgid, lambda: _forgotten(params)),
-            "pin": lambda c, params, msgid: self._apply(
-                c, params, msgid, lambda: ComponentPinned(params.component, params.model)
-            ),
-            "set_allowed": lambda c, params, msgid: self._apply(
-                c, params, msgid, lambda: AllowedSet(params.component, params.allowed and params.allowed.as_wire())
-            ),
+            **{verb: partial(self._apply, read=read, again=again) for verb, (read, again) in EVENTS.items()},
         }
 
     # Rows
@@ -157,8 +151,8 @@ class Learning:
     ) -> dict[str, Any] | None:
         key = None if params.producer is None else (params.producer, params.incarnation)
         if key is None or params.sequence is None:
-            self._refuse_while_storage_fails()
-        elif self._known(connection, key, params.sequence):
+            self.admission.refuse_while_storage_fails()
+        elif self.admission.replays(connection, key, params.sequence):
             return self._durably(connection, msgid, self.engine.apply(key, params.sequence, EMPTY), 0, key)
         columns = read()
         self.sampled.columns(columns)
@@ -170,7 +164,7 @@ class Learning:
     def _define_network(
         self, connection: Connection, params: m.DefineNetwork, msgid: int | None
     ) -> dict[str, Any] | None:
-        self._refuse_while_storage_fails()
+        self.admission.refuse_while_storage_fails()
         given: Any = params.nodes if params.text is None else params.text
 
         async def define() -> dict[str, Any] | None:
@@ -188,20 +182,16 @@ class Learning:
         connection: Connection,
         params: m.TaskEventsSent | m.ObserveRun | m.Forget | m.Pin,
         msgid: int | None,
-        read: Callable[[], Event],
-        applied: Event | None = None,
+        read: Callable[[Any], Event],
+        again: Event | None,
     ) -> dict[str, Any] | None:
-        """Let an event happen: exactly once where it is numbered, else at most once.
-
-        Of one that was applied before nothing is read again where `applied` stands for it: it may lean on names that this
-        connection has not numbered.
-        """
+        """Apply an event, see `EVENTS`: exactly once where it is numbered, else at most once."""
         key = None if params.producer is None else (params.producer, params.incarnation)
         if key is None or params.sequence is None:
-            self._refuse_while_storage_fails()
+            self.admission.refuse_while_storage_fails()
             key = None
-        known = key is not None and self._known(connection, key, cast("int", params.sequence))
-        event = applied if known and applied is not None else read()
+        known = key is not None and self.admission.replays(connection, key, cast("int", params.sequence))
+        event = again if known and again is not None else read(params)
         size = len(event) if isinstance(event, Sized) else 0
         answer = self.engine.apply(key, params.sequence, event)
         return self._durably(connection, msgid, answer, size, key)
@@ -215,43 +205,13 @@ class Learning:
             return True
         return False
 
-    def _known(self, connection: Connection, key: Key, sequence: int) -> bool:
-        """Return whether a numbered request was applied before; refuse it where it cannot be taken."""
-        self._room_for(key)
-        try:
-            self.producers.speak(key, connection)
-        except Unavailable:
-            self.measures.superseded += 1
-            raise
-        if sequence > self.committer.sequence(key):
-            self._refuse_while_storage_fails()
-        return sequence <= self.engine.applied(*key)
-
-    def _room_for(self, key: Key) -> None:
-        """Have a new producer remembered: at the limit the one that has been silent for longest gives way."""
-        engine = self.engine
-        if key in engine.producers or len(engine.producers) < engine.state.ledger.producers_max:
-            return
-        silent = self.producers.longest_silent()
-        if silent is None:
-            raise Unavailable(
-                "the service remembers as many producers as it may", field="producers", value=len(engine.producers),
-                bound=engine.state.ledger.producers_max, hint="close clients when they are done; or raise producers_max",
-            )  # fmt: skip
-        self.forget_producers([silent])
-
     def forget_producers(self, keys: list[Key]) -> None:
         """Forget the numbers of producers that are gone."""
-        self.engine.evict_producers(keys)
+        self.admission.forget_producers(keys)
+
+    def _evicted(self, keys: list[Key]) -> None:
         self.committer.forget(keys)
         self.committer.changed()
-        self.measures.evicted += len(keys)
-
-    def _refuse_while_storage_fails(self) -> None:
-        if self.committer.failure is not None:
-            raise from_dict(self.committer.failure.as_dict())  # its own: each raising lengthens a traceback
-        if self.background.stopping:
-            raise Unavailable("the service is stopping", hint="connect again, and send it again")
 
     def _durably(
         self,
@@ -278,3 +238,16 @@ def _forgotten(params: m.Forget) -> Event:
     if params.profile is not None:
         return ProfileForgotten(**params.profile)
     return ComponentForgotten(cast("str", params.component), params.keep)
+
+
+# How the parameters of a verb become an event. Second: what stands for one that was applied before; None: it is read again.
+# Task events are not: they may lean on names that this connection has not numbered.
+EVENTS: Mapping[str, tuple[Callable[[Any], Event], Event | None]] = {
+    "task_events": (events_of_params, NO_EVENTS),
+    "observe_run": (lambda params: RunObserved(params.run), None),
+    "forget": (_forgotten, None),
+    "pin": (lambda params: ComponentPinned(params.component, params.model), None),
+    "set_allowed": (
+        lambda params: AllowedSet(params.component, params.allowed and params.allowed.as_wire()), None,
+    ),
+}  # fmt: skip

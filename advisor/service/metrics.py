@@ -65,9 +65,9 @@ WORST_COMPONENTS = 10  # with a label each: more cost Prometheus a series each, 
 
 # One line a number: type, metric, help, what it is; None is not told.
 NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
-    (GAUGE, "advisor_components", "Components known", lambda hub: hub.held().components),
-    (GAUGE, "advisor_components_max", "Components at most", lambda hub: hub.held().components_max),
-    (GAUGE, "advisor_state_bytes", "Bytes of learned state in memory", lambda hub: hub.held().state_bytes),
+    (GAUGE, "advisor_components", "Components known", lambda hub: hub.backend.held().components),
+    (GAUGE, "advisor_components_max", "Components at most", lambda hub: hub.backend.held().components_max),
+    (GAUGE, "advisor_state_bytes", "Bytes of learned state in memory", lambda hub: hub.backend.held().state_bytes),
     (GAUGE, "advisor_kernels_compiled", "1 where all kernels are compiled, 0 where some are interpreted",
      lambda hub: all(word == "compiled" for word in kernels.states().values())),
     (GAUGE, "advisor_producers", "Producers remembered for exactly-once", lambda hub: len(hub.engine.producers)),
@@ -75,9 +75,9 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
     (COUNTER, "advisor_predictions_covered", "Of these rows, those within their interval at 0.9",
      lambda hub: hub.learning.sampled.covered),
     (GAUGE, "advisor_model_memory_bytes", "Bytes that learners may take",
-     lambda hub: hub.held().model_bytes_max),
+     lambda hub: hub.backend.held().model_bytes_max),
     (GAUGE, "advisor_model_memory_used_bytes", "Bytes that learners take",
-     lambda hub: hub.held().model_bytes),
+     lambda hub: hub.backend.held().model_bytes),
     (GAUGE, "advisor_watches", "Networks watched", lambda hub: len(hub.watching)),
     (GAUGE, "advisor_snet_clients", "Applications connected for cores",
      lambda hub: None if hub.snet is None else len(hub.snet.clients)),
@@ -98,7 +98,7 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
 )  # fmt: skip
 # Numbers that are worked out together: what they come from; of each its type, metric, help and key.
 TOGETHER: tuple[tuple[Counts, tuple[tuple[type[Any], str, str, str], ...]], ...] = (
-    (lambda hub: hub.profiles_held(), (
+    (lambda hub: hub.backend.profiles_held(), (
         (GAUGE, "advisor_profiles", "Runs of tasks whose profile is kept", "runs"),
         (COUNTER, "advisor_profiles_dropped", "Profiles that gave way", "gave_way"),
         (GAUGE, "advisor_profile_nodes", "Call paths of all profiles", "nodes"),
@@ -107,7 +107,7 @@ TOGETHER: tuple[tuple[Counts, tuple[tuple[type[Any], str, str, str], ...]], ...]
         (GAUGE, "advisor_profile_bytes", "Bytes of the profiles' tables and of the events that wait", "bytes"),
     )),
     # What became of the predictions that were scored: sums, so that any span of time can be asked for its rate.
-    (lambda hub: hub.held().ledger, (
+    (lambda hub: hub.backend.held().ledger, (
         (COUNTER, "advisor_scores", "Answers scored when their measurement came", "scores"),
         (COUNTER, "advisor_scores_covered", "Of these, answers whose interval at 0.9 held the measurement", "covered"),
         (COUNTER, "advisor_score_error", "Sum of |t - predicted| / max(t, predicted) over the scored answers", "error"),
@@ -183,7 +183,7 @@ class HubCollector(Collector):
             yield _histogram("advisor_commit_seconds", about, {"": hub.measures.commit_s})
         yield from self._advising()
         yield from self._snet()
-        shards = hub.shards()
+        shards = hub.backend.shards()
         for kind, name, about, key in SHARDS if shards else ():
             yield _family(kind, name, "shard", about, {str(each["shard"]): each[key] for each in shards})
         about = "Seconds to answer, or to fold what a commit answers"

@@ -224,7 +224,7 @@ class LivePage:
             key = bytes.fromhex(incarnation) if incarnation else None
         except ValueError as error:
             raise InvalidValue("incarnation", incarnation, "hexadecimal digits") from error
-        return await self._hub.profile(_text(request, "producer"), key)
+        return await self._hub.backend.profile(_text(request, "producer"), key)
 
 
 class Stream(Response):

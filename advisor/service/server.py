@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from advisor.service.heavy import Heavy
 from advisor.service.http import HttpFace
 from advisor.service.hub import Hub
 from advisor.service.key_kinds import Address
+from advisor.service.local_backend import LocalBackend
 from advisor.service.logs import event, to_stderr
 from advisor.service.measures import ServiceMeasures
 from advisor.service.producers import Producers
@@ -159,7 +161,9 @@ def _hub(config: Config, store: Store | None, commit_rows: int = COMMIT_ROWS) ->
         share=COMMIT_SHARE,
         durable=dict(engine.producers),
     )
-    return Hub(config, engine, committer, Producers(engine.producers), heavy_of(config, measures), measures)
+    return Hub(
+        config, engine, Producers(engine.producers), heavy_of(config, measures), measures, partial(LocalBackend, committer)
+    )  # fmt: skip
 
 
 def heavy_of(config: Config, measures: ServiceMeasures) -> Heavy:

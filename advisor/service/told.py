@@ -76,7 +76,7 @@ class Told:
         health = hub.health()
         questions = sum(sum(histogram.counts) for histogram in hub.measures.requests.values())
         learners = advisor.components.learners
-        known, most, state_bytes, *_ = hub.held()
+        known, most, state_bytes, *_ = hub.backend.held()
         return {
             "version": __version__, "at": time.time(), "uptime_s": round(self.uptime_s, 1),
             "counts": {name: int(totals[name]) for name in COUNTED},
@@ -192,7 +192,7 @@ class Told:
         }  # fmt: skip
 
     def _profiles(self) -> list[dict[str, Any]]:
-        return self._hub.profiles_told()
+        return self._hub.backend.profile_list()
 
 
 def _identity(network: Any) -> Any:

@@ -22,7 +22,6 @@ LEFT = {
     "advisor": 4,
     "advisor/cli": 10,
     "advisor/client": 48,
-    "advisor/cluster": 91,
     "advisor/demo": 2,
     "advisor/domain": 22,
     "advisor/engine": 117,

@@ -17,7 +17,7 @@ import tempfile
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -55,6 +55,7 @@ from advisor.service.committer import Committer
 from advisor.service.connection import Connection
 from advisor.service.heavy import Heavy
 from advisor.service.hub import Hub
+from advisor.service.local_backend import LocalBackend
 from advisor.service.measures import ServiceMeasures
 from advisor.service.producers import Producers
 
@@ -146,7 +147,9 @@ class _Service:
         committer = Committer(engine, None, self._measures, rows_max=rows, share=share, durable={})
         heavy = Heavy(self._measures, jobs=1, waiting_max=1, deadline_s=60.0)
         heavy._ask = _done
-        self._hub = Hub(config, engine, committer, Producers(engine.producers), heavy, self._measures)
+        self._hub = Hub(
+            config, engine, Producers(engine.producers), heavy, self._measures, partial(LocalBackend, committer)
+        )  # fmt: skip
         self._hub.background.spawn = self._spawn
 
     def _spawn(self, work: Callable[..., Any], *args: Any) -> None:

@@ -1,4 +1,4 @@
-"""Shards in this process, as a fleet has them in others: they end when a test says so, also in the middle of a call."""
+"""Shards in this process, as a front has them in others: they end when a test says so, also in the middle of a call."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from advisor.cluster import keeping
-from advisor.cluster.lanes import Gone
+from advisor.cluster.connections import Gone
 from advisor.cluster.shard import Shard
+from advisor.storage import Store
 
 
 class Killed(BaseException):
@@ -17,14 +17,13 @@ class Killed(BaseException):
 
 
 class Here:
-    """A process that is a shard, or may become one.
+    """A process that serves a shard, or may.
 
-    `fate` is asked before each call: None, or at which of its points the process ends: before it, after it, or when so
-    many places have been written.
+    `fate` is asked before each call: None, or at which of its points the process ends: before it, after it, or before or
+    after its commit.
     """
 
-    def __init__(self, name: str, fate: Callable[[str], str | int | None]) -> None:
-        self.name = name
+    def __init__(self, fate: Callable[[str], str | None]) -> None:
         self.shard: Shard | None = None
         self.gone = False
         self._fate = fate
@@ -32,21 +31,20 @@ class Here:
     async def call(self, method: str, *args: Any) -> Any:
         await asyncio.sleep(0)
         if self.gone:
-            raise Gone(self.name)
+            raise Gone("it has ended")
         fate = self._fate(method)
         if fate == "before":
-            self.kill()
-            raise Gone(self.name)
-        written, write = 0, keeping._write
+            self._end()
+        append = Store.append
 
-        def writes(*given: Any) -> None:
-            nonlocal written
-            if isinstance(fate, int) and written >= fate:
+        def appends(*given: Any) -> None:
+            if fate == "before commit":
                 raise Killed
-            write(*given)
-            written += 1
+            append(*given)
+            if fate == "after commit":
+                raise Killed
 
-        keeping._write = writes
+        Store.append = appends  # type: ignore[method-assign]
         try:
             if method == "open":
                 self.shard = Shard(*args)
@@ -54,15 +52,17 @@ class Here:
             else:
                 found = getattr(self.shard, method)(*args)
         except Killed:
-            self.kill()
-            raise Gone(self.name) from None
+            self._end()
         finally:
-            keeping._write = write
+            Store.append = append  # type: ignore[method-assign]
         await asyncio.sleep(0)
         if fate == "after" or self.gone:
-            self.kill()
-            raise Gone(self.name)
+            self._end()
         return found
+
+    def _end(self) -> None:
+        self.kill()
+        raise Gone("it has ended")
 
     def kill(self) -> None:
         self.gone = True
@@ -79,33 +79,31 @@ class Processes:
         self.kills_left = kills
         self.killed = 0
         self._every = every
-        self._numbered = 0
         self.there: list[Here] = []
         self.most: int | None = None  # processes, as `places` says
         self.may_start = asyncio.Event()  # cleared: none starts
         self.may_start.set()
-        self.spared = True  # as long as the fleet starts: what fails then is said, and not tried again
+        self.spared = True  # as long as the shards start: what fails then is raised, and not tried again
 
-    def _fate(self, method: str) -> str | int | None:
+    def _fate(self, method: str) -> str | None:
         if self.spared or self.kills_left <= 0 or self._random.random() * self._every > 1.0:
             return None
         self.kills_left -= 1
         self.killed += 1
-        return self._random.choice(("before", "after", 0, 1)) if method != "open" else "after"
+        points = ("before", "after", "before commit", "after commit")
+        return self._random.choice(points) if method in ("apply", "receive") else "after"
 
-    async def start(self) -> None: ...
+    async def start(self) -> None:
+        """None outlives the front that has started it."""
+        await self.stop()
 
     async def spawn(self) -> Here:
         await self.may_start.wait()
-        self._numbered += 1
-        self.there.append(Here(f"process {self._numbered}", self._fate))
+        self.there.append(Here(self._fate))
         return self.there[-1]
 
     def places(self) -> int | None:
         return self.most
-
-    async def found(self) -> list[tuple[Here, int | None]]:
-        return [(each, each.shard and each.shard.number) for each in self.there if not each.gone]
 
     async def stop(self) -> None:
         for each in self.there:

@@ -17,8 +17,8 @@ SHARD = {
     "recoveries": 1, "failure": None,
 }  # fmt: skip
 MOVES = {
-    "version": 3, "done": 22, "left": 1, "bytes": 4096, "waiting_for": ["node7"], "copies": 9, "copies_behind_rows": 12,
-    "copies_behind_s": 0.1,
+    "version": 3, "done": 22, "left": 1, "bytes": 4096, "waiting_for": ["node7"], "replicas": 9,
+    "replicas_behind_s": 0.1,
 }  # fmt: skip
 
 

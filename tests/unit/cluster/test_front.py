@@ -16,9 +16,8 @@ from shards_here import Processes
 from task_program import Program, recursive
 
 from advisor import Advisor, AsyncClient
-from advisor.cluster import serving
 from advisor.cluster.actors import Actors
-from advisor.cluster.hub import ClusterHub
+from advisor.cluster.hub import RoutedBackend
 from advisor.cluster.serving import serve
 from advisor.domain.bundle import Directory
 from advisor.domain.task_events import TaskEvents
@@ -27,6 +26,7 @@ from advisor.engine.events import RunObserved
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, Unavailable, UnknownComponent
 from advisor.service.config import load_config
+from advisor.service.hub import Hub
 from advisor.service.metrics import HubCollector
 
 PATIENCE_S = 300.0  # nothing here depends on how busy the machine is
@@ -45,7 +45,7 @@ def rows(start: int, n: int) -> list[tuple[str, float, float, float]]:
 @asynccontextmanager
 async def front(place: Path, processes: Processes, **options: Any) -> AsyncIterator[str]:
     config = load_config(
-        None, socket=place / "s", state=place / "state", copy=place / "copy", engine="ray", compiled=False,
+        None, socket=place / "s", state=place / "state", engine="ray", compiled=False,
         **{"model_memory": MODEL_MEMORY_BYTES, **options},
     )  # fmt: skip
     stop = anyio.Event()
@@ -121,10 +121,10 @@ async def test_answers_are_those_of_one_advisor(tmp_path: Path) -> None:
         assert await client.predict("c1", 5.0, 2) == one.predict("c1", predictor=5.0, cores=2)
 
 
-async def test_a_plan_gathers_curves_of_its_components_and_no_states(tmp_path: Path) -> None:
+async def test_plans_over_shards_are_those_of_one_advisor(tmp_path: Path) -> None:
     one = Advisor()
     async with (
-        front(tmp_path, Processes(), stale_rows=30, stale_s=3600.0) as address,
+        front(tmp_path, Processes(), stale_s=3600.0) as address,
         AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
     ):
 
@@ -142,12 +142,9 @@ async def test_a_plan_gathers_curves_of_its_components_and_no_states(tmp_path: P
         await teach(0, 240)
         assert await same()
         assert await same(load={"c1": 9.0}, level=0.5, components={"c2": "c4"})
-        assert (await client.shards())["moves"]["copies"] == 0
         await teach(240, 60, slow=4.0)
-        assert not await same()  # ten rows of each, of thirty that may be missing
+        assert not await same()  # within an hour
         assert await same(fresh=True)
-        await teach(300, 186, slow=4.0)
-        assert await same()  # 31 of each
         assert (await client.forget("c1", keep=0.5))["component"] == "c1"
         one.forget("c1", 0.5)
         assert await same()
@@ -195,13 +192,14 @@ async def test_networks_over_shards_are_watched(tmp_path: Path, asked: dict[str,
 
 async def test_metrics_are_of_all_shards_together_and_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = Advisor()
-    hubs: list[ClusterHub] = []
+    hubs: list[Hub] = []
+    begin = RoutedBackend.begin
 
-    def hub(*given: Any) -> ClusterHub:
-        hubs.append(ClusterHub(*given))
-        return hubs[0]
+    async def began(self: RoutedBackend) -> None:
+        hubs.append(self._hub)
+        await begin(self)
 
-    monkeypatch.setattr(serving, "ClusterHub", hub)
+    monkeypatch.setattr(RoutedBackend, "begin", began)
     async with (
         front(tmp_path, Processes()) as address,
         AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
@@ -252,28 +250,31 @@ async def test_task_events_teach_the_shards_of_their_types_and_profiles_are_told
             if processes.kills_left or producer == 1:
                 await client.shards(3 - producer)
         status, wanted = await client.status(True), one.advisor.status(components=None)
-        assert {
-            key: status["totals"][key] for key in ("events_accepted", "tasks_ended", "tasks_learned", "rows_accepted")
-        } == {
-            key: wanted["totals"][key] for key in ("events_accepted", "tasks_ended", "tasks_learned", "rows_accepted")
-        }
+        totals, sent = status["totals"], sum(len(events) for batches in runs() for events in batches)
+        refused = sum(count for name, count in totals.items() if name.startswith("events_refused."))
+        assert totals["events_accepted"] + refused == sent
+        assert totals["rows_accepted"] == totals["tasks_learned"] == totals["tasks_ended"]
+        if kills:  # instances that were open when their shard ended are lost, as at a restart: no more can be compared
+            assert totals["rows_accepted"] <= wanted["totals"]["rows_accepted"]
+            assert processes.killed
+            return
+        for name in ("events_accepted", "tasks_ended"):
+            assert totals[name] == wanted["totals"][name]
         assert status["task_types"] == wanted["task_types"]
         found: dict[str, Any] = {each["component"]: each for each in status["components"]}
         assert found.keys() == {each["component"] for each in wanted["components"]}
         for each in wanted["components"]:
             name = each["component"]
             assert found[name]["rows"] == each["rows"]
-            if not kills:
-                assert await client.predict(name, 1.0, 1, model="one_time") == one.advisor.predict(
-                    name, predictor=1.0, cores=1, model="one_time"
-                )
+            assert await client.predict(name, 1.0, 1, model="one_time") == one.advisor.predict(
+                name, predictor=1.0, cores=1, model="one_time"
+            )
         told = await client.profile()
         assert sorted(run["producer"] for run in told["runs"]) == ["run0", "run1", "run2"]
         for producer in ("run0", "run1", "run2"):
             told = await client.profile(producer, diagnosis=False)
             assert told["events"] == one.profiles.answer(producer, None, nodes=False, diagnosis=False)["events"]
-            if not kills:
-                assert told["profile"] == one.profiles.answer(producer, None, nodes=True, diagnosis=False)["profile"]
+            assert told["profile"] == one.profiles.answer(producer, None, nodes=True, diagnosis=False)["profile"]
         learned = await client.observe_run("prog", size=10.0, profile={"producer": "run1"})
         assert learned["program"] == "prog"
         one.apply(None, None, RunObserved({"program": "prog", "size": 10.0, "profile": {"producer": "run1"}}))
@@ -282,12 +283,11 @@ async def test_task_events_teach_the_shards_of_their_types_and_profiles_are_told
             await client.profile("nobody")
         assert (await client.forget_profile("run1"))["profile"]["runs"] == 1
         assert sorted(run["producer"] for run in (await client.profile())["runs"]) == ["run0", "run2"]
-        assert processes.killed == kills
 
 
 async def test_curves_of_all_components_are_gathered_and_those_that_changed(tmp_path: Path) -> None:
     async with (
-        front(tmp_path, Processes(), stale_rows=0, stale_s=0.01) as address,
+        front(tmp_path, Processes(), stale_s=0.01) as address,
         AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
     ):
         for name, x, p, t in rows(0, 240):
@@ -300,10 +300,11 @@ async def test_curves_of_all_components_are_gathered_and_those_that_changed(tmp_
         assert "new" in Directory((await client.curves(since=first.version)).bundle).names
 
 
-async def test_staleness_is_bounded_in_rows_and_a_fresh_answer_has_all_that_is_acknowledged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stale_s", [3600.0, 0.01])
+async def test_an_answer_may_lack_rows_for_a_while_and_a_fresh_one_lacks_none(tmp_path: Path, stale_s: float) -> None:
     one = Advisor()
     async with (
-        front(tmp_path, Processes(), stale_rows=30, stale_s=3600.0) as address,
+        front(tmp_path, Processes(), stale_s=stale_s) as address,
         AsyncClient(address, timeout_s=PATIENCE_S) as client,
     ):
 
@@ -321,13 +322,13 @@ async def test_staleness_is_bounded_in_rows_and_a_fresh_answer_has_all_that_is_a
         await teach(0, 10)
         assert await lacks() == 0
         await teach(10, 30)
-        behind = (await client.shards())["moves"]
-        assert behind["copies_behind_rows"] == await lacks() == 30
-        assert await lacks(fresh=True) == 0
-        await teach(40, 30)
-        assert await lacks() == 30
-        await teach(70, 1)
-        assert await lacks() == 0
+        if stale_s > 1.0:
+            assert await lacks() == 30
+            assert (await client.shards())["moves"]["replicas_behind_s"] > 0.0
+            assert await lacks(fresh=True) == 0
+        else:
+            while await lacks():
+                pass
         assert (await client.forget("a", keep=0.5))["component"] == "a"
         one.forget("a", 0.5)
         assert await client.predict("a", 3.0, 1) == one.predict("a", predictor=3.0, cores=1)
@@ -360,11 +361,11 @@ async def test_clients_notice_neither_kills_nor_moves(tmp_path: Path, seed: int)
         assert processes.killed == 6
 
 
-async def test_a_ray_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+async def test_a_ray_that_is_not_there_is_reported_at_once() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(Unavailable) as caught:
-            await Actors(f"ray://{address}", tmp_path, compiled=False).start()
+            await Actors(f"ray://{address}", compiled=False).start()
     assert (caught.value.field, caught.value.value) == ("engine", address)
     assert "ray start --address" in str(caught.value)

@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 from shards_here import Processes
 
-from advisor.cluster import copying, fleet, keeping
-from advisor.cluster.copying import Copied
-from advisor.cluster.fleet import Fleet
+from advisor.cluster import connections, shard_set
+from advisor.cluster.connections import ShardConnection
 from advisor.cluster.layout import Layout, moves
-from advisor.cluster.objects import Folder
+from advisor.cluster.shard_set import ShardSet
 from advisor.domain.buckets import BUCKETS, bucket_of
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
@@ -50,10 +49,10 @@ def alone(upto: Sequence[int]) -> Engine:
     return engine
 
 
-async def together(fleet: Fleet) -> Engine:
+async def together(shards: ShardSet) -> Engine:
     """Return all that the shards have, in one engine."""
     found = Engine(**LIMITS)
-    for part in await fleet.each("give", range(BUCKETS)):
+    for part in await shards.each("give", range(BUCKETS)):
         found.merge(Engine.from_bytes(part))
     return found
 
@@ -65,28 +64,29 @@ def same(found: Engine, wanted: Engine) -> None:
 
 
 class Front:
-    """A fleet, and clients that send again what was not acknowledged when it began anew."""
+    """Shards, and clients that send again what was not acknowledged when they began anew."""
 
-    def __init__(self, folders: list[Path], processes: Processes, shards: int = 2) -> None:
-        self.folders, self.processes, self.shards = folders, processes, shards
+    def __init__(self, folder: Path, processes: Processes, count: int = 2) -> None:
+        self.folder, self.processes, self.count = folder, processes, count
         self.acknowledged = [0, 0, 0]
-        self.fleet = self._fleet()
+        self.shards = self._shards()
 
-    def _fleet(self) -> Fleet:
-        return Fleet(self.processes, list(map(str, self.folders)), self.shards, LIMITS)
+    def _shards(self) -> ShardSet:
+        return ShardSet(self.processes, self.folder, self.count, LIMITS)
 
     async def start(self) -> None:
         self.processes.spared = True
-        await self.fleet.start()
+        await self.processes.start()
+        await self.shards.start()
         self.processes.spared = False
         for producer, key in enumerate(PRODUCERS):
-            assert self.fleet.durable.get(key, 0) >= self.acknowledged[producer]
+            assert self.shards.durable.get(key, 0) >= self.acknowledged[producer]
 
     async def restart(self) -> None:
-        """The front is killed, its shards are left; another one begins."""
-        for task in [*self.fleet._tasks, *self.fleet._spares._starting]:
+        """The front is killed, and its shards with it; another one begins."""
+        for task in self.shards._tasks:
             task.cancel()
-        self.fleet = self._fleet()
+        self.shards = self._shards()
         await self.start()
 
     def sends(self, producer: int, number: int) -> asyncio.Future[dict[str, Any]]:
@@ -96,12 +96,12 @@ class Front:
             if not done.done():
                 done.set_result(answer)
 
-        self.fleet.send(PRODUCERS[producer], number, batch(producer, number), told)
+        self.shards.send(PRODUCERS[producer], number, batch(producer, number), told)
         return done
 
     async def send_to(self, producer: int, last: int) -> None:
         """Send what is not acknowledged up to a number, and wait until all is."""
-        first = self.fleet.durable.get(PRODUCERS[producer], 0) + 1
+        first = self.shards.durable.get(PRODUCERS[producer], 0) + 1
         for number, sent in [(number, self.sends(producer, number)) for number in range(first, last + 1)]:
             answer = await sent
             assert "error" not in answer, answer
@@ -112,7 +112,7 @@ class Front:
 
 async def through_kills(tmp_path: Path, seed: int, kills: int, fronts: int) -> Front:
     processes = Processes(seed, kills)
-    front = Front([tmp_path / "near", tmp_path / "far"], processes)
+    front = Front(tmp_path, processes)
     rng = random.Random(seed)
     await front.start()
     last, sizes = 0, [3]
@@ -130,11 +130,11 @@ async def through_kills(tmp_path: Path, seed: int, kills: int, fronts: int) -> F
             work = [asyncio.create_task(front.send_to(producer, last)) for producer in range(3)]
         if sizes and last > 30:
             size = sizes.pop()
-            work.append(asyncio.create_task(front.fleet.scale(size)))  # type: ignore[arg-type]
+            work.append(asyncio.create_task(front.shards.scale(size)))  # type: ignore[arg-type]
         await asyncio.gather(*work)
     assert processes.killed == kills
-    same(await together(front.fleet), alone(front.acknowledged))
-    totals = front.fleet.totals()
+    same(await together(front.shards), alone(front.acknowledged))
+    totals = front.shards.totals()
     assert totals["rows_accepted"] == sum(
         len(batch(producer, number)) for producer in range(3) for number in range(1, last + 1)
     )
@@ -145,117 +145,125 @@ async def through_kills(tmp_path: Path, seed: int, kills: int, fronts: int) -> F
 async def test_rows_are_exact_and_states_equal_to_the_byte_through_kills_of_shards_and_fronts(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if seed % 2:  # bases and pages are written again and again
-        monkeypatch.setattr(copying, "COMMITS_MAX", 5)
+    if seed % 2:  # images are written again and again
         monkeypatch.setattr(store, "LOG_ENTRIES_MAX", 7)
         monkeypatch.setattr(store, "STEP_BYTES", 10_000)
     front = await through_kills(tmp_path, seed, kills=20 if seed > 1 else 10, fronts=2)
-    await front.fleet.scale(2)
-    same(await together(front.fleet), alone(front.acknowledged))
-    await front.fleet.stop()
-    # Each of both places has all that was acknowledged: the other may be lost.
-    near, far = front.folders
-    for place, places in enumerate(([near], [tmp_path / "new", far])):
-        other = Front(places, Processes(), shards=2)
-        await other.start()
-        same(await together(other.fleet), alone(front.acknowledged))
-        mended = [each for lane in other.fleet.lanes for each in lane.told["mended"]]
-        assert mended == [f"{tmp_path / 'new' / f'shard-{number}'}: the whole state" for number in range(2 * place)]
-        await other.fleet.stop()
-    shutil.rmtree(near)
-    (tmp_path / "new").rename(near)
-    both = Front(front.folders, Processes())
-    shutil.rmtree(far / "shard-1")
-    await both.start()
-    assert [each for told in [lane.told for lane in both.fleet.lanes] for each in told["mended"]] == [
-        f"{far / 'shard-1'}: the whole state"
-    ]
-    both.acknowledged = [*front.acknowledged]
-    await both.send_to(0, front.acknowledged[0] + 3)
-    await both.fleet.stop()
-    again = Front([tmp_path / "third", far], Processes())
-    await again.start()
-    same(await together(again.fleet), alone(both.acknowledged))
-    await again.fleet.stop()
+    await front.shards.scale(2)
+    same(await together(front.shards), alone(front.acknowledged))
+    await front.shards.stop()
+    other = Front(tmp_path, Processes())
+    other.acknowledged = front.acknowledged
+    await other.start()
+    same(await together(other.shards), alone(front.acknowledged))
+    await other.send_to(0, front.acknowledged[0] + 3)
+    await other.shards.stop()
 
 
 async def test_without_numbers_kills_lose_rows_or_count_them_twice(tmp_path: Path) -> None:
     processes = Processes(1, 10, every=4)
-    front = Front([tmp_path], processes)
+    front = Front(tmp_path, processes)
     await front.start()
     for number in range(1, 60):
         answer: dict[str, Any] = {"error": None}
         while "error" in answer:
             done = asyncio.get_running_loop().create_future()
-            front.fleet.send(None, None, batch(0, number), done.set_result)
+            front.shards.send(None, None, batch(0, number), done.set_result)
             answer = await done
     assert processes.killed == 10
-    assert front.fleet.totals()["rows_accepted"] != sum(len(batch(0, number)) for number in range(1, 60))
-    await front.fleet.stop()
+    assert front.shards.totals()["rows_accepted"] != sum(len(batch(0, number)) for number in range(1, 60))
+    await front.shards.stop()
 
 
-async def test_a_full_disk_under_one_folder_stops_acknowledgements_until_there_is_room(
+async def test_a_full_disk_stops_acknowledgements_until_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    front = Front([tmp_path / "near", tmp_path / "far"], Processes())
+    front = Front(tmp_path, Processes())
     await front.start()
     await front.send_to(0, 5)
-    write, full = keeping._write, [True]
+    append, full = Store.append, [True]
 
-    def no_room(place: Store | Copied, *given: Any) -> None:
-        if full[0] and isinstance(place, Copied):
-            raise StorageFailed("no space left on device", field="copy")
-        write(place, *given)
+    def no_room(self: Store, *given: Any) -> None:
+        if full[0]:
+            raise StorageFailed("no space left on device", field="state")
+        append(self, *given)
 
-    monkeypatch.setattr(keeping, "_write", no_room)
+    monkeypatch.setattr(Store, "append", no_room)
     sending = asyncio.create_task(front.send_to(0, 9))
-    while not all(lane.failure for lane in front.fleet.lanes):  # it is told
+    while not all(shard.failure for shard in front.shards.shards):  # status says so
         await asyncio.sleep(0)
-    assert front.fleet.durable[PRODUCERS[0]] == front.acknowledged[0] == 5
+    assert front.shards.durable[PRODUCERS[0]] == front.acknowledged[0] == 5
     full[0] = False
     await sending
-    same(await together(front.fleet), alone(front.acknowledged))
-    await front.fleet.stop()
-    for places in ([tmp_path / "near"], [tmp_path / "new", tmp_path / "far"]):
-        other = Front(places, Processes())
-        await other.start()
-        same(await together(other.fleet), alone(front.acknowledged))
-        await other.fleet.stop()
+    same(await together(front.shards), alone(front.acknowledged))
+    await front.restart()
+    same(await together(front.shards), alone(front.acknowledged))
+    await front.shards.stop()
 
 
 async def test_an_event_of_one_shard_takes_its_number_everywhere_and_an_error_nowhere(tmp_path: Path) -> None:
-    front = Front([tmp_path], Processes())
+    front = Front(tmp_path, Processes())
     await front.start()
     await front.send_to(0, 4)
-    key, fleet = PRODUCERS[0], front.fleet
+    key = PRODUCERS[0]
 
     async def forget(name: str, number: int) -> dict[str, Any]:
-        return await fleet.apply(bucket_of(name), key, number, ComponentForgotten(name))
+        return await front.shards.apply(bucket_of(name), key, number, ComponentForgotten(name))
 
     with pytest.raises(UnknownComponent):
         await forget("nobody", 5)
-    told = await fleet.each("join", fleet.layout.version, "x")
-    assert [each["producers"][key] for each in told] == [4, 4]
-    await fleet._rejoin()
+    assert [each[key] for each in await front.shards.each("producers")] == [4, 4]
     assert (await forget("p0-c1", 5))["sequence"] == 5
     assert (await forget("p0-c1", 5))["replayed"]
-    await fleet.scale(3)
+    await front.shards.scale(3)
     await front.send_to(0, 9)  # 5 was the other event: 6 to 9
-    assert fleet.durable[key] == 9
+    assert front.shards.durable[key] == 9
     await front.restart()
-    assert front.fleet.durable[key] == 9
-    await front.fleet.stop()
+    assert front.shards.durable[key] == 9
+    await front.shards.stop()
 
 
-async def test_a_state_that_is_older_than_what_was_acknowledged_is_refused(tmp_path: Path) -> None:
-    front = Front([tmp_path], Processes())
+@pytest.mark.parametrize("lost", ["shard-0", "layout"])
+async def test_a_state_that_lacks_what_was_acknowledged_is_refused(tmp_path: Path, lost: str) -> None:
+    front = Front(tmp_path, Processes())
     await front.start()
     await front.send_to(0, 3)
-    await front.fleet.stop()
-    for file in (tmp_path / "shard-0").iterdir():
-        file.unlink()
-    with pytest.raises(StateDamaged, match="acknowledged"):
-        await Front([tmp_path], Processes()).start()
+    await front.shards.stop()
+    shutil.rmtree(tmp_path / lost) if lost != "layout" else (tmp_path / lost).unlink()
+    with pytest.raises(StateDamaged, match="restore"):
+        await Front(tmp_path, Processes()).start()
+
+
+@pytest.mark.parametrize("method", ["give", "receive", "keep"])
+async def test_a_front_that_is_killed_while_buckets_move_leaves_each_at_one_shard(tmp_path: Path, method: str) -> None:
+    front = Front(tmp_path, Processes())
+    await front.start()
+    for producer in range(3):
+        await front.send_to(producer, 9)
+    ask, count = ShardConnection.ask, [0]
+
+    async def cut(self: ShardConnection, name: str, *args: Any) -> Any:
+        found = await ask(self, name, *args)
+        count[0] += name == method
+        if count[0] == 9:
+            await asyncio.Event().wait()
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ShardConnection, "ask", cut)
+        scaling = asyncio.create_task(front.shards.scale(3))
+        while count[0] < 9:
+            await asyncio.sleep(0)
+        scaling.cancel()
+    await front.restart()
+    names = [name for each in await front.shards.each("names") for name in each]
+    assert len(names) == len(set(names))
+    same(await together(front.shards), alone(front.acknowledged))
+    await front.shards.scale(3)
+    for producer in range(3):
+        await front.send_to(producer, 12)
+    same(await together(front.shards), alone(front.acknowledged))
+    await front.shards.stop()
 
 
 def test_moves_are_the_fewest_and_leave_the_shards_even() -> None:
@@ -273,76 +281,71 @@ def test_moves_are_the_fewest_and_leave_the_shards_even() -> None:
         layout = layout.after(shards=shards)
 
 
-def test_a_layout_is_read_back_and_the_later_one_of_two_folders_counts(tmp_path: Path) -> None:
-    layout, places = Layout.even(3), [Folder(tmp_path / "a"), Folder(tmp_path / "b")]
-    assert Layout.load(places) is None
-    layout.save(places)
-    later = layout.moved(moves(layout.owner, 2)[0]).after(shards=3, retired={"rows_accepted": 4})
-    later.save(places[1:])
-    assert Layout.load(places) == later
-    (tmp_path / "a" / "layout").write_text("{")
-    with pytest.raises(StateDamaged, match="layout"):
-        Layout.load(places)
-    places[0].put("layout", b"{}")
-    with pytest.raises(StateDamaged, match="layout"):
-        Layout.load(places)
+def test_a_layout_is_read_back_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
+    layout = Layout.even(3)
+    assert Layout.load(tmp_path) is None
+    later = layout.moved(moves(layout.owner, 2)[0]).after(shards=3, removed={"rows_accepted": 4})
+    layout.save(tmp_path)
+    later.save(tmp_path)
+    assert Layout.load(tmp_path) == later
+    data = (tmp_path / "layout").read_bytes()
+    for damaged in (b"{", b"{}", data[:-1], data.replace(b"4", b"5")):
+        (tmp_path / "layout").write_bytes(damaged)
+        with pytest.raises(StateDamaged, match="layout"):
+            Layout.load(tmp_path)
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["more-than-cores", "others-have-the-cores"])
 async def test_more_shards_than_places_are_refused_in_words_and_rows_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
 ) -> None:
-    monkeypatch.setattr(fleet, "PLACE_S", 0.01)
+    monkeypatch.setattr(shard_set, "PLACE_S", 0.01)
     processes = Processes()
-    front = Front([tmp_path], processes)
+    front = Front(tmp_path, processes)
     await front.start()
-    await asyncio.sleep(0)  # the spare
     if known:
         processes.most = 3
     else:
         processes.may_start.clear()
-    scaling = asyncio.create_task(front.fleet.scale(6))
+    scaling = asyncio.create_task(front.shards.scale(6))
     await front.send_to(0, 5)  # with a scale under way, or refused
     with pytest.raises(Unavailable, match="not every shard has a place") as refused:
         await scaling
     assert (refused.value.field, refused.value.value) == ("shards", 6)
     await front.send_to(1, 5)
-    assert front.fleet.layout.shards == len(front.fleet.lanes) == 2
+    assert front.shards.layout.shards == len(front.shards.shards) == 2
     processes.most = None
     processes.may_start.set()
-    await front.fleet.scale(4)
+    await front.shards.scale(4)
     await front.send_to(2, 5)
-    same(await together(front.fleet), alone(front.acknowledged))
-    await front.fleet.stop()
+    same(await together(front.shards), alone(front.acknowledged))
+    await front.shards.stop()
     assert all(each.gone for each in processes.there)
 
 
 async def test_a_shard_that_gets_no_place_again_says_so_and_serves_when_there_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet, "PLACE_S", 0.01)
+    monkeypatch.setattr(connections, "PLACE_S", 0.01)
     processes = Processes()
-    front = Front([tmp_path], processes)
+    front = Front(tmp_path, processes)
     await front.start()
     await front.send_to(0, 5)
     processes.may_start.clear()
-    for last in (5, 8):  # a spare takes over once
-        front.fleet.lanes[1].handle.kill()  # type: ignore[union-attr]
-        sending = asyncio.create_task(front.send_to(1, last))
-        while front.fleet.lanes[1].failure is None and not sending.done():
-            await asyncio.sleep(0)
-        if not sending.done():
-            break
-    assert "no process has started" in str(front.fleet.lanes[1].failure)
+    front.shards.shards[1].handle.kill()
+    sending = asyncio.create_task(front.send_to(1, 8))
+    while front.shards.shards[1].failure is None:
+        await asyncio.sleep(0)
+    assert "none has started" in str(front.shards.shards[1].failure)
     processes.may_start.set()
     await sending
-    assert front.fleet.lanes[1].failure is None
-    same(await together(front.fleet), alone(front.acknowledged))
-    await front.fleet.stop()
+    assert front.shards.shards[1].failure is None
+    same(await together(front.shards), alone(front.acknowledged))
+    await front.shards.stop()
 
 
 async def test_a_start_with_more_shards_than_places_is_refused(tmp_path: Path) -> None:
     processes = Processes()
     processes.most = 1
     with pytest.raises(Unavailable, match="not every shard has a place: there are cores for 1"):
-        await Fleet(processes, [str(tmp_path)], 2, LIMITS).start()
+        await ShardSet(processes, tmp_path, 2, LIMITS).start()

@@ -1,0 +1,409 @@
+"""All shards of a state: which process serves which, what they have acknowledged, and how buckets move between them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from advisor.cluster.connections import PLACE_S, Answer, Gone, Handle, ShardConnection
+from advisor.cluster.layout import Layout, Move, bucket_of_producer, moves
+from advisor.cluster.routing import BatchPart, joined, split
+from advisor.cluster.shard import EVICTED, RESUMED
+from advisor.domain.limits import SHARDS_MAX
+from advisor.domain.observations import Columns
+from advisor.domain.task_events import TaskEvents
+from advisor.engine.events import Profiled
+from advisor.engine.exactly_once import Producer
+from advisor.errors import InvalidValue, Unavailable, from_dict
+
+START_S = 60.0  # that a process may take to start: the machine may be just beginning, or busy
+CLOSE_S = 5.0  # that shards are waited for at the end: a process that is half gone may never answer
+UNEVEN_LOOK_S = 0.05
+
+
+class Runtime(Protocol):
+    """What runs the processes of shards. They end with it, and with the front's process, however that ends."""
+
+    async def start(self) -> None:
+        """Be ready to start them. Raises Unavailable."""
+        ...
+
+    async def spawn(self) -> Handle:
+        """Start a process; return when it is ready to open a shard. Cancelled, it leaves none."""
+        ...
+
+    def places(self) -> int | None:
+        """Return for how many processes there is room where nothing else runs; None: for any number."""
+        ...
+
+    async def stop(self) -> None:
+        """End all processes."""
+        ...
+
+
+class Gate:
+    """Changes pass while it is open. It closes when all that has entered has left; what comes meanwhile waits, in order."""
+
+    def __init__(self) -> None:
+        self.inside = 0
+        self._waiting: deque[Callable[[], object]] | None = None
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    def enter(self, work: Callable[[], object]) -> None:
+        """Begin work now, or when the gate opens again; it ends with `leave`."""
+        if self._waiting is not None:
+            self._waiting.append(work)
+            return
+        self.inside += 1
+        self._empty.clear()
+        work()
+
+    def leave(self) -> None:
+        """Work has ended."""
+        self.inside -= 1
+        if not self.inside:
+            self._empty.set()
+
+    @asynccontextmanager
+    async def passing(self) -> AsyncGenerator[None]:
+        """Be inside for a block."""
+        entered = asyncio.Event()
+        self.enter(entered.set)
+        await entered.wait()
+        try:
+            yield
+        finally:
+            self.leave()
+
+    @asynccontextmanager
+    async def closed(self) -> AsyncGenerator[None]:
+        """Close it for a block."""
+        self._waiting = deque()
+        try:
+            await self._empty.wait()
+            yield
+        finally:
+            waiting, self._waiting = self._waiting, None
+            for each in waiting:
+                self.enter(each)
+
+
+class ShardSet:
+    """The shards below a folder.
+
+    `shards`: how many a new state has. `limits`: as `Engine` takes them, of each shard.
+    """
+
+    def __init__(
+        self, runtime: Runtime, folder: Path, shards: int, limits: Mapping[str, Any],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._runtime, self._folder, self._limits, self._clock = runtime, folder, dict(limits), clock
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.layout = Layout.load(folder) or Layout.even(shards)
+        self.shards: list[ShardConnection] = []
+        self.durable: dict[Producer, int] = {}  # the number that every shard has committed
+        # producers whose last batch some shards have, and others lack: until it comes again, buckets do not move
+        self.uneven: set[Producer] = set()
+        self.moves_done, self.moves_left, self.moved_bytes = 0, 0, 0
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._gate = Gate()
+        self._moving = asyncio.Lock()
+        self._unnumbered = asyncio.Lock()  # task events without a number: what ends in them depends on those before
+
+    # -- start and stop ---------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open all shards, and learn what was acknowledged.
+
+        Raises AdvisorError when a shard cannot be opened, or has no place.
+        """
+        new = not self.layout.version
+        if new:
+            self.layout.save(self._folder)
+        self.shards = await self._open_all(range(self.layout.shards), "any" if new else "required", START_S)
+        if new:
+            self._save(self.layout.after())
+        await asyncio.gather(*map(self._keep_own, range(len(self.shards))))  # a move may have been cut off
+        numbers: list[dict[Producer, int]] = await self.each("producers")
+        for key in dict.fromkeys(key for each in numbers for key in each):
+            known = [each.get(key, 0) for each in numbers]
+            self.durable[key] = min(known)
+            if min(known) != max(known):
+                self.uneven.add(key)
+        for shard in self.shards:
+            self._run(shard)
+
+    def _run(self, shard: ShardConnection) -> None:
+        task = asyncio.get_running_loop().create_task(shard.run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """End all processes; what was acknowledged stays."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        closing = asyncio.gather(*(shard.handle.call("close") for shard in self.shards), return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(closing, CLOSE_S)
+        await self._runtime.stop()
+
+    # -- processes --------------------------------------------------------------------------------------------------------
+
+    async def _open(self, number: int, state: str = "required", within_s: float = START_S) -> Handle:
+        """Return a new process that has opened a shard, see `Shard`. Raises Gone where none starts in that time."""
+        try:
+            handle = await asyncio.wait_for(self._runtime.spawn(), within_s)
+        except TimeoutError:
+            raise Gone(f"no process has started within {within_s:g} s") from None
+        try:
+            await handle.call("open", number, str(self._folder.absolute() / f"shard-{number}"), self._limits, state)
+        except BaseException:
+            handle.kill()
+            raise
+        return handle
+
+    async def _open_all(self, numbers: range, state: str, within_s: float) -> list[ShardConnection]:
+        """Open shards at the same time. Raises Unavailable where one has no place, and what is wrong with a state."""
+        places = self._runtime.places()
+        if places is not None and numbers.stop > places:
+            raise _no_place(numbers.stop, f"there are cores for {places}")
+        opening = (self._open(number, state, within_s) for number in numbers)
+        found = await asyncio.gather(*opening, return_exceptions=True)
+        handles = [each for each in found if not isinstance(each, BaseException)]
+        if len(handles) == len(found):
+            return [ShardConnection(*each, self._open, self._clock) for each in zip(numbers, handles, strict=True)]
+        for handle in handles:
+            handle.kill()
+        wrong = next(each for each in found if isinstance(each, BaseException))
+        raise _no_place(numbers.stop, wrong) if isinstance(wrong, Gone) else wrong
+
+    # -- changes ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """True while something is not acknowledged."""
+        return self._gate.inside > 0
+
+    def send(
+        self, key: Producer | None, sequence: int | None, columns: Columns, done: Callable[[Answer], object]
+    ) -> None:  # fmt: skip
+        """Have a batch applied by the shards of its rows, and its number by all; `done` has the answer once all have."""
+        self._gate.enter(lambda: self._send(key, sequence, columns, done))
+
+    def _send(
+        self, key: Producer | None, sequence: int | None, columns: Columns, done: Callable[[Answer], object]
+    ) -> None:  # fmt: skip
+        parts = split(columns, self.layout)
+        receivers = range(len(self.shards)) if key is not None or not parts else sorted(parts)
+        answers: list[tuple[Answer, Any]] = []
+
+        def one(part: BatchPart, answer: Answer) -> None:
+            answers.append((answer, part.rows))
+            if len(answers) < len(receivers):
+                return
+            self._gate.leave()
+            wrong = [each for each, _ in answers if "error" in each]
+            self._note(key, sequence, whole=not wrong, some=len(wrong) < len(answers))
+            done(wrong[0] if wrong else joined(answers, sequence))
+
+        for number in receivers:
+            part = parts.get(number, BatchPart())
+            rows = max((len(each) for each in part.events), default=0)
+            self.shards[number].apply((key, sequence, part.events), rows, partial(one, part))
+
+    def _note(self, key: Producer | None, sequence: int | None, *, whole: bool, some: bool) -> None:
+        """Note whether all shards, or some, have a number."""
+        if key is None or sequence is None:
+            return
+        if whole:
+            self.durable[key] = max(sequence, self.durable.get(key, 0))
+            self.uneven.discard(key)
+        elif some:
+            self.uneven.add(key)
+
+    async def _apply(self, number: int, key: Producer | None, sequence: int | None, *events: Any) -> Answer:
+        """Have one shard apply events; raises what is wrong with them."""
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def done(found: Answer) -> None:
+            if not answer.done():  # not cancelled
+                answer.set_result(found)
+
+        self.shards[number].apply((key, sequence, events), sum(map(_rows, events)), done)
+        found = await answer
+        if "error" in found:
+            raise from_dict(found["error"])
+        return found
+
+    async def apply(self, bucket: int, key: Producer | None, sequence: int | None, event: Any) -> Answer:
+        """Have an event applied by the shard of a bucket, and then its number by the others; raises what is wrong with it.
+
+        An error takes no number anywhere. Nothing else of the producer may be sent meanwhile.
+        """
+        async with self._gate.passing():
+            home = self.layout.owner[bucket]
+            answer = await self._apply(home, key, sequence, event)
+            self._note(key, sequence, whole=False, some=True)
+            if key is not None:
+                others = (number for number in range(len(self.shards)) if number != home)
+                await asyncio.gather(*(self._apply(number, key, sequence) for number in others))
+            self._note(key, sequence, whole=True, some=True)
+            return answer
+
+    async def fold_events(self, key: Producer | None, sequence: int | None, events: TaskEvents) -> Answer:
+        """Have task events folded into the profile of their producer's run, and what ended learned where its types are.
+
+        The shards of the types come first: what ended follows from the profile and the batch alone, so a batch that was
+        cut off gives the same again, and the profile's shard takes the number last. Otherwise as `apply`.
+        """
+        async with self._unnumbered if key is None else contextlib.nullcontext(), self._gate.passing():
+            home = self.layout.owner[bucket_of_producer("" if key is None else key[0])]
+            ended = await self.shards[home].ask("ended_by", key, sequence, events)
+            self._note(key, sequence, whole=False, some=True)
+            types = dict[int, set[str]]() if key is None else {number: set[str]() for number in range(len(self.shards))}
+            for name in () if ended is None else ended.types:
+                types.setdefault(self.layout.shard_of(name), set()).add(name)
+            learned = {number: (ended.of(own),) if ended and own else () for number, own in types.items()}
+            own = learned.pop(home, ())
+            await asyncio.gather(*(self._apply(number, key, sequence, *each) for number, each in learned.items()))
+            answer = await self._apply(home, key, sequence, Profiled(events), *own)
+            self._note(key, sequence, whole=True, some=True)
+            return answer
+
+    def evict(self, key: Producer) -> None:
+        """Have every shard forget a producer."""
+        self.durable.pop(key, None)
+        self.uneven.discard(key)
+        self._to_all(key, None, EVICTED)
+
+    def resume(self, key: Producer, sequence: int) -> None:
+        """Have every shard continue a producer at a number."""
+        self.durable[key] = max(sequence, self.durable.get(key, 0))
+        self._to_all(key, sequence, RESUMED)
+
+    def _to_all(self, key: Producer, sequence: int | None, what: str) -> None:
+        for shard in self.shards:
+            self._gate.enter(lambda shard=shard: shard.apply((key, sequence, (what,)), 0, lambda _: self._gate.leave()))
+
+    # -- questions --------------------------------------------------------------------------------------------------------
+
+    async def part(
+        self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = ()
+    ) -> list[bytes]:  # fmt: skip
+        """Return what the shards know of them, see `Engine.part`."""
+        wanted: dict[int, tuple[list[str], list[str], list[str]]] = {}
+        for kind, some in enumerate((names, networks, programs)):
+            for name in some:
+                wanted.setdefault(self.layout.shard_of(name), ([], [], []))[kind].append(name)
+        return await asyncio.gather(*(self.shards[number].ask("part", *each) for number, each in wanted.items()))
+
+    async def each(self, method: str, *args: Any) -> list[Any]:
+        """Return the answers of all shards, in their order."""
+        return await asyncio.gather(*(shard.ask(method, *args) for shard in self.shards))
+
+    def of(self, name: str) -> ShardConnection:
+        """Return the shard of a name; raises InvalidValue."""
+        return self.shards[self.layout.shard_of(name)]
+
+    def of_producer(self, name: str) -> ShardConnection:
+        """Return the shard that has the profiles of a producer's runs; raises InvalidValue."""
+        return self.shards[self.layout.owner[bucket_of_producer(name)]]
+
+    def totals(self) -> Counter[str]:
+        """Return the exact counters of all shards together, removed ones included, as they last reported them."""
+        return self.summed("totals") + Counter(self.layout.removed)
+
+    def summed(self, key: str) -> Counter[str]:
+        """Return the sums of counters in the reports of the shards."""
+        found = Counter[str]()
+        for shard in self.shards:
+            found.update(shard.report.get(key, {}))
+        return found
+
+    # -- moves ------------------------------------------------------------------------------------------------------------
+
+    async def scale(self, shards: int) -> Answer:
+        """Have so many shards, rows coming and going meanwhile; return what has moved.
+
+        Raises InvalidValue; Unavailable where a new shard has no place: then nothing has changed.
+        """
+        if not 1 <= shards <= SHARDS_MAX:
+            raise InvalidValue("shards", shards, f"from 1 to {SHARDS_MAX}")
+        async with self._moving:
+            before = self.moved_bytes
+            if shards > len(self.shards):
+                new = await self._open_all(range(len(self.shards), shards), "none", PLACE_S)
+                await self._while_even(lambda: self._grow(new))
+            due = moves(self.layout.owner, shards)
+            self.moves_left = len(due)
+            for move in due:
+                await self._while_even(partial(self._move, move))
+                self.moves_left -= 1
+                self.moves_done += 1
+            if shards < len(self.shards):
+                await self._while_even(lambda: self._shrink(shards))
+            return {"shards": shards, "moves": len(due), "bytes": self.moved_bytes - before}
+
+    async def _while_even(self, work: Callable[[], Any]) -> None:
+        """Do work when all shards have all that was sent, and the same numbers; what comes meanwhile waits."""
+        while True:
+            async with self._gate.closed():
+                if not self.uneven:
+                    await work()
+                    return
+            await asyncio.sleep(UNEVEN_LOOK_S)  # until a batch that was cut off has come again
+
+    async def _grow(self, new: list[ShardConnection]) -> None:
+        for shard in new:
+            shard.report = await shard.ask("receive", None, self.durable)
+        self._save(self.layout.after(shards=len(self.shards) + len(new)))
+        self.shards += new
+        for shard in new:
+            self._run(shard)
+
+    async def _shrink(self, shards: int) -> None:
+        gone, self.shards = self.shards[shards:], self.shards[:shards]
+        removed = Counter(self.layout.removed)
+        for shard in gone:
+            removed.update((await shard.ask("report"))["totals"])
+        self._save(self.layout.after(shards=shards, removed=dict(removed)))
+        for shard in gone:
+            shard.handle.kill()
+
+    async def _move(self, move: Move) -> None:
+        """Move buckets. Cut off at any point, each shard drops at the next start what the layout gives to another."""
+        source, target = self.shards[move.source], self.shards[move.target]
+        part: bytes = await source.ask("give", move.buckets)
+        self.moved_bytes += len(part)
+        target.report = await target.ask("receive", part, {})
+        self._save(self.layout.moved(move))
+        await self._keep_own(move.source)
+
+    async def _keep_own(self, number: int) -> None:
+        shard = self.shards[number]
+        shard.report = await shard.ask("keep", self.layout.buckets_of(number))
+
+    def _save(self, layout: Layout) -> None:
+        layout.save(self._folder)
+        self.layout = layout
+
+
+def _rows(what: Any) -> int:
+    return len(what) if hasattr(what, "__len__") else 1
+
+
+def _no_place(shards: int, why: object) -> Unavailable:
+    return Unavailable(
+        f"not every shard has a place: {why}", field="shards", value=shards,
+        hint="each takes a core of a node: have fewer shards, add nodes, or end what else runs there",
+    )  # fmt: skip

@@ -1,0 +1,54 @@
+"""Where a service's state is: in this process, or in others. The hub knows a backend, and nothing of where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from advisor.service.admission import Key
+from advisor.service.background import Handler
+from advisor.service.committer import Durability
+from advisor.service.connection import RowTaker
+from advisor.service.sampled import Sampled
+
+Gather = Callable[[], Awaitable[object]]  # brings here what a question is about
+
+
+class StateSize(NamedTuple):
+    """What a service knows: components, those there may be, bytes of tables and of learners, and how predictions did."""
+
+    components: int
+    components_max: int
+    state_bytes: int
+    model_bytes: int
+    model_bytes_max: int
+    ledger: Mapping[str, float]
+
+
+class Intake(RowTaker, Protocol):
+    """What takes rows and events in, see `advisor.service.learning`."""
+
+    @property
+    def sampled(self) -> Sampled: ...
+    @property
+    def verbs(self) -> Mapping[str, Handler]: ...
+    def forget_producers(self, keys: list[Key]) -> None: ...
+
+
+class Backend(Protocol):
+    """What keeps the state of a service, see `advisor.service.local_backend`."""
+
+    @property
+    def learning(self) -> Intake: ...
+    @property
+    def verbs(self) -> Mapping[str, Handler]: ...  # of verbs that depend on where the state is
+    @property
+    def committer(self) -> Durability: ...
+    def gather(self, method: str, params: Any) -> Gather | None: ...
+    def resume(self, key: Key, at: int) -> None: ...
+    def held(self) -> StateSize: ...
+    def health(self) -> dict[str, Any]: ...
+    def shards(self) -> list[dict[str, Any]]: ...
+    def profiles_held(self) -> Mapping[str, int]: ...
+    def profile_list(self) -> list[dict[str, Any]]: ...
+    async def profile(self, producer: str, incarnation: bytes | None) -> tuple[dict[str, Any], bytes]: ...

@@ -1,0 +1,84 @@
+"""The state of a service in its own process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from advisor.errors import Unsupported
+from advisor.profile.checkpoint import to_bytes
+from advisor.protocol import verbs as m
+from advisor.service import questions
+from advisor.service.admission import Key
+from advisor.service.backend import Gather, StateSize
+from advisor.service.background import Handler
+from advisor.service.committer import Committer
+from advisor.service.connection import Connection
+from advisor.service.hub import Hub
+from advisor.service.learning import Learning
+
+
+class LocalBackend:
+    """The state in this process."""
+
+    def __init__(self, committer: Committer, hub: Hub) -> None:
+        self._hub, self._engine = hub, hub.engine
+        self.committer = committer
+        self.learning = Learning(
+            hub.engine, committer, hub.producers, hub.heavy, hub.measures, hub.background, hub.notify
+        )  # fmt: skip
+        self.verbs: Mapping[str, Handler] = {"status": self._status, "shards": _refuse_shards}
+
+    def gather(self, method: str, params: Any) -> Gather | None:
+        """Return what must be done before a question is answered; None: nothing, all is here."""
+
+    def resume(self, key: Key, at: int) -> None:
+        """Go on with a producer's numbers from `at`."""
+        self._engine.resume_producer(*key, at)
+        self.committer.changed()
+
+    def held(self) -> StateSize:
+        """Return what is known, and how much memory it takes."""
+        advisor, components = self._engine.advisor, self._engine.advisor.components
+        learners = components.learners
+        return StateSize(
+            len(components.slots.components), components.slots.components_max, components.bytes,
+            learners.used_bytes, learners.memory_bytes, advisor.ledger(),
+        )  # fmt: skip
+
+    def health(self) -> dict[str, Any]:
+        """Return what `status` adds about the backend."""
+        return {}
+
+    def shards(self) -> list[dict[str, Any]]:
+        """Return how the shards of the state stand; here are none."""
+        return []
+
+    def profiles_held(self) -> Mapping[str, int]:
+        """Return what profiles hold, see `Profiles.held`."""
+        return self._engine.profiles.held()
+
+    def profile_list(self) -> list[dict[str, Any]]:
+        """Return which profiles there are, the newest first."""
+        return self._engine.profiles.answer(None, None, nodes=False, diagnosis=False)["runs"]
+
+    async def profile(self, producer: str, incarnation: bytes | None) -> tuple[dict[str, Any], bytes]:
+        """Return the summary of a run, see `Profiles.run`, and the bytes of its profile."""
+        told, profiler = self._engine.profiles.run(producer, incarnation)
+        return told, to_bytes(profiler)
+
+    def _status(self, connection: Connection, params: m.StatusAsked, msgid: int | None) -> dict[str, Any] | None:
+        hub, advisor = self._hub, self._engine.advisor
+        if params.components is False or params.limit <= questions.STATUS_SLICE:
+            return questions.status(advisor, params) | {"service": hub.health()}
+
+        async def status() -> dict[str, Any]:
+            return await questions.status_in_slices(advisor, params) | {"service": hub.health()}
+
+        return hub.background.later("status", connection, msgid, status)
+
+
+def _refuse_shards(_: Connection, __: m.Shards, ___: int | None) -> dict[str, Any]:
+    raise Unsupported(
+        "this service is one process", field="method", value="shards", hint="advisor serve --engine ray has shards"
+    )

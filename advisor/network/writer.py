@@ -1,26 +1,23 @@
-"""Programs and networks as S-Net text that reads back equal: `write`."""
+"""Networks as S-Net text that reads back equal: `write`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
 from advisor.domain.networks import BOX, CHOICE, FILTER, JOIN, KINDS, REPLICATION, SERIES, SPLIT, SYNC, Network, Node
 from advisor.errors import InvalidValue, Unsupported
-from advisor.network import program as syntax
 from advisor.network.reader import ID_PATTERN, read_filter, read_pattern
-from advisor.network.records import record_text
 
-INDENT = "    "
 LABEL = re.compile(rf"(?:{ID_PATTERN}|<#?{ID_PATTERN}>)")
 _NO_SNET = "write it as JSON"
 # How tightly a thing binds: a part of a chain is bracketed unless it binds tighter than the chain.
 _CHOICE, _ORDERED, _SERIES, _POSTFIX, _PRIMARY = range(5)
 
 
-def write(what: syntax.SnetProgram | Network) -> str:
-    """Return S-Net text that reads back equal: `read` gives the program again, `parse` the network.
+def write(network: Network) -> str:
+    """Return S-Net text that `parse` reads back equal.
 
     A network is written as its boxes, nets for what has a declared type of its own, and a net ``main``; as a bare expression
     where nothing is declared. Raises Unsupported for a join, which S-Net does not have; InvalidValue for a name, label or
@@ -30,11 +27,25 @@ def write(what: syntax.SnetProgram | Network) -> str:
     -----
     Cost O(text); nothing recurses.
     """
-    if isinstance(what, Network):
-        return _network(what)
-    if what.expression is not None:
-        return "".join(_expression(what.expression)) + "\n"
-    return "\n".join(_definitions(what.definitions)) + "\n"
+    names = _Names(network)
+    nodes, done = network.nodes, cast("list[_Text | None]", [None] * len(network.nodes))
+    nets: list[str] = []
+    for index, node in enumerate(nodes):
+        parts: list[_Text] = []
+        for child in node.children:
+            parts.append(cast("_Text", done[child]))
+            done[child] = None
+        text = _node(index, node, parts, names)
+        if node.mappings and node.kind != BOX and index < len(nodes) - 1:
+            name = names.fresh("typed")
+            nets.append(f"net {name} ({_declared(index, node.mappings)}) connect {''.join(text.pieces)};")
+            text = _Text([name], _PRIMARY)
+        done[index] = text
+    root, main = nodes[-1], "".join(cast("_Text", done[-1]).pieces)
+    signed = f" ({_declared(len(nodes) - 1, root.mappings)})" if root.mappings and root.kind != BOX else ""
+    if not names.definitions and not nets and not signed:
+        return main + "\n"
+    return "\n".join([*names.definitions, *nets, f"net {names.fresh('main')}{signed} connect {main};"]) + "\n"
 
 
 class _Text(NamedTuple):
@@ -79,115 +90,12 @@ def _operator(kind: str, patterns: str, tag: str, place: int, *, ordered: bool, 
     return f" \\ {patterns}" if kind == "feedback" else f" @ {place}"
 
 
-def _expression(expression: syntax.Expression) -> list[str]:
-    done: list[_Text] = []
-    for item in expression:
-        if isinstance(item, syntax.Reference):
-            done.append(_Text([item.name], _PRIMARY))
-        elif isinstance(item, syntax.Chain):
-            parts = done[-item.arity :]
-            del done[-item.arity :]
-            done.append(_chained(item.kind, parts, ordered=item.ordered))
-        elif isinstance(item, syntax.Sync):
-            done.append(_Text([f"[| {', '.join(each.text for each in item.patterns)} |]"], _PRIMARY))
-        elif isinstance(item, syntax.Filter):
-            done.append(_Text([item.rule.text], _PRIMARY))
-        else:
-            tag = "" if item.tag is None else item.tag.plain[1:-1]
-            patterns = ", ".join(each.text for each in item.patterns)
-            sign = _operator(item.kind, patterns, tag, item.place, ordered=item.ordered, placed=item.placed)
-            guarded = bool(item.patterns) and item.patterns[-1].guard is not None
-            done.append(_applied(done.pop(), item.kind, sign, guarded=guarded))
-    return done[-1].pieces
-
-
-# Programs
-
-
-def _definitions(definitions: Sequence[syntax.Definition]) -> Iterator[str]:
-    """Yield the lines of definitions. Open nets on an explicit stack."""
-    todo: list[tuple[Iterator[syntax.Definition], syntax.Net | None]] = [(iter(definitions), None)]
-    while todo:
-        items, around = todo[-1]
-        indent = INDENT * (len(todo) - 1)
-        for item in items:
-            if isinstance(item, syntax.Net) and item.expression is not None and item.definitions:
-                yield f"{indent}net {item.name}{_signed(item)}"
-                yield indent + "{"
-                todo.append((iter(item.definitions), item))
-                break
-            yield indent + _definition(item)
-        else:
-            todo.pop()
-            if around is not None:
-                yield f"{INDENT * (len(todo) - 1)}}} connect {''.join(_expression(around.expression or ()))};"
-
-
-def _definition(item: syntax.Definition) -> str:
-    if isinstance(item, syntax.Metadata):
-        return item.text
-    if isinstance(item, syntax.Box):
-        outs = " | ".join(_tuple(label.plain for label in variant) for variant in item.produces)
-        consumed = None if item.consumes is None else _tuple(label.text for label in item.consumes)
-        end = ";" if item.code is None else f" {{ {item.code} }}"
-        return f"box {item.name} ({_arrow(consumed, outs)}){end}"
-    if isinstance(item, syntax.Net):
-        expression = "" if item.expression is None else f" connect {''.join(_expression(item.expression))}"
-        return f"net {item.name}{_signed(item)}{expression};"
-    if isinstance(item, syntax.TypeDefinition):
-        return f"type {item.name} = {_type(item.variants)};"
-    return f"typesig {item.name} = {_signature(item.signature)};"
-
-
 def _tuple(labels: Iterable[str]) -> str:
     return f"({', '.join(labels)})"
 
 
 def _arrow(left: str | None, right: str | None) -> str:
     return " ".join(part for part in (left, "->", right) if part)
-
-
-def _signed(net: syntax.Net) -> str:
-    return "" if net.signature is None else f" ({_signature(net.signature)})"
-
-
-def _signature(signature: syntax.Signature) -> str:
-    return ", ".join(_mapping(each) if isinstance(each, syntax.TypeMapping) else each for each in signature)
-
-
-def _mapping(mapping: syntax.TypeMapping) -> str:
-    takes = None if mapping.takes is None else _type(mapping.takes)
-    gives = mapping.gives if mapping.gives is None or isinstance(mapping.gives, str) else _type(mapping.gives)
-    return _arrow(takes, gives)
-
-
-def _type(variants: Sequence[syntax.Variant]) -> str:
-    return " | ".join(each if isinstance(each, str) else record_text(each) for each in variants)
-
-
-# Networks
-
-
-def _network(network: Network) -> str:
-    names = _Names(network)
-    nodes, done = network.nodes, cast("list[_Text | None]", [None] * len(network.nodes))
-    nets: list[str] = []
-    for index, node in enumerate(nodes):
-        parts: list[_Text] = []
-        for child in node.children:
-            parts.append(cast("_Text", done[child]))
-            done[child] = None
-        text = _node(index, node, parts, names)
-        if node.mappings and node.kind != BOX and index < len(nodes) - 1:
-            name = names.fresh("typed")
-            nets.append(f"net {name} ({_declared(index, node.mappings)}) connect {''.join(text.pieces)};")
-            text = _Text([name], _PRIMARY)
-        done[index] = text
-    root, main = nodes[-1], "".join(cast("_Text", done[-1]).pieces)
-    signed = f" ({_declared(len(nodes) - 1, root.mappings)})" if root.mappings and root.kind != BOX else ""
-    if not names.definitions and not nets and not signed:
-        return main + "\n"
-    return "\n".join([*names.definitions, *nets, f"net {names.fresh('main')}{signed} connect {main};"]) + "\n"
 
 
 def _node(index: int, node: Node, parts: Sequence[_Text], names: _Names) -> _Text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -28,7 +28,9 @@ from advisor.engine.task_types import TaskTypeModels, is_model
 from advisor.errors import InvalidValue
 from advisor.models.contention import Contention
 from advisor.models.prediction import LEVEL, Model
-from advisor.simulation.task_times import TaskTimes, predicting
+
+if TYPE_CHECKING:
+    from advisor.simulation.task_times import TaskTimes
 
 
 class ComponentQuestions:
@@ -295,6 +297,8 @@ class ComponentQuestions:
     def _task_times(
         self, graph: TaskGraph, components: Mapping[str, str], level: float, machine: str | None
     ) -> TaskTimes:
+        from advisor.simulation.task_times import TaskTimes, predicting  # noqa: PLC0415 - as in `simulate`
+
         found = TaskTimes(graph.times, graph.times, graph.times)
         kinds, sizes = (graph.columns.get(name, np.ones(len(graph))) for name in ("type", "size"))
         for _ in predicting(

@@ -93,7 +93,7 @@ def _on_ray(
 ) -> Replayed:
     from advisor.cluster import offline
     from advisor.cluster.actors import RayTasks
-    from advisor.service.key_kinds import checked_engine
+    from advisor.service.option_types import checked_engine
 
     if plot or "-" in tables:
         said = "is drawn from rows in their order" if plot else "cannot be read by several processes"

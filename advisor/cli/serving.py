@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
 
 from advisor.cli.options import Command
-from advisor.service.config import Config
-from advisor.service.key_kinds import KeyKind
+from advisor.service.config import SETTINGS, Setting
 
 GROUPS = {
     "Where it listens": ("socket", "socket_mode", "tcp", "http", "http_hosts"),
-    "Who may come in": ("tokens", "tls_certificate", "tls_key", "tls_clients", "allow_plaintext", "allow_open_http"),
+    "Who may come in": ("tokens", "tls_certificate", "tls_key", "tls_clients", "open_beyond_loopback"),
     "State and shards": ("state", "accept_damage", "engine", "shards", "stale_s"),
     "Bounds": ("components_max", "model_memory", "producers_max", "connections_max", "memory_max", "stall_s", "shutdown_s",
-               "heavy_jobs", "heavy_deadline_s"),
-    "Networks": ("advise", "snet_resources", "snet_cores", "snet_beyond_loopback"),
+               "heavy_deadline_s"),
+    "Networks": ("advise", "snet_resources", "snet_cores"),
 }  # fmt: skip
 
 
-def _option(key: str, default: Any, said: Mapping[str, Any]) -> click.Option:
+def _option(key: str, setting: Setting) -> click.Option:
     """Return the option of a key: named like it but for the unit, in the environment ADVISOR_ and the key in capitals."""
-    kind: KeyKind = said["kind"]
+    option, default = setting.option, setting.default
     name = key.removesuffix("_s").replace("_", "-")
-    shown = "" if default in (None, (), False) else f"  [default: {_default(kind, default)}]"
-    about = f"{said['about'][0].upper()}{said['about'][1:]}{'; repeatable' if kind.many else ''}.{shown}"
-    more: dict[str, Any] = {"is_flag": True} if kind.type is bool else {"metavar": kind.form, "multiple": kind.many}
+    shown = "" if default in (None, (), False) else f"  [default: {_default(default)}]"
+    about = f"{setting.about[0].upper()}{setting.about[1:]}{'; repeatable' if setting.many else ''}.{shown}"
+    flag = option.type is bool
+    more: dict[str, Any] = {"is_flag": True} if flag else {"metavar": option.form, "multiple": setting.many}
     flags = f"--{name}/--no-{name}" if default is True else f"--{name}"
-    return click.Option([flags, key], type=kind.type, default=None, help=about, envvar=f"ADVISOR_{key.upper()}", **more)
+    return click.Option(
+        [flags, key], type=option.type, default=None, help=about, envvar=f"ADVISOR_{key.upper()}", **more
+    )
 
 
-def _default(kind: KeyKind, default: Any) -> str:
-    if kind.form == "SIZE":
-        return f"{default // 2**20}MiB"
+def _default(default: Any) -> str:
     return "on" if default is True else f"{default:,g}" if isinstance(default, (int, float)) else default
 
 
 def serve_options(function: Any) -> Any:
     """Add the options of the table of keys."""
     # Decorators are applied from the last to the first, so click has them in reverse.
-    function.__click_params__ = [_option(each.name, each.default, each.metadata) for each in fields(Config)][::-1]
+    function.__click_params__ = [_option(key, setting) for key, setting in SETTINGS.items()][::-1]
     return function
 
 

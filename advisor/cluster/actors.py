@@ -16,7 +16,7 @@ from advisor.cluster.connections import Gone
 from advisor.cluster.shard import Shard
 from advisor.errors import AdvisorError, Unavailable, from_dict
 from advisor.service.config import Config
-from advisor.service.key_kinds import LOOPBACK
+from advisor.service.option_types import LOOPBACK
 
 CORES_A_SHARD: Final = 1.0  # of a node, where nodes are others' too; a Ray of our own shares out what there is
 LOCAL_STORE_BYTES: Final = 2**27  # of a Ray that we start ourselves: batches and moved buckets pass through it

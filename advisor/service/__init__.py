@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from advisor import handing_out
 
 if TYPE_CHECKING:
-    from advisor.service.config import KEYS, Config, load_config
-    from advisor.service.key_kinds import Address
+    from advisor.service.config import SETTINGS, Config, load_config
+    from advisor.service.option_types import Address
     from advisor.service.server import Bound, run, serve
 
-__all__ = ["KEYS", "Address", "Bound", "Config", "load_config", "run", "serve"]
+__all__ = ["SETTINGS", "Address", "Bound", "Config", "load_config", "run", "serve"]
 
 __getattr__ = handing_out(
     __name__,
     {
-        **dict.fromkeys(("KEYS", "Config", "load_config"), "advisor.service.config"),
+        **dict.fromkeys(("SETTINGS", "Config", "load_config"), "advisor.service.config"),
         **dict.fromkeys(("Bound", "run", "serve"), "advisor.service.server"),
-        "Address": "advisor.service.key_kinds",
+        "Address": "advisor.service.option_types",
     },
 )

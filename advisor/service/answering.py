@@ -56,16 +56,24 @@ class Answering:
 
     def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> None:
         network, request = questions.allocation_asked(self.engine.advisor, params)
-        self.background.later(
-            "allocate", connection, msgid, self.planner.allocate, network, request, params.deadline_s
-        )  # fmt: skip
+
+        async def planned() -> dict[str, Any]:
+            found = await self.planner.allocate(network, request, params.deadline_s)
+            if connection.recorded:
+                self.planner.answers.append(network, request, found)
+            return found
+
+        self.background.later("allocate", connection, msgid, planned)
 
     def _allocate_together(self, connection: Connection, params: m.AllocateTogether, msgid: int | None) -> None:
         asked, of_all = questions.together_asked(self.engine.advisor, params), questions.of_all_asked(params)
-        self.background.later(
-            "allocate_together", connection, msgid, self.planner.allocate_together, asked, of_all, params.objective,
-            params.deadline_s,
-        )  # fmt: skip
+
+        async def planned() -> dict[str, Any]:
+            found = await self.planner.allocate_together(asked, of_all, params.objective, params.deadline_s)
+            self.planner.answers.append(None, {"cores": of_all["cores"], "objective": params.objective}, found)
+            return found
+
+        self.background.later("allocate_together", connection, msgid, planned)
 
     def _watch(self, connection: Connection, params: m.Watch, msgid: int | None) -> dict[str, Any] | None:
         if params.watch is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from advisor.errors import AdvisorError, ServiceError, Unavailable
@@ -27,13 +27,11 @@ def _nothing_runs(*_: object) -> None:
 class Background:
     """Starts work, and answers for it when it has ended.
 
-    `connections`: container of int, the numbers of those that are there: nobody waits for the answers of others. `turns`: in
-    which this work, too, is done.
+    `turns`: in which this work, too, is done.
     """
 
-    def __init__(self, measures: ServiceMeasures, connections: Container[int], turns: WorkTurns) -> None:
+    def __init__(self, measures: ServiceMeasures, turns: WorkTurns) -> None:
         self._measures = measures
-        self._connections = connections
         self._turns = turns
         self.spawn: Callable[..., object] = _nothing_runs  # starts a coroutine; set by whoever runs the service
         self.stopping = False  # True from when the service takes nothing new
@@ -63,7 +61,7 @@ class Background:
         async def counted() -> Any:
             try:
                 await self._turns.begin(connection.path)
-                return await work(*args) if connection.number in self._connections else None
+                return await work(*args) if connection.here else None
             finally:
                 connection.heavy_jobs -= 1
 

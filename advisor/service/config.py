@@ -2,92 +2,84 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, NamedTuple, cast, get_type_hints
+
+from msgspec import Meta
 
 from advisor.domain import limits
-from advisor.domain.fields import unknown_key
+from advisor.domain.fields import shape_of, taken_apart, unknown_key
 from advisor.errors import InvalidValue
-from advisor.service import key_kinds as kinds
-from advisor.service.key_kinds import Address, Advise, KeyKind, SnetPort, integer, number, one_of, size
-
-
-def _key(default: Any, kind: KeyKind, about: str) -> Any:
-    return field(default=default, metadata={"kind": kind, "about": about})
+from advisor.service import option_types as kinds
+from advisor.service.option_types import Address, Advise, Option, SnetPort, size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """The configuration of a service. Each field is a key of the TOML file; the command line gives the usual ones."""
+    """The configuration of a service. Each field is a key of the TOML file; the command line gives the usual ones.
 
-    socket: Path | None = _key(None, kinds.PATH, "path of the Unix socket to listen on")
-    socket_mode: str = _key(
-        "0600", one_of("0600", "0660", "0666"), "mode of that socket: who may open it may do everything"
-    )
-    tcp: Address | None = _key(None, kinds.ADDRESS, "HOST:PORT to listen on")
-    http: Address | None = _key(None, kinds.ADDRESS, "HOST:PORT of /metrics, /advice, /healthz and /readyz")
-    http_hosts: tuple[str, ...] = _key(
-        (), kinds.HOSTS, "names that a Host header may have, beside loopback and addresses"
-    )
-    state: Path | None = _key(None, kinds.PATH, "state file; without one nothing survives the service")
-    engine: str = _key(
-        "here",
-        kinds.ENGINE,
-        "where the state is: here; or in shards on Ray, one of its own, or the one of which this machine is a node",
-    )
-    shards: int = _key(2, integer(1, limits.SHARDS_MAX), "shards of a new state on Ray; later see `advisor shards`")
-    stale_s: float = _key(0.5, number(0.01, 3600, "SECONDS"), "on Ray: seconds that an answer may lack rows")
-    accept_damage: bool = _key(False, kinds.FLAG, "start without what is damaged in the state file")
-    tokens: Path | None = _key(None, kinds.PATH, "TOML file of tokens, each with its scope: read, write or admin")
-    tls_certificate: Path | None = _key(None, kinds.PATH, "PEM file with the certificate chain, for TLS on TCP")
-    tls_key: Path | None = _key(None, kinds.PATH, "PEM file with the private key")
-    tls_clients: Path | None = _key(
-        None, kinds.PATH, "PEM file with the authorities whose certificates TCP clients must show"
-    )
-    allow_plaintext: bool = _key(False, kinds.FLAG, "let TCP beyond loopback do without TLS")
-    allow_open_http: bool = _key(False, kinds.FLAG, "let HTTP beyond loopback do without TLS and token")
-    components_max: int = _key(limits.COMPONENTS_MAX, integer(1, 10**7), "components known; new ones are then refused")
-    model_memory: int | None = _key(
-        None,
-        size(0, 2**44),
-        "bytes for the learners of components, e.g. 64MiB; by default 1 % of the machine's memory, 64 MiB at least",
-    )
-    producers_max: int = _key(limits.PRODUCERS_MAX, integer(1, 10**6), "producers remembered for exactly-once")
-    connections_max: int = _key(limits.CONNECTIONS_MAX, integer(1, 10**5), "connections open at a time")
-    memory_max: int | None = _key(
-        None, size(2**26, 2**44), "bytes that the service may take, its worker processes apart; e.g. 1GiB"
-    )
-    stall_s: float = _key(
-        30.0, number(0.01, 3600, "SECONDS"), "seconds a peer may take to finish a message or to read answers"
-    )
-    shutdown_s: float = _key(10.0, number(0.1, 3600, "SECONDS"), "seconds an orderly stop may take")
-    compiled: bool = _key(
-        True, kinds.FLAG, "compile the kernels, in a process beside the service, where numba is; answers are the same"
-    )
-    heavy_jobs: int = _key(2, integer(1, 64), "requests that may run in worker processes at a time")
-    heavy_deadline_s: float = _key(30.0, number(0.1, 3600, "SECONDS"), "seconds after which such a request is killed")
-    log_level: str = _key("info", one_of("debug", "info", "warning", "error"), "least level that is logged")
-    advise: tuple[Advise, ...] = _key(
-        (),
-        kinds.ADVICE,
-        "what to plan for in the background and tell by HTTP of a network, or of all others (*), e.g. film=throughput_per_s:20",
-    )
-    snet_resources: tuple[SnetPort, ...] = _key(
-        (),
-        kinds.SNET_PORTS,
-        "[HOST:]PORT[=NETWORK[*WORTH]] where S-Net's runtime comes for cores, one a network",
-    )
-    snet_cores: tuple[int, ...] | None = _key(
-        None,
-        kinds.CPUS,
-        "processors to lend there, like 0-3,6; absent: those that the service may run on",
-    )
-    snet_beyond_loopback: bool = _key(
-        False, kinds.FLAG, "let that protocol, which knows no token, be reached from other machines"
-    )
+    socket: path of the Unix socket to listen on
+    socket_mode: mode of that socket: who may open it may do everything
+    tcp: HOST:PORT to listen on
+    http: HOST:PORT of /metrics, /advice, /healthz and /readyz
+    http_hosts: names that a Host header may have, beside loopback and addresses
+    state: state file; without one nothing survives the service
+    engine: where the state is: here; or in shards on Ray, one of its own, or the one of which this machine is a node
+    shards: shards of a new state on Ray; later see `advisor shards`
+    stale_s: on Ray: seconds that an answer may lack rows
+    accept_damage: start without what is damaged in the state file
+    tokens: TOML file of tokens, each with its scope: read, write or admin
+    tls_certificate: PEM file with the certificate chain, for TLS on TCP
+    tls_key: PEM file with the private key
+    tls_clients: PEM file with the authorities whose certificates TCP clients must show
+    open_beyond_loopback: let tcp do without TLS, http without TLS and token, snet, which knows no token, be reached by others
+    components_max: components known; new ones are then refused
+    model_memory: bytes for the learners of components, e.g. 64MiB; by default 1 % of the machine's memory, 64 MiB at least
+    producers_max: producers remembered for exactly-once
+    connections_max: connections open at a time
+    memory_max: bytes that the service may take, its worker processes apart; e.g. 1GiB
+    stall_s: seconds a peer may take to finish a message or to read answers
+    shutdown_s: seconds an orderly stop may take
+    compiled: compile the kernels, in a process beside the service, where numba is; answers are the same
+    heavy_deadline_s: seconds after which a request in a worker process is killed
+    log_level: least level that is logged
+    advise: what to plan for in the background, told by HTTP, of a network, or of all others (*), e.g. film=throughput_per_s:20
+    snet_resources: [HOST:]PORT[=NETWORK[*WORTH]] where S-Net's runtime comes for cores, one a network
+    snet_cores: processors to lend there, like 0-3,6; absent: those that the service may run on
+    """
+
+    socket: Annotated[Path | None, kinds.PATH] = None
+    socket_mode: Literal["0600", "0660", "0666"] = "0600"
+    tcp: Annotated[Address | None, kinds.ADDRESS] = None
+    http: Annotated[Address | None, kinds.ADDRESS] = None
+    http_hosts: Annotated[tuple[str, ...], kinds.HOSTS] = ()
+    state: Annotated[Path | None, kinds.PATH] = None
+    engine: Annotated[str, kinds.ENGINE] = "here"
+    shards: Annotated[int, Meta(ge=1, le=limits.SHARDS_MAX)] = 2
+    stale_s: Annotated[float, Meta(ge=0.01, le=3600)] = 0.5
+    accept_damage: bool = False
+    tokens: Annotated[Path | None, kinds.PATH] = None
+    tls_certificate: Annotated[Path | None, kinds.PATH] = None
+    tls_key: Annotated[Path | None, kinds.PATH] = None
+    tls_clients: Annotated[Path | None, kinds.PATH] = None
+    open_beyond_loopback: Annotated[tuple[str, ...], kinds.BEYOND_LOOPBACK] = ()
+    components_max: Annotated[int, Meta(ge=1, le=10**7)] = limits.COMPONENTS_MAX
+    model_memory: Annotated[int | None, size(0, 2**44)] = None
+    producers_max: Annotated[int, Meta(ge=1, le=10**6)] = limits.PRODUCERS_MAX
+    connections_max: Annotated[int, Meta(ge=1, le=10**5)] = limits.CONNECTIONS_MAX
+    memory_max: Annotated[int | None, size(2**26, 2**44)] = None
+    stall_s: Annotated[float, Meta(ge=0.01, le=3600)] = 30.0
+    shutdown_s: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0
+    compiled: bool = True
+    heavy_deadline_s: Annotated[float, Meta(ge=0.1, le=3600)] = 30.0
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    advise: Annotated[tuple[Advise, ...], kinds.ADVICE] = ()
+    snet_resources: Annotated[tuple[SnetPort, ...], kinds.SNET_PORTS] = ()
+    snet_cores: Annotated[tuple[int, ...] | None, kinds.CPUS] = None
 
     def __post_init__(self) -> None:
         if self.socket is None and self.tcp is None and not self.snet_resources:
@@ -100,21 +92,21 @@ class Config:
         checks_peers = self.tokens is not None or self.tls_clients is not None
         if self.http_guarded and not (checks_peers and self.tls_key):
             raise InvalidValue(
-                "http", str(self.http), "on loopback, or with TLS and tokens", "or say allow_open_http = true"
+                "http", str(self.http), "on loopback, or with TLS and tokens", "or say open_beyond_loopback = 'http'"
             )
         if self.tcp is not None and not self.tcp.loopback:
             if not checks_peers:
                 raise InvalidValue("tokens", None, "given: TCP beyond loopback needs tokens, or tls_clients")
-            if self.tls_key is None and not self.allow_plaintext:
+            if self.tls_key is None and "tcp" not in self.open_beyond_loopback:
                 raise InvalidValue(
-                    "tls_key", None, "given: TCP beyond loopback needs TLS", "or say allow_plaintext = true"
+                    "tls_key", None, "given: TCP beyond loopback needs TLS", "or say open_beyond_loopback = 'tcp'"
                 )
 
         for port in self.snet_resources:
-            if not (port.address.loopback or self.snet_beyond_loopback):
+            if not (port.address.loopback or "snet" in self.open_beyond_loopback):
                 raise InvalidValue(
                     "snet_resources", str(port.address), "a loopback address: its protocol has no token",
-                    "or say snet_beyond_loopback = true",
+                    "or say open_beyond_loopback = 'snet'",
                 )  # fmt: skip
 
         if self.sharded and self.state is None:
@@ -128,10 +120,38 @@ class Config:
     @property
     def http_guarded(self) -> bool:
         """True where HTTP goes beyond this machine, and needs TLS, and tokens where there are some."""
-        return self.http is not None and not self.http.loopback and not self.allow_open_http
+        return self.http is not None and not self.http.loopback and "http" not in self.open_beyond_loopback
 
 
-KEYS: Mapping[str, str] = {each.name: str(each.metadata["about"]) for each in fields(Config)}
+class Setting(NamedTuple):
+    """One key of the configuration, as its declaration has it."""
+
+    about: str
+    default: Any
+    option: Option
+
+    @property
+    def many(self) -> bool:
+        """True for a list: an option that may come several times, words with spaces between them in the environment."""
+        return self.default == ()
+
+
+def _declared() -> dict[str, Setting]:
+    said = get_type_hints(Config, include_extras=True)
+    abouts = dict(re.findall(r"^    (\w+): (.+)$", Config.__doc__ or "", re.MULTILINE))
+    return {each.name: Setting(abouts[each.name], each.default, _option(said[each.name])) for each in fields(Config)}
+
+
+def _option(said: Any) -> Option:
+    of, parts, notes = taken_apart(said)
+    own = next((note for note in notes if isinstance(note, Option)), None)
+    if own is not None:
+        return own
+    form = "|".join(parts) if of is Literal else {bool: "", float: "SECONDS"}.get(of, "N")
+    return Option(shape_of(said).take, form, cast("type[Any]", str if of is Literal else of))
+
+
+SETTINGS: Mapping[str, Setting] = _declared()
 
 
 def load_config(file: Path | str | None = None, *, socket_else: Path | None = None, **options: Any) -> Config:
@@ -142,17 +162,12 @@ def load_config(file: Path | str | None = None, *, socket_else: Path | None = No
     """
     given = _from_file(Path(file)) if file is not None else {}
     given |= {key: value for key, value in options.items() if value is not None}
-    unknown = sorted(given.keys() - KEYS.keys())
+    unknown = sorted(given.keys() - SETTINGS.keys())
     if unknown:
-        raise unknown_key("the configuration", unknown[0], KEYS, "config")
+        raise unknown_key("the configuration", unknown[0], SETTINGS, "config")
     if not given.keys() & {"socket", "tcp", "snet_resources"} and socket_else is not None:
         given["socket"] = socket_else
-    checked = {
-        each.name: each.metadata["kind"].check(each.name, given[each.name])
-        for each in fields(Config)
-        if each.name in given
-    }
-    return Config(**checked)
+    return Config(**{key: setting.option.take(key, given[key]) for key, setting in SETTINGS.items() if key in given})
 
 
 def _from_file(file: Path) -> dict[str, Any]:

@@ -65,6 +65,9 @@ class Service(Protocol):
 class Connection(asyncio.BufferedProtocol):
     """A client. Made by a listener, known to the hub from `connection_made` to `connection_lost`."""
 
+    watches_max = 16  # each may cost plans for as long as it stands
+    recorded = True  # answers about networks are shown on the live page
+
     def __init__(self, hub: Service) -> None:
         self.number = 0  # connections are numbered as they come: of two, the newer has the higher number
         self.identity: Identity | None = None  # what the peer has shown of itself
@@ -88,6 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         self._draining = False  # takes no new requests
         # True once the peer sends no more: it may still read what is owed to it, but subscribes to nothing
         self.ended = False
+        self.here = True  # until it is gone: nobody waits for the answers of others
         self._waits = 0  # reasons to work on nothing more, see `wait`
         self.pending_bytes = 0
 
@@ -110,7 +114,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave the hub; answers not sent are dropped, what they acknowledge stays."""
-        self.ended = True
+        self.ended, self.here = True, False
         self._backlog.clear()
         self._undecoded = b""
         self._hub.leave(self, "error" if exc else "closed")

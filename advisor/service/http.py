@@ -10,7 +10,7 @@ import ipaddress
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from email.utils import formatdate
 from typing import Any, cast
 
@@ -28,7 +28,7 @@ from uvicorn.server import ServerState
 
 from advisor.service import listeners
 from advisor.service.access import digest
-from advisor.service.advising import ADVISED, IMPOSSIBLE
+from advisor.service.advice import AdviceFace
 from advisor.service.hub import Hub
 from advisor.service.metrics import HubCollector
 from advisor.service.page import STREAM, LivePage
@@ -134,10 +134,11 @@ class InTurns:
         await self._app(scope, receive, send)
 
 
-def application(hub: Hub, page: LivePage) -> ASGIApp:
-    """Return the HTTP application of a service."""
+def application(hub: Hub, page: LivePage, advice: AdviceFace, shown: Sequence[Any] = ()) -> ASGIApp:
+    """Return the HTTP application of a service; `shown` has more metrics to collect."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(HubCollector(hub))
+    for collector in (HubCollector(hub), advice, *shown):
+        registry.register(collector)
     ProcessCollector(registry=registry)  # process_*: memory, processor time, descriptors, start
 
     rendered: dict[str, tuple[float, bytes]] = {}  # by content type: when, and the text
@@ -160,18 +161,9 @@ def application(hub: Hub, page: LivePage) -> ASGIApp:
             return PlainTextResponse(f"storage failed: {failure}\n", status_code=503)
         return PlainTextResponse("ready\n")
 
-    async def advice(request: Request) -> Response:
-        found = hub.advising.of(request.path_params["network"])
-        if found is None:
-            return PlainTextResponse("no network is defined by this id\n", status_code=404)
-        state, text = found
-        known = state in (ADVISED, IMPOSSIBLE)
-        headers = {"cache-control": "no-store"} | ({} if known else {"retry-after": "1"})
-        return Response(text, 200 if known else 503, headers, "application/json")
-
     routes: list[tuple[str, Callable[[Request], Awaitable[Response]]]] = [
         ("/metrics", metrics),
-        ("/advice/{network:path}", advice),
+        ("/advice/{network:path}", advice.answer),
         ("/healthz", healthz),
         ("/readyz", readyz),
         *page.routes(),
@@ -275,11 +267,19 @@ def _all(state: ServerState) -> list[HttpConnection]:
 class HttpFace:
     """The HTTP server, on the service's own event loop."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, shown: Sequence[Any] = ()) -> None:
         self.page = LivePage(hub)
+        flows = hub.engine.advisor.components.flows
+        self.advice = AdviceFace(
+            hub, hub.config.advise, lambda: {name: flows.defined(name) for name in flows.kept if flows.keeps(name)}
+        )  # fmt: skip
         options: dict[str, Any] = {"log_config": None, "log_level": "warning", "access_log": False}
         self._config = uvicorn.Config(
-            application(hub, self.page), lifespan="off", ws="none", timeout_keep_alive=KEEP_ALIVE_S, **options
+            application(hub, self.page, self.advice, shown),
+            lifespan="off",
+            ws="none",
+            timeout_keep_alive=KEEP_ALIVE_S,
+            **options,
         )
         self._state = ServerState()
 

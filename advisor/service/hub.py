@@ -18,7 +18,6 @@ from advisor.protocol import verbs as m
 from advisor.protocol.connection import RpcRequest, encode_error, encode_response
 from advisor.protocol.verbs import PROTOCOL_VERSION
 from advisor.service.access import Access, digest
-from advisor.service.advising import Advising
 from advisor.service.answering import Answering
 from advisor.service.answers import RecentAnswers
 from advisor.service.backend import Backend, Gather
@@ -33,7 +32,6 @@ from advisor.service.model_events import MINUTE_S, ModelEvents, Window
 from advisor.service.peers import NAME_BYTES, PRODUCER_BYTES, Peers
 from advisor.service.planner import Planner
 from advisor.service.producers import Producers
-from advisor.service.snet_resources import SnetResources
 from advisor.service.turns import WorkTurns
 from advisor.service.watching import Watching
 
@@ -73,15 +71,13 @@ class Hub:
         engine.advisor.bundles.origin = int(time.time()) & VERSION_ORIGIN_MASK
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: dict[int, Connection] = {}
-        self.snet: SnetResources | None = None
         self.access = Access(config)
         self.memory = Memory(config.memory_max)
         self.peers = Peers()
         self.model_events = ModelEvents(engine.advisor.components.events)
         self.turns = WorkTurns()
-        self.background = Background(measures, self.connections, self.turns)
+        self.background = Background(measures, self.turns)
         self.planner = Planner(engine.advisor, heavy, RecentAnswers())
-        self.advising = Advising(engine, self.planner, config.advise)
         self.watching = Watching(engine, self.planner, measures)
         self.backend = backend_of(self)
         self.learning, self.committer = self.backend.learning, self.backend.committer

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import cast
 
 from advisor.errors import InvalidValue, Unavailable
-from advisor.service.key_kinds import Address
+from advisor.service.option_types import Address
 
 BACKLOG = 512  # connections that the system holds for us while we are busy
 ACCEPTED_AT_ONCE = 64  # of them, in a turn of the loop: each takes a descriptor before anybody can turn it away

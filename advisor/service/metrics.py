@@ -79,8 +79,6 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
     (GAUGE, "advisor_model_memory_used_bytes", "Bytes that learners take",
      lambda hub: hub.backend.held().model_bytes),
     (GAUGE, "advisor_watches", "Networks watched", lambda hub: len(hub.watching)),
-    (GAUGE, "advisor_snet_clients", "Applications connected for cores",
-     lambda hub: None if hub.snet is None else len(hub.snet.clients)),
     (GAUGE, "advisor_connections", "Connections open", lambda hub: len(hub.connections)),
     (COUNTER, "advisor_connections_accepted", "Connections", lambda hub: hub.measures.connections_accepted),
     (COUNTER, "advisor_connections_refused", "Connections turned away", lambda hub: hub.measures.connections_refused),
@@ -131,8 +129,6 @@ FAMILIES: tuple[tuple[type[Any], str, str, str, Counts], ...] = (
     (COUNTER, "advisor_notifications", "kind", "Notifications of watches, by kind", lambda hub: hub.measures.notifications),
     (COUNTER, "advisor_replans", "found", "Looks at watched networks, by what they found",
      lambda hub: hub.measures.replans),
-    (GAUGE, "advisor_advised_networks", "state", "Networks planned for, by what came of it",
-     lambda hub: hub.advising.states()),
     (COUNTER, "advisor_connections_ended", "how", "Connections ended, by how", lambda hub: hub.measures.ends),
     (COUNTER, "advisor_errors", "code", "Requests answered with an error, by code", lambda hub: hub.measures.errors),
 )  # fmt: skip
@@ -165,7 +161,7 @@ class HubCollector(Collector):
             yield CounterMetricFamily(name, about, value=hub.engine.totals.get(total, 0))
         for prefix, name, label, about in ENGINE_COUNTERS_BY:
             counts = {key.removeprefix(prefix): n for key, n in hub.engine.totals.items() if key.startswith(prefix)}
-            yield _family(CounterMetricFamily, name, label, about, counts)
+            yield family(CounterMetricFamily, name, label, about, counts)
         about = "|t - predicted| / t of a sample of rows, predicted before they were learned; 10 where it is more"
         yield _histogram("advisor_prediction_error_ratio", about, {"": hub.learning.sampled.errors})
         for kind, name, about, value in (*NUMBERS, *(STORED if hub.committer.durable_storage else ())):
@@ -177,44 +173,21 @@ class HubCollector(Collector):
             for kind, name, about, key in numbers:
                 yield kind(name, about, value=held[key])
         for kind, name, label, about, of in FAMILIES:
-            yield _family(kind, name, label, about, of(hub))
+            yield family(kind, name, label, about, of(hub))
         if hub.committer.durable_storage:
             about = "Seconds of a commit to the state file"
             yield _histogram("advisor_commit_seconds", about, {"": hub.measures.commit_s})
-        yield from self._advising()
-        yield from self._snet()
         shards = hub.backend.shards()
         for kind, name, about, key in SHARDS if shards else ():
-            yield _family(kind, name, "shard", about, {str(each["shard"]): each[key] for each in shards})
+            yield family(kind, name, "shard", about, {str(each["shard"]): each[key] for each in shards})
         about = "Seconds to answer, or to fold what a commit answers"
         yield _histogram("advisor_request_seconds", about, hub.measures.requests, label="verb")
         about = "The version that runs, as labels"
         yield InfoMetricFamily("advisor_build", about, {"version": __version__, "python": platform.python_version()})
 
-    def _advising(self) -> Iterator[Metric]:
-        """What is advised of defined networks, as it was planned last."""
-        labels = ["network", "component"]
-        cores = GaugeMetricFamily("advisor_recommended_cores", "Cores advised, of all instances", labels=labels)
-        instances = GaugeMetricFamily("advisor_recommended_instances", "Instances advised", labels=labels)
-        for network, component, on, of in self._hub.advising.series():
-            cores.add_metric([network, component], on)
-            instances.add_metric([network, component], of)
-        yield cores
-        yield instances
 
-    def _snet(self) -> Iterator[Metric]:
-        """Cores lent to applications of S-Net's runtime."""
-        snet = self._hub.snet
-        if snet is None:
-            return
-        lent = snet.granting.lent()
-        yield _family(GAUGE, "advisor_snet_cores", "state", "Cores to lend, by where they stand", lent)
-        moved = snet.granting.counts
-        yield _family(COUNTER, "advisor_snet_events", "event", "Cores moved, and clients' faults", moved)
-        yield _family(COUNTER, "advisor_snet_clients_ended", "how", "Applications gone, by how", snet.ends)
-
-
-def _family(kind: type[Any], name: str, label: str, about: str, counts: Mapping[str, float]) -> Metric:
+def family(kind: type[Any], name: str, label: str, about: str, counts: Mapping[str, float]) -> Metric:
+    """Return a family of numbers by the values of one label."""
     family = kind(name, about, labels=[label])
     for value, count in counts.items():
         family.add_metric([value], count)

@@ -20,7 +20,7 @@ from advisor.planning.together import about
 from advisor.service import worker
 from advisor.service.answers import RecentAnswers
 from advisor.service.heavy import Heavy
-from advisor.service.questions import is_small, of_kept
+from advisor.service.questions import is_small
 from advisor.service.tables import tables_of
 from advisor.service.worker import Spec, Wanted
 
@@ -64,34 +64,7 @@ class Planner:
         curves, rest = await self._curves(shape, request)
         left = None if deadline_s is None else max(deadline_s - (time.monotonic() - began), 0.0)
         allocation, _ = await self.heavy.run(worker.plan_one, network, curves, rest, left)
-        self.answers.append(network, request, allocation)
         return allocation
-
-    def learned_of(self, network_id: str) -> tuple[int, int]:
-        """Return what changes when a plan of a network that is kept by id might: rows of its components, and how often what was
-        learned changed otherwise. Raises UnknownNetwork. Cost O(components of the network).
-        """
-        components = self.advisor.components
-        known = components.slots.components
-        names = set(self.advisor.network(network_id).components) & known.keys()
-        own = [slot for name in names for slot in components.kinds(known[name])]
-        if not own:
-            return 0, 0
-        rows, changes = (int(components.table.count(each)[own].sum()) for each in ("rows", "changes"))
-        return rows, changes + components.totals["forgets"] + components.totals["pins"]
-
-    async def throughputs(self, network_id: str, cores: int) -> list[float]:
-        """Return the records per second of a network that is kept by id on 0, 1, 2, … cores, each planned as `allocate` does.
-
-        Raises as `allocate`, and UnknownNetwork.
-        """
-        network, request = of_kept(self.advisor, network_id, {"cores": cores})
-        curves, rest = await self._curves(await self.read(network), request)
-        found = [0.0]
-        for count in range(1, cores + 1):
-            allocation, _ = await self.heavy.run(worker.plan_one, network, curves, {**rest, "cores": count})
-            found.append(max(found[-1], allocation["throughput_per_s"]))
-        return found
 
     async def allocate_together(
         self, asked: Sequence[NetworkAsked], of_all: Mapping[str, Any], objective: str, deadline_s: float | None = None
@@ -107,7 +80,6 @@ class Planner:
         wanted = await self._wanted(asked, of_all)
         left = None if deadline_s is None else max(deadline_s - (time.monotonic() - began), 0.0)
         found, _ = await self.heavy.run(worker.plan_several, wanted, of_all["cores"], objective, left)
-        self.answers.append(None, {"cores": of_all["cores"], "objective": objective}, found)
         return found
 
     async def _wanted(self, asked: Sequence[NetworkAsked], of_all: Mapping[str, Any]) -> list[Wanted]:

@@ -29,11 +29,13 @@ from advisor.service.connection import Connection
 from advisor.service.heavy import Heavy
 from advisor.service.http import HttpFace
 from advisor.service.hub import Hub
-from advisor.service.key_kinds import Address
 from advisor.service.local_backend import LocalBackend
+from advisor.service.local_client import LocalClient
 from advisor.service.logs import event, to_stderr
 from advisor.service.measures import ServiceMeasures
+from advisor.service.option_types import Address
 from advisor.service.producers import Producers
+from advisor.service.snet_machine import this_machine
 from advisor.service.snet_resources import SnetResources
 from advisor.storage import Store
 
@@ -45,6 +47,7 @@ GC_OBJECTS = 100_000
 SWITCH_S = 0.0005  # that the writer may keep the loop waiting: Python's 5 ms are the whole time of a question
 COMMIT_ROWS = 200_000  # after which a commit begins at once: half a second of the fastest sender, 6 MB of log
 COMMIT_SHARE = 0.25  # of a core's time that may go into commits: questions have the rest
+HEAVY_JOBS = 2  # worker processes: while one plans for long, another answers
 HEAVY_WAITING_MAX = 64  # requests that may wait for a worker process; at 30 s each nobody waits for more
 DRAIN_POLL_S = 0.01  # between looks at whether everything owed is sent
 
@@ -168,7 +171,7 @@ def _hub(config: Config, store: Store | None, commit_rows: int = COMMIT_ROWS) ->
 
 def heavy_of(config: Config, measures: ServiceMeasures) -> Heavy:
     """Return the worker processes that a configuration asks for."""
-    return Heavy(measures, jobs=config.heavy_jobs, waiting_max=HEAVY_WAITING_MAX, deadline_s=config.heavy_deadline_s)
+    return Heavy(measures, jobs=HEAVY_JOBS, waiting_max=HEAVY_WAITING_MAX, deadline_s=config.heavy_deadline_s)
 
 
 def _told(source: kernels.Source) -> None:
@@ -188,6 +191,7 @@ class _Service:
         self._servers: list[asyncio.Server] = []
         self._work: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
         self._http: HttpFace | None = None
+        self._snet: SnetResources | None = None
         self._socket_inode = 0
 
     async def run(self, stop: anyio.Event, task_status: TaskStatus[Bound]) -> None:
@@ -205,10 +209,10 @@ class _Service:
                     kernels.start(_told)
                 group.start_soon(self._start_work, group)
                 self._hub.background.spawn = self._spawn
-                if self._hub.snet is not None:
-                    group.start_soon(self._hub.snet.run)
+                if self._snet is not None:
+                    group.start_soon(self._snet.run)
                 if self._http is not None:
-                    group.start_soon(self._hub.advising.run)
+                    group.start_soon(self._http.advice.run)
                     group.start_soon(self._http.page.run)
                 self._log_start(bound)
                 task_status.started(bound)
@@ -241,6 +245,13 @@ class _Service:
         config = self._config
         tls = tls_context(config)
         tcp = http = None
+        snet: tuple[Address, ...] = ()
+        if config.snet_resources:
+            self._snet = SnetResources(
+                config.snet_resources, this_machine(config.snet_cores), LocalClient(self._hub).ask
+            )
+            servers, snet = await self._snet.listen(sockets)
+            self._servers += servers
         if config.tcp is not None:
             made = listeners.tcp_sockets("tcp", config.tcp)
             sockets += made
@@ -250,7 +261,7 @@ class _Service:
             made = listeners.tcp_sockets("http", config.http)
             sockets += made
             http = Address(config.http.host, made[0].getsockname()[1])
-            self._http = HttpFace(self._hub)
+            self._http = HttpFace(self._hub, [] if self._snet is None else [self._snet])
             self._servers += await self._http.listen(made, tls if config.http_guarded else None)
         if config.socket is not None:
             made = [listeners.unix_socket(config.socket)]
@@ -258,11 +269,6 @@ class _Service:
             self._socket_inode = config.socket.stat().st_ino
             self._servers += await listeners.listen(made, lambda: Connection(self._hub), None)
             config.socket.chmod(int(config.socket_mode, 8))
-        snet: tuple[Address, ...] = ()
-        if config.snet_resources:
-            self._hub.snet = SnetResources(config, self._hub.engine, self._hub.planner)
-            servers, snet = await self._hub.snet.listen(sockets)
-            self._servers += servers
         return Bound(config.socket, tcp, http, snet)
 
     def _log_start(self, bound: Bound) -> None:
@@ -300,8 +306,8 @@ class _Service:
             server.close()
         if self._http is not None:
             self._http.end_streams()
-        if hub.snet is not None:
-            hub.snet.close()
+        if self._snet is not None:
+            self._snet.close()
         for connection in hub.connections.values():
             connection.stop_reading()
         with anyio.move_on_after(self._config.shutdown_s) as limit:

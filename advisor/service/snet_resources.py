@@ -11,22 +11,20 @@ import logging
 import socket
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, cast
 
 import anyio
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from advisor.domain.machines import Machine
-from advisor.engine import Engine
 from advisor.engine.granting import Granting
 from advisor.errors import AdvisorError
 from advisor.protocol import snet_resources as text
 from advisor.service import listeners
-from advisor.service.config import Config
-from advisor.service.key_kinds import Address, SnetPort
 from advisor.service.logs import event
-from advisor.service.planner import Planner
-from advisor.service.snet_machine import this_machine
+from advisor.service.metrics import family
+from advisor.service.option_types import Address, SnetPort
 
 CLIENTS_MAX = 128  # twice the cores that there can be: the others would hold none
 REFRESH_S = 0.5  # between looks at what was learned: grants follow it within a second or two
@@ -43,23 +41,21 @@ UNSENT_BYTES_MAX = 2**16  # answers that a client may leave unread: beyond, it i
 class SnetResources:
     """The resource server of one service. One event loop, no locks.
 
-    `engine`: whose networks and curves are asked for. `planner`: plans in worker processes.
+    `ask`: asks a verb of the service.
     """
 
     def __init__(
-        self, config: Config, engine: Engine, planner: Planner, *, machine: Machine | None = None,
+        self, ports: Sequence[SnetPort], machine: Machine, ask: Callable[..., Awaitable[Any]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        self.machine = this_machine(config.snet_cores) if machine is None else machine
+        self.machine = machine
         self.granting = Granting(range(len(self.machine.processors)))
         self.ends: Counter[str] = Counter()
         self.clients: set[Client] = set()
-        self._ports = config.snet_resources
-        self._engine, self._planner = engine, planner
-        self._clock = clock
+        self._ports, self._ask, self._clock = ports, ask, clock
         self._planned: dict[
-            str, tuple[tuple[Any, ...], list[float] | None]
-        ] = {}  # by network: at what state, the curve
+            str, tuple[Any, list[float] | None]
+        ] = {}  # by network: the plan on all cores, and the curve
         self._plan_at = self._balance_at = 0.0
         self._late = False  # grants wait for their time
         self._turns: deque[Client] = deque()
@@ -89,7 +85,6 @@ class SnetResources:
         now = self._clock()
         for name, owed in self.granting.overdue(now).items():
             cast("Client", name).drop(owed)
-        self._engine.flush()
         wanted = self.granting.networks
         if now >= self._plan_at:
             for network, cores in wanted.items():
@@ -100,18 +95,33 @@ class SnetResources:
         self.balance()
 
     async def _plan(self, network: str, cores: int) -> None:
-        """Find what a network reaches on up to so many cores, where rows have come since it was looked at."""
+        """Find what a network reaches on up to so many cores, where its plan is another than it was."""
         known = self._planned.get(network)
-        at, curve = (cores,), None
         try:
-            at = (cores, self._engine.advisor.network(network), *self._planner.learned_of(network))
-            if known is not None and known[0] == at:
+            plan = await self._ask("allocate", network=network, cores=cores)
+            if known is not None and known[0] == plan:
                 return
-            curve = await self._planner.throughputs(network, cores)
+            curve = [0.0]
+            for count in range(1, cores):
+                fewer = await self._ask("allocate", network=network, cores=count)
+                curve.append(max(curve[-1], fewer["throughput_per_s"]))
+            self._planned[network] = plan, [*curve, max(curve[-1], plan["throughput_per_s"])]
         except AdvisorError as error:  # not defined yet, not known well enough yet: cores are shared by demand
             if known is None or known[1] is not None:
                 event(logging.INFO, "no model of a network's cores", network=network, reason=error)
-        self._planned[network] = at, curve
+            self._planned[network] = None, None
+
+    def collect(self) -> Iterator[Metric]:
+        """Return what is lent, for Prometheus."""
+        yield GaugeMetricFamily("advisor_snet_clients", "Applications connected for cores", value=len(self.clients))
+        yield family(
+            GaugeMetricFamily, "advisor_snet_cores", "state", "Cores to lend, by where they stand", self.granting.lent()
+        )
+        for name, label, about, counts in (
+            ("advisor_snet_events", "event", "Cores moved, and clients' faults", self.granting.counts),
+            ("advisor_snet_clients_ended", "how", "Applications gone, by how", self.ends),
+        ):
+            yield family(CounterMetricFamily, name, label, about, counts)
 
     def balance(self) -> None:
         """Send what brings cores to where they should be: at once, or a little later where that took long before."""

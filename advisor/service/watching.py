@@ -15,9 +15,19 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 import anyio
+import anyio.lowlevel
 
 from advisor.engine import Engine
-from advisor.errors import AdvisorError, InvalidValue, NotEnoughData, TooLarge, Unavailable, UnknownComponent
+from advisor.errors import (
+    AdvisorError,
+    ImpossibleTarget,
+    InvalidValue,
+    NotEnoughData,
+    TargetNotReached,
+    TooLarge,
+    Unavailable,
+    UnknownComponent,
+)
 from advisor.planning.estimates import Setting
 from advisor.planning.stability import ChangePolicy, Look, Schedule, Verdict, WatchQuestion
 from advisor.protocol.connection import encode_notification
@@ -27,18 +37,20 @@ from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
 from advisor.service.planner import Planner
 
-WATCHES_MAX = 1_000  # of the service: one a connection at its default limit
-WATCHES_CONNECTION_MAX = 16  # of one connection: each may cost plans for as long as it stands
+WATCHES_MAX = 2_000  # of the service: one a connection at its default limit, and advice for each network
 LOOK_COUNTED_S = 1.0  # of a look: a longer one has waited for others, or for a worker process to start
 LOOK_SHARE = 0.1  # of the time that looks of one watch may take: after one of a second the next comes 9 seconds later
-ROUND_S = 0.02  # between two rounds over all watches: at most so often are their rows counted
+ROUND_S = 0.05  # between two rounds over all watches: at most so often are their rows counted
+SLICE = 32  # watches whose rows are counted at a time, a few microseconds each
 WAITS = (UnknownComponent, NotEnoughData, Unavailable)  # a later look may succeed: not reported as a failure
+UNMET = (ImpossibleTarget, TargetNotReached)  # rows may show that it can be met
 
 
 class Owner(Protocol):
     """The connection that a watch belongs to."""
 
     ended: bool
+    watches_max: int
 
     @property
     def reads(self) -> bool:
@@ -62,6 +74,7 @@ class WatchedNetwork:
     present: Setting | None  # what the runtime has; None: nothing was stated or advised yet
     schedule: Schedule = field(default_factory=Schedule)
     again_at: float = 0.0
+    looked_at: float = 0.0
     state: dict[str, Any] = field(default_factory=dict[str, Any])  # what the last look found, as it is sent
     failure: str = ""  # the code of the failure that was reported last
 
@@ -112,8 +125,8 @@ class Watching:
         )  # fmt: skip
         try:
             await self._look(watch)
-        except WAITS as error:
-            watch.state = {"allocation": None, "waiting": str(error)}
+        except (*WAITS, *UNMET) as error:
+            watch.state = _waiting(error)
         except BaseException:
             self._watches.pop(watch.number, None)
             raise
@@ -163,7 +176,9 @@ class Watching:
 
     async def round(self) -> None:
         """Look again at each watch that is due; those that have to wait for their time are due in a later round."""
-        for watch in list(self._watches.values()):
+        for at, watch in enumerate(list(self._watches.values())):
+            if at % SLICE == SLICE - 1:
+                await anyio.lowlevel.checkpoint()
             if watch.number not in self._watches or not watch.state:  # ended meanwhile; not answered yet
                 continue
             rows, changes = self._learned_of(watch)
@@ -178,10 +193,10 @@ class Watching:
     async def _look_again(self, watch: WatchedNetwork) -> None:
         try:
             look = await self._look(watch)
-        except WAITS as error:
-            watch.state = {"allocation": None, "waiting": str(error)}
         except AdvisorError as error:
-            watch.state = {"allocation": None, "waiting": str(error)}
+            watch.state = _waiting(error)
+            if isinstance(error, WAITS):
+                return
             if watch.failure != error.code:  # once, until a look succeeds
                 watch.failure = error.code
                 self._push(watch, "failed", {"error": error.as_dict()})
@@ -209,6 +224,7 @@ class Watching:
             watch.schedule = Schedule()
             return None
         watch.failure = ""
+        watch.looked_at = self.clock()
         watch.state = {"allocation": look.allocation.as_dict(), "waiting": None, **look.values}
         watch.state |= {} if look.verdict is None else _judgement(look.verdict)
         if look.pays:
@@ -253,7 +269,11 @@ class Watching:
 
     def _told(self, watch: WatchedNetwork) -> dict[str, Any]:
         objective = watch.params.objective or "throughput"
-        return {"watch": watch.number, "components": len(watch.keys), "objective": objective, **watch.state}
+        rows = watch.schedule.rows
+        fresh = {"age_s": self.clock() - watch.looked_at, "rows": rows, "rows_since": self._learned_of(watch)[0] - rows}
+        return {
+            "watch": watch.number, "components": len(watch.keys), "objective": objective, "fresh": fresh, **watch.state,
+        }  # fmt: skip
 
     def _find(self, owner: Owner, number: int) -> WatchedNetwork:
         watch = self._watches.get(number)
@@ -267,8 +287,8 @@ class Watching:
         if len(self._watches) >= WATCHES_MAX:
             raise Unavailable("too many watches", field="watch", bound=WATCHES_MAX, hint="unwatch what nobody needs")
         own = sum(watch.owner is owner for watch in self._watches.values())
-        if own >= WATCHES_CONNECTION_MAX:
-            raise TooLarge("watches of a connection", own + 1, WATCHES_CONNECTION_MAX, "unwatch what is not needed")
+        if own >= owner.watches_max:
+            raise TooLarge("watches of a connection", own + 1, owner.watches_max, "unwatch what is not needed")
 
 
 def _check_cost(given: Any, keys: Sequence[str]) -> None:
@@ -277,6 +297,10 @@ def _check_cost(given: Any, keys: Sequence[str]) -> None:
     unknown = next((key for key in named if key not in set(keys)), None)
     if unknown is not None:
         raise InvalidValue("change_cost_s", unknown, f"a key of the network: {', '.join(keys[:8])}")
+
+
+def _waiting(error: AdvisorError) -> dict[str, Any]:
+    return {"allocation": None, "waiting": str(error), "error": error.as_dict()}
 
 
 def _judgement(verdict: Verdict) -> dict[str, Any]:

@@ -158,7 +158,7 @@ def test_promtool_takes_the_alert_rules() -> None:
 
 
 def test_every_metric_of_the_kit_is_exported(tmp_path: Path) -> None:
-    source = (KIT.parents[1] / "advisor" / "service" / "metrics.py").read_text()
+    source = "".join(file.read_text() for file in (KIT.parents[1] / "advisor" / "service").glob("*.py"))
     text = (KIT / "alerts.yml").read_text() + (KIT / "grafana.json").read_text()
     for name in set(re.findall(r"advisor_\w+", text)):
         plain = re.sub(r"_(total|bucket|sum|count|info)$", "", name)

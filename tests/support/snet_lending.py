@@ -13,11 +13,7 @@ from live import PATIENCE_S
 from advisor.domain.machines import Machine
 from advisor.engine import Engine
 from advisor.service import load_config
-from advisor.service.answers import RecentAnswers
-from advisor.service.heavy import Heavy
-from advisor.service.key_kinds import Address
-from advisor.service.measures import ServiceMeasures
-from advisor.service.planner import Planner
+from advisor.service.option_types import Address
 from advisor.service.snet_resources import REFRESH_S, SnetResources
 
 
@@ -92,11 +88,13 @@ class Lender:
 async def lending(cores: int = 2, **options: Any) -> AsyncIterator[Lender]:
     config = load_config(**({"snet_resources": ["127.0.0.1:0"]} | options))
     engine, now = Engine(), [0.0]
-    heavy = Heavy(ServiceMeasures(), jobs=1, waiting_max=64, deadline_s=60.0)
     machine = Machine("here", ((tuple((n,) for n in range(cores)),),))
-    resources = SnetResources(
-        config, engine, Planner(engine.advisor, heavy, RecentAnswers()), machine=machine, clock=lambda: now[0]
-    )
+
+    async def ask(method: str, **asked: Any) -> Any:
+        """Answer as a service does."""
+        return getattr(engine.advisor, method)(**asked).as_dict()
+
+    resources = SnetResources(config.snet_resources, machine, ask, lambda: now[0])
     sockets: list[Any] = []
     servers, ports = await resources.listen(sockets)
     lender = Lender(resources, ports, engine, now)
@@ -109,4 +107,3 @@ async def lending(cores: int = 2, **options: Any) -> AsyncIterator[Lender]:
         for server in servers:
             server.close()
             await server.wait_closed()
-        await heavy.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from click.testing import CliRunner
 from advisor.cli import advisor
 from advisor.cli.serving import serve_command
 from advisor.client.address import default_socket
-from advisor.service import Config, load_config
+from advisor.service import SETTINGS, Config, load_config
 
 # A value of each key, other than its default, as text; a list has two.
 TEXTS = {
@@ -22,12 +21,12 @@ TEXTS = {
     "http_hosts": "a b", "state": "/tmp/b",
     "engine": "ray://127.0.0.1:3", "shards": "4", "stale_s": "0.25",
     "accept_damage": "true", "tokens": "/tmp/c", "tls_certificate": "/tmp/e", "tls_key": "/tmp/f",
-    "tls_clients": "/tmp/g", "allow_plaintext": "1", "allow_open_http": "yes", "components_max": "7",
+    "tls_clients": "/tmp/g", "open_beyond_loopback": "tcp snet", "components_max": "7",
     "model_memory": "3MiB", "producers_max": "8", "connections_max": "9", "memory_max": "2GiB",
     "stall_s": "3", "shutdown_s": "4", "compiled": "false",
-    "heavy_jobs": "1", "heavy_deadline_s": "6", "log_level": "debug",
+    "heavy_deadline_s": "6", "log_level": "debug",
     "advise": "film=throughput_per_s:20 *=cores:8",
-    "snet_resources": "1 2=film*2", "snet_cores": "0-1", "snet_beyond_loopback": "on",
+    "snet_resources": "1 2=film*2", "snet_cores": "0-1",
 }  # fmt: skip
 
 
@@ -42,15 +41,14 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
 
 def typed(key: str) -> Any:
     """Return the value of a key as a TOML file has it."""
-    kind = next(each.metadata["kind"] for each in fields(Config) if each.name == key)
-    text = TEXTS[key]
-    if kind.type is bool:
+    setting, text = SETTINGS[key], TEXTS[key]
+    if setting.option.type is bool:
         return text in ("true", "1", "yes", "on")
-    return text.split() if kind.many else kind.type(text)
+    return text.split() if setting.many else setting.option.type(text)
 
 
 def test_every_key_is_an_option_and_a_variable(started: list[Config]) -> None:
-    keys = [each.name for each in fields(Config)]
+    keys = list(SETTINGS)
     assert [each.name for each in serve_command.params] == ["config", *keys]
     assert keys == list(TEXTS)
     wanted = load_config(**{key: typed(key) for key in keys})
@@ -70,14 +68,14 @@ def test_every_key_is_an_option_and_a_variable(started: list[Config]) -> None:
 
 def test_options_overrule_the_environment_and_that_the_file(started: list[Config], tmp_path: Path) -> None:
     file = tmp_path / "advisor.toml"
-    file.write_text('socket = "/a"\nstall_s = 1\nshutdown_s = 1\nheavy_jobs = 1\n')
+    file.write_text('socket = "/a"\nstall_s = 1\nshutdown_s = 1\nshards = 1\n')
     done = CliRunner().invoke(
-        advisor, ["serve", "--config", str(file), "--heavy-jobs", "3"],
-        env={"ADVISOR_STALL_S": "2", "ADVISOR_HEAVY_JOBS": "2"},
+        advisor, ["serve", "--config", str(file), "--shards", "3"],
+        env={"ADVISOR_STALL_S": "2", "ADVISOR_SHARDS": "2"},
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     told = started.pop()
-    assert (told.socket, told.shutdown_s, told.stall_s, told.heavy_jobs) == (Path("/a"), 1.0, 2.0, 3)
+    assert (told.socket, told.shutdown_s, told.stall_s, told.shards) == (Path("/a"), 1.0, 2.0, 3)
 
 
 def test_the_commands_of_the_page_of_clusters_are_taken(started: list[Config]) -> None:

@@ -17,14 +17,17 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from advisor.domain import limits
 from advisor.engine import Engine
-from advisor.errors import Unavailable
-from advisor.service import advising, load_config, worker
-from advisor.service.advising import SERIES_MAX, Advising
+from advisor.errors import AdvisorError, Unavailable
+from advisor.protocol.connection import RpcRequest
+from advisor.protocol.verbs import check_params
+from advisor.service import advice, load_config, worker
+from advisor.service.advice import SERIES_MAX, AdviceFace
 from advisor.service.answers import RecentAnswers
 from advisor.service.heavy import Heavy
-from advisor.service.key_kinds import Advise
 from advisor.service.measures import ServiceMeasures
+from advisor.service.option_types import Advise
 from advisor.service.planner import Planner
+from advisor.service.watching import Watching
 
 TEXT = "blur .. write"
 PATIENCE_S = 120.0  # for a worker process to start on a machine that is very busy
@@ -53,35 +56,53 @@ class Inline(Heavy):
 
 
 class Adviser:
-    """The advice of one engine, with a clock that stands still."""
+    """The advice of one engine, whose watches look when they are told to, with a clock that stands still."""
 
     def __init__(self, *advise: str) -> None:
         self.engine, self.now = Engine(), 0.0
         self.planner = Planner(self.engine.advisor, Inline(), RecentAnswers())
+        self.watching = Watching(self.engine, self.planner, ServiceMeasures(), clock=lambda: self.now)
         asked = load_config(socket="/s", advise=list(advise)).advise
-        self.advising = Advising(self.engine, self.planner, asked, clock=lambda: self.now)
+        flows = self.engine.advisor.components.flows
+        self.advice = AdviceFace(self, asked, lambda: {name: flows.defined(name) for name in flows.kept})
+
+    def handle(self, client: Any, request: RpcRequest) -> None:
+        """Answer as a service does."""
+        self.task = asyncio.ensure_future(self._answer(client, request))
+
+    async def _answer(self, client: Any, request: RpcRequest) -> None:
+        try:
+            params = check_params(request.method, request.params)
+            if request.method == "unwatch":
+                result = self.watching.close(client, params.watch)
+            elif params.watch is not None:
+                result = self.watching.tell(client, params)
+            else:
+                result = await self.watching.open(client, params)
+        except AdvisorError as error:
+            result = error
+        client.answer(request.msgid, result)
 
     def learn(self, given: list[list[Any]]) -> None:
         for component, predictor, cores, elapsed_s in given:
             self.engine.advisor.observe(component, predictor=predictor, cores=cores, elapsed_s=elapsed_s)
 
-    def told(self, name: str) -> dict[str, Any]:
-        found = self.advising.of(name)
+    async def told(self, name: str) -> dict[str, Any]:
+        found = await self.advice.of(name)
         assert found is not None
-        state, text = found
-        answer = json.loads(text)
+        state, answer = found
         assert answer["state"] == state
-        return answer
+        return json.loads(json.dumps(answer))
 
     async def looked(self, name: str) -> dict[str, Any]:
-        await self.advising.refresh()
-        return self.told(name)
+        await self.advice.refresh()
+        self.now += 1e6  # looks may take all of the time
+        await self.watching.round()
+        return await self.told(name)
 
-
-@pytest.fixture(autouse=True)
-def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans may take all of the time."""
-    monkeypatch.setattr(advising, "PLAN_SHARE", 1.0)
+    def states(self) -> dict[str, float]:
+        (family,) = (each for each in self.advice.collect() if each.name == "advisor_advised_networks")
+        return {sample.labels["state"]: sample.value for sample in family.samples}
 
 
 async def test_what_is_told_is_what_allocate_answers() -> None:
@@ -99,15 +120,16 @@ async def test_what_is_told_is_what_allocate_answers() -> None:
     assert [reason.text for reason in plan.why] == told["why"][: len(plan.why)]
     other = it.engine.advisor.allocate("other", cores=8)
     (expected,) = (reason.value for reason in other.why if reason.code == "level")
-    told = it.told("other")
+    told = await it.told("other")
     assert told["promised"] == {"throughput_per_s": other.throughput_per_s, "latency_s": other.latency_s}
     assert told["expected"]["throughput_per_s"] == pytest.approx(expected)
     assert told["expected"]["throughput_per_s"] > other.throughput_per_s
     assert told["expected"]["latency_s"] < other.latency_s
+    looked = (await it.told("film"))["fresh"]
     it.now += 7.5
     it.learn(rows(3))
-    fresh = it.told("film")["fresh"]
-    assert (fresh["age_s"], fresh["rows"], fresh["rows_since"]) == (7.5, 80, 3)
+    fresh = (await it.told("film"))["fresh"]
+    assert (fresh["age_s"], fresh["rows"], fresh["rows_since"]) == (looked["age_s"] + 7.5, 80, 3)
 
 
 async def test_an_impossible_target_says_so_and_gives_no_cores() -> None:
@@ -120,8 +142,8 @@ async def test_an_impossible_target_says_so_and_gives_no_cores() -> None:
     assert told["error"]["bound"] > 0.05
     assert told["why"][0].startswith(told["error"]["message"])
     assert "cores" not in told
-    assert not list(it.advising.series())
-    assert it.advising.states() == {"advised": 0, "impossible": 1, "waiting": 0, "failed": 0}
+    assert not list(it.advice.series())
+    assert it.states() == {"advised": 0, "impossible": 1, "waiting": 0, "failed": 0}
 
 
 async def test_noise_changes_nothing_and_a_change_of_speed_does() -> None:
@@ -143,8 +165,8 @@ async def test_nothing_is_planned_where_no_rows_came_or_nobody_asks(monkeypatch:
     for name in ("film", "other"):
         it.engine.advisor.define_network(TEXT, id=name)
     it.learn(rows(80))
-    await it.advising.refresh()
-    assert it.told("other")["why"] == ["it is not planned yet"]
+    await it.looked("film")
+    assert (await it.told("other"))["why"] == ["it is not planned yet"]
     planned: list[Any] = []
     plain = it.planner.reconsider
 
@@ -154,12 +176,12 @@ async def test_nothing_is_planned_where_no_rows_came_or_nobody_asks(monkeypatch:
 
     monkeypatch.setattr(it.planner, "reconsider", counted)
     assert (await it.looked("other"))["state"] == "advised"  # asked about before
-    await it.advising.refresh()
+    await it.looked("other")
     assert len(planned) == 1
     it.engine.advisor.define_network("write .. blur", id="film")
-    await it.advising.refresh()
+    await it.looked("film")
     assert len(planned) == 2
-    assert it.advising.of("unknown") is None
+    assert await it.advice.of("unknown") is None
 
 
 async def test_a_failure_keeps_what_was_advised_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,8 +198,9 @@ async def test_a_failure_keeps_what_was_advised_and_is_tried_again(monkeypatch: 
         patch.setattr(it.planner, "reconsider", busy)
         failed = await it.looked("film")
     assert (failed["cores"], failed["error"]["code"], failed["state"]) == (first["cores"], "unavailable", "advised")
+    it.learn(rows(80, 2))
     again = await it.looked("film")
-    assert again["fresh"]["rows"] == 160
+    assert again["fresh"]["rows"] == 240
     assert "error" not in again
 
 
@@ -186,9 +209,9 @@ async def test_the_gauge_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     it.learn(rows(80))
     for i in range(3):
         it.engine.advisor.define_network(TEXT, id=f"n{i}")
-    await it.advising.refresh()
-    monkeypatch.setattr(advising, "SERIES_MAX", 5)
-    assert {name for name, *_ in it.advising.series()} == {"n0", "n1"}
+    await it.looked("n0")
+    monkeypatch.setattr(advice, "SERIES_MAX", 5)
+    assert {name for name, *_ in it.advice.series()} == {"n0", "n1"}
     assert SERIES_MAX < limits.COMPONENTS_MAX
 
 
@@ -198,7 +221,7 @@ async def test_who_shares_cores_is_one_component() -> None:
     it.learn(rows(80))
     told = await it.looked("film")
     assert told["groups"] == [{"cores": 1, "components": ["blur", "write"]}]
-    assert list(it.advising.series()) == [("film", "blur+write", 1, 1)]
+    assert list(it.advice.series()) == [("film", "blur+write", 1, 1)]
 
 
 async def planned(client: httpx.AsyncClient, path: str) -> dict[str, Any]:

@@ -92,7 +92,7 @@ async def test_as_many_workers_as_may_work_are_started_before_anybody_asks(
 ) -> None:
     monkeypatch.setattr(heavy, "WARM_AFTER_S", 0.0)
     before = set(workers())
-    async with running(tmp_path, heavy_jobs=2) as live:
+    async with running(tmp_path) as live:
         peer = await live.peer()
         while len(set(workers()) - before) < 2:
             await peer.call("status", {})
@@ -160,7 +160,8 @@ async def test_a_worker_that_dies_is_an_error_with_retry(tmp_path: Path) -> None
 
 async def test_too_many_large_requests_are_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "HEAVY_WAITING_MAX", 2)
-    async with running(tmp_path, heavy_jobs=1, heavy_deadline_s=1.0) as live:
+    monkeypatch.setattr(server, "HEAVY_JOBS", 1)
+    async with running(tmp_path, heavy_deadline_s=1.0) as live:
         peer = await taught(live, 3)
         numbers = [await peer.post("allocate", {"network": pipeline(50_000), "cores": 100_000}) for _ in range(8)]
         codes = [(await refused_any(peer, number)) for number in numbers]

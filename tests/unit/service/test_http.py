@@ -14,9 +14,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from advisor.domain.task_events import EventWriter, Kind
-from advisor.service.key_kinds import Address
 from advisor.service.listeners import tcp_sockets
 from advisor.service.metrics import WORST_COMPONENTS
+from advisor.service.option_types import Address
 
 
 async def get(live: Live, path: str, **options: Any) -> httpx.Response:

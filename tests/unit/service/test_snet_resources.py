@@ -285,7 +285,7 @@ def test_ports_are_loopback_unless_said() -> None:
     ]  # fmt: skip
     with pytest.raises(InvalidValue, match="no token"):
         load_config(snet_resources=["0.0.0.0:56389"])
-    assert load_config(snet_resources=["0.0.0.0:56389"], snet_beyond_loopback=True).snet_resources[0].network is None
+    assert load_config(snet_resources=["0.0.0.0:56389"], open_beyond_loopback="snet").snet_resources[0].network is None
 
 
 @pytest.mark.parametrize("value", ["", "x", "1=", "1=n*0", "1=n*1e99", "99999", 5.0, ["1", None]])

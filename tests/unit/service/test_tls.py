@@ -122,7 +122,7 @@ async def test_http_beyond_loopback_asks_for_tls_and_a_token(tmp_path: Path) -> 
     for missing in ({}, {"tokens": tokens_file(tmp_path)}, {"tls_certificate": certificate, "tls_key": key}):
         with pytest.raises(InvalidValue, match="http"):
             load_config(socket="/s", http="0.0.0.0:0", **missing)
-    load_config(socket="/s", http="0.0.0.0:0", allow_open_http=True)
+    load_config(socket="/s", http="0.0.0.0:0", open_beyond_loopback=["http"])
     options = {"tls_certificate": certificate, "tls_key": key, "tokens": tokens_file(tmp_path)}
     async with running(tmp_path, http="0.0.0.0:0", **options) as live:
         assert live.bound.http is not None

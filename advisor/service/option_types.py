@@ -1,34 +1,41 @@
-"""What keys of a configuration take: addresses, sizes, numbers, lists, each with its check and the form of its text."""
+"""What the keys of a configuration take: addresses, sizes, lists, each a type with what reads its text."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
-from msgspec import Meta
-
-from advisor.domain.fields import shape_of
 from advisor.domain.names import checked_name
 from advisor.errors import InvalidValue, closest, not_one_of
 from advisor.service.snet_machine import parse_cores
 
 PORT_MAX = 65_535
 SIZE_UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+SIZE = re.compile(r"([0-9]{1,18}) ?([KMG]iB)?")
 LOOPBACK = "127.0.0.1"
 SNET_WORTH = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?([eE]-?[0-9]{1,2})?")
 SNET_WORTH_MIN, SNET_WORTH_MAX = 1e-9, 1e9  # as the weights of networks that share a machine
 EVERY_NETWORK = "*"
 RAY = "ray"
+BEYOND = ("tcp", "http", "snet")  # what may be let out of this machine without its guards
 TARGETS = ("throughput_per_s", "latency_s")
 # What may be asked of a network's advice, and what reads it.
 ADVISED: Mapping[str, Callable[[str], Any]] = {
     "cores": int, "objective": str, **dict.fromkeys(TARGETS, float), "arrival_per_s": float, "instances_max": int, "turns": str,
     "level": float,
 }  # fmt: skip
-SIZE = re.compile(r"([0-9]{1,18}) ?([KMG]iB)?")
+
+
+class Option(NamedTuple):
+    """What a key takes that is no plain type: stands in its annotation."""
+
+    take: Callable[[str, Any], Any]  # (key, value) to its checked form; raises InvalidValue
+    form: str  # of its text, in a help text
+    type: type[Any] = str  # of the value that a text stands for, before it is taken
 
 
 class Address(NamedTuple):
@@ -49,26 +56,8 @@ class Address(NamedTuple):
             return self.host == "localhost"
 
 
-class KeyKind(NamedTuple):
-    """What a key takes."""
-
-    check: Callable[[str, Any], Any]  # a value to its checked form; raises InvalidValue
-    form: str  # of its text, in a help text
-    type: type[Any] = str  # of the value that a text stands for, before its check
-    # it is a list: an option that may come several times, words with spaces between them in the environment
-    many: bool = False
-
-
-def _path(key: str, value: Any) -> Path:
-    if not isinstance(value, (str, Path)) or not str(value) or "\0" in str(value):
-        raise InvalidValue(key, value, "a path")
-    return Path(value).expanduser()
-
-
 def parse_address(key: str, value: Any) -> Address:
     """Return HOST:PORT (or [HOST]:PORT for IPv6) as an address; raises InvalidValue."""
-    if isinstance(value, Address):
-        return value
     host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
     bracketed = host.startswith("[") and host.endswith("]")
     host = host[1:-1] if bracketed else host
@@ -98,14 +87,9 @@ def parse_snet_port(key: str, value: Any) -> SnetPort:
         name, worth = network, "1"
     if named and not name:
         raise InvalidValue(key, value, "HOST:PORT=NETWORK with the id of a network after the sign", "or leave = out")
-    within = SNET_WORTH_MIN <= float(worth) <= SNET_WORTH_MAX
-    if not within:
+    if not SNET_WORTH_MIN <= float(worth) <= SNET_WORTH_MAX:
         raise InvalidValue(key, value, f"HOST:PORT=NETWORK*WORTH, worth from {SNET_WORTH_MIN:g} to {SNET_WORTH_MAX:g}")
     return SnetPort(address, checked_name("network", name) if named else None, float(worth))
-
-
-def _snet_ports(key: str, value: Any) -> tuple[SnetPort, ...]:
-    return tuple(parse_snet_port(key, each) for each in _listed(value))
 
 
 class Advise(NamedTuple):
@@ -147,36 +131,34 @@ def parse_advise(key: str, value: Any) -> Advise:
 
 
 def _advice(key: str, value: Any) -> tuple[Advise, ...]:
-    found = tuple(parse_advise(key, each) for each in _listed(value))
+    found = _each(parse_advise, key, value)
     if len({each.network for each in found}) < len(found):
         raise InvalidValue(key, value, "each network once")
     return found
 
 
-def _listed(value: Any) -> list[Any]:
-    return (
-        [value]
-        if isinstance(value, str)
-        else list(cast("list[Any]", value))
-        if type(value) in (list, tuple)
-        else [None]
-    )
+def _path(key: str, value: Any) -> Path:
+    if not isinstance(value, (str, Path)) or not str(value) or "\0" in str(value):
+        raise InvalidValue(key, value, "a path")
+    return Path(value).expanduser()
 
 
-def number(low: float, high: float, form: str = "N") -> KeyKind:
-    """A finite number within bounds."""
-    return KeyKind(shape_of(Annotated[float, Meta(ge=low, le=high)]).take, form, float)
+def _host(key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidValue(key, value, "the name of a host")
+    return value.lower()
 
 
-def integer(low: int, high: int) -> KeyKind:
-    """A whole number within bounds."""
-    return KeyKind(shape_of(Annotated[int, Meta(ge=low, le=high)]).take, "N", int)
+def _each(parse: Callable[[str, Any], Any], key: str, value: Any) -> tuple[Any, ...]:
+    """Return what each item of a list says; a text stands for a list of one."""
+    listed = [value] if isinstance(value, str) else value if type(value) in (list, tuple) else [None]
+    return tuple(parse(key, each) for each in cast("list[Any]", listed))
 
 
-def size(low: int, high: int) -> KeyKind:
-    """A size in bytes: an integer, or text such as 64MiB."""
+def size(low: int, high: int) -> Option:
+    """Return a size in bytes: an integer, or text such as 64MiB."""
 
-    def check(key: str, value: Any) -> int:
+    def parse(key: str, value: Any) -> int:
         taken = value
         if isinstance(value, str):
             found = SIZE.fullmatch(value)
@@ -185,25 +167,7 @@ def size(low: int, high: int) -> KeyKind:
             raise InvalidValue(key, value, f"bytes from {low} to {high}, as an integer or like 64MiB")
         return taken
 
-    return KeyKind(check, "SIZE")
-
-
-def _hosts(key: str, value: Any) -> tuple[str, ...]:
-    hosts = tuple(cast("list[Any]", value)) if type(value) in (list, tuple) else (None,)
-    if not all(isinstance(host, str) and host for host in hosts):
-        raise InvalidValue(key, value, "a list of host names")
-    return tuple(str(host).lower() for host in hosts)
-
-
-def one_of(*words: str) -> KeyKind:
-    """One of some words."""
-
-    def check(key: str, value: Any) -> str:
-        if value not in words:
-            raise not_one_of(key, value, words)
-        return value
-
-    return KeyKind(check, "|".join(words))
+    return Option(parse, "SIZE")
 
 
 def checked_engine(key: str, value: Any) -> str:
@@ -215,12 +179,14 @@ def checked_engine(key: str, value: Any) -> str:
     return value
 
 
-PATH, ADDRESS = KeyKind(_path, "PATH"), KeyKind(parse_address, "HOST:PORT")
-FLAG, CPUS, HOSTS = (
-    KeyKind(shape_of(bool).take, "", bool),
-    KeyKind(parse_cores, "CPUS"),
-    KeyKind(_hosts, "NAME", many=True),
-)
-ENGINE = KeyKind(checked_engine, "here|ray[://HOST:PORT]")
-ADVICE = KeyKind(_advice, "NETWORK=NAME:VALUE,…", many=True)
-SNET_PORTS = KeyKind(_snet_ports, "[HOST:]PORT[=NETWORK[*WORTH]]", many=True)
+def _kind(key: str, value: Any) -> str:
+    if value not in BEYOND:
+        raise not_one_of(key, value, BEYOND)
+    return value
+
+
+PATH, ADDRESS, CPUS = Option(_path, "PATH"), Option(parse_address, "HOST:PORT"), Option(parse_cores, "CPUS")
+ENGINE = Option(checked_engine, "here|ray[://HOST:PORT]")
+HOSTS, BEYOND_LOOPBACK = Option(partial(_each, _host), "NAME"), Option(partial(_each, _kind), "|".join(BEYOND))
+ADVICE = Option(_advice, "NETWORK=NAME:VALUE,…")
+SNET_PORTS = Option(partial(_each, parse_snet_port), "[HOST:]PORT[=NETWORK[*WORTH]]")

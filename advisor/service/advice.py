@@ -1,0 +1,217 @@
+"""Advice that is there before it is asked for: defined networks are watched for whoever polls `/advice/NETWORK`.
+
+An autoscaler asks every few seconds and does what it reads. So nothing is planned while it waits, and what it reads changes
+only where a change is worth it: each network is watched by the verb `watch`, taking what was reported before as done.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from prometheus_client.core import GaugeMetricFamily, Metric
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from advisor.errors import AdvisorError
+from advisor.service.local_client import Handles, LocalClient
+from advisor.service.logs import event
+from advisor.service.metrics import family
+from advisor.service.option_types import EVERY_NETWORK, Advise
+from advisor.service.snet_machine import usable_processors
+
+REFRESH_S = 0.5  # between looks at which networks are defined
+SERIES_MAX = 4_096  # of the gauge of cores: some 15 ms of a scrape, in which nothing else is answered
+ADVISED, IMPOSSIBLE, WAITING, FAILED = STATES = ("advised", "impossible", "waiting", "failed")
+ASKED = ("cores", "objective", "target", "arrival_per_s", "instances_max", "turns", "level")  # said in the answer
+# What the code of an error says of an advice; every other one is a failure.
+STATE_OF = {
+    "impossible": IMPOSSIBLE, "not_reached": IMPOSSIBLE, "unknown_component": WAITING, "not_enough_data": WAITING,
+}  # fmt: skip
+PROMISED = ("throughput_per_s", "latency_s")
+
+
+@dataclass(slots=True)
+class NetworkAdvice:
+    """What is advised of one network."""
+
+    network: Any  # the definition that is watched
+    watch: int = 0  # its number; 0: it cannot be watched
+    state: str = WAITING
+    allocation: Mapping[str, Any] | None = None  # what was advised last; None where nothing can be
+    error: Mapping[str, Any] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def failed(self, error: Mapping[str, Any]) -> None:
+        """Note why there is no new advice; what was advised stays unless it is known to be wrong."""
+        self.error, state = error, STATE_OF.get(error["code"], FAILED)
+        if state != FAILED or self.allocation is None:
+            self.state, self.allocation = state, None
+
+
+class AdviceFace:
+    """The advice of one service. One event loop, no locks.
+
+    asked: what to plan for, by network. Others are planned from when they are first asked about, for this machine's
+    processors.
+    defined: returns the definition of each network that is kept by id
+    """
+
+    def __init__(self, hub: Handles, asked: Sequence[Advise], defined: Callable[[], Mapping[str, Any]]) -> None:
+        self._asked = {each.network: each.options for each in asked}
+        self._ask = LocalClient(hub, self._take_news).ask
+        self._defined = defined
+        self._wanted: set[str] = set()
+        self._advice: dict[str, NetworkAdvice] = {}
+
+    async def run(self) -> None:
+        """Watch what is defined and wanted, until cancelled."""
+        while True:
+            await anyio.sleep(REFRESH_S)
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Watch the networks that are wanted, and not watched as they are defined now."""
+        defined, every = self._defined(), EVERY_NETWORK in self._asked
+        for name in [name for name in self._advice if name not in defined]:
+            await self._end(self._advice.pop(name))
+        for name, network in defined.items():
+            if every or name in self._asked or name in self._wanted:
+                found = self._advice.get(name)
+                if found is not None and found.network is not network:
+                    await self._end(found)
+                    found = None
+                if found is None:
+                    found = self._advice[name] = NetworkAdvice(network, options=self._options(name))
+                    await self._begin(name, found)
+
+    async def of(self, name: str) -> tuple[str, dict[str, Any]] | None:
+        """Return the state of a network's advice and what is told of it, None where it is not defined; from now on it is
+        planned.
+        """
+        if name not in self._defined():
+            return None
+        self._wanted.add(name)
+        told: dict[str, Any] = {"network": name}
+        found = self._advice.get(name)
+        if found is None or not (found.watch or found.error):
+            return WAITING, told | {"state": WAITING, "why": ["it is not planned yet"]}
+        seen: dict[str, Any] = {}
+        if found.watch:
+            seen = await self._ask("watch", watch=found.watch)
+            self._take_state(found, seen)
+        told["asked"] = {key: value for key, value in found.options.items() if key in ASKED}
+        told |= (
+            _advised(found, seen)
+            if found.allocation is not None
+            else {"why": [str((found.error or {}).get("message"))]}
+        )
+        told |= {"error": found.error} if found.error is not None else {}
+        told["state"] = found.state
+        fresh = seen.get("fresh")
+        return found.state, told | (
+            {} if fresh is None else {"fresh": {"planned_at": time.time() - fresh["age_s"], **fresh}}
+        )
+
+    async def answer(self, request: Request) -> Response:
+        """Answer `/advice/NETWORK`."""
+        found = await self.of(request.path_params["network"])
+        if found is None:
+            return PlainTextResponse("no network is defined by this id\n", status_code=404)
+        state, told = found
+        known = state in (ADVISED, IMPOSSIBLE)
+        headers = {"cache-control": "no-store"} | ({} if known else {"retry-after": "1"})
+        text = json.dumps(told, ensure_ascii=False, allow_nan=False)
+        return Response(text, 200 if known else 503, headers, "application/json")
+
+    def collect(self) -> Iterator[Metric]:
+        """Return what is advised, for Prometheus."""
+        counts = Counter(each.state for each in self._advice.values())
+        about = "Networks planned for, by what came of it"
+        yield family(
+            GaugeMetricFamily, "advisor_advised_networks", "state", about, {each: counts[each] for each in STATES}
+        )
+        labels = ["network", "component"]
+        cores = GaugeMetricFamily("advisor_recommended_cores", "Cores advised, of all instances", labels=labels)
+        instances = GaugeMetricFamily("advisor_recommended_instances", "Instances advised", labels=labels)
+        for network, component, on, of in self.series():
+            cores.add_metric([network, component], on)
+            instances.add_metric([network, component], of)
+        yield from (cores, instances)
+
+    def series(self) -> Iterator[tuple[str, str, int, int]]:
+        """Yield network, component, cores of all its instances, and instances; components that share cores are one."""
+        left = SERIES_MAX
+        for name, advice in sorted(self._advice.items()):
+            told = advice.allocation or {"cores": {}, "instances": {}}
+            groups: Sequence[Mapping[str, Any]] = told.get("groups") or ()
+            left -= len(groups or told["cores"])
+            if left < 0:
+                return
+            for group in groups:
+                yield name, "+".join(group["components"]), group["cores"], 1
+            for key, cores in () if groups else told["cores"].items():
+                yield name, key, cores * told["instances"][key], told["instances"][key]
+
+    # -- inside
+
+    def _options(self, name: str) -> dict[str, Any]:
+        options = dict(self._asked.get(name) or self._asked.get(EVERY_NETWORK) or {})
+        if "cores" not in options and options.get("objective") != "fewest_cores":
+            options["cores"] = len(usable_processors())
+        return options
+
+    async def _begin(self, name: str, advice: NetworkAdvice) -> None:
+        try:
+            seen = await self._ask("watch", network=name, **advice.options)
+        except AdvisorError as error:
+            advice.failed(error.as_dict())
+        else:
+            advice.watch = seen["watch"]
+            self._take_state(advice, seen)
+
+    async def _end(self, advice: NetworkAdvice) -> None:
+        if advice.watch:
+            await self._ask("unwatch", watch=advice.watch)
+
+    def _take_state(self, advice: NetworkAdvice, seen: Mapping[str, Any]) -> None:
+        if seen["allocation"] is None:
+            advice.failed(seen["error"])
+        elif advice.allocation is None:
+            advice.allocation = seen["allocation"]
+        if advice.allocation is not None and seen["allocation"] is not None:
+            advice.state, advice.error = ADVISED, None
+
+    def _take_news(self, item: Mapping[str, Any]) -> None:
+        advice = next((each for each in self._advice.values() if each.watch == item["watch"]), None)
+        if advice is not None and item.get("allocation") is not None:
+            advice.allocation = item["allocation"]
+        elif advice is not None and "error" in item:
+            advice.failed(item["error"])
+            event(logging.INFO, "no advice", error=item["error"]["message"])
+
+
+def _advised(advice: NetworkAdvice, seen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is advised, what it promises, what is expected of it since it was last looked at, and why."""
+    allocation: Mapping[str, Any] = advice.allocation or {}
+    values = seen.get("best" if seen.get("verdict") in (None, "worth") else "present")
+    return {
+        **{key: allocation[key] for key in ("cores", "instances", "cores_used")},
+        "groups": list(allocation.get("groups", ())),
+        "promised": _finite(allocation),
+        "expected": None if values is None else _finite(values),
+        "bottleneck": list(allocation["bottleneck"]),
+        "why": [reason["text"] for reason in allocation.get("why", ())] + ([seen["why"]] if seen.get("why") else []),
+    }
+
+
+def _finite(values: Mapping[str, Any]) -> dict[str, float | None]:
+    found = {key: values.get(key) for key in PROMISED}
+    return {key: value if value is not None and math.isfinite(value) else None for key, value in found.items()}

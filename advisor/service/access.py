@@ -17,10 +17,13 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, Literal, cast
 
+from msgspec import Meta
+
+from advisor.domain.fields import Further, Name, record, shape_of
 from advisor.domain.names import checked_name
-from advisor.errors import InvalidValue, Unauthorized, UnknownKey, closest
+from advisor.errors import InvalidValue, Unauthorized
 from advisor.protocol.declaring import Scope
 from advisor.protocol.verbs import METHODS
 from advisor.service.config import Config
@@ -31,7 +34,6 @@ TOKENS_MAX = 1_000  # each secret shown is compared with all of them
 UNIX: Final = getattr(socket, "AF_UNIX", None)
 LEVELS: Final[Mapping[Scope, int]] = {"open": 0, "read": 1, "write": 2, "teach": 2, "admin": 3}
 SCOPES: Final[tuple[Scope, ...]] = ("read", "write", "admin")  # of a token
-KEYS: Final = ("name", "secret", "secret_sha256", "scope", "producers")  # of a table [[token]]
 
 Identity = tuple[str, Any]  # what a peer has shown: a kind, and the digest of a secret or the number of a user
 
@@ -178,36 +180,36 @@ def read_tokens(file: Path) -> dict[bytes, Grant]:
     return found
 
 
+def _producer(field: str, name: str) -> str:
+    if not name.removesuffix("*") or "*" in name[:-1]:
+        raise InvalidValue(field, name, "a name, or its first characters with one * at the end")
+    return checked_name(field, name)
+
+
+SCOPE_BOUND: Final = f"one of {', '.join(SCOPES)}"
+# A table [[token]]. What is wrong with a secret is looked at apart, for no error repeats it.
+TOKEN: Final = shape_of(record(
+    name=Name, secret=Any, secret_sha256=Any,
+    scope=Annotated[Literal["read", "write", "admin"], Meta(description=SCOPE_BOUND)],
+    producers=Annotated[
+        list[Annotated[str, Further(_producer)]], Meta(min_length=1, description="a list of one name or more")
+    ],
+))  # fmt: skip
+
+
 def _token(where: str, given: Any) -> tuple[bytes, Grant]:
     """Return the digest of a table's secret, and what it allows."""
     if not isinstance(given, dict):
-        raise InvalidValue(where, given, f"a table [[token]] with {', '.join(KEYS)}")
-    table = cast("dict[str, Any]", given)
-    for key in table:
-        if key not in KEYS:
-            raise UnknownKey(
-                f"a token has no key {key!r}", field=where, value=key, bound=", ".join(KEYS), hint=closest(key, KEYS)
-            )
-    if table.get("scope") not in SCOPES:
-        raise InvalidValue(f"{where}.scope", table.get("scope"), f"one of {', '.join(SCOPES)}")
-    name = checked_name(f"{where}.name", table.get("name", where))
-    producers = table.get("producers")
-    if producers is not None:
-        _check_producers(f"{where}.producers", producers, table["scope"])
-    return _secret(where, table), Grant(name, table["scope"], tuple(producers or ()))
-
-
-def _check_producers(field: str, given: Any, scope: str) -> None:
-    if scope != "write":
-        raise InvalidValue(field, given, f"absent: the scope is {scope}", "only scope = 'write' may name producers")
-    if not isinstance(given, list) or not given:
+        raise InvalidValue(where, given, "a table [[token]] with a secret and a scope")
+    table: dict[str, Any] = TOKEN.take(where, given)
+    scope, producers = table.get("scope"), table.get("producers", ())
+    if scope is None:
+        raise InvalidValue(f"{where}.scope", None, SCOPE_BOUND)
+    if producers and scope != "write":
         raise InvalidValue(
-            field, str(cast("object", given)), "a list of one name or more", "leave producers out to allow all"
+            f"{where}.producers", producers, f"absent: the scope is {scope}", "only scope = 'write' may name producers"
         )
-    for each in cast("list[Any]", given):
-        if not isinstance(each, str) or not each.removesuffix("*") or "*" in each[:-1]:
-            raise InvalidValue(field, each, "a name, or its first characters with one * at the end")
-        checked_name(field, each)
+    return _secret(where, table), Grant(table.get("name", where), scope, tuple(producers))
 
 
 def _secret(where: str, table: Mapping[str, Any]) -> bytes:

@@ -93,30 +93,30 @@ class AdviceFace:
                     await self._begin(name, found)
 
     async def of(self, name: str) -> tuple[str, dict[str, Any]] | None:
-        """Return the state of a network's advice and what is told of it, None where it is not defined; from now on it is
+        """Return the state of a network's advice and what is reported of it, None where it is not defined; from now on it is
         planned.
         """
         if name not in self._defined():
             return None
         self._wanted.add(name)
-        told: dict[str, Any] = {"network": name}
+        report: dict[str, Any] = {"network": name}
         found = self._advice.get(name)
         if found is None or not (found.watch or found.error):
-            return WAITING, told | {"state": WAITING, "why": ["it is not planned yet"]}
+            return WAITING, report | {"state": WAITING, "why": ["it is not planned yet"]}
         seen: dict[str, Any] = {}
         if found.watch:
             seen = await self._ask("watch", watch=found.watch)
             self._take_state(found, seen)
-        told["asked"] = {key: value for key, value in found.options.items() if key in ASKED}
-        told |= (
+        report["asked"] = {key: value for key, value in found.options.items() if key in ASKED}
+        report |= (
             _advised(found, seen)
             if found.allocation is not None
             else {"why": [str((found.error or {}).get("message"))]}
         )
-        told |= {"error": found.error} if found.error is not None else {}
-        told["state"] = found.state
+        report |= {"error": found.error} if found.error is not None else {}
+        report["state"] = found.state
         fresh = seen.get("fresh")
-        return found.state, told | (
+        return found.state, report | (
             {} if fresh is None else {"fresh": {"planned_at": time.time() - fresh["age_s"], **fresh}}
         )
 
@@ -125,10 +125,10 @@ class AdviceFace:
         found = await self.of(request.path_params["network"])
         if found is None:
             return PlainTextResponse("no network is defined by this id\n", status_code=404)
-        state, told = found
+        state, report = found
         known = state in (ADVISED, IMPOSSIBLE)
         headers = {"cache-control": "no-store"} | ({} if known else {"retry-after": "1"})
-        text = json.dumps(told, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(report, ensure_ascii=False, allow_nan=False)
         return Response(text, 200 if known else 503, headers, "application/json")
 
     def collect(self) -> Iterator[Metric]:
@@ -150,15 +150,15 @@ class AdviceFace:
         """Yield network, component, cores of all its instances, and instances; components that share cores are one."""
         left = SERIES_MAX
         for name, advice in sorted(self._advice.items()):
-            told = advice.allocation or {"cores": {}, "instances": {}}
-            groups: Sequence[Mapping[str, Any]] = told.get("groups") or ()
-            left -= len(groups or told["cores"])
+            report = advice.allocation or {"cores": {}, "instances": {}}
+            groups: Sequence[Mapping[str, Any]] = report.get("groups") or ()
+            left -= len(groups or report["cores"])
             if left < 0:
                 return
             for group in groups:
                 yield name, "+".join(group["components"]), group["cores"], 1
-            for key, cores in () if groups else told["cores"].items():
-                yield name, key, cores * told["instances"][key], told["instances"][key]
+            for key, cores in () if groups else report["cores"].items():
+                yield name, key, cores * report["instances"][key], report["instances"][key]
 
     # -- inside
 

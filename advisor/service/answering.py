@@ -54,16 +54,19 @@ class Answering:
             return questions.predict(advisor, params)
         return self.background.later("predict", connection, msgid, questions.predict_in_slices, advisor, params)
 
-    def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> None:
+    def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> dict[str, Any] | None:
         network, request = questions.allocation_asked(self.engine.advisor, params)
 
-        async def planned() -> dict[str, Any]:
-            found = await self.planner.allocate(network, request, params.deadline_s)
+        def recorded(found: dict[str, Any]) -> dict[str, Any]:
             if connection.recorded:
                 self.planner.answers.append(network, request, found)
             return found
 
-        self.background.later("allocate", connection, msgid, planned)
+        async def planned() -> dict[str, Any]:
+            return recorded(await self.planner.allocate(network, request, params.deadline_s))
+
+        found = None if params.deadline_s else self.planner.allocate_at_once(network, request)
+        return self.background.later("allocate", connection, msgid, planned) if found is None else recorded(found)
 
     def _allocate_together(self, connection: Connection, params: m.AllocateTogether, msgid: int | None) -> None:
         asked, of_all = questions.together_asked(self.engine.advisor, params), questions.of_all_asked(params)

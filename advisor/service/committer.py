@@ -108,6 +108,8 @@ class Committer:
         self._image_failure = ""
         self._retry_s = RETRY_FIRST_S
         self.failure: StorageFailed | None = None  # why the last commit failed; None while the storage is well
+        # True while batches wait for their turn: what this one brought is then committed before the next, not behind it
+        self.hurried: Callable[[], bool] = lambda: False
         if store is not None:
             engine.commits.keep_journal()
 
@@ -163,7 +165,7 @@ class Committer:
         if self._rows >= self._rows_max and self.failure is None:
             self._schedule(0.0)
         elif self._timer is None:
-            self._schedule(self._pace.pause_s())
+            self._schedule(0.0 if self.hurried() else self._pace.pause_s())
 
     def hold(self, who: Waiting, answers: list[bytes]) -> None:
         """Hold answers back until everything applied so far is durable."""

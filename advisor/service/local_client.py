@@ -23,7 +23,7 @@ class Handles(Protocol):
 
 
 class LocalClient:
-    """One client; it takes the place of a connection. `told` takes each item of a notification."""
+    """One client; it takes the place of a connection. `notify` takes each item of a notification."""
 
     grant, identity, names = OWNER, ("local", None), ConnectionNames()
     here, ended, reads, recorded = True, False, True, False
@@ -31,9 +31,9 @@ class LocalClient:
     peer, path = "local", ("local", 0)
     watches_max = NETWORKS_MAX
 
-    def __init__(self, hub: Handles, told: Callable[[Mapping[str, Any]], object] = lambda _: None) -> None:
+    def __init__(self, hub: Handles, notify: Callable[[Mapping[str, Any]], object] = lambda _: None) -> None:
         self.heavy_jobs = 0
-        self._hub, self._told = hub, told
+        self._hub, self._notify = hub, notify
         self._answers = ClientConnection()
         self._asked: dict[int | None, asyncio.Future[Any]] = {}
         self._last = 0
@@ -57,7 +57,7 @@ class LocalClient:
                 self.answer(message.msgid, message.error or message.result)
             else:
                 for item in cast("list[Mapping[str, Any]]", message.params[0]):
-                    self._told(item)
+                    self._notify(item)
 
     def answer(self, msgid: int | None, result: Any) -> None:
         """Take in the answer to a request."""

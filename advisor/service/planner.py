@@ -21,8 +21,14 @@ from advisor.service import worker
 from advisor.service.answers import RecentAnswers
 from advisor.service.heavy import Heavy
 from advisor.service.questions import is_small
-from advisor.service.tables import tables_of
+from advisor.service.tables import AT_ONCE_MAX, tables_of
 from advisor.service.worker import Spec, Wanted
+
+# What the loop plans by itself, one plan a turn: all ways to share cores among so many boxes are compared in one kernel call.
+HERE_BOXES_MAX, HERE_CORES_MAX = 8, 1_024
+HERE_KEYS = frozenset(
+    ("cores", "objective", "target", "visits", "shares", "minimum", "maximum", "level", "instances_max")
+)
 
 
 class NetworkKeys(NamedTuple):
@@ -48,8 +54,25 @@ class Planner:
         """Return the keys and components of a network; raises as `worker.shape_of` and `Heavy.run`."""
         if not is_small(network):
             return NetworkKeys(*await self.heavy.run(worker.shape_of, network))
+        return self._read_small(network)
+
+    def _read_small(self, network: Spec) -> NetworkKeys:
         read = self.advisor.network(network) if isinstance(network, str) else network_from_nodes(network)
         return NetworkKeys(read.keys, read.components)
+
+    def allocate_at_once(self, network: Spec, request: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the allocation for a network where that takes few steps, else None; raises as `allocate`."""
+        if not is_small(network):
+            return None
+        shape = self._read_small(network)
+        names, load, rest = _split(request, shape.components)
+        if not _takes_few_steps(shape, rest):
+            return None
+        asked: dict[str, Any] = {"cores_max": rest["cores"], "level": rest.get("level") or LEVEL}
+        if self.advisor.tables_missing(shape.components, names, load, **asked) > AT_ONCE_MAX:
+            return None
+        curves = self.advisor.tables_of(shape.components, names, load, **asked)
+        return self.heavy.run_here(worker.plan_one, network, curves, rest)[0]
 
     async def allocate(
         self, network: Spec, request: Mapping[str, Any], deadline_s: float | None = None
@@ -63,6 +86,8 @@ class Planner:
         shape = await self.read(network)
         curves, rest = await self._curves(shape, request)
         left = None if deadline_s is None else max(deadline_s - (time.monotonic() - began), 0.0)
+        if deadline_s is None and _takes_few_steps(shape, rest):
+            return self.heavy.run_here(worker.plan_one, network, curves, rest)[0]
         allocation, _ = await self.heavy.run(worker.plan_one, network, curves, rest, left)
         return allocation
 
@@ -109,6 +134,17 @@ class Planner:
         cores_max = request.get("cores") or limits.ALLOCATE_CORES_MAX
         level = request.get("level") or LEVEL
         return await self.tables_of(shape.components, names, load, cores_max, level), rest
+
+
+def _takes_few_steps(shape: NetworkKeys, request: Mapping[str, Any]) -> bool:
+    """Return whether a plan is made by one kernel call, within some 2 ms: by thresholds, of few boxes and plain options."""
+    return (
+        len(shape.keys) <= HERE_BOXES_MAX
+        and (request.get("cores") or HERE_CORES_MAX + 1) <= HERE_CORES_MAX
+        and request.get("objective", "throughput") in ("throughput", "fewest_cores")
+        and request.get("instances_max", 1) == 1
+        and request.keys() <= HERE_KEYS
+    )
 
 
 def _split(

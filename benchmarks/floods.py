@@ -36,7 +36,7 @@ import msgpack
 import numpy as np
 from latency import Wire, service
 
-from advisor.domain.limits import NAMES_BATCH_MAX, ROWS_BATCH_MAX
+from advisor.domain.limits import NAME_IDS_MAX, NAMES_BATCH_MAX, ROWS_BATCH_MAX
 
 CONNECTIONS = 60
 KNOWN = 1_000  # components of floods of rows
@@ -151,37 +151,38 @@ def flood_scrapes(place: Place, until: float) -> None:
 
 
 def flood_names(place: Place, components: int, until: float) -> None:
-    """Bring so many components, one row each, as fast as they are taken."""
-    rng, wire = np.random.default_rng(3), place.stranger("names")
-    unpacker, waiting = msgpack.Unpacker(), 0
-    for sequence, first in enumerate(range(0, components, ROWS_BATCH_MAX), 1):
-        ids = np.arange(first, min(first + ROWS_BATCH_MAX, components))
-        for start in range(first, int(ids[-1]) + 1, NAMES_BATCH_MAX):
-            names = [f"new-{i}" for i in range(start, min(start + NAMES_BATCH_MAX, int(ids[-1]) + 1))]
-            wire.sendall(msgpack.packb([0, 1, "names", [start, names]]))
+    """Bring so many components, one row each, as fast as they are taken; a connection may number NAME_IDS_MAX of them."""
+    rng, part = np.random.default_rng(3), NAME_IDS_MAX - NAME_IDS_MAX % ROWS_BATCH_MAX
+    for before in range(0, components, part):
+        wire, unpacker, waiting = place.stranger(f"names-{before}"), msgpack.Unpacker(), 0
+        here = min(part, components - before)
+        for sequence, first in enumerate(range(0, here, ROWS_BATCH_MAX), 1):
+            ids = np.arange(first, min(first + ROWS_BATCH_MAX, here))
+            for start in range(first, int(ids[-1]) + 1, NAMES_BATCH_MAX):
+                names = [f"new-{before + i}" for i in range(start, min(start + NAMES_BATCH_MAX, int(ids[-1]) + 1))]
+                wire.sendall(msgpack.packb([0, 1, "names", [start, names]]))
+                waiting += 1
+            numbered = {"producer": f"names-{before}", "sequence": sequence}
+            wire.sendall(packed("observe_columns", columns(rng, ids) | numbered))
             waiting += 1
-        wire.sendall(packed("observe_columns", columns(rng, ids) | {"producer": "names", "sequence": sequence}))
-        waiting += 1
-        while waiting > 40:
-            unpacker.feed(wire.recv(2**18))
-            for _, _, error, _ in unpacker:
-                assert error is None, error
-                waiting -= 1
-    while waiting:
-        unpacker.feed(wire.recv(2**18))
-        waiting -= sum(1 for _ in unpacker)
+            while waiting > (40 if first + ROWS_BATCH_MAX < here else 0):
+                unpacker.feed(wire.recv(2**18))
+                for _, _, error, _ in unpacker:
+                    assert error is None, error
+                    waiting -= 1
 
 
 def flood_until_image(place: Place, components: int, until: float) -> None:
-    """Send rows of all components until an image of them has taken its place."""
+    """Send rows of known components until an image of all has taken its place."""
     state, rng, wire = place.folder / "state", np.random.default_rng(4), place.stranger("image")
     unpacker, began, sequence, waiting = msgpack.Unpacker(), state.stat().st_ino, 0, 0
-    for start in range(0, components, NAMES_BATCH_MAX):
+    named = min(components, NAME_IDS_MAX - NAME_IDS_MAX % NAMES_BATCH_MAX)
+    for start in range(0, named, NAMES_BATCH_MAX):
         wire.sendall(
             msgpack.packb([0, 1, "names", [start, [f"new-{i}" for i in range(start, start + NAMES_BATCH_MAX)]]])
         )
         waiting += 1
-    ready = [columns(rng, rng.integers(0, components, ROWS_BATCH_MAX)) for _ in range(64)]
+    ready = [columns(rng, rng.integers(0, named, ROWS_BATCH_MAX)) for _ in range(64)]
     while state.stat().st_ino == began and time.monotonic() < until:
         sequence += 1
         wire.sendall(packed("observe_columns", ready[sequence % 64] | {"producer": "image", "sequence": sequence}))

@@ -11,14 +11,15 @@ import os
 import select
 import sys
 import threading
-from collections import deque
+from contextlib import suppress
 from datetime import UTC, datetime
+from queue import Full, Queue
 from typing import Any
 
 log = logging.getLogger("advisor.service")
 
 VALUE_CHARACTERS_MAX = 500  # of one field: a hostile name or path cannot fill a disk
-HELD_BYTES_MAX = 4 * 2**20  # of lines that wait to be written: some 20,000; what comes beyond is dropped and counted
+HELD_LINES_MAX = 16_384  # lines that wait to be written, some 3 MiB; what comes beyond is dropped and counted
 FLUSH_S = 1.0  # for lines that wait at the end: whoever reads them at all needs a millisecond
 
 
@@ -73,65 +74,50 @@ class ThreadedHandler(logging.Handler):
     """Writes lines to a file descriptor from a thread, so that no logger waits for whoever reads them.
 
     The descriptor is written past `sys.stderr`, whose lock a thread that hangs would keep from the interpreter's end.
-
-    `dropped`: lines that had no room, or could not be written.
     """
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
-        self._descriptor, self._lines, self._held = descriptor, deque[bytes](), 0
-        self.dropped, self._told, self._closed, self._moved = 0, 0, False, threading.Condition()
+        self._descriptor, self._lines, self._last = descriptor, Queue[bytes | None](HELD_LINES_MAX), 0
+        self._no_room = self._unwritten = 0  # each changed by one thread, or under the handler's lock
         threading.Thread(target=self._write_on, name="logs", daemon=True).start()
 
+    @property
+    def dropped(self) -> int:
+        """Lines that had no room, or could not be written."""
+        return self._no_room + self._unwritten
+
     def emit(self, record: logging.LogRecord) -> None:
-        """Hold a record's line until it is written; drop and count it where too much is held."""
-        line = self._line(record)
-        with self._moved:
-            if self._held + len(line) > HELD_BYTES_MAX:
-                self.dropped += 1
-            else:
-                self._hold(line)
+        """Hold a record's line until it is written; drop and count it where too many are held."""
+        try:
+            self._lines.put_nowait((self.format(record) + "\n").encode(errors="backslashreplace"))
+        except Full:
+            self._no_room += 1
 
     def flush(self) -> None:
         """Wait until all lines are written, `FLUSH_S` at most."""
-        with self._moved:
-            self._moved.wait_for(lambda: not self._held, FLUSH_S)
+        with self._lines.all_tasks_done:
+            self._lines.all_tasks_done.wait_for(lambda: not self._lines.unfinished_tasks, FLUSH_S)
 
     def close(self) -> None:
         """End the thread when it has written what is held."""
-        with self._moved:
-            self._closed = True
-            self._moved.notify_all()
+        with suppress(Full):  # nobody reads: it ends with the process
+            self._lines.put_nowait(None)
         super().close()
 
-    def _line(self, record: logging.LogRecord) -> bytes:
-        return (self.format(record) + "\n").encode(errors="backslashreplace")
-
-    def _hold(self, line: bytes) -> None:
-        self._lines.append(line)
-        self._held += len(line)
-        self._moved.notify_all()
-
     def _write_on(self) -> None:
-        while True:
-            with self._moved:
-                self._moved.wait_for(lambda: self._lines or self._closed)
-                if not self._lines:
-                    return
-                line = self._lines.popleft()
+        while (line := self._lines.get()) is not None:
             written = self._write(line)
-            with self._moved:
-                self._held -= len(line)
-                self.dropped += not written
-                if written and not self._held and self.dropped > self._told:
-                    self._tell_dropped()
-                self._moved.notify_all()
+            self._unwritten += not written
+            if written and self._lines.empty() and self.dropped > self._last:
+                self._report_dropped()
+            self._lines.task_done()
 
-    def _tell_dropped(self) -> None:
-        fields = {"fields": {"lines": self.dropped - self._told}}
+    def _report_dropped(self) -> None:
+        fields = {"fields": {"lines": self.dropped - self._last}}
         name = "log lines dropped: nobody read them"
-        self._hold(self._line(log.makeRecord(log.name, logging.WARNING, __file__, 0, name, (), None, extra=fields)))
-        self._told = self.dropped
+        self.emit(log.makeRecord(log.name, logging.WARNING, __file__, 0, name, (), None, extra=fields))
+        self._last = self.dropped
 
     def _write(self, line: bytes) -> bool:
         try:

@@ -26,7 +26,7 @@ def told(number: int) -> logging.LogRecord:
 def test_a_full_pipe_holds_nobody_up_and_what_is_dropped_is_told(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "HELD_BYTES_MAX", 2**16)
+    monkeypatch.setattr(logs, "HELD_LINES_MAX", 500)
     behind = logs.ThreadedHandler(pipe[1])
     behind.setFormatter(logs.JsonLines())
     for number in range(10_000):

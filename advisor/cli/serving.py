@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from advisor.cli.options import Command
-from advisor.service.config import SETTINGS, Setting
+from advisor.service.config import SETTINGS, ConfigKey
 
 GROUPS = {
     "Where it listens": ("socket", "socket_mode", "tcp", "http", "http_hosts"),
@@ -20,7 +20,7 @@ GROUPS = {
 }  # fmt: skip
 
 
-def _option(key: str, setting: Setting) -> click.Option:
+def _option(key: str, setting: ConfigKey) -> click.Option:
     """Return the option of a key: named like it but for the unit, in the environment ADVISOR_ and the key in capitals."""
     option, default = setting.option, setting.default
     name = key.removesuffix("_s").replace("_", "-")

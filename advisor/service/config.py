@@ -123,7 +123,7 @@ class Config:
         return self.http is not None and not self.http.loopback and "http" not in self.open_beyond_loopback
 
 
-class Setting(NamedTuple):
+class ConfigKey(NamedTuple):
     """One key of the configuration, as its declaration has it."""
 
     about: str
@@ -136,10 +136,10 @@ class Setting(NamedTuple):
         return self.default == ()
 
 
-def _declared() -> dict[str, Setting]:
+def _declared() -> dict[str, ConfigKey]:
     said = get_type_hints(Config, include_extras=True)
     abouts = dict(re.findall(r"^    (\w+): (.+)$", Config.__doc__ or "", re.MULTILINE))
-    return {each.name: Setting(abouts[each.name], each.default, _option(said[each.name])) for each in fields(Config)}
+    return {each.name: ConfigKey(abouts[each.name], each.default, _option(said[each.name])) for each in fields(Config)}
 
 
 def _option(said: Any) -> Option:
@@ -151,7 +151,7 @@ def _option(said: Any) -> Option:
     return Option(shape_of(said).take, form, cast("type[Any]", str if of is Literal else of))
 
 
-SETTINGS: Mapping[str, Setting] = _declared()
+SETTINGS: Mapping[str, ConfigKey] = _declared()
 
 
 def load_config(file: Path | str | None = None, *, socket_else: Path | None = None, **options: Any) -> Config:

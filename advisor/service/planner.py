@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 from advisor.domain import limits
@@ -45,10 +44,6 @@ class Planner:
     advisor: Advisor  # whose curves are asked for
     heavy: Heavy
     answers: RecentAnswers
-
-    def __post_init__(self) -> None:
-        # where curves come from, see `advisor.service.tables`
-        self.tables_of: Callable[..., Awaitable[TabulatedCurves]] = partial(tables_of, self.advisor)
 
     async def read(self, network: Spec) -> NetworkKeys:
         """Return the keys and components of a network; raises as `worker.shape_of` and `Heavy.run`."""
@@ -133,7 +128,7 @@ class Planner:
         names, load, rest = _split(request, shape.components)
         cores_max = request.get("cores") or limits.ALLOCATE_CORES_MAX
         level = request.get("level") or LEVEL
-        return await self.tables_of(shape.components, names, load, cores_max, level), rest
+        return await tables_of(self.advisor, shape.components, names, load, cores_max, level), rest
 
 
 def _takes_few_steps(shape: NetworkKeys, request: Mapping[str, Any]) -> bool:

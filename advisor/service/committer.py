@@ -108,7 +108,7 @@ class Committer:
         self._image_failure = ""
         self._retry_s = RETRY_FIRST_S
         self.failure: StorageFailed | None = None  # why the last commit failed; None while the storage is well
-        # True while batches wait for their turn: what this one brought is then committed before the next, not behind it
+        # True while batches wait for long turns: what this one brought is then committed before the next, not behind it
         self.hurried: Callable[[], bool] = lambda: False
         if store is not None:
             engine.commits.keep_journal()

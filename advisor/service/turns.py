@@ -7,6 +7,7 @@ a bound of time until the loop has read again.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
@@ -15,6 +16,7 @@ from typing import Generic, TypeVar
 
 import anyio.lowlevel
 
+LONG_S = 0.005  # of a turn: whoever waits for the next one waits long
 OUT_OF_TURN_S = 0.002  # of work until the loop has read: a question of each of a thousand connections would be seconds
 T = TypeVar("T")
 Path = tuple[Hashable, ...]
@@ -60,6 +62,7 @@ class WorkTurns:
     def __init__(self) -> None:
         self._waiting: Rounds[Callable[[], None]] = Rounds()
         self._out_of_turn_s = 0.0
+        self.long = False  # whether the last turn took long
         self.free = True  # True when nobody waits for a turn, and none was taken since the loop last read
 
     @property
@@ -106,7 +109,9 @@ class WorkTurns:
         if self._waiting:
             turn = self._waiting.take()
             self.worked()
+            began = time.perf_counter()
             turn()
+            self.long = time.perf_counter() - began > LONG_S
 
 
 _own: ContextVar[tuple[WorkTurns, Path] | None] = ContextVar(

@@ -45,6 +45,7 @@ class Config:
     stall_s: seconds a peer may take to finish a message or to read answers
     shutdown_s: seconds an orderly stop may take
     compiled: compile the kernels, in a process beside the service, where numba is; answers are the same
+    heavy_jobs: worker processes, for requests that take long
     heavy_deadline_s: seconds after which a request in a worker process is killed
     log_level: least level that is logged
     advise: what to plan for in the background, reported by HTTP, of a network, or of all others (*), as film=cores:9
@@ -75,6 +76,7 @@ class Config:
     stall_s: Annotated[float, Meta(ge=0.01, le=3600)] = 30.0
     shutdown_s: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0
     compiled: bool = True
+    heavy_jobs: Annotated[int, Meta(ge=1, le=64)] = 2
     heavy_deadline_s: Annotated[float, Meta(ge=0.1, le=3600)] = 30.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     advise: Annotated[tuple[Advise, ...], kinds.ADVICE] = ()

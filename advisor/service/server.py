@@ -47,7 +47,6 @@ GC_OBJECTS = 100_000
 SWITCH_S = 0.0005  # that the writer may keep the loop waiting: Python's 5 ms are the whole time of a question
 COMMIT_ROWS = 200_000  # after which a commit begins at once: half a second of the fastest sender, 6 MB of log
 COMMIT_SHARE = 0.25  # of a core's time that may go into commits: questions have the rest
-HEAVY_JOBS = 2  # worker processes: while one plans for long, another answers
 HEAVY_WAITING_MAX = 64  # requests that may wait for a worker process; at 30 s each nobody waits for more
 DRAIN_POLL_S = 0.01  # between looks at whether everything owed is sent
 
@@ -171,7 +170,7 @@ def _hub(config: Config, store: Store | None, commit_rows: int = COMMIT_ROWS) ->
 
 def heavy_of(config: Config, measures: ServiceMeasures) -> Heavy:
     """Return the worker processes that a configuration asks for."""
-    return Heavy(measures, jobs=HEAVY_JOBS, waiting_max=HEAVY_WAITING_MAX, deadline_s=config.heavy_deadline_s)
+    return Heavy(measures, jobs=config.heavy_jobs, waiting_max=HEAVY_WAITING_MAX, deadline_s=config.heavy_deadline_s)
 
 
 def _told(source: kernels.Source) -> None:

@@ -24,7 +24,7 @@ TEXTS = {
     "tls_clients": "/tmp/g", "open_beyond_loopback": "tcp snet", "components_max": "7",
     "model_memory": "3MiB", "producers_max": "8", "connections_max": "9", "memory_max": "2GiB",
     "stall_s": "3", "shutdown_s": "4", "compiled": "false",
-    "heavy_deadline_s": "6", "log_level": "debug",
+    "heavy_jobs": "1", "heavy_deadline_s": "6", "log_level": "debug",
     "advise": "film=throughput_per_s:20 *=cores:8",
     "snet_resources": "1 2=film*2", "snet_cores": "0-1",
 }  # fmt: skip

@@ -114,25 +114,29 @@ async def running(directory: Path, **options: Any) -> AsyncIterator[Live]:
         options["socket"] = directory / "s"
     stop = anyio.Event()
     finished = anyio.Event()
-    async with anyio.create_task_group() as group:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ADVISOR_KERNELS", "auto")  # of its workers: a plan of milliseconds takes a minute interpreted
+        async with anyio.create_task_group() as group:
 
-        async def run(*, task_status: Any) -> None:
+            async def run(*, task_status: Any) -> None:
+                try:
+                    # Compiled folds are of the whole process, and so of every later test.
+                    patient = {"heavy_deadline_s": PATIENCE_S, "shutdown_s": PATIENCE_S, "stall_s": PATIENCE_S}
+                    await serve(
+                        load_config(**{"compiled": False} | patient | options), stop=stop, task_status=task_status
+                    )
+                finally:
+                    finished.set()
+
+            live = Live(await group.start(run), stop)
             try:
-                # Compiled folds are of the whole process, and so of every later test.
-                patient = {"heavy_deadline_s": PATIENCE_S, "shutdown_s": PATIENCE_S, "stall_s": PATIENCE_S}
-                await serve(load_config(**{"compiled": False} | patient | options), stop=stop, task_status=task_status)
+                yield live
             finally:
-                finished.set()
-
-        live = Live(await group.start(run), stop)
-        try:
-            yield live
-        finally:
-            stop.set()
-            for peer in live.peers:
-                peer.close()
-            with anyio.fail_after(PATIENCE_S):
-                await finished.wait()
+                stop.set()
+                for peer in live.peers:
+                    peer.close()
+                with anyio.fail_after(PATIENCE_S):
+                    await finished.wait()
 
 
 def resident_bytes() -> int:

@@ -148,9 +148,15 @@ async def test_several_networks_are_watched_as_one(tmp_path: Path) -> None:
         assert sum(has.values()) <= 24
         runtime.slow = 3.0
         shown = {"a": has["one:a"], "b": has["one:b"], "c": has["2:c"]}
-        for _ in range(40):
-            await peer.call("observe_rows", {"rows": runtime.rows(6, shown)})
+        other = await live.peer()
+
+        async def teach() -> None:
+            while True:
+                await other.call("observe_rows", {"rows": runtime.rows(6, shown)})
+
+        teaching = asyncio.create_task(teach())
         advice = await told(peer)
+        teaching.cancel()
         assert (advice["kind"], advice["watch"]) == ("advice", first["watch"])
         assert advice["allocation"]["cores"]["one:b"] > has["one:b"]
         assert "one:b" in advice["changed"]

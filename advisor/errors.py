@@ -46,7 +46,7 @@ from typing import Any, ClassVar, Self
 WIRE_KEYS = ("code", "message", "field", "value", "bound", "retry", "hint")
 _BOUNDED = Repr()  # of lists and maps: their first items only, to a depth of 2
 _BOUNDED.maxlevel = 2
-NETWORKS_TOLD = 8  # ids told where one is not known
+NETWORKS_REPORTED = 8  # ids reported where one is not known
 TEXT_CHARACTERS_MAX = 300  # of a hostile value, repeated in an error: enough to recognise it, too little to hurt a log
 
 
@@ -192,7 +192,7 @@ class UnknownNetwork(CallerError, KeyError):
     code = "unknown_network"
 
     def __init__(self, network: object, known: Sequence[str] = ()) -> None:
-        some = ", ".join(known[:NETWORKS_TOLD]) + (", …" if len(known) > NETWORKS_TOLD else "")
+        some = ", ".join(known[:NETWORKS_REPORTED]) + (", …" if len(known) > NETWORKS_REPORTED else "")
         super().__init__(
             f"no network is defined as {shorten(network)!r}",
             field="network",

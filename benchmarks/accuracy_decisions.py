@@ -128,8 +128,8 @@ def counts_to(last: int) -> Array:
 
 def predicted(learner: Learner, name: str, x: float, counts: Array) -> Array:
     """Return the predicted times of some counts, infinite where there is no answer."""
-    told = [learner.predict(name, x, float(count))[0] for count in counts]
-    return np.array([math.inf if t is None or not math.isfinite(t) else t for t in told])
+    reported = [learner.predict(name, x, float(count))[0] for count in counts]
+    return np.array([math.inf if t is None or not math.isfinite(t) else t for t in reported])
 
 
 def fewest(case: Case, counts: Array, times: Array, tolerance: float) -> int:

@@ -46,7 +46,7 @@ def poll(address: str, paths: list[str], polls: int, state: str) -> list[float]:
     return took
 
 
-def told(words: str, took: list[float]) -> None:
+def reported(words: str, took: list[float]) -> None:
     p50, p99 = (1e3 * float(np.quantile(took, q)) for q in (0.5, 0.99))
     print(f"{words:42s} p50 {p50:6.2f} ms   p99 {p99:6.2f} ms   most {1e3 * max(took):6.1f} ms")
 
@@ -83,12 +83,12 @@ def main() -> None:
                     time.sleep(1.0)
                 print(f"all planned after {time.perf_counter() - waited:.1f} s")
                 paths = [f"/advice/n{n}" for n in range(asked.networks)]
-                told("/healthz, at rest", poll(address, ["/healthz"], asked.polls, ""))
-                told("/advice, at rest", poll(address, paths, asked.polls, "advised"))
+                reported("/healthz, at rest", poll(address, ["/healthz"], asked.polls, ""))
+                reported("/advice, at rest", poll(address, paths, asked.polls, "advised"))
                 client.observe_rows(rows(asked.networks, rng))
                 client.flush(600)
-                told("/advice, while all are planned anew", poll(address, paths, asked.polls, "advised"))
-                told("/healthz, while all are planned anew", poll(address, ["/healthz"], asked.polls, ""))
+                reported("/advice, while all are planned anew", poll(address, paths, asked.polls, "advised"))
+                reported("/healthz, while all are planned anew", poll(address, ["/healthz"], asked.polls, ""))
         finally:
             service.terminate()
             service.wait()

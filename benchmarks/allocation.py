@@ -121,8 +121,8 @@ def fifty(repeats: int) -> None:
     }.items():
         times = [seconds(plan, network, curves, request) for _ in range(repeats)]
         gap = plan(network, curves, request).gap
-        told = "none" if gap is None else f"{100 * gap:.2f} %"
-        print(f"     50 components      200 cores  {name:<29} plan   {spread(times)}   gap {told}")
+        reported = "none" if gap is None else f"{100 * gap:.2f} %"
+        print(f"     50 components      200 cores  {name:<29} plan   {spread(times)}   gap {reported}")
 
 
 def after_a_row(components: int, cores: int, repeats: int, *, read: bool = False) -> None:
@@ -150,8 +150,8 @@ def after_a_row(components: int, cores: int, repeats: int, *, read: bool = False
             times.append(spent)
         elif order == WARM // 2:
             time.sleep(3.0)  # the compiler's child, where the kernels are not made yet
-    told = "after a row, reasons read" if read else "after a row"
-    print(f"{components:>7} components {cores:>8} cores  {told:<27} plan     {spread(times)}")
+    reported = "after a row, reasons read" if read else "after a row"
+    print(f"{components:>7} components {cores:>8} cores  {reported:<27} plan     {spread(times)}")
 
 
 def main() -> None:

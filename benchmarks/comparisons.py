@@ -33,15 +33,15 @@ def main() -> None:
         script, *options = PARTS[name]
         kept = None if given.out is None else given.out / f"{name}.txt"
         if kept is not None and kept.exists():
-            told = kept.read_text()
+            reported = kept.read_text()
         else:
             jobs = () if name == "turns" else ("--jobs", str(given.jobs))
             command = [sys.executable, str(HERE / script), *options, *jobs]
-            told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-        print(f"## {name}\n\n{told}", flush=True)
+            reported = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+        print(f"## {name}\n\n{reported}", flush=True)
         if kept is not None:
             kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_text(told)
+            kept.write_text(reported)
 
 
 if __name__ == "__main__":

@@ -35,16 +35,16 @@ class Judged(AdvisorPlugin):
         self.said: dict[Any, tuple[float | None, float]] = {}
         self.errors: list[tuple[float, float]] = []
 
-    def transition(self, key: Any, start: str, finish: str, *args: Any, **told: Any) -> None:
+    def transition(self, key: Any, start: str, finish: str, *args: Any, **reported: Any) -> None:
         began = time.thread_time()
-        super().transition(key, start, finish, *args, **told)
+        super().transition(key, start, finish, *args, **reported)
         self.own_s += time.thread_time() - began
         assert self._scheduler is not None
         ts = self._scheduler.tasks[key]
         if finish == "processing" and ts.prefix.name == "sort":
             self.said[key] = self.estimate(ts), self.average
         if start == "processing" and finish == "memory":
-            took = sum(each["stop"] - each["start"] for each in told["startstops"] if each["action"] == "compute")
+            took = sum(each["stop"] - each["start"] for each in reported["startstops"] if each["action"] == "compute")
             self.compute_s += took
             if ts.prefix.name == "sort":
                 ours, theirs = self.said.pop(key)
@@ -74,7 +74,7 @@ def run(client: Client, tasks: int, seed: int) -> float:
     return time.perf_counter() - began
 
 
-def told(kind: str, plugin: Judged) -> None:
+def reported(kind: str, plugin: Judged) -> None:
     words = f"{kind}: {1e6 * plugin.own_s / plugin.rows_sent:.0f} us a task, {plugin.own_s / plugin.compute_s:.3%} of compute"
     if plugin.errors:
         ours, theirs, took = np.array(plugin.errors).sum(axis=0)
@@ -111,7 +111,7 @@ def main() -> None:
                                 plugin.errors.clear()
                         seconds = run(client, asked.tasks, round_)
                         if kind != "without":
-                            told(kind, plugin)
+                            reported(kind, plugin)
                             cluster.sync(plugin.close)
                             cluster.sync(cluster.scheduler.unregister_scheduler_plugin, name="advisor")
                         if round_:

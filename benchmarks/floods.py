@@ -246,14 +246,14 @@ def beside(
     ours = cpu_s(pid) - before[1]
     flooding = times.children_user + times.children_system - before[2].children_user - before[2].children_system
     others = cpu_s() - before[0] - ours - flooding
-    told(what, waits, honest.quiet_ms)
+    reported(what, waits, honest.quiet_ms)
     print(
         f"{'':10s} {took:.1f} s; processor: service {ours:.1f}, flood {flooding:.1f}, others {others:.1f} s", flush=True
     )
     return float(waits[:, 0].max())
 
 
-def told(what: str, waits: np.ndarray, quiet_ms: float) -> None:
+def reported(what: str, waits: np.ndarray, quiet_ms: float) -> None:
     by_clock, worked = (
         "  ".join(f"{name} {np.quantile(column, q):7.2f}" for name, q in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)))
         for column in waits.T
@@ -289,7 +289,7 @@ def main() -> None:
         honest.waits(iter([True] * 200 + [False]).__next__)
         quiet = honest.waits(iter([True] * 400 + [False]).__next__)
         honest.quiet_ms = float(np.median(quiet[:, 0]))
-        told("quiet", quiet, honest.quiet_ms)
+        reported("quiet", quiet, honest.quiet_ms)
         for what, flood in short.items():
             if what in wanted:
                 beside(what, honest, pid, flood, place, seconds=asked.seconds, whole=False)

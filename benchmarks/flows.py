@@ -41,11 +41,11 @@ def batch(names: ComponentNames, number: int, fields: tuple[str, ...]) -> Column
     index, record = np.tile(np.arange(BOXES), RECORDS)[order], np.repeat(np.arange(RECORDS), BOXES)[order]
     x, p = rng.uniform(1, 1000, ROWS), rng.choice([1.0, 2.0, 4.0, 8.0], ROWS)
     elapsed = 1e-3 * x * (0.1 + 0.9 / p) * rng.lognormal(0, 0.1, ROWS)
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "network": np.zeros(ROWS, np.int64), "record": (record + number * RECORDS).astype(np.uint64), "entered": index == 0,
         "active_cores": p + rng.integers(0, 8, ROWS),
     }  # fmt: skip
-    some = {key: told[key] for key in fields} | ({"labels": ["net"]} if "network" in fields else {})
+    some = {key: reported[key] for key in fields} | ({"labels": ["net"]} if "network" in fields else {})
     return columns_of(names, index, x, p, elapsed, **some)
 
 

@@ -153,10 +153,10 @@ def overhead(found: Bench, threads: int, rounds: int) -> bool:
         ratios = [cpu[mode] / cpu[""] for mode in MODES]
         kept &= max(ratios) <= program.limit
         lost = max(each["dropped"] + each["unsent"] for each in runs["full"])
-        told = "".join(f"{ratio:8.3f}" for ratio in ratios)
+        text = "".join(f"{ratio:8.3f}" for ratio in ratios)
         verdict = "" if max(ratios) <= program.limit else "  OVER"
         print(
-            f"{program!s:22}{cpu['']:8.3f}{rate:12.2f}{program.limit:8.2f}{told}  {lost:,} of {records_of(full):,}{verdict}",
+            f"{program!s:22}{cpu['']:8.3f}{rate:12.2f}{program.limit:8.2f}{text}  {lost:,} of {records_of(full):,}{verdict}",
             flush=True,
         )
     return kept
@@ -179,9 +179,9 @@ def losses(found: Bench, threads: int, _rounds: int) -> bool:
                 measures = found.profile(program).measures
                 whole.add(records_of(report))
                 kept &= measures.ends == report["tasks"]
-                told = "".join(f"{report[key]:12,}" for key in ("sent", "summed", "dropped"))
+                text = "".join(f"{report[key]:12,}" for key in ("sent", "summed", "dropped"))
                 print(
-                    f"{program!s:22}{mode:>6}{ring:8,}{records_of(report):12,}{told}{measures.ends:11,} of {report['tasks']:,}",
+                    f"{program!s:22}{mode:>6}{ring:8,}{records_of(report):12,}{text}{measures.ends:11,} of {report['tasks']:,}",
                     flush=True,
                 )
         kept &= len(whole) == 1

@@ -81,8 +81,8 @@ def send(path: Path, number: int, first: int, rate: float | None, seconds: float
             sequence += 1
             columns = ready[sequence % len(ready)]
             new = [f"new-{number}-{sequence}-{i}" for i in range(NEW_ROWS)]
-            told = {"components": columns["components"] + new, "producer": f"sender-{number}", "sequence": sequence}
-            numbered = columns | told
+            reported = {"components": columns["components"] + new, "producer": f"sender-{number}", "sequence": sequence}
+            numbered = columns | reported
             on_their_way.append(now if rate is None else due)
             wire.socket.sendall(msgpack.packb([0, sequence % 2**32, "observe_columns", [numbered]]))
             due += 1 / rate if rate else 0.0
@@ -193,7 +193,7 @@ def kernels(wire: Wire) -> list[str]:
     return list(wire.call("status", {})["service"]["kernels"].values())
 
 
-def told(title: str, phase: Phase) -> None:
+def reported(title: str, phase: Phase) -> None:
     seconds = np.concatenate([each.seconds for each in phase.senders]) * 1e3
     questions = np.array(phase.asked) * 1e3
     print(f"{title}: {phase.rate:.0f} batches/s acknowledged, {phase.rate * ROWS / 1e6:.2f} million rows/s")
@@ -228,12 +228,12 @@ def main() -> None:
         print(f"kernels: {words}; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
         load.phase(None, given.seconds / 4)  # warm: names and pages
         first = load.phase(None, given.seconds / 4)
-        told("peak", first)
+        reported("peak", first)
         rest = float(np.median([load.ask() for _ in range(200)]))
         for share in (0.8, 2.0):
             phase = load.phase(share * first.rate, given.seconds)
             well = load.well_again(rest)
-            told(f"{share:.0%} of the peak", phase)
+            reported(f"{share:.0%} of the peak", phase)
             behind = sum(each.behind for each in phase.senders)
             print("    memory           {:.0f} to {:.0f} MiB".format(*phase.memory), f"; held back {behind} batches")
             print(f"    well again       {well:.3f} s after the load")

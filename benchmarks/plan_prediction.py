@@ -118,10 +118,16 @@ def judge(seed: int, *, exact: bool, instances_max: int) -> list[Row]:
     pinned = {key: {"cores": answer.cores[key], "instances": answer.instances[key]} for key in case.network.keys}
     for load in LOADS:
         rate = load * answer.throughput_per_s
-        told = planner.allocate(**asked, pinned=pinned, arrival_per_s=rate, objective="latency")
+        reported = planner.allocate(**asked, pinned=pinned, arrival_per_s=rate, objective="latency")
         found = measured(case, boxes, seed, rate, PRECISION * TOLERANCE[load]).latency_s
         rows.append(
-            Row(seed, f"latency at {load:.0%}", told.latency_queued_s or told.latency_s, found.mean, found.half_width)
+            Row(
+                seed,
+                f"latency at {load:.0%}",
+                reported.latency_queued_s or reported.latency_s,
+                found.mean,
+                found.half_width,
+            )
         )
     return rows
 

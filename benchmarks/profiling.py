@@ -108,7 +108,7 @@ def memory(tasks: int) -> None:
     each = int((events.records["kind"] == 3).sum())
     span = int(events.records["time"].max()) + 1
     profiler = Profiler(window_ns=0, compiled=can_compile())
-    told: list[tuple[int, int, int]] = []
+    reported: list[tuple[int, int, int]] = []
     tracemalloc.start()
     done, rounds = 0, 0
     began = time.process_time()
@@ -118,17 +118,17 @@ def memory(tasks: int) -> None:
         records["instance"] += (records["instance"] > 0) * np.uint64(rounds * each)
         profiler.fold(TaskEvents(records, events.strings if rounds == 0 else ()))
         done, rounds = done + each, rounds + 1
-        if rounds in (1, 2) or done >= tasks * len(told) // 4:
-            told.append((done, profiler.tables.bytes, tracemalloc.get_traced_memory()[0]))
+        if rounds in (1, 2) or done >= tasks * len(reported) // 4:
+            reported.append((done, profiler.tables.bytes, tracemalloc.get_traced_memory()[0]))
     spent = time.process_time() - began
     tracemalloc.stop()
-    for count, tables, traced in told:
+    for count, tables, traced in reported:
         print(f"  after {count:>12,} tasks: {tables / 2**20:.2f} MiB of tables, {traced / 2**20:.2f} MiB traced")
     measures = profile_of(profiler).measures
     print(
         f"  {measures.ends:,} tasks ended, {int(profiler.tables.g[at.NODES])} nodes, {spent:.0f} s of CPU under tracemalloc"
     )
-    assert told[-1][1] == told[1][1], "the tables grew with the tasks"
+    assert reported[-1][1] == reported[1][1], "the tables grew with the tasks"
 
 
 def main() -> None:

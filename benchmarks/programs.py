@@ -74,8 +74,8 @@ def computed(name: str, case: Case, quick: bool) -> Iterator[Run]:
             program = Program(graph)
             for p in workers:
                 run: StolenRun = run_stealing(program, p, COSTS, seed=1000 * size + p)
-                told = {each.name: getattr(run, each.name) for each in fields(Run) if hasattr(run, each.name)}
-                yield Run(program=name, size=size, test=test, tasks=int(run.creates) + 1, **told)
+                reported = {each.name: getattr(run, each.name) for each in fields(Run) if hasattr(run, each.name)}
+                yield Run(program=name, size=size, test=test, tasks=int(run.creates) + 1, **reported)
 
 
 def learned(case: Case, runs: Sequence[Run]) -> ProgramModel:

@@ -127,7 +127,7 @@ def measured(folder: Path) -> Kinds:
     return {"measured": lambda rng, n: [curves[i] for i in rng.choice(len(curves), n)]} if curves else {}
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """One plan: what it states with LEAST or more, what is true of it, the best, and whether its counts were seen."""
 
     stated: tuple[float, ...]
@@ -142,7 +142,7 @@ class Told(NamedTuple):
 class Group:
     """All plans of a kind and of the counts that were seen."""
 
-    plans: list[Told] = field(default_factory=list[Told])
+    plans: list[Reported] = field(default_factory=list[Reported])
 
     def row(self) -> str:
         """Return a line of the table."""
@@ -180,7 +180,7 @@ def best_rate(curves: Sequence[Curve]) -> float:
     return found
 
 
-def told_of(plan: Allocation, curves: Sequence[Curve], seen: Sequence[int], best: float, *, free: bool) -> Told:
+def told_of(plan: Allocation, curves: Sequence[Curve], seen: Sequence[int], best: float, *, free: bool) -> Reported:
     """Return what a plan states and what is true of it."""
     cores = [plan.runs_on[key] for key in plan.instances]
     true = 1 / max(curve.seconds(p) for curve, p in zip(curves, cores, strict=True))
@@ -189,10 +189,10 @@ def told_of(plan: Allocation, curves: Sequence[Curve], seen: Sequence[int], best
         if reason.code == "level":
             chances = [float(said) ** len(cores) for said in STATED.findall(reason.text)]
             stated += [plan.throughput_per_s for chance in chances if chance >= LEAST]
-    return Told(tuple(stated), plan.throughput_per_s, true, best, max(cores) <= max(seen), free)
+    return Reported(tuple(stated), plan.throughput_per_s, true, best, max(cores) <= max(seen), free)
 
 
-def plans(curves: Sequence[Curve], n: int, seen: Sequence[int], rng: np.random.Generator) -> Iterator[Told]:
+def plans(curves: Sequence[Curve], n: int, seen: Sequence[int], rng: np.random.Generator) -> Iterator[Reported]:
     """Give the plans of one network."""
     advisor, names, own = taught(curves, n, seen, rng), [f"c{i}" for i in range(n)], curves[:n]
     best = best_rate(own)
@@ -256,18 +256,18 @@ def outcomes(seed: int, networks: int, noise: float, *, beyond: bool) -> list[st
         advisor, curves, possible, cores = asked_for_fewest(seed * networks + number, beyond=beyond, noise=noise)
         names = [f"c{i}" for i in range(len(curves))]
         for share in REACHES:
-            told, target = found[share], share * possible
+            reported, target = found[share], share * possible
             asked: dict[str, Any] = {"objective": "fewest_cores", "target": {"throughput_per_s": target}}
             try:
                 plan = advisor.allocate(" .. ".join(names), cores=cores, turns="never", **asked)
             except AdvisorError as error:
-                told[error.code] += 1
-                told[OUTCOMES[-1]] += isinstance(error, ImpossibleTarget) and share < 1
+                reported[error.code] += 1
+                reported[OUTCOMES[-1]] += isinstance(error, ImpossibleTarget) and share < 1
                 continue
             true = 1 / max(curve.seconds(plan.cores[name]) for name, curve in zip(names, curves, strict=True))
-            told["answered"] += 1
-            told["kept"] += true >= SLACK * target
-            told["most"] = max(told["most"], plan.cores_used)
+            reported["answered"] += 1
+            reported["kept"] += true >= SLACK * target
+            reported["most"] = max(reported["most"], plan.cores_used)
     rows = [f"| target / possible | {' | '.join(OUTCOMES)} | most cores |", f"|---{'|---' * (len(OUTCOMES) + 1)}|"]
     return rows + [
         f"| {share} | {' | '.join(str(found[share][name]) for name in OUTCOMES)} | {found[share]['most']} |"

@@ -44,8 +44,8 @@ AHEAD = 4  # batches that wait at a shard: a producer's window
 
 def cpu_s(pid: int) -> float:
     """Return the CPU seconds of a process and all its threads so far."""
-    told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(told[11]) + int(told[12])) / TICKS
+    reported = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(reported[11]) + int(reported[12])) / TICKS
 
 
 def batches(rows: int, batch: int, components: int, seed: int) -> Iterator[Columns]:
@@ -101,7 +101,7 @@ async def shards_of(count: int, runtime: Actors, place: Path) -> Any:
             await shard.handle.call("close")
 
 
-def told(name: str, values: list[float], form: str) -> str:
+def reported(name: str, values: list[float], form: str) -> str:
     return f"{name:<34} {statistics.median(values):{form}}   [{min(values):{form}} – {max(values):{form}}]"
 
 
@@ -132,10 +132,10 @@ async def rows(given: argparse.Namespace, place: Path) -> None:
                 for name, each in cost.items():
                     found.setdefault(name, []).append(each)
         for name, each in found.items():
-            print(told(f"{name}, CPU µs a row", [1e6 * cost for cost in each], "6.3f"))
+            print(reported(f"{name}, CPU µs a row", [1e6 * cost for cost in each], "6.3f"))
         for name in ("one shard", "two shards"):
             ratios = [ours / theirs for ours, theirs in zip(found["embedded"], found[name], strict=True)]
-            print(told(f"{name} / embedded, rows a CPU s", ratios, "6.3f"))
+            print(reported(f"{name} / embedded, rows a CPU s", ratios, "6.3f"))
         commits = [shard.report["commits"] for shard in single.shards.shards]
         size = sum(each.stat().st_size for each in (place / "1").rglob("*") if each.is_file()) / 1e6
         print(f"{single.number} batches, {commits} commits; files {size:.0f} MB")
@@ -158,7 +158,7 @@ async def recoveries(given: argparse.Namespace, place: Path) -> None:
             await sending
             took.append(time.perf_counter() - began)
         total = rows.shards.totals()["rows_accepted"]
-        print(told(f"{len(took)} recoveries, seconds", took, "5.2f"))
+        print(reported(f"{len(took)} recoveries, seconds", took, "5.2f"))
         print(f"{total:,} rows, sent {200_000 + 40_000 * given.kills:,}; load {os.getloadavg()[0]:.1f}")
 
 

@@ -107,7 +107,7 @@ def speed(repeats: int, *, million: bool) -> Iterator[Row]:
         columns={**graph.columns, "rate": rng.uniform(0.01, 0.02, count), "three": rng.integers(1, 4, count) * 0.01},
     )
 
-    def told(name: str, seconds: float, tasks: int = count, **asked: Any) -> Row:
+    def reported(name: str, seconds: float, tasks: int = count, **asked: Any) -> Row:
         return {
             "what": name, "tasks": tasks, "ms": seconds * 1e3, "tasks_per_s": tasks / seconds,
             "simpy_ratio": (tasks / seconds) / (count / baseline), **asked,
@@ -119,9 +119,9 @@ def speed(repeats: int, *, million: bool) -> Iterator[Row]:
             getattr(program, lists)
         return program
 
-    yield told("SimPy, fifo", baseline)
+    yield reported("SimPy, fifo", baseline)
     seconds, program = best(lambda: made(replace(graph)), repeats)
-    yield told("the graph's lists, once", seconds)
+    yield reported("the graph's lists, once", seconds)
     KERNELS.use("interpreted")
     for policy in (
         "fifo",
@@ -138,9 +138,9 @@ def speed(repeats: int, *, million: bool) -> Iterator[Row]:
             lambda policy=policy: simulate(program, PROCESSORS, policy), repeats if policy != "heft" else 1
         )
         asked = {"asked_ms": 60.0} if policy == "fifo" else {}
-        yield told(f"plain, {policy}", seconds, **asked)
+        yield reported(f"plain, {policy}", seconds, **asked)
     seconds, _ = best(lambda: simulate(program, PROCESSORS, "fifo", trace=True), repeats)
-    yield told("plain, fifo with its timeline", seconds)
+    yield reported("plain, fifo with its timeline", seconds)
     models = {
         "one class, common parameters": (Queueing([Centre(1.0)], 0.01), 300_000),
         "bandwidth, common demand": (Bandwidth(0.2), 300_000),
@@ -156,7 +156,7 @@ def speed(repeats: int, *, million: bool) -> Iterator[Row]:
         seconds, _ = best(
             lambda system=system: simulate(program, PROCESSORS, "fifo", contention=system), max(2, repeats // 2)
         )
-        yield told(f"contention: {name}", seconds, **({"asked_per_s": asked_rate} if asked_rate else {}))
+        yield reported(f"contention: {name}", seconds, **({"asked_per_s": asked_rate} if asked_rate else {}))
     if can_compile():
         KERNELS.use("compiled")
         for policy in ("fifo", "lifo", "static_cyclic", "bottom_level"):
@@ -164,13 +164,13 @@ def speed(repeats: int, *, million: bool) -> Iterator[Row]:
             seconds, ticks = best(lambda policy=policy: simulate(program, PROCESSORS, policy).ticks, 4 * repeats)
             assert ticks == simulate(program, PROCESSORS, policy, trace=True).ticks
             asked = {"asked_per_s": 10_000_000} if policy in ("fifo", "static_cyclic") else {}
-            yield told(f"compiled, {policy}", seconds, **asked)
+            yield reported(f"compiled, {policy}", seconds, **asked)
         KERNELS.use("interpreted")
     if million:
         large = made(layered(1_000_000))
         for policy, asked_s in (("fifo", 3.0), ("lpt", 6.0), ("bottom_level", 6.0), ("static_cyclic", None)):
             seconds, _ = best(lambda policy=policy: simulate(large, PROCESSORS, policy), 2)
-            yield told(
+            yield reported(
                 f"a million tasks, {policy}", seconds, 1_000_000, **({"asked_ms": asked_s * 1e3} if asked_s else {})
             )
 
@@ -247,7 +247,7 @@ def locks(repeats: int) -> Iterator[Row]:
         yield row
 
 
-def told(title: str, rows: Iterator[Row], into: dict[str, Any]) -> None:
+def reported(title: str, rows: Iterator[Row], into: dict[str, Any]) -> None:
     """Print a section's rows as they come, and keep them."""
     print(f"\n{title}")
     kept: list[Row] = []
@@ -274,11 +274,11 @@ def main() -> None:
     kept: dict[str, Any] = {"load": os.getloadavg(), "processors": os.cpu_count(), "policies": list(POLICIES)}
     print(f"load of the machine before: {kept['load'][0]:.2f}")
     if "speed" not in skip:
-        told(f"speed, PSIM-like graph, {PROCESSORS} processors", speed(given.repeats, million=given.million), kept)
+        reported(f"speed, PSIM-like graph, {PROCESSORS} processors", speed(given.repeats, million=given.million), kept)
     if "memory" not in skip:
-        told("memory, peak of graph, lists and analysis", memory(), kept)
+        reported("memory, peak of graph, lists and analysis", memory(), kept)
     if "lock" not in skip:
-        told("lock model against an event simulation, relative error", locks(LOCK_RUNS), kept)
+        reported("lock model against an event simulation, relative error", locks(LOCK_RUNS), kept)
     for title, folder, section in (
         ("standard task graphs, ratio to the optimum", "stg50", standard_graphs),
         ("real workflows", "wfinstances", workflows),
@@ -287,7 +287,7 @@ def main() -> None:
         if path is None or not path.is_dir():
             print(f"\n{title}: skipped, no folder graphs/{folder} under --data")
             continue
-        told(title, section(path), kept)
+        reported(title, section(path), kept)
     if given.json:
         given.json.write_text(json.dumps(kept, indent=1))
 

@@ -66,8 +66,8 @@ def measured(programs: omp_programs.Programs, threads: int) -> Iterator[tuple[st
 
 def show(name: str, report: dict[str, Any]) -> None:
     """Print a line of the table."""
-    told = " ".join(f"{report['errors'].get(error, float('nan')):>8.2%}" for error in ERRORS)
-    print(f"{name:44} {report['count']:>8} {told}  {report['verdict']}")
+    reported = " ".join(f"{report['errors'].get(error, float('nan')):>8.2%}" for error in ERRORS)
+    print(f"{name:44} {report['count']:>8} {reported}  {report['verdict']}")
 
 
 def speed() -> None:

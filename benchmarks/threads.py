@@ -159,7 +159,7 @@ def between(counts: Sequence[int], times: Floats) -> Callable[[int, int], float]
 
 def report(title: str, took: Floats, times: Floats, counts: Sequence[int]) -> dict[str, float]:
     """Print what advice was worth, and return it."""
-    told: dict[str, float] = {}
+    reported: dict[str, float] = {}
     for since in (0, AFTER):
         constant = times[since:].sum(axis=0)
         best = int(constant.argmin())
@@ -170,11 +170,11 @@ def report(title: str, took: Floats, times: Floats, counts: Sequence[int]) -> di
             f" {advised / constant[best]:.3f} x the best constant, {advised / constant[-1]:.3f} x all,"
             f" {advised / hindsight:.3f} x hindsight"
         )
-        told = {
+        reported = {
             "best": advised / constant[best], "all": advised / constant[-1], "hindsight": advised / hindsight,
             "constant": constant[best] / hindsight, "all_to_best": constant[-1] / constant[best],
         }  # fmt: skip
-    return told
+    return reported
 
 
 def replay(path: Path) -> dict[str, float]:
@@ -193,7 +193,7 @@ PLANTED: dict[str, Callable[[Floats, Floats], Floats]] = {
 
 def planted(calls: int, seed: int, noise: float = 0.05) -> dict[str, dict[str, float]]:
     """Run the adapter on planted machines of 16 cores."""
-    told: dict[str, dict[str, float]] = {}
+    reported: dict[str, dict[str, float]] = {}
     for name, law in PLANTED.items():
         rng = np.random.default_rng(seed)
         work = 10 ** rng.uniform(-4.0, -1.0, calls)
@@ -203,9 +203,9 @@ def planted(calls: int, seed: int, noise: float = 0.05) -> dict[str, dict[str, f
         took = replayed(
             [("planted", float(w * 1e9)) for w in work], lambda number, cores, t=times: float(t[number, cores - 1]), 16
         )
-        told[name] = report(f"{name}, seed {seed}", took, times, counts.tolist())
-        print(f"  the best constant is {told[name]['constant']:.2f} x hindsight")
-    return told
+        reported[name] = report(f"{name}, seed {seed}", took, times, counts.tolist())
+        print(f"  the best constant is {reported[name]['constant']:.2f} x hindsight")
+    return reported
 
 
 def live(calls: int, seed: int, scale: float = 1.0) -> dict[str, float]:
@@ -262,7 +262,7 @@ WORKLOADS: dict[str, tuple[Callable[[int], Any], list[int], str]] = {
 def workers(calls: int, form: str) -> dict[str, float]:
     """Run workloads advised, on one worker and on all, interleaved; `form` is ``joblib`` or ``futures``."""
     cores = len(os.sched_getaffinity(0))
-    told: dict[str, float] = {}
+    reported: dict[str, float] = {}
     rng = np.random.default_rng(1)
     for name, (task, sizes, backend) in WORKLOADS.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -278,16 +278,16 @@ def workers(calls: int, form: str) -> dict[str, float]:
         # Quarters: more than half of the calls are interrupted where the machine is busy. The last arm is the first one again.
         quarter, median = np.quantile(times[100:], 0.25, axis=0), np.median(times[100:], axis=0)
         means = times[100:].mean(axis=0)
-        told[name] = quarter[2] / quarter[:2].min()
+        reported[name] = quarter[2] / quarter[:2].min()
         print(
             f"{form}, {name}, calls 101-{calls}: {quarter[0] * 1e3:.2f} ms on one, {quarter[1] * 1e3:.2f} on all {cores},"
-            f" {quarter[2] * 1e3:.2f} advised: {told[name]:.3f} x the better (lower quartiles),"
+            f" {quarter[2] * 1e3:.2f} advised: {reported[name]:.3f} x the better (lower quartiles),"
             f" {median[2] / median[:2].min():.3f} (medians), {means[2] / means[:2].min():.3f} (means);"
             f" one again over one: {quarter[3] / quarter[0]:.3f},"
             f" {median[3] / median[0]:.3f}, {means[3] / means[0]:.3f}; load {os.getloadavg()[0]:.1f}",
             flush=True,
         )
-    return told
+    return reported
 
 
 def _arms(

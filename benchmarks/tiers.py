@@ -122,8 +122,10 @@ def loop() -> None:
                 for what, cost in costs.items():
                     spent[what].append(cost * 1e6)
         base = median(spent.pop("by hand"))
-        told = ", ".join(f"{what} {median(each):.0f} us ({median(each) / base:.1f} x)" for what, each in spent.items())
-        print(f"{history} rows: by hand {base:.1f} us; observe and {told}")
+        reported = ", ".join(
+            f"{what} {median(each):.0f} us ({median(each) / base:.1f} x)" for what, each in spent.items()
+        )
+        print(f"{history} rows: by hand {base:.1f} us; observe and {reported}")
 
 
 def main() -> None:

@@ -153,8 +153,8 @@ def value(networks: int) -> None:
             )
             ratios.append(either.throughput_per_s / own.throughput_per_s)
         better = sum(ratio > 1.01 for ratio in ratios)
-        told = f"{statistics.median(ratios):5.2f} x  {max(ratios):5.2f} x  {better} of {networks}"
-        print(f"  {factor:3.1f} cores a component: {told}")
+        text = f"{statistics.median(ratios):5.2f} x  {max(ratios):5.2f} x  {better} of {networks}"
+        print(f"  {factor:3.1f} cores a component: {text}")
     drops = []
     for n, seed in cases:
         table, network = curves(np.random.default_rng(seed), n, 0.0), series(*(f"c{row}" for row in range(n)))
@@ -196,8 +196,8 @@ def prediction(networks: int, records: int) -> None:
         bound = 0.05 if name == "throughput" else 0.2 if "85" in name else 0.1
         within = sum(abs(error) <= bound for error in some)
         sizes = sorted(abs(error) for error in some)
-        told = f"error {100 * statistics.median(sizes):.1f} % at the median, {100 * min(some):+.1f} to {100 * max(some):+.1f} %"
-        print(f"  {name:<31} within {100 * bound:.0f} %: {within} of {len(some)}; {told}")
+        text = f"error {100 * statistics.median(sizes):.1f} % at the median, {100 * min(some):+.1f} to {100 * max(some):+.1f} %"
+        print(f"  {name:<31} within {100 * bound:.0f} %: {within} of {len(some)}; {text}")
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ for client in (AsyncClient, SyncClient):
 
 KERNELS = os.environ["TESTED_KERNELS"]
 KERNELS = os.environ["TESTED_KERNELS"]
-source.mode_told = lambda: KERNELS
+source.mode_reported = lambda: KERNELS
 
 # What a commit's tests say depends on the commit alone, not on how busy the machine is. `pytest --hypothesis-profile=search`
 # draws new examples at each run. Nor do they fail because a busy machine draws examples slowly.

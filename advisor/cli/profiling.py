@@ -95,8 +95,8 @@ def _answer(found: list[tuple[str, Profile]], depth: int, least: float, status: 
 
     findings = [diagnose(profile) for _, profile in found]
     plain: dict[str, Any] = {"profiles": [
-        {"name": name, "profile": profile.as_dict(), "diagnosis": [each.as_dict() for each in told]}
-        for (name, profile), told in zip(found, findings, strict=True)
+        {"name": name, "profile": profile.as_dict(), "diagnosis": [each.as_dict() for each in reported]}
+        for (name, profile), reported in zip(found, findings, strict=True)
     ]} if options.wants_json() else {}  # fmt: skip
     if len(found) == 1:
         return Output(plain, show_profile.one(found[0][1], findings[0], depth, least), status)

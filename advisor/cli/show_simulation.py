@@ -13,10 +13,10 @@ COMPARED = (("Graham", "graham"), ("Kruskal–Weiss", "kruskal_weiss"), ("Mak–
 
 def result(found: dict[str, Any]) -> Iterator[Printed]:
     """Yield a table of the analyses, metrics and advice."""
-    from advisor.simulation.words import told_time
+    from advisor.simulation.words import reported_time
 
     def time(value: float | None) -> str:
-        return "" if value is None else told_time(value, found["unit"])
+        return "" if value is None else reported_time(value, found["unit"])
 
     def bound(name: str) -> Callable[[Mapping[str, Any]], str]:
         return lambda row: time(row["bounds"].get(name))

@@ -116,7 +116,7 @@ class AsyncClient(Awaits, TakesRows[Taken, Taken]):
         self.subscriptions = Followed(self._session, self.ask)
         self._group: anyio.abc.TaskGroup | None = None
         self._link = Link(
-            self._address, context, self._session, linger_s=linger_s, tell=self._tell, told=self._take_push,
+            self._address, context, self._session, linger_s=linger_s, tell=self._tell, reported=self._take_push,
             failed=self._failed,
         )  # fmt: skip
         self.wake = self.outbox.notify = self._link.wake
@@ -157,10 +157,10 @@ class AsyncClient(Awaits, TakesRows[Taken, Taken]):
             return
         with anyio.move_on_after(self._close_s if within_s is None else within_s):
             await self.drained()
-            farewell = self._session.farewell()
-            if farewell is not None:
+            closing = self._session.closing()
+            if closing is not None:
                 with suppress(AdvisorError):  # a service that does not know of it forgets us by itself
-                    await self._answer(self._session.call("hello", [farewell]), "hello", dict[str, Any], self._close_s)
+                    await self._answer(self._session.call("hello", [closing]), "hello", dict[str, Any], self._close_s)
         self._end()
 
     def _end(self) -> None:

@@ -45,7 +45,7 @@ class Link:
     _: KW_ONLY
     linger_s: float  # how long a row waits for others to fill its batch
     tell: Callable[[Answered], None]  # takes each `Answered`
-    told: Callable[[Pushed], None]  # takes each `Pushed`
+    reported: Callable[[Pushed], None]  # takes each `Pushed`
     failed: Callable[[AdvisorError], None]  # takes an error with which no connection can be had until somebody mends it
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class Link:
     def stop(self) -> None:
         """Close the connection and stay so."""
         self._stopped = True
-        self._stir()
+        self._notify()
         if self._scope is not None:
             self._scope.cancel()
 
@@ -88,7 +88,7 @@ class Link:
             self._answered = False
             error = await self._connection()
             self.session.disconnected(error)
-            self._stir()
+            self._notify()
             if not error.retry:
                 self.failed(error)
             # To be greeted is not enough: who is turned away right after it must not come back at once.
@@ -195,7 +195,7 @@ class Link:
                 return over
             for pause in range(before, pauses):
                 group.start_soon(self._resume_after, backoff_s(pause + 1))
-            self._stir()
+            self._notify()
 
     def _take(self, data: bytes, pauses: int) -> tuple[AdvisorError | None, int]:
         """Pass on what the bytes say; return why the connection is over, and how many pauses were asked for."""
@@ -205,7 +205,7 @@ class Link:
                     self._answered = True
                     self.tell(outcome)
                 case Pushed():
-                    self.told(outcome)
+                    self.reported(outcome)
                 case Refused(why):
                     warn(f"{self.address}: {why}; stats() counts the others")
                 case Pause():
@@ -219,7 +219,7 @@ class Link:
         self.session.resume()
         self._wake.set()
 
-    def _stir(self) -> None:
+    def _notify(self) -> None:
         """Wake the writer, and who waits for progress."""
         self._wake.set()
         progress, self.progress = self.progress, anyio.Event()

@@ -21,7 +21,7 @@ from advisor.domain.rows import bound_text
 from advisor.errors import AdvisorError, InvalidValue, TooLarge, shorten
 from advisor.protocol.encoding import EMPTY, Body, bodies_of_rows
 
-REASONS_TOLD = 3  # of the first rows that were refused
+REASONS_REPORTED = 3  # of the first rows that were refused
 HISTORY_BATCHES = 4096  # acknowledged batches whose rows are remembered, to tell how many a service lost
 
 
@@ -57,7 +57,7 @@ class Outbox:
         self._submitted = self._handed = 0  # requests that came into the inbox, and went out of it
         self._out = 0  # rows and requests that went out of it, ever
         self._sealed = 0  # up to here nothing waits for its batch to fill
-        self._told_refused = False
+        self._reported_refused = False
         self._waiting: deque[NumberedRequest] = deque()
         self._numbered: deque[NumberedRequest] = deque()
         self._next = 0
@@ -216,7 +216,7 @@ class Outbox:
     def count(self, receipt: Any) -> str:
         """Add a receipt to the counts; return what to warn of: the first rows that were refused, and why."""
         answer = cast("dict[str, Any]", receipt if isinstance(receipt, dict) else {})
-        if answer.get("replayed"):  # what became of the rows was told before, and lost with its connection
+        if answer.get("replayed"):  # what became of the rows was reported before, and lost with its connection
             return ""
         refused: dict[str, Any] = answer.get("refused") or {}
         self.stats.rows_accepted += answer.get("accepted", 0)
@@ -224,13 +224,13 @@ class Outbox:
         self.stats.refused_by_code.update(refused.get("by_code", {}))
         first = [(str(code), value) for _, code, value in refused.get("first", ())]
         self.stats.last_refused.extend(first)
-        if not refused.get("count") or self._told_refused:
+        if not refused.get("count") or self._reported_refused:
             return ""
-        self._told_refused = True
-        told = "; ".join(
-            f"{code}: {shorten(value)!r}, must be {bound_text(code)}" for code, value in first[:REASONS_TOLD]
+        self._reported_refused = True
+        reported = "; ".join(
+            f"{code}: {shorten(value)!r}, must be {bound_text(code)}" for code, value in first[:REASONS_REPORTED]
         )
-        return f"{refused['count']} of {refused['count'] + answer.get('accepted', 0)} rows were refused ({told})"
+        return f"{refused['count']} of {refused['count'] + answer.get('accepted', 0)} rows were refused ({reported})"
 
     def refuse_for_ever(self, batch: NumberedRequest, error: AdvisorError) -> None:
         """Drop what the service will never take, and put an empty batch in its place: its number must be used."""

@@ -139,11 +139,11 @@ class Session:
         """Ask this from now on at the begin of each connection; its answers come as `Pushed` of the topic."""
         self._subscribed[topic] = method or topic, params
 
-    def unstand(self, topic: str) -> None:
+    def unsubscribe(self, topic: str) -> None:
         """Ask it no more."""
         self._subscribed.pop(topic, None)
 
-    def farewell(self) -> dict[str, Any] | None:
+    def closing(self) -> dict[str, Any] | None:
         """Return the `hello` by which a client that is done gives its number back; None where it has none."""
         if self.state != READY or not self.outbox.last_sequence or not self.outbox.idle:
             return None

@@ -29,9 +29,9 @@ from advisor.domain.allowed_cores import AllowedForm, parse_allowed
 from advisor.domain.answers import CoreChoice, Curves, Prediction, Suggestion
 from advisor.domain.flows import Flow
 from advisor.domain.job_pools import PoolPlan
+from advisor.domain.reported import Exported, ProfileTold, RunTold, Simulated, Status
 from advisor.domain.runs import RunPrediction
 from advisor.domain.sharing import Together
-from advisor.domain.told import Exported, ProfileTold, RunTold, Simulated, Status
 from advisor.protocol import verbs as v
 from advisor.protocol.declaring import Question, called, sent
 from advisor.protocol.encoding import Body, body_of, body_of_events

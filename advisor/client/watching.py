@@ -87,7 +87,7 @@ class AsyncWatch:
             return
         self.closed = True
         self._subscriptions.end(self._topic)
-        self._stir()
+        self._notify()
         await self._subscriptions.ask(v.Unwatch(self.number, timeout_s=timeout_s), dict[str, Any])
 
     # -- what the client does
@@ -115,11 +115,11 @@ class AsyncWatch:
             self.allocation = advice.allocation
             self._has = _in_use(advice.allocation)
         self._news.append(advice)
-        self._stir()
+        self._notify()
         if self._on_change is not None:
             self._on_change(advice)
 
-    def _stir(self) -> None:
+    def _notify(self) -> None:
         arrived, self._arrived = self._arrived, anyio.Event()
         arrived.set()
 
@@ -236,7 +236,7 @@ class Followed:
 
     def end(self, topic: str) -> None:
         """Begin it no more after a cut."""
-        self._session.unstand(topic)
+        self._session.unsubscribe(topic)
         self._watches.pop(topic, None)
         self._listeners.pop(topic, None)
 

@@ -170,17 +170,17 @@ class Allocation:
     details: Any = field(default=Details(), repr=False)
 
     @cached_property
-    def told(self) -> Details:
+    def reported(self) -> Details:
         """The details, worked out."""
         return self.details if isinstance(self.details, Details) else self.details(self)
 
     # the details, each by its name
-    why = cast("tuple[Reason, ...]", property(attrgetter("told.why")))
-    knee = cast("Knee | None", property(attrgetter("told.knee")))
-    marginal = cast("tuple[Marginal, ...]", property(attrgetter("told.marginal")))
-    runner_up = cast("tuple[RunnerUp, ...]", property(attrgetter("told.runner_up")))
-    evidence = cast("Mapping[str, Evidence]", property(attrgetter("told.evidence")))
-    expected_per_s = cast("float | None", property(attrgetter("told.expected_per_s")))
+    why = cast("tuple[Reason, ...]", property(attrgetter("reported.why")))
+    knee = cast("Knee | None", property(attrgetter("reported.knee")))
+    marginal = cast("tuple[Marginal, ...]", property(attrgetter("reported.marginal")))
+    runner_up = cast("tuple[RunnerUp, ...]", property(attrgetter("reported.runner_up")))
+    evidence = cast("Mapping[str, Evidence]", property(attrgetter("reported.evidence")))
+    expected_per_s = cast("float | None", property(attrgetter("reported.expected_per_s")))
 
     def __eq__(self, other: object) -> bool:
         """Return whether both say the same."""
@@ -190,7 +190,10 @@ class Allocation:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: the details worked out."""
-        return {**{name: value for name, value in self.__dict__.items() if name != "told"}, "details": self.told}
+        return {
+            **{name: value for name, value in self.__dict__.items() if name != "reported"},
+            "details": self.reported,
+        }
 
     @property
     def cores_used(self) -> int:
@@ -207,7 +210,7 @@ class Allocation:
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire; what does not apply is left out."""
         own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "details"}
-        found = on_wire(own | {"cores_used": self.cores_used} | asdict(self.told))
+        found = on_wire(own | {"cores_used": self.cores_used} | asdict(self.reported))
         return _with_groups({key: value for key, value in found.items() if key in _ALWAYS or value not in _ABSENT})
 
     @classmethod

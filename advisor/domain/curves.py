@@ -74,7 +74,7 @@ class TabulatedCurves:
     contention: NDArray[np.float64]
     # float64 array (n,): upper bound of one instance's memory; 0 where it is not learned
     peak_bytes: NDArray[np.float64]
-    seen: Seen | None = None  # what they rest on, told beside an answer: beyond what was seen they are extrapolated
+    seen: Seen | None = None  # what they rest on, reported beside an answer: beyond what was seen they are extrapolated
     allowed: tuple[AllowedCores | None, ...] | None = (
         None  # (n,): the counts that a component itself allows; None: every
     )

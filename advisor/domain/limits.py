@@ -28,7 +28,7 @@ STRING_BYTES_MAX = 2**20  # a network's text
 ROWS_BATCH_MAX = 2_048  # rows of one batch: the service applies it without interruption
 NAMES_BATCH_MAX = 512  # names in one `names` message, or in the `components` of one batch: made within 2 ms
 ROWS_BYTES_MAX = 2**20  # of a message of rows or columns: 2,048 rows with every column and 512 names take two thirds
-FIRST_REFUSALS = 8  # of a batch, told with row, code and value; the rest are counted by code
+FIRST_REFUSALS = 8  # of a batch, reported with row, code and value; the rest are counted by code
 
 EVENT_FIELDS_MAX = 8  # further fields of a record of task events: size, a parameter and four metrics are six
 CLOCK_ANCHORS_MAX = 16  # of one header: two fix the clock, later ones show how it drifts
@@ -81,4 +81,4 @@ SIMULATE_CORES_MAX = 2**16  # processors of one analysis: each has a place in a 
 SIMULATE_TASKS_MAX = 1_000_000  # of one simulate on the wire: one analysis of it takes about 2 s
 SIMULATE_RUNS_MAX = 4_096  # analyses of one simulate on the wire: policies times core counts
 SIMULATE_WORK_MAX = 20_000_000  # tasks times analyses of one simulate on the wire: about 40 s of one worker
-SIMULATE_DETAILS_MAX = 20_000  # tasks told one by one in an answer of the wire: below a megabyte of it
+SIMULATE_DETAILS_MAX = 20_000  # tasks reported one by one in an answer of the wire: below a megabyte of it

@@ -366,8 +366,8 @@ def named_columns(machines: Any, networks: Any, labels: Any, n: int) -> dict[str
         found |= {field_name: number, f"{field_name}s": names}
         if unnamed is not None:
             first = np.flatnonzero(unnamed)[: limits.FIRST_REFUSALS].tolist()
-            told = Misread(
+            reported = Misread(
                 {f"invalid_{field_name}": unnamed}, {row: shorten(known[int(numbers[row])]) for row in first}
             )
-            misread = told if misread is None else misread.and_also(told)
+            misread = reported if misread is None else misread.and_also(reported)
     return found | {"misread": misread}

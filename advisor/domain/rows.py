@@ -297,6 +297,6 @@ def row_of(component: Any, predictor: Any, cores: Any, elapsed_s: Any, optional:
     found |= ({} if ok else {"ok": False}) | ({"running": True} if running else {})
     found |= {} if killed is None else {"killed": checked_killed(killed)}
     found |= {} if machine is None else {"machine": checked_name("machine", machine)}
-    found |= {"measures": told} if measures is not None and (told := measures_of(measures)) else {}
+    found |= {"measures": reported} if measures is not None and (reported := measures_of(measures)) else {}
     row = [name, None if x is None else [x, *further] if further else float(x), float(cores), float(elapsed_s)]
     return [*row, found] if found else row

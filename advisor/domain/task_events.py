@@ -74,7 +74,9 @@ class Flag(IntFlag):
     FINAL = 4
     MERGED = 8
     AT_ONCE = 16  # it runs at once only because its team has one thread: the program would have it deferred
-    DEPENDENT = 32  # it has dependences that are not told: it is taken to run in its place in the order of creations
+    DEPENDENT = (
+        32  # it has dependences that are not reported: it is taken to run in its place in the order of creations
+    )
 
 
 class RegionKind(IntEnum):

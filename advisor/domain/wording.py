@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-ROUNDED: Final = 0.9995  # of a unit is told as one of it
+ROUNDED: Final = 0.9995  # of a unit is reported as one of it
 
 
 def seconds(value: float | None) -> str:

@@ -239,7 +239,7 @@ def _resolve(components: Components, columns: Columns, good: Bools | None) -> tu
         missing &= good
     if missing.any() or columns.measures:
         _begin(components, columns, components.slots.give(columns, missing, good))
-        slots = columns.components.slots_of(components.slots.era)[columns.index]
+        slots = columns.components.slots_of(components.slots.generation)[columns.index]
     full = slots == UNRESOLVED
     if good is not None:
         full &= good

@@ -242,12 +242,12 @@ def take_or_wait(now: CoreChoice | None, later: CoreChoice, wait_s: float, level
         sooner = NormalDist().cdf(log(wait_s / gained) / spread) if wait_s > 0 else 0.0
     ends_later = wait_s + later.elapsed_s
     wait = ends_later < now.elapsed_s
-    told = TakeOrWait(wait, now.cores, now.elapsed_s, later.cores, ends_later, sooner)
+    reported = TakeOrWait(wait, now.cores, now.elapsed_s, later.cores, ends_later, sooner)
     taken = f"{_cores(now.cores)} now end after {seconds(now.elapsed_s)}"
     waited = f"{_cores(later.cores)} in {seconds(wait_s)} after {seconds(ends_later)}"
     advice = "wait" if wait else f"take {_cores(now.cores)}"
     why = f"{advice}: {taken}, {waited}; taking ends earlier with probability {sooner:.2f}"
-    return replace(later if wait else now, take_or_wait=told, why=why)
+    return replace(later if wait else now, take_or_wait=reported, why=why)
 
 
 def _span(counts: Floats) -> str:

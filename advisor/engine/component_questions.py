@@ -14,9 +14,9 @@ from advisor.domain.answers import CoreChoice, Prediction, Suggestion
 from advisor.domain.core_requests import core_request, plain_request
 from advisor.domain.job_pools import OrderWord, PoolPlan
 from advisor.domain.names import checked_name
+from advisor.domain.reported import ChoiceObjectiveWord, MeasureWord, Simulated
 from advisor.domain.rows import is_number, whole
 from advisor.domain.task_graphs import TaskGraph
-from advisor.domain.told import ChoiceObjectiveWord, MeasureWord, Simulated
 from advisor.engine.asking import Asking
 from advisor.engine.choice import take_or_wait
 from advisor.engine.components import Components
@@ -97,7 +97,7 @@ class ComponentQuestions:
         asked = predictor, cores, level, model, machine, measure, prior
         if isinstance(component, (list, tuple)):
             return self._asking.several(component, *asked)
-        return self._asking.predict(component, *asked)  # type: ignore[arg-type] - what is no name either is told so
+        return self._asking.predict(component, *asked)  # type: ignore[arg-type] - what is no name either is reported so
 
     def choose_cores(
         self,

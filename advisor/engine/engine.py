@@ -50,7 +50,7 @@ class Engine:
         self._plain = PlainRows(self.advisor.components)  # rows taken, and not folded yet
         self._defect: Exception | None = None
         # called with plain rows when they are folded, see `take_rows`
-        self.told: Callable[[Columns], None] | None = None
+        self.reported: Callable[[Columns], None] | None = None
 
     @property
     def advisor(self) -> Advisor:
@@ -132,8 +132,8 @@ class Engine:
             self._defect = defect
             self._journal.beyond = True
             raise
-        if self.told is not None:
-            self.told(columns)
+        if self.reported is not None:
+            self.reported(columns)
 
     def _happen(self, producer: Producer | None, event: e.Event) -> Answer:
         """Fold an event, and note it."""
@@ -222,7 +222,7 @@ class Engine:
         self._settle()
         versions, origin = self._versions, self.advisor.bundles.origin
         self.state.sweep(versions)
-        return framed(self.state.changes(versions, versions.after(origin, since), versions.told(origin)))
+        return framed(self.state.changes(versions, versions.after(origin, since), versions.reported(origin)))
 
     def apply_changes(self, data: bytes) -> int | None:
         """Take in what another engine's `changes` gave; return the version that this one has come to, None where it was cut.
@@ -324,4 +324,4 @@ class Engine:
             for key, number in entry.producers.items():
                 self.advance(key, number)
         self.profiles.stored(profiles)
-        components.events.clear()  # they were told when they happened
+        components.events.clear()  # they were reported when they happened

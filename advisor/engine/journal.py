@@ -247,7 +247,7 @@ class Journal:
     def restart(self) -> None:
         """Begin anew, with a new dictionary of names: an image holds all that was noted."""
         self.beyond, self._waiting = False, None
-        self._era, self._anew = object(), True
+        self._generation, self._anew = object(), True
         self._numbers: dict[tuple[str, bool], int] = {}
         self._clear()
 
@@ -260,7 +260,7 @@ class Journal:
             self._events.append(Logged(event))
             return
         known, before = rows.components, len(self._numbers)
-        cache = known.logged_of(self._era)
+        cache = known.logged_of(self._generation)
         numbers = cache[rows.index]
         if (missing := numbers == UNRESOLVED).any():
             for number in cast("list[int]", np.unique(rows.index[missing]).tolist()):

@@ -14,8 +14,8 @@ from advisor.domain.bundle import pack
 from advisor.domain.curves import Demands, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes
+from advisor.domain.reported import ObjectiveWord, PlanOptions
 from advisor.domain.sharing import Together
-from advisor.domain.told import ObjectiveWord, PlanOptions
 from advisor.engine.bundles import CORES_DEFAULT
 from advisor.engine.components import Components
 from advisor.engine.curve_tables import CurveTables

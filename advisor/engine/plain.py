@@ -72,7 +72,7 @@ class PlainRows:
             first = len(names)
             names.names += known[first:]
             names.valid = np.ones(len(known), np.bool_)
-            names.owner, names.slots = self.components.slots.era, np.arange(len(known))
+            names.owner, names.slots = self.components.slots.generation, np.arange(len(known))
         index, x, p, t = np.ascontiguousarray(table.T)
         return Columns(names, index.astype(np.int64), x, p, t)
 

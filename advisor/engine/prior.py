@@ -32,8 +32,8 @@ def prior_of(components: Components, slot: int | None, kind: str, x: Any, p: Any
     reach = quantile(level, FREEDOM) * sd
     running = 0.0 if slot is None else float(components.table["running_high"][slot])
     known_low = elementary.log(running) if running > 0.0 else -inf  # a run that has not ended took at least that long
-    logs_told = np.clip([middle, middle - reach, middle + reach], known_low, FAR)
-    found = (*np.clip(elementary.exp(logs_told), ELAPSED_MIN_S, ELAPSED_MAX_S).tolist(), inf)
+    logs_reported = np.clip([middle, middle - reach, middle + reach], known_low, FAR)
+    found = (*np.clip(elementary.exp(logs_reported), ELAPSED_MIN_S, ELAPSED_MAX_S).tolist(), inf)
     shape = np.broadcast_shapes(np.shape(x), np.shape(p))
     value, low, high, outside = (np.full(shape, each) if shape else each for each in found)
     known = (

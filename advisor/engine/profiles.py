@@ -69,7 +69,7 @@ class Profiles:
             producer; runs and events: how many are forgotten.
         """
         self._key(producer, incarnation)
-        keys = [key for key in self._told_keys() if key[0] == producer and incarnation in (None, key[1])]
+        keys = [key for key in self._reported_keys() if key[0] == producer and incarnation in (None, key[1])]
         events = 0
         for key in keys:
             run = self.runs[key]
@@ -90,12 +90,12 @@ class Profiles:
         killed could not say that its run is over. Nothing is changed by it. Raises InvalidValue when there is none.
         """
         if producer is None:
-            return {"runs": [self._told(key, self.runs[key]) for key in reversed(self._told_keys())]}
+            return {"runs": [self._reported(key, self.runs[key]) for key in reversed(self._reported_keys())]}
         key = self._key(producer, incarnation)
         run = self.runs[key]
         whole = ended and len(run.window) <= EVENTS_BATCH_MAX
         profile = profile_of(run.as_if_ended() if whole else run)
-        answer: dict[str, Any] = {**self._told(key, run), "measures": profile.measures.as_dict()}
+        answer: dict[str, Any] = {**self._reported(key, run), "measures": profile.measures.as_dict()}
         if nodes:
             answer["profile"] = profile.as_dict()
         if diagnosis:
@@ -108,7 +108,7 @@ class Profiles:
         Raises InvalidValue when there is none.
         """
         key = self._key(producer, incarnation)
-        return self._told(key, self.runs[key]), self.runs[key]
+        return self._reported(key, self.runs[key]), self.runs[key]
 
     def ended(self, key: Key, folded: Folded) -> Ended:
         """Return the instances of a batch that component models learn; once, for which these are is counted."""
@@ -128,9 +128,9 @@ class Profiles:
         return run_of(profile_of(self.runs[self._key(producer, incarnation)]))
 
     def _key(self, producer: str, incarnation: bytes | None) -> Key:
-        keys = [key for key in self._told_keys() if key[0] == producer and incarnation in (None, key[1])]
+        keys = [key for key in self._reported_keys() if key[0] == producer and incarnation in (None, key[1])]
         if not keys:
-            known = sorted({name for name, _ in self._told_keys()})
+            known = sorted({name for name, _ in self._reported_keys()})
             raise InvalidValue("producer", producer, f"one that sent task events: {', '.join(known) or 'none did yet'}")
         return keys[-1]
 
@@ -138,7 +138,7 @@ class Profiles:
         """Return the runs, the one that was silent longest first."""
         return sorted(self.runs, key=lambda key: (self.runs[key].spoken, key))
 
-    def _told_keys(self) -> list[Key]:
+    def _reported_keys(self) -> list[Key]:
         """Return the runs, who spoke last at the end, but for those of which nothing came since they were forgotten."""
         return [
             key for key in self._silent_first()
@@ -157,7 +157,7 @@ class Profiles:
             "bytes": sum(each.tables.bytes + each.window.bytes for each in profilers),
         }
 
-    def _told(self, key: Key, run: Profiler) -> dict[str, Any]:
+    def _reported(self, key: Key, run: Profiler) -> dict[str, Any]:
         return {"producer": key[0], "incarnation": key[1], "events": run.accepted, "notes": notes_of(run)}
 
     def _make_room(self, key: Key) -> None:

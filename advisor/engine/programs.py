@@ -23,7 +23,7 @@ from advisor.models.record_domains import strange_program
 
 RUNS_MIN: Final = 4  # to predict anything from: fewer leave every intermediate model without a fold to test on
 FEW_RUNS: Final = 20
-# UNACCOUNTED: share of workers times elapsed from which on it is told that the parts of runs do not make it up
+# UNACCOUNTED: share of workers times elapsed from which on it is reported that the parts of runs do not make it up
 UNACCOUNTED: Final = 0.05
 
 
@@ -147,12 +147,14 @@ class Programs:
             known.fits[variant] = known.model.fits(variant)
         fits = known.fits[variant]
         found = [asdict(known.model.predict(fits, _size_of(known.transform, n), p, level, variant)) for n, p in points]
-        told: dict[str, Any] = {name: found[0][name] if one else [each[name] for each in found] for name in found[0]}
+        reported: dict[str, Any] = {
+            name: found[0][name] if one else [each[name] for each in found] for name in found[0]
+        }
         notes = _notes(known.model, any(each["floored"] for each in found))
-        del told["floored"]
+        del reported["floored"]
         return RunPrediction(
-            told.pop("elapsed_s"), told.pop("low_s"), told.pop("high_s"), variant, notes, known.model.runs,
-            told.pop("distance"), told,
+            reported.pop("elapsed_s"), reported.pop("low_s"), reported.pop("high_s"), variant, notes, known.model.runs,
+            reported.pop("distance"), reported,
         )  # fmt: skip
 
     def forget_program(self, program: str) -> dict[str, Any]:
@@ -262,16 +264,18 @@ def _points(size: Any, workers: Any) -> list[tuple[float, float]]:
 
 
 def _notes(model: ProgramModel, floored: bool) -> tuple[str, ...]:
-    told: list[str] = []
+    reported: list[str] = []
     if model.runs < FEW_RUNS:
-        told.append(f"{model.runs} runs only")
+        reported.append(f"{model.runs} runs only")
     if model.number("p_high") == model.number("p_low"):
-        told.append(f"all runs on {model.number('p_low'):g} workers: what more do is a guess")
+        reported.append(f"all runs on {model.number('p_low'):g} workers: what more do is a guess")
     if not model.number("spans"):
-        told.append("no run has a span: what has no work is taken to grow with (workers - 1)^2, Eq. 15")
+        reported.append("no run has a span: what has no work is taken to grow with (workers - 1)^2, Eq. 15")
     share = model.number("accounted") / max(model.number("elapsed"), 1e-300)
     if abs(1.0 - share) > UNACCOUNTED:
-        told.append(f"work, delay and no_work make up {share:.0%} of workers * elapsed: predictions are off by as much")
+        reported.append(
+            f"work, delay and no_work make up {share:.0%} of workers * elapsed: predictions are off by as much"
+        )
     if floored:
-        told.append("no run is shorter than max(work / workers, span): held there")
-    return tuple(told)
+        reported.append("no run is shorter than max(work / workers, span): held there")
+    return tuple(reported)

@@ -20,7 +20,7 @@ MEASURE_SCALES: Mapping[str, float] = {"peak_bytes": 2.0**-30, "energy_j": 2.0**
 TIME: Final = "elapsed_s"
 NAMES_SCANNED, NAMES_COMPARED = 10_000, 200  # for one that is not known: some milliseconds
 LETTERS_COMPARED = 60_000  # pairs of them: two names may be compared each letter with each, for 0.1 microseconds
-NAMES_TOLD = 3
+NAMES_REPORTED = 3
 
 
 class Slots:
@@ -38,7 +38,7 @@ class Slots:
         self.free: list[int] = []  # slots whose components were dropped, a heap: the least serves the next new name
         self.dropped: dict[str, None] = {}  # names of those that are no more: since somebody took note
         self.renames = 0  # how often a slot got another name
-        self.era = object()  # a list of names resolved before another one began is resolved anew
+        self.generation = object()  # a list of names resolved before another one began is resolved anew
 
     def __len__(self) -> int:
         """Return how many slots are taken: components, and their measures."""
@@ -128,11 +128,11 @@ class Slots:
         if len(likely) > most:  # those that begin and end alike, then those that do either
             begin, end = component[:3], component[-3:]
             likely.sort(key=lambda name: (name[:3] != begin) + (name[-3:] != end))
-        return tuple(get_close_matches(component, likely[:most], NAMES_TOLD))
+        return tuple(get_close_matches(component, likely[:most], NAMES_REPORTED))
 
     def among(self, known: ComponentNames, index: Ints) -> Ints:
         """Return the slots of names by number (n,), UNRESOLVED of those that have none. A look-up is quicker than a sort."""
-        cache = known.slots_of(self.era)
+        cache = known.slots_of(self.generation)
         slots = cache[index]
         if (missing := slots == UNRESOLVED).any():
             numbers: list[int] = list(set(index[missing].tolist()))
@@ -152,7 +152,7 @@ class Slots:
         In the order of first rows, a component before its measures, so that a cut batch gives the same slots.
         """
         known = columns.components
-        cache = known.slots_of(self.era)
+        cache = known.slots_of(self.generation)
         rows_by_rank = [(missing, "")]
         for measure in MEASURE_SCALES:
             values = columns.measures.get(measure)
@@ -217,7 +217,7 @@ class Slots:
             self._rename(slot, f"{SEPARATOR}{slot}")
             heappush(self.free, slot)
         self.dropped |= dict.fromkeys(found)
-        self.era = object()
+        self.generation = object()
         return found
 
     def put(self, first: int, names: Sequence[str]) -> None:

@@ -121,11 +121,11 @@ class State:
             keys.clear()
         return count
 
-    def changes(self, versions: Versions, since: int, told: int) -> Iterator[bytes]:
+    def changes(self, versions: Versions, since: int, reported: int) -> Iterator[bytes]:
         """Yield what changed after a version, as payloads of frames: a head in JSON with what is gone, parts, the version.
 
         Parts stand in the place of what the reader has of the same names, so that they may come twice. `since`: a count of
-        `versions`; -1: all of the state. `told`: the version that the last payload tells.
+        `versions`; -1: all of the state. `reported`: the version that the last payload tells.
         """
         components, there = self.advisor.components, self.known()
         touched: dict[str, list[Any]] = {kind: versions.keys(kind, since) for kind in there}
@@ -142,7 +142,7 @@ class State:
             yield self.part({COMPONENTS: due[start : start + NAMES_A_FRAME]})
         now = {kind: {key for key in touched[kind] if key in there[kind]} for kind in there}
         yield self.part(now | {COMPONENTS: (), "task_types": ()}, components.totals)
-        yield json.dumps({"version": told}).encode()
+        yield json.dumps({"version": reported}).encode()
 
 
 def _head(everything: bool, gone: Mapping[str, Collection[Any]]) -> bytes:
@@ -154,18 +154,18 @@ def _head(everything: bool, gone: Mapping[str, Collection[Any]]) -> bytes:
 
 def head_of(data: bytes) -> tuple[bool, dict[str, list[Any]]]:
     """Return whether changes are all of a state, and what is gone by kind; raises StateTooNew, StateDamaged."""
-    told = _read(data)
-    if told.get("format") != state_bytes.FORMAT:
+    reported = _read(data)
+    if reported.get("format") != state_bytes.FORMAT:
         raise StateTooNew(
-            f"changes of format {told.get('format')}; this version reads {state_bytes.FORMAT}", field="format",
-            value=told.get("format"), bound=state_bytes.FORMAT, hint="use the version that wrote them",
+            f"changes of format {reported.get('format')}; this version reads {state_bytes.FORMAT}", field="format",
+            value=reported.get("format"), bound=state_bytes.FORMAT, hint="use the version that wrote them",
         )  # fmt: skip
     try:
         gone: dict[str, list[Any]] = {
             kind: [key if isinstance(key, str) else (str(key[0]), bytes.fromhex(key[1])) for key in keys]
-            for kind, keys in told["gone"].items()
+            for kind, keys in reported["gone"].items()
         }
-        return told["whole"] is True, gone
+        return reported["whole"] is True, gone
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise StateDamaged(f"the head of changes does not read: {error!r}") from error
 
@@ -180,7 +180,7 @@ def version_of(data: bytes) -> int:
 
 def _read(data: bytes) -> Mapping[str, Any]:
     try:
-        told = read_json(data)
+        reported = read_json(data)
     except (ValueError, RecursionError) as error:
         raise StateDamaged(f"changes do not read: {error}") from error
-    return cast("Mapping[str, Any]", told) if isinstance(told, dict) else {}
+    return cast("Mapping[str, Any]", reported) if isinstance(reported, dict) else {}

@@ -37,7 +37,7 @@ FORMAT: Final = 1  # of a state's bytes, file and log: any other is refused
 SLOTS_A_BLOCK: Final = 256  # about 256 KB, a tenth of a millisecond
 RECORDS_BYTES: Final = 2**18  # of a block of other records, but for one that has more
 END: Final = b""  # the last frame of a state
-NAMES_TOLD: Final = 8  # of a block, in its label
+NAMES_REPORTED: Final = 8  # of a block, in its label
 LEARNERS: Final = re.compile(r"learner-([2-5])(?:-([a-z_]+))?")
 _FRAME: Final = struct.Struct("<QI")
 _LENGTH: Final = struct.Struct("<I")
@@ -89,7 +89,7 @@ def _block(label: str, head: Mapping[str, Any], *body: bytes) -> Block:
 
 
 def _label(what: str, names: Sequence[str]) -> str:
-    return f"{what}: {', '.join(names[:NAMES_TOLD])}{', …' if len(names) > NAMES_TOLD else ''}"
+    return f"{what}: {', '.join(names[:NAMES_REPORTED])}{', …' if len(names) > NAMES_REPORTED else ''}"
 
 
 def _slots(components: Components, first: int, end: int) -> Block:
@@ -111,8 +111,8 @@ def _records(kind: RecordKind[Any], keys: Collection[Any] | None) -> Iterator[Bl
     blocks = 0
 
     def block() -> Block:
-        told = [key if isinstance(key, str) else [key[0], key[1].hex()] for key, _ in found]
-        head = {"kind": kind.name, "keys": told, "sizes": [len(data) for _, data in found]}
+        reported = [key if isinstance(key, str) else [key[0], key[1].hex()] for key, _ in found]
+        head = {"kind": kind.name, "keys": reported, "sizes": [len(data) for _, data in found]}
         names = [key if isinstance(key, str) else key[0] for key, _ in found]
         return _block(
             _label(f"{kind.name.replace('_', ' ')}, part {blocks}", names), head, *(data for _, data in found)

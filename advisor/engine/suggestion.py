@@ -27,7 +27,7 @@ CANDIDATES_MAX = 1_024  # settings weighed in one answer: their covariances are 
 CORES_MOST = 64  # of runs that are suggested where nobody says how many cores there are
 PREDICTORS_TRIED = 8  # of the observed load, at its quantiles
 UNSEEN_LEVEL = 1.0  # predictor of a component that has learned nothing
-LEAST_TOLD = 5e-4  # by which intervals become narrower: less is told as hardly any
+LEAST_REPORTED = 5e-4  # by which intervals become narrower: less is reported as hardly any
 
 
 def suggest(
@@ -66,7 +66,7 @@ def suggest(
     for i, elapsed in zip(order, times, strict=True):
         x, p = tried[0][i], float(tried[1][i])
         narrower = 1.0 - sqrt(max(before - float(gain[i]), 0.0) + run) / sqrt(before + run)
-        by = f"{narrower:.1%}" if narrower >= LEAST_TOLD else "hardly"
+        by = f"{narrower:.1%}" if narrower >= LEAST_REPORTED else "hardly"
         setting = float(x[0]) if dimensions == 1 else tuple(float(v) for v in x)
         answers.append(
             Suggestion(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 RECORD_BYTES: Final = 8 * WORDS
 STATUS: Final = {"instances": "count", "sized": "sized"}
-SIZE_LEAST: Final = 2.0**-60  # stands for a size of 0 where a distance is told
+SIZE_LEAST: Final = 2.0**-60  # stands for a size of 0 where a distance is reported
 BEYOND: Final = "instances_beyond"  # of the totals: instances of more task types than are learned
 
 
@@ -225,7 +225,7 @@ class TaskTypeModels:
                     field, value, f"absent with model {model!r}: instances tell neither machine nor measures"
                 )
         if name not in self.numbers:
-            self._components.slots.of(name)  # one that nobody knows is told so
+            self._components.slots.of(name)  # one that nobody knows is reported so
             raise NotEnoughData(
                 f"no instances of a task type {name!r}: {model} is learned from ends of task instances",
                 field="component", value=name, bound=1, hint="send task_events, or observe_instances in process",
@@ -301,11 +301,11 @@ def _outside(learned: SizeTime, report: TypeReport, sizes: Floats, model: str, w
 
 
 def _notes(report: TypeReport, model: str, workers: float | None) -> tuple[str, ...]:
-    told: list[str] = []
+    reported: list[str] = []
     if model != report.ask:
-        told.append(f"{report.verdict}: its instances ask for {report.ask}")
+        reported.append(f"{report.verdict}: its instances ask for {report.ask}")
     if report.verdict == "contended" and workers is None:
-        told.append("contended: give active_cores; this is the mean over the running workers that were seen")
+        reported.append("contended: give active_cores; this is the mean over the running workers that were seen")
     if report.verdict != "contended" and workers is not None:
-        told.append("active_cores changes nothing: the type is not contended")
-    return tuple(told)
+        reported.append("active_cores changes nothing: the type is not contended")
+    return tuple(reported)

@@ -12,7 +12,7 @@ import numpy as np
 
 from advisor.domain.vectors import Bools, Ints
 
-ORIGIN_BITS = 32  # of a version that is told: where its count began; below them the count
+ORIGIN_BITS = 32  # of a version that is reported: where its count began; below them the count
 COUNT_MASK = (1 << ORIGIN_BITS) - 1
 # KEYS_KEPT: of a kind, those that are no more among them; beyond, a reader that is far behind reads the whole state
 KEYS_KEPT = 65_536
@@ -47,14 +47,14 @@ class Versions:
                     self.floor = max(self.floor, known.pop(next(iter(known))))
         return self.now
 
-    def told(self, origin: int) -> int:
+    def reported(self, origin: int) -> int:
         """Return the version as readers have it; `origin` tells those of this run from another's, whose state may be older."""
         return origin << ORIGIN_BITS | self.now
 
-    def after(self, origin: int, told: int | None) -> int:
+    def after(self, origin: int, reported: int | None) -> int:
         """Return the version that a reader has; -1, before all of them, where it is none of ours, or too long ago."""
-        ours = told is not None and told >> ORIGIN_BITS == origin and told <= self.told(origin)
-        return told & COUNT_MASK if told is not None and ours and told & COUNT_MASK >= self.floor else -1
+        ours = reported is not None and reported >> ORIGIN_BITS == origin and reported <= self.reported(origin)
+        return reported & COUNT_MASK if reported is not None and ours and reported & COUNT_MASK >= self.floor else -1
 
     def changed(self, table: str, since: int, size: int) -> Bools:
         """Return which of the first slots (size,) of a table changed after a version."""

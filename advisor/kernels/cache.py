@@ -26,7 +26,7 @@ BINDING = Path(__file__).with_name("binding.c")  # calls from Python into a libr
 SUFFIX = ".abi3.so"  # of Python's stable ABI: one library for all versions
 OTHERS_WRITE = 0o022
 STATES_KEPT = 4  # of a source on a machine: a user may have several versions of this package
-COMPILED_FOR = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")  # another processor than this one, as numba is told
+COMPILED_FOR = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")  # another processor than this one, as numba is reported
 CPU_BYTES = 8192  # of /proc/cpuinfo: the first processor, whose flags are those of all
 
 
@@ -42,7 +42,7 @@ def _versions() -> Iterator[str]:
         if spec is None or spec.origin is None:
             yield f"no {name}"
             continue
-        for file in ("_version.py", "version.py"):  # told without importing the package, which takes half a second
+        for file in ("_version.py", "version.py"):  # reported without importing the package, which takes half a second
             path = Path(spec.origin).with_name(file)
             if path.is_file():
                 yield path.read_text()

@@ -95,11 +95,11 @@ class CacheFolder:
             cache.put(path, crc32(data).to_bytes(4, "little") + data)
 
 
-def _names_alone(told: Any) -> bytes:
+def _names_alone(reported: Any) -> bytes:
     """Return what stands in a file for the source form of machine code, from which other functions could be made: nothing is
     made of these, and reading it took nine tenths of the time of loading. Its names say that the code has them.
     """
-    names = told.llvm_func_name, told.llvm_cpython_wrapper_name, told.llvm_cfunc_wrapper_name
+    names = reported.llvm_func_name, reported.llvm_cpython_wrapper_name, reported.llvm_cfunc_wrapper_name
     return binding.parse_assembly("\n".join(f'define void @"{name}"() {{ ret void }}' for name in names)).as_bitcode()
 
 
@@ -184,9 +184,9 @@ def entries_only() -> Generator[None]:
         library._linking_libraries = reached
         finalize(library)
 
-    def executable_entry(context: Any, library: Any, told: Any, environment: Any) -> Any:
+    def executable_entry(context: Any, library: Any, reported: Any, environment: Any) -> Any:
         if is_finished(library):
-            return get_executable(context, library, told, environment)
+            return get_executable(context, library, reported, environment)
         library._ensure_finalized()
         return list[Any]().append  # stands for a function that is never called
 

@@ -119,7 +119,7 @@ def _emit(entries: Sequence[FunctionType], examples: dict[str, Sequence[Any]], *
 FOREIGN = ("NRT_", "Py", "_Py", "numba_")  # functions of numba and Python: those that `binding.c` has are linked
 
 
-def _add_call(context: Any, library: Any, name: str, told: Any, signature: Any) -> str:
+def _add_call(context: Any, library: Any, name: str, reported: Any, signature: Any) -> str:
     """Add ``int kernel_NAME(int64 *slots)``, which takes arguments out of slots and puts results there; return its row."""
     module = library.create_ir_module(f"call_{name}")
     outer = ir.Function(module, ir.FunctionType(ir.IntType(32), [WORD.as_pointer()]), f"kernel_{name}")
@@ -153,7 +153,7 @@ def _add_call(context: Any, library: Any, name: str, told: Any, signature: Any) 
     values = [value_of(kind) for kind in signature.args]
     call_conv: Any = context.call_conv
     given = call_conv.get_function_type(signature.return_type, signature.args)
-    inner = ir.Function(module, given, told.llvm_func_name)
+    inner = ir.Function(module, given, reported.llvm_func_name)
     status, value = call_conv.call_function(builder, inner, signature.return_type, signature.args, values)
     returned = signature.return_type
     together = isinstance(returned, types.BaseTuple)

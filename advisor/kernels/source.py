@@ -32,12 +32,12 @@ LIBRARIES_LOAD = sys.implementation.name == "cpython" and "t" not in sys.abiflag
 EXIT_WAIT_S = 10.0  # a process that ends waits so long, at most, for a thread that loads machine code right now
 
 
-def mode_told() -> Mode:
+def mode_reported() -> Mode:
     """Return what ``ADVISOR_KERNELS`` says, ``auto`` where it says nothing; raises ValueError for an unknown word."""
-    told = os.environ.get("ADVISOR_KERNELS") or "auto"
-    if told not in MODES:
-        raise ValueError(f"ADVISOR_KERNELS is {told!r}: say one of {', '.join(MODES)}")
-    return told
+    reported = os.environ.get("ADVISOR_KERNELS") or "auto"
+    if reported not in MODES:
+        raise ValueError(f"ADVISOR_KERNELS is {reported!r}: say one of {', '.join(MODES)}")
+    return reported
 
 
 class Source:
@@ -88,7 +88,7 @@ class Source:
         self._mode: Mode = "auto"
         self._compiled: dict[str, Callable[..., Any]] = {}  # once they are loaded
         _SOURCES[module] = self
-        self.use(mode_told())
+        self.use(mode_reported())
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         raise AttributeError(f"source {self.module} has no entry {name!r}: it has {', '.join(self.plain)}")
@@ -314,13 +314,13 @@ class _Loader:
         self.lock = threading.RLock()
         self.loading = False
         self._wanted: list[Source] = []
-        self._told: Callable[[Source], None] | None = None
+        self._reported: Callable[[Source], None] | None = None
         self._thread: threading.Thread | None = None
 
-    def want(self, wanted: Iterable[Source], told: Callable[[Source], None] | None = None) -> None:
-        """Have sources compiled and loaded, beside whoever calls; returns at once. `told` hears of each that is done."""
+    def want(self, wanted: Iterable[Source], reported: Callable[[Source], None] | None = None) -> None:
+        """Have sources compiled and loaded, beside whoever calls; returns at once. `reported` hears of each that is done."""
         with self.lock:
-            self._told = told or self._told
+            self._reported = reported or self._reported
             self._wanted += [each for each in wanted if not each.ready and each not in self._wanted]
             if self._wanted and self._thread is None:
                 thread = threading.Thread(target=self._run, name="advisor-kernels", daemon=True)
@@ -348,8 +348,8 @@ class _Loader:
                 source.stay(f"{type(error).__name__}: {error}")
             with self.lock:
                 self._wanted = [each for each in self._wanted if each is not source]
-            if self._told is not None:
-                self._told(source)
+            if self._reported is not None:
+                self._reported(source)
 
     def _make(self, source: Source) -> None:
         if source.filled() is None:
@@ -429,13 +429,13 @@ def sources() -> list[Source]:
     return list(_SOURCES.values())
 
 
-def start(told: Callable[[Source], None] | None = None) -> None:
+def start(reported: Callable[[Source], None] | None = None) -> None:
     """Have all sources compiled and loaded, beside whoever calls; returns at once.
 
-    `told` is called, in another thread, with each source that became compiled or stays interpreted for a `reason`.
+    `reported` is called, in another thread, with each source that became compiled or stays interpreted for a `reason`.
     """
-    if mode_told() == "auto":
-        _LOADER.want(sorted(sources(), key=_module_of), told)  # those of models first: rows and questions need them
+    if mode_reported() == "auto":
+        _LOADER.want(sorted(sources(), key=_module_of), reported)  # those of models first: rows and questions need them
 
 
 def _module_of(source: Source) -> str:
@@ -463,7 +463,7 @@ def load_filled() -> bool:
 
     Where ``ADVISOR_KERNELS`` is ``compiled``, the others are compiled now as well.
     """
-    mode = mode_told()
+    mode = mode_reported()
     if mode == "interpreted":
         return True
     for each in sources():

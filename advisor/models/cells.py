@@ -23,8 +23,8 @@ SEEN, SEEN_RUNS, COUNT = AT["seen"], AT["seen_runs"], AT["cells"]
 RELATIVE, ABSOLUTE, LEAST, COARSENESS, MACHINE = (
     AT[name] for name in ("relative", "absolute", "least", "coarseness", "machine")
 )
-KEY, RUNS, MEAN, SCATTER, WILD, MODEL, CENTRE = (
-    AT[name] for name in ("key", "runs", "mean", "scatter", "wild", "model", "centre")
+KEY, RUNS, MEAN, SCATTER, OUTLIER, MODEL, CENTRE = (
+    AT[name] for name in ("key", "runs", "mean", "scatter", "outlier", "model", "centre")
 )
 # Places a unit of z, by coarseness.
 PITCHES: Floats = np.array([2.0 ** (FINEST - c / STEPS) / LN2 for c in range(COARSEST + 1)])
@@ -182,8 +182,8 @@ def add_run(r, n, axes, z, t, count, machine, cell):
         if apart <= SLOW_NEAR:
             score_level(r, n, mean, t - mean, variance, count * (1.0 - share))
     step = t - mean
-    if r[WILD + cell] > 0.0 and step * step <= AGREED * (r[RELATIVE] * mean * mean + r[ABSOLUTE]):
-        r[WILD + cell] = 0.0  # two runs agree, against a model that did not heed them
+    if r[OUTLIER + cell] > 0.0 and step * step <= AGREED * (r[RELATIVE] * mean * mean + r[ABSOLUTE]):
+        r[OUTLIER + cell] = 0.0  # two runs agree, against a model that did not heed them
         r[MODEL + cell] = UNKNOWN
     r[RUNS + cell] += count
     r[MEAN + cell] += step * share
@@ -245,7 +245,7 @@ def place_cell(r, n, axes, cell, key, z, t, count, machine):
     r[RUNS + cell] = count
     r[MEAN + cell] = t
     r[SCATTER + cell] = 0.0
-    r[WILD + cell] = 0.0
+    r[OUTLIER + cell] = 0.0
     r[MODEL + cell] = UNKNOWN
     for axis in range(axes):
         at = CENTRE + axis * CELLS
@@ -319,7 +319,7 @@ def close_gap(r, n, axes, cell):
 def move_cell(r, n, axes, cell, into):
     """Write a cell over another."""
     n[KEY + into] = n[KEY + cell]
-    for field in (RUNS, MEAN, SCATTER, WILD, MODEL):
+    for field in (RUNS, MEAN, SCATTER, OUTLIER, MODEL):
         r[field + into] = r[field + cell]
     for axis in range(2 * axes):
         r[CENTRE + axis * CELLS + into] = r[CENTRE + axis * CELLS + cell]
@@ -381,7 +381,7 @@ def gather(r, n, axes):
         kept += 1
     for cell in range(kept, n[COUNT]):
         n[KEY + cell] = NOWHERE
-        for field in (RUNS, MEAN, SCATTER, WILD):
+        for field in (RUNS, MEAN, SCATTER, OUTLIER):
             r[field + cell] = 0.0
         r[MODEL + cell] = UNKNOWN
         for axis in range(2 * axes):
@@ -414,7 +414,7 @@ def merge_cells(r, n, axes, into, cell):
     r[SCATTER + into] = scatter + gap * gap * r[RUNS + into] * share
     r[MEAN + into] = min(max(mean + gap * share, ELAPSED_MIN_S), ELAPSED_MAX_S)
     r[RUNS + into] = runs
-    r[WILD + into] = 0.0
+    r[OUTLIER + into] = 0.0
     model, beside = r[MODEL + into] + one, r[MODEL + cell] + two
     if model != model:
         r[MODEL + into] = beside

@@ -26,11 +26,11 @@ from advisor.models.cells import (
     MACHINE,
     MEAN,
     MODEL,
+    OUTLIER,
     RUNS,
     SCATTER,
     SEEN,
     SEEN_RUNS,
-    WILD,
     coarsen,
     fade,
     forget_slow,
@@ -224,7 +224,7 @@ def merge_cells_of(learners, place, other, there, axes):
             coarsen(r, n, axes)
         own = n[COUNT]
         n[KEY + own] = key_of(n, axes, z, machine)
-        for field in (RUNS, MEAN, SCATTER, WILD, MODEL):
+        for field in (RUNS, MEAN, SCATTER, OUTLIER, MODEL):
             r[field + own] = v[field + cell]
         for axis in range(axes):
             r[CENTRE + axis * CELLS + own] = z[axis]

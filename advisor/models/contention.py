@@ -50,7 +50,7 @@ NOISE_LEAST = 1e-8  # of the variance of t / m: no model is right to more than 1
 
 FIELDS: tuple[Field, ...] = (
     ("component", 1, "i", -1, None),  # slot in the base table
-    ("rows", 1, "i", 0, legal.COUNT),  # rows that told active_cores
+    ("rows", 1, "i", 0, legal.COUNT),  # rows that reported active_cores
     ("contended", 1, "i", 0, legal.COUNT),  # of them, those with others
     ("kappa", 1, "f", 0, legal.SIGNED),  # as far as known: what rows are corrected by, before it is shrunk
     ("precision", 1, "f", 0, legal.POSITIVE),  # 1 / variance of it
@@ -100,7 +100,7 @@ class Contention:
         return 1.0 + self.kappa * max(others, 0.0)
 
 
-def told(table: RecordTable, place: int) -> Contention:
+def reported(table: RecordTable, place: int) -> Contention:
     """Return what is known of the component at a place."""
     words = table.words[place]
     precision = float(words[PRECISION])

@@ -60,7 +60,7 @@ ROWS_MASK = (1 << ROWS_BITS) - 1
 RISE_BITS, FALL_BITS, CAUTION_BITS = 48, 32, 28  # of the levels' word; below them the rows scored since the last solve
 LEVEL_MASK, REST_MASK, CAUTION_MASK, SCORED_MASK = (1 << 16) - 1, (1 << 32) - 1, (1 << 4) - 1, (1 << 28) - 1
 
-# Wild measurements come in bursts: the further off, the more rows must agree. In log2 of a residual.
+# Outlying measurements come in bursts: the further off, the more rows must agree. In log2 of a residual.
 QUICK_RESIDUAL, PATIENT_RESIDUAL = 2.0, 3.3
 PATIENT_STEP = ALARM // 32  # 32 rows beyond a factor of ten are a change, 20 are none
 
@@ -90,8 +90,8 @@ def test_row(w, n, e):
     tested = rate > 0.0
     off = e - w[CENTRE]
     z = int(np.rint(min(max(off * (rate if tested else float(UNIT)), -1e6), 1e6)))
-    wild = tested and abs(z) > REACH
-    if wild:
+    outlier = tested and abs(z) > REACH
+    if outlier:
         n[OUTLIERS] += 1
     z = min(max(z, -REACH), REACH)
     n[LEVELS] += 1
@@ -99,7 +99,7 @@ def test_row(w, n, e):
     n[Z_SQUARE] += z * z
     levels = n[LEVELS]
     if not tested or (levels >> FALL_BITS == 0 and abs(z) <= SLACK):
-        return BEYOND if wild else WITHIN
+        return BEYOND if outlier else WITHIN
     step = min(abs(z), CLIP) - SLACK
     if step > PATIENT_STEP and abs(off) > QUICK_RESIDUAL:
         slow = min((abs(off) - QUICK_RESIDUAL) / (PATIENT_RESIDUAL - QUICK_RESIDUAL), 1.0)
@@ -113,7 +113,7 @@ def test_row(w, n, e):
     n[LEVELS] = rise << RISE_BITS | fall << FALL_BITS | levels & REST_MASK
     if rise >= ALARM or fall >= ALARM:
         return CHANGED
-    return BEYOND if wild else WITHIN
+    return BEYOND if outlier else WITHIN
 
 
 def bound_of(w, e):

@@ -33,7 +33,7 @@ from advisor.models.flow_replicas import Replicas, mixed
 KEYS_MAX = 4_096
 COUNTERS_MAX = 32  # places whose passes are counted a record
 OPEN_MAX = 512  # chosen records open at a time: their chosen share is halved when more are in flight at a time
-DEPTH_MAX = 1_023  # passes told apart; more count as so many
+DEPTH_MAX = 1_023  # passes kept apart; more count as so many
 FAILED_MAX = 16  # keys of one record whose failed run waits for its repetition
 WINDOW_RECORDS = 2**16  # counts halve at so many entered rows: a share is known to 0.4 % then
 WINDOW_CLOSED = 2**13  # the same of passes, by closed records
@@ -308,8 +308,8 @@ class FlowCounts:
 
     def fan_out(self, keys: Sequence[str]) -> list[float] | None:
         """Return the share of records of each replica of some keys, heaviest first; None where no row named one."""
-        told = [number for key in keys if (number := self.key_of.get(key)) in self.replicas.runs]
-        return self.replicas.shares(told, sum(int(self.counts["replica_runs"][number]) for number in told))
+        reported = [number for key in keys if (number := self.key_of.get(key)) in self.replicas.runs]
+        return self.replicas.shares(reported, sum(int(self.counts["replica_runs"][number]) for number in reported))
 
     # -- merge --------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from advisor.domain.vectors import Ints, Words
 
-REPLICAS_MAX = 64  # told apart exactly; of more, a sample by hash
-SPLIT_KEYS_MAX = 64  # keys of a network whose replicas are told apart
+REPLICAS_MAX = 64  # kept apart exactly; of more, a sample by hash
+SPLIT_KEYS_MAX = 64  # keys of a network whose replicas are kept apart
 FAN_OUT_MAX = 1_024  # replicas that a fan-out lists
 
 

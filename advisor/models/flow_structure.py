@@ -201,7 +201,7 @@ def _values(
     of: dict[int, list[float]] = {}
     for key, value in own.items():
         of.setdefault(structure.unknown_of_key[key], []).append(value)
-    values = {unknown: elementary.added(told) / len(told) for unknown, told in of.items()}
+    values = {unknown: elementary.added(reported) / len(reported) for unknown, reported in of.items()}
     values.setdefault(structure.unknown[-1], 1.0)
     lines: list[Line] = []
     for node, branches in structure.choices:
@@ -248,7 +248,7 @@ def _follow(lines: Sequence[Line], values: dict[int, float]) -> None:
     while ready:
         factors, value, _ = _without(exact[ready.pop()], values)
         if not factors:
-            continue  # another line told it
+            continue  # another line reported it
         ((unknown, factor),) = factors.items()
         values[unknown] = max(value / factor, 0.0)
         for number in having[unknown]:
@@ -292,13 +292,13 @@ def _shares(
     shares: list[list[float] | None] = []
     errors: list[list[float] | None] = []
     for _, branches in structure.choices:
-        told = [values.get(branch, -1.0) for branch in branches]
-        total = sum(told)
-        if min(told) < 0.0 or total <= 0.0:
+        reported = [values.get(branch, -1.0) for branch in branches]
+        total = sum(reported)
+        if min(reported) < 0.0 or total <= 0.0:
             shares.append(None)
             errors.append(None)
             continue
-        of = [value / total for value in told]
+        of = [value / total for value in reported]
         n = max(counts.evidence * total, 1.0)
         # A branch that was never taken is not known to be never taken: one record more than there was is supposed there.
         likely = [(share * n + 1.0) / (n + len(of)) for share in of]

@@ -28,11 +28,11 @@ from advisor.models.cells import (
     LN_ELAPSED_MIN,
     MEAN,
     NOWHERE,
+    OUTLIER,
     RELATIVE,
     SEEN,
     SEEN_RUNS,
     UNKNOWN,
-    WILD,
     carry_level,
     cell_with,
     expected,
@@ -139,7 +139,7 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
         if t == 0.0:
             n[UNFINISHED] += 1
             return 0.0
-    found, wild, learned, reference = WITHIN, False, t, t
+    found, outlier, learned, reference = WITHIN, False, t, t
     cell = cell_with(m, key_of(m, axes, z, machine)) if has else NOWHERE
     beside = standing_for(r, m, axes, z, machine, cell) if has else NOWHERE
     model = expected(r, m, axes, z, beside) if has else UNKNOWN
@@ -148,13 +148,15 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
     else:
         weighed = weigh(w, n, W_COEFFICIENTS, x, p)
         w[ERROR] += min(abs(t - weighed) / max(t, weighed), 1.0)  # bounded, as the score of learner.score
-        residual, judged, told = 0.0, False, True
+        residual, judged, reported = 0.0, False, True
         if has:
             judged = beside != NOWHERE
             if judged:
                 residual = log2_of(t) - model / LN2
-                told = r[WILD + beside] == 0.0
-                if not told:  # what a wild cell differs by is no change of speed; what differs from it, too, is wild
+                reported = r[OUTLIER + beside] == 0.0
+                if (
+                    not reported
+                ):  # what a outlying cell differs by is no change of speed; what differs from it, too, is an outlier
                     own = log2_of(t / r[MEAN + beside])
                     residual = own if abs(own) < abs(residual) else residual
         else:
@@ -163,13 +165,13 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
                 residual = -rough_log2_of(weighed / t)
         if judged:
             rate = w[RATE]
-            wild = rate > 0.0 and abs(np.rint((residual - w[CENTRE]) * rate)) > REACH
-            # The sums bound a row that their own rough model finds wild as well, where it knows such rows.
-            if wild and not (
+            outlier = rate > 0.0 and abs(np.rint((residual - w[CENTRE]) * rate)) > REACH
+            # The sums bound a row that their own rough model finds an outlier as well, where it knows such rows.
+            if outlier and not (
                 knows(w, n, W_COEFFICIENTS, x, p) and abs((rough_log2_of(weighed / t) + w[CENTRE]) * rate) <= REACH
             ):
                 learned = t * exp2_of(bound_of(w, residual) - residual)
-            if told:
+            if reported:
                 found = test_row(w, n, residual)
         reference = max(weighed, learned * (1.0 / TRUST))
     add_sums(w, (x - w[ORIGIN]) / w[SCALE], p, learned, 1.0 / (reference * reference + NOISE) * count)
@@ -182,7 +184,7 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
     n[EXTRA_RUNS] += int(count) - 1
     note_run(w, n, p, count)
     if has:
-        learn(r, m, axes, z, t, count, machine, cell, wild, model, solution, scratch, out)
+        learn(r, m, axes, z, t, count, machine, cell, outlier, model, solution, scratch, out)
     ratio = 0.0
     if found == CHANGED:
         ratio = change(w, n)
@@ -260,10 +262,10 @@ def fold_beside(
     changes = 0
     for i in range(len(slots)):
         place_row(point, axes, predictors, cores, i)
-        told, t, x = homes[i] != ABSENT, times[i], product_of(point, axes)
+        reported, t, x = homes[i] != ABSENT, times[i], product_of(point, axes)
         c = contentions[max(homes[i], 0)]
         k = c.view(np.int64)
-        if told:
+        if reported:
             t /= correction(c, k, others[i])
             gather(c, k, x, cores[i], times[i], others[i], counts[i])
         ratio = fold_one(
@@ -273,7 +275,7 @@ def fold_beside(
             found[changes] = i
             ratios[changes] = ratio
             changes += 1
-        if told and k[CONTENTION_ROWS] == k[EPOCH_ENDS]:
+        if reported and k[CONTENTION_ROWS] == k[EPOCH_ENDS]:
             factor = end_epoch(c, k)
             if factor != 1.0:
                 carry_one(base, slots[i], learners, places[i], factor)

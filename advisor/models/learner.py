@@ -29,7 +29,7 @@ STEPS_LEAST = WIDTH_RATES * WIDTH_SHARE_LEAST
 WIDER = tuple(float(exp(step * level)) for step, level in zip(STEPS_LEAST, LEVELS, strict=True))
 NARROWER = tuple(float(exp(step * (0.0 - (1.0 - level)))) for step, level in zip(STEPS_LEAST, LEVELS, strict=True))
 SCORED_ALL = 16  # rows up to which all are scored, by a solution each
-LEVEL_TOLD = 2  # of LEVELS: the one whose coverage is counted
+LEVEL_REPORTED = 2  # of LEVELS: the one whose coverage is counted
 
 
 def settles_at(row):
@@ -51,7 +51,7 @@ def scores_at(row):
     return row <= SCORED_ALL or row % (4 if row <= 32 else 8) == 0
 
 
-def learn(r, n, axes, z, t, count, machine, cell, wild, model, solution, scratch, out):
+def learn(r, n, axes, z, t, count, machine, cell, outlier, model, solution, scratch, out):
     """Learn one run: score it where its number is due, add it to its cell, choose settings where the number is due.
 
     `cell`: its cell, NOWHERE where it has none yet. `wild`: the run is counted and scored, and not added. `model`: ln t as
@@ -62,22 +62,22 @@ def learn(r, n, axes, z, t, count, machine, cell, wild, model, solution, scratch
         refresh(r, n, axes, solution, scratch)
         frame, points, root, alpha = solution
         predict(frame, points, root, alpha, r[SHARE : SHARE + LANES], scratch, z, machine, True, out)
-        score(r, n, out[0], out[1] * r[DOUBT], t, wild)
+        score(r, n, out[0], out[1] * r[DOUBT], t, outlier)
     elif model == model and (row > SETTLED_EVERY or (row > SCORED_ALL and cell != NOWHERE)):
         # The mean of the cell is known as well as its own runs tell it.
         variance = 0.0
         if cell != NOWHERE:
             variance = variance_of_run(r, n, cell, r[MEAN + cell]) / (r[MEAN + cell] * r[MEAN + cell] * r[RUNS + cell])
-        score(r, n, model, min(variance, 1.0), t, wild)
+        score(r, n, model, min(variance, 1.0), t, outlier)
     n[SEEN] = row
     r[SEEN_RUNS] += count
-    if row > SETTLED_EVERY and cell == NOWHERE and model != model and not wild:
-        wild = not believed(r, n, axes, z, t, count, machine, solution, scratch, out)
-        if not wild:
+    if row > SETTLED_EVERY and cell == NOWHERE and model != model and not outlier:
+        outlier = not believed(r, n, axes, z, t, count, machine, solution, scratch, out)
+        if not outlier:
             cell = cell_with(n, key_of(n, axes, z, machine))
     elif n[MACHINE] < NOWHERE:
         n[MACHINE] += 1
-    if not wild:
+    if not outlier:
         for axis in range(axes - 1):
             if z[axis] > ZERO:
                 r[LEAST + axis] = min(r[LEAST + axis], z[axis])
@@ -94,7 +94,7 @@ def believed(r, n, axes, z, t, count, machine, solution, scratch, out):
     where it is off by a factor of ten for `AGREEING_WILD`; or, where such rows stand at ever new places, for as much to be
     owed as these are: `OWED_MOST`.
     """
-    if n[COUNT] < WILD_CELLS:
+    if n[COUNT] < OUTLIER_CELLS:
         return True
     frame, points, root, alpha = solution
     refresh(r, n, axes, solution, scratch)
@@ -104,7 +104,7 @@ def believed(r, n, axes, z, t, count, machine, solution, scratch, out):
     if likely and off * off <= BELIEVED * variance:
         return True
     beside = waiting(r, n, axes, z, t, machine)
-    if beside != NOWHERE and freedom_of(r, n, beside) + 2.0 >= (AGREEING if likely else AGREEING_WILD):
+    if beside != NOWHERE and freedom_of(r, n, beside) + 2.0 >= (AGREEING if likely else AGREEING_OUTLIER):
         trust(r, n, axes, beside)
         return True
     if NOWHERE - n[MACHINE] >= OWED_MOST - OWED:
@@ -123,7 +123,7 @@ def spread_of(r, variance, reach, usual, wider=1.0):
     A reach that is wider than `usual` is for noise with long tails, which the model has not: it does not widen its part.
     """
     share = min(usual / reach, 1.0)
-    relative = max(r[RELATIVE], RUN_SD_TOLD * RUN_SD_TOLD)
+    relative = max(r[RELATIVE], RUN_SD_REPORTED * RUN_SD_REPORTED)
     relative += max(relative - RUN_SD * RUN_SD, 0.0) * (wider * wider - 1.0)
     return sqrt(variance * share * share + relative + r[EXCESS])
 
@@ -143,7 +143,7 @@ def up(time, spread, absolute, reach):
     return time + sqrt(factor * factor + reach * reach * absolute)
 
 
-def score(r, n, mean, variance, t, wild):
+def score(r, n, mean, variance, t, outlier):
     """Move the widths of intervals by one prediction and what came, and keep the books on it."""
     made = n[SCORES]
     if made == 0:
@@ -158,15 +158,15 @@ def score(r, n, mean, variance, t, wild):
         above = t > time and t > up(time, spread, r[ABSOLUTE], reach / r[SKEW])
         below = t < time and t < down(time, spread, r[ABSOLUTE], reach * r[SKEW])
         beyond = above or below
-        if level == LEVEL_TOLD:
+        if level == LEVEL_REPORTED:
             n[COVERED] += 0 if beyond else 1
             lean = step * SKEW_SHARE * ((1.0 if below else 0.0) - (1.0 if above else 0.0))
-        if not wild:
+        if not outlier:
             if step > STEPS_LEAST[level]:
                 r[WIDTH + level] *= exp(step * ((1.0 if beyond else 0.0) - (1.0 - LEVELS[level])))
             else:
                 r[WIDTH + level] *= WIDER[level] if beyond else NARROWER[level]
-    if lean != 0.0 and not wild:
+    if lean != 0.0 and not outlier:
         r[SKEW] = min(max(r[SKEW] * exp(lean), 1.0 / SKEW_MOST), SKEW_MOST)
     off = (time - t) / max(time, t)  # from -1 to 1: the ratio to a time near the timer's tick would drown all others
     r[ERROR] += abs(off)

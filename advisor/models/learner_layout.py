@@ -20,7 +20,7 @@ from advisor.models.records import Field, RecordTable, offsets
 AXES_MAX = 5  # four predictors and the cores
 CELLS = 38  # a solution costs O(CELLS**3); 48 were no better on public tables, and twice as dear
 LANES = 4  # settings of the covariance side by side: four doubles are one vector of the processor
-MACHINES_MAX = 8  # machines told apart, in three bits of a key; the last place stands for all further ones
+MACHINES_MAX = 8  # machines kept apart, in three bits of a key; the last place stands for all further ones
 
 # The lattice: places of 2**(coarseness / STEPS - FINEST) in log2, 13 bits an axis: log2 from -60 to 60 fits.
 # Five axes have 12 bits and begin half as fine.
@@ -55,7 +55,7 @@ RUN_SD_RUNS = 0.3  # ... which counts as so many runs
 # LEFT_OUT_FREEDOM: of a cell without repeats: its leave-one-out error bounds the noise, for it holds the model's, too
 LEFT_OUT_FREEDOM = 0.5
 RUN_SD_LEAST = 1e-4
-RUN_SD_TOLD = 0.01  # of an interval: no run is promised to less than 1 %, times the width that scores have found
+RUN_SD_REPORTED = 0.01  # of an interval: no run is promised to less than 1 %, times the width that scores have found
 FREEDOM = 4.0  # of the Student weight of a cell's own scatter: one two-valued cell cannot set the noise
 NOISE_ROUNDS = 8
 NOISE_STEP = (
@@ -64,15 +64,15 @@ NOISE_STEP = (
 BELOW_TIMER = 0.16  # a clock of ticks d has tau = 0.4 d: a mean below d / 6, 0.4 tau, is mostly zeros
 NUGGET = 1e-8  # of a variance of ln t: rounding
 
-WILD_BEYOND = 16.0  # squared leave-one-out errors beyond, in variances, are of wild cells
-WILD_RUNS = 2.0  # what so many runs agree on is no wild measurement, whatever their neighbours say
+OUTLIER_BEYOND = 16.0  # squared leave-one-out errors beyond, in variances, are of outlying cells
+OUTLIER_RUNS = 2.0  # what so many runs agree on is no outlying measurement, whatever their neighbours say
 AGREED = 16.0  # squared deviations up to which, in variances of a run, runs of a cell agree
-WILD_CELLS = 5  # fewer cannot tell which of them is wild
-WILD_ROUNDS = 3
+OUTLIER_CELLS = 5  # fewer cannot tell which of them is an outlier
+OUTLIER_ROUNDS = 3
 # A run far from all others is learned at once where its squared error is below `BELIEVED` variances of what is known there.
-# Else when so many runs agree: two, or, where it is off by a factor of ten, `TENFOLD`, more than a burst of wild ones has.
+# Else when so many runs agree: two, or, where it is off by a factor of ten, `TENFOLD`, more than a burst of outliers has.
 BELIEVED, TENFOLD = 1.0, 2.3
-AGREEING, AGREEING_WILD = 2.0, 24.0
+AGREEING, AGREEING_OUTLIER = 2.0, 24.0
 # Rows far from all others at ever new places agree with none: each is owed as much, and a row near others pays one back. What
 # is owed for as many as more than a burst are is no burst, whether they agree or not: so many in 6000 rows.
 OWED = 256
@@ -165,7 +165,7 @@ def fields_of(axes: int) -> tuple[Field, ...]:
         # Ln of the least positive value of each predictor
         ("least", AXES_MAX - 1, "f", np.inf, (-legal.LOG, legal.LOG, (legal.INF,))),
         ("coarseness", AXES_MAX, "i", STEPS * int(axes == AXES_MAX), (0.0, COARSEST, ())),
-        # Numbers of the machines told apart; the first place, of none, is -1 less what is owed to rows far from all others
+        # Numbers of the machines kept apart; the first place, of none, is -1 less what is owed to rows far from all others
         ("machine", MACHINES_MAX, "i", -1, legal.ANY),
         # Slow drift: rows since the search for one began; sums of their scores, of the scores' squares and of their weights
         # (no units); ln of all drift that was followed, and the component's rows at the last step.
@@ -174,14 +174,14 @@ def fields_of(axes: int) -> tuple[Field, ...]:
         ("slow_weight", 1, "f", 0, legal.POSITIVE),
         ("drifted", 1, "f", 0, legal.LOGS),
         ("drifted_at", 1, "i", 0, legal.COUNT),
-        # Cells: a run's key on the lattice, runs, mean time, sum of squared deviations from it, variance by which a wild
+        # Cells: a run's key on the lattice, runs, mean time, sum of squared deviations from it, variance by which a an outlier
         # one is distrusted, ln of what the model says there (NaN: not since it began), centre and slope of ln t.
         # Behind those in use, at the end, stand up to `WAITING` that wait for a run that agrees; else nothing looks at them.
         ("key", CELLS, "i", -1, (-1.0, 2.0**63, ())),
         ("runs", CELLS, "f", 0, legal.RUNS),
         ("mean", CELLS, "f", 0, legal.TIME),
         ("scatter", CELLS, "f", 0, legal.SIGNED),
-        ("wild", CELLS, "f", 0, legal.POSITIVE),
+        ("outlier", CELLS, "f", 0, legal.POSITIVE),
         ("model", CELLS, "f", np.nan, (-legal.LOG, legal.LOG, (float("nan"),))),
         ("centre", CELLS * axes, "f", 0, legal.LOGS),
         ("slope", CELLS * axes, "i", 0, (-SLOPES, SLOPES, ())),  # and curvature, see `cells.packed`

@@ -21,28 +21,28 @@ def learn_noise(r, n, rows):
     far below.
     """
     freedoms, seen, squares = rows[0], rows[1], rows[2]
-    told, total, most = 0, 0.0, 0.0
+    reported, total, most = 0, 0.0, 0.0
     for cell in range(n[COUNT]):
         freedom = freedom_of(r, n, cell)
         square = r[MEAN + cell] * r[MEAN + cell]
         if freedom > LEFT_OUT_FREEDOM:
-            freedoms[told], seen[told], squares[told] = freedom, r[SCATTER + cell] / freedom, square
-            told += 1
+            freedoms[reported], seen[reported], squares[reported] = freedom, r[SCATTER + cell] / freedom, square
+            reported += 1
             total += r[SCATTER + cell]
             most += freedom
         elif r[LEFT_OUT] >= 0.0:
-            freedoms[told], seen[told], squares[told] = (
+            freedoms[reported], seen[reported], squares[reported] = (
                 LEFT_OUT_FREEDOM,
                 min(r[LEFT_OUT], RUN_SD * RUN_SD) * square,
                 square,
             )
-            told += 1
+            reported += 1
     relative, absolute = RUN_SD * RUN_SD, total / max(most, 1.0)
     for _ in range(NOISE_ROUNDS):
         aa = RUN_SD_RUNS / (relative * relative)
         ay = RUN_SD * RUN_SD * aa
         ab, bb, by = 0.0, 0.0, 0.0
-        for k in range(told):
+        for k in range(reported):
             freedom, square = freedoms[k], squares[k]
             law = relative * square + absolute + 1e-100
             weight = freedom * (FREEDOM + freedom) / ((FREEDOM * law + freedom * seen[k]) * law)

@@ -54,7 +54,7 @@ def lay_out(r, n, axes, frame, points):
         time = max(mean, sqrt(r[ABSOLUTE] / runs))
         y = ln(mean)
         points[further + NOISE, cell] = (
-            variance_of_run(r, n, cell, time) / (time * time * runs) + NUGGET + r[WILD + cell]
+            variance_of_run(r, n, cell, time) / (time * time * runs) + NUGGET + r[OUTLIER + cell]
         )
         # Of a cell of one run, nobody knows how noisy it is before others show it by their repeats.
         alone = max(1.0 - freedom_of(r, n, cell), 0.0) if count >= NOISY_CELLS else 0.0
@@ -140,7 +140,7 @@ def agreed(r, n, cell):
     """Return whether the runs of a cell agree with each other, as far as one run's noise lets them: at least two."""
     freedom = freedom_of(r, n, cell)
     law = r[RELATIVE] * r[MEAN + cell] * r[MEAN + cell] + r[ABSOLUTE]
-    return freedom >= WILD_RUNS - 1.0 and r[SCATTER + cell] <= AGREED * freedom * law
+    return freedom >= OUTLIER_RUNS - 1.0 and r[SCATTER + cell] <= AGREED * freedom * law
 
 
 def judge_cells(r, n, frame, points, root, inverse, alpha, lane, errors):
@@ -158,8 +158,8 @@ def judge_cells(r, n, frame, points, root, inverse, alpha, lane, errors):
         error = alpha[cell, lane] / precision
         repeated += freedom_of(r, n, cell)
         errors[0, cell] = error * error
-        errors[1, cell] = error * error / max(1.0 / precision - r[WILD + cell], 1e-12)
-        if r[WILD + cell] == 0.0:
+        errors[1, cell] = error * error / max(1.0 / precision - r[OUTLIER + cell], 1e-12)
+        if r[OUTLIER + cell] == 0.0:
             alone = not agreed(r, n, cell)
             if alone:
                 worst = max(worst, errors[1, cell])
@@ -177,12 +177,12 @@ def judge_cells(r, n, frame, points, root, inverse, alpha, lane, errors):
     r[DOUBT] = min(max(total / judged, DOUBT_LEAST), 1.0)
     changed = False
     for cell in range(count):
-        before = r[WILD + cell]
-        beyond = errors[1, cell] > WILD_BEYOND and (before > 0.0 or errors[1, cell] >= 0.5 * worst)
+        before = r[OUTLIER + cell]
+        beyond = errors[1, cell] > OUTLIER_BEYOND and (before > 0.0 or errors[1, cell] >= 0.5 * worst)
         after = errors[0, cell] if beyond and not agreed(r, n, cell) else 0.0
         changed = changed or (after > 0.0) != (before > 0.0)
         points[noise, cell] += after - before
-        r[WILD + cell] = after
+        r[OUTLIER + cell] = after
     return changed
 
 
@@ -205,7 +205,7 @@ def raise_level(r, n, frame, points, alpha, share):
     noise = further_at(int(frame[AXES])) + NOISE
     runs, total = 0.0, 0.0
     for cell in range(int(frame[CELLS_USED])):
-        if r[WILD + cell] == 0.0:
+        if r[OUTLIER + cell] == 0.0:
             reach = sqrt(points[noise, cell])
             runs += r[RUNS + cell]
             total += r[RUNS + cell] * exp(min(max(off_mean(frame, points, alpha, share, cell), -reach), reach))
@@ -280,16 +280,16 @@ def settle(r, n, axes, solution, scratch):
     learn_noise(r, n, rows)
     r[DOUBT], r[EXCESS] = 1.0, 0.0
     for cell in range(count):
-        r[WILD + cell] = 0.0
+        r[OUTLIER + cell] = 0.0
     lay_out(r, n, axes, frame, points)
     assemble(frame, points, rows, planes)
     share = r[SHARE : SHARE + LANES]
-    for round_ in range(WILD_ROUNDS + 1):
+    for round_ in range(OUTLIER_ROUNDS + 1):
         mix(frame, points, planes, root)
         fit(frame, points, root, alpha)
         weigh(root, alpha, count, share)
         solved(root, count, alpha)
-        if count < WILD_CELLS or round_ == WILD_ROUNDS:
+        if count < OUTLIER_CELLS or round_ == OUTLIER_ROUNDS:
             break
         best = 0
         for lane in range(1, LANES):
@@ -330,7 +330,7 @@ def tell_cells(r, n, frame, points, alpha, share, rows, slopes, bends):
     further, bent = further_at(axes), bent_at(axes)
     sum_pulls(points, count, axes, rows, slopes, bends)
     for cell in range(count):
-        # At a cell left out as wild, far from all others, it may be any number.
+        # At a cell left out as an outlier, far from all others, it may be any number.
         model = points[further + LOG_TIME, cell] - off_mean(frame, points, alpha, share, cell) + frame[RAISED]
         r[MODEL + cell] = min(max(model, LN_ELAPSED_MIN), LN_ELAPSED_MAX)
         for axis in range(axes):

@@ -23,7 +23,7 @@ SUM = 1e70  # of terms: products of four still are numbers, and no stream comes 
 LEAST = 1e-40  # of what is divided by
 LOG = 100.0  # of what is a logarithm of a legal value, or a sum of some of them
 
-Domain = tuple[float, float, tuple[float, ...]]  # least, largest, further legal values; NaN is told as such
+Domain = tuple[float, float, tuple[float, ...]]  # least, largest, further legal values; NaN is reported as such
 ANY: Domain = (-(2.0**63), 2.0**63, ())  # of packed words
 PACKED: Domain = (0.0, 2.0**63, ())
 COUNT: Domain = (0.0, ROWS_MOST, ())

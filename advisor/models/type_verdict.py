@@ -17,7 +17,7 @@ REGULAR: Final = 0.10
 EXPLAINED: Final = 0.5  # share of the variance of time from which on size is what it depends on
 SLOWED: Final = 1.10  # times as long, from the fewest running workers to the most, from which on workers contend
 FEW: Final = 1.5  # instances looked at in a cell, below which it says nothing of itself
-BUCKET_LEAST: Final = 30  # instances, for its quantiles to be told
+BUCKET_LEAST: Final = 30  # instances, for its quantiles to be reported
 # NOTCH: of a median: 1.57 times the interquartile range over sqrt(n) is its 95 % interval (McGill et al. 1978)
 NOTCH: Final = 1.57
 QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)  # whiskers, box and line of the paper's Figs. 2 and 5

@@ -31,5 +31,5 @@ def kinds_of(execution: Execution) -> tuple[NDArray[np.int64], list[str]]:
     order: list[int] = np.argsort(-time, kind="stable")[: len(COLOURS) - 1].tolist()
     place = np.full(len(names), len(COLOURS) - 1)
     place[order] = np.arange(len(order))
-    told = [names[kind] for kind in order if time[kind]]
-    return place[kinds], [*told, OTHER] if (time > 0).sum() > len(order) else told
+    reported = [names[kind] for kind in order if time[kind]]
+    return place[kinds], [*reported, OTHER] if (time > 0).sum() > len(order) else reported

@@ -71,8 +71,8 @@ def profile_page(title: str, profile: Profile, *, flame: bool = False) -> str:
         "visits": packed(visits),
         "band": packed(band.astype(np.uint8)),
     }
-    told = ", ".join(f"{heading} {seconds(span * 1e-9)}" for (heading, _), span in zip(bands, spans, strict=True))
-    return page(f"{title}: {told}" if told else title, "profile", data, HELP)
+    reported = ", ".join(f"{heading} {seconds(span * 1e-9)}" for (heading, _), span in zip(bands, spans, strict=True))
+    return page(f"{title}: {reported}" if reported else title, "profile", data, HELP)
 
 
 def _preorder(profile: Profile, roots: list[int], left: float) -> Iterator[tuple[int, float, int]]:

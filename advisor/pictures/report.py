@@ -62,8 +62,8 @@ def _about(advisor: Advisor, known: int) -> list[list[str]]:
 def _left(known: int) -> str | None:
     if known <= VIEWS_MAX:
         return None
-    told = f"The {VIEWS_MAX:,} components of most runs have their charts here, of {known:,}"
-    return f"{told}; {min(known, CARDS_MAX):,} have a card."
+    reported = f"The {VIEWS_MAX:,} components of most runs have their charts here, of {known:,}"
+    return f"{reported}; {min(known, CARDS_MAX):,} have a card."
 
 
 def _network(advisor: Advisor, name: str, cores: int | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from advisor.pictures.gantt_page import gantt_page
 from advisor.pictures.kinds import COLOURS, kinds_of
 from advisor.simulation.analysis import Execution
 from advisor.simulation.metrics import critical_path, ready_length, traced
-from advisor.simulation.words import scaled, told_time
+from advisor.simulation.words import reported_time, scaled
 
 COLUMNS = 1600  # of a PNG chart: more bars than that on one processor are drawn as how busy it is in each
 NAMED_MAX = 500  # tasks that have their name written on them, where there are no more and it fits
@@ -101,7 +101,7 @@ def draw_gantt(path: str | Path, title: str, execution: Execution) -> Path:
     cannot be written, or no trace was kept.
     """
     target = Path(path)
-    time = told_time(execution.makespan, execution.program.graph.unit)
+    time = reported_time(execution.makespan, execution.program.graph.unit)
     heading = f"{title}: {execution.policy} on {execution.cores} {'core' if execution.cores == 1 else 'cores'}, {time}"
     try:
         if target.suffix.lower() in (".html", ".htm"):

@@ -17,7 +17,7 @@ from advisor.planning.scores import cost_of, latency_of
 from advisor.planning.search import nodes_of
 from advisor.planning.tables import front_of, knee_of, marginals_of, runners_up_of
 
-EVIDENCE_MAX = 64  # components of which is told what their curves rest on
+EVIDENCE_MAX = 64  # components of which is reported what their curves rest on
 
 
 def answer(found: Plan, *, brief: bool = False) -> Allocation:

@@ -46,7 +46,7 @@ def price_of(asked: Asked, curves: AnyCurves) -> float:
 
 
 NEAR = 0.9  # of the slowest turn: learned curves are off by several per cent, beyond the counts seen by more
-BOUND_STEP = 1e-4  # of a period, to which its bound is told
+BOUND_STEP = 1e-4  # of a period, to which its bound is reported
 
 
 class Shapes(NamedTuple):
@@ -298,7 +298,7 @@ class Demand:
         used, _ = KERNELS.shapes_within(curves, self.limits, self.visits, period_s, taken, turns)
         return None if used < 0 else Shapes(*taken)
 
-    def eased(self, shapes: Shapes, period_s: float, cores: int) -> Shapes:
+    def padded(self, shapes: Shapes, period_s: float, cores: int) -> Shapes:
         """Return shapes with cores that are left given to whose turns are within NEAR of the period, the slowest first.
 
         Curves err: whoever is nearly the slowest may be it. The period by these curves stays as it is.

@@ -114,7 +114,7 @@ def by_thresholds(demand: Demand) -> Plan | None:
         placed = in_turns(model, *shared)
     elif shapes is not None:
         learned = not fewest and used < cores and demand.uncertain
-        placed = own_placed(demand, demand.eased(shapes, period, cores) if learned else shapes)
+        placed = own_placed(demand, demand.padded(shapes, period, cores) if learned else shapes)
     else:
         return None
     gap, reached = 0.0 if proved else None, None if shapes is None else float(used) if fewest else period

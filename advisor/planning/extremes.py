@@ -55,12 +55,12 @@ def tails_of(mean: Floats, variance: Floats) -> Tails:
     spread = np.minimum(np.sqrt(variance), mean)
     with np.errstate(divide="ignore", invalid="ignore"):
         square = np.where(mean > 0, variance / mean**2, 0.0)
-    wild = square > 1
+    outlier = square > 1
     root = np.sqrt(np.maximum(square - 1, 0.0) / (square + 1))
-    share = np.where(wild, (1 + root) / 2, 1.0)
+    share = np.where(outlier, (1 + root) / 2, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        first, second = np.where(wild, mean / (2 * share), spread), np.where(wild, mean / (2 * (1 - share)), 0.0)
-    return Tails(np.where(wild, 0.0, mean - spread), share, first, second)
+        first, second = np.where(outlier, mean / (2 * share), spread), np.where(outlier, mean / (2 * (1 - share)), 0.0)
+    return Tails(np.where(outlier, 0.0, mean - spread), share, first, second)
 
 
 def nearly_latest(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:

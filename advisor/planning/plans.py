@@ -54,7 +54,7 @@ def plan(
     -------
     Allocation
         Ties: fewest cores, then lower latency, then text order; but of learned curves whoever is nearly the slowest gets
-        cores that are left (`Demand.eased`). Components take turns on shared cores wherever that is
+        cores that are left (`Demand.padded`). Components take turns on shared cores wherever that is
         better, unless the request forbids it; of equals each has cores of its own. Exact for throughput (with turns up to
         11 components) and for the latency of a lone record where nothing joins, else where all allocations are few enough
         to be judged; `gap` is 0 there. A component without visits gets its minimum.

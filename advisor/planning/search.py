@@ -26,7 +26,7 @@ from advisor.planning.scores import FAR, driven, score
 OWN_MAX = 60_000  # allocations with cores of one's own that are all judged: some 100 ms
 CHUNK = 8_192  # allocations judged at once: a few MB
 CELLS_MAX = 4_000_000  # allocations times components judged at once
-KEPT = 8  # best allocations that are kept: the answer, and runners-up to be told
+KEPT = 8  # best allocations that are kept: the answer, and runners-up to be reported
 QUEUED_KEPT, QUEUED_NEAR = 16, 0.5  # the same where records queue, and how far from the best: runs choose among them
 QUEUED_OWN_MAX = (
     6_000  # the same where records queue: runs rank the best of them, and larger tables take longer than those

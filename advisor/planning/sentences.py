@@ -8,7 +8,7 @@ from advisor.domain.allocations import Allocation, Marginal
 from advisor.planning.reasons import amount, far_words, plural
 from advisor.planning.requests import OBJECTIVES
 
-SHOWN = 8  # components, rows and points that are told one by one
+SHOWN = 8  # components, rows and points that are reported one by one
 
 
 def sentences(allocation: Allocation) -> list[str]:
@@ -50,8 +50,10 @@ def _given(cores: Mapping[str, int], many: Mapping[str, int]) -> str:
 
 
 def _shapes(cores: Mapping[str, int], many: Mapping[str, int]) -> str:
-    told = [f"{key} {p}" if many[key] == 1 else f"{key} {many[key]} x {p}" for key, p in list(cores.items())[:SHOWN]]
-    return ", ".join(told) + _more(len(cores))
+    reported = [
+        f"{key} {p}" if many[key] == 1 else f"{key} {many[key]} x {p}" for key, p in list(cores.items())[:SHOWN]
+    ]
+    return ", ".join(reported) + _more(len(cores))
 
 
 def _more(count: int) -> str:

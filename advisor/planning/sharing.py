@@ -235,9 +235,9 @@ class Turns:
         for sizes in [
             np.minimum(some, cores - np.cumsum(some) + some) for some in [nodes[: k + 1] for k in range(len(nodes))]
         ]:
-            yield from self._dealt(sizes)
+            yield from self._shared_out(sizes)
         for k in range(2, EVEN_MAX + 1) if self.search.model.queued else ():
-            yield from self._dealt((cores + np.arange(k)) // k)
+            yield from self._shared_out((cores + np.arange(k)) // k)
         found, places = best_grouping(self.places, cores), self.places
         for _ in range(HELD_MAX if self.search.model.contended else 1):
             if found is None:
@@ -252,7 +252,7 @@ class Turns:
                 return
             found = again
 
-    def _dealt(self, sizes: Ints) -> Iterator[Groupings]:
+    def _shared_out(self, sizes: Ints) -> Iterator[Groupings]:
         """Give groups of some sizes, components assigned by memory, then by their turns; none where a size is below 1."""
         machine, peaks, k = self.search.machine, self.search.model.demand.peak_bytes, len(sizes)
         if int(sizes.min()) < 1:

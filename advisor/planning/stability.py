@@ -32,7 +32,7 @@ from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, PERIOD, 
 
 GAIN_MIN = 0.1  # as Kubernetes tolerates of its autoscaler: for less a runtime is busy moving cores
 CHANCE = 0.99  # that a change gains anything: of a hundred watches one may advise a change that gains nothing
-HORIZON_S = 600.0  # a change that takes longer to repay itself may well be overtaken by the next
+HORIZON_S = 600.0  # a change that takes longer to repay itself may well be superseded by the next
 LEAST_ROWS = 8  # of the network between two looks: the drift test takes 5 rows of a component at the least
 GROWTH = 4  # a look comes when a quarter more rows have come since the last change: their errors then are 11 % smaller
 

@@ -16,8 +16,8 @@ from advisor.planning.requests import RATE, Floats, Ints, is_allowed
 from advisor.planning.scores import latency_of
 
 KNEE_SHARE = 0.99
-RUNNERS_UP = 3  # that are told
-TOLD_MAX = 2_000  # components up to which tables are told
+RUNNERS_UP = 3  # that are reported
+REPORTED_MAX = 2_000  # components up to which tables are reported
 JUDGED_MAX = 300  # the same where each row is judged
 CELLS_MAX = 1_000_000  # allocations times components judged at once
 POINTS_MAX = 256  # of a front: an answer that people and programs still read
@@ -40,18 +40,18 @@ def figures(found: Plan, placed: Placed) -> tuple[Floats, Floats]:
     return np.concatenate([part.period_s for part in parts]), np.concatenate(latencies)
 
 
-def _told(found: Plan) -> bool:
+def _reported(found: Plan) -> bool:
     """Return whether there are few enough components for what needs one judgement or two of each."""
     coupled = (
         found.demand.request.arrival_per_s is not None or bool(found.model.structure.joins) or found.model.contended
     )
-    return len(found.demand) <= (JUDGED_MAX if coupled else TOLD_MAX)
+    return len(found.demand) <= (JUDGED_MAX if coupled else REPORTED_MAX)
 
 
 def marginals_of(found: Plan) -> tuple[Marginal, ...]:
     """Return what one core more or less for an instance of each component does. Cost: 2 n judged."""
     demand, cores, instances = found.demand, found.placed.cores[0], found.placed.instances[0]
-    if not _told(found):
+    if not _reported(found):
         return ()
     n, both = len(cores), [_next_counts(demand, cores, step) for step in (1, -1)]
     every = np.concatenate([np.where(np.eye(n, dtype=np.bool_), some, cores) for some in both])
@@ -78,7 +78,7 @@ def _next_counts(demand: Demand, cores: Ints, step: int) -> Ints:
 def knee_of(found: Plan) -> Knee | None:
     """Return the fewest cores that reach KNEE_SHARE of the throughput, or 1/KNEE_SHARE of the latency, as far as known."""
     demand, request = found.demand, found.demand.request
-    if request.target or request.weights or len(demand) > TOLD_MAX:
+    if request.target or request.weights or len(demand) > REPORTED_MAX:
         return None
     if found.search is not None:
         limit = float(found.search.key.score) / KNEE_SHARE * (1 + TIE)
@@ -106,13 +106,13 @@ def _by_formula(found: Plan) -> Placed | None:
 def runners_up_of(found: Plan) -> tuple[RunnerUp, ...]:
     """Return the next best allocations that were judged, or else neighbours, with how sure the order is."""
     demand = found.demand
-    if not _told(found):
+    if not _reported(found):
         return ()
     if found.search is not None:
         some = [one for _, one in found.search.kept if one.group is None and not _equal(one, found.placed)]
     else:
         some = _neighbours(found)
-    keys, told, aim = demand.keys, list[RunnerUp](), demand.request.aim
+    keys, reported, aim = demand.keys, list[RunnerUp](), demand.request.aim
     known = demand.uncertain and not demand.request.target
     if not some:
         return ()
@@ -124,8 +124,8 @@ def runners_up_of(found: Plan) -> tuple[RunnerUp, ...]:
                for name, value in (demand.request.target or {}).items()):  # fmt: skip
             continue  # what misses the target is no other answer
         cores, many = (dict(zip(keys, part[row].tolist(), strict=True)) for part in (every.cores, every.instances))
-        told.append(RunnerUp(cores, many, int(every.used[row]), 1 / period, latency, chance))
-    return tuple(told)
+        reported.append(RunnerUp(cores, many, int(every.used[row]), 1 / period, latency, chance))
+    return tuple(reported)
 
 
 def _equal(one: Placed, other: Placed) -> bool:

@@ -37,11 +37,11 @@ from advisor.planning.stability import Look, WatchQuestion, reconsidered, sure_o
 
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses
 PRIORITY_MAX = 1000  # either side of 0: ranks for far more than NETWORKS_TOGETHER_MAX networks
-NAMES_TOLD = 8  # networks named in one reason
+NAMES_REPORTED = 8  # networks named in one reason
 OF_MACHINE = ("nodes", "memory_bytes", "level", "quantile", "weights", "work_max")  # the same for all of a priority
 BY_KEY = ("visits", "minimum", "maximum", "instances_max", "pinned", "scale", "allowed")
 # Reasons of the plan of all together that read the same for several networks; rates of theirs are sums.
-TOLD = (
+REPORTED = (
     "maximum", "minimum", "pinned", "unvisited", "skew", "curve_end", "contention", "level", "work", "gap", "nodes",
     "cost",
 )  # fmt: skip
@@ -356,7 +356,9 @@ def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
             shapes, judged = filled, evaluated(asked, curves, filled)
     given = [dict(zip(keys, row, strict=True)) for row in shapes.tolist()]
     parts = [
-        Part(share.name, _weight(share), share.priority, judged.throughput_per_s * weight, _told(share, given, found))
+        Part(
+            share.name, _weight(share), share.priority, judged.throughput_per_s * weight, _reported(share, given, found)
+        )
         for share, weight in zip(shares, weights_of(shares), strict=True)
     ]
     whose = {share.key_of(key): (share.name, key) for share in shares for key in share.network.keys}
@@ -414,15 +416,15 @@ def _filled(demand: Demand, network: Ints, shapes: Ints, cores: int) -> Ints:
     return taken
 
 
-def _told(share: Share, given: Sequence[Mapping[str, int]], found: Allocation) -> Allocation:
+def _reported(share: Share, given: Sequence[Mapping[str, int]], found: Allocation) -> Allocation:
     """Return the answer about one network of a plan of all; where its instances lie is as it is with the others."""
     cores, instances = map(share.own, given)
     asked = replace(share.request, cores=sum(n * instances[key] for key, n in cores.items()), objective=found.objective,
                     nodes=None, memory_bytes=None)  # fmt: skip
     judged = evaluate(share.network, share.curves, asked, cores, instances)
     placement = None if found.placement is None else share.own(found.placement)
-    told = structs.replace(judged.told, why=tuple(some for some in judged.why if some.code != "gap"))
-    return replace(judged, objective=found.objective, placement=placement, details=told, gap=None, steps=0, spare=0)
+    reported = structs.replace(judged.reported, why=tuple(some for some in judged.why if some.code != "gap"))
+    return replace(judged, objective=found.objective, placement=placement, details=reported, gap=None, steps=0, spare=0)
 
 
 def _reasons(
@@ -434,7 +436,7 @@ def _reasons(
         return
     if apart:
         used = {part.name: part.used for group in groups for part in group.parts}
-        for share in shares[:NAMES_TOLD]:
+        for share in shares[:NAMES_REPORTED]:
             taken = used[share.name]
             yield Reason("target", share.name, float(taken), f"{share.name} takes {plural(taken, 'core')}")
         tables = [share.curves for share in shares if isinstance(share.curves, TabulatedCurves)]
@@ -443,13 +445,13 @@ def _reasons(
             yield Reason("contention", None, None, f"{alone}: that they slow each other down is not in these figures")
     for group in () if apart else groups:
         of_all = "" if len(groups) == 1 else f" of priority {group.parts[0].priority}"
-        rates = [f"{part.name} {amount(part.guaranteed_per_s)}" for part in group.parts[:NAMES_TOLD]]
-        more = ", …" if len(group.parts) > NAMES_TOLD else ""
+        rates = [f"{part.name} {amount(part.guaranteed_per_s)}" for part in group.parts[:NAMES_REPORTED]]
+        more = ", …" if len(group.parts) > NAMES_REPORTED else ""
         for name, key in group.bottleneck[:1]:
             value = next(part.guaranteed_per_s for part in group.parts if part.name == name)
             reach = f"bounds what the networks{of_all} reach together, in records/s: {', '.join(rates)}{more}"
             yield Reason("bottleneck", f"{name}:{key}", value, f"{name}:{key} {reach}")
-        yield from (some for some in group.why if some.code in TOLD)
+        yield from (some for some in group.why if some.code in REPORTED)
     if spare > 0:
         because = "the targets are reached without them" if apart else "no network gains from them"
         yield Reason("spare", None, float(spare), spare_words(spare, cores, because))

@@ -14,7 +14,7 @@ from advisor.profile import layout as at
 from advisor.profile.tree import Profile
 
 GROWS: Final = 1.5  # times as much time in the run with the most threads as in that with the fewest
-STEADY: Final = 0.02  # of the time, by which it may differ and be told as the same
+STEADY: Final = 0.02  # of the time, by which it may differ and be reported as the same
 SHARE_OF_GROWTH: Final = 0.01  # of all time added that a line must have to be named
 # What the thread sums of exclusive times are of: a line of Table III each.
 SUBJECTS: Final = (
@@ -91,8 +91,8 @@ def _sums(profile: Profile) -> dict[tuple[str, str, str, str], int]:
         root = int(profile.root[node])
         inside = profile.names[root] if profile.role[root] == at.TASK else ""
         # Parameters are parts of their task: all depths are one line.
-        told, name = (at.TASK, inside) if role == at.PARAMETER and inside else (role, profile.names[node])
-        key = (subject_of[role], at.ROLE_NAMES[told], name, inside)
+        reported, name = (at.TASK, inside) if role == at.PARAMETER and inside else (role, profile.names[node])
+        key = (subject_of[role], at.ROLE_NAMES[reported], name, inside)
         found[key] = found.get(key, 0) + int(profile.exclusive_ns[node])
     return found
 
@@ -114,12 +114,12 @@ def _worded(growing: Sequence[str], by_subject: dict[str, list[float]], threads:
     if not growing:
         return f"nothing grows with threads, from {threads[0]} to {threads[-1]}"
     subjects = growing[0] if len(growing) == 1 else f"{', '.join(growing[:-1])} and {growing[-1]}"
-    told = [f"{name} {_change(by_subject[name])}" for name in growing]
+    reported = [f"{name} {_change(by_subject[name])}" for name in growing]
     steady = [name for name, seconds in by_subject.items() if name not in growing and max(seconds) > 0.0]
     if "work" in steady:
-        told.append(f"work {_change(by_subject['work'])}")
+        reported.append(f"work {_change(by_subject['work'])}")
     verb = "grows" if len(growing) == 1 else "grow"
-    return f"{subjects} {verb} with threads, from {threads[0]} to {threads[-1]}: {', '.join(told)}"
+    return f"{subjects} {verb} with threads, from {threads[0]} to {threads[-1]}: {', '.join(reported)}"
 
 
 def _change(spent: Sequence[float]) -> str:

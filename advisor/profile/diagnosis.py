@@ -174,7 +174,7 @@ def _too_small(profile: Profile, root: int, construct: Construct) -> Finding | N
         return None
     each_s = creation_s / made
     evidence: dict[str, Any] = {"creation_each_s": each_s, "exclusive_each_s": own_s, "tasks": construct.count}
-    told = (
+    reported = (
         f"tasks of {construct.name} are too small: each works {seconds(own_s)} itself and takes {seconds(each_s)} to create "
         f"({construct.count:,} tasks)"
     )
@@ -199,7 +199,7 @@ def _too_small(profile: Profile, root: int, construct: Construct) -> Finding | N
         return None
     least, most, promised = _gain(measures, removed * surely_s, removed * creation_s, loss_s)
     saves = f"that saves up to {seconds(loss_s)} of the workers' {seconds(measures.workers_s)}"
-    text = f"{told}; {advice}: {saves}; {promised}"
+    text = f"{reported}; {advice}: {saves}; {promised}"
     return Finding("tasks_too_small", construct.name, loss_s, most, advice, text, evidence, least)
 
 
@@ -218,8 +218,8 @@ def _gain(measures: Measures, surely_s: float, creation_s: float, loss_s: float)
         return 1.0, 1.0, f"by how much that is faster is not said: {had}"
     if created > TRUSTED * least:
         return 1.0, 1.0, "by how much that is faster is not said: creations took unlike times, as on a busy machine"
-    told = f"{least:.2g} to {most:.2g}" if f"{least:.2g}" != f"{most:.2g}" else f"{most:.2g}"
-    return least, most, f"{told} times faster"
+    reported = f"{least:.2g} to {most:.2g}" if f"{least:.2g}" != f"{most:.2g}" else f"{most:.2g}"
+    return least, most, f"{reported} times faster"
 
 
 def _creation_of(profile: Profile, construct: Construct) -> tuple[float, int, float]:
@@ -325,8 +325,8 @@ def _idle_workers(profile: Profile) -> Finding | None:
 
 
 def _cores(parallelism: float) -> str:
-    told = f"{parallelism:.3g}"
-    return f"{told} core" if told == "1" else f"{told} cores"
+    reported = f"{parallelism:.3g}"
+    return f"{reported} core" if reported == "1" else f"{reported} cores"
 
 
 _OF_THE_WHOLE: tuple[Callable[[Profile], Finding | None], ...] = (_creation_bottleneck, _idle_workers)

@@ -260,7 +260,7 @@ def fold_events(
         label = THREAD_LABEL if current == NONE else frames[contexts[current + TOP] + FRAME_LABEL]
         if (
             label < OVERHEAD_LABEL or STUB_LABEL <= label < THREAD_LABEL
-        ):  # a stub is innermost where its tasks are told apart
+        ):  # a stub is innermost where its tasks are kept apart
             does = WORKS
         else:
             does = WAITS if WAIT_LABEL <= label < STUB_LABEL else NEITHER

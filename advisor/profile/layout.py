@@ -23,7 +23,7 @@ BARRIER: Final = 7
 TASKGROUP: Final = 8
 WAIT: Final = 9
 IDLE: Final = 10
-STUB: Final = 11  # at a scheduling point of an implicit task: fragments of tasks that ran, or tasks told apart as sums
+STUB: Final = 11  # at a scheduling point of an implicit task: fragments of tasks that ran, or tasks kept apart as sums
 THREAD: Final = 12  # root of a thread's implicit tree
 OVERFLOW: Final = 13  # what came when the table was full
 
@@ -132,7 +132,7 @@ MOMENTS: Final = 2  # mean and sum of squared deviations, a node
 UNTIED: Final = 1  # flag of a task
 IN_LINE: Final = 2 | 8  # flags of one that its creator waits for: undeferred, merged
 AT_ONCE: Final = 16  # flag of one that does so only for want of threads: paths go as though it were deferred
-DEPENDENT: Final = 32  # flag of one whose dependences are not told: it counts as one that its creator waits for
+DEPENDENT: Final = 32  # flag of one whose dependences are not reported: it counts as one that its creator waits for
 
 # Edges: dependences not met yet.
 SUCCESSOR: Final = 0
@@ -148,7 +148,7 @@ CREATES, BEGINS, ENDS, CANCELS, FRAGMENTS_ALL, DEPENDENCES, UNTRACKED, NODES_REF
 REPAIRED, LENIENT, EDGES_REFUSED, LOST, FIRST, REFUSED, ENDED, CONTEXTS_LEFT = range(32, 40)
 NEWEST = 40
 RESERVED = 41  # rows of contexts that creates leave to begins
-SUMMED, SUMMED_VISITS, SUMMED_TIME = 42, 43, 44  # instances told as sums; with their creates and waits; their ns
+SUMMED, SUMMED_VISITS, SUMMED_TIME = 42, 43, 44  # instances reported as sums; with their creates and waits; their ns
 COUNTED_REFUSALS = 45  # and on, by code
 RAN_AT_ONCE, RAN_IN_ORDER = 71, 70  # task instances made with these flags
 NUMBERS: Final = 72

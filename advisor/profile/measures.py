@@ -66,10 +66,10 @@ class Measures:
     dependences: int = 0
     # tasks that ran within their creation only because their team had one thread: the spans take them as deferred
     at_once: int = 0
-    # tasks with dependences that were not told: the spans take them as run in the order of their creation. With any,
+    # tasks with dependences that were not reported: the spans take them as run in the order of their creation. With any,
     # the spans are at most what they say, the parallelism is at least.
     in_order: int = 0
-    # tasks told as sums. No path through them is known: with any, the spans are at least what they say, the parallelism
+    # tasks reported as sums. No path through them is known: with any, the spans are at least what they say, the parallelism
     # is at most.
     summed: int = 0
     cpu_s: float = 0.0  # processor time that the program took, where its tool or whoever started it tells; 0 else

@@ -31,7 +31,7 @@ from advisor.profile.task_types import TaskTypes
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-FIRST_REFUSALS = 8  # told with their row; the rest are counted by code
+FIRST_REFUSALS = 8  # reported with their row; the rest are counted by code
 # Cost of moving a task to another worker, as Cilkview takes it: 15,000 instructions, at about 3 a nanosecond.
 BURDEN_NS = 5_000
 OWN_STRING: Final = at.LABEL_MASK  # number of the string that only the header knows: the records' parameter
@@ -54,7 +54,7 @@ class Folded:
     ended: NDArray[np.int64]
     sizes: NDArray[np.float64]  # float64 array (k,): their sizes; 0: none was given
     waiting: int = 0  # events that wait in the window now
-    summed: int = 0  # instances that ended and were told as sums
+    summed: int = 0  # instances that ended and were reported as sums
     late: int = 0  # events left out, because what came after them had left the window
     dropped: int = 0  # events that the producer has lost since its last batch
 
@@ -101,7 +101,7 @@ class Profiler:
         self.waiting_lost = 0  # events that waited in the window when a service ended without warning
         self.spoken = 0  # when its last batch came, counted in batches of all runs
         self.ended = False  # its producer has said so
-        self.cpu_s = 0.0  # processor time of its program, once that is told
+        self.cpu_s = 0.0  # processor time of its program, once that is reported
 
     # -- events in --------------------------------------------------------------------------------------------------------
 
@@ -278,12 +278,12 @@ class Profiler:
 
     def _further(self, records: NDArray[Any]) -> tuple[Floats, Ints, Floats]:
         sizes, values, metrics = EMPTY_FLOATS, EMPTY_INTS, NO_METRICS
-        told = records["kind"] == Kind.SIZE
+        reported = records["kind"] == Kind.SIZE
         if SIZE in self.further:
             sizes = records[SIZE].astype(np.float64)
-        if bool(told.any()):
+        if bool(reported.any()):
             sizes = np.full(len(records), np.nan) if not len(sizes) else sizes
-            sizes[told] = np.ascontiguousarray(records["other"]).view(np.float64)[told]
+            sizes[reported] = np.ascontiguousarray(records["other"]).view(np.float64)[reported]
         if self.parameter:
             values = records[PARAMETER_PREFIX + self.parameter].astype(np.int64)
         if self.metrics:

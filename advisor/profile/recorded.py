@@ -54,8 +54,8 @@ def graph_of_events(batches: Iterable[TaskEvents]) -> TaskGraph:
     made = columns["kind"] == Kind.CREATE
     flags = columns["flags"][made]
     one_thread = len(np.unique(columns["thread"])) == 1
-    told = (flags & (Flag.AT_ONCE | Flag.DEPENDENT)).any()
-    untold = one_thread and bool((flags & IN_LINE != 0).all()) and not told
+    reported = (flags & (Flag.AT_ONCE | Flag.DEPENDENT)).any()
+    untold = one_thread and bool((flags & IN_LINE != 0).all()) and not reported
     found = Strands(set(columns["instance"][made].tolist()), at_once=untold)
     rows = zip(*(columns[name].tolist() for name in RecordedEvent._fields), strict=True)
     for row, size in zip(rows, sizes, strict=True):
@@ -86,8 +86,8 @@ def _in_order(batches: Iterable[TaskEvents]) -> tuple[dict[str, Any] | None, lis
     order = np.argsort(when, kind="stable")
     found = found[order]
     sizes = found[SIZE].copy() if SIZE in (found.dtype.names or ()) else np.full(len(found), np.nan)
-    told = found["kind"] == Kind.SIZE
-    sizes[told] = np.ascontiguousarray(found["other"]).view(np.float64)[told]
+    reported = found["kind"] == Kind.SIZE
+    sizes[reported] = np.ascontiguousarray(found["other"]).view(np.float64)[reported]
     columns = {name: found[name] for name in RecordedEvent._fields} | {"time": when[order]}
     return columns, strings, sizes.tolist()
 

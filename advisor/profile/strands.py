@@ -46,7 +46,7 @@ class Instance:
     children: list[int] = field(default_factory=list[int])  # last strands of children that nobody has waited for
     below: list[int] = field(default_factory=list[int])  # of their descendants
     live: set[Instance] = field(default_factory=set["Instance"])  # children that have not ended
-    waiters: list[int] = field(default_factory=list[int])  # strands that went on before its end was told
+    waiters: list[int] = field(default_factory=list[int])  # strands that went on before its end was reported
     syncs: list[int] = field(default_factory=list[int])  # what it waits in
     teams: list[int] = field(default_factory=list[int])
     barriers: Counter[int] = field(default_factory=Counter[int])

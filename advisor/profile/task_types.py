@@ -109,8 +109,8 @@ class TaskTypes:
         self.settle()
         found: dict[str, TypeReport] = {}
         for number, model in self.models.items():
-            told = name(number)
-            found[told if told not in found else f"{told} #{number}"] = report_of(model)
+            reported = name(number)
+            found[reported if reported not in found else f"{reported} #{number}"] = report_of(model)
         return dict(sorted(found.items(), key=lambda each: -each[1].total_s))
 
     def copied(self) -> TaskTypes:

@@ -56,7 +56,7 @@ def new_task(s: State, number: int, other: int, kind: int, flags: int, thread: i
         if not 0 < flags & (IN_LINE | AT_ONCE) < AT_ONCE:  # what runs in line is handed to nobody
             contexts[context + BURDENED] += g[BURDEN]
         if frames[contexts[creator + TOP] + FRAME_LABEL] >> LABEL_BITS == STUB:
-            contexts[context + CREATOR] = NONE  # made apart: by a task that is told as part of a sum
+            contexts[context + CREATOR] = NONE  # made apart: by a task that is reported as part of a sum
         else:
             contexts[creator + CHILDREN] += 1
     return context

@@ -143,7 +143,7 @@ class Profile:
             },
             "measures": self.measures.as_dict(),
             "notes": dict(self.notes),
-            "types": {name: dict(told) for name, told in self.types.items()},
+            "types": {name: dict(reported) for name, reported in self.types.items()},
         }
 
     @classmethod
@@ -160,7 +160,7 @@ class Profile:
             made = cls(
                 **columns, names=tuple(nodes["name"]), metrics=metrics,
                 measures=Measures.from_dict(given["measures"]), notes=dict(given["notes"]),
-                types={name: dict(told) for name, told in given.get("types", {}).items()},
+                types={name: dict(reported) for name, reported in given.get("types", {}).items()},
             )  # fmt: skip
         except InvalidValue:
             raise

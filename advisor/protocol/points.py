@@ -27,8 +27,8 @@ def flattened(values: Any, dimensions: Any = None) -> tuple[Any, int]:
         return values, dimensions or 1
     (wide,) = widths if len(widths) == 1 else (None,)
     if wide is None or not 1 <= wide <= DIMENSIONS_MAX or dimensions not in (None, wide):
-        told = f"rows of {', '.join(map(str, sorted(widths)[:DIMENSIONS_MAX]))} values"
-        raise InvalidValue("predictor", told, f"{dimensions or f'1 to {DIMENSIONS_MAX}'} values in every row")
+        reported = f"rows of {', '.join(map(str, sorted(widths)[:DIMENSIONS_MAX]))} values"
+        raise InvalidValue("predictor", reported, f"{dimensions or f'1 to {DIMENSIONS_MAX}'} values in every row")
     if hasattr(values, "reshape"):
         return values.reshape(-1), wide
     return [value for row in values for value in row], wide

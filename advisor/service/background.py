@@ -87,6 +87,6 @@ class Background:
         """Log and count a defect of ours; return the error for the peer."""
         event(logging.ERROR, "defect in a request", error=error, verb=method, connection=connection.number)
         self._measures.errors["defect"] += 1
-        told = ServiceError("the service failed on this request; it has logged why", field="method", value=method)
-        told.retry = False
-        return told
+        reported = ServiceError("the service failed on this request; it has logged why", field="method", value=method)
+        reported.retry = False
+        return reported

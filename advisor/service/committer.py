@@ -98,7 +98,9 @@ class Committer:
         self._rows = 0
         self._loop: asyncio.AbstractEventLoop | None = None  # while `run` runs
         self._timer: asyncio.TimerHandle | None = None
-        self._bell: asyncio.Future[None] | None = None  # rung when `run` has to take what is committed, or has failed
+        self._wakeup: asyncio.Future[None] | None = (
+            None  # woken when `run` has to take what is committed, or has failed
+        )
         self._writer = Writer()
         self._pace = Pace(share, clock)
         self._dirty_since: float | None = None
@@ -203,8 +205,8 @@ class Committer:
             self.changed()
         try:
             while True:
-                self._bell = self._loop.create_future()
-                await self._bell
+                self._wakeup = self._loop.create_future()
+                await self._wakeup
                 await self._take_in_turns(self._store)
         finally:
             self._loop = None
@@ -233,8 +235,8 @@ class Committer:
             except Exception as defect:
                 self._give_up(defect)
                 return
-        if self._bell is not None and not self._bell.done():
-            self._bell.set_result(None)
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)
 
     async def _take_in_turns(self, store: Store) -> None:
         """Take an image, others having their turn between its blocks, and write it."""
@@ -313,7 +315,7 @@ class Committer:
             self._next(store)
             _release(waiting)
 
-        def told(error: BaseException | None, spent_s: float) -> None:
+        def reported(error: BaseException | None, spent_s: float) -> None:
             try:
                 ended(error, spent_s)
             except Exception as defect:
@@ -322,7 +324,7 @@ class Committer:
         if write is None:
             ended(None)
         else:
-            self._writer.begin(write, told, store.write_on)
+            self._writer.begin(write, reported, store.write_on)
 
     def _report_image(self, store: Store) -> None:
         if store.image_failure not in ("", self._image_failure):
@@ -338,8 +340,8 @@ class Committer:
 
     def _give_up(self, defect: BaseException) -> None:
         """Nothing can be made durable any more, and so nothing acknowledged: let `run`, and with it the service, end."""
-        if self._bell is not None and not self._bell.done():
-            self._bell.set_exception(defect)
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_exception(defect)
 
     def close(self) -> None:
         """Wait for the commit in flight; there is no other behind it."""

@@ -39,9 +39,9 @@ STRANGERS_MAX = 64  # peers that have not shown who they are; who has taken long
 PLACES_KEPT = 8  # one place in so many is kept for authenticated peers: others cannot take all
 GUESS_S = 1.0  # until a wrong token is answered: with STRANGERS_MAX so many guesses a second, for 2**128 tokens
 PRODUCER_IDLE_S = 7 * 86_400.0  # a producer without connection is forgotten: programs that ended do not come back
-PRODUCERS_TOLD_AT = 0.9  # of their limit: the log says that it is near
-GUESSES_TOLD_A_MINUTE = 10  # in the log; the metric counts all
-PRODUCERS_TOLD = 100  # of one status answer, the first to connect first
+PRODUCERS_REPORTED_AT = 0.9  # of their limit: the log says that it is near
+GUESSES_REPORTED_A_MINUTE = 10  # in the log; the metric counts all
+PRODUCERS_REPORTED = 100  # of one status answer, the first to connect first
 VERSION_ORIGIN_MASK = 2**31 - 1  # seconds at which this service began: versions of curves are its own
 HELLO_LIMITS = (
     "message_bytes_max", "rows_bytes_max", "rows_batch_max", "names_batch_max", "name_bytes_max", "unanswered_max",
@@ -84,7 +84,7 @@ class Hub:
         answering = Answering(engine, self.planner, heavy, self.watching, self.background)
         self.rates = Rates(time.monotonic(), self._counts())
         self._strangers: dict[Connection, None] = {}  # in the order of coming
-        self._guesses = Window(GUESSES_TOLD_A_MINUTE, MINUTE_S)
+        self._guesses = Window(GUESSES_REPORTED_A_MINUTE, MINUTE_S)
         self._numbered = 0
         self._many_producers = False
         self._verbs: dict[str, Handler] = {
@@ -160,7 +160,7 @@ class Hub:
         if silent:
             self.learning.forget_producers(silent)
             event(logging.INFO, "idle producers forgotten", producers=len(silent))
-        many = len(self.engine.producers) >= PRODUCERS_TOLD_AT * self.engine.state.ledger.producers_max
+        many = len(self.engine.producers) >= PRODUCERS_REPORTED_AT * self.engine.state.ledger.producers_max
         if many and not self._many_producers:
             event(
                 logging.WARNING, "nearly as many producers as may be remembered",
@@ -372,7 +372,7 @@ class Hub:
             "producers_live": len(self.producers),
             "speaking": [
                 {"producer": name, "sequence": self.engine.applied(name, incarnation)}
-                for name, incarnation in self.producers.speaking(PRODUCERS_TOLD)
+                for name, incarnation in self.producers.speaking(PRODUCERS_REPORTED)
             ],
             "peer_memory": {"bytes": self.peers.bytes, "bytes_max": self.peers.bytes_max},
             "short_of_memory": self.memory.short,

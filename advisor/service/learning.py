@@ -61,7 +61,7 @@ class Learning:
         )  # fmt: skip
         self.sampled = Sampled(self.engine.advisor)  # how far answers were off
         self._book = NameBook()
-        self.engine.told = self._folded
+        self.engine.reported = self._folded
         # the handler of each verb
         self.verbs: dict[str, Handler] = {
             "observe": self._observe,

@@ -65,8 +65,8 @@ class LocalBackend:
 
     async def profile(self, producer: str, incarnation: bytes | None) -> tuple[dict[str, Any], bytes]:
         """Return the summary of a run, see `Profiles.run`, and the bytes of its profile."""
-        told, profiler = self._engine.profiles.run(producer, incarnation)
-        return told, to_bytes(profiler)
+        reported, profiler = self._engine.profiles.run(producer, incarnation)
+        return reported, to_bytes(profiler)
 
     def _status(self, connection: Connection, params: m.StatusAsked, msgid: int | None) -> dict[str, Any] | None:
         hub, advisor = self._hub, self._engine.advisor

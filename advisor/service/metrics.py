@@ -63,7 +63,7 @@ Counts = Callable[[Hub], Mapping[str, float]]
 
 WORST_COMPONENTS = 10  # with a label each: more cost Prometheus a series each, and nobody reads them
 
-# One line a number: type, metric, help, what it is; None is not told.
+# One line a number: type, metric, help, what it is; None is not reported.
 NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
     (GAUGE, "advisor_components", "Components known", lambda hub: hub.backend.held().components),
     (GAUGE, "advisor_components_max", "Components at most", lambda hub: hub.backend.held().components_max),

@@ -33,7 +33,7 @@ from advisor.profile.view import profile_of
 from advisor.service.explaining import sentences
 from advisor.service.hub import Hub
 from advisor.service.questions import is_small
-from advisor.service.told import Told, as_json
+from advisor.service.reported import Reported, as_json
 from advisor.service.turns import others_first
 from advisor.service.worker import network_of
 
@@ -44,7 +44,7 @@ RETRY_MS = 2_000  # until a browser connects again
 CARDS_A_PAGE = 24
 SEARCHED_INLINE = 2_048  # components searched in a turn, a millisecond; more of them are searched in a thread
 ASKED_LETTERS = 400  # of a text that is searched, of a name
-SENTENCES_TOLD = 200
+SENTENCES_REPORTED = 200
 SENTENCE_LETTERS = 2_000
 NETWORK_TEXT_MAX = 16 * 1024  # of a network that is drawn: beyond, its tree alone takes longer than a turn may
 NETWORK_NODES_MAX = 1_000
@@ -64,7 +64,7 @@ class LivePage:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._told = Told(hub)
+        self._reported = Reported(hub)
         self._topics: dict[str, tuple[int, bytes]] = {}  # by name: at which news it changed, and the frame
         self._version = 0
         self._news = anyio.Event()
@@ -102,7 +102,7 @@ class LivePage:
             await anyio.sleep(TICK_S)
             ticks += 1
             if ticks % SAMPLE_TICKS == 0:
-                for _ in self._told.trend.sample(self._told.uptime_s):
+                for _ in self._reported.trend.sample(self._reported.uptime_s):
                     await others_first()
             if self.streams:
                 await self._make()
@@ -113,7 +113,7 @@ class LivePage:
         self._news.set()
 
     async def _make(self) -> None:
-        for name, data in self._told.topics():
+        for name, data in self._reported.topics():
             before = self._topics.get(name)
             frame = b"event: %b\ndata: %b\n\n" % (name.encode(), data)
             if before is None or before[1] != frame:
@@ -172,20 +172,20 @@ class LivePage:
 
     async def _network(self, request: Request) -> Any:
         name, answer = _text(request, "name") or None, _text(request, "answer") or None
-        given, kept = self._told.network(name, answer)
+        given, kept = self._reported.network(name, answer)
         allocation = kept.allocation if kept is not None else None
         network = await self._read(given)
-        told = composed(network, allocation, kept.request if kept is not None else None)
-        told["network"] = name
-        told["text"] = given[:NETWORK_TEXT_MAX] if isinstance(given, str) else None
+        reported = composed(network, allocation, kept.request if kept is not None else None)
+        reported["network"] = name
+        reported["text"] = given[:NETWORK_TEXT_MAX] if isinstance(given, str) else None
         if kept is not None:
-            told["answer"] = {
+            reported["answer"] = {
                 "id": kept.id, "at": kept.at, "cores": kept.request.get("cores"),
                 "objective": kept.request.get("objective", "throughput"),
                 **{key: kept.allocation.get(key) for key in (
                     "cores_used", "spare", "throughput_per_s", "latency_s", "latency_queued_s", "groups", "gap")},
             }  # fmt: skip
-        return told
+        return reported
 
     async def _read(self, given: Any) -> Network:
         size, most = len(given), NETWORK_TEXT_MAX if isinstance(given, str) else NETWORK_NODES_MAX
@@ -199,21 +199,21 @@ class LivePage:
         kept = self._hub.planner.answers.find(_text(request, "id"))
         said = [
             sentence[:SENTENCE_LETTERS]
-            for sentence in islice(sentences(kept.allocation, kept.request, kept.network), SENTENCES_TOLD)
+            for sentence in islice(sentences(kept.allocation, kept.request, kept.network), SENTENCES_REPORTED)
         ]
         return {"id": kept.id, "at": kept.at, "sentences": said, "drawn": kept.network is not None}
 
     async def _profile(self, request: Request) -> Any:
-        told, data = await self._run_asked(request)
-        return await to_thread.run_sync(_profile_told, told, data)
+        reported, data = await self._run_asked(request)
+        return await to_thread.run_sync(_profile_reported, reported, data)
 
     async def _profile_page(self, request: Request) -> Response:
         try:
-            told, data = await self._run_asked(request)
+            reported, data = await self._run_asked(request)
         except AdvisorError as error:
             return _error(error)
         html = await to_thread.run_sync(
-            lambda: profile_page(told["producer"], profile_of(from_bytes(data, Profiler())))
+            lambda: profile_page(reported["producer"], profile_of(from_bytes(data, Profiler())))
         )
         return Response(html, media_type="text/html", headers=DATA_HEADERS)
 
@@ -266,9 +266,9 @@ class Stream(Response):
             page.streams -= 1
 
 
-def _profile_told(told: dict[str, Any], data: bytes) -> dict[str, Any]:
+def _profile_reported(reported: dict[str, Any], data: bytes) -> dict[str, Any]:
     profile = profile_of(from_bytes(data, Profiler()))
-    return told | {
+    return reported | {
         "measures": profile.measures.as_dict(), "diagnosis": [finding.as_dict() for finding in diagnose(profile)],
         "types": dict(profile.types),
     }  # fmt: skip

@@ -29,7 +29,7 @@ INLINE_NODES_MAX = 64
 ALLOCATE_OPTIONS = tuple(key for key in m.Allocate.verb.keys if key not in ("network", "deadline_s", "fresh"))
 PREDICT_SLICE = 128  # points predicted at a time, within 2 ms, before others have their turn
 NAMES_SLICE = 16  # components predicted at a time: each may have to be solved first, in half a millisecond
-STATUS_SLICE = 16  # components told at a time, within 5 ms where all of them are solved first
+STATUS_SLICE = 16  # components reported at a time, within 5 ms where all of them are solved first
 PREDICTED_ARRAYS = ("elapsed_s", "low_s", "high_s", "extrapolates")
 ANSWERS: dict[str, Callable[[Engine, Any], Any]] = {}  # by verb, what answers at once
 
@@ -203,17 +203,17 @@ def status(advisor: Advisor, params: m.StatusAsked) -> dict[str, Any]:
 
 async def status_in_slices(advisor: Advisor, params: m.StatusAsked) -> dict[str, Any]:
     """As `status`, of many components, letting others have their turn."""
-    told: list[Any] = []
+    reported: list[Any] = []
     answer: dict[str, Any] = {}
     for start in range(params.offset, params.offset + params.limit, STATUS_SLICE):
         answer = status(
             advisor, replace(params, offset=start, limit=min(STATUS_SLICE, params.offset + params.limit - start))
         )
-        told += answer["components"]
+        reported += answer["components"]
         if len(answer["components"]) < STATUS_SLICE:
             break
         await others_first()
-    return answer | {"offset": params.offset, "components": told}
+    return answer | {"offset": params.offset, "components": reported}
 
 
 def _predictors(advisor: Advisor, params: m.Predict) -> Any:

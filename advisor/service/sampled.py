@@ -69,7 +69,7 @@ class Sampled:
         began = self._clock()
         try:
             x = None if predictor is None else [predictor]
-            told = self._advisor.predict(component, predictor=x, cores=[cores], machine=machine)
+            reported = self._advisor.predict(component, predictor=x, cores=[cores], machine=machine)
         except AdvisorError:
             return  # it is new, or the row will be refused: nobody would have been answered
         finally:
@@ -77,6 +77,8 @@ class Sampled:
             self._next = began + min(max(EVERY_S, taken / TIME_SHARE), SELDOM_S)
         if not 0.0 < elapsed_s < math.inf:
             return
-        low_s, high_s, told_s = (float(column[0]) for column in (told.low_s, told.high_s, told.elapsed_s))
-        self.errors.add(min(abs(elapsed_s - told_s) / elapsed_s, ERROR_BOUNDS[-1]))
+        low_s, high_s, reported_s = (
+            float(column[0]) for column in (reported.low_s, reported.high_s, reported.elapsed_s)
+        )
+        self.errors.add(min(abs(elapsed_s - reported_s) / elapsed_s, ERROR_BOUNDS[-1]))
         self.covered += low_s <= elapsed_s <= high_s

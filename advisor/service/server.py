@@ -173,7 +173,7 @@ def heavy_of(config: Config, measures: ServiceMeasures) -> Heavy:
     return Heavy(measures, jobs=config.heavy_jobs, waiting_max=HEAVY_WAITING_MAX, deadline_s=config.heavy_deadline_s)
 
 
-def _told(source: kernels.Source) -> None:
+def _reported(source: kernels.Source) -> None:
     """Say that kernels have come, or why they do not."""
     if source.ready:
         event(logging.INFO, "kernels are compiled", source=source.module)
@@ -205,7 +205,7 @@ class _Service:
                 group.start_soon(self._hub.heavy.warm)
                 group.start_soon(self._hub.watching.run)
                 if self._config.compiled:
-                    kernels.start(_told)
+                    kernels.start(_reported)
                 group.start_soon(self._start_work, group)
                 self._hub.background.spawn = self._spawn
                 if self._snet is not None:

@@ -213,7 +213,7 @@ class Client(asyncio.Protocol):
         self._port = port
         self._frames = text.Frames()
         self._unread = bytearray()
-        self._full = False  # what it was told is not read
+        self._full = False  # what it was reported is not read
         self.waits = False  # for its turn
         self.peer = ""
         self._transport: asyncio.Transport

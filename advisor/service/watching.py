@@ -132,14 +132,14 @@ class Watching:
             raise
         watch.again_at = 0.0  # the first has waited for a worker process, perhaps
         self.notify()
-        return self._told(watch)
+        return self._reported(watch)
 
     def tell(self, owner: Owner, params: Watch) -> dict[str, Any]:
         """Take in what the runtime has now, where it says so; return what the last look found. Raises InvalidValue."""
         watch = self._find(owner, cast("int", params.watch))
         if params.current is not None:
             watch.present = Setting.given("current", params.current, watch.keys)
-        return self._told(watch)
+        return self._reported(watch)
 
     def close(self, owner: Owner, number: int) -> dict[str, Any]:
         """End a watch; raises InvalidValue."""
@@ -267,7 +267,7 @@ class Watching:
         rows, changes = (int(components.table.count(each)[slots].sum()) for each in ("rows", "changes"))
         return rows, changes
 
-    def _told(self, watch: WatchedNetwork) -> dict[str, Any]:
+    def _reported(self, watch: WatchedNetwork) -> dict[str, Any]:
         objective = watch.params.objective or "throughput"
         rows = watch.schedule.rows
         fresh = {"age_s": self.clock() - watch.looked_at, "rows": rows, "rows_since": self._learned_of(watch)[0] - rows}

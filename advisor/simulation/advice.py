@@ -18,7 +18,7 @@ from advisor.simulation.analysis import POLICIES, simulate
 from advisor.simulation.metrics import critical_path
 from advisor.simulation.policies import Policy
 from advisor.simulation.program import Program
-from advisor.simulation.words import told_time
+from advisor.simulation.words import reported_time
 
 NEAR_BEST = 0.05  # of the best makespan: fewer cores within it are enough
 GAIN_MIN = 0.01  # a policy or a task that gains less is not worth a change
@@ -44,7 +44,7 @@ def advise(
 
 
 def _time(graph: TaskGraph, value: float) -> str:
-    return told_time(value, graph.unit)
+    return reported_time(value, graph.unit)
 
 
 def _cores(

@@ -131,8 +131,8 @@ def checked_size(graph: TaskGraph, request: AnalysisRequest) -> None:
             )
     details = len(graph) * len(request.cores) * len(request.policies)
     if not set(request.metrics).isdisjoint(DETAILED) and details > limits.SIMULATE_DETAILS_MAX:
-        told = "ask for details of fewer analyses, or analyse the graph in process"
-        raise TooLarge("tasks in detail", details, limits.SIMULATE_DETAILS_MAX, told)
+        reported = "ask for details of fewer analyses, or analyse the graph in process"
+        raise TooLarge("tasks in detail", details, limits.SIMULATE_DETAILS_MAX, reported)
 
 
 def answer(graph: TaskGraph, request: AnalysisRequest) -> dict[str, Any]:
@@ -150,12 +150,12 @@ def answer(graph: TaskGraph, request: AnalysisRequest) -> dict[str, Any]:
     for policy in ready.policies:
         for cores in request.cores:
             execution = ready.run(cores, policy, trace=trace)
-            told: dict[str, Any] = {"policy": execution.policy, "cores": cores, "makespan": execution.makespan}
+            reported: dict[str, Any] = {"policy": execution.policy, "cores": cores, "makespan": execution.makespan}
             for name in request.metrics:
-                told[name] = METRICS[name](execution, ready, policy)
+                reported[name] = METRICS[name](execution, ready, policy)
             if request.uncertain is not None:
-                told |= _interval(ready, cores, policy, request.uncertain)
-            results.append(told)
+                reported |= _interval(ready, cores, policy, request.uncertain)
+            results.append(reported)
     unit = graph.ticks_per_unit
     found: dict[str, Any] = {
         "unit": graph.unit,
@@ -183,7 +183,7 @@ def _interval(ready: Prepared, cores: int, policy: Policy, given: Uncertain) -> 
     return {"makespan_low": low, "makespan_high": high}
 
 
-# What can be told of one analysis.
+# What can be reported of one analysis.
 
 
 def _idle(execution: Execution, ready: Prepared, policy: Policy) -> dict[str, Any]:

@@ -68,17 +68,21 @@ def _made(keys: dict[str, Any]) -> System | Lock | None:
 def _check_keys(model: str, kind: Any, keys: Mapping[str, Any]) -> None:
     """Refuse a key that the model does not have, and the want of one that it needs."""
     known = {each.name: each.default is MISSING for each in fields(kind) if each.name != "name"}
-    told = ", ".join(name + (" (needed)" if needed else "") for name, needed in known.items())
+    reported = ", ".join(name + (" (needed)" if needed else "") for name, needed in known.items())
     if model == "queueing":
-        told = f"centres (needed; as text {'=…, '.join(CENTRES)}=…), rate, method"
+        reported = f"centres (needed; as text {'=…, '.join(CENTRES)}=…), rate, method"
     for key in keys:
         if key not in known:
             raise UnknownKey(
-                f"contention {model} has no {key!r}", field="contention", value=key, bound=told, hint=f"it has {told}"
+                f"contention {model} has no {key!r}",
+                field="contention",
+                value=key,
+                bound=reported,
+                hint=f"it has {reported}",
             )
     for name, needed in known.items():
         if needed and name not in keys:
-            raise InvalidValue(f"contention.{name}", None, f"given for {model}", f"it has {told}")
+            raise InvalidValue(f"contention.{name}", None, f"given for {model}", f"it has {reported}")
 
 
 def contention_of_text(text: str) -> list[dict[str, Any]]:
@@ -118,12 +122,12 @@ def _parameters(keys: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in keys.items():
         number = isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
         if not number and not (isinstance(value, str) and key in MAY_BE_TEXT):
-            told = (
+            reported = (
                 "a finite number, or the name of a column that has one a task"
                 if key in MAY_BE_TEXT
                 else "a finite number"
             )
-            raise InvalidValue(f"contention.{key}", value, told)
+            raise InvalidValue(f"contention.{key}", value, reported)
     return dict(keys)
 
 

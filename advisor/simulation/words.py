@@ -17,7 +17,7 @@ def scaled(value: float, unit: str) -> tuple[float, str]:
     return seconds / scale, name
 
 
-def told_time(value: float, unit: str) -> str:
+def reported_time(value: float, unit: str) -> str:
     """Return a time of a graph in words: four digits and the unit that suits them."""
     factor, name = scaled(value, unit)
     if not name:

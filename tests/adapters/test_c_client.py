@@ -163,12 +163,12 @@ async def test_allocations_and_advice_are_told(program: Path, tmp_path: Path) ->
             assert await client.ask("watch", 4) == "0"  # before anything is known
             assert await client.ask("records", 100) == "220"
             assert await client.ask("flush", 10_000) == "1"
-            told = await client.ask("told", 200)
-            assert told.startswith("2 0 used=")
+            reported = await client.ask("told", 200)
+            assert reported.startswith("2 0 used=")
             assert await client.ask("allocate", 4) == "0 -6"
-            told = await client.ask("told", 200)
+            reported = await client.ask("told", 200)
             answer = await (await live.peer()).call("allocate", {"network": "net", "cores": 4})
-            words = told.removesuffix(";").split()
+            words = reported.removesuffix(";").split()
             assert words[:3] == ["1", "-1", f"used={answer['cores_used']}"]
             assert words[3:-1] == [f"{key}={answer['cores'][key]}x{n}" for key, n in answer["instances"].items()]
             assert float.fromhex(words[-1]) == answer["throughput_per_s"]

@@ -120,7 +120,7 @@ async def test_the_model_is_asked_again_at_once_where_runs_take_something_else_t
 # -- scripted transitions ----------------------------------------------------------------------------------------------------
 
 
-class Told:
+class Reported:
     """A client that keeps what it is told, and answers by an advisor in this process."""
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class Scripted:
     """A plugin in a scheduler of attributes only."""
 
     def __init__(self) -> None:
-        self.plugin, self.client = AdvisorPlugin("/nowhere"), Told()
+        self.plugin, self.client = AdvisorPlugin("/nowhere"), Reported()
         self.tasks: dict[str, Any] = {}
         self.prefixes: dict[str, Any] = {}
         whatever: Any = SimpleNamespace(
@@ -156,10 +156,10 @@ class Scripted:
         return of
 
     def end(self, key: str, finish: str = "memory", seconds: float = 1.0) -> None:
-        told: dict[str, Any] = {"startstops": [{"action": "transfer", "start": 0.0, "stop": 9.0},
+        reported: dict[str, Any] = {"startstops": [{"action": "transfer", "start": 0.0, "stop": 9.0},
                                                {"action": "compute", "start": 10.0, "stop": 10.0 + seconds}]}  # fmt: skip
         self.plugin.transition(
-            key, "processing", finish, stimulus_id="s", **(told if finish in ("memory", "erred") else {})
+            key, "processing", finish, stimulus_id="s", **(reported if finish in ("memory", "erred") else {})
         )
         self.plugin._gathered()
 

@@ -307,12 +307,12 @@ async def test_a_service_learns_and_answers(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_recorded_calls_take_little_more_than_on_the_best_constant_number_of_threads() -> None:
-    told = bench.replay(GOLDEN / "thread_calls.csv")
-    assert told["best"] <= 1.05
-    assert told["all_to_best"] >= 3.0
-    assert told["all"] <= 0.5
+    reported = bench.replay(GOLDEN / "thread_calls.csv")
+    assert reported["best"] <= 1.05
+    assert reported["all_to_best"] >= 3.0
+    assert reported["all"] <= 0.5
 
 
 def test_on_a_machine_whose_best_number_grows_with_size_calls_are_near_hindsight() -> None:
-    for name, told in bench.planted(1500, 7).items():
-        assert told["hindsight"] <= 1.10, name
+    for name, reported in bench.planted(1500, 7).items():
+        assert reported["hindsight"] <= 1.10, name

@@ -128,11 +128,15 @@ def test_any_records_leave_both_folds_whole_and_alike(seed: int, small: bool, lo
         profilers.append(Profiler(window_ns=0, caps=caps, compiled=True))
     records = hostile(seed, 400)
     for k, part in enumerate(np.array_split(records, 4)):
-        told = [each.fold(TaskEvents(part, STRINGS if k == 0 else (), dropped=int(lossy))) for each in profilers]
-        assert told[0].accepted + sum(told[0].refused.values()) == len(part)
-        for other in told[1:]:
-            assert (other.accepted, other.refused, other.first) == (told[0].accepted, told[0].refused, told[0].first)
-            assert other.ended.tobytes() == told[0].ended.tobytes()
+        reported = [each.fold(TaskEvents(part, STRINGS if k == 0 else (), dropped=int(lossy))) for each in profilers]
+        assert reported[0].accepted + sum(reported[0].refused.values()) == len(part)
+        for other in reported[1:]:
+            assert (other.accepted, other.refused, other.first) == (
+                reported[0].accepted,
+                reported[0].refused,
+                reported[0].first,
+            )
+            assert other.ended.tobytes() == reported[0].ended.tobytes()
     for other in profilers[1:]:
         same(profilers[0], other)
     profile = profile_of(profilers[0])

@@ -64,8 +64,8 @@ def answers(service: socket.socket, client: socket.socket) -> None:
 def learn(trace: Path, *whom: object) -> Counter[str]:
     done = CliRunner().invoke(learn_command, ["--json", "--from", "nextflow", str(trace), *map(str, whom)])
     assert done.exit_code == 0, done.output
-    (told,) = json.loads(done.stdout)["files"]
-    return Counter({key: told[key] for key in ("runs", "learned_before")})
+    (reported,) = json.loads(done.stdout)["files"]
+    return Counter({key: reported[key] for key in ("runs", "learned_before")})
 
 
 @pytest.mark.parametrize(("who", "message"), [("learner", IN_A_BLOCK), ("service", AMONG_SINGLE_ROWS)])
@@ -86,13 +86,13 @@ def test_each_row_counts_once_after_a_kill(tmp_path: Path, who: str, message: in
         learner.wait()
         if who == "learner":
             trace_of(trace, ROWS + 600)  # it has grown meanwhile
-            told = learn(trace, "--socket", service)
+            reported = learn(trace, "--socket", service)
     if who == "service":
         with serving(tmp_path, "--state", state) as (service, _):
-            told = learn(trace, "--socket", service)
+            reported = learn(trace, "--socket", service)
     rows = ROWS + 600 * (who == "learner")
-    assert told.total() == rows
-    assert told["runs"] > 0
-    assert told["learned_before"] > 0 or who == "service"
+    assert reported.total() == rows
+    assert reported["runs"] > 0
+    assert reported["learned_before"] > 0 or who == "service"
     assert sum(each["rows"] for each in stored(state).status()["components"]) == rows
     assert learn(trace, "--state", state) == {"runs": 0, "learned_before": rows}

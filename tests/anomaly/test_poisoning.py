@@ -21,12 +21,12 @@ ANYWHERE = {
 def teach(advisor: Advisor, seed: int, rows: int, **lies: Any) -> None:
     rng = np.random.default_rng(seed)
     x, p = rng.uniform(1, 1000, rows), rng.choice([1.0, 2.0, 4.0, 8.0], rows)
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "predictor": x,
         "cores": p,
         "elapsed_s": 1e-3 * x * (0.1 + 0.9 / p) * rng.lognormal(0, 0.1, rows),
     }
-    advisor.observe_columns(components=["c"], index=np.zeros(rows, int), **(told | lies))
+    advisor.observe_columns(components=["c"], index=np.zeros(rows, int), **(reported | lies))
 
 
 @pytest.mark.parametrize("model", [None, "two_step"])
@@ -39,8 +39,10 @@ def test_no_answer_leaves_the_times_that_a_run_may_have(lie: float, memory: int,
         if good:
             teach(advisor, good, good)
         teach(advisor, lies, lies, elapsed_s=np.full(lies, lie))
-        told = [advisor.predict("c", level=level, model=model, **ANYWHERE) for level in (0.999, 0.9, 0.5)]
-        chain = [each.low_s for each in told] + [told[0].elapsed_s] + [each.high_s for each in reversed(told)]
+        reported = [advisor.predict("c", level=level, model=model, **ANYWHERE) for level in (0.999, 0.9, 0.5)]
+        chain = (
+            [each.low_s for each in reported] + [reported[0].elapsed_s] + [each.high_s for each in reversed(reported)]
+        )
         assert np.all(np.diff(np.stack(chain), axis=0) >= 0.0)  # a higher level is a wider interval
         assert np.all(chain[0] >= limits.ELAPSED_MIN_S)
         assert np.all(chain[-1] <= limits.ELAPSED_MAX_S)

@@ -110,8 +110,8 @@ def process_of(shard: Path) -> int:
 
 def front(place: Path, engine: str, **more: str) -> AbstractContextManager[tuple[subprocess.Popen[str], str]]:
     config = {"socket": "s", "state": "state"}
-    told = {key: str(place / name) for key, name in config.items()} | {"engine": engine, "compiled": False} | more
-    return program(place, SERVE, json.dumps(told), until='"serving"')
+    reported = {key: str(place / name) for key, name in config.items()} | {"engine": engine, "compiled": False} | more
+    return program(place, SERVE, json.dumps(reported), until='"serving"')
 
 
 class Stream:

@@ -107,13 +107,13 @@ def test_a_service_whose_log_nobody_reads_answers_and_stops(tmp_path: Path) -> N
         assert service.stderr is not None
         pipe = service.stderr.fileno()
         room = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
-        told = msgpack.packb([0, 1, "hello", [{"protocol": 2, "wrong": "x" * 400}]])
+        reported = msgpack.packb([0, 1, "hello", [{"protocol": 2, "wrong": "x" * 400}]])
         for _ in range(room // 100):  # a line of the log each, and more: each begins with a time of 29 characters
             with connect(tmp_path) as peer:
                 peer.sendall(b"\xc1")  # no message: the connection is given up on
                 messages(peer)
         with connect(tmp_path) as peer:
-            peer.sendall(told)
+            peer.sendall(reported)
             peer.shutdown(socket.SHUT_WR)
             assert messages(peer)[0][2]["code"] == "unknown_key"
         assert select.select([pipe], [], [], 0)[0]

@@ -202,10 +202,10 @@ async def test_a_start_on_a_copy_says_that_it_is_one(tmp_path: Path, caplog: pyt
     async with running(tmp_path, state=tmp_path / "state") as live:
         await (await live.peer()).call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(20)})
     (tmp_path / "copy").write_bytes((tmp_path / "state").read_bytes())
-    for told in (True, False):
+    for reported in (True, False):
         caplog.clear()
         await start(tmp_path, state=tmp_path / "copy")
-        assert ("the state is a copy" in caplog.text) is told
+        assert ("the state is a copy" in caplog.text) is reported
 
 
 async def start(tmp_path: Path, **options: object) -> None:

@@ -145,8 +145,8 @@ def teach_records(advisor: Advisor, instances: int) -> None:
         types=["type"], index=np.zeros(len(mix.sizes), np.int64), elapsed_s=mix.times, size=mix.sizes,
         active_cores=mix.running,
     )  # fmt: skip
-    for told in runs():
-        advisor.observe_run("program", **told)
+    for reported in runs():
+        advisor.observe_run("program", **reported)
 
 
 def test_records_of_any_past_are_taken_back() -> None:

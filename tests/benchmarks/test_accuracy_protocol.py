@@ -23,7 +23,7 @@ def grid(folder: Path, cores: list[float], predictors: list[float], extra: str =
     return table_of(folder, "component,x,p,t\n" + "\n".join(lines) + "\n" + extra)
 
 
-class Told:
+class Reported:
     """Answers what it is told to, and keeps the order of what it is asked and taught."""
 
     def __init__(self, answer: protocol.Answer) -> None:
@@ -89,10 +89,10 @@ def test_interpolation_divides_each_component_in_four_to_one_and_by_seed(tmp_pat
 
 def test_a_stream_predicts_each_row_then_learns_it_and_the_first_five_do_not_count(tmp_path: Path) -> None:
     table = table_of(tmp_path, "component,x,p,t\n" + "".join(f"a,{k},1,2\n" for k in range(12)))
-    told = Told((3.0, None, None))
-    scores = protocol.judge(told, table, "prequential", 0)
-    assert [call[0] for call in told.calls] == ["predict", "learn"] * 12
-    assert told.calls[0::2] == [("predict", *call[1:]) for call in told.calls[1::2]]
+    reported = Reported((3.0, None, None))
+    scores = protocol.judge(reported, table, "prequential", 0)
+    assert [call[0] for call in reported.calls] == ["predict", "learn"] * 12
+    assert reported.calls[0::2] == [("predict", *call[1:]) for call in reported.calls[1::2]]
     assert scores.rows == [7]
     assert scores.error == scores.bias == [0.5]
 
@@ -100,7 +100,7 @@ def test_a_stream_predicts_each_row_then_learns_it_and_the_first_five_do_not_cou
 def test_errors_by_rows_seen_before_are_of_the_median_component(tmp_path: Path) -> None:
     lines = [f"{name},{k},1,{t}" for name, t in (("a", 2), ("b", 4), ("c", 1)) for k in range(14)]
     scores = protocol.judge(
-        Told((3.0, None, None)), table_of(tmp_path, "component,x,p,t\n" + "\n".join(lines)), "prequential", 0
+        Reported((3.0, None, None)), table_of(tmp_path, "component,x,p,t\n" + "\n".join(lines)), "prequential", 0
     )
     assert scores.by_seen[:2] == [0.5, 0.5]  # 0.5, 0.25 and 2
     assert all(math.isnan(value) for value in scores.by_seen[2:])
@@ -108,10 +108,10 @@ def test_errors_by_rows_seen_before_are_of_the_median_component(tmp_path: Path) 
 
 def test_held_out_rows_are_never_learned(tmp_path: Path) -> None:
     table = grid(tmp_path, [1, 2, 4, 8], [1, 2, 3])
-    told = Told((1.0, None, None))
-    protocol.judge(told, table, "cores", 0)
-    assert {p for verb, _, p in told.calls if verb == "learn"} == {1, 2}
-    assert {p for verb, _, p in told.calls if verb == "predict"} == {8}
+    reported = Reported((1.0, None, None))
+    protocol.judge(reported, table, "cores", 0)
+    assert {p for verb, _, p in reported.calls if verb == "learn"} == {1, 2}
+    assert {p for verb, _, p in reported.calls if verb == "predict"} == {8}
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_one_error_is_relative_and_bounded_and_silence_counts_most(
     tmp_path: Path, answer: float | None, error: float, bias: float
 ) -> None:
     table = table_of(tmp_path, "component,x,p,t\n" + "".join(f"a,{k},1,2\n" for k in range(12)))
-    scores = protocol.judge(Told((answer, None, None)), table, "prequential", 0)
+    scores = protocol.judge(Reported((answer, None, None)), table, "prequential", 0)
     assert scores.error == [error]
     assert scores.bias == pytest.approx([bias], nan_ok=True)
     assert scores.unanswered == (7 if math.isnan(bias) else 0)

@@ -56,12 +56,12 @@ def test_shift_and_wheel_zoom_the_rows(tmp_path: Path, browser: Browser, advisor
     at = rows.middle(20)
     browser.run("document.getElementById('chart').focus()")
     browser.wheel(left + 300, top + at, -900, shift=True)
-    told = {text: y for text, _, y, _ in browser.texts() if text.startswith("core ")}
-    assert "core 20" in told
-    assert 0 < len(told) < 30
-    zoomed = (told["core 21"] - told["core 20"]) / (rows.tops[21] - rows.tops[20])
+    reported = {text: y for text, _, y, _ in browser.texts() if text.startswith("core ")}
+    assert "core 20" in reported
+    assert 0 < len(reported) < 30
+    zoomed = (reported["core 21"] - reported["core 20"]) / (rows.tops[21] - rows.tops[20])
     assert zoomed == pytest.approx(np.exp(0.0015 * 900), rel=1e-3)
-    assert told["core 20"] == pytest.approx(at, abs=0.5 * zoomed)
+    assert reported["core 20"] == pytest.approx(at, abs=0.5 * zoomed)
     whole = browser.drawn()
     browser.press(Keys.ESCAPE)
     browser.run(  # as browsers tell of a wheel that is turned with Shift
@@ -76,7 +76,7 @@ def test_shift_and_wheel_zoom_the_rows(tmp_path: Path, browser: Browser, advisor
     assert starts  # times are as they were
     browser.drag([(left + 300, top + 100), (left + 300, top + 60), (left + 300, top + 20)])
     moved = {text: y for text, _, y, _ in browser.texts() if text.startswith("core ")}
-    assert moved["core 21"] == pytest.approx(told["core 21"] - 80, abs=0.01)
+    assert moved["core 21"] == pytest.approx(reported["core 21"] - 80, abs=0.01)
 
 
 def test_dragging_pans_as_far_as_there_is_something(tmp_path: Path, browser: Browser, advisor: Command) -> None:
@@ -114,7 +114,7 @@ def test_fingers_drag_pinch_and_tap(tmp_path: Path, browser: Browser, advisor: C
     browser.touch([(at, y)], [(at - 30, y)], [(at - 90, y)])
     assert edge(browser, rows, 0, second) == pytest.approx(middle - 90, abs=1)
     browser.touch([(at, y)])
-    assert browser.words("told").startswith("left: 2 s")
+    assert browser.words("reported").startswith("left: 2 s")
 
 
 def test_pointing_tells_a_task_and_leaving_does_not(tmp_path: Path, browser: Browser, advisor: Command) -> None:
@@ -122,11 +122,11 @@ def test_pointing_tells_a_task_and_leaving_does_not(tmp_path: Path, browser: Bro
     browser.open(page)
     rows, (left, top) = rows_of(browser, 2), browser.origin()
     browser.point(left + rows.x(3.0, 5.0), top + rows.middle(0))
-    told = "2 s, from 2 s to 4 s on core 0, b"
-    assert (browser.tip() or "").split("\n") == ["left", told]
-    assert browser.words("told") == f"left: {told}"
+    reported = "2 s, from 2 s to 4 s on core 0, b"
+    assert (browser.tip() or "").split("\n") == ["left", reported]
+    assert browser.words("reported") == f"left: {reported}"
     browser.point(left + rows.x(1.0, 5.0), top + rows.middle(0))
-    assert browser.words("told") == "first: 2 s, from 0 s to 2 s on core 0, a, on the critical path"
+    assert browser.words("reported") == "first: 2 s, from 0 s to 2 s on core 0, a, on the critical path"
     for x, core in ((1.0, 1), (4.5, 0)):  # idle
         browser.point(left + rows.x(x, 5.0), top + rows.middle(core))
         assert browser.tip() is None
@@ -157,11 +157,11 @@ def test_keys_do_what_the_wheel_and_the_pointer_do(tmp_path: Path, browser: Brow
     browser.press(Keys.HOME)
     assert browser.drawn() == whole
     browser.press("n")
-    assert browser.words("told").startswith("first: ")
+    assert browser.words("reported").startswith("first: ")
     browser.press("n", "n")
-    assert browser.words("told").startswith("right: ")
+    assert browser.words("reported").startswith("right: ")
     browser.press("p")
-    assert browser.words("told").startswith("left: ")
+    assert browser.words("reported").startswith("left: ")
     browser.press(Keys.ENTER)
     assert [round(x) for _, x, *_ in bars(browser, rows)[:1]] == [round(rows.left)]  # alone, as wide as the chart
     labels = [text for text, *_ in browser.texts() if text.endswith(" s")]
@@ -174,18 +174,18 @@ def test_a_task_is_found_by_name(tmp_path: Path, browser: Browser, advisor: Comm
     browser.run("document.getElementById('find').focus()")
     browser.press(*"TASK 17")
     hits = sorted(task.name for task in tasks if "task 17" in task.name)
-    assert browser.words("told").startswith(f"{len(hits)} of 300 tasks, ")
-    told: list[str] = []
+    assert browser.words("reported").startswith(f"{len(hits)} of 300 tasks, ")
+    reported: list[str] = []
     for _ in hits:
         browser.press(Keys.ENTER)
-        told.append(browser.words("told").split(":")[0])
-    assert sorted(told) == hits
-    at = next(task for task in tasks if task.name == told[-1])
+        reported.append(browser.words("reported").split(":")[0])
+    assert sorted(reported) == hits
+    at = next(task for task in tasks if task.name == reported[-1])
     shown = [float(text[:-2]) for text, *_ in browser.texts() if text.endswith(" s")]
     assert shown[0] <= at.finish
     assert at.start <= shown[-1]
     browser.press("x")
-    assert browser.words("told") == "Nothing here has that in its name."
+    assert browser.words("reported") == "Nothing here has that in its name."
 
 
 def test_a_hundred_thousand_tasks_open_and_are_found(tmp_path: Path, browser: Browser, advisor: Command) -> None:
@@ -201,7 +201,7 @@ def test_a_hundred_thousand_tasks_open_and_are_found(tmp_path: Path, browser: Br
     wanted = schedule[77_777]
     browser.run("document.getElementById('find').focus()")
     browser.press(*wanted.name, Keys.ENTER)
-    assert browser.words("told").startswith(f"{wanted.name}: ")
+    assert browser.words("reported").startswith(f"{wanted.name}: ")
     browser.run(
         "document.getElementById('find').value = ''; document.getElementById('find').dispatchEvent(new Event('input'))"
     )

@@ -36,7 +36,7 @@ def test_names_of_any_kind_are_text_and_run_nothing(tmp_path: Path, browser: Bro
     for task in schedule:
         browser.point(left + rows.x((task.start + task.finish) / 2, end), top + rows.middle(task.core))
         assert browser.run("return document.querySelector('#tip bdi').textContent") == task.name
-        assert browser.words("told").startswith(f"{task.name}: ")
+        assert browser.words("reported").startswith(f"{task.name}: ")
     shown = {text for text, *_ in browser.texts()}
     assert {name for name in HOSTILE if len(name) < 25} <= shown
     browser.run("document.getElementById('words').open = true")

@@ -21,7 +21,7 @@ SIDE = 14.0  # left and right of the chart
 ROW = 20.0
 
 
-class Told:
+class Reported:
     """The profile as the command tells it in JSON, and how wide and deep boxes should be: worked out from parents and times."""
 
     def __init__(self, profile: dict[str, Any]) -> None:
@@ -58,14 +58,14 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def shown(
     events: Path, tmp_path: Path, browser: Browser, advisor: Command, capsys: pytest.CaptureFixture[str]
-) -> tuple[Browser, Told]:
+) -> tuple[Browser, Reported]:
     """The page of that run in the browser, and what it should show."""
     page = tmp_path / "p.html"
     capsys.readouterr()
     advisor("profile", events, "--picture", page, "--json")
-    told = Told(json.loads(capsys.readouterr().out)["profiles"][0]["profile"])
+    reported = Reported(json.loads(capsys.readouterr().out)["profiles"][0]["profile"])
     browser.open(page)
-    return browser, told
+    return browser, reported
 
 
 def boxes(browser: Browser) -> list[tuple[str, float, float, float]]:
@@ -80,17 +80,17 @@ def first(browser: Browser, text: str) -> tuple[float, float]:
     return next((left + x + 1, top + y) for words, x, y, _ in browser.texts() if words.startswith(text))
 
 
-def test_boxes_are_as_wide_as_their_times_and_lie_below_their_callers(shown: tuple[Browser, Told]) -> None:
-    browser, told = shown
-    scale = (1000 - 2 * SIDE) / told.whole
-    wide = [node for node in range(len(told.parent)) if told.inclusive[node] * scale >= 0.5]
+def test_boxes_are_as_wide_as_their_times_and_lie_below_their_callers(shown: tuple[Browser, Reported]) -> None:
+    browser, reported = shown
+    scale = (1000 - 2 * SIDE) / reported.whole
+    wide = [node for node in range(len(reported.parent)) if reported.inclusive[node] * scale >= 0.5]
     found = boxes(browser)
     assert len(found) == len(wide) + 2 > 20  # and the heads of tasks and threads
     tops = sorted({top for *_, top in found})
     assert [top - tops[0] for top in tops] == [ROW * row for row in range(len(tops))]
     for row, top in enumerate(tops[1:], 1):
         widths = sorted(right - left for _, left, right, y in found if y == top)
-        wanted = sorted(told.inclusive[node] * scale for node in wide if told.depth(node) == row)
+        wanted = sorted(reported.inclusive[node] * scale for node in wide if reported.depth(node) == row)
         for width, want in zip(widths, wanted, strict=True):
             assert want - 0.75 <= width <= want + 0.01
         for _, left, right, y in found:  # within one of the row above
@@ -100,18 +100,20 @@ def test_boxes_are_as_wide_as_their_times_and_lie_below_their_callers(shown: tup
     assert max(right for _, _, right, _ in found) == pytest.approx(1000 - SIDE, abs=0.75)
 
 
-def test_a_click_shows_a_box_alone_below_its_callers(shown: tuple[Browser, Told]) -> None:
-    browser, told = shown
+def test_a_click_shows_a_box_alone_below_its_callers(shown: tuple[Browser, Reported]) -> None:
+    browser, reported = shown
     whole = browser.drawn()
     browser.click(*first(browser, "depth=5"))
-    node = told.labels.index("depth=5")
+    node = reported.labels.index("depth=5")
     texts = {text.split("  ")[0] for text, *_ in browser.texts()}
     assert {"tasks", "solve task", "depth=5"} <= texts
     assert not any(text.startswith(("thread", "depth=6", "depth=4")) for text in texts)
     found = boxes(browser)
     assert [round(right - left, 1) for _, left, right, _ in found[:3]] == [971.3] * 3  # its callers, and itself
-    scale = (1000 - 2 * SIDE) / told.inclusive[node]
-    wanted = sorted(told.inclusive[each] * scale for each in told.below(node) if told.inclusive[each] * scale >= 0.5)
+    scale = (1000 - 2 * SIDE) / reported.inclusive[node]
+    wanted = sorted(
+        reported.inclusive[each] * scale for each in reported.below(node) if reported.inclusive[each] * scale >= 0.5
+    )
     top = sorted({y for *_, y in found})[3]
     widths = sorted(right - left for _, left, right, y in found if y == top)
     for width, want in zip(widths, wanted, strict=True):
@@ -124,65 +126,71 @@ def test_a_click_shows_a_box_alone_below_its_callers(shown: tuple[Browser, Told]
     assert browser.drawn() == whole
 
 
-def test_pointing_tells_a_box(shown: tuple[Browser, Told]) -> None:
-    browser, told = shown
+def test_pointing_tells_a_box(shown: tuple[Browser, Reported]) -> None:
+    browser, reported = shown
     browser.point(*first(browser, "depth=4"))
-    node = told.labels.index("depth=4")
-    tasks = sum(told.inclusive[each] for each in range(len(told.parent)) if told.role[each] == "task")
-    inclusive, own = (f"{times[node] / 1000:.4g} µs" for times in (told.inclusive, told.exclusive))
-    words = f"work, {inclusive} ({100 * told.inclusive[node] / tasks:.1f} % of tasks), {own} of them its own, 81 visits"
+    node = reported.labels.index("depth=4")
+    tasks = sum(reported.inclusive[each] for each in range(len(reported.parent)) if reported.role[each] == "task")
+    inclusive, own = (f"{times[node] / 1000:.4g} µs" for times in (reported.inclusive, reported.exclusive))
+    words = (
+        f"work, {inclusive} ({100 * reported.inclusive[node] / tasks:.1f} % of tasks), {own} of them its own, 81 visits"
+    )
     assert browser.tip() == f"depth=4\n{words}"
-    assert browser.words("told") == f"depth=4: {words}"
+    assert browser.words("reported") == f"depth=4: {words}"
     browser.point(2, 2)
     assert browser.tip() is None
 
 
-def test_what_is_searched_is_counted_once_and_stands_out(shown: tuple[Browser, Told]) -> None:
-    browser, told = shown
+def test_what_is_searched_is_counted_once_and_stands_out(shown: tuple[Browser, Reported]) -> None:
+    browser, reported = shown
     browser.run("document.getElementById('find').focus()")
     browser.press(*"SOLVE")
-    nodes = range(len(told.parent))
-    hits = [node for node in nodes if "solve" in told.labels[node]]
-    tops = [node for node in hits if not any(above in hits for above in callers(told, node))]
+    nodes = range(len(reported.parent))
+    hits = [node for node in nodes if "solve" in reported.labels[node]]
+    tops = [node for node in hits if not any(above in hits for above in callers(reported, node))]
     parts = []
     for head, of_tasks in (("tasks", True), ("threads", False)):
-        whole = sum(told.inclusive[node] for node in nodes if told.parent[node] < 0 and told.of_tasks(node) == of_tasks)
-        mine = sum(told.inclusive[node] for node in tops if told.of_tasks(node) == of_tasks)
+        whole = sum(
+            reported.inclusive[node]
+            for node in nodes
+            if reported.parent[node] < 0 and reported.of_tasks(node) == of_tasks
+        )
+        mine = sum(reported.inclusive[node] for node in tops if reported.of_tasks(node) == of_tasks)
         parts.append(f"{mine / 1000:.4g} µs ({100 * mine / whole:.1f} %) of {head}")
-    assert browser.words("told") == f"{len(hits)} boxes, {' and '.join(parts)}. Enter goes to the next."
+    assert browser.words("reported") == f"{len(hits)} boxes, {' and '.join(parts)}. Enter goes to the next."
     faded = [alpha for colour, alpha, *_ in browser.run("return spied.rects") if colour in dict(map(reversed, LEGEND))]
     assert set(faded) == {1.0, 0.25}
     seen = set[str]()
     for _ in hits:
         browser.press(Keys.ENTER)
-        seen.add(browser.words("told").split(":")[0])
-    assert seen == {told.labels[node] for node in hits}
+        seen.add(browser.words("reported").split(":")[0])
+    assert seen == {reported.labels[node] for node in hits}
     browser.press(Keys.ESCAPE)
     assert {alpha for _, alpha, *_ in browser.run("return spied.rects")} == {1.0}
 
 
-def callers(told: Told, node: int) -> list[int]:
-    above = told.parent[node]
-    return [] if above < 0 else [above, *callers(told, above)]
+def callers(reported: Reported, node: int) -> list[int]:
+    above = reported.parent[node]
+    return [] if above < 0 else [above, *callers(reported, above)]
 
 
-def test_the_tables_tell_call_paths_and_their_own_time(shown: tuple[Browser, Told]) -> None:
-    browser, told = shown
+def test_the_tables_tell_call_paths_and_their_own_time(shown: tuple[Browser, Reported]) -> None:
+    browser, reported = shown
     browser.run("document.querySelector('summary').click()")
     browser.settle()
     rows = browser.run(
         "return Array.from(document.querySelectorAll('tbody tr'), row => Array.from(row.cells, c => c.textContent))"
     )
-    assert len(rows) == len(told.parent)
-    most = max(range(len(told.parent)), key=lambda node: told.exclusive[node])
-    path = [told.labels[node] for node in (most, *callers(told, most))][::-1]
+    assert len(rows) == len(reported.parent)
+    most = max(range(len(reported.parent)), key=lambda node: reported.exclusive[node])
+    path = [reported.labels[node] for node in (most, *callers(reported, most))][::-1]
     assert rows[0][0].split(" › ")[1:] == path
-    assert rows[0][2] == f"{told.count[most]:,}"
-    assert rows[0][4] == f"{told.exclusive[most] / 1000:.4g} µs"
+    assert rows[0][2] == f"{reported.count[most]:,}"
+    assert rows[0][4] == f"{reported.exclusive[most] / 1000:.4g} µs"
 
 
 def test_a_flame_graph_has_its_roots_below(
-    events: Path, tmp_path: Path, browser: Browser, advisor: Command, shown: tuple[Browser, Told]
+    events: Path, tmp_path: Path, browser: Browser, advisor: Command, shown: tuple[Browser, Reported]
 ) -> None:
     upright = boxes(browser)
     advisor("profile", events, "--flame", "--picture", tmp_path / "f.html")
@@ -211,7 +219,7 @@ def test_names_are_text_and_deep_trees_scroll(tmp_path: Path, browser: Browser, 
     left, top = browser.origin()
     for name in hostile:
         browser.point(*first(browser, name))
-        assert browser.words("told").startswith(f"{name}: ")
+        assert browser.words("reported").startswith(f"{name}: ")
     assert not any(text.startswith("level 79") for text, *_ in browser.texts())
     browser.wheel(left + 300, top + 100, 5000, shift=True)
     texts = {text.split("  ")[0] for text, *_ in browser.texts()}
@@ -223,7 +231,7 @@ def test_names_are_text_and_deep_trees_scroll(tmp_path: Path, browser: Browser, 
 
 
 def test_what_is_wrong_stands_on_the_page(
-    events: Path, shown: tuple[Browser, Told], advisor: Command, capsys: pytest.CaptureFixture[str]
+    events: Path, shown: tuple[Browser, Reported], advisor: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
     browser, _ = shown
     advisor("profile", events, "--json")

@@ -44,18 +44,18 @@ def test_a_table_becomes_one_file_with_curves_residuals_coverage_and_advice(
     assert capsys.readouterr().out == f"{page}: 3 components, {page.stat().st_size:,} bytes\n"
     browser.open(page, 1280, 900)
     assert browser.driver.title == "Overview · Advisor: runs.csv"
-    told = taught(900)
+    reported = taught(900)
     assert browser.run(TEXTS, "figcaption b") == [
         "Prediction error", "Coverage", "Error of each component", "Coverage of each component",
     ]  # fmt: skip
-    ledger = told.ledger()
+    ledger = reported.ledger()
     tiles = browser.run(TEXTS, ".tile b")
     assert tiles == ["3", "900", f"{ledger['scores']:,}", f"{ledger['covered'] / ledger['scores']:.1%}"]
     cells = browser.run(TEXTS, "[aria-label=Advice] tbody tr > *")
     advice = [cells[at : at + 5] for at in range(0, len(cells), 5)]
     assert sorted(row[0] for row in advice) == sorted(NAMES)
     for name, cores, size, _, why in advice:
-        choice = told.choose_cores(name, predictor=float(size), cores_max=16)
+        choice = reported.choose_cores(name, predictor=float(size), cores_max=16)
         assert (cores, why) == (f"{choice.cores} core{'' if choice.cores == 1 else 's'}", choice.why)
     browser.run("document.querySelector('a[href=\"#/component/blur\"]').click()")
     browser.until("return document.querySelectorAll('.charts svg').length === 4")
@@ -66,12 +66,12 @@ def test_a_table_becomes_one_file_with_curves_residuals_coverage_and_advice(
 
 
 def test_a_state_becomes_a_file_with_its_networks(tmp_path: Path, browser: Browser, advisor: Command) -> None:
-    told = taught()
-    told.define_network("net main connect read .. blur .. write;", id="pipe</script>")
+    reported = taught()
+    reported.define_network("net main connect read .. blur .. write;", id="pipe</script>")
     state, page = tmp_path / "state", tmp_path / "report.html"
-    state.write_bytes(told.to_bytes())
+    state.write_bytes(reported.to_bytes())
     advisor("report", "--state", state, "--cores", 12, "--out", page)
-    given = told.allocate("pipe</script>", cores=12)
+    given = reported.allocate("pipe</script>", cores=12)
     browser.open(page, 390, 800, dark=True)
     assert browser.run("return document.documentElement.scrollWidth") == 390
     browser.run("location.hash = '#/networks'")
@@ -81,14 +81,14 @@ def test_a_state_becomes_a_file_with_its_networks(tmp_path: Path, browser: Brows
 
 
 def test_a_large_state_becomes_a_file_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Advisor()
+    reported = Advisor()
     for n in range(60):
         for p in (1, 2, 4):
-            told.observe(f"c{n}", cores=p, elapsed_s=1.0 / p, count=1 + n)
-    whole = len(report.report(told, "all", ""))
+            reported.observe(f"c{n}", cores=p, elapsed_s=1.0 / p, count=1 + n)
+    whole = len(report.report(reported, "all", ""))
     monkeypatch.setattr(report, "VIEWS_MAX", 5)
     monkeypatch.setattr(report, "CARDS_MAX", 20)
-    page = report.report(told, "few", "")
+    page = report.report(reported, "few", "")
     assert len(page) < 0.7 * whole
     assert '"component":"c59"' in page
     assert '"component":"c1"' not in page

@@ -185,8 +185,8 @@ def test_a_slow_block_runs(block: Block, machine: Machine) -> None:
 
 def test_the_site_has_every_page_and_its_reference_names_what_is_there() -> None:
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    told = set(re.findall(r"[\w/-]+\.md", nav))
-    assert told == {str(page.relative_to(ROOT / "docs")) for page in PAGES if "docs" in page.parts} | {"index.md"}
+    reported = set(re.findall(r"[\w/-]+\.md", nav))
+    assert reported == {str(page.relative_to(ROOT / "docs")) for page in PAGES if "docs" in page.parts} | {"index.md"}
     reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
     for name in re.findall(r"^::: (\S+)$", reference, re.MULTILINE):
         assert resolve_name(name).__doc__, name

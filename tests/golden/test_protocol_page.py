@@ -212,8 +212,8 @@ def test_every_verb_has_one_scope() -> None:
 
 
 def test_every_form_is_named() -> None:
-    told = set(re.findall(r"`([a-z_ ]+?)(?: degree K)?`", section(6).split("### predict\n")[1].split("\n### ")[0]))
-    assert {re.sub(r" degree \d$", "", form) for form in PINS} <= told
+    reported = set(re.findall(r"`([a-z_ ]+?)(?: degree K)?`", section(6).split("### predict\n")[1].split("\n### ")[0]))
+    assert {re.sub(r" degree \d$", "", form) for form in PINS} <= reported
 
 
 def test_every_refusal_is_listed() -> None:

@@ -14,9 +14,9 @@ from advisor.simulation.system_words import MODELS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text(encoding="utf-8")
 SESSIONS = [
-    (command, told)
+    (command, reported)
     for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
-    for command, told in re.findall(r"^\$ advisor (.*?)\n((?:(?!\$ ).*\n)+)", block, re.MULTILINE)
+    for command, reported in re.findall(r"^\$ advisor (.*?)\n((?:(?!\$ ).*\n)+)", block, re.MULTILINE)
 ]
 
 
@@ -24,11 +24,11 @@ def test_there_are_sessions() -> None:
     assert len(SESSIONS) >= 1
 
 
-@pytest.mark.parametrize(("command", "told"), SESSIONS)
-def test_a_session_prints_what_the_page_shows(command: str, told: str) -> None:
+@pytest.mark.parametrize(("command", "reported"), SESSIONS)
+def test_a_session_prints_what_the_page_shows(command: str, reported: str) -> None:
     result = CliRunner().invoke(advisor, command.split())
     assert result.exit_code == 0
-    assert [line.rstrip() for line in result.stdout.splitlines()] == told.splitlines()
+    assert [line.rstrip() for line in result.stdout.splitlines()] == reported.splitlines()
 
 
 def test_the_program_of_the_page_gives_what_its_comment_says() -> None:
@@ -40,6 +40,6 @@ def test_the_program_of_the_page_gives_what_its_comment_says() -> None:
 
 
 def test_the_page_has_every_policy_and_every_contention_model() -> None:
-    told = set(re.findall(r"`([a-z_]+)`", PAGE))
-    assert set(POLICIES) <= told
-    assert set(MODELS) <= told
+    reported = set(re.findall(r"`([a-z_]+)`", PAGE))
+    assert set(POLICIES) <= reported
+    assert set(MODELS) <= reported

@@ -14,8 +14,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_every_command_is_told_and_no_other() -> None:
-    told = set(re.findall(r"`advisor ([a-z-]+)", (DOCS / "commands.md").read_text(encoding="utf-8")))
-    assert told == set(COMMANDS)
+    reported = set(re.findall(r"`advisor ([a-z-]+)", (DOCS / "commands.md").read_text(encoding="utf-8")))
+    assert reported == set(COMMANDS)
 
 
 def test_the_two_days_run_as_they_stand(tmp_path: Path) -> None:

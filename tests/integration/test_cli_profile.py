@@ -30,9 +30,9 @@ def test_a_service_is_asked_for_its_runs(
         assert json.loads(call(*at, "--json")) == {"runs": []}
         with SyncClient(str(socket), producer="mine") as client:
             client.task_events(events.records, strings=list(events.strings))
-        told = call(*at)
-        assert "mine" in told
-        assert f"events waiting {len(events)}" in told
+        reported = call(*at)
+        assert "mine" in reported
+        assert f"events waiting {len(events)}" in reported
         shown = call(*at, "--producer", "mine", "--picture", str(tmp_path / "p.html"))  # with what waits
         assert "solve task (task)" in shown
         assert "14 tasks" in shown
@@ -49,6 +49,6 @@ def test_a_service_is_asked_for_its_runs(
         monkeypatch.delenv("ADVISOR_SOCKET", raising=False)
         assert "--socket" in call("--producer", "mine", status=2)
         monkeypatch.setenv("ADVISOR_SOCKET", str(socket))
-        assert call() == told
+        assert call() == reported
         assert "14 tasks" in call("--producer", "mine")
         assert "--record" in call(*at, "--producer", "mine", "--trace", str(tmp_path / "t.json"), status=2)

@@ -74,8 +74,8 @@ def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
         exported = tmp_path / "while-running"
         assert answer("export", exported, "--state", state)["components"] == 1
         assert answer("export", tmp_path / "of-service", "--socket", socket)["components"] == 1
-        told = [Advisor.from_bytes(file.read_bytes()) for file in (tmp_path / "of-service", exported)]
-        assert told[0].extract() == told[1].extract()
+        reported = [Advisor.from_bytes(file.read_bytes()) for file in (tmp_path / "of-service", exported)]
+        assert reported[0].extract() == reported[1].extract()
         process.send_signal(signal.SIGTERM)
         assert process.wait(120) == 0
     before = answer("predict", "work", "--predictor", "300", "--cores", "2", "--state", state)
@@ -112,8 +112,8 @@ def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
         gone = answer("predict", "work", "--socket", socket)
         assert (gone["model"], gone["observations"], gone["extrapolates"]) == ("prior", 0, [None])
         numbers = {"workers": 1, "elapsed-s": 1, "work-s": 1, "delay-s": 0, "no-work-s": 0, "creates": 1, "waits": 1}
-        told = [text for name, value in numbers.items() for text in (f"--{name}", str(value))]
-        assert run("observe-run", "sort", "--size", "5", *told, "--socket", socket).returncode == 0
+        reported = [text for name, value in numbers.items() for text in (f"--{name}", str(value))]
+        assert run("observe-run", "sort", "--size", "5", *reported, "--socket", socket).returncode == 0
         assert (
             run("forget", "--program", "sort", "--yes", "--socket", socket).stdout == "forgot the program sort: 1 run\n"
         )
@@ -158,8 +158,8 @@ def test_a_service_learns_logs_once_through_a_kill(tmp_path: Path) -> None:
         for name, text in written.files.items():
             (logs / name).write_text(text[: int(share * len(text))])
         with serving(tmp_path, "--state", state) as (socket, process):
-            told = answer("learn", "--from", "snet", logs, "--socket", socket)
-            assert told["ended"] is (share == 1.0)
+            reported = answer("learn", "--from", "snet", logs, "--socket", socket)
+            assert reported["ended"] is (share == 1.0)
             process.kill()
     with serving(tmp_path, "--state", state) as (socket, _):
         again = answer("learn", "--from", "snet", logs, "--socket", socket)

@@ -98,11 +98,11 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple
     runs = [
         {"size": 10.0 * k, "workers": 1 + k % 2, "elapsed_s": k / (1 + k % 2), "work_s": 1.0 * k} for k in range(1, 7)
     ]
-    told: list[dict[str, Any]] = [
+    reported: list[dict[str, Any]] = [
         run | {"delay_s": 0.0, "no_work_s": 0.0, "creates": 9.0, "waits": 3.0} for run in runs
     ]
     (folder / "runs.csv").write_text(
-        ",".join(told[0]) + "\n" + "".join(",".join(map(str, run.values())) + "\n" for run in told)
+        ",".join(reported[0]) + "\n" + "".join(",".join(map(str, run.values())) + "\n" for run in reported)
     )
 
     async def run(stop: anyio.Event, *, task_status: Any) -> None:
@@ -116,7 +116,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple
         future, _ = portal.start_task(run, stop)
         with SyncClient(str(folder / "s"), timeout_s=PATIENCE_S) as client:
             client.observe_rows(rows())
-            for each in told:
+            for each in reported:
                 client.observe_run("sort", **each)
         yield {
             "table": ("--table", str(folder / "table.csv")), "socket": ("--socket", str(folder / "s")),
@@ -154,18 +154,18 @@ def test_an_option_works_for_a_table_and_a_service_or_is_refused_by_both(
     if command == "allocate" and option != "shares":
         given += SHARES
     words = [word.format(network=f"{folder}/one.snet", plot=f"{folder}/p.svg") for word in given]
-    told = {}
+    reported = {}
     for place in ("table", "socket"):
         whom = places["runs"] if command == "predict-run" and place == "table" else places[place]
         done = CliRunner().invoke(advisor, [command, *words, *whom, "--json"])
         assert done.exception is None or isinstance(done.exception, SystemExit), (place, done.exception)
-        told[place] = done
+        reported[place] = done
     if option in OF_A_SERVICE:
-        assert told["table"].exit_code == 2
-        assert flag[2:] in told["table"].output
-        assert told["socket"].exit_code == 0, told["socket"].output
+        assert reported["table"].exit_code == 2
+        assert flag[2:] in reported["table"].output
+        assert reported["socket"].exit_code == 0, reported["socket"].output
         return
-    table, socket = told.values()
+    table, socket = reported.values()
     assert table.exit_code == socket.exit_code, (table.output, socket.output)
     assert bool(table.exit_code) == ((command, option) in REFUSED), table.output
     if table.exit_code:

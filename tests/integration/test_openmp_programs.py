@@ -114,14 +114,14 @@ def test_with_a_cut_off_all_time_is_accounted_for(programs: Programs, name: str,
 
 def test_what_runs_at_once_for_want_of_threads_is_told_from_what_the_program_wants_in_line(programs: Programs) -> None:
     ran = programs.run("at_once", 4, threads=1)
-    told, rid = exact(ran).measures, Flag.UNDEFERRED | Flag.AT_ONCE
+    reported, rid = exact(ran).measures, Flag.UNDEFERRED | Flag.AT_ONCE
     as_deferred = Counter(each & ~rid if each & Flag.AT_ONCE else each for each in ran.flags().elements())
     ran = programs.run("at_once", 4, threads=2)
     assert exact(ran).measures.at_once == 0
     # Dependences are not told to a tool where one thread is alone: the four tasks that have some stay in line.
     assert as_deferred - ran.flags() == {Flag.UNDEFERRED | Flag.DEPENDENT: 4}
     assert ran.flags() - as_deferred == {0: 4}
-    assert (told.at_once, told.in_order, told.creates) == (4 * 4, 4, 8 * 4)
+    assert (reported.at_once, reported.in_order, reported.creates) == (4 * 4, 4, 8 * 4)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -157,9 +157,9 @@ def test_types_are_named_by_function_and_line_in_every_build(programs: Programs)
 
 
 def test_without_lines_types_are_named_by_the_place_in_their_function(programs: Programs) -> None:
-    told = names(programs.run("nqueens", 6))
-    assert [name.split("+")[0] for name in told] == ["solve"]
-    assert [name.split(" ")[1] for name in told] == ["(nqueens)"]
+    reported = names(programs.run("nqueens", 6))
+    assert [name.split("+")[0] for name in reported] == ["solve"]
+    assert [name.split(" ")[1] for name in reported] == ["(nqueens)"]
     first = exact(programs.run("fft", 64))
     assert len(first.roots(at.TASK)) == 2  # two constructs of one function, told apart by their offsets
     assert len({first.names[root].split("+")[0] for root in first.roots(at.TASK)}) == 1
@@ -170,12 +170,12 @@ def test_sizes_and_parameters_of_the_header_arrive(programs: Programs) -> None:
     exact(ran)
     assert ran.kinds()["SIZE"] == ran.tasks
     profile = exact(programs.run("fft", 64, 3))
-    told = {
+    reported = {
         int(profile.value[node])
         for node in range(len(profile))
         if profile.role[node] == at.PARAMETER and profile.names[node] == "n"
     }
-    assert told == {32, 16, 8}
+    assert reported == {32, 16, 8}
 
 
 def test_the_header_does_nothing_without_the_tool(programs: Programs) -> None:
@@ -201,9 +201,9 @@ def test_sums_hold_what_the_events_would(programs: Programs, name: str, threads:
     assert run_of(summed)["span_s"] is None  # no path through them is known
     assert 0.0 < run_of(full)["span_s"] <= full.measures.elapsed_s
     # Of a sample each task stands for as many as it was chosen from: about all.
-    told = list(summed.types.values())
-    assert sum(each["seen"] for each in told) == report["followed"]
-    assert abs(sum(each["count"] for each in told) - ran.tasks) < 5.0 * (report["sample"] * ran.tasks) ** 0.5
+    reported = list(summed.types.values())
+    assert sum(each["seen"] for each in reported) == report["followed"]
+    assert abs(sum(each["count"] for each in reported) - ran.tasks) < 5.0 * (report["sample"] * ran.tasks) ** 0.5
     assert abs(m.unaccounted_s) <= 0.1 * m.workers_s + 1e-3  # a stub's edges, and the sums' own: some tens of ns a task
 
 

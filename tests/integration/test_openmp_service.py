@@ -92,10 +92,10 @@ def test_a_run_arrives_whole_with_its_end(programs: Programs, shared: Path, thre
     ran = programs.run("nqueens", 7, threads=threads, mode=mode, socket=shared)
     report, answer = ran.report(), measures(shared, "nqueens")
     assert (report["unsent"], report["dropped"], report["restarts"], report["ended"]) == (0, 0, 0, True)
-    told = answer["measures"]
-    assert (told["creates"], told["begins"], told["ends"]) == (ran.tasks, ran.tasks, ran.tasks)
-    assert told["cpu_s"] > 0.0
-    assert told["workers"] == 0  # all have stopped, and nothing waits for more
+    reported = answer["measures"]
+    assert (reported["creates"], reported["begins"], reported["ends"]) == (ran.tasks, ran.tasks, ran.tasks)
+    assert reported["cpu_s"] > 0.0
+    assert reported["workers"] == 0  # all have stopped, and nothing waits for more
     assert answer["incarnation"].hex() == report["incarnation"]
 
 

@@ -35,12 +35,12 @@ def invoke(*arguments: str | Path, **environment: str) -> Result:
 
 def environment(text: str, word: str, folder: Path) -> dict[str, str]:
     """Return the variables that a unit or an image sets, their folders below `folder`."""
-    told = dict(
+    reported = dict(
         each.partition("=")[::2] for line in re.findall(rf"^{word}(.*)$", text, re.MULTILINE) for each in line.split()
     )
     for place in PLACES:
-        told = {key: value.replace(place, f"{folder}{place}") for key, value in told.items()}
-    return told | {"ADVISOR_HTTP": "127.0.0.1:0"}
+        reported = {key: value.replace(place, f"{folder}{place}") for key, value in reported.items()}
+    return reported | {"ADVISOR_HTTP": "127.0.0.1:0"}
 
 
 @contextmanager
@@ -113,9 +113,9 @@ def test_doctor_and_top_look_at_a_service(tmp_path: Path) -> None:
             doctor, top, producers, status = in_terminal([[*each, "--socket", socket] for each in asked], 80)
         assert "wrong" not in doctor
         assert "all checksums right" in " ".join(doctor.split())  # a long path breaks the line anywhere
-        for told in (top, status):
-            assert re.search(r"^resample .* 39 ", told, re.MULTILINE), told
-            assert "storage ok" in told
+        for reported in (top, status):
+            assert re.search(r"^resample .* 39 ", reported, re.MULTILINE), reported
+            assert "storage ok" in reported
         assert re.search(r"^film +\d+ ", producers, re.MULTILINE), producers
         well = invoke("doctor", "--json", "--socket", socket)
         assert well.exit_code == 0
@@ -161,7 +161,7 @@ def test_a_refused_start_leaves_no_folder(tmp_path: Path) -> None:
 
 def test_doctor_says_how_to_begin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    told = invoke("doctor", ADVISOR_SOCKET="")
-    assert told.exit_code == 1
-    assert f"none listens on {tmp_path}/advisor/socket" in told.stdout
-    assert "advisor serve" in told.stdout
+    reported = invoke("doctor", ADVISOR_SOCKET="")
+    assert reported.exit_code == 1
+    assert f"none listens on {tmp_path}/advisor/socket" in reported.stdout
+    assert "advisor serve" in reported.stdout

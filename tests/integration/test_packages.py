@@ -72,8 +72,8 @@ def python(minor: int) -> str | None:
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     beside = [str(path) for path in sorted(pyenv.glob(f"3.{minor}.*/bin/python"))]
     for path in filter(None, [shutil.which(f"python3.{minor}"), *beside]):
-        told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)  # a shim may refuse
-        if told.returncode == 0 and told.stdout.startswith(f"Python 3.{minor}."):
+        reported = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)  # a shim may refuse
+        if reported.returncode == 0 and reported.stdout.startswith(f"Python 3.{minor}."):
             return path
     return None
 

@@ -82,11 +82,13 @@ async def test_promtool_has_nothing_to_say_against_the_metrics(tmp_path: Path) -
         await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(75)})
         await peer.call("predict", "c0", 1, 1)
         async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
-            told = (await client.get(f"http://{live.bound.http}/metrics")).text
-    checked = subprocess.run([PROMTOOL, "check", "metrics"], input=told, capture_output=True, text=True, check=False)
+            reported = (await client.get(f"http://{live.bound.http}/metrics")).text
+    checked = subprocess.run(
+        [PROMTOOL, "check", "metrics"], input=reported, capture_output=True, text=True, check=False
+    )
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
-    assert "advisor_build_info{" in told
-    assert "process_resident_memory_bytes" in told
+    assert "advisor_build_info{" in reported
+    assert "process_resident_memory_bytes" in reported
 
 
 def queries() -> list[str]:
@@ -95,7 +97,7 @@ def queries() -> list[str]:
     return [each.replace("$instance", ".*").replace("$__rate_interval", "1m") for each in found]
 
 
-async def told(client: httpx.AsyncClient, server: str, query: str) -> bool:
+async def reported(client: httpx.AsyncClient, server: str, query: str) -> bool:
     """Return whether a query has an answer now, and numbers in it."""
     try:
         found = await client.get(f"{server}/api/v1/query", params={"query": query})
@@ -142,7 +144,7 @@ async def test_prometheus_scrapes_answers_the_dashboard_and_works_out_each_alert
                 assert len(left) > 30
                 while left:
                     await work()
-                    left -= {query for query in sorted(left) if await told(client, server, query)}
+                    left -= {query for query in sorted(left) if await reported(client, server, query)}
             groups = (await client.get(f"{server}/api/v1/rules")).json()["data"]["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
     assert len(rules) == (KIT / "alerts.yml").read_text().count("- alert:")

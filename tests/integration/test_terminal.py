@@ -82,7 +82,7 @@ def test_a_progress_bar_moves_within_a_chunk_of_the_file(commands: dict[str, lis
     assert "replaying 400 rows" in seen
 
 
-class Told:
+class Reported:
     """What a bar was told."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Told:
 
 
 def test_a_bar_is_told_bytes_and_rows_as_they_are_done() -> None:
-    bar = Told()
+    bar = Reported()
     reader = SimpleNamespace(bytes_total=100, bytes_read=10)  # the header
     moved = moves(bar, "replaying", reader)  # type: ignore[arg-type]
     reader.bytes_read = 50  # a chunk of 4 rows was read

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import advisor
+from advisor.domain.reported import PlanOptions, RunTold
 from advisor.domain.rows import OPTIONAL_FIELDS, ColumnFields, RowFields
-from advisor.domain.told import PlanOptions, RunTold
 from advisor.planning import Request
 from advisor.protocol.verbs import METHODS
 

@@ -23,14 +23,14 @@ TEST_FIELDS = (
 Columns = tuple[np.ndarray, ...]
 
 
-def stream(seed: int, rows: int, components: int, step: float, wild: float) -> Columns:
+def stream(seed: int, rows: int, components: int, step: float, outlier: float) -> Columns:
     """Return columns in which each component becomes slower and faster every 150 of its rows, and some rows are wild."""
     rng = np.random.default_rng(seed)
     slots = rng.integers(0, components, rows)
     x, p = rng.uniform(1.0, 100.0, rows), rng.choice([0.5, 1.0, 3.7, 8.0], rows)
     level = np.where(np.arange(rows) // components % 300 < 150, 1.0, step)
     t = (1e-3 + 1e-4 * x) * (0.2 + 0.8 / p) * level * rng.lognormal(0.0, rng.choice([0.01, 0.3]), rows)
-    t = np.where(rng.random(rows) < wild, t * rng.choice([1e-3, 1e3], rows), t)
+    t = np.where(rng.random(rows) < outlier, t * rng.choice([1e-3, 1e3], rows), t)
     return slots, x, p, t, rng.integers(1, 4, rows)
 
 
@@ -64,15 +64,15 @@ def state_of(table: Table, learners: LearnerTable | None) -> tuple[bytes, bytes]
     rows=st.integers(1, 4000),
     components=st.sampled_from([1, 2, 7, 60]),
     step=st.sampled_from([0.25, 1.0, 2.0, 50.0]),
-    wild=st.sampled_from([0.0, 0.01, 0.2]),
+    outlier=st.sampled_from([0.0, 0.01, 0.2]),
     cuts=st.lists(st.integers(0, 4000), max_size=5),
     learner=st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
 def test_any_cut_gives_the_same_bytes_and_changes(
-    seed: int, rows: int, components: int, step: float, wild: float, cuts: list[int], learner: bool
+    seed: int, rows: int, components: int, step: float, outlier: float, cuts: list[int], learner: bool
 ) -> None:
-    columns = stream(seed, rows, components, step, wild)
+    columns = stream(seed, rows, components, step, outlier)
     whole, parts = ((Table(components), records(components, learner)) for _ in range(2))
     assert learn(*whole, columns, []) == learn(*parts, columns, cuts)
     assert state_of(*whole) == state_of(*parts)

@@ -42,11 +42,11 @@ def events() -> TaskEvents:
 def profiled() -> Any:
     """A recursive program in three batches; what was open is lost at the end."""
     profiler, given = Profiler(window_ns=0), events()
-    told: list[Any] = []
+    reported: list[Any] = []
     for number, part in enumerate(np.array_split(given.records, 3)):
         folded = profiler.fold(TaskEvents(part, given.strings if number == 0 else ()))
-        told.append((folded.accepted, folded.ended, folded.sizes))
-    return told, state_bytes(profiler), profiler.close_lost(), state_bytes(profiler)
+        reported.append((folded.accepted, folded.ended, folded.sizes))
+    return reported, state_bytes(profiler), profiler.close_lost(), state_bytes(profiler)
 
 
 def drawn(seed: int) -> Any:

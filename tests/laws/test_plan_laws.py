@@ -171,7 +171,7 @@ def test_an_advisor_answers_as_one_that_was_never_asked(seed: int, doings: list[
 
     learn(60)
     held = advisor.allocate(NETWORK, shares=[[0.3, 0.7]], cores=9)  # read only after rows have come
-    told = Advisor.from_bytes(advisor.to_bytes()).allocate(NETWORK, shares=[[0.3, 0.7]], cores=9).as_dict()
+    reported = Advisor.from_bytes(advisor.to_bytes()).allocate(NETWORK, shares=[[0.3, 0.7]], cores=9).as_dict()
     for doing in doings:
         if doing in ("row", "rows"):
             learn(1 if doing == "row" else 20)
@@ -184,7 +184,7 @@ def test_an_advisor_answers_as_one_that_was_never_asked(seed: int, doings: list[
             assert asked(advisor, QUESTIONS[0], 7) == asked(Advisor.from_bytes(advisor.to_bytes()), QUESTIONS[0], 7)
         question = QUESTIONS[rng.integers(len(QUESTIONS))]
         assert asked(advisor, question) == asked(Advisor.from_bytes(advisor.to_bytes()), question)
-    assert held.as_dict() == told
+    assert held.as_dict() == reported
 
 
 def test_a_curve_beyond_what_was_seen_is_told_where_it_is_read() -> None:
@@ -214,8 +214,8 @@ def test_a_throughput_is_promised_by_the_curves_that_the_fewest_cores_for_it_are
     if expected.gap != 0.0:
         return  # what a search finds on one curve it may miss on another
     assert promised.throughput_per_s < expected.throughput_per_s
-    told = next(some.value for some in promised.why if some.code == "level")
-    assert promised.throughput_per_s < told <= expected.throughput_per_s * (1 + 1e-9)
+    reported = next(some.value for some in promised.why if some.code == "level")
+    assert promised.throughput_per_s < reported <= expected.throughput_per_s * (1 + 1e-9)
     if not promised.groups:
         again = evaluate(network, unsure, Request(cores=10, **given_), promised.cores, promised.instances)
         assert again.throughput_per_s == pytest.approx(promised.throughput_per_s, rel=1e-12)

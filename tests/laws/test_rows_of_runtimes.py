@@ -58,10 +58,10 @@ def test_predictors_of_0_on_several_machines_are_more_cells_than_there_is_room_f
     state = advisor.to_bytes()
     assert Advisor.from_bytes(state).to_bytes() == state
     for x in itertools.product((0.0, 7.0), repeat=predictors):
-        told = advisor.predict("c", predictor=list(x), cores=2, machine="m1")
-        assert told.low_s <= told.elapsed_s <= told.high_s
+        reported = advisor.predict("c", predictor=list(x), cores=2, machine="m1")
+        assert reported.low_s <= reported.elapsed_s <= reported.high_s
         if large < 100.0:  # else one place of the lattice holds both sizes
-            assert 0.2 < told.elapsed_s < 5.0
+            assert 0.2 < reported.elapsed_s < 5.0
 
 
 def test_an_answer_over_the_load_lies_within_its_interval() -> None:
@@ -73,8 +73,8 @@ def test_an_answer_over_the_load_lies_within_its_interval() -> None:
         components=["c"], index=np.zeros(1000, int), predictor=x, cores=np.ones(1000),
         elapsed_s=np.where(x < 1.0, 1e9 * x, 1.0),
     )  # fmt: skip
-    told = advisor.predict("c", cores=1)
-    assert told.low_s <= told.elapsed_s <= told.high_s
+    reported = advisor.predict("c", cores=1)
+    assert reported.low_s <= reported.elapsed_s <= reported.high_s
 
 
 def test_a_suggestion_where_the_model_is_far_below_the_legal_times_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

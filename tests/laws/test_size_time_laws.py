@@ -131,9 +131,9 @@ def test_a_sample_tells_in_the_mean_what_all_instances_do():
         found.append(report_of_fold(sizes[seen], times[seen], running[seen], np.where(late, 32.0, 1.0)[seen]))
     assert all(each.seen < 22_000 for each in found)
     for name in ("count", "sized", "total_s", "mean_s", "deviation"):
-        told = np.array([getattr(each, name) for each in found])
-        error = told.std() / np.sqrt(len(told))
-        assert abs(told.mean() - getattr(all_of_them, name)) < 4.0 * error + 0.002 * told.mean(), name
+        reported = np.array([getattr(each, name) for each in found])
+        error = reported.std() / np.sqrt(len(reported))
+        assert abs(reported.mean() - getattr(all_of_them, name)) < 4.0 * error + 0.002 * reported.mean(), name
     unweighted = report_of_fold(sizes[seen], times[seen], running[seen], np.ones(int(seen.sum())))
     assert unweighted.mean_s < 0.5 * all_of_them.mean_s
 

@@ -82,8 +82,8 @@ def test_without_permission_they_may_be_worse_at_the_border_and_it_is_said(curve
     )
     assert (few.throughput_per_s, own.throughput_per_s, either.throughput_per_s) == pytest.approx((1 / 6, 0.1, 0.25))
     assert not own.groups
-    told = next(reason for reason in own.why if reason.code == "own_cores")
-    assert told.value == pytest.approx(0.25)
+    reported = next(reason for reason in own.why if reason.code == "own_cores")
+    assert reported.value == pytest.approx(0.25)
     turns = next(reason for reason in either.why if reason.code == "turns")
     assert turns.value == pytest.approx(0.1)
 

@@ -54,7 +54,7 @@ class Stream:
         curves = self.advisor.tables_of(self.network.components, cores_max=CORES)
         return reconsider(asked_of(self.network, self.request), curves, question)
 
-    def until(self, told: Callable[[Look], bool], rows: int) -> Look | None:
+    def until(self, reported: Callable[[Look], bool], rows: int) -> Look | None:
         """Run the network as it was allocated until a look is as wanted."""
         for _ in range(rows):
             component = self.rows % len(self.names)
@@ -65,7 +65,7 @@ class Stream:
                 self.looks += 1
                 self.schedule = self.schedule.looked(self.rows, changes)
                 look = self.look(WatchQuestion(Setting.of(self.has), 5.0, look=self.schedule.looks))
-                if told(look):
+                if reported(look):
                     return look
         return None
 

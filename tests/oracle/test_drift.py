@@ -97,15 +97,15 @@ def test_after_a_step_of_two_the_error_is_back_within_40_rows(factor: float, sd:
     assert np.median(ratios) <= 1.5, ratios
 
 
-@pytest.mark.parametrize("wild", [1e3, 1e-3])
+@pytest.mark.parametrize("outlier", [1e3, 1e-3])
 @pytest.mark.parametrize("sd", [0.05, 0.3])
-def test_one_wild_measurement_moves_the_model_little(wild: float, sd: float) -> None:
+def test_one_wild_measurement_moves_the_model_little(outlier: float, sd: float) -> None:
     """Learned as it is, a row 1000 times too long would move the mean of 300 rows by 330 %."""
     rng = np.random.default_rng(14)
     x, p, t = (column[:, 0] for column in rows(rng, "random", (300, 1)))
     t = t * NOISES["log-normal"](rng, sd, (300, 1))[:, 0]
     answers = []
-    for last in (t[-1], wild * t[-1]):
+    for last in (t[-1], outlier * t[-1]):
         advisor = Advisor()
         advisor.observe_columns(
             components=["c"], index=np.zeros(300, int), predictor=x, cores=p, elapsed_s=np.append(t[:-1], last)
@@ -125,11 +125,11 @@ def taught(advisor: Advisor, x: np.ndarray, p: np.ndarray, t: np.ndarray) -> np.
     return np.asarray(advisor.predict("c", **AT).elapsed_s)
 
 
-@pytest.mark.parametrize("wild", [1e2, 1e3, 1e9, 1e-2, 1e-3, 1e-9])
+@pytest.mark.parametrize("outlier", [1e2, 1e3, 1e9, 1e-2, 1e-3, 1e-9])
 @pytest.mark.parametrize("order", ["random", "constant"])
 @pytest.mark.parametrize("sd", [0.05, 0.3])
 def test_a_burst_of_20_wild_rows_moves_no_prediction_by_more_than_15_percent(
-    wild: float, order: str, sd: float
+    outlier: float, order: str, sd: float
 ) -> None:
     """Whatever they are: after 300 good rows, and 100 good ones later by no more than 5 %."""
     for seed in range(5):
@@ -141,7 +141,7 @@ def test_a_burst_of_20_wild_rows_moves_no_prediction_by_more_than_15_percent(
         x[burst], p[burst], t[burst] = x[again], p[again], t[again]
         advisor, calm = Advisor(), Advisor()
         before = taught(advisor, x[good], p[good], t[good])
-        after = taught(advisor, x[burst], p[burst], np.clip(wild * t[burst], 1e-9, 1e9))
+        after = taught(advisor, x[burst], p[burst], np.clip(outlier * t[burst], 1e-9, 1e9))
         assert advisor.components.table["changes"][0] == 0
         assert np.abs(after / before - 1.0).max() <= 0.15, (seed, np.abs(after / before - 1.0).max())
         recovered = taught(advisor, x[later], p[later], t[later])
@@ -252,8 +252,8 @@ def test_sizes_far_from_nearly_all_runs_are_learned_of_one_run_in_forty(power: f
         p = 2.0 ** rng.integers(0, 6, 1400)
         x = np.where((np.arange(1400) % 40 == 39) & (np.arange(1400) > 100), 10.0 ** rng.uniform(3, 5, 1400), 1.0)
         taught(advisor, x, p, 1e-3 * x**power * (0.1 + 0.9 / p) * rng.lognormal(0, 0.05, 1400))
-        told = np.asarray(advisor.predict("c", predictor=sizes, cores=4).elapsed_s)
-        assert np.abs(np.log(told / (1e-3 * sizes**power * 0.325))).max() <= np.log(2.5), seed
+        reported = np.asarray(advisor.predict("c", predictor=sizes, cores=4).elapsed_s)
+        assert np.abs(np.log(reported / (1e-3 * sizes**power * 0.325))).max() <= np.log(2.5), seed
 
 
 @pytest.mark.parametrize(("factor", "within"), [(2.0, 40), (0.5, 40), (1000.0, 100), (0.001, 100)])
@@ -266,10 +266,10 @@ def test_a_change_of_speed_is_believed(factor: float, within: int, order: str, b
         rng = np.random.default_rng(seed)
         n = before + within
         x, p, t = (column[:, 0] for column in rows(rng, order, (n, 1)))
-        told = t * NOISES["log-normal"](rng, 0.1, (n, 1))[:, 0]
-        told[before:] *= factor
+        reported = t * NOISES["log-normal"](rng, 0.1, (n, 1))[:, 0]
+        reported[before:] *= factor
         advisor = Advisor()
-        taught(advisor, x, p, told)
+        taught(advisor, x, p, reported)
         assert advisor.components.table["changes"][0] >= 1
         new = slice(before, None)
         answer = advisor.predict("c", predictor=x[new], cores=p[new]).elapsed_s
@@ -296,8 +296,8 @@ def test_runs_without_a_size_beside_runs_with_one_are_no_change_of_speed(
             advisor.observe_columns(**one)
             rows += 2 * len(x)
             if rows > 120:
-                told = advisor.predict("sort", predictor=sizes, cores=1).elapsed_s
-                assert np.abs(np.log(told / (1e-8 * sizes**power))).max() < np.log(10.0), (seed, rows)
+                reported = advisor.predict("sort", predictor=sizes, cores=1).elapsed_s
+                assert np.abs(np.log(reported / (1e-8 * sizes**power))).max() < np.log(10.0), (seed, rows)
 
 
 def alone(x: np.ndarray, p: np.ndarray, t: np.ndarray) -> Advisor:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from advisor.engine import Advisor
-from advisor.kernels.source import mode_told
+from advisor.kernels.source import mode_reported
 from advisor.models import fold
 from advisor.models.forms import FORMS, solve
 
@@ -38,7 +38,7 @@ def frozen_weights(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     fold.KERNELS.use("interpreted")  # what is replaced here is a constant where it is compiled
     monkeypatch.setattr(fold, "FIRST_SOLVE", 10**9)  # every row is of a young component: it weighs by its own time
     yield
-    fold.KERNELS.use(mode_told())
+    fold.KERNELS.use(mode_reported())
 
 
 def known_weights(t: Floats) -> Floats:

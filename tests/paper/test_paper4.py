@@ -134,13 +134,13 @@ def ratios(name: str, cores: int, policy: str, owner=None, batch=None) -> dict[s
     """Each model's time relative to the analysis."""
     found = program(name)
     ticks = simulate(found, cores, policy).makespan
-    told = {
+    reported = {
         "actual": kruskal_weiss(found, cores, batch=batch) / ticks,
         "exponential": kruskal_weiss(found, cores, "exponential", batch=batch) / ticks,
     }
     if owner is not None:
-        told["condensed"] = exponential_processes(found, owner(found, cores), cores) / ticks
-    return told
+        reported["condensed"] = exponential_processes(found, owner(found, cores), cores) / ticks
+    return reported
 
 
 @pytest.mark.parametrize("cores", [4, 8, 12, 16])

@@ -14,7 +14,7 @@ from advisor.profile.tree import Profile
 from advisor.profile.view import profile_of
 
 CREATE, PARALLEL = RegionKind.CREATION, RegionKind.PARALLEL
-Told = dict[str, tuple[int, int, int, int]]  # path: visits, open, inclusive, exclusive
+Reported = dict[str, tuple[int, int, int, int]]  # path: visits, open, inclusive, exclusive
 
 
 class Stream:
@@ -35,7 +35,7 @@ class Stream:
         return profile_of(self.profiler)
 
     @property
-    def told(self) -> Told:
+    def reported(self) -> Reported:
         profile = self.profile
         columns = (profile.count, profile.open, profile.inclusive_ns, profile.exclusive_ns)
         return {
@@ -57,7 +57,7 @@ def test_figure_1_an_event_stream_and_its_profile() -> None:
     for start, end, name in ((1, 3, "foo"), (4, 8, "bar"), (8, 13, "foo")):
         stream.say(start, Kind.ENTER, type=name).say(end, Kind.EXIT, type=name)
     stream.say(15, Kind.EXIT, type="main").say(15, Kind.WORKER_STOP)
-    assert stream.told == {
+    assert stream.reported == {
         "thread thread 0": (1, 0, 15, 0),
         "thread thread 0 > main": (1, 0, 15, 4),
         "thread thread 0 > main > foo": (2, 0, 7, 7),
@@ -75,9 +75,9 @@ def test_figure_2_regions_of_two_suspended_tasks_are_told_apart() -> None:
     stream.say(4, Kind.BEGIN, instance=2, type="task").say(5, Kind.ENTER, instance=2, type="foo")
     stream.say(8, Kind.SWITCH, instance=1).say(12, Kind.EXIT, instance=1, type="foo").say(13, Kind.END, instance=1)
     stream.say(14, Kind.SWITCH, instance=2).say(21, Kind.EXIT, instance=2, type="foo").say(22, Kind.END, instance=2)
-    told = stream.told
-    assert told["task task > foo"] == (2, 0, (2 + 4) + (3 + 7), 16)
-    assert told["task task"] == (2, 0, 3 + 5 + 4 + 8, 4)
+    reported = stream.reported
+    assert reported["task task > foo"] == (2, 0, (2 + 4) + (3 + 7), 16)
+    assert reported["task task"] == (2, 0, 3 + 5 + 4 + 8, 4)
     profile = stream.profile
     foo = profile.names.index("foo")
     assert (profile.least_ns[foo], profile.most_ns[foo]) == (6, 10)
@@ -94,11 +94,11 @@ def test_figure_3_a_task_belongs_where_it_is_executed() -> None:
     stream.say(9, Kind.SYNC_END, type="barrier", other=SyncKind.BARRIER)
     stream.say(9, Kind.EXIT, instance=1, type="parallel", other=PARALLEL)
     top = "thread thread 0 > parallel parallel"
-    assert stream.told[top][3] == 1
-    assert stream.told[f"{top} > creation create"] == (1, 0, 1, 1)
-    assert stream.told[f"{top} > barrier barrier"] == (1, 0, 7, 1)
-    assert stream.told[f"{top} > barrier barrier > stub task"] == (1, 0, 6, 6)
-    assert stream.told["task task"] == (1, 0, 6, 6)
+    assert stream.reported[top][3] == 1
+    assert stream.reported[f"{top} > creation create"] == (1, 0, 1, 1)
+    assert stream.reported[f"{top} > barrier barrier"] == (1, 0, 7, 1)
+    assert stream.reported[f"{top} > barrier barrier > stub task"] == (1, 0, 6, 6)
+    assert stream.reported["task task"] == (1, 0, 6, 6)
     assert (stream.profile.exclusive_ns >= 0).all()
 
 
@@ -116,15 +116,15 @@ def test_figure_4_a_task_suspended_in_a_taskwait_and_resumed_elsewhere() -> None
     stream.say(13, Kind.SYNC_BEGIN, type="barrier", other=SyncKind.BARRIER)
     stream.say(15, Kind.SWITCH, instance=1).say(16, Kind.SYNC_END, type="taskwait", other=SyncKind.TASKWAIT)
     stream.say(20, Kind.END, instance=1)
-    told = stream.told
-    assert told["task task1"] == (1, 0, 3 + 5, 2 + 4)
-    assert told["task task1 > taskwait taskwait"] == (1, 0, 2, 2)
-    assert told["task task2"] == (0, 1, 7, 6)
+    reported = stream.reported
+    assert reported["task task1"] == (1, 0, 3 + 5, 2 + 4)
+    assert reported["task task1 > taskwait taskwait"] == (1, 0, 2, 2)
+    assert reported["task task2"] == (0, 1, 7, 6)
     # Its fragments are where they ran, each under its own scheduling point.
-    assert told["thread thread 0 > taskwait taskwait of main > stub task1"] == (1, 0, 3, 3)
-    assert told["thread thread 0 > taskwait taskwait of main > stub task2"] == (1, 0, 7, 7)
-    assert told["thread thread 0 > barrier barrier > stub task1"] == (1, 0, 5, 5)
-    assert not [path for path in told if path.startswith("task") and "stub" in path]
+    assert reported["thread thread 0 > taskwait taskwait of main > stub task1"] == (1, 0, 3, 3)
+    assert reported["thread thread 0 > taskwait taskwait of main > stub task2"] == (1, 0, 7, 7)
+    assert reported["thread thread 0 > barrier barrier > stub task1"] == (1, 0, 5, 5)
+    assert not [path for path in reported if path.startswith("task") and "stub" in path]
 
 
 def test_figure_5_the_barrier_apart_from_the_tasks_in_it() -> None:
@@ -136,11 +136,11 @@ def test_figure_5_the_barrier_apart_from_the_tasks_in_it() -> None:
     stream.say(60 * s + 77_300_000_000, Kind.EXIT, type="create", other=CREATE)
     stream.say(60 * s + 77_300_000_000, Kind.ENTER, type="other").say(173 * s, Kind.EXIT, type="other")
     stream.say(173 * s, Kind.END, instance=1).say(216 * s, Kind.SYNC_END, type="barrier", other=SyncKind.BARRIER)
-    told = stream.told
-    assert told["thread thread 0 > barrier barrier"] == (1, 0, 216 * s, 103 * s)
-    assert told["thread thread 0 > barrier barrier > stub task0"] == (1, 0, 113 * s, 113 * s)
-    assert told["task task0"] == (1, 0, 113 * s, 51_500_000_000)
-    assert told["task task0 > creation create"][3] == 25_800_000_000
+    reported = stream.reported
+    assert reported["thread thread 0 > barrier barrier"] == (1, 0, 216 * s, 103 * s)
+    assert reported["thread thread 0 > barrier barrier > stub task0"] == (1, 0, 113 * s, 113 * s)
+    assert reported["task task0"] == (1, 0, 113 * s, 51_500_000_000)
+    assert reported["task task0 > creation create"][3] == 25_800_000_000
 
 
 def test_figures_6_to_11_the_life_of_two_instances_of_one_construct() -> None:
@@ -149,38 +149,38 @@ def test_figures_6_to_11_the_life_of_two_instances_of_one_construct() -> None:
     # Fig. 6: no tasks; the table is empty and the current task is the implicit one.
     stream = Stream().say(0, Kind.ENTER, instance=1, type="parallel", other=PARALLEL)
     assert stream.active == 0
-    assert set(stream.told) == {"thread thread 0", top}
+    assert set(stream.reported) == {"thread thread 0", top}
     # Fig. 7: two tasks of A were made, none has begun; then a barrier.
     for number, time in ((1, 1), (2, 3)):
         stream.say(time, Kind.ENTER, type="create A", other=CREATE).say(time, Kind.CREATE, instance=number, type="A")
         stream.say(time + 1, Kind.EXIT, type="create A", other=CREATE)
     stream.say(5, Kind.SYNC_BEGIN, type="barrier", other=SyncKind.BARRIER)
     assert stream.active == 0
-    assert stream.told[f"{top} > creation create A"] == (2, 0, 2, 2)
-    assert stream.told[barrier] == (0, 1, 0, 0)
+    assert stream.reported[f"{top} > creation create A"] == (2, 0, 2, 2)
+    assert stream.reported[barrier] == (0, 1, 0, 0)
     # Fig. 8: instance 1 has begun: its own tree, and a stub below the barrier.
     stream.say(7, Kind.BEGIN, instance=1, type="A").say(9, Kind.ENTER, instance=1, type="foo")
     assert stream.active == 1
-    assert stream.told["task A"] == (0, 1, 2, 2)
-    assert stream.told[f"{barrier} > stub A"] == (0, 1, 2, 2)
+    assert stream.reported["task A"] == (0, 1, 2, 2)
+    assert stream.reported[f"{barrier} > stub A"] == (0, 1, 2, 2)
     # Fig. 9: instance 1 waits and is suspended; instance 2 has begun. One construct: the stub is the same node.
     stream.say(10, Kind.EXIT, instance=1, type="foo").say(10, Kind.SYNC_BEGIN, type="taskwait", other=SyncKind.TASKWAIT)
     stream.say(12, Kind.BEGIN, instance=2, type="A")
     assert stream.active == 2
-    assert stream.told["task A"] == (0, 2, 5, 2)
-    assert stream.told[f"{barrier} > stub A"] == (1, 1, 5, 5)
+    assert stream.reported["task A"] == (0, 2, 5, 2)
+    assert stream.reported[f"{barrier} > stub A"] == (1, 1, 5, 5)
     # Fig. 10: instance 2 ended without entering a region; instance 1 goes on.
     stream.say(18, Kind.END, instance=2).say(18, Kind.SWITCH, instance=1)
     assert stream.active == 1
-    assert stream.told["task A"] == (1, 1, 5 + 6, 2 + 6)
-    assert stream.told["task A > taskwait taskwait"] == (0, 1, 2, 2)
-    assert stream.told[f"{barrier} > stub A"] == (2, 1, 11, 11)
+    assert stream.reported["task A"] == (1, 1, 5 + 6, 2 + 6)
+    assert stream.reported["task A > taskwait taskwait"] == (0, 1, 2, 2)
+    assert stream.reported[f"{barrier} > stub A"] == (2, 1, 11, 11)
     # Fig. 11: all is done: the implicit tree, and one tree of A for both.
     stream.say(19, Kind.SYNC_END, type="taskwait", other=SyncKind.TASKWAIT).say(21, Kind.END, instance=1)
     stream.say(22, Kind.SYNC_END, type="barrier", other=SyncKind.BARRIER)
     stream.say(22, Kind.EXIT, instance=1, type="parallel", other=PARALLEL).say(22, Kind.WORKER_STOP)
     assert stream.active == 0
-    assert stream.told == {
+    assert stream.reported == {
         "thread thread 0": (1, 0, 22, 0),
         top: (1, 0, 22, 3),
         f"{top} > creation create A": (2, 0, 2, 2),
@@ -202,7 +202,7 @@ def test_a_create_that_comes_after_the_begin_still_tells_what_task_it_is() -> No
     stream = Stream().say(1, Kind.BEGIN, instance=1, type="A")
     stream.say(2, Kind.CREATE, thread=1, instance=1, type="A", flags=Flag.UNTIED).say(3, Kind.SWITCH)
     stream.say(4, Kind.SWITCH, thread=1, instance=1).say(6, Kind.END, thread=1, instance=1)
-    assert stream.told["task A"] == (1, 0, 4, 4)
+    assert stream.reported["task A"] == (1, 0, 4, 4)
     measures = stream.profile.measures
     assert (measures.creates, measures.begins, measures.ready) == (1, 1, 0)
 
@@ -221,13 +221,13 @@ def test_untied_tasks_move_and_nested_regions_nest() -> None:
     stream.say(12, Kind.EXIT, thread=1, instance=2, type="inner", other=PARALLEL).say(
         13, Kind.END, thread=1, instance=1
     )
-    told = stream.told
-    assert told["task A"] == (1, 0, 3 + 3 + 3, 3 + 1 + 1)
-    assert told["task A > parallel inner"] == (1, 0, 4, 4)
-    assert told["task B"] == (1, 0, 1, 1)
+    reported = stream.reported
+    assert reported["task A"] == (1, 0, 3 + 3 + 3, 3 + 1 + 1)
+    assert reported["task A > parallel inner"] == (1, 0, 4, 4)
+    assert reported["task B"] == (1, 0, 1, 1)
     outer = "thread thread 1 > parallel outer > barrier barrier"
-    assert told[f"{outer} > stub A"] == (2, 0, 6, 6)
-    assert told[f"{outer} > stub B"] == (1, 0, 1, 1)
+    assert reported[f"{outer} > stub A"] == (2, 0, 6, 6)
+    assert reported[f"{outer} > stub B"] == (1, 0, 1, 1)
     profile = stream.profile
     inner = profile.names.index("inner")
     assert profile.active_max[inner] == 2

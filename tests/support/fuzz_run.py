@@ -70,9 +70,9 @@ def main() -> None:
                 text=True,
                 errors="replace",
             )
-        told = done.stderr + done.stdout
-        runs = sum(map(int, re.findall(r"stat::number_of_executed_units:\s*(\d+)", told)))
-        edges = re.findall(r"cov: (\d+)", told)
+        reported = done.stderr + done.stdout
+        runs = sum(map(int, re.findall(r"stat::number_of_executed_units:\s*(\d+)", reported)))
+        edges = re.findall(r"cov: (\d+)", reported)
         total += runs
         print(
             f"{name}: {runs} inputs, {edges[-1] if edges else '?'} edges, {'a defect' if done.returncode else 'none'}",
@@ -80,7 +80,7 @@ def main() -> None:
         )
         if done.returncode:
             failed = True
-            print("\n".join(told.splitlines()[-60:]), flush=True)
+            print("\n".join(reported.splitlines()[-60:]), flush=True)
         if not any(kept.iterdir()):
             kept.rmdir()
     print(f"{total} inputs in all")

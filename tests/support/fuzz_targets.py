@@ -107,10 +107,10 @@ class _Wire(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told, self.closed = bytearray(), False
+        self.reported, self.closed = bytearray(), False
 
     def write(self, data: Any) -> None:
-        self.told += data
+        self.reported += data
 
     def close(self) -> None:
         self.closed = True
@@ -172,7 +172,7 @@ class _Service:
                 if not getattr(_loop(), "_ready", True):
                     break  # nothing more comes of it, but by a clock
             answers = msgpack.Unpacker(strict_map_key=False)
-            answers.feed(wire.told)
+            answers.feed(wire.reported)
             for answer in answers:
                 assert answer[0] in (1, 2), answer
             for task in self._tasks:
@@ -418,7 +418,7 @@ def _made(target: str) -> list[bytes]:
             return messages(5)
         case "answers":
             return [msgpack.packb([1, 7, None, {"accepted": 3}]), msgpack.packb([1, 7, {"code": "invalid"}, None]),
-                    msgpack.packb([2, "told", [{"watch": 1}]])]  # fmt: skip
+                    msgpack.packb([2, "reported", [{"watch": 1}]])]  # fmt: skip
         case "snet":
             return [b"{message 1 hello}", b"{topology}", b"{local 4}{remote 0}{state}{quit}"]
         case "state":

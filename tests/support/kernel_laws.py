@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from advisor.kernels import Mode, Source
-from advisor.kernels.source import mode_told
+from advisor.kernels.source import mode_reported
 
 MODES: tuple[Mode, Mode] = ("interpreted", "compiled")
 
@@ -23,7 +23,7 @@ def used(mode: Mode, *sources: Source) -> Iterator[None]:
         yield
     finally:
         for source in sources:
-            source.use(mode_told())
+            source.use(mode_reported())
 
 
 def bytes_of(value: Any) -> Any:

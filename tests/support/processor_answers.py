@@ -63,9 +63,9 @@ def taught() -> Advisor:
     """Return an advisor that has learned the stream of every verb, in batches and single rows."""
     advisor = Advisor()
     names = [f"c{k}" for k in range(COMPONENTS)]
-    told = [rows(k) for k in range(COMPONENTS)]
+    reported = [rows(k) for k in range(COMPONENTS)]
     index = np.tile(np.arange(COMPONENTS), ROWS)
-    x, p, t = (np.stack([each[part] for each in told]).T.reshape(-1) for part in range(3))
+    x, p, t = (np.stack([each[part] for each in reported]).T.reshape(-1) for part in range(3))
     for part in np.array_split(np.arange(len(index)), BATCHES):
         advisor.observe_columns(
             components=names, index=index[part], predictor=x[part], cores=p[part], elapsed_s=t[part]

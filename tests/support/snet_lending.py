@@ -28,7 +28,7 @@ class Peer:
     def say(self, words: str) -> None:
         self.writer.write(words.encode())
 
-    async def told(self) -> str:
+    async def reported(self) -> str:
         """Return the next message; an empty text where the connection is closed."""
         async with asyncio.timeout(PATIENCE_S):
             while (whole := self._whole()) is None:
@@ -52,12 +52,12 @@ class Peer:
 
     async def asks(self, words: str) -> str:
         self.say(words)
-        return await self.told()
+        return await self.reported()
 
     async def comes_after(self) -> None:
         """Wait until the server has read all that was said."""
         self.say("{ state }")
-        assert (await self.told()).startswith("{ state")
+        assert (await self.reported()).startswith("{ state")
 
 
 @dataclass

@@ -15,7 +15,7 @@ import termios
 from collections.abc import Sequence
 from pathlib import Path
 
-from advisor.kernels.source import mode_told
+from advisor.kernels.source import mode_reported
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 MARK = "=== next ==="
@@ -41,10 +41,10 @@ def in_terminal(
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     environment = {key: value for key, value in _environment().items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
-    told = json.dumps([[str(word) for word in each] for each in commands])
+    reported = json.dumps([[str(word) for word in each] for each in commands])
     with tempfile.TemporaryFile() as aside:
         process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, told], stdin=slave, stdout=slave, stderr=slave if errors else aside,
+            [sys.executable, "-c", SCRIPT, reported], stdin=slave, stdout=slave, stderr=slave if errors else aside,
             env=environment | {"TERM": "xterm-256color"}, start_new_session=True,
         )  # fmt: skip
         os.close(slave)
@@ -62,7 +62,7 @@ def in_terminal(
 
 
 def _environment() -> dict[str, str]:
-    return os.environ | {"ADVISOR_KERNELS": mode_told()}  # many commands of one process load compiled kernels once
+    return os.environ | {"ADVISOR_KERNELS": mode_reported()}  # many commands of one process load compiled kernels once
 
 
 def _read(master: int) -> bytes:
@@ -74,8 +74,8 @@ def _read(master: int) -> bytes:
 
 def in_pipe(commands: Sequence[Sequence[str | Path]]) -> list[str]:
     """As `in_terminal`, with standard output no terminal."""
-    told = json.dumps([[str(word) for word in each] for each in commands])
+    reported = json.dumps([[str(word) for word in each] for each in commands])
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, told], capture_output=True, text=True, check=True, env=_environment()
+        [sys.executable, "-c", SCRIPT, reported], capture_output=True, text=True, check=True, env=_environment()
     )
     return done.stdout.split(f"{MARK}\n")[: len(commands)]

@@ -258,7 +258,7 @@ views.component = name => {
       ["Noise of a run", status.noise_relative ? percent(status.noise_relative, 1) : null], ["Cores seen",
         status.cores_range ? status.cores_range.map(number).join(" to ") : null], ["Sizes seen",
         status.predictor_range && (status.predictors || 1) === 1 ? status.predictor_range.map(number).join(" to ") : null],
-      ["Wild measurements", status.outliers ? whole(status.outliers) : null], ["Last change",
+      ["Outliers", status.outliers ? whole(status.outliers) : null], ["Last change",
         status.changes ? "at run " + whole(status.changed_at) : null], ["Slowdown by busy neighbours",
         status.contention && status.contention.contended ? percent(status.contention.kappa, 1) + " a core" : null], ["Also measured",
         status.measures && status.measures.length ? status.measures.join(", ") : null]]);
@@ -402,7 +402,7 @@ views.service = () => {
           waits.length ? tag("span", { title: waits.map(([name, word]) => name + ": " + word).join("\n") },
           (kinds.length - waits.length) + " of " + kinds.length + " compiled") : "compiled"],
         ["Rows refused", whole(now.counts.rows_refused)], ["Failed runs", whole(now.counts.rows_failed)], ["Changes of speed",
-          whole(now.counts.changes)], ["Wild measurements", whole(now.counts.outliers)]]));
+          whole(now.counts.changes)], ["Outliers", whole(now.counts.outliers)]]));
       swap(verbs, now.requests.length ? table(["Request", "Count", "Half within", "99 % within"],
         now.requests.map(each => [each.verb, whole(each.count), each.half_s == null ? "> 30 s" : seconds(each.half_s),
         each.most_s == null ? "> 30 s" : seconds(each.most_s)]), "Requests") : empty("No request yet",

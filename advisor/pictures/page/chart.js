@@ -110,7 +110,7 @@ function paint(spec, width, height, small) {
   const lines = spec.lines, points = spec.points || [], ys = [], xs = [];
   for (const line of lines) { xs.push(...line.x); ys.push(...line.y.filter(y => y != null)); }
   for (const each of points) { xs.push(...each.x); ys.push(...each.y); }
-  const reach = Math.max(...ys.filter(Number.isFinite)), least = Math.min(...ys.filter(Number.isFinite)); // bands count, but a wild one does not squeeze the rest
+  const reach = Math.max(...ys.filter(Number.isFinite)), least = Math.min(...ys.filter(Number.isFinite)); // bands count, but an outlier does not squeeze the rest
   for (const each of [...lines, ...points]) for (const bound of [each.low, each.high]) if (bound) for (const y of bound)
     if (Number.isFinite(y)) ys.push(spec.y.log ? Math.min(Math.max(y, least / 4), reach * 4) : Math.min(Math.max(y, least - (reach - least)), reach + 0.6 * Math.abs(reach - Math.min(0, least))));
   ys.push(...spec.y.marks || []);

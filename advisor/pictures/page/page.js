@@ -1,10 +1,10 @@
-// A chart on a canvas: wheel, keys and fingers zoom, dragging pans, what is pointed at is told, and names are found.
+// A chart on a canvas: wheel, keys and fingers zoom, dragging pans, what is pointed at is reported, and names are found.
 // `show` takes the chart: what it draws and where its items lie. Names are only ever text: of nodes, or of the canvas.
 const data = JSON.parse(element("data").textContent);
-const canvas = element("chart"), pen = canvas.getContext("2d"), told = element("told"), tip = element("tip"), find = element("find");
-const HELP = told.textContent;
+const canvas = element("chart"), pen = canvas.getContext("2d"), reported = element("reported"), tip = element("tip"), find = element("find");
+const HELP = reported.textContent;
 const view = { from: 0, to: 1, top: 0, rows: 1 }; // times from left to right, and rows from the top down
-const WHEEL = 0.0015, STEP = 0.7, LINE = 16, ROWS_TOLD = 200, CLICK = 4;
+const WHEEL = 0.0015, STEP = 0.7, LINE = 16, ROWS_SHOWN = 200, CLICK = 4;
 const fingers = new Map();
 let chart = null, pointed = -1, found = null, chosen = -1, pending = 0, pressed = null;
 
@@ -50,7 +50,7 @@ function bound(here) {
   view.top = Math.max(0, Math.min(view.top, chart.rows - view.rows));
 }
 function showAll() {
-  told.textContent = HELP;
+  reported.textContent = HELP;
   view.from = 0; view.to = chart.end; view.rows = chart.rows; view.top = chart.start(frame()); redraw();
 }
 function zoom(factor, x, y, rows) {
@@ -84,7 +84,7 @@ function bring(item, close) {
 function place(event) { const box = canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; }
 function tell(item) {
   pointed = item;
-  if (item >= 0) told.replaceChildren(isolated(chart.name(item)), ": " + chart.words(item));
+  if (item >= 0) reported.replaceChildren(isolated(chart.name(item)), ": " + chart.words(item));
   redraw();
 }
 function point(event) {
@@ -104,7 +104,7 @@ function search(text) {
     found = new Uint8Array(chart.size);
     let many = 0;
     for (let i = 0; i < chart.size; i++) if (chart.name(i).toLowerCase().includes(wanted)) { found[i] = 1; many++; }
-    told.textContent = many ? chart.foundWords(found, many) + " Enter goes to the next." : "Nothing here has that in its name.";
+    reported.textContent = many ? chart.foundWords(found, many) + " Enter goes to the next." : "Nothing here has that in its name.";
   }
   redraw();
 }
@@ -171,8 +171,8 @@ element("all").addEventListener("click", showAll);
 element("words").addEventListener("toggle", () => { if (element("words").childElementCount === 1) element("words").append(...chart.tables().map(table)); });
 
 function table([title, heads, rows]) {
-  const few = rows.slice(0, ROWS_TOLD).map(row => row.map(isolated));
-  return tableOf(heads, few, title + (rows.length > ROWS_TOLD ? ", the first " + ROWS_TOLD + " of " + rows.length : ""));
+  const few = rows.slice(0, ROWS_SHOWN).map(row => row.map(isolated));
+  return tableOf(heads, few, title + (rows.length > ROWS_SHOWN ? ", the first " + ROWS_SHOWN + " of " + rows.length : ""));
 }
 function show(made) {
   chart = made;

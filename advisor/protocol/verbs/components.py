@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from advisor.domain import limits
 from advisor.domain.job_pools import OrderWord
-from advisor.domain.told import ChoiceObjectiveWord, MeasureWord
+from advisor.domain.reported import ChoiceObjectiveWord, MeasureWord
 from advisor.errors import InvalidValue
 from advisor.protocol.declaring import Question, verb
 from advisor.protocol.points import flattened
@@ -22,12 +22,12 @@ def _one_length(params: Any) -> None:
         n = len(cast("list[str]", params.component))
         for name, given, each in (("predictor", x, d), ("cores", p, 1)):
             if isinstance(given, list) and len(cast("list[Any]", given)) != n * each:
-                told = len(cast("list[Any]", given))
-                raise InvalidValue(name, told, f"a number, or a list of {n * each}, for {n} components")
+                reported = len(cast("list[Any]", given))
+                raise InvalidValue(name, reported, f"a number, or a list of {n * each}, for {n} components")
         return
     if d > 1 and (not isinstance(x, list) or not x or len(cast("list[Any]", x)) % d):
-        told = len(cast("list[Any]", x)) if isinstance(x, list) else x
-        raise InvalidValue("predictor", told, f"a list of {d} values a point, as dimensions says")
+        reported = len(cast("list[Any]", x)) if isinstance(x, list) else x
+        raise InvalidValue("predictor", reported, f"a list of {d} values a point, as dimensions says")
     if isinstance(p, list) and params.points not in (None, len(cast("list[Any]", p))):
         given = len(cast("list[Any]", p))
         raise InvalidValue("cores", given, f"a number, or a list of {params.points}, as predictor has")

@@ -126,8 +126,8 @@ def test_the_profile_passes_snakemakes_dry_run(table: Path, tmp_path: Path) -> N
         [command, "--profile", str(profile), "--cores", "8", "--dry-run", "out.txt"],
         cwd=tmp_path, env=os.environ | {"HOME": str(tmp_path)}, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
-    told = done.stdout + done.stderr
-    assert done.returncode == 0, told
-    assert "threads: 4" in told
-    assert "mem_mb=" in told
-    assert "runtime=" in told
+    reported = done.stdout + done.stderr
+    assert done.returncode == 0, reported
+    assert "threads: 4" in reported
+    assert "mem_mb=" in reported
+    assert "runtime=" in reported

@@ -30,9 +30,9 @@ def write(directory: Path, written: Written, share: float = 1.0) -> Path:
 def learn(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
     with pytest.raises(SystemExit) as caught:
         main(["learn", "--from", "snet", "--json", *map(str, arguments)])
-    told = capsys.readouterr()
-    assert not caught.value.code, told.err
-    return json.loads(told.out)
+    reported = capsys.readouterr()
+    assert not caught.value.code, reported.err
+    return json.loads(reported.out)
 
 
 def rows_of(state: Path) -> Counter[str]:
@@ -46,13 +46,13 @@ BOXES = Counter(box for box, _, _ in RUN.runs)
 def test_a_state_learns_a_run_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     logs, state = write(tmp_path / "film", RUN), tmp_path / "state"
     (tmp_path / "film.snet").write_text(TEXT)
-    told = learn(capsys, logs, "--state", state, "--definition", tmp_path / "film.snet")
-    assert told == {
+    reported = learn(capsys, logs, "--state", state, "--definition", tmp_path / "film.snet")
+    assert reported == {
         "network": "film", "rows": len(RUN.runs), "refused": {}, "learned_before": 0, "unmapped": 0, "ended": True
     }  # fmt: skip
     for directory in (logs, write(tmp_path / "copied", RUN)):
-        told = learn(capsys, directory, "--state", state, "--network", "film")
-        assert (told["rows"], told["learned_before"]) == (0, len(RUN.runs))
+        reported = learn(capsys, directory, "--state", state, "--network", "film")
+        assert (reported["rows"], reported["learned_before"]) == (0, len(RUN.runs))
     assert rows_of(state) == BOXES
     assert stored(state).flow("film").visits["large"] == RUN.branches["large"] / 30
     learn(capsys, write(tmp_path / "film", write_run(30, seed=12)), "--state", state)  # another run in the same place
@@ -94,8 +94,8 @@ def test_it_follows_a_run_to_its_end(
     logs, state = write(tmp_path / "film", RUN, 0.1), tmp_path / "state"
     shares = iter((0.4, 0.4, 0.7, 1.0))
     monkeypatch.setattr(learning.time, "sleep", lambda _: write(logs, RUN, next(shares)))
-    told = learn(capsys, logs, "--state", state, "--follow")
-    assert (told["rows"], told["ended"]) == (len(RUN.runs), True)
+    reported = learn(capsys, logs, "--state", state, "--follow")
+    assert (reported["rows"], reported["ended"]) == (len(RUN.runs), True)
     assert rows_of(state) == BOXES
 
 

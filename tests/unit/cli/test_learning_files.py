@@ -26,9 +26,9 @@ LEARNED = {
 def learn(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[list[dict[str, Any]], str]:
     with pytest.raises(SystemExit) as caught:
         main(["learn", "--json", *map(str, arguments)])
-    told = capsys.readouterr()
-    assert not caught.value.code, told.err
-    return json.loads(told.out)["files"], told.err
+    reported = capsys.readouterr()
+    assert not caught.value.code, reported.err
+    return json.loads(reported.out)["files"], reported.err
 
 
 def totals(state: Path) -> tuple[int, int]:
@@ -39,16 +39,16 @@ def totals(state: Path) -> tuple[int, int]:
 @pytest.mark.parametrize("kind", FILES)
 def test_a_file_teaches_once(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
     state, sample = tmp_path / "state", SAMPLES / FILES[kind]
-    (told,), refused = learn(capsys, "--from", kind, sample, "--state", state)
+    (reported,), refused = learn(capsys, "--from", kind, sample, "--state", state)
     runs, failed, bad = LEARNED[kind]
-    assert (told["runs"], told["failed"], told["bad"], told["refused"]) == (runs, failed, bad, {})
+    assert (reported["runs"], reported["failed"], reported["bad"], reported["refused"]) == (runs, failed, bad, {})
     assert refused.count("is not ") == bad
     assert totals(state) == (runs, failed)
     copied = tmp_path / "copied" / sample.name
     copied.parent.mkdir()
     copied.write_bytes(sample.read_bytes())
-    for told in learn(capsys, "--from", kind, sample, copied, "--state", state)[0]:
-        assert (told["runs"], told["failed"], told["learned_before"]) == (0, 0, runs + failed)
+    for reported in learn(capsys, "--from", kind, sample, copied, "--state", state)[0]:
+        assert (reported["runs"], reported["failed"], reported["learned_before"]) == (0, 0, runs + failed)
     assert totals(state) == (runs, failed)
 
 
@@ -60,8 +60,8 @@ def test_many_files_are_taught_some_at_a_time(
     for number, file in enumerate(files):
         file.write_text(f"name\tstatus\trealtime\nP\tCOMPLETED\t{number + 1}s\n")
     for before in (0, 1):
-        told, _ = learn(capsys, "--from", "nextflow", *files, "--state", tmp_path / "state")
-        assert [(each["runs"], each["learned_before"]) for each in told] == [(1 - before, before)] * 5
+        reported, _ = learn(capsys, "--from", "nextflow", *files, "--state", tmp_path / "state")
+        assert [(each["runs"], each["learned_before"]) for each in reported] == [(1 - before, before)] * 5
     assert totals(tmp_path / "state") == (5, 0)
 
 
@@ -71,9 +71,9 @@ def test_a_file_that_has_grown_teaches_what_is_new(tmp_path: Path, capsys: pytes
     learned = 0
     for end in range(2, len(lines) + 1):
         trace.write_text("".join(lines[:end]))
-        (told,), _ = learn(capsys, "--from", "nextflow", trace, "--state", state)
-        assert told["learned_before"] == learned
-        learned += told["runs"] + told["failed"]
+        (reported,), _ = learn(capsys, "--from", "nextflow", trace, "--state", state)
+        assert reported["learned_before"] == learned
+        learned += reported["runs"] + reported["failed"]
     assert totals(state) == (3, 1)
 
 

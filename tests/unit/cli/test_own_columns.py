@@ -36,12 +36,12 @@ def test_a_table_is_asked_with_its_own_names_and_separator(tmp_path: Path, capsy
     own = written(tmp_path / "own.csv", ("job", "size_mb", "threads", "seconds"), separator)
     plain = written(tmp_path / "plain.csv", ("component", "predictor", "cores", "elapsed_s"), ",")
     asked = ("choose-cores", "resize", "--predictor", "300", "--cores-max", "8", "--json")
-    status, told, said = run(capsys, *asked, "--table", own, "--columns", OWN)
+    status, reported, said = run(capsys, *asked, "--table", own, "--columns", OWN)
     assert status == 0, said
-    assert json.loads(told) == json.loads(run(capsys, *asked, "--table", plain)[1])
+    assert json.loads(reported) == json.loads(run(capsys, *asked, "--table", plain)[1])
     assert ("separates the columns" in said) == (separator != ",")
-    status, told, said = run(capsys, "replay", own, "--columns", OWN, "--json")
-    assert (status, json.loads(told)["rows"]) == (0, len(ROWS)), said
+    status, reported, said = run(capsys, "replay", own, "--columns", OWN, "--json")
+    assert (status, json.loads(reported)["rows"]) == (0, len(ROWS)), said
 
 
 def test_columns_that_are_not_there_are_told_with_the_nearest(tmp_path: Path, capsys: Any) -> None:
@@ -87,10 +87,10 @@ def test_runs_of_programs_are_read_with_their_own_names_and_decimal_commas(tmp_p
     renamed = ("program", "elements", "threads", "seconds", *names[4:])
     own.write_text("".join(";".join(str(each).replace(".", ",") for each in row) + "\n" for row in [renamed, *runs]))
     asked = ("predict-run", "sort", "--size", "16e5", "--workers", "2,8", "--json", "--runs")
-    status, told, said = run(capsys, *asked, str(plain))
+    status, reported, said = run(capsys, *asked, str(plain))
     assert status == 0, said
     columns = ("--columns", "size=elements,workers=threads,elapsed_s=seconds")
-    assert run(capsys, *asked, str(own), *columns) == (0, told, "")
+    assert run(capsys, *asked, str(own), *columns) == (0, reported, "")
     status, _, said = run(capsys, *asked, str(own))
     assert status == 2
     assert "--columns" in said

@@ -26,8 +26,8 @@ def table(tmp_path: Path) -> Path:
 def called(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as caught:
         main([str(each) for each in arguments])
-    told = capsys.readouterr()
-    return int(caught.value.code or 0), told.out, told.err
+    reported = capsys.readouterr()
+    return int(caught.value.code or 0), reported.out, reported.err
 
 
 def test_a_table_is_learned_and_asked(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,9 +36,9 @@ def test_a_table_is_learned_and_asked(table: Path, capsys: pytest.CaptureFixture
     assert len(out.splitlines()) == 6
     assert "law: extended, 72 runs" in out
     status, out, _ = called(capsys, "predict-run", "law", "--runs", table, "--size", 800, "--workers", 4, "--json")
-    told = json.loads(out)
-    assert (status, told["size"], told["workers"], told["model"]) == (0, [800.0], [4.0], "extended")
-    assert told["low_s"][0] < told["elapsed_s"][0] < told["high_s"][0]
+    reported = json.loads(out)
+    assert (status, reported["size"], reported["workers"], reported["model"]) == (0, [800.0], [4.0], "extended")
+    assert reported["low_s"][0] < reported["elapsed_s"][0] < reported["high_s"][0]
 
 
 @pytest.mark.parametrize(

@@ -33,10 +33,10 @@ TEXTS = {
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     """Run no service: keep what it would have been told."""
-    told: list[Config] = []
-    monkeypatch.setattr("advisor.service.server.run", lambda config, *_: told.append(config))
-    monkeypatch.setattr("advisor.service.run", lambda config, *_: told.append(config), raising=False)
-    return told
+    reported: list[Config] = []
+    monkeypatch.setattr("advisor.service.server.run", lambda config, *_: reported.append(config))
+    monkeypatch.setattr("advisor.service.run", lambda config, *_: reported.append(config), raising=False)
+    return reported
 
 
 def typed(key: str) -> Any:
@@ -74,8 +74,8 @@ def test_options_overrule_the_environment_and_that_the_file(started: list[Config
         env={"ADVISOR_STALL_S": "2", "ADVISOR_SHARDS": "2"},
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    told = started.pop()
-    assert (told.socket, told.shutdown_s, told.stall_s, told.shards) == (Path("/a"), 1.0, 2.0, 3)
+    reported = started.pop()
+    assert (reported.socket, reported.shutdown_s, reported.stall_s, reported.shards) == (Path("/a"), 1.0, 2.0, 3)
 
 
 def test_the_commands_of_the_page_of_clusters_are_taken(started: list[Config]) -> None:

@@ -73,12 +73,12 @@ def test_policies_go_by_other_names_and_metrics_are_told(graph: Path) -> None:
         "bandwidth:demand=1e-1",
     )
     assert [row["policy"] for row in found["results"]] == ["fifo", "bottom_level", "fifo", "bottom_level"]
-    told = invoke(graph, "--cores", "2", "--metric", "critical_path,busy,utilization,ready_length,timeline").stdout
-    assert "critical path, fifo on 2: load 0 s (start) → part1 4 ms (dependency)" in told
-    assert "busy, fifo on 2: 15 ms, 12 ms" in told
-    assert "utilization, fifo on 2: 75" in told
-    assert "at most" in told
-    assert "load on 0 from 0 s to 4 ms" in told
+    reported = invoke(graph, "--cores", "2", "--metric", "critical_path,busy,utilization,ready_length,timeline").stdout
+    assert "critical path, fifo on 2: load 0 s (start) → part1 4 ms (dependency)" in reported
+    assert "busy, fifo on 2: 15 ms, 12 ms" in reported
+    assert "utilization, fifo on 2: 75" in reported
+    assert "at most" in reported
+    assert "load on 0 from 0 s to 4 ms" in reported
 
 
 def test_advice_rests_on_analyses(graph: Path) -> None:
@@ -170,9 +170,9 @@ def test_a_recorded_workflow_is_set_beside_what_was_measured(tmp_path: Path, gra
         "error": pytest.approx(-0.2),
         "mean_running": 2.4,
     }
-    told = invoke(path, "--cores", "recorded").stdout
-    assert "When it was recorded it took 10 s on 3 cores of 2 machines." in told
-    assert "On these 3 cores it is predicted to take 8 s: -20.0%. On average 2.40 tasks were running" in told
+    reported = invoke(path, "--cores", "recorded").stdout
+    assert "When it was recorded it took 10 s on 3 cores of 2 machines." in reported
+    assert "On these 3 cores it is predicted to take 8 s: -20.0%. On average 2.40 tasks were running" in reported
     assert "recorded" not in answer(path, "--cores", "1")
     assert "machines" in invoke(graph, "--cores", "recorded").stderr
 

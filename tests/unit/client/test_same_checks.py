@@ -35,9 +35,9 @@ def refusal(face: Any, row: dict[str, Any]) -> tuple[str, Any, str]:
 @pytest.mark.parametrize("bad", BAD, ids=str)
 def test_a_row_is_refused_by_both_in_the_same_words(bad: dict[str, Any]) -> None:
     row = GOOD | bad
-    told = refusal(Advisor(), row)
-    assert told == refusal(SyncClient("/nowhere"), row) == refusal(AsyncClient("/nowhere"), row)
-    assert next(iter(bad)) in told[2] or told[1] in bad
+    reported = refusal(Advisor(), row)
+    assert reported == refusal(SyncClient("/nowhere"), row) == refusal(AsyncClient("/nowhere"), row)
+    assert next(iter(bad)) in reported[2] or reported[1] in bad
 
 
 def test_a_field_that_no_row_has_is_told_with_the_nearest() -> None:

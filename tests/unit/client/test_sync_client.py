@@ -289,9 +289,9 @@ def test_the_child_of_a_fork_is_a_producer_of_its_own(service) -> None:
                 os._exit(0 if stats.rows_offered == 1 and stats.rows_acknowledged == 1 else 1)
             except BaseException:
                 os._exit(2)
-        told = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        assert told != 3, "the child of a fork has its parent's rows"
-        assert told == 0
+        reported = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert reported != 3, "the child of a fork has its parent's rows"
+        assert reported == 0
         observe(client, 5, first=5)
         stats = client.flush()
     assert service.rows.pop(("c", 100.0)) == 1
@@ -429,7 +429,7 @@ def test_a_client_that_is_told_no_address_asks_the_usual_one(monkeypatch: pytest
 
 
 def test_the_signature_of_a_verb_tells_plain_types() -> None:
-    told = str(inspect.signature(SyncClient.predict))
-    assert "Annotated" not in told
-    assert "level: float = 0.9" in told
+    reported = str(inspect.signature(SyncClient.predict))
+    assert "Annotated" not in reported
+    assert "level: float = 0.9" in reported
     assert SyncClient.predict.__qualname__ == "SyncClient.predict"

@@ -242,9 +242,9 @@ async def test_task_events_teach_the_shards_of_their_types_and_profiles_are_told
             )
             for number, events in enumerate(batches, 1):
                 wanted = one.apply((f"run{producer}", bytes(16)), number, events)
-                told = await client.task_events(events.records, strings=list(events.strings), ended=True)
+                reported = await client.task_events(events.records, strings=list(events.strings), ended=True)
                 if not kills:
-                    assert {key: told[key] for key in ("accepted", "refused")} == {
+                    assert {key: reported[key] for key in ("accepted", "refused")} == {
                         key: wanted[key] for key in ("accepted", "refused")
                     }
             if processes.kills_left or producer == 1:
@@ -269,12 +269,12 @@ async def test_task_events_teach_the_shards_of_their_types_and_profiles_are_told
             assert await client.predict(name, 1.0, 1, model="one_time") == one.advisor.predict(
                 name, predictor=1.0, cores=1, model="one_time"
             )
-        told = await client.profile()
-        assert sorted(run["producer"] for run in told["runs"]) == ["run0", "run1", "run2"]
+        reported = await client.profile()
+        assert sorted(run["producer"] for run in reported["runs"]) == ["run0", "run1", "run2"]
         for producer in ("run0", "run1", "run2"):
-            told = await client.profile(producer, diagnosis=False)
-            assert told["events"] == one.profiles.answer(producer, None, nodes=False, diagnosis=False)["events"]
-            assert told["profile"] == one.profiles.answer(producer, None, nodes=True, diagnosis=False)["profile"]
+            reported = await client.profile(producer, diagnosis=False)
+            assert reported["events"] == one.profiles.answer(producer, None, nodes=False, diagnosis=False)["events"]
+            assert reported["profile"] == one.profiles.answer(producer, None, nodes=True, diagnosis=False)["profile"]
         learned = await client.observe_run("prog", size=10.0, profile={"producer": "run1"})
         assert learned["program"] == "prog"
         one.apply(None, None, RunObserved({"program": "prog", "size": 10.0, "profile": {"producer": "run1"}}))

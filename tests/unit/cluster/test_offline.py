@@ -68,8 +68,8 @@ def test_the_state_is_that_of_one_advisor_to_the_byte(tmp_path: Path, shares: in
     assert {entry["component"]: score for entry, score in found.components} == prequential.scores[None]
     entries = {entry["component"]: entry for entry in advisor.status(limit=100)["components"]}
     assert {entry["component"]: entry for entry, _ in found.components} == entries
-    told = [(each.name, each.separator, each.rows, each.refused, each.first_refused) for each in found.files]
-    assert told == [(each.name, each.separator, each.rows, each.refused, each.first_refused) for each in readers]
+    reported = [(each.name, each.separator, each.rows, each.refused, each.first_refused) for each in found.files]
+    assert reported == [(each.name, each.separator, each.rows, each.refused, each.first_refused) for each in readers]
     assert readers[0].refused > 20
 
 

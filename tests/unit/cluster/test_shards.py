@@ -92,11 +92,11 @@ class Front:
     def sends(self, producer: int, number: int) -> asyncio.Future[dict[str, Any]]:
         done = asyncio.get_running_loop().create_future()
 
-        def told(answer: dict[str, Any]) -> None:
+        def reported(answer: dict[str, Any]) -> None:
             if not done.done():
                 done.set_result(answer)
 
-        self.shards.send(PRODUCERS[producer], number, batch(producer, number), told)
+        self.shards.send(PRODUCERS[producer], number, batch(producer, number), reported)
         return done
 
     async def send_to(self, producer: int, last: int) -> None:

@@ -99,6 +99,6 @@ def test_both_parts_are_printed_drawn_and_told_as_plain_values(streamed: Streame
     assert "best possible, throughput" in text.getvalue()
     for drawn in (draw_real(tmp_path / "a.png", JUDGED), draw_paper(tmp_path / "b.png", streamed)):
         assert drawn.read_bytes().startswith(b"\x89PNG")
-    told = loads(dumps({"real": real_as_dict(JUDGED), "paper": paper_as_dict(streamed)}, allow_nan=False))
-    assert told["real"]["policies"]["advised"]["regret"] == pytest.approx(1.04 / 3)
-    assert told["paper"]["allocations"][-1]["label"] == "best possible, latency"
+    reported = loads(dumps({"real": real_as_dict(JUDGED), "paper": paper_as_dict(streamed)}, allow_nan=False))
+    assert reported["real"]["policies"]["advised"]["regret"] == pytest.approx(1.04 / 3)
+    assert reported["paper"]["allocations"][-1]["label"] == "best possible, latency"

@@ -274,7 +274,7 @@ def test_points_may_be_rows_or_flat(d: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("point", "told"),
+    ("point", "reported"),
     [
         ([-1.0, 1.0, 1.0], -1.0),
         ([1.0, -2.0, -3.0], -2.0),
@@ -284,13 +284,13 @@ def test_points_may_be_rows_or_flat(d: int) -> None:
         ([math.nan, 1.0, 1.0], math.nan),
     ],
 )
-def test_each_value_of_a_point_is_checked_and_the_bad_one_told(point: list[float], told: float) -> None:
+def test_each_value_of_a_point_is_checked_and_the_bad_one_told(point: list[float], reported: float) -> None:
     batch = columns(predictor=[[1.0, 2.0, 2.0**60], point])
     masks = bad_rows(batch)
     assert {code: mask.tolist() for code, mask in masks.items()} == {"invalid_predictor": [False, True]}
     ((row, code, value),) = refusals_of(masks, batch).first
     assert (row, code) == (1, "invalid_predictor")
-    assert value == told or (value != value and told != told)
+    assert value == reported or (value != value and reported != reported)
 
 
 def test_a_further_value_behind_an_absent_one_is_refused() -> None:

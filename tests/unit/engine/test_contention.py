@@ -112,8 +112,8 @@ def test_who_tells_nothing_has_none() -> None:
     with pytest.raises(UnknownComponent):
         advisor.contention("nobody")
     plain = learned(replace(runs(50, 0.1, 1), active_cores=None))
-    told = learned(replace(runs(50, 0.1, 1), active_cores=np.full(50, np.nan)))
-    assert told.to_bytes() == plain.to_bytes()
+    reported = learned(replace(runs(50, 0.1, 1), active_cores=np.full(50, np.nan)))
+    assert reported.to_bytes() == plain.to_bytes()
 
 
 def test_outliers_do_not_decide() -> None:

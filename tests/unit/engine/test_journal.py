@@ -57,8 +57,8 @@ def test_plain_rows_leave_the_same_bytes_as_batches(kept: tuple[Engine, Stored])
     for each in (engine, twin):
         each.apply(KEY, 1, rows_of(1))
         each.apply(KEY, 2, ComponentForgotten("c3", 0.5))
-    rng, told = np.random.default_rng(3), list[int]()
-    engine.told = lambda columns: told.append(len(columns))
+    rng, reported = np.random.default_rng(3), list[int]()
+    engine.reported = lambda columns: reported.append(len(columns))
     waves = [1, 9, 9, 40, 200, 2]
     for number, wave in enumerate(waves, 3):
         rows = [
@@ -69,7 +69,7 @@ def test_plain_rows_leave_the_same_bytes_as_batches(kept: tuple[Engine, Stored])
         twin.apply(KEY, number, columns_of_rows(rows))
         append(engine, storage)
         assert engine.advisor.to_bytes() == twin.advisor.to_bytes()
-    assert told == waves
+    assert reported == waves
     assert_replayed(engine, storage)
 
 

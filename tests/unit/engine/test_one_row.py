@@ -85,7 +85,7 @@ def test_a_row_that_is_no_good_is_refused_and_nothing_is_learned(
     with pytest.raises(InvalidValue) as caught:
         advisor.observe("a", elapsed_s=1.0, **row)
     assert caught.value.field == field
-    told = caught.value.as_dict()["value"]
-    assert told == value or (value is None and told != told)
+    reported = caught.value.as_dict()["value"]
+    assert reported == value or (value is None and reported != reported)
     assert caught.value.bound
     assert advisor.to_bytes() == Advisor().to_bytes()

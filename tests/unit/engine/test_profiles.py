@@ -90,9 +90,9 @@ def test_a_run_that_goes_on_begins_anew(halves: tuple[TaskEvents, TaskEvents]) -
         assert producers(each) == []
         each.apply(("p", ONE), 2, halves[1])
         assert producers(each) == [("p", ONE)]
-        told = profile(each, "p")
-        assert told["measures"]["begins"] > 0
-        assert "refused_unknown_string" not in told["notes"]  # the names that it has sent are known still
+        reported = profile(each, "p")
+        assert reported["measures"]["begins"] > 0
+        assert "refused_unknown_string" not in reported["notes"]  # the names that it has sent are known still
     ((key, first),) = engine.profiles.runs.items()
     assert key == ("p", ONE)
     assert first.accepted < len(halves[1])  # ends of tasks whose begin is forgotten

@@ -43,18 +43,18 @@ def test_each_kind_of_rows_is_answered_as_if_the_other_had_not_been(share: float
     rows = mixed(np.random.default_rng(1), 120, share, first)
     both, sizes, none = learned(rows), learned(only(rows, without=False)), learned(only(rows, without=True))
     at: dict[str, Any] = {"predictor": np.geomspace(60.0, 6e7, 9), "cores": np.full(9, 2.0)}
-    told, wanted = both.predict("c", **at), sizes.predict("c", **at)
-    assert [told.elapsed_s.tolist(), told.low_s.tolist()] == [wanted.elapsed_s.tolist(), wanted.low_s.tolist()]
-    assert told.observations == len(only(rows, without=False))
+    reported, wanted = both.predict("c", **at), sizes.predict("c", **at)
+    assert [reported.elapsed_s.tolist(), reported.low_s.tolist()] == [wanted.elapsed_s.tolist(), wanted.low_s.tolist()]
+    assert reported.observations == len(only(rows, without=False))
     enough = len(only(rows, without=True)) >= LEAST
-    told, wanted = both.predict("c", cores=4), (none if enough else sizes).predict("c", cores=4)
-    assert (told.elapsed_s, told.low_s, told.high_s) == (wanted.elapsed_s, wanted.low_s, wanted.high_s)
-    assert ("runs without one" in told.notes[-1]) == enough
+    reported, wanted = both.predict("c", cores=4), (none if enough else sizes).predict("c", cores=4)
+    assert (reported.elapsed_s, reported.low_s, reported.high_s) == (wanted.elapsed_s, wanted.low_s, wanted.high_s)
+    assert ("runs without one" in reported.notes[-1]) == enough
     assert both.choose_cores("c", cores_max=8).cores == (none if enough else sizes).choose_cores("c", cores_max=8).cores
     assert both.status()["components"][0]["rows"] == 120
 
 
-def wild(rng: np.random.Generator, n: int) -> list[Row]:
+def outlier(rng: np.random.Generator, n: int) -> list[Row]:
     rows: list[Row] = []
     for _ in range(n):
         name, kind = str(rng.choice(["a", "b", "c", "d"])), rng.random()
@@ -105,7 +105,7 @@ def test_changes_bring_both_kinds_to_another_engine_as_they_come() -> None:
     rng = np.random.default_rng(6)
     one, two, version = Engine(), Engine(), None
     for _ in range(6):
-        one.apply(None, None, columns_of_rows(wild(rng, 25)))
+        one.apply(None, None, columns_of_rows(outlier(rng, 25)))
         version = two.apply_changes(one.changes(version))
         for name in one.advisor.components.slots.components:
             assert two.advisor.extract([name], ()) == one.advisor.extract([name], ())

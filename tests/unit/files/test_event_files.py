@@ -206,8 +206,8 @@ def test_the_command_shows_one_run_and_compares_several(tmp_path: Path, capsys: 
         "creation grows with threads, from 1 to 4" in beside
         or "creation and synchronisation grow with threads" in beside
     )
-    told = json.loads(call(files[0], "--json"))
-    assert told["profiles"][0]["profile"]["measures"]["ends"] == 1092
+    reported = json.loads(call(files[0], "--json"))
+    assert reported["profiles"][0]["profile"]["measures"]["ends"] == 1092
     stored = tmp_path / "profile.json"
     stored.write_text(json.dumps(read_profile(Path(files[0])).as_dict()))
     assert call(str(stored)).splitlines()[1:] == call(files[0]).splitlines()[1:]
@@ -230,23 +230,23 @@ def test_the_command_shows_what_comes_before_a_cut_and_says_what_cannot_be(
         return ended.value.code, said.out, said.err
 
     path.write_bytes(whole[:-1])
-    status, shown, told = call()
+    status, shown, reported = call()
     assert status == 0
     assert "solve task (task)" in shown
-    assert "what comes before is shown" in told
+    assert "what comes before is shown" in reported
     path.write_bytes(whole[:100])
-    status, shown, told = call()
+    status, shown, reported = call()
     assert (status, shown) == (2, "")
-    assert "cut short" in told
+    assert "cut short" in reported
     path.write_bytes(whole)
     for arguments, word in (
         (("--trace", str(tmp_path / "nowhere" / "t.json")), "can be written"), (("--least", "2"), "range"),
         (("--depth", "-1"), "range"), (("--window", "61"), "seconds"), (("--picture", "p.gif"), "html"),
     ):  # fmt: skip
-        status, _, told = call(*arguments)
+        status, _, reported = call(*arguments)
         assert status == 2
-        assert word in told
-        assert "Traceback" not in told
+        assert word in reported
+        assert "Traceback" not in reported
 
 
 @pytest.mark.parametrize(

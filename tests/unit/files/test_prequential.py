@@ -105,7 +105,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, Any]] = []
-        self.told: list[dict[str, Any]] = []
+        self.reported: list[dict[str, Any]] = []
 
     def predict(
         self, component: str, *, predictor: Any, cores: Any, model: Any = None, machine: Any = None
@@ -116,7 +116,7 @@ class Recorder:
         return Prediction(np.ones(len(cores)), 0.0, 0.0, "one", (), 0, 0.0)
 
     def observe_columns(self, **columns: Any) -> None:
-        self.told.append(columns)
+        self.reported.append(columns)
 
 
 def test_points_machines_and_measures_are_asked_for_and_passed_on() -> None:
@@ -134,7 +134,7 @@ def test_points_machines_and_measures_are_asked_for_and_passed_on() -> None:
     prequential = Prequential(learner)
     predicted = prequential.take(columns)[None]
     # Learned: every row once, in order, with all that it has.
-    again = [columns_of(ComponentNames(told.pop("components")), **told) for told in learner.told]
+    again = [columns_of(ComponentNames(reported.pop("components")), **reported) for reported in learner.reported]
     assert np.array_equal(np.concatenate([np.column_stack([b.predictor, b.further[:, 0]]) for b in again]), x)
     named = [
         None if b.machine is None or number < 0 else b.machines[number]
@@ -142,8 +142,8 @@ def test_points_machines_and_measures_are_asked_for_and_passed_on() -> None:
         for number in ([-1] * len(b) if b.machine is None else b.machine)
     ]
     assert named == machine.tolist()
-    told = [b.measures.get("energy_j", np.full(len(b), np.nan)) for b in again]
-    assert np.array_equal(np.concatenate(told), energy, equal_nan=True)
+    reported = [b.measures.get("energy_j", np.full(len(b), np.nan)) for b in again]
+    assert np.array_equal(np.concatenate(reported), energy, equal_nan=True)
     # Asked: each row on its machine; what nobody could answer is not scored.
     lost = machine == "lost"
     assert np.isnan(predicted[lost]).all()
@@ -167,7 +167,7 @@ def test_rows_of_several_widths_are_learned_in_their_order() -> None:
     base = columns_of(ComponentNames(["a"]), np.zeros(n, int), np.arange(1.0, n + 1), np.ones(n), np.ones(n))
     learner = Recorder()
     Prequential(learner).take(replace(base, further=further))
-    again = [columns_of(ComponentNames(told.pop("components")), **told) for told in learner.told]
+    again = [columns_of(ComponentNames(reported.pop("components")), **reported) for reported in learner.reported]
     assert np.concatenate([b.predictor for b in again]).tolist() == base.predictor.tolist()
     widths = [0 if b.further is None else int((~np.isnan(b.further[0])).sum()) for b in again for _ in range(len(b))]
     assert widths == width.tolist()

@@ -106,9 +106,9 @@ def test_accounts_asked_for_again_and_again_teach_each_run_once(
             known = taught.setdefault(row.producer, [])
             if row.sequence > len(known):
                 known.append(tuple(row[2:]))
-    told = [(component, elapsed_s) for rows in taught.values() for component, _, _, elapsed_s, _ in rows]
+    reported = [(component, elapsed_s) for rows in taught.values() for component, _, _, elapsed_s, _ in rows]
     if ends or not times or min(times) >= JOBS[0][2]:  # else its first row changes, by which the file is known
-        assert sorted(told) == sorted((name, float(each[1])) for each in JOBS for name in ("sort", "sort/step"))
+        assert sorted(reported) == sorted((name, float(each[1])) for each in JOBS for name in ("sort", "sort/step"))
 
 
 def test_benchmarks_of_snakemake() -> None:

@@ -92,7 +92,7 @@ def test_intervals_of_every_level_hold_their_share_of_runs_from_the_first_scores
             skew = r[SKEW]
             held += [down(1.0, sd, 0.0, reach * skew) <= t <= up(1.0, sd, 0.0, reach / skew) for reach, sd in pairs]
             scored += 1
-            score(r, n, 0.0, 0.0, t, wild=False)
+            score(r, n, 0.0, 0.0, t, outlier=False)
     share = held / scored
     assert (abs(share - LEVELS) <= 0.03).all(), share
     assert share[-1] >= 0.985, share

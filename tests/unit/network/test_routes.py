@@ -96,8 +96,8 @@ def test_problems_are_told_with_their_node() -> None:
     text = "box f ((a) -> (b)); box g ((c) -> (d)); net m ({a} -> ...) connect f .. (g | [{e} -> {}]) .. g ! <t>;"
     network = parse(text)
     found = routes(network)
-    told = [(network.nodes[problem.node].kind, problem.text) for problem in found.problems]
-    assert told == [
+    reported = [(network.nodes[problem.node].kind, problem.text) for problem in found.problems]
+    assert reported == [
         ("choice", "no branch of the choice takes the record {b} that can come here"),
         ("choice", "no record that can come here takes branch 1 of the choice"),
         ("choice", "no record that can come here takes branch 2 of the choice"),

@@ -115,10 +115,10 @@ def test_a_trend_tells_each_score_once_in_constant_space(monkeypatch: pytest.Mon
         assert slices == len([*range(0, advisor.components.learners.tables["learner-2"].size, 2)]) + 1
         assert len(found.points) < 8
     ledger = advisor.ledger()
-    told = [*found.points, *found.under_way]
-    assert sum(point.scores for point in told) == found.scores == ledger["scores"] > 0
-    assert sum(point.covered for point in told) == found.covered == ledger["covered"]
-    assert sum(point.rows for point in told) == 400
+    reported = [*found.points, *found.under_way]
+    assert sum(point.scores for point in reported) == found.scores == ledger["scores"] > 0
+    assert sum(point.covered for point in reported) == found.covered == ledger["covered"]
+    assert sum(point.rows for point in reported) == 400
     assert [point.at for point in found.points] == sorted(point.at for point in found.points)
     advisor.forget("a")
     for _ in found.sample(60.0):
@@ -147,16 +147,21 @@ def test_a_network_is_drawn_as_composed_with_what_each_box_is_given() -> None:
         "instances": {"blur#1": 2, "small": 1, "blur#2": 1, "large": 1}, "bottleneck": ["blur#1"],
         "utilization": {"blur#1": 1.0, "small": 0.5, "blur#2": 0.25},
     }  # fmt: skip
-    told = composed.composed(network, allocation, {"shares": [[0.7, 0.3]]})
-    first, choice, star = told["tree"]["children"]
-    assert [each["kind"] for each in (told["tree"], first, choice, star)] == ["series", "box", "choice", "replication"]
+    reported = composed.composed(network, allocation, {"shares": [[0.7, 0.3]]})
+    first, choice, star = reported["tree"]["children"]
+    assert [each["kind"] for each in (reported["tree"], first, choice, star)] == [
+        "series",
+        "box",
+        "choice",
+        "replication",
+    ]
     assert (first["key"], first["cores"], first["instances"], first["bottleneck"]) == ("blur#1", 4, 2, True)
     assert choice["shares"] == [0.7, 0.3]
     assert [(box["key"], box["component"], box["in_turn"]) for box in choice["children"]] == [
         ("small", "small", False), ("blur#2", "blur", True),
     ]  # fmt: skip
     assert star["label"] == "* {done}"
-    assert [box["key"] for box in told["busiest"]] == ["blur#1", "small", "blur#2", "large"]
+    assert [box["key"] for box in reported["busiest"]] == ["blur#1", "small", "blur#2", "large"]
     bare = composed.composed(network)
     assert bare["tree"]["children"][0] == {"kind": "box", "component": "blur", "key": "blur#1"}
 
@@ -164,8 +169,8 @@ def test_a_network_is_drawn_as_composed_with_what_each_box_is_given() -> None:
 def test_of_a_large_network_the_first_boxes_are_drawn_and_the_others_counted() -> None:
     nodes: list[dict[str, Any]] = [{"kind": "box", "name": f"b{n}"} for n in range(1000)]
     nodes += [{"kind": "choice", "children": [*range(500, 1000)]}, {"kind": "series", "children": [*range(500), 1000]}]
-    told = composed.composed(network_from_nodes(nodes))
-    assert (told["boxes"], told["shown"]) == (1000, composed.BOXES_DRAWN)
-    assert [child["kind"] for child in told["tree"]["children"]] == ["box"] * composed.BOXES_DRAWN + ["more"]
-    assert told["tree"]["children"][-1]["boxes"] == 1000 - composed.BOXES_DRAWN
-    assert len(json.dumps(told)) < 30_000
+    reported = composed.composed(network_from_nodes(nodes))
+    assert (reported["boxes"], reported["shown"]) == (1000, composed.BOXES_DRAWN)
+    assert [child["kind"] for child in reported["tree"]["children"]] == ["box"] * composed.BOXES_DRAWN + ["more"]
+    assert reported["tree"]["children"][-1]["boxes"] == 1000 - composed.BOXES_DRAWN
+    assert len(json.dumps(reported)) < 30_000

@@ -163,11 +163,11 @@ class TestTelling:
     def test_the_marginal_table_is_what_a_core_changes(self) -> None:
         answer = plan(self.NET, self.CURVES, Request(cores=7, objective="latency"))
         for row in answer.marginal:
-            for step, told in ((1, row.next_latency_s), (-1, row.last_latency_s)):
-                if told is not None and 1 <= answer.cores[row.key] + step <= 8:
+            for step, reported in ((1, row.next_latency_s), (-1, row.last_latency_s)):
+                if reported is not None and 1 <= answer.cores[row.key] + step <= 8:
                     other = {**answer.cores, row.key: answer.cores[row.key] + step}
                     then = evaluate(self.NET, self.CURVES, Request(cores=12, objective="latency"), other)
-                    assert then.latency_s == pytest.approx(told)
+                    assert then.latency_s == pytest.approx(reported)
 
     @pytest.mark.parametrize("curves", [CURVES, AmdahlCurves(np.array([0.5, 0.4, 0.8]), np.array([8.0, 4.0, 0.2]))])
     @pytest.mark.parametrize("objective", ["throughput", "latency"])
@@ -194,12 +194,12 @@ class TestTelling:
         seen = Seen(np.array(["joint degree 2", "free degree 1", "learner"], object), np.array([120, 8, 3]),
                     np.array([1.0, 1, 1]), np.array([8.0, 0.5, 8]))  # fmt: skip
         answer = plan(self.NET, replace(self.CURVES, seen=seen), Request(cores=9, pinned={"b": 2}))
-        told = sentences(answer)
-        assert told[0].startswith(f"For the highest throughput, {answer.cores_used} cores: a ")
-        assert all(sentence.endswith(".") for sentence in told)
-        assert any("b is asked beyond what was seen by a factor of 4" in sentence for sentence in told)
-        assert any("a rests on 120 observations, model joint degree 2" in sentence for sentence in told)
-        assert all(any(reason.text in sentence for sentence in told) for reason in answer.why)
+        reported = sentences(answer)
+        assert reported[0].startswith(f"For the highest throughput, {answer.cores_used} cores: a ")
+        assert all(sentence.endswith(".") for sentence in reported)
+        assert any("b is asked beyond what was seen by a factor of 4" in sentence for sentence in reported)
+        assert any("a rests on 120 observations, model joint degree 2" in sentence for sentence in reported)
+        assert all(any(reason.text in sentence for sentence in reported) for reason in answer.why)
 
 
 class TestCoresThatAreLeft:

@@ -158,7 +158,7 @@ def kinds(seed: int, noise: float) -> list[str]:
     network, request = parse("a .. b"), Request(cores=3, turns="better")
     # In turns on 3 cores (a + b)/3; on cores of their own max(a/2, b): equal at a = 2 b.
     present: Setting | None = None
-    told: list[str] = []
+    reported: list[str] = []
     for look in range(60):
         a, b = np.array([2.0, 1.0]) * np.exp(noise * rng.standard_normal(2))
         seen = reconsider(asked_of(network, request), curves(a, b, upper=float(np.exp(1.3 * noise))),
@@ -166,8 +166,8 @@ def kinds(seed: int, noise: float) -> list[str]:
         )  # fmt: skip
         if seen.pays:
             present = Setting.of(seen.allocation)
-            told.append("turns" if seen.allocation.groups else "own")
-    return told
+            reported.append("turns" if seen.allocation.groups else "own")
+    return reported
 
 
 @pytest.mark.parametrize("seed", range(4))

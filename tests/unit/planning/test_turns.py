@@ -142,9 +142,9 @@ def test_the_fewest_in_turns_tell_what_cores_of_ones_own_would_take() -> None:
     asked = {"cores": 8, "objective": "fewest_cores", "target": {"throughput_per_s": 0.4}}
     own, shared = (plan(network, curves, Request(**asked, turns=turns)) for turns in ("never", "better"))
     assert (own.cores_used, shared.cores_used) == (3, 2)
-    (told,) = (reason for reason in shared.why if reason.code == "turns")
-    assert told.value == own.cores_used
-    assert "3 cores" in told.text
+    (reported,) = (reason for reason in shared.why if reason.code == "turns")
+    assert reported.value == own.cores_used
+    assert "3 cores" in reported.text
 
 
 @pytest.mark.parametrize("n", [3, 12])

@@ -170,15 +170,15 @@ def test_a_machine_that_runs_others_promises_nothing() -> None:
     of = profile(1, recursive(6, 4, 200), create_ns=300, switch_ns=100)
     ran_s = of.measures.work_s + of.measures.overhead_s
 
-    def told(cpu_s: float) -> Finding:
+    def reported(cpu_s: float) -> Finding:
         return found(replace(of, measures=replace(of.measures, cpu_s=cpu_s)))["tasks_too_small"]
 
-    assert told(ran_s).gain > told(ran_s).gain_least > 1.0
-    busy = told(0.5 * ran_s)
+    assert reported(ran_s).gain > reported(ran_s).gain_least > 1.0
+    busy = reported(0.5 * ran_s)
     assert (busy.gain_least, busy.gain) == (1.0, 1.0)
     assert "not said" in busy.text
     assert "times faster" not in busy.text
-    assert busy.advice == told(0.0).advice
+    assert busy.advice == reported(0.0).advice
 
 
 def test_a_recorded_run_of_queens_is_promised_what_its_creations_took() -> None:

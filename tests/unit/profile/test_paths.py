@@ -66,9 +66,9 @@ def test_what_runs_at_once_in_a_team_of_one_has_the_paths_of_deferred_tasks(flag
     assert (m.at_once, deferred.at_once) == (20, 0)
     assert m.delay_s == 0.0  # the other worker, of another team, could have taken none of them
     assert Measures.from_dict(m.as_dict()) == m
-    told = m.as_dict()
-    del told["at_once"], told["in_order"], told["summed"]  # as earlier versions wrote it
-    assert Measures.from_dict(told) == replace(m, at_once=0)
+    reported = m.as_dict()
+    del reported["at_once"], reported["in_order"], reported["summed"]  # as earlier versions wrote it
+    assert Measures.from_dict(reported) == replace(m, at_once=0)
 
 
 def test_the_creator_goes_on_behind_what_it_ran_in_line() -> None:

@@ -234,8 +234,8 @@ async def test_a_short_run_is_shown_whole_once_it_has_ended(tmp_path: Path) -> N
         for _ in range(2):  # a replay changes nothing
             answer = await peer.call("task_events", request | {"sums": sums.tobytes(), "ended": True})
         assert answer["replayed"]
-        told = await peer.call("profile", {"producer": "p"})
-        profile = Profile.from_dict(told["profile"])
+        reported = await peer.call("profile", {"producer": "p"})
+        profile = Profile.from_dict(reported["profile"])
         assert profile.notes == {"instances_summed": 20}
         assert profile.measures.ends == 40
         status = await peer.call("status")

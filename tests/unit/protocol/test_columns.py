@@ -75,14 +75,14 @@ MEASURED = st.fixed_dictionaries(
 def as_seen(columns: Columns) -> dict[str, Any]:
     """Return all that a batch says, in plain values that can be compared; NaN as None."""
     masks = bad_rows(columns)
-    told = refusals_of(masks, columns).as_dict()
+    reported = refusals_of(masks, columns).as_dict()
 
     def plain(values: Any) -> Any:
         return None if values is None else np.where(np.isnan(values), None, values).tolist()
 
     return {
         "names": [columns.components.names[place] for place in columns.index],
-        "refused": json.dumps(told),
+        "refused": json.dumps(reported),
         "machines": columns.machines,
         "machine": plain(columns.machine),
         "measures": {name: plain(values) for name, values in columns.measures.items()},

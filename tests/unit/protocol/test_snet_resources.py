@@ -94,10 +94,12 @@ def test_the_topology_has_the_form_that_clients_read() -> None:
         b" { core 1 logical 3 physical 3 children 1 { proc 0 logical 5 physical 3 } } } } }\n"
     )
     assert machine.processors == (0, 4, 1, 5, 2, 3)
-    told = hardware(machine).decode()
-    assert told.startswith("{ hardware 0 host two-nodes.local children 1 { kind Machine depth 0 logical 0 children 2 ")
-    assert told.count("{") == told.count("}")
-    assert re.findall(r"kind Proc depth 4 logical (\d+) physical (\d+)", told) == [
+    reported = hardware(machine).decode()
+    assert reported.startswith(
+        "{ hardware 0 host two-nodes.local children 1 { kind Machine depth 0 logical 0 children 2 "
+    )
+    assert reported.count("{") == reported.count("}")
+    assert re.findall(r"kind Proc depth 4 logical (\d+) physical (\d+)", reported) == [
         (str(at), str(number)) for at, number in enumerate(machine.processors)
     ]
 

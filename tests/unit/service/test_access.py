@@ -269,8 +269,8 @@ async def test_a_wrong_token_is_told_late_logged_counted_and_ends_the_connection
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{live.bound.http.port}") as client:
             headers = {"authorization": f"Bearer {SECRET}"}
             assert "advisor_wrong_tokens_total 30.0\n" in (await client.get("/metrics", headers=headers)).text
-    told = [record for record in caplog.records if "wrong token" in record.getMessage()]
-    assert 1 <= len(told) <= 2 * hub.GUESSES_TOLD_A_MINUTE
+    reported = [record for record in caplog.records if "wrong token" in record.getMessage()]
+    assert 1 <= len(reported) <= 2 * hub.GUESSES_REPORTED_A_MINUTE
 
 
 async def test_a_guess_waits_for_its_answer_and_holds_a_strangers_place(

@@ -87,7 +87,7 @@ class Adviser:
         for component, predictor, cores, elapsed_s in given:
             self.engine.advisor.observe(component, predictor=predictor, cores=cores, elapsed_s=elapsed_s)
 
-    async def told(self, name: str) -> dict[str, Any]:
+    async def reported(self, name: str) -> dict[str, Any]:
         found = await self.advice.of(name)
         assert found is not None
         state, answer = found
@@ -98,7 +98,7 @@ class Adviser:
         await self.advice.refresh()
         self.now += 1e6  # looks may take all of the time
         await self.watching.round()
-        return await self.told(name)
+        return await self.reported(name)
 
     def states(self) -> dict[str, float]:
         (family,) = (each for each in self.advice.collect() if each.name == "advisor_advised_networks")
@@ -111,24 +111,28 @@ async def test_what_is_told_is_what_allocate_answers() -> None:
     it.engine.advisor.define_network("write .. blur", id="other")
     assert (await it.looked("film"))["state"] == "waiting"
     it.learn(rows(80))
-    told = await it.looked("film")
+    reported = await it.looked("film")
     target = {"throughput_per_s": 20.0}
     plan = it.engine.advisor.allocate("film", objective="fewest_cores", target=target, instances_max=8)
-    assert (told["cores"], told["instances"], told["cores_used"]) == (plan.cores, plan.instances, plan.cores_used)
-    assert told["promised"]["throughput_per_s"] >= 20
-    assert told["asked"] == {"objective": "fewest_cores", "target": target, "instances_max": 8}
-    assert [reason.text for reason in plan.why] == told["why"][: len(plan.why)]
+    assert (reported["cores"], reported["instances"], reported["cores_used"]) == (
+        plan.cores,
+        plan.instances,
+        plan.cores_used,
+    )
+    assert reported["promised"]["throughput_per_s"] >= 20
+    assert reported["asked"] == {"objective": "fewest_cores", "target": target, "instances_max": 8}
+    assert [reason.text for reason in plan.why] == reported["why"][: len(plan.why)]
     other = it.engine.advisor.allocate("other", cores=8)
     (expected,) = (reason.value for reason in other.why if reason.code == "level")
-    told = await it.told("other")
-    assert told["promised"] == {"throughput_per_s": other.throughput_per_s, "latency_s": other.latency_s}
-    assert told["expected"]["throughput_per_s"] == pytest.approx(expected)
-    assert told["expected"]["throughput_per_s"] > other.throughput_per_s
-    assert told["expected"]["latency_s"] < other.latency_s
-    looked = (await it.told("film"))["fresh"]
+    reported = await it.reported("other")
+    assert reported["promised"] == {"throughput_per_s": other.throughput_per_s, "latency_s": other.latency_s}
+    assert reported["expected"]["throughput_per_s"] == pytest.approx(expected)
+    assert reported["expected"]["throughput_per_s"] > other.throughput_per_s
+    assert reported["expected"]["latency_s"] < other.latency_s
+    looked = (await it.reported("film"))["fresh"]
     it.now += 7.5
     it.learn(rows(3))
-    fresh = (await it.told("film"))["fresh"]
+    fresh = (await it.reported("film"))["fresh"]
     assert (fresh["age_s"], fresh["rows"], fresh["rows_since"]) == (looked["age_s"] + 7.5, 80, 3)
 
 
@@ -136,12 +140,12 @@ async def test_an_impossible_target_says_so_and_gives_no_cores() -> None:
     it = Adviser("film=latency_s:0.05,cores:64")
     it.engine.advisor.define_network(TEXT, id="film")
     it.learn(rows(80))
-    told = await it.looked("film")
-    assert told["state"] == "impossible"
-    assert told["error"]["code"] == "not_reached"
-    assert told["error"]["bound"] > 0.05
-    assert told["why"][0].startswith(told["error"]["message"])
-    assert "cores" not in told
+    reported = await it.looked("film")
+    assert reported["state"] == "impossible"
+    assert reported["error"]["code"] == "not_reached"
+    assert reported["error"]["bound"] > 0.05
+    assert reported["why"][0].startswith(reported["error"]["message"])
+    assert "cores" not in reported
     assert not list(it.advice.series())
     assert it.states() == {"advised": 0, "impossible": 1, "waiting": 0, "failed": 0}
 
@@ -166,7 +170,7 @@ async def test_nothing_is_planned_where_no_rows_came_or_nobody_asks(monkeypatch:
         it.engine.advisor.define_network(TEXT, id=name)
     it.learn(rows(80))
     await it.looked("film")
-    assert (await it.told("other"))["why"] == ["it is not planned yet"]
+    assert (await it.reported("other"))["why"] == ["it is not planned yet"]
     planned: list[Any] = []
     plain = it.planner.reconsider
 
@@ -219,8 +223,8 @@ async def test_who_shares_cores_is_one_component() -> None:
     it = Adviser("film=cores:1")
     it.engine.advisor.define_network(TEXT, id="film")
     it.learn(rows(80))
-    told = await it.looked("film")
-    assert told["groups"] == [{"cores": 1, "components": ["blur", "write"]}]
+    reported = await it.looked("film")
+    assert reported["groups"] == [{"cores": 1, "components": ["blur", "write"]}]
     assert list(it.advice.series()) == [("film", "blur+write", 1, 1)]
 
 

@@ -26,12 +26,12 @@ class Waits:
 
     broken: bool = False
     dropped: str = ""
-    told: asyncio.Future[list[bytes]] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    reported: asyncio.Future[list[bytes]] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def release(self, answers: list[bytes]) -> None:
         if self.broken:
             raise ZeroDivisionError
-        self.told.set_result(answers)
+        self.reported.set_result(answers)
 
     def drop(self, reason: str) -> None:
         self.dropped = reason
@@ -54,21 +54,21 @@ async def test_one_who_cannot_be_answered_keeps_no_other_waiting(tmp_path: Path)
             committer.hold(broken, [b"never"])
             committer.hold(well, [b"one", b"two"])
             async with asyncio.timeout(PATIENCE_S):
-                assert await well.told == [b"one", b"two"]
+                assert await well.reported == [b"one", b"two"]
             assert broken.dropped
         runs.cancel()
         committer.close()
 
 
 async def test_who_waits_for_work_is_told_before_what_comes_behind_it_ends() -> None:
-    writer, told, done = Writer(), threading.Event(), list[str]()
+    writer, reported, done = Writer(), threading.Event(), list[str]()
 
     def behind() -> None:
-        assert told.wait(PATIENCE_S)
+        assert reported.wait(PATIENCE_S)
         done.append("behind")
 
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    writer.begin(lambda: done.append("first"), lambda *_: told.set(), behind)
+    writer.begin(lambda: done.append("first"), lambda *_: reported.set(), behind)
     writer.begin(lambda: done.append("second"), lambda *_: ended.set_result(None), lambda: None)
     async with asyncio.timeout(2 * PATIENCE_S):
         await ended
@@ -97,7 +97,7 @@ async def test_a_defect_while_committing_ends_the_service(
         engine.apply(None, None, columns_of_rows(rows_of(3)))
         first = Waits()
         committer.hold(first, [b"one"])
-        await first.told
+        await first.reported
         where, name = broken[0].split(".")
         monkeypatch.setattr(
             {"commits": engine.commits, "store": store, "pace": committer._pace}[where], name, broken[1]
@@ -109,5 +109,5 @@ async def test_a_defect_while_committing_ends_the_service(
         with pytest.raises(ZeroDivisionError):
             async with asyncio.timeout(PATIENCE_S):
                 await runs
-        assert not waits.told.done()
+        assert not waits.reported.done()
         committer.close()

@@ -19,7 +19,7 @@ def pipe() -> Iterator[tuple[int, int]]:
     os.close(ends[0])
 
 
-def told(number: int) -> logging.LogRecord:
+def reported(number: int) -> logging.LogRecord:
     return logging.makeLogRecord({"name": logs.log.name, "msg": f"line {number}", "levelno": logging.INFO})
 
 
@@ -30,7 +30,7 @@ def test_a_full_pipe_holds_nobody_up_and_what_is_dropped_is_told(
     behind = logs.ThreadedHandler(pipe[1])
     behind.setFormatter(logs.JsonLines())
     for number in range(10_000):
-        behind.handle(told(number))
+        behind.handle(reported(number))
     dropped = behind.dropped
     assert dropped > 0
     with os.fdopen(os.dup(pipe[0])) as reader:
@@ -49,7 +49,7 @@ def test_lines_to_a_reader_that_has_gone_are_dropped() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     behind = logs.ThreadedHandler(writer)
-    behind.handle(told(1))
+    behind.handle(reported(1))
     behind.flush()
     assert behind.dropped == 1
     behind.close()

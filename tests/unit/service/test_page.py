@@ -16,7 +16,7 @@ import pytest
 from live import PATIENCE_S, Live, rows_of, running
 
 from advisor.service import heavy, http, page
-from advisor.service.told import Told
+from advisor.service.reported import Reported
 
 TEXT = "net main connect read .. (small | large) .. write;"
 
@@ -71,7 +71,7 @@ async def get(live: Live, path: str, **options: Any) -> httpx.Response:
         return await client.request(options.pop("method", "GET"), f"http://{live.bound.http}{path}", **options)
 
 
-async def told(live: Live, path: str) -> Any:
+async def reported(live: Live, path: str) -> Any:
     response = await get(live, path)
     assert response.status_code == 200, response.text
     return response.json()
@@ -115,14 +115,14 @@ async def test_news_tell_what_happens_and_are_made_once_for_all(
 ) -> None:
     monkeypatch.setattr(page, "TICK_S", 0.01)
     made = 0
-    topics = Told.topics
+    topics = Reported.topics
 
-    def counted(self: Told) -> Any:
+    def counted(self: Reported) -> Any:
         nonlocal made
         made += 1
         return topics(self)
 
-    monkeypatch.setattr(Told, "topics", counted)
+    monkeypatch.setattr(Reported, "topics", counted)
     async with running(tmp_path, http="127.0.0.1:0") as live, reading(live, 4) as readers:
         assert [await each.head() for each in readers] == [200] * 4
         peer = await live.peer()
@@ -170,12 +170,12 @@ async def test_who_does_not_read_is_dropped_and_holds_up_nobody(
         begin(self, hub)
         pages.append(self)
 
-    def much(self: Told) -> Any:
+    def much(self: Reported) -> Any:
         yield "now", json.dumps([next(numbers), "x" * 2**18]).encode()
 
     numbers = itertools.count()
     monkeypatch.setattr(page.LivePage, "__init__", noted)
-    monkeypatch.setattr(Told, "topics", much)
+    monkeypatch.setattr(Reported, "topics", much)
     monkeypatch.setattr(page, "TICK_S", 0.001)
     monkeypatch.setattr(http, "UNREAD_S", 0.05)
     async with running(tmp_path, http="127.0.0.1:0") as live, reading(live) as [keen], reading(live) as [slow]:
@@ -209,14 +209,14 @@ async def test_components_are_searched_paged_and_shown(tmp_path: Path, monkeypat
         rows = [[f"c{n:03}", 1.0 + k, 1.0 + k, 1.0] for n in range(60) for k in range(1 + n % 2)]
         await peer.call("observe_rows", {"rows": [*rows, ["odd <name>", 1.0, 1.0, 1.0]]})
         first, last = (
-            await told(live, "/page/components?order=name"),
-            await told(live, "/page/components?order=name&page=99"),
+            await reported(live, "/page/components?order=name"),
+            await reported(live, "/page/components?order=name&page=99"),
         )
         assert [first[key] for key in ("known", "found", "page", "pages")] == [61, 61, 0, 3]
         assert [card["component"] for card in first["cards"]] == [f"c{n:03}" for n in range(page.CARDS_A_PAGE)]
         assert (last["page"], last["cards"][-1]["component"]) == (2, "odd <name>")
-        assert (await told(live, "/page/components?find=C01&order=name"))["found"] == 10
-        assert (await told(live, "/page/component?name=c001"))["runs"] == 2
+        assert (await reported(live, "/page/components?find=C01&order=name"))["found"] == 10
+        assert (await reported(live, "/page/component?name=c001"))["runs"] == 2
         for path, status, word in (
             ("/page/component?name=nobody", 404, "nobody"),
             ("/page/components?order=luck", 400, "order"),
@@ -247,18 +247,18 @@ async def test_a_network_is_told_with_the_newest_answer_about_it_and_its_reasons
         ]
         await peer.call("observe_rows", {"rows": rows * 2})
         await peer.call("define_network", {"id": "pipe", "text": TEXT})
-        bare = await told(live, "/page/network?name=pipe")
+        bare = await reported(live, "/page/network?name=pipe")
         assert "answer" not in bare
         for cores in (8, 16):
             given = await peer.call(
                 "allocate", {"network": "pipe", "cores": cores, "shares": [[0.7, 0.3]], "turns": "never"}
             )
-        drawn = await told(live, "/page/network?name=pipe")
+        drawn = await reported(live, "/page/network?name=pipe")
         number = drawn["answer"]["id"]
         assert {box["key"]: box["cores"] for box in drawn["busiest"]} == given["cores"]
         assert [box["key"] for box in drawn["busiest"] if box["bottleneck"]] == given["bottleneck"]
-        assert (await told(live, f"/page/network?answer={number}"))["tree"] == drawn["tree"]
-        said = " ".join((await told(live, f"/page/answer?id={number}"))["sentences"])
+        assert (await reported(live, f"/page/network?answer={number}"))["tree"] == drawn["tree"]
+        said = " ".join((await reported(live, f"/page/answer?id={number}"))["sentences"])
         assert "a network of 4 components on 16 cores" in said
         assert all(reason["text"] in said for reason in given["why"])
         async with reading(live) as [reader]:

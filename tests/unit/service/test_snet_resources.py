@@ -33,9 +33,9 @@ async def test_the_recorded_dialogue_verb_by_verb() -> None:
         two = await lender.peer()
         assert await two.asks("{ list }") == "{ systems 0 }"
         two.say("{ access 0 } { local 1 }")
-        assert await one.told() == "{ revoke 0 0 }"
+        assert await one.reported() == "{ revoke 0 0 }"
         one.say("{ return 0 1 }")
-        assert await two.told() == "{ grant 0 1 }"
+        assert await two.reported() == "{ grant 0 1 }"
         lender.resources.granting.check()
 
 
@@ -49,45 +49,47 @@ async def test_the_topology_comes_before_any_grant_however_the_bytes_come() -> N
                 peer.say(said[start:end])
                 await asyncio.sleep(0)
                 start = end
-            assert (await peer.told()).startswith("{ system 0 hostname here children 1 { numa 0 children 1 { cache 0")
-            assert (await peer.told()).startswith("{ hardware 0 host here children 1 { kind Machine")
-            assert await peer.told() == "{ grant 0 0 }"
+            assert (await peer.reported()).startswith(
+                "{ system 0 hostname here children 1 { numa 0 children 1 { cache 0"
+            )
+            assert (await peer.reported()).startswith("{ hardware 0 host here children 1 { kind Machine")
+            assert await peer.reported() == "{ grant 0 0 }"
 
 
 async def test_a_cut_frees_at_once_and_what_it_had_goes_to_who_waits() -> None:
     async with lending(cores=1) as lender:
         one = await lender.peer(hello="{ access 0 }{ local 4 }")
-        assert await one.told() == "{ grant 0 0 }"
+        assert await one.reported() == "{ grant 0 0 }"
         two = await lender.peer(hello="{ access 0 }{ local 4 }")
         await two.comes_after()
         one.writer.transport.abort()
-        assert await two.told() == "{ grant 0 0 }"
+        assert await two.reported() == "{ grant 0 0 }"
         assert lender.resources.ends == {"error": 1} or lender.resources.ends == {"closed": 1}
         three = await lender.peer(hello="{ access 0 }{ local 4 }")
         await three.comes_after()
         two.say("{ accept 0 0 }{ quit }")
-        assert await two.told() == ""
-        assert await three.told() == "{ grant 0 0 }"
+        assert await two.reported() == ""
+        assert await three.reported() == "{ grant 0 0 }"
 
 
 async def test_a_core_that_is_not_returned_costs_its_client_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     async with lending(cores=1) as lender:
         one = await lender.peer(hello="{ access 0 }{ local 1 }")
-        assert await one.told() == "{ grant 0 0 }"
+        assert await one.reported() == "{ grant 0 0 }"
         one.say("{ accept 0 0 }{ local 0 }")
-        assert await one.told() == "{ revoke 0 0 }"
+        assert await one.reported() == "{ revoke 0 0 }"
         two = await lender.peer(hello="{ access 0 }{ local 1 }")
         await two.comes_after()
         await lender.passes(RETURN_S)
         await two.comes_after()  # nothing came before
         with caplog.at_level("INFO", "advisor.service"):
             await lender.passes(2 * REFRESH_S)
-        assert await one.told() == ""
-        assert await two.told() == "{ grant 0 0 }"
+        assert await one.reported() == ""
+        assert await two.reported() == "{ grant 0 0 }"
         assert lender.resources.ends == {"a core not returned": 1}
         assert "resource client gone" in caplog.text
         await lender.passes(ANSWER_S + REFRESH_S)
-        assert await two.told() == ""
+        assert await two.reported() == ""
         assert lender.resources.ends["a grant unanswered"] == 1
         assert lender.resources.granting.lent() == {"free": 1}
 
@@ -95,7 +97,7 @@ async def test_a_core_that_is_not_returned_costs_its_client_the_connection(caplo
 async def test_lies_change_nothing_and_are_counted() -> None:
     async with lending() as lender:
         one, two = [await lender.peer(hello="{ access 0 }{ local 1 }") for _ in range(2)]
-        assert [await one.told(), await two.told()] == ["{ grant 0 0 }", "{ grant 0 1 }"]
+        assert [await one.reported(), await two.reported()] == ["{ grant 0 0 }", "{ grant 0 1 }"]
         one.say("{ accept 0 0 }")
         two.say(
             "{ accept 0 1 }{ accept 0 0 }{ accept 0 55 }{ return 0 0 }{ return 7 1 }{ shutdown }{ dance }{ remote 5 }"
@@ -109,7 +111,7 @@ async def test_lies_change_nothing_and_are_counted() -> None:
             "shutdown, not obeyed": 1, "unknown command": 1,
         }  # fmt: skip
         three = await lender.peer(hello="{ access 0 }{ local 1 } what? ")
-        assert await three.told() == ""
+        assert await three.reported() == ""
         assert (await one.asks("{ help }")).startswith("{ help list access")
 
 
@@ -121,7 +123,7 @@ async def test_a_client_that_does_not_read_is_not_read_either() -> None:
             greedy.say("{ topology 0 }" * 1000)
             await asyncio.sleep(0)
         other = await lender.peer(hello="{ access 0 }{ local 1 }")
-        assert await other.told() == "{ grant 0 0 }"
+        assert await other.reported() == "{ grant 0 0 }"
         async with asyncio.timeout(PATIENCE_S):
             while not (full := [client for client in lender.resources.clients if client._full]):
                 await asyncio.sleep(0)
@@ -140,7 +142,7 @@ async def test_a_cut_after_any_byte_leaves_no_core_lent() -> None:
         for sent in range(len(said) + 1):
             peer = await lender.peer(hello=said[:sent])
             if sent > said.index("}{ accept"):  # else its cores may not have been granted yet
-                while not (await peer.told()).startswith("{ grant"):
+                while not (await peer.reported()).startswith("{ grant"):
                     pass
             peer.writer.close()
             async with asyncio.timeout(PATIENCE_S):
@@ -153,7 +155,7 @@ async def test_a_cut_after_any_byte_leaves_no_core_lent() -> None:
 async def test_floods_are_read_a_little_at_a_time_one_client_in_a_turn_of_the_loop() -> None:
     async with lending(cores=8) as lender:
         for _ in range(3):
-            await (await lender.peer(hello="{ access 0 }{ local 2 }{ list }")).told()
+            await (await lender.peer(hello="{ access 0 }{ local 2 }{ list }")).reported()
         clients = list(lender.resources.clients)
         for client, words in zip(clients, (b"{ local 1 }", b"{}", b" " * 8), strict=True):
             client.data_received(words * 4000)
@@ -167,7 +169,7 @@ async def test_floods_are_read_a_little_at_a_time_one_client_in_a_turn_of_the_lo
         assert passes >= 4000 * (11 + 2 + 8) // TURN_BYTES
         assert lender.resources.granting.counts["unknown command"] == 4000
         other = await lender.peer(hello="{ access 0 }{ local 1 }")
-        assert await other.told() in {f"{{ grant 0 {core} }}" for core in range(8)}
+        assert await other.reported() in {f"{{ grant 0 {core} }}" for core in range(8)}
 
 
 async def test_grants_that_took_long_come_after_others_have_had_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,8 +198,8 @@ async def test_grants_that_took_long_come_after_others_have_had_their_time(monke
 async def test_too_many_clients_are_turned_away() -> None:
     async with lending() as lender:
         for _ in range(CLIENTS_MAX):
-            await (await lender.peer(hello="{ list }")).told()
-        assert await (await lender.peer(hello="{ list }")).told() == ""
+            await (await lender.peer(hello="{ list }")).reported()
+        assert await (await lender.peer(hello="{ list }")).reported() == ""
         assert lender.resources.ends == {"too many clients": 1}
 
 
@@ -214,7 +216,7 @@ def teach(engine: Engine, box: str, seconds: float) -> None:
 async def obeys(peer: Peer, holds: set[int]) -> None:
     """Answer like the runtime's library whose workers are idle: accept what comes, return what is asked for."""
     while True:
-        words = (await peer.told()).split()
+        words = (await peer.reported()).split()
         if not words:
             return
         cores = {int(core) for core in words[3:-1]}
@@ -266,15 +268,15 @@ async def test_a_service_lends_this_machines_cores_and_shows_it(tmp_path: Path) 
         (address,) = live.bound.snet
         assert address.loopback
         peer = Peer(*await asyncio.open_connection(*address))
-        told = await peer.asks("{ topology 0 }")
-        assert re.findall(r"proc 0 logical (\d+) physical (\d+)", told) == [("0", str(usable[0]))]
+        reported = await peer.asks("{ topology 0 }")
+        assert re.findall(r"proc 0 logical (\d+) physical (\d+)", reported) == [("0", str(usable[0]))]
         assert await peer.asks("{ access 0 }{ local 9 }") == "{ grant 0 0 }"
         async with httpx.AsyncClient() as client:
             text = (await client.get(f"http://{live.bound.http}/metrics")).text
         assert 'advisor_snet_cores{state="offered"} 1.0' in text
         assert "advisor_snet_clients 1.0" in text
         live.stop.set()
-        assert await peer.told() == ""
+        assert await peer.reported() == ""
         peer.writer.close()
 
 
@@ -320,14 +322,14 @@ def test_processors_are_grouped_as_the_system_tells(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reported"),
     [
         ("node-7.site", "node-7.site"), ("core-7", "x-core-7"), ("localhost", "localhost"), ("7up", "x-7up"),
         ("a_b c", "a-b-c"), ("", "x-"),
     ],
 )  # fmt: skip
-def test_a_hosts_name_is_read_as_a_name(name: str, told: str) -> None:
-    assert host_name(name) == told
+def test_a_hosts_name_is_read_as_a_name(name: str, reported: str) -> None:
+    assert host_name(name) == reported
 
 
 @pytest.mark.parametrize(("text", "cores"), [("0", (0,)), ("0-3,6", (0, 1, 2, 3, 6)), (" 2 , 1 ", (1, 2))])

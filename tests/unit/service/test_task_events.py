@@ -78,7 +78,7 @@ async def test_the_threaded_client_sends_events_exactly_once(tmp_path: Path) -> 
             return client.profile("mine")
 
     async with running(tmp_path):
-        told = await to_thread.run_sync(say)
+        reported = await to_thread.run_sync(say)
     expected = Profiler(window_ns=0, compiled=False)
     expected.fold(TaskEvents(*in_order(events)))
-    assert told["profile"] == profile_of(expected).as_dict()
+    assert reported["profile"] == profile_of(expected).as_dict()

@@ -152,8 +152,10 @@ async def test_many_points_are_those_one_by_one_and_others_have_their_turn(tmp_p
 async def test_the_status_of_many_components_is_told_in_turns_with_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slices, told = list[int](), questions.status
-    monkeypatch.setattr(questions, "status", lambda advisor, asked: slices.append(asked.limit) or told(advisor, asked))
+    slices, reported = list[int](), questions.status
+    monkeypatch.setattr(
+        questions, "status", lambda advisor, asked: slices.append(asked.limit) or reported(advisor, asked)
+    )
     async with running(tmp_path) as live:
         peer, other = await live.peer(), await live.peer()
         await peer.call("observe_rows", {"rows": rows_of(2000, components=300)})
@@ -170,10 +172,10 @@ async def test_the_status_of_many_components_is_told_in_turns_with_others(
 async def test_many_components_are_predicted_in_turns_with_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slices, told = list[int](), questions._predicted
+    slices, reported = list[int](), questions._predicted
     monkeypatch.setattr(
         questions, "_predicted",
-        lambda advisor, asked, x, p: slices.append(len(asked.component)) or told(advisor, asked, x, p),
+        lambda advisor, asked, x, p: slices.append(len(asked.component)) or reported(advisor, asked, x, p),
     )  # fmt: skip
     async with running(tmp_path) as live:
         peer = await live.peer()

@@ -47,7 +47,7 @@ async def taught(live: Live) -> tuple[Peer, Runtime]:
     return peer, runtime
 
 
-async def told(peer: Peer) -> dict[str, Any]:
+async def reported(peer: Peer) -> dict[str, Any]:
     """The next thing told."""
     message = await peer.message()
     assert message[:2] == [2, "advice"]
@@ -67,7 +67,7 @@ async def test_a_change_that_pays_is_pushed_and_counts_as_made(tmp_path: Path) -
         other = await live.peer()  # the rows may come from anywhere
         for _ in range(16):
             await other.call("observe_rows", {"rows": runtime.rows(3, has)})
-        advice = await told(peer)
+        advice = await reported(peer)
         assert (advice["kind"], advice["watch"]) == ("advice", first["watch"])
         assert advice["allocation"]["cores"]["b"] > has["b"]
         assert advice["gain"] > 0.1
@@ -81,7 +81,7 @@ async def test_a_change_that_pays_is_pushed_and_counts_as_made(tmp_path: Path) -
         await peer.call("watch", {"watch": first["watch"], "current": has})  # the runtime did not make it
         for _ in range(10):
             await other.call("observe_rows", {"rows": runtime.rows(60, has)})
-        again = await told(peer)
+        again = await reported(peer)
         assert (again["kind"], again["present"]["throughput_per_s"]) == ("advice", pytest.approx(
             advice["present"]["throughput_per_s"], rel=0.2
         ))  # fmt: skip
@@ -98,7 +98,7 @@ async def test_a_watch_waits_until_enough_is_known(tmp_path: Path) -> None:
         assert first["allocation"] is None
         assert "'a'" in first["waiting"]
         await peer.call("observe_rows", {"rows": runtime.rows(90)})
-        item = await told(peer)
+        item = await reported(peer)
         assert item["kind"] == "first"
         assert sum(item["allocation"]["cores"].values()) == 24
 
@@ -155,7 +155,7 @@ async def test_several_networks_are_watched_as_one(tmp_path: Path) -> None:
                 await other.call("observe_rows", {"rows": runtime.rows(6, shown)})
 
         teaching = asyncio.create_task(teach())
-        advice = await told(peer)
+        advice = await reported(peer)
         teaching.cancel()
         assert (advice["kind"], advice["watch"]) == ("advice", first["watch"])
         assert advice["allocation"]["cores"]["one:b"] > has["one:b"]

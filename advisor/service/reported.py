@@ -16,12 +16,12 @@ from advisor.service.answers import RecentAnswer
 from advisor.service.hub import Hub
 
 # Of each list on the page: what fits on a screen or two; a snapshot of all topics stays below 64 KB.
-ANSWERS_TOLD = 24  # in the list; the others are found by their networks
-REASONS_TOLD = 4  # of one answer in the list; all of them when it is opened
+ANSWERS_REPORTED = 24  # in the list; the others are found by their networks
+REASONS_REPORTED = 4  # of one answer in the list; all of them when it is opened
 REASON_LETTERS = 240
-PRODUCERS_TOLD = 40
-NETWORKS_TOLD = 64
-UNNAMED_TOLD = 12  # networks that were asked about and have no name
+PRODUCERS_REPORTED = 40
+NETWORKS_REPORTED = 64
+UNNAMED_REPORTED = 12  # networks that were asked about and have no name
 COUNTED = ("rows_accepted", "rows_refused", "rows_failed", "rows_unfinished", "changes", "outliers", "tasks_ended")
 
 
@@ -47,7 +47,7 @@ def _plain(value: Any) -> Any:
     return value.tolist()  # of numpy
 
 
-class Told:
+class Reported:
     """The topics of a service."""
 
     def __init__(self, hub: Hub) -> None:
@@ -125,25 +125,28 @@ class Told:
         answers = self._hub.planner.answers
         return {
             "kept": len(answers),
-            "answers": [self._answer(kept) for kept in islice(answers.newest(), ANSWERS_TOLD)],
+            "answers": [self._answer(kept) for kept in islice(answers.newest(), ANSWERS_REPORTED)],
             "choices": answers.choices(),
         }
 
     @staticmethod
     def _answer(kept: RecentAnswer) -> dict[str, Any]:
         answer = kept.allocation
-        told: dict[str, Any] = {
+        reported: dict[str, Any] = {
             "id": kept.id, "at": kept.at,
-            "why": [str(reason["text"])[:REASON_LETTERS] for reason in answer.get("why", ())[:REASONS_TOLD]],
+            "why": [str(reason["text"])[:REASON_LETTERS] for reason in answer.get("why", ())[:REASONS_REPORTED]],
             "spare": answer.get("spare"),
         }  # fmt: skip
-        told |= {"objective": kept.request.get("objective", "throughput"), "cores": kept.request.get("cores")}
+        reported |= {"objective": kept.request.get("objective", "throughput"), "cores": kept.request.get("cores")}
         if kept.network is None:
-            return told | {"networks": [part["name"] for part in answer["networks"][:REASONS_TOLD]], "boxes": None}
-        return told | {
+            return reported | {
+                "networks": [part["name"] for part in answer["networks"][:REASONS_REPORTED]],
+                "boxes": None,
+            }
+        return reported | {
             "used": answer.get("cores_used"), "boxes": len(answer["instances"]),
             "throughput_per_s": answer["throughput_per_s"], "latency_s": answer["latency_s"],
-            "bottleneck": list(answer["bottleneck"])[:REASONS_TOLD],
+            "bottleneck": list(answer["bottleneck"])[:REASONS_REPORTED],
         }  # fmt: skip
 
     def _networks(self) -> list[dict[str, Any]]:
@@ -152,15 +155,15 @@ class Told:
         for kept in self._hub.planner.answers.newest():
             if kept.network is not None:
                 latest.setdefault(_identity(kept.network), kept)
-        told: list[dict[str, Any]] = []
-        for name, known in islice(self._hub.engine.advisor.components.flows.kept.items(), NETWORKS_TOLD):
+        reported: list[dict[str, Any]] = []
+        for name, known in islice(self._hub.engine.advisor.components.flows.kept.items(), NETWORKS_REPORTED):
             if known.definition is not None:
                 answer = latest.pop(_identity(known.definition), None)
-                told.append({"network": name, "rows": int(known.counts.n["rows"]), "answer": answer and answer.id})
-        for kept in islice(latest.values(), UNNAMED_TOLD):
+                reported.append({"network": name, "rows": int(known.counts.n["rows"]), "answer": answer and answer.id})
+        for kept in islice(latest.values(), UNNAMED_REPORTED):
             text = kept.network if isinstance(kept.network, str) else ""
-            told.append({"network": None, "text": " ".join(text[:REASON_LETTERS].split()), "answer": kept.id})
-        return told
+            reported.append({"network": None, "text": " ".join(text[:REASON_LETTERS].split()), "answer": kept.id})
+        return reported
 
     def network(self, name: str | None, answer: str | None) -> tuple[Any, RecentAnswer | None]:
         """Return the text or nodes of a network, by its name or by an answer about it, and the newest answer about it.
@@ -179,7 +182,7 @@ class Told:
     def _producers(self) -> dict[str, Any]:
         hub = self._hub
         producers = hub.engine.producers
-        newest = [*producers][: -PRODUCERS_TOLD - 1 : -1]
+        newest = [*producers][: -PRODUCERS_REPORTED - 1 : -1]
         return {
             "known": len(producers),
             "producers": [

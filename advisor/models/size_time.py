@@ -33,7 +33,7 @@ _PARTS: Final = {
 _AT: Final = {name: place for place, name in enumerate(_HEAD)}
 _ENDS: Final = np.cumsum([len(_HEAD), *(int(np.prod(shape)) for shape in _PARTS.values())]).tolist()
 _STARTS: Final = dict(zip(_PARTS, _ENDS, strict=False))
-WORDS: Final = _ENDS[-1]
+WORDS: Final[int] = int(_ENDS[-1])
 _SUMS: Final = _HEAD[:6]
 _COUNTS: Final = _HEAD[6:8]
 

@@ -293,7 +293,7 @@ class FlowCounts:
     def passed(self) -> tuple[dict[int, dict[int, int]], int]:
         """Return counter -> passes, from 1 -> records; and the records that these are of, with those that passed none.
 
-        Of the open records the older half counts too: as many came after them, so that they hardly run any more.
+        Of the open records the oldest three in four count too: the rest came after them, so that they hardly run any more.
         Nothing where more of the closed records than can be were not seen to enter: rows are missing, and passes with them.
         """
         strange = self.n["strange"] + sum(not one.weight for one in self.open.values())
@@ -301,7 +301,7 @@ class FlowCounts:
             return {}, 0
         found = {counter: dict(known) for counter, known in self.passes.items()}
         total = self.n["closed_weight"]
-        for one in islice(self.open.values(), len(self.open) // 2):
+        for one in islice(self.open.values(), len(self.open) - len(self.open) // 4):
             _count(found, one)
             total += one.weight
         return found, total

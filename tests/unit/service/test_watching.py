@@ -187,7 +187,7 @@ async def test_each_objective_is_watched_by_what_allocate_answers(tmp_path: Path
 async def test_watches_are_limited_and_end_with_their_connection(tmp_path: Path) -> None:
     async with running(tmp_path) as live:
         peer, _ = await taught(live)
-        for _ in range(watching.WATCHES_CONNECTION_MAX):
+        for _ in range(16):
             await peer.call("watch", {"network": TEXT, "cores": 24})
         await refused("too_large", peer.call("watch", {"network": TEXT, "cores": 24}))
         other = await live.peer()

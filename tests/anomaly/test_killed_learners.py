@@ -22,7 +22,7 @@ from advisor.demo.service_process import serving
 ROWS = 1100  # two blocks of 512 rows, and some single ones
 PIECE = 1 << 16
 PATIENCE_S = 120.0  # for a learner to come: it takes a second
-IN_A_BLOCK, AMONG_SINGLE_ROWS = 8, 40  # numbers of messages: the first six greet, and ask how much is known
+IN_A_BLOCK, AMONG_SINGLE_ROWS = 9, 40  # numbers of messages: the first seven greet, and ask how much is known
 
 
 def trace_of(path: Path, rows: int) -> Path:
@@ -34,6 +34,9 @@ def trace_of(path: Path, rows: int) -> Path:
 def passed_on(listener: socket.socket, to: Path, messages: int, then: Callable[[], object]) -> None:
     """Pass on what the first client says until half of a message, by its number; then do something, and pass on no more."""
     client, _ = listener.accept()
+    while not client.recv(1, socket.MSG_PEEK):  # a command looks first whether somebody listens
+        client.close()
+        client, _ = listener.accept()
     with client, socket.socket(socket.AF_UNIX) as service:
         service.connect(str(to))
         answering = threading.Thread(target=answers, args=(service, client), daemon=True)

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from typing import Any, Self, Unpack
+from typing import Any, Self, Unpack, cast
 
 import anyio
 from anyio.from_thread import BlockingPortal
@@ -163,10 +163,21 @@ class SyncClient(Blocks, TakesRows[bool, int]):
         self._start()
         if self._closed:
             raise ConnectionFailed("the client is closed", field="client")
-        future: Future[Answer] | None = None
+        future: Future[tuple[Answer | None, Exception | None]] | None = None
+        failed: Exception | None = None
+
+        async def outcome() -> tuple[Answer | None, Exception | None]:
+            try:
+                return await work(self._client), None
+            except Exception as error:  # as a value: what the portal raises stays in a cycle with its frame
+                return None, error
+
         try:
-            future = self._portal.result().start_task_soon(work, self._client)
-            return future.result()
+            future = self._portal.result().start_task_soon(outcome)
+            answer, failed = future.result()
+            if failed is not None:
+                raise failed  # noqa: TRY301 - what waits for it is released below
+            return cast("Answer", answer)
         except (RuntimeError, CancelledError) as error:
             if future is not None and not future.cancelled():
                 raise  # of the work itself
@@ -176,7 +187,7 @@ class SyncClient(Blocks, TakesRows[bool, int]):
                 future.cancel()
             raise
         finally:
-            del future  # it holds its error, whose traceback holds this frame
+            del future, failed  # the error's traceback holds this frame
 
     def _hear_sigterm(self) -> None:
         """Flush at SIGTERM, where nobody else hears of it; only the main thread may say so."""

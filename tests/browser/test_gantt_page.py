@@ -130,7 +130,7 @@ def test_words_and_bars_stand_out_in_light_and_dark(
     page, _ = made(tmp_path, advisor, mixed(60), 4)
     browser.open(page, dark=dark)
     ground = browser.run("return getComputedStyle(document.body).backgroundColor")
-    inks = browser.run("""return ["h1", "#told", "#keys li", "summary"].map(each =>
+    inks = browser.run("""return ["h1", "#reported", "#keys li", "summary"].map(each =>
         getComputedStyle(document.querySelector(each)).color)""")
     assert (luminance(ground) < 0.1) == dark
     for ink in inks:

@@ -6,7 +6,7 @@ has the choice for each job name at each load, and this loop writes the file ane
 
 from __future__ import annotations
 
-import json
+import math
 import subprocess
 import tempfile
 import time
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import click
 
@@ -25,31 +25,37 @@ from advisor.cli.options import command
 from advisor.cli.source import errors_console
 from advisor.cli.tables import several
 from advisor.cli.teaching import Sink, taught
-from advisor.errors import ConnectionFailed, InvalidValue, NotAnswered, NotEnoughData, ServiceError, Unavailable
+from advisor.errors import (
+    ConnectionFailed,
+    InvalidValue,
+    NotAnswered,
+    NotEnoughData,
+    ServiceError,
+    StorageFailed,
+    Unavailable,
+)
 from advisor.files import slurm
-from advisor.files.run_files import RunFile
+from advisor.files.run_files import RunFile, clock_of
 
 if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
 
 LOADS: Final = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # weights of other jobs in the partition: the advice's steps
-LAG_S: Final = (
-    5.0  # Slurm's controller reports an end to its database up to some seconds late: younger ends wait a round
-)
+LAG_S: Final = 5.0  # the controller reports an end to the database some seconds late: younger ends wait a round
 COMMAND_S: Final = 60.0  # a command of Slurm that takes longer hangs
-ENDED: Final = (
-    "CD,F,TO,OOM,CA,NF"  # states of jobs that ended: completed, failed, time-out, out of memory, cancelled, node
-)
+ENDED: Final = "CD,F,TO,OOM,CA,NF"  # completed, failed, out of time, out of memory, cancelled, node failed
 UNITS: Final = {"cpus": "AllocCPUS", "nodes": "AllocNodes"}  # what is chosen, and the column that has it
 UNKNOWN: Final = "a job of a name that was never run"
 
 
 class Partition(NamedTuple):
-    """A partition: its name, all its cores (or nodes), and the most that one job may use."""
+    """A partition: all its cores (or nodes), and the most of them, of memory and of time that one job may have."""
 
     name: str
     cores: int
     most: int
+    megabytes: int
+    minutes: float = math.inf
 
 
 ALLOWED = "Counts that a job may get, in each partition; absent: powers of two up to a node's CPUs."
@@ -107,7 +113,7 @@ def _learn_days(first: date, folder: Path, unit: str, sink: Sink) -> tuple[date,
     while day <= until.date():
         path = folder / f"{day}.txt"
         lines = ended_jobs(_accounts(day, unit), day, until)
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        _write(path, "".join(f"{line}\n" for line in lines))
         file = RunFile(path, "sacct", slurm.runs, known_as=f"{_cluster()}:{day}:{unit}")
         learned += learn_file(file, sink, _ignore)["runs"]
         day += timedelta(days=1)
@@ -151,15 +157,27 @@ def _cluster() -> str:
 def partitions(unit: str) -> list[Partition]:
     """Return the partitions of the cluster."""
     found: dict[str, Partition] = {}
-    for line in _printed("sinfo", "-h", "-e", "-o", "%R|%c|%D"):
-        name, of_node, nodes = line.split("|")
-        cores, count = int(of_node.rstrip("+")), int(nodes)
-        before = found.get(name, Partition(name, 0, 0))
-        if unit == "nodes":
-            found[name] = Partition(name, before.cores + count, before.most + count)
-        else:
-            found[name] = Partition(name, before.cores + cores * count, max(before.most, cores))
+    for line in _printed("sinfo", "-h", "-e", "-o", "%R|%c|%D|%m|%l"):
+        name, *sizes, time_limit = line.split("|")
+        of_node, nodes, megabytes = (int(size.rstrip("+")) for size in sizes)
+        cores, most = (nodes, nodes) if unit == "nodes" else (of_node * nodes, of_node)
+        limit_s = clock_of(time_limit)
+        minutes = math.floor(limit_s / 60.0) if limit_s > 0.0 else math.inf  # "infinite" is no clock
+        before = found.get(name, Partition(name, 0, 0, 0))
+        most = before.most + most if unit == "nodes" else max(before.most, most)
+        found[name] = Partition(name, before.cores + cores, most, max(before.megabytes, megabytes), minutes)
     return list(found.values())
+
+
+def allowed_in(partition: Partition, allowed: Any) -> Any:
+    """Return the allowed counts that a job of a partition can have; None where it can have none of them."""
+    if allowed is None:
+        return {"min": 1, "max": partition.most, "power_of": 2}
+    if isinstance(allowed, dict):
+        form = cast("dict[str, int]", allowed)
+        form = form | {"max": min(form.get("max", partition.most), partition.most)}
+        return form if form.get("min", 1) <= form["max"] else None
+    return [count for count in allowed if count <= partition.most] or None
 
 
 def _printed(*command: str) -> list[str]:
@@ -181,14 +199,16 @@ def advice_text(
     known = [each for each in known_components(advisor, True) if "/" not in each["component"]]
     parts: list[str] = []
     for partition in found:
-        counts = {"min": 1, "max": partition.most, "power_of": 2} if allowed is None else allowed
+        counts = allowed_in(partition, allowed)
+        if counts is None:
+            continue
         rows = [
-            f"    [{json.dumps(each['component'])}] = {_lua_steps(_steps(advisor, each, partition, counts, level))},"
+            f"    [{lua_text(each['component'])}] = {_lua_steps(_steps(advisor, each, partition, counts, level))},"
             for each in known
         ]
         unknown = _lua_steps(_steps(advisor, {"component": UNKNOWN}, partition, counts, level))
         parts += [
-            f"  [{json.dumps(partition.name)}] = {{",
+            f"  [{lua_text(partition.name)}] = {{",
             f'    unit = "{unit}", unknown = {unknown},',
             "    jobs = {",
         ]
@@ -209,21 +229,28 @@ def _steps(
         others = [{"id": 1, "component": UNKNOWN, "weight": float(load)}] if load else []
         count = advisor.choose_together([job, *others], cores=partition.cores).cores[0]
         if count and (not steps or steps[-1]["count"] != count):
-            steps.append({"load": load, "count": count} | _limits(advisor, known, x, count, level))
+            steps.append({"load": load, "count": count} | _limits(advisor, known, x, count, partition, level))
     return steps
 
 
 def _limits(
-    advisor: Advisor | SyncClient, known: Mapping[str, Any], x: float | None, count: int, level: float
+    advisor: Advisor | SyncClient, known: Mapping[str, Any], x: float | None, count: int, of: Partition, level: float
 ) -> dict[str, int]:
-    """Return the memory and the time limit on a count; empty where too little is known."""
+    """Return the memory and the time limit on a count, as far as the partition has them; empty where too little is known."""
     if x is None:
         return {}
     try:
         limits = limits_of(advisor, known, x, count, level)
     except NotEnoughData:
         return {}
-    return {"minutes": limits.minutes} | ({} if limits.megabytes is None else {"megabytes": limits.megabytes})
+    found = {"minutes": int(min(limits.minutes, of.minutes))}
+    return found if limits.megabytes is None else found | {"megabytes": min(limits.megabytes, of.megabytes)}
+
+
+def lua_text(text: str) -> str:
+    """Return a string of Lua, any version: bytes that are no plain letters are escaped by their number."""
+    plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03d}" for byte in text.encode())
+    return f'"{"".join(plain)}"'
 
 
 def _lua_steps(steps: Sequence[Mapping[str, int]]) -> str:
@@ -235,10 +262,16 @@ def _lua_fields(step: Mapping[str, int]) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Put a text in a file's place at once: the plugin reads the old one or the new one."""
+    """Put a text in a file's place at once: the plugin reads the old one or the new one. Raises StorageFailed."""
     new = path.with_name(f"{path.name}.new")
+    _write(new, text)
+    new.replace(path)
+
+
+def _write(path: Path, text: str) -> None:
     try:
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InvalidValue("advice", str(path), "a file that can be written", error.strerror or "") from error
+        raise StorageFailed(
+            f"{path} cannot be written: {error.strerror}", field="advice", value=str(path), hint="what is there stays"
+        ) from error

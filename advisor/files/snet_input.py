@@ -13,7 +13,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from advisor.errors import InvalidValue, nearest
-from advisor.files.run_files import number_of
+from advisor.files.run_files import Lines, number_of
 
 _PROLOG = re.compile(rb"^\s*<\?xml[^>]*\?>")
 _LABEL = re.compile(r"<(\w+)>|(\w+)")
@@ -43,12 +43,9 @@ def source_of(text: str) -> RecordLabel:
 def values_of(path: Path, sources: Sequence[RecordLabel]) -> dict[RecordLabel, list[float]]:
     """Return for each source its value in each record that enters, in order; a field that is no number counts its letters.
 
-    NaN where a record does not have it. Raises InvalidValue where the file cannot be read, or no record has it.
+    NaN where a record does not have it. Raises InvalidValue where the file cannot be read, or no record has it; TooLarge.
     """
-    try:
-        text = _PROLOG.sub(b"", path.read_bytes())
-    except OSError as error:
-        raise InvalidValue("input", str(path), "a file that can be read", error.strerror or "") from error
+    text = _PROLOG.sub(b"", Lines(path).whole())
     try:
         root = ElementTree.fromstring(b"<records>" + text + b"</records>")  # noqa: S314 - expat bounds expansions
     except ElementTree.ParseError as error:

@@ -12,7 +12,15 @@ import pytest
 from click.testing import CliRunner
 
 from advisor import Advisor
-from advisor.cli.slurm_loop import Partition, advice_text, ended_jobs, slurm_command
+from advisor.cli.slurm_loop import (
+    Partition,
+    advice_text,
+    allowed_in,
+    ended_jobs,
+    lua_text,
+    partitions,
+    slurm_command,
+)
 
 HEADER = "JobID|JobName|State|AllocCPUS|ElapsedRaw|MaxRSS|End"
 DAY = date(2026, 3, 1)
@@ -41,7 +49,8 @@ def test_only_jobs_that_ended_on_the_day_and_before_the_lag_are_learned() -> Non
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Commands of Slurm that print what the files beside them hold."""
     for name, text in (
-        ("sacct", f"{HEADER}\n"), ("sinfo", "main|64|2\nbig|128|1\n"), ("scontrol", "ClusterName = here\n"),
+        ("sacct", f"{HEADER}\n"), ("scontrol", "ClusterName = here\n"),
+        ("sinfo", "main|64|2|8000|infinite\nmain|32+|1|4000|infinite\nbig|128|1|64000|1-00:30:00\n"),
     ):  # fmt: skip
         (tmp_path / f"{name}.txt").write_text(text)
         (tmp_path / name).write_text(f'#!/bin/sh\ncat "{tmp_path}/{name}.txt"\n')
@@ -83,6 +92,50 @@ def test_a_command_of_slurm_that_fails_is_reported_with_what_it_said(slurm: Path
     assert "sacct failed: no database" in done.output
 
 
+def test_partitions_are_read_with_what_one_job_may_have(slurm: Path) -> None:
+    assert partitions("cpus") == [
+        Partition("main", 64 * 2 + 32, 64, 8000), Partition("big", 128, 128, 64000, 24 * 60 + 30),
+    ]  # fmt: skip
+    assert partitions("nodes") == [Partition("main", 3, 3, 8000), Partition("big", 1, 1, 64000, 24 * 60 + 30)]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "found"),
+    [
+        (None, {"min": 1, "max": 64, "power_of": 2}),
+        ([1, 64, 128], [1, 64]),
+        ([128], None),
+        ({"min": 8, "max": 512, "multiple_of": 8}, {"min": 8, "max": 64, "multiple_of": 8}),
+        ({"min": 65, "multiple_of": 1}, None),
+    ],
+)
+def test_no_count_is_advised_that_no_node_has(allowed: object, found: object) -> None:
+    assert allowed_in(Partition("main", 128, 64, 8000), allowed) == found
+
+
+def test_limits_are_no_larger_than_a_partition_has() -> None:
+    small = advice_text(taught(), [Partition("main", 64, 64, 60, 15.0)], None, "cpus", 0.99)[0]
+    for key, most in (("minutes", 15), ("megabytes", 60)):
+        assert max(int(found) for found in re.findall(rf"{key} = (\d+)", small)) == most
+
+
+def test_advice_that_cannot_be_written_is_an_error_and_leaves_what_is_there(slurm: Path) -> None:
+    done = CliRunner().invoke(
+        slurm_command,
+        ["--once", "--advice", str(slurm / "none" / "advice.lua"), "--state", str(slurm / "advisor.state")],
+    )
+    assert done.exit_code == 1
+    assert "cannot be written: No such file or directory" in done.output
+
+
+@pytest.mark.skipif(LUA is None, reason="no Lua interpreter is installed: its strings are not read")
+@pytest.mark.parametrize("name", ['a"b', "a\\", "Größe", "x\n]] os.exit(1)", "%d", "\u2028", "0" * 3 + "9"])
+def test_any_name_reads_back_in_lua(name: str, tmp_path: Path) -> None:
+    script = tmp_path / "print.lua"
+    script.write_text(f"io.write({lua_text(name)})")
+    assert subprocess.run([str(LUA), script], capture_output=True, check=True).stdout == name.encode()
+
+
 def taught() -> Advisor:
     adv = Advisor()
     for cores in (1, 2, 4, 8, 16) * 4:
@@ -93,7 +146,7 @@ def taught() -> Advisor:
 
 
 def test_a_job_pays_for_the_cores_that_it_takes_from_others() -> None:
-    text, names = advice_text(taught(), [Partition("main", 64, 64)], None, "cpus", 0.99)
+    text, names = advice_text(taught(), [Partition("main", 64, 64, 8000)], None, "cpus", 0.99)
     assert names == 1
     steps = re.search(r'\["blur"\] = (.*),', text)
     assert steps is not None
@@ -111,7 +164,7 @@ def test_a_job_pays_for_the_cores_that_it_takes_from_others() -> None:
 @pytest.mark.skipif(LUA is None, reason="no Lua interpreter is installed: the plugin is not run")
 def test_the_plugin_advises_jobs_that_give_no_count_and_leaves_the_others(tmp_path: Path) -> None:
     advice = tmp_path / "advice.lua"
-    advice.write_text(advice_text(taught(), [Partition("main", 64, 64)], [1, 2, 4, 8, 16, 32], "cpus", 0.99)[0])
+    advice.write_text(advice_text(taught(), [Partition("main", 64, 64, 8000)], [1, 2, 4, 8, 16, 32], "cpus", 0.99)[0])
     script = tmp_path / "run.lua"
     script.write_text("""
 slurm = {jobs = {}, SUCCESS = 0, log_info = function() end, log_error = function(...) print(string.format(...)) end}

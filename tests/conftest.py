@@ -59,4 +59,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Build the libraries of kernels that were edited since the installation, before any worker begins."""
     if not hasattr(session.config, "workerinput") and KERNELS == "compiled":
-        subprocess.run([sys.executable, "-m", "advisor.kernels"], check=True)
+        subprocess.run([sys.executable, "-P", "-m", "advisor.kernels"], check=True)

@@ -26,10 +26,10 @@ from typing import (
 from advisor.client.watching import Followed, watched
 from advisor.domain.allocations import Allocation
 from advisor.domain.allowed_cores import AllowedForm, parse_allowed
+from advisor.domain.answer_types import Exported, ProfileReport, ProgramRunReport, Simulated, Status
 from advisor.domain.answers import CoreChoice, Curves, Prediction, Suggestion
 from advisor.domain.flows import Flow
 from advisor.domain.job_pools import PoolPlan
-from advisor.domain.reported import Exported, ProfileTold, RunTold, Simulated, Status
 from advisor.domain.runs import RunPrediction
 from advisor.domain.sharing import Together
 from advisor.protocol import verbs as v
@@ -121,7 +121,7 @@ class Verbs:
     status = asks(v.StatusAsked, Status)
     export = asks(v.Export, Exported)
     shards = asks(v.Shards, dict[str, Any])
-    profile = asks(v.ProfileAsked, ProfileTold)
+    profile = asks(v.ProfileAsked, ProfileReport)
     predict_run = asks(v.PredictRun, RunPrediction)
     curves = asks(v.CurvesAsked, Curves)
     watch = Both(_asking(v.Watch, lambda client, asked: client.subscriptions.watch(asked)), watched)
@@ -182,7 +182,7 @@ class Verbs:
 
     @both
     async def observe_run(
-        self: Any, program: str, *, size: float, timeout_s: float | None = None, **run: Unpack[RunTold]
+        self: Any, program: str, *, size: float, timeout_s: float | None = None, **run: Unpack[ProgramRunReport]
     ) -> dict[str, Any]:
         """Teach one run of a whole program.
 

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 
 from advisor.domain import limits
 from advisor.domain.allowed_cores import parse_allowed
+from advisor.domain.answer_types import Status
 from advisor.domain.answers import Receipt
 from advisor.domain.names import checked_name
 from advisor.domain.observations import Columns, ComponentNames, columns_of
-from advisor.domain.reported import Status
 from advisor.domain.rows import ColumnFields, Point, Travel, check_row, point_of, whole
 from advisor.engine import batches, state_bytes
 from advisor.engine.asking import Asking

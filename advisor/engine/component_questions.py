@@ -10,11 +10,11 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.allowed_cores import AllowedForm, allowed_in_all
+from advisor.domain.answer_types import ChoiceObjectiveWord, MeasureWord, Simulated
 from advisor.domain.answers import CoreChoice, Prediction, Suggestion
 from advisor.domain.core_requests import core_request, plain_request
 from advisor.domain.job_pools import OrderWord, PoolPlan
 from advisor.domain.names import checked_name
-from advisor.domain.reported import ChoiceObjectiveWord, MeasureWord, Simulated
 from advisor.domain.rows import is_number, whole
 from advisor.domain.task_graphs import TaskGraph
 from advisor.engine.asking import Asking

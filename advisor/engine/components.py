@@ -94,7 +94,7 @@ class Components:
     def contention(self, slot: int) -> Contention:
         """Return what is known of how a component slows down beside others."""
         record = self.contentions.find(slot)
-        return Contention() if record is None else contention.reported(*record)
+        return Contention() if record is None else contention.contention_at(*record)
 
     def tell(self, kind: str, slot: int, reason: str) -> None:
         """Note for the log what happened to a component's model."""

@@ -222,7 +222,7 @@ class Engine:
         self._settle()
         versions, origin = self._versions, self.advisor.bundles.origin
         self.state.sweep(versions)
-        return framed(self.state.changes(versions, versions.after(origin, since), versions.reported(origin)))
+        return framed(self.state.changes(versions, versions.after(origin, since), versions.public_version(origin)))
 
     def apply_changes(self, data: bytes) -> int | None:
         """Take in what another engine's `changes` gave; return the version that this one has come to, None where it was cut.

@@ -47,7 +47,7 @@ class Bundles:
     def version(self) -> int:
         """The version of all curves as they are now. Cost O(components)."""
         self._sweep()
-        return self._versions.reported(self.origin)
+        return self._versions.public_version(self.origin)
 
     def _sweep(self) -> None:
         self._grow()

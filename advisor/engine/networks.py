@@ -10,11 +10,11 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.allocations import Allocation
+from advisor.domain.answer_types import ObjectiveWord, PlanOptions
 from advisor.domain.bundle import pack
 from advisor.domain.curves import Demands, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes
-from advisor.domain.reported import ObjectiveWord, PlanOptions
 from advisor.domain.sharing import Together
 from advisor.engine.bundles import CORES_DEFAULT
 from advisor.engine.components import Components

@@ -47,13 +47,13 @@ class Versions:
                     self.floor = max(self.floor, known.pop(next(iter(known))))
         return self.now
 
-    def reported(self, origin: int) -> int:
+    def public_version(self, origin: int) -> int:
         """Return the version as readers have it; `origin` tells those of this run from another's, whose state may be older."""
         return origin << ORIGIN_BITS | self.now
 
     def after(self, origin: int, reported: int | None) -> int:
         """Return the version that a reader has; -1, before all of them, where it is none of ours, or too long ago."""
-        ours = reported is not None and reported >> ORIGIN_BITS == origin and reported <= self.reported(origin)
+        ours = reported is not None and reported >> ORIGIN_BITS == origin and reported <= self.public_version(origin)
         return reported & COUNT_MASK if reported is not None and ours and reported & COUNT_MASK >= self.floor else -1
 
     def changed(self, table: str, since: int, size: int) -> Bools:

@@ -30,7 +30,7 @@ def modules() -> list[str]:
 
 def fill(module: str, *options: str) -> int:
     """Compile a module's kernels in a process of their own; return its status."""
-    command = [sys.executable, "-m", "advisor.kernels", *options, module]
+    command = [sys.executable, "-P", "-m", "advisor.kernels", *options, module]
     return subprocess.run(command, check=False, env=os.environ | {"ADVISOR_KERNELS": "interpreted"}).returncode  # noqa: S603
 
 

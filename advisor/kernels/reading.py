@@ -56,11 +56,11 @@ def in_order(entries: Iterable[FunctionType]) -> list[FunctionType]:
     return found
 
 
-def reported(value: Any) -> Any:
+def compiled_form(value: Any) -> Any:
     """Return what decides how a constant is compiled, in a form whose text is the same in every process."""
     found: Any
     if isinstance(value, CodeType):
-        constants = [reported(each) for each in value.co_consts]
+        constants = [compiled_form(each) for each in value.co_consts]
         found = (value.co_name, value.co_code, value.co_names, value.co_varnames, value.co_freevars, constants)
     elif isinstance(value, FunctionType):
         found = (value.__module__, value.__name__)
@@ -69,9 +69,9 @@ def reported(value: Any) -> Any:
     elif isinstance(value, ModuleType):
         found = (value.__name__, _constants(value) if value.__name__.partition(".")[0] == OURS else [])
     elif isinstance(value, (tuple, list)):
-        found = [reported(each) for each in cast("Sequence[Any]", value)]
+        found = [compiled_form(each) for each in cast("Sequence[Any]", value)]
     elif isinstance(value, (set, frozenset)):
-        found = sorted(repr(reported(each)) for each in cast("set[Any]", value))
+        found = sorted(repr(compiled_form(each)) for each in cast("set[Any]", value))
     elif isinstance(value, (np.ndarray, np.generic)):
         array = cast("Any", value)
         found = (str(array.dtype), array.shape, array.tobytes())
@@ -85,17 +85,17 @@ def reported(value: Any) -> Any:
 def _constants(module: ModuleType) -> list[tuple[str, Any]]:
     """Return what kernels may read of a module as ``module.NAME``."""
     kinds = (int, float, str, tuple)
-    return sorted((name, reported(value)) for name, value in vars(module).items() if isinstance(value, kinds))
+    return sorted((name, compiled_form(value)) for name, value in vars(module).items() if isinstance(value, kinds))
 
 
 def text_of(functions: Iterable[FunctionType]) -> bytes:
     """Return all that is compiled, as bytes to make a fingerprint of."""
     parts = [
         (
-            reported(each),
-            reported(each.__code__),
-            [(k, reported(v)) for k, v in used_by(each).items()],
-            reported(each.__defaults__),
+            compiled_form(each),
+            compiled_form(each.__code__),
+            [(k, compiled_form(v)) for k, v in used_by(each).items()],
+            compiled_form(each.__defaults__),
         )
         for each in functions
     ]

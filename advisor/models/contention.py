@@ -100,7 +100,7 @@ class Contention:
         return 1.0 + self.kappa * max(others, 0.0)
 
 
-def reported(table: RecordTable, place: int) -> Contention:
+def contention_at(table: RecordTable, place: int) -> Contention:
     """Return what is known of the component at a place."""
     words = table.words[place]
     precision = float(words[PRECISION])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import tomllib
 from collections.abc import Mapping
@@ -140,7 +141,7 @@ class ConfigKey(NamedTuple):
 
 def _declared() -> dict[str, ConfigKey]:
     said = get_type_hints(Config, include_extras=True)
-    abouts = dict(re.findall(r"^    (\w+): (.+)$", Config.__doc__ or "", re.MULTILINE))
+    abouts = dict(re.findall(r"^(\w+): (.+)$", inspect.getdoc(Config) or "", re.MULTILINE))
     return {each.name: ConfigKey(abouts[each.name], each.default, _option(said[each.name])) for each in fields(Config)}
 
 

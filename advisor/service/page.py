@@ -32,8 +32,8 @@ from advisor.profile.profiler import Profiler
 from advisor.profile.view import profile_of
 from advisor.service.explaining import sentences
 from advisor.service.hub import Hub
+from advisor.service.page_topics import PageTopics, as_json
 from advisor.service.questions import is_small
-from advisor.service.reported import Reported, as_json
 from advisor.service.turns import others_first
 from advisor.service.worker import network_of
 
@@ -64,7 +64,7 @@ class LivePage:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._reported = Reported(hub)
+        self._shown = PageTopics(hub)
         self._topics: dict[str, tuple[int, bytes]] = {}  # by name: at which news it changed, and the frame
         self._version = 0
         self._news = anyio.Event()
@@ -102,7 +102,7 @@ class LivePage:
             await anyio.sleep(TICK_S)
             ticks += 1
             if ticks % SAMPLE_TICKS == 0:
-                for _ in self._reported.trend.sample(self._reported.uptime_s):
+                for _ in self._shown.trend.sample(self._shown.uptime_s):
                     await others_first()
             if self.streams:
                 await self._make()
@@ -113,7 +113,7 @@ class LivePage:
         self._news.set()
 
     async def _make(self) -> None:
-        for name, data in self._reported.topics():
+        for name, data in self._shown.topics():
             before = self._topics.get(name)
             frame = b"event: %b\ndata: %b\n\n" % (name.encode(), data)
             if before is None or before[1] != frame:
@@ -172,7 +172,7 @@ class LivePage:
 
     async def _network(self, request: Request) -> Any:
         name, answer = _text(request, "name") or None, _text(request, "answer") or None
-        given, kept = self._reported.network(name, answer)
+        given, kept = self._shown.network(name, answer)
         allocation = kept.allocation if kept is not None else None
         network = await self._read(given)
         reported = composed(network, allocation, kept.request if kept is not None else None)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import advisor
-from advisor.domain.reported import PlanOptions, RunTold
+from advisor.domain.answer_types import PlanOptions, ProgramRunReport
 from advisor.domain.rows import OPTIONAL_FIELDS, ColumnFields, RowFields
 from advisor.planning import Request
 from advisor.protocol.verbs import METHODS
@@ -50,4 +50,4 @@ def test_the_types_have_the_keys_that_are_checked() -> None:
     known = set(METHODS["observe_columns"].keys) - {"producer", "incarnation", "sequence"}
     assert set(ColumnFields.__annotations__) == known - {"components", "index", "predictor", "cores", "elapsed_s"}
     numbering = {"producer", "incarnation", "sequence"}
-    assert set(RunTold.__annotations__) == set(METHODS["observe_run"].keys) - numbering - {"program", "size"}
+    assert set(ProgramRunReport.__annotations__) == set(METHODS["observe_run"].keys) - numbering - {"program", "size"}

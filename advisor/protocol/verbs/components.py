@@ -8,8 +8,8 @@ from typing import Annotated, Any, Self, cast
 from msgspec import Meta
 
 from advisor.domain import limits
+from advisor.domain.answer_types import ChoiceObjectiveWord, MeasureWord
 from advisor.domain.job_pools import OrderWord
-from advisor.domain.reported import ChoiceObjectiveWord, MeasureWord
 from advisor.errors import InvalidValue
 from advisor.protocol.declaring import Question, verb
 from advisor.protocol.points import flattened

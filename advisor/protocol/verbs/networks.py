@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from advisor.domain import limits
 from advisor.domain.advice import Advice
+from advisor.domain.answer_types import ObjectiveWord, TurnsWord
 from advisor.domain.fields import record
-from advisor.domain.reported import ObjectiveWord, TurnsWord
 from advisor.errors import InvalidValue
 from advisor.protocol.declaring import Question, verb
 from advisor.protocol.verbs.keys import *

@@ -16,7 +16,7 @@ import pytest
 from live import PATIENCE_S, Live, rows_of, running
 
 from advisor.service import heavy, http, page
-from advisor.service.reported import Reported
+from advisor.service.page_topics import Reported
 
 TEXT = "net main connect read .. (small | large) .. write;"
 

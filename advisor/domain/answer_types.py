@@ -39,7 +39,7 @@ class PlanOptions(TypedDict, total=False):
     turns: TurnsWord
 
 
-class RunTold(TypedDict, total=False):
+class ProgramRunReport(TypedDict, total=False):
     """A run of a whole program, as far as it is known."""
 
     workers: float
@@ -158,7 +158,7 @@ class Simulated(TypedDict):
     advice: NotRequired[list[dict[str, Any]]]
 
 
-class ProfileTold(TypedDict):
+class ProfileReport(TypedDict):
     """The answer to `profile`: of one run; or, asked without a producer, only `runs`, those there are."""
 
     producer: str

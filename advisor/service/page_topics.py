@@ -47,7 +47,7 @@ def _plain(value: Any) -> Any:
     return value.tolist()  # of numpy
 
 
-class Reported:
+class PageTopics:
     """The topics of a service."""
 
     def __init__(self, hub: Hub) -> None:

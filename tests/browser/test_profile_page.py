@@ -21,7 +21,7 @@ SIDE = 14.0  # left and right of the chart
 ROW = 20.0
 
 
-class Reported:
+class ProfileAnswer:
     """The profile as the command tells it in JSON, and how wide and deep boxes should be: worked out from parents and times."""
 
     def __init__(self, profile: dict[str, Any]) -> None:
@@ -58,12 +58,12 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def shown(
     events: Path, tmp_path: Path, browser: Browser, advisor: Command, capsys: pytest.CaptureFixture[str]
-) -> tuple[Browser, Reported]:
+) -> tuple[Browser, ProfileAnswer]:
     """The page of that run in the browser, and what it should show."""
     page = tmp_path / "p.html"
     capsys.readouterr()
     advisor("profile", events, "--picture", page, "--json")
-    reported = Reported(json.loads(capsys.readouterr().out)["profiles"][0]["profile"])
+    reported = ProfileAnswer(json.loads(capsys.readouterr().out)["profiles"][0]["profile"])
     browser.open(page)
     return browser, reported
 
@@ -80,7 +80,7 @@ def first(browser: Browser, text: str) -> tuple[float, float]:
     return next((left + x + 1, top + y) for words, x, y, _ in browser.texts() if words.startswith(text))
 
 
-def test_boxes_are_as_wide_as_their_times_and_lie_below_their_callers(shown: tuple[Browser, Reported]) -> None:
+def test_boxes_are_as_wide_as_their_times_and_lie_below_their_callers(shown: tuple[Browser, ProfileAnswer]) -> None:
     browser, reported = shown
     scale = (1000 - 2 * SIDE) / reported.whole
     wide = [node for node in range(len(reported.parent)) if reported.inclusive[node] * scale >= 0.5]
@@ -100,7 +100,7 @@ def test_boxes_are_as_wide_as_their_times_and_lie_below_their_callers(shown: tup
     assert max(right for _, _, right, _ in found) == pytest.approx(1000 - SIDE, abs=0.75)
 
 
-def test_a_click_shows_a_box_alone_below_its_callers(shown: tuple[Browser, Reported]) -> None:
+def test_a_click_shows_a_box_alone_below_its_callers(shown: tuple[Browser, ProfileAnswer]) -> None:
     browser, reported = shown
     whole = browser.drawn()
     browser.click(*first(browser, "depth=5"))
@@ -126,7 +126,7 @@ def test_a_click_shows_a_box_alone_below_its_callers(shown: tuple[Browser, Repor
     assert browser.drawn() == whole
 
 
-def test_pointing_tells_a_box(shown: tuple[Browser, Reported]) -> None:
+def test_pointing_tells_a_box(shown: tuple[Browser, ProfileAnswer]) -> None:
     browser, reported = shown
     browser.point(*first(browser, "depth=4"))
     node = reported.labels.index("depth=4")
@@ -141,7 +141,7 @@ def test_pointing_tells_a_box(shown: tuple[Browser, Reported]) -> None:
     assert browser.tip() is None
 
 
-def test_what_is_searched_is_counted_once_and_stands_out(shown: tuple[Browser, Reported]) -> None:
+def test_what_is_searched_is_counted_once_and_stands_out(shown: tuple[Browser, ProfileAnswer]) -> None:
     browser, reported = shown
     browser.run("document.getElementById('find').focus()")
     browser.press(*"SOLVE")
@@ -169,12 +169,12 @@ def test_what_is_searched_is_counted_once_and_stands_out(shown: tuple[Browser, R
     assert {alpha for _, alpha, *_ in browser.run("return spied.rects")} == {1.0}
 
 
-def callers(reported: Reported, node: int) -> list[int]:
+def callers(reported: ProfileAnswer, node: int) -> list[int]:
     above = reported.parent[node]
     return [] if above < 0 else [above, *callers(reported, above)]
 
 
-def test_the_tables_tell_call_paths_and_their_own_time(shown: tuple[Browser, Reported]) -> None:
+def test_the_tables_tell_call_paths_and_their_own_time(shown: tuple[Browser, ProfileAnswer]) -> None:
     browser, reported = shown
     browser.run("document.querySelector('summary').click()")
     browser.settle()
@@ -190,7 +190,7 @@ def test_the_tables_tell_call_paths_and_their_own_time(shown: tuple[Browser, Rep
 
 
 def test_a_flame_graph_has_its_roots_below(
-    events: Path, tmp_path: Path, browser: Browser, advisor: Command, shown: tuple[Browser, Reported]
+    events: Path, tmp_path: Path, browser: Browser, advisor: Command, shown: tuple[Browser, ProfileAnswer]
 ) -> None:
     upright = boxes(browser)
     advisor("profile", events, "--flame", "--picture", tmp_path / "f.html")
@@ -231,7 +231,7 @@ def test_names_are_text_and_deep_trees_scroll(tmp_path: Path, browser: Browser, 
 
 
 def test_what_is_wrong_stands_on_the_page(
-    events: Path, shown: tuple[Browser, Reported], advisor: Command, capsys: pytest.CaptureFixture[str]
+    events: Path, shown: tuple[Browser, ProfileAnswer], advisor: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
     browser, _ = shown
     advisor("profile", events, "--json")

@@ -84,8 +84,12 @@ def rich_batches(draw: st.DrawFn, rows_max: int = 120) -> Columns:
     if draw(st.booleans()):
         extra["active_cores"] = np.where(rng.random(n) < 0.8, columns.cores + rng.integers(0, 9, n), np.nan)
     if draw(st.booleans()):
-        extra |= {"network": rng.integers(-1, 2, n), "networks": ("net", "other"), "entered": rng.random(n) < 0.3,
-                  "record": np.where(rng.random(n) < 0.9, rng.integers(0, 9, n, dtype=np.uint64), np.uint64(ABSENT_U64))}  # fmt: skip
+        extra |= {
+            "network": rng.integers(-1, 2, n),
+            "networks": ("net", "other"),
+            "entered": rng.random(n) < 0.3,
+            "record": np.where(rng.random(n) < 0.9, rng.integers(0, 9, n, dtype=np.uint64), np.uint64(ABSENT_U64)),
+        }
     if draw(st.booleans()):
         stray = draw(st.sampled_from([0.02, 0.3, 0.7]))
         width = columns.index + draw(st.integers(0, 1)) + (rng.random(n) < stray)  # values beyond the first

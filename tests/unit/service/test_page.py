@@ -16,7 +16,7 @@ import pytest
 from live import PATIENCE_S, Live, rows_of, running
 
 from advisor.service import heavy, http, page
-from advisor.service.page_topics import Reported
+from advisor.service.page_topics import PageTopics
 
 TEXT = "net main connect read .. (small | large) .. write;"
 
@@ -115,14 +115,14 @@ async def test_news_tell_what_happens_and_are_made_once_for_all(
 ) -> None:
     monkeypatch.setattr(page, "TICK_S", 0.01)
     made = 0
-    topics = Reported.topics
+    topics = PageTopics.topics
 
-    def counted(self: Reported) -> Any:
+    def counted(self: PageTopics) -> Any:
         nonlocal made
         made += 1
         return topics(self)
 
-    monkeypatch.setattr(Reported, "topics", counted)
+    monkeypatch.setattr(PageTopics, "topics", counted)
     async with running(tmp_path, http="127.0.0.1:0") as live, reading(live, 4) as readers:
         assert [await each.head() for each in readers] == [200] * 4
         peer = await live.peer()
@@ -170,12 +170,12 @@ async def test_who_does_not_read_is_dropped_and_holds_up_nobody(
         begin(self, hub)
         pages.append(self)
 
-    def much(self: Reported) -> Any:
+    def much(self: PageTopics) -> Any:
         yield "now", json.dumps([next(numbers), "x" * 2**18]).encode()
 
     numbers = itertools.count()
     monkeypatch.setattr(page.LivePage, "__init__", noted)
-    monkeypatch.setattr(Reported, "topics", much)
+    monkeypatch.setattr(PageTopics, "topics", much)
     monkeypatch.setattr(page, "TICK_S", 0.001)
     monkeypatch.setattr(http, "UNREAD_S", 0.05)
     async with running(tmp_path, http="127.0.0.1:0") as live, reading(live) as [keen], reading(live) as [slow]:

@@ -1,7 +1,7 @@
 """Builds the machine code of the kernels into the wheel, or beside the sources of an editable installation.
 
-Where it cannot be built (no numba for this Python, no linker), the wheel's metadata names numba as a dependency, and kernels
-are compiled where they run. What was built before from the same kernels is used again.
+Where it cannot be built (no numba for this Python, no linker), the wheel's metadata names what compiles as dependencies, and
+kernels are compiled where they run. What was built before from the same kernels is used again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def libraries(root: str) -> dict[str, Path]:
     if os.environ.get(NEVER) == "0":
         return {}
     path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-    command = [sys.executable, "-m", "advisor.kernels", "--library"]
+    command = [sys.executable, "-m", "advisor.kernels"]
     environment = os.environ | {"PYTHONPATH": path}
     made = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
     if made.returncode:
@@ -35,7 +35,7 @@ def libraries(root: str) -> dict[str, Path]:
 
 
 class Dependencies(MetadataHookInterface):
-    """The dependencies of the package: numba is one where no machine code was built."""
+    """The dependencies of the package: what compiles is one where no machine code was built."""
 
     PLUGIN_NAME = "custom"
 

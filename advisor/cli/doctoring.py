@@ -6,7 +6,6 @@ import os
 import resource
 import stat
 from collections.abc import Generator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -158,13 +157,16 @@ def _here() -> Generator[Examined]:
         else ""
     )
     yield Examined("descriptors", "note" if few else "ok", f"at most {'no bound' if hard < 0 else f'{hard:,}'}", do)
-    if KERNELS.filled() is not None:
+    if KERNELS.library() is not None:
         yield Examined("machine code", "ok", "the kernels are compiled")
         return
-    if find_spec("numba") is not None:
-        yield Examined("numba", "ok", "kernels can be compiled")
+    from advisor.kernels import can_compile
+
+    if can_compile():
+        yield Examined("compiler", "ok", "kernels can be compiled")
     else:
-        yield Examined("numba", "note", "not there: kernels are interpreted", "install numba, or be content")
+        do = "install numba and a C compiler or ziglang, or be content"
+        yield Examined("compiler", "note", "numba or a C compiler is not there: kernels are interpreted", do)
     kept = next((root for root in roots() if os.access(_there(root), os.W_OK)), None)
     if kept is not None:
         yield Examined("kernel cache", "ok", f"{kept} can be written")

@@ -53,7 +53,7 @@ def _compiled(console: Console) -> None:
     """Compile the kernels that answer where this installation has not yet: a service would do it beside its first answers."""
     from advisor.models.fold import KERNELS  # noqa: PLC0415 - the command that only prints its help needs none
 
-    if mode_reported() == "auto" and can_compile() and KERNELS.filled() is None:
+    if mode_reported() == "auto" and can_compile() and KERNELS.library() is None:
         console.print(
             "Compiling the kernels, once for this installation: about a minute of processor time.", highlight=False
         )

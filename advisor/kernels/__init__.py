@@ -28,8 +28,8 @@ When it is compiled
     A library loads in a millisecond, where its source is imported, and needs no numba.
 Where there is no library
     The entries are interpreted, and calls are counted (time is not). After `patience` of them a thread starts ``python -m
-    advisor.kernels MODULE``, waits, and loads what it made: a library, or what numba compiled where nothing can be linked.
-    Nothing is compiled in the process that answers, and without numba nothing is compiled at all.
+    advisor.kernels MODULE``, waits, and loads the library that it built. Nothing is compiled in the process that answers, and
+    without numba and a C compiler nothing is compiled at all.
 Where it is written
     ``$ADVISOR_KERNELS_DIR``, else beside this package where that can be written, else ``$XDG_CACHE_HOME/advisor``. A folder or
     file that others may write, or that belongs to another user, is not read: what lies there is run.

@@ -1,6 +1,6 @@
 """``python -m advisor.kernels [MODULE …]``: compile the kernels of these modules, or all, where they were not yet.
 
-Prints each module and where its compiled kernels lie. ``--library`` fails where no library can be linked, for a build.
+Prints each module and where its library lies.
 """
 
 from __future__ import annotations
@@ -28,37 +28,33 @@ def modules() -> list[str]:
     ]
 
 
-def fill(module: str, *options: str) -> int:
+def fill(module: str) -> int:
     """Compile a module's kernels in a process of their own; return its status."""
-    command = [sys.executable, "-P", "-m", "advisor.kernels", *options, module]
+    command = [sys.executable, "-P", "-m", "advisor.kernels", module]
     return subprocess.run(command, check=False, env=os.environ | {"ADVISOR_KERNELS": "interpreted"}).returncode  # noqa: S603
 
 
 def main(arguments: list[str]) -> int:
     """Compile; return 1 where something could not be compiled."""
-    options = [each for each in arguments if each.startswith("--")]
-    names = [each for each in arguments if each not in options] or modules()
+    names = arguments or modules()
     os.environ["ADVISOR_KERNELS"] = "interpreted"
     for name in names:
         import_module(name)
     chosen = [source for source in sources() if source.module in names]
-    missing = [source for source in chosen if source.filled() is None or (options and source.library() is None)]
+    missing = [source for source in chosen if source.library() is None]
     if missing and not can_compile():
-        print("numba is not installed for this Python: kernels stay interpreted", file=sys.stderr)
+        print("numba or a C compiler is not installed: kernels stay interpreted", file=sys.stderr)
         return 1
     if len(missing) == 1:
         os.nice(NICENESS)
         gc.disable()  # looking for cycles among numba's objects is a sixth of the time; without, a quarter more memory
-        missing[0].fill(library_only=bool(options))
-        if missing[0].reason:
-            print(missing[0].module, missing[0].reason, sep=": ", file=sys.stderr)
+        missing[0].fill()
     elif missing:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            statuses = [pool.submit(fill, source.module, *options) for source in missing]
-        if any(status.result() for status in statuses):
-            return 1
+            if any(pool.map(fill, [source.module for source in missing])):
+                return 1
     for source in chosen:
-        print(source.module, source.filled(), sep="\t")
+        print(source.module, source.library(), sep="\t")
     return 0
 
 

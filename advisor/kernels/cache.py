@@ -1,7 +1,6 @@
-"""Where compiled kernels lie on disk, and who may write them.
+"""Where libraries of kernels lie on disk, and who may write them.
 
-The name of a library has the fingerprint of its source; those of a wheel have none, for its sources do not change. Where
-nothing can be linked, a folder for each source, fingerprint and machine has what numba compiled.
+The name of a library has the fingerprint of its source; those of a wheel have none, for its sources do not change.
 """
 
 from __future__ import annotations
@@ -9,9 +8,10 @@ from __future__ import annotations
 import fcntl
 import os
 import platform
+import shlex
 import shutil
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
@@ -19,47 +19,21 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
 
-COMPLETE, FAILED, LOCK = "complete", "failed", "lock"
-HOW = "lanes as vectors"  # options of `compiling`, in words: others make other code
+FAILED, LOCK = "failed", "lock"
 BUILT = Path(__file__).parent / "built"
 BINDING = Path(__file__).with_name("binding.c")  # calls from Python into a library
 SUFFIX = ".abi3.so"  # of Python's stable ABI: one library for all versions
 OTHERS_WRITE = 0o022
 STATES_KEPT = 4  # of a source on a machine: a user may have several versions of this package
-COMPILED_FOR = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")  # another processor than this one, as numba is reported
-CPU_BYTES = 8192  # of /proc/cpuinfo: the first processor, whose flags are those of all
 
 
-def folder_name(name: str, text: bytes) -> str:
-    """Return the name of a source's folder: what compiles it and for which processor, then a fingerprint of its text."""
-    machine = "\0".join((sys.version, HOW, *_versions(), *_processor()))
-    return f"{name}-{blake2b(machine.encode(), digest_size=5).hexdigest()}-{blake2b(text, digest_size=10).hexdigest()}"
-
-
-def _versions() -> Iterator[str]:
-    for name in ("numba", "llvmlite", "numpy"):
-        spec = find_spec(name)
-        if spec is None or spec.origin is None:
-            yield f"no {name}"
-            continue
-        for file in ("_version.py", "version.py"):  # reported without importing the package, which takes half a second
-            path = Path(spec.origin).with_name(file)
-            if path.is_file():
-                yield path.read_text()
-
-
-def _processor() -> Iterator[str]:
-    yield platform.machine()
-    yield from (f"{name} {os.environ[name]}" for name in COMPILED_FOR if name in os.environ)
-    try:
-        with open("/proc/cpuinfo", "rb") as file:
-            lines = file.read(CPU_BYTES).decode(errors="replace").split("\n\n")[0].splitlines()
-    except OSError:
-        yield platform.processor()
-        return
-    for line in lines:
-        if line.startswith(("vendor_id", "cpu family", "model", "flags", "Features", "CPU ")):
-            yield line
+def linker() -> list[str]:
+    """Return the command of a C compiler: ``$CC``, ``cc``, or that of the package `ziglang`; empty where there is none."""
+    named = shlex.split(os.environ.get("CC", "cc"))
+    if named and shutil.which(named[0]):
+        return named
+    zig = find_spec("ziglang") if "CC" not in os.environ else None
+    return [sys.executable, "-m", "ziglang", "cc"] if zig else []
 
 
 def roots() -> list[Path]:
@@ -109,13 +83,7 @@ def library_name(module: str, text: bytes) -> str:
 def _builders() -> tuple[bytes, ...]:
     """Return the text of what makes libraries: an edit of it makes others."""
     here = Path(__file__).parent
-    return tuple((here / name).read_bytes() for name in (BINDING.name, "emitting.py", "compiling.py", "reading.py"))
-
-
-def complete_folder(name: str) -> Path | None:
-    """Return the folder of that name that is filled; None where there is none."""
-    folders = (root / name for root in roots() if is_safe(root))
-    return next((each for each in folders if is_safe(each) and (each / COMPLETE).is_file()), None)
+    return tuple((here / name).read_bytes() for name in (BINDING.name, "emitting.py", "reading.py"))
 
 
 def writable_root() -> Path | None:
@@ -133,10 +101,10 @@ def writable_root() -> Path | None:
     return None
 
 
-def failure(folder: Path) -> str:
-    """Return why these kernels cannot be compiled here; empty where that is not known."""
+def failure(path: Path) -> str:
+    """Return why the library at a path cannot be built here; empty where that is not known."""
     try:
-        return (folder / FAILED).read_text()
+        return path.with_suffix(f".{FAILED}").read_text()
     except OSError:
         return ""
 
@@ -149,20 +117,6 @@ def only_one(root: Path, module: str) -> Generator[None]:
         yield
 
 
-def put(path: Path, data: bytes) -> None:
-    """Write a file so that others see all of it or nothing."""
-    part = path.with_name(f"{path.name}.{os.getpid()}")
-    part.write_bytes(data)
-    part.chmod(0o644)
-    part.replace(path)
-
-
-def reopen(folder: Path) -> None:
-    """Say that a folder is not complete after all, so that the next process has it filled again; not where it is read-only."""
-    with suppress(OSError):
-        (folder / COMPLETE).unlink(missing_ok=True)
-
-
 def discard(path: Path) -> None:
     """Remove a library that cannot be loaded, so that another is built; not one that came with a wheel."""
     if path.name.count("-"):
@@ -171,13 +125,10 @@ def discard(path: Path) -> None:
 
 
 def remove_others(path: Path) -> None:
-    """Remove the oldest libraries or folders of the same source and machine, which hold other states of it."""
+    """Remove the oldest libraries of the same source and machine, which hold other states of it."""
     stem = path.name.rpartition("-")[0]
     others = [
         other for other in path.parent.glob(f"{stem}-*") if other.name.rpartition("-")[0] == stem and other != path
     ]
     for other in sorted(others, key=lambda each: each.stat().st_mtime)[: max(0, len(others) + 1 - STATES_KEPT)]:
-        if other.is_dir():
-            shutil.rmtree(other, ignore_errors=True)
-        else:
-            other.unlink(missing_ok=True)
+        other.unlink(missing_ok=True)

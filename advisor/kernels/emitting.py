@@ -1,7 +1,8 @@
 """Kernels as a library that needs no numba to run: one object of all entries of a source, linked with `binding.c`.
 
-Only imported in a process that compiles. The functions of numba that are used are in `numba.core`, private but not deprecated:
-what numba offers for this, `numba.pycc`, is pending deprecation.
+Compiled are the same code objects, in namespaces in which the functions that they call are compiled ones. No fastmath: sums
+keep their order and rounding; divisions are numpy's. Only imported in a process that compiles. The functions of numba that
+are used are in `numba.core`, private but not deprecated: what numba offers for this, `numba.pycc`, is pending deprecation.
 """
 
 # numba has no types of its own to offer.
@@ -17,25 +18,28 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
-from importlib.util import find_spec
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FunctionType
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-not-found]
-from numba import typeof  # type: ignore[import-not-found]
+from numba import config, njit, typeof  # type: ignore[import-not-found]
 from numba import types as numba_types  # type: ignore[import-not-found]
+from numba.core.codegen import AOTCodeLibrary, CPUCodeLibrary  # type: ignore[import-not-found]
 from numba.core.compiler import Flags, compile_extra  # type: ignore[import-not-found]
 from numba.core.compiler_lock import global_compiler_lock  # type: ignore[import-not-found]
+from numba.core.cpu import CPUContext  # type: ignore[import-not-found]
 from numba.core.registry import cpu_target  # type: ignore[import-not-found]
 from numba.core.runtime import nrtdynmod  # type: ignore[import-not-found]
 from numba.np.arrayobj import populate_array  # type: ignore[import-not-found]
 
-from advisor.kernels.cache import BINDING
-from advisor.kernels.compiling import Examples, compiled_parts, entries_only, side_by_side
+from advisor.kernels import reading
+from advisor.kernels.cache import BINDING, linker
 
+Examples = Iterable[tuple[str, Sequence[Any]]]
 BASELINE = {"x86_64": "x86-64-v2", "AMD64": "x86-64-v2"}  # processors since 2009; elsewhere what every processor has
 types: Any = numba_types
 LETTERS = {types.float64: "d", types.int64: "l", types.boolean: "b"}
@@ -44,23 +48,12 @@ WORD = ir.IntType(64)
 LINK = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared", "-s"]
 
 
-def linker() -> list[str]:
-    """Return the command of a C compiler: ``$CC``, ``cc``, or that of the package `ziglang`; empty where there is none."""
-    named = shlex.split(os.environ.get("CC", "cc"))
-    if named and shutil.which(named[0]):
-        return named
-    zig = find_spec("ziglang") if "CC" not in os.environ else None
-    return [sys.executable, "-m", "ziglang", "cc"] if zig else []
-
-
 def write_library(path: Path, entries: Sequence[FunctionType], examples: Examples, *, inline: bool) -> None:
     """Compile entries and link them into an extension module at a path. Takes up to a minute of a processor.
 
     Raises TypeError for a kernel that allocates or calls Python, OSError where the linker fails.
     """
     compiler = linker()
-    if not compiler:
-        raise OSError("no C compiler that could link: set CC, or install the package ziglang")
     with global_compiler_lock, side_by_side(), entries_only():
         emitted, table = _emit(entries, dict(examples), inline=inline)
     with TemporaryDirectory() as folder:
@@ -68,18 +61,8 @@ def write_library(path: Path, entries: Sequence[FunctionType], examples: Example
         (work / "kernels.o").write_bytes(emitted)
         source = BINDING.read_text().replace("static Kernel kernels[]; /* TABLE */", table)
         (work / "kernels.c").write_text(source)
-        command = [
-            *compiler,
-            "-O2",
-            "-fPIC",
-            "-fvisibility=hidden",
-            *LINK,
-            "-o",
-            str(work / "made"),
-            "kernels.c",
-            "kernels.o",
-            "-lm",
-        ]
+        flags = ["-O2", "-fPIC", "-fvisibility=hidden", *LINK]
+        command = [*compiler, *flags, "-o", str(work / "made"), "kernels.c", "kernels.o", "-lm"]
         made = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)  # noqa: S603 - a compiler on our own files
         if made.returncode:
             raise OSError(f"{shlex.join(command)} failed: {made.stderr.strip()}")
@@ -185,3 +168,78 @@ def _letters(kind: Any) -> str:
             f"kernels take and return floats, ints, bools, arrays of floats or ints in one piece and tuples, not {kind}"
         )
     return LETTERS[kind]
+
+
+# --- what numba compiles -----------------------------------------------------------------------------------------------------
+
+
+def _copy(function: FunctionType, namespace: dict[str, Any]) -> FunctionType:
+    made = FunctionType(function.__code__, namespace, function.__name__, function.__defaults__)
+    made.__module__, made.__qualname__ = function.__module__, function.__qualname__
+    return made
+
+
+def compiled_parts(entries: Sequence[FunctionType], *, inline: bool) -> dict[FunctionType, Any]:
+    """Return dispatchers of entries and all that they call. `inline`: make one function of each entry."""
+    made: dict[FunctionType, Any] = {}
+    for function in reading.in_order(entries):
+        used = {k: made[v] for k, v in reading.used_by(function).items() if reading.is_kernel(v) and v in made}
+        part = njit(error_model="numpy", nogil=True, **({"forceinline": True} if inline else {}))
+        made[function] = part(_copy(function, function.__globals__ | used))
+    return made
+
+
+@contextmanager
+def entries_only() -> Generator[None]:
+    """Let numba link, optimise and make machine code of entries alone.
+
+    It does so for each inner function too, which takes as long again and is never called. Here an inner function keeps its
+    plain form, and an entry links all that it reaches, once.
+    """
+    library_class: Any = CPUCodeLibrary
+    context_class: Any = CPUContext
+    finalize, get_executable = library_class.finalize, context_class.get_executable
+
+    def is_finished(library: Any) -> bool:
+        return "nrt" in library.name.lower() or isinstance(library, AOTCodeLibrary)
+
+    def finalize_entry(library: Any) -> None:
+        reached: list[Any] = []
+        wanted = list(library._linking_libraries)
+        if not is_finished(library):
+            for each in wanted:
+                library._reload_init.update(each._reload_init)
+            library._finalize_dynamic_globals()
+            library._final_module._CPUCodeLibrary__library = None
+            library._finalized = library._plain = True
+            return
+        while wanted:
+            each = wanted.pop(0)
+            if each not in reached:
+                reached.append(each)
+                wanted += each._linking_libraries if getattr(each, "_plain", False) else []
+        library._linking_libraries = reached
+        finalize(library)
+
+    def executable_entry(context: Any, library: Any, reported: Any, environment: Any) -> Any:
+        if is_finished(library):
+            return get_executable(context, library, reported, environment)
+        library._ensure_finalized()
+        return list[Any]().append  # stands for a function that is never called
+
+    library_class.finalize, context_class.get_executable = finalize_entry, executable_entry
+    try:
+        yield
+    finally:
+        library_class.finalize, context_class.get_executable = finalize, get_executable
+
+
+@contextmanager
+def side_by_side() -> Generator[None]:
+    """Let LLVM make one vector instruction of like operations written side by side: the same rounding, a third of the time."""
+    settings: Any = config
+    before, settings.SLP_VECTORIZE = settings.SLP_VECTORIZE, 1
+    try:
+        yield
+    finally:
+        settings.SLP_VECTORIZE = before

@@ -5,7 +5,6 @@ What compiles is imported where it is needed: most processes have a library and 
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import threading
@@ -23,13 +22,11 @@ from advisor.kernels import cache, reading
 
 Mode = Literal["auto", "interpreted", "compiled"]
 MODES: tuple[Mode, ...] = ("auto", "interpreted", "compiled")
-# Interpreted calls before numba is looked for: it takes half a second of a processor to import, as much as some thousand
-# interpreted calls of a small kernel or fifty of a large one, and a process that asks a few questions shall not pay for it.
+# Interpreted calls before a child compiles, for up to a minute: a process that asks a few questions shall not pay for it.
 PATIENCE = 64
 NICENESS = 10  # of the child: whoever serves goes first
 # LIBRARIES_LOAD: Python's stable ABI is that of CPython with its lock, and slots of a library have 64 bits
 LIBRARIES_LOAD = sys.implementation.name == "cpython" and "t" not in sys.abiflags and sys.maxsize > 2**32
-EXIT_WAIT_S = 10.0  # a process that ends waits so long, at most, for a thread that loads machine code right now
 
 
 def mode_reported() -> Mode:
@@ -84,7 +81,7 @@ class Source:
         self.ready, self.reason, self.strangers = False, "", 0
         self._inline, self._patience = inline, patience
         self._left = patience
-        self._loading = threading.Lock()  # one thread loads
+        self._making = threading.RLock()  # one thread compiles and loads
         self._mode: Mode = "auto"
         self._compiled: dict[str, Callable[..., Any]] = {}  # once they are loaded
         _SOURCES[module] = self
@@ -98,86 +95,62 @@ class Source:
         self.ready, self._mode, self._left = False, mode, self._patience
         if mode == "interpreted":
             self._bind(self.plain)
-        elif self._compiled or self._load_library():
-            self._bind(self._compiled)
-            self.ready = True
-        elif mode == "auto":
-            self._bind({name: self._counted(name, function) for name, function in self.plain.items()})
-        else:
-            self._bind({name: self._loaded_first(name) for name in self.plain})
+        elif not self.load():
+            bind = self._counted if mode == "auto" else self._made_first
+            self._bind({name: bind(name) for name in self.plain})
 
     def count(self, calls: int = 1) -> None:
         """Count interpreted calls or rows, for a caller that uses the plain entries itself; `ready` may be True afterwards."""
         if self.ready or self._mode == "interpreted":
             return
         if self._mode == "compiled":
-            self._load_now()
+            self._make_now()
             return
         self._left -= calls
         if self._left < 0:
             self._left = sys.maxsize
-            _LOADER.want([self])
+            _MAKER.want([self])
 
-    def load_once(self) -> None:
-        """Load unless another thread has; wait for it where it does so now."""
-        with self._loading:
-            if not self.ready:
-                self.load()
-
-    def load(self, *, fill: bool = False) -> bool:
-        """Bind the compiled entries; `fill` has a child compile what is not there, and waits for it.
-
-        Returns False, with `reason` set, where that cannot be. A library takes a millisecond, numba half a second.
-        """
-        if fill and self.filled() is None:
-            reason = _compile_in_child(self)
-            if reason:
-                return self.stay(reason)
-        if not self._load_library():
-            folder = cache.complete_folder(self.folder_name)
-            if folder is None:
-                return self.stay(self.reason or "not compiled")
+    def load(self) -> bool:
+        """Bind the entries of the library, where there is one: a millisecond. Where it cannot be loaded, `reason` says why."""
+        path = None if self._compiled else self.library()
+        if path is not None:
             try:
-                self._compiled = self._load_folder(folder)
-            except Exception as error:  # whatever numba meets on a strange machine: the source runs as it is
-                if self._mode == "compiled":
-                    raise
-                cache.reopen(folder)
-                return self.stay(f"{type(error).__name__}: {error}")
-        self._bind(self._compiled)
-        self.ready, self.reason = True, ""
-        return True
+                self._compiled = _entries_of(path, self.module, {name: self._stranger(name) for name in self.plain})
+            except Exception as error:  # damaged, or of another system or processor
+                self.reason = f"{path.name}: {type(error).__name__}: {error}"
+                cache.discard(path)
+        if self._compiled:
+            self._bind(self._compiled)
+            self.ready, self.reason = True, ""
+        return self.ready
 
-    def fill(self, *, library_only: bool = False) -> None:
-        """Compile where it was not yet, for a child: a library, or what numba keeps where none can be linked.
+    def make(self) -> bool:
+        """Load, once a child has built the library where there is none; False, with `reason` set, where that cannot be."""
+        with self._making:
+            if self.ready or self.load():
+                return True
+            self.reason = _compile_in_child(self)
+            return bool(not self.reason and self.load()) or self.stay(self.reason)
 
-        Raises what the compiler raises, and keeps why.
-        """
+    def fill(self) -> None:
+        """Build the library where there is none, for a child. Raises what the compiler raises, and keeps why."""
         root = cache.writable_root()
         if root is None:
             raise OSError("no folder for compiled kernels can be written: set ADVISOR_KERNELS_DIR to one of your own")
         with cache.only_one(root, self.module):
-            if self.filled() is not None:
+            if self.library() is not None:
                 return
-            from advisor.kernels import compiling, emitting
+            from advisor.kernels import emitting
 
-            path, entries = root / self.library_name, list(self.plain.values())
+            path = root / self.library_name
             try:
-                emitting.write_library(path, entries, self.examples(), inline=self._inline)
+                emitting.write_library(path, [*self.plain.values()], self.examples(), inline=self._inline)
                 _entries_of(path, self.module, self.plain)  # it can be loaded
-            except Exception as error:  # no linker, or another numba: it may still compile for itself
+            except Exception as error:
                 path.unlink(missing_ok=True)
-                if library_only:
-                    raise
-                self.reason = f"no library: {error}"
-                path = root / self.folder_name
-                path.mkdir(mode=0o755, exist_ok=True)
-                try:
-                    compiling.dispatchers(entries, self.examples(), path, fill=True, inline=self._inline)
-                except Exception as error:
-                    cache.put(path / cache.FAILED, f"{type(error).__name__}: {error}".encode())
-                    raise
-                cache.put(path / cache.COMPLETE, b"")
+                path.with_suffix(f".{cache.FAILED}").write_text(f"{type(error).__name__}: {error}")
+                raise
             cache.remove_others(path)
 
     @cached_property
@@ -191,55 +164,21 @@ class Source:
         """Name of the library that is built from these kernels here."""
         return cache.library_name(self.module, self._text)
 
-    @cached_property
-    def folder_name(self) -> str:
-        """Name of the folder of what numba compiled."""
-        return cache.folder_name(self.module, self._text)
-
-    def filled(self) -> Path | None:
-        """Return the library or folder that has the compiled kernels; None where there is none."""
-        return self.library() or cache.complete_folder(self.folder_name)
-
     def library(self) -> Path | None:
         """Return the library of these kernels; None where there is none."""
         if not LIBRARIES_LOAD:
             return None
         return cache.shipped_library(self.module) or cache.find_library(self.library_name)
 
-    def _load_library(self) -> bool:
-        path = self.library()
-        if path is None:
-            return False
-        try:
-            self._compiled = _entries_of(path, self.module, {name: self._stranger(name) for name in self.plain})
-        except Exception as error:  # damaged, or of another system or processor
-            self.reason = f"{path.name}: {type(error).__name__}: {error}"
-            cache.discard(path)
-            return False
-        return True
+    def begin_again(self) -> None:
+        """Count anew in a forked process, which has no thread that makes."""
+        self._making = threading.RLock()
+        if not (self.ready or self.reason):
+            self._left = self._patience
 
-    def _load_folder(self, folder: Path) -> dict[str, Any]:
-        from advisor.kernels import compiling
-
-        entries = list(self.plain.values())
-        made = compiling.dispatchers(entries, self.examples(), folder, fill=False, inline=self._inline)
-        for name, dispatcher in made.items():
-            compiling.close(dispatcher, self._stranger(name))
-        return made
-
-    def begin_again(self, *, for_good: bool) -> None:
-        """Count anew in a forked process; `for_good`: its thread held the compiler's locks when it was forked."""
-        self._loading = threading.Lock()
-        if self.ready or self.reason or self._left <= self._patience:
-            return
-        self._left = self._patience
-        if for_good:
-            self.stay("forked while kernels were loaded")
-
-    def _load_now(self) -> None:
-        with _LOADER.lock:
-            if not self.ready and not self.load(fill=True):
-                raise RuntimeError(f"ADVISOR_KERNELS is compiled, but {self.module} is not: {self.reason}")
+    def _make_now(self) -> None:
+        if not self.make():
+            raise RuntimeError(f"ADVISOR_KERNELS is compiled, but {self.module} is not: {self.reason}")
 
     def _bind(self, entries: Mapping[str, Callable[..., Any]]) -> None:
         self.entries = dict(entries)
@@ -251,7 +190,9 @@ class Source:
         self._bind(self.plain)
         return False
 
-    def _counted(self, name: str, function: FunctionType) -> Callable[..., Any]:
+    def _counted(self, name: str) -> Callable[..., Any]:
+        function = self.plain[name]
+
         def counted(*given: Any) -> Any:
             if self.ready:  # a reference from before
                 return self.entries[name](*given)
@@ -260,12 +201,12 @@ class Source:
 
         return counted
 
-    def _loaded_first(self, name: str) -> Callable[..., Any]:
-        def loaded(*given: Any) -> Any:
-            self._load_now()
+    def _made_first(self, name: str) -> Callable[..., Any]:
+        def made(*given: Any) -> Any:
+            self._make_now()
             return self.entries[name](*given)
 
-        return loaded
+        return made
 
     def _stranger(self, name: str) -> Callable[..., Any]:
         """Return what is called with types that have no example."""
@@ -307,76 +248,50 @@ def _kind(value: Any) -> str:
     return f"{value.dtype}[{value.ndim}d{''.join(notes)}]"
 
 
-class _Loader:
-    """The one thread of a process that waits for children and loads; it ends when nothing is wanted."""
+class _Maker:
+    """The one thread of a process that waits for children that compile; it ends when nothing is wanted."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.loading = False
+        self._lock = threading.Lock()
         self._wanted: list[Source] = []
         self._reported: Callable[[Source], None] | None = None
-        self._thread: threading.Thread | None = None
+        self._runs = False
 
     def want(self, wanted: Iterable[Source], reported: Callable[[Source], None] | None = None) -> None:
         """Have sources compiled and loaded, beside whoever calls; returns at once. `reported` hears of each that is done."""
-        with self.lock:
+        with self._lock:
             self._reported = reported or self._reported
             self._wanted += [each for each in wanted if not each.ready and each not in self._wanted]
-            if self._wanted and self._thread is None:
-                thread = threading.Thread(target=self._run, name="advisor-kernels", daemon=True)
-                try:
-                    thread.start()
-                except RuntimeError as error:  # a limit of the system, or the process is about to end
-                    for each in self._wanted:
-                        each.stay(f"RuntimeError: {error}")
-                    self._wanted.clear()
-                    return
-                self._thread = thread
+            if not self._wanted or self._runs:
+                return
+            try:
+                threading.Thread(target=self._run, name="advisor-kernels", daemon=True).start()
+                self._runs = True
+            except RuntimeError as error:  # a limit of the system, or the process is about to end
+                while self._wanted:
+                    self._wanted.pop().stay(f"RuntimeError: {error}")
 
     def _run(self) -> None:
         while True:
-            with self.lock:
-                wanted = list(self._wanted)
-                if not wanted:
-                    self._thread = None
+            with self._lock:
+                self._runs = bool(self._wanted)
+                if not self._runs:
                     return
-            source = wanted[0]
+                source = next((each for each in self._wanted if each.library()), self._wanted[0])
             try:
-                source = next((each for each in wanted if each.filled()), source)
-                self._make(source)
+                source.make()
             except Exception as error:  # a full disk, no more processes: the source runs as it is
                 source.stay(f"{type(error).__name__}: {error}")
-            with self.lock:
-                self._wanted = [each for each in self._wanted if each is not source]
+            with self._lock:
+                self._wanted.remove(source)
             if self._reported is not None:
                 self._reported(source)
 
-    def _make(self, source: Source) -> None:
-        if source.filled() is None:
-            reason = _compile_in_child(source)
-            if reason:
-                source.stay(reason)
-                return
-        self.loading = True
-        try:
-            source.load_once()
-        finally:
-            self.loading = False
-
-    def at_exit(self) -> None:
-        """Let no thread load machine code while the process is taken down."""
-        thread = self._thread
-        with self.lock:
-            self._wanted.clear()
-        if thread is not None and self.loading:
-            thread.join(EXIT_WAIT_S)
-
     def after_fork(self) -> None:
         """Begin anew in a forked process, which has none of the threads."""
-        was_loading = self.loading
         self.__init__()
         for source in sources():
-            source.begin_again(for_good=was_loading)
+            source.begin_again()
 
 
 def _has_python() -> bool:
@@ -385,43 +300,40 @@ def _has_python() -> bool:
 
 
 def _compile_in_child(source: Source) -> str:
-    """Have a child compile a source, and wait; return why it cannot, empty where it has.
+    """Have a child build the library of a source, and wait; return why it cannot, empty where it has.
 
     The child needs nothing of this process, and ends by itself if this one ends first.
     """
     if not can_compile():
-        return "numba is not installed"
+        return "numba, or a C compiler (cc, $CC, or the package ziglang), is not installed"
     root = cache.writable_root()
     if root is None:
         return "no folder for compiled code can be written by you alone"
     if not _has_python():
         return "this program is no Python that could compile beside it"
-    reason = cache.failure(root / source.folder_name)
+    reason = cache.failure(root / source.library_name)
     if not reason:
         import subprocess
 
         path = os.pathsep.join(each for each in sys.path if each)
-        child = subprocess.Popen(  # noqa: S603 - this interpreter, and names of our own modules
-            [sys.executable, "-P", "-m", "advisor.kernels", source.module],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+        command = [sys.executable, "-P", "-m", "advisor.kernels", source.module]
+        environment = os.environ | {"ADVISOR_KERNELS": "interpreted", "PYTHONPATH": path}
+        subprocess.run(  # noqa: S603 - this interpreter, and names of our own modules
+            command, env=environment, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=os.environ | {"ADVISOR_KERNELS": "interpreted", "PYTHONPATH": path},
-        )
-        child.wait()
-        reason = cache.failure(root / source.folder_name) or "the process that compiles has ended early"
-    return "" if source.filled() else reason
+        )  # fmt: skip
+        reason = cache.failure(root / source.library_name) or "the process that compiles has ended early"
+    return "" if source.library() else reason
 
 
 _SOURCES: dict[str, Source] = {}
-_LOADER = _Loader()
-atexit.register(_LOADER.at_exit)
-os.register_at_fork(after_in_child=_LOADER.after_fork)
+_MAKER = _Maker()
+os.register_at_fork(after_in_child=_MAKER.after_fork)
 
 
 def can_compile() -> bool:
-    """Return whether numba is there for this Python."""
-    return find_spec("numba") is not None
+    """Return whether numba is there for this Python, and a C compiler."""
+    return find_spec("numba") is not None and bool(cache.linker())
 
 
 def sources() -> list[Source]:
@@ -435,11 +347,7 @@ def start(reported: Callable[[Source], None] | None = None) -> None:
     `reported` is called, in another thread, with each source that became compiled or stays interpreted for a `reason`.
     """
     if mode_reported() == "auto":
-        _LOADER.want(sorted(sources(), key=_module_of), reported)  # those of models first: rows and questions need them
-
-
-def _module_of(source: Source) -> str:
-    return source.module
+        _MAKER.want(sorted(sources(), key=lambda source: source.module), reported)  # those of models, for rows, first
 
 
 def stay_interpreted() -> None:
@@ -464,9 +372,7 @@ def load_filled() -> bool:
     Where ``ADVISOR_KERNELS`` is ``compiled``, the others are compiled now as well.
     """
     mode = mode_reported()
-    if mode == "interpreted":
-        return True
-    for each in sources():
-        if not each.ready and (mode == "compiled" or (can_compile() and each.filled())):
-            each.load(fill=mode == "compiled")
-    return not can_compile() or all(each.ready for each in sources())
+    for each in sources() if mode != "interpreted" else ():
+        if not each.ready:
+            _ = each.make() if mode == "compiled" else each.load()
+    return mode == "interpreted" or not can_compile() or all(each.ready for each in sources())

@@ -85,7 +85,7 @@ class Profiler:
             raise InvalidValue("window_ns", window_ns, "at least 0")
         if burden_ns < 0:
             raise InvalidValue("burden_ns", burden_ns, "at least 0")
-        if compiled and not KERNELS.ready and not KERNELS.load(fill=True):
+        if compiled and not KERNELS.ready and not KERNELS.make():
             raise InvalidValue("compiled", True, f"false: {KERNELS.reason}")
         self._always_plain = compiled is False
         self.tables = Tables(caps or Caps(), burden_ns, plain=self._always_plain or not KERNELS.ready)

@@ -1,12 +1,8 @@
-"""How a source becomes compiled: from a library at once, else in a child; what a cache has is never stale nor others' code.
-
-Each way is tested: `LIBRARY`, linked by the machine's C compiler, and `NUMBA`, which is what a machine without one has.
-"""
+"""How a source becomes compiled: from a library at once, else by a child; what a cache has is never stale nor others' code."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,11 +19,7 @@ from advisor.kernels import cache, reading
 
 SUPPORT = Path(toy_kernels.__file__).parent
 KERNELS = toy_kernels.KERNELS
-WITH_NUMBA = pytest.mark.skipif(not kernels.can_compile(), reason="numba is not there for this Python")
-LIBRARY: dict[str, str] = {}
-NUMBA = {"CC": "no-such-compiler"}
-WAYS = [pytest.param(LIBRARY, id="library"), pytest.param(NUMBA, id="numba")]
-needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+COMPILES = pytest.mark.skipif(not kernels.can_compile(), reason="no numba for this Python, or no C compiler")
 
 
 def arrays() -> Any:
@@ -65,7 +57,7 @@ def awaited():
 """
 
 
-@WITH_NUMBA
+@COMPILES
 def test_same_bytes_both_ways():
     both_ways(stream, KERNELS)
 
@@ -74,26 +66,23 @@ def files_of(folder: Path) -> dict[Path, int]:
     return {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
 
 
-@WITH_NUMBA
-@needs_compiler
-@pytest.mark.parametrize("way", WAYS)
-def test_the_child_fills_the_cache_once_and_the_caller_takes_it_over_without_a_jump(tmp_path, way):
+@COMPILES
+def test_the_child_fills_the_cache_once_and_the_caller_takes_it_over_without_a_jump(tmp_path):
     program = START + (
         "calls(65); kept = KERNELS.fold; awaited(); print(KERNELS.ready, KERNELS.reason, 'numba' in sys.modules)\n"
         "calls(1); kept(values, beside, 0.5); print(values.tobytes().hex())"
     )
-    first = python(tmp_path, program, **way).splitlines()
+    first = python(tmp_path, program).splitlines()
     written = files_of(tmp_path)
-    assert first[0].split() == ["True", str(way == NUMBA)]  # a library needs no numba
+    assert first[0].split() == ["True", "False"]  # a library needs no numba
     interpreted = python(tmp_path, program, ADVISOR_KERNELS="interpreted").splitlines()
     assert interpreted[0].split()[0] == "False"
-    assert python(tmp_path, program, **way).splitlines() == first
+    assert python(tmp_path, program).splitlines() == first
     assert interpreted[1] == first[1]
     assert written == files_of(tmp_path)
 
 
-@WITH_NUMBA
-@needs_compiler
+@COMPILES
 def test_a_library_is_bound_from_the_first_call_on_and_needs_no_thread(tmp_path):
     python(tmp_path, "from toy_kernels import KERNELS; KERNELS.fill()")
     program = (
@@ -102,41 +91,34 @@ def test_a_library_is_bound_from_the_first_call_on_and_needs_no_thread(tmp_path)
     assert python(tmp_path, program) == "True 1 False"
 
 
-@WITH_NUMBA
-@needs_compiler
-@pytest.mark.parametrize("way", WAYS)
-def test_a_filled_cache_may_be_read_only_and_is_loaded_at_once(tmp_path, way):
-    python(tmp_path, "from toy_kernels import KERNELS; KERNELS.fill()", **way)
-    folders = [tmp_path, *(each for each in tmp_path.iterdir() if each.is_dir())]
-    for each in folders:
-        each.chmod(0o555)
+@COMPILES
+def test_a_filled_cache_may_be_read_only_and_is_loaded_at_once(tmp_path):
+    python(tmp_path, "from toy_kernels import KERNELS; KERNELS.fill()")
+    tmp_path.chmod(0o555)
     try:
         program = START + "from advisor import kernels\nprint(kernels.load_filled(), KERNELS.ready); calls(1)"
         assert python(tmp_path, program) == "True True"
     finally:
-        for each in folders:
-            each.chmod(0o755)
+        tmp_path.chmod(0o755)
 
 
-@WITH_NUMBA
-@needs_compiler
-@pytest.mark.parametrize("way", WAYS)
+@COMPILES
 @pytest.mark.parametrize("mode", [0o775, 0o757])
-def test_what_others_may_write_is_neither_loaded_nor_written(tmp_path, way, mode):
-    python(tmp_path, "from toy_kernels import KERNELS; KERNELS.fill()", **way)
+def test_what_others_may_write_is_neither_loaded_nor_written(tmp_path, mode):
+    python(tmp_path, "from toy_kernels import KERNELS; KERNELS.fill()")
     program = START + "calls(65); awaited(); print(KERNELS.ready, KERNELS.reason)"
-    assert python(tmp_path, program, **way) == "True"
-    [compiled] = (each for each in tmp_path.iterdir() if each.name.endswith(".so") or each.is_dir())
+    assert python(tmp_path, program) == "True"
+    [compiled] = (each for each in tmp_path.iterdir() if each.name.endswith(".so"))
     for place in (compiled, tmp_path):
         before = place.stat().st_mode
         place.chmod(mode)
         written = files_of(tmp_path)
-        said = python(tmp_path, START + "print(KERNELS.filled())", **way)
+        said = python(tmp_path, START + "print(KERNELS.library())")
         assert said == "None", place
         assert files_of(tmp_path) == written
         place.chmod(before)
     tmp_path.chmod(mode)
-    assert python(tmp_path, program, **way) == "False no folder for compiled code can be written by you alone"
+    assert python(tmp_path, program) == "False no folder for compiled code can be written by you alone"
     tmp_path.chmod(0o700)
 
 
@@ -158,7 +140,7 @@ def strange(each):
     except (TypeError, ValueError, IndexError):
         pass
     return KERNELS.strangers - before
-KERNELS.load(fill=True)
+KERNELS.make()
 print(KERNELS.ready, 'numba' in sys.modules, "".join(str(strange(each)) for each in given))
 for wrong in ((), (one,), (one, beside, 0.5, 1.0)):
     try:
@@ -168,12 +150,10 @@ for wrong in ((), (one,), (one, beside, 0.5, 1.0)):
 """
 
 
-@WITH_NUMBA
-@needs_compiler
-def test_a_library_takes_what_numba_takes_and_leaves_the_rest_to_the_interpreter(tmp_path):
+@COMPILES
+def test_a_library_takes_the_types_of_its_examples_and_leaves_the_rest_to_the_interpreter(tmp_path):
     taken = "0011111111111011110"
     assert python(tmp_path, START + CALLS).split() == ["True", "False", taken, *["TypeError"] * 3]
-    assert python(tmp_path / "numba", START + CALLS, **NUMBA).split() == ["True", "True", taken, *["TypeError"] * 3]
 
 
 def test_a_short_process_imports_no_numba_and_starts_no_thread(tmp_path):
@@ -189,56 +169,52 @@ def test_where_nothing_can_be_written_the_source_stays_interpreted_and_says_so()
     assert said.endswith("False")
 
 
-@WITH_NUMBA
-@needs_compiler
-@pytest.mark.parametrize("way", WAYS)
-def test_a_damaged_file_is_not_loaded_and_made_again_for_the_next(tmp_path, way):
-    python(tmp_path, "from toy_kernels import KERNELS; KERNELS.fill()", **way)
-    [file] = [*tmp_path.glob("*.so"), *tmp_path.glob("*/fold-*")]
+@COMPILES
+def test_a_damaged_file_is_not_loaded_and_made_again_for_the_next(tmp_path):
+    python(tmp_path, "from toy_kernels import KERNELS; KERNELS.fill()")
+    [file] = tmp_path.glob("*.so")
     file.write_bytes(b"damaged" + file.read_bytes()[7:])
     program = START + "print(KERNELS.reason); calls(65); awaited(); calls(1); print(KERNELS.ready, KERNELS.reason)"
-    said = python(tmp_path, program, **way)
-    assert said.startswith("False NotFilled" if way == NUMBA else f"{file.name}: ImportError")
-    assert python(tmp_path, program, **way).strip().endswith("True")  # made again
+    said = python(tmp_path, program)
+    assert said.startswith(f"{file.name}: ImportError")
+    assert python(tmp_path, program).strip().endswith("True")  # made again
 
 
-@WITH_NUMBA
-@needs_compiler
-def test_a_kernel_that_needs_python_has_no_library_and_is_compiled_by_numba(tmp_path):
-    (tmp_path / "listing.py").write_text(
-        "from advisor import kernels\n"
-        "def order(values):\n    values[:] = sorted(values)\n    return len(values)\n"
-        "def examples():\n    import numpy as np\n    yield 'order', (np.zeros(1),)\n"
-        "KERNELS = kernels.Source(__name__, (order,), examples)\n"
-    )
-    env = {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-    command = [sys.executable, "-m", "advisor.kernels", "listing"]
-    env = os.environ | env | {"ADVISOR_KERNELS_DIR": str(tmp_path / "cache")}
-    refused = subprocess.run([*command, "--library"], env=env, capture_output=True, text=True, check=False)
-    assert refused.returncode == 1
-    assert "let them make no list" in refused.stderr
-    filled = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-    assert Path(filled.stdout.split()[1]).name.startswith("listing-")
-    assert (Path(filled.stdout.split()[1]) / cache.COMPLETE).is_file()
-
-
-@WITH_NUMBA
-def test_what_cannot_be_compiled_is_tried_once_a_machine(tmp_path):
+@COMPILES
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("return {}.get(values, lambda: values)()", "Error"),
+        ("values[:] = sorted(values)\n    return len(values)", "let them make no list"),
+    ],
+)
+def test_what_cannot_be_compiled_is_tried_once_a_machine(tmp_path, body, reason):
     (tmp_path / "bad_kernels.py").write_text(
-        "from advisor import kernels\n"
-        "def fold(x: float) -> float:\n    return {}.get(x, lambda: x)()\n"
-        "KERNELS = kernels.Source(__name__, (fold,), lambda: [('fold', (1.0,))], patience=0)\n"
+        "import numpy as np\nfrom advisor import kernels\n"
+        f"def fold(values):\n    {body}\n"
+        "KERNELS = kernels.Source(__name__, (fold,), lambda: [('fold', (np.zeros(1),))], patience=0)\n"
     )
-    program = START.replace("toy_kernels", "bad_kernels") + "KERNELS.fold(1.0); awaited(); print(KERNELS.reason)"
+    program = (
+        "import threading, numpy as np\nfrom bad_kernels import KERNELS\n"
+        "try:\n    KERNELS.fold(np.zeros(1))\nexcept TypeError:\n    pass\n"
+        "for each in threading.enumerate():\n    if each.name == 'advisor-kernels': each.join()\nprint(KERNELS.reason)"
+    )
     env = {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     first = python(tmp_path / "cache", program, **env)
-    assert "Error" in first
-    [folder] = (tmp_path / "cache").glob("bad_kernels-*")
-    assert (folder / cache.FAILED).is_file()
+    assert reason in first
+    [failed] = (tmp_path / "cache").glob("bad_kernels-*")
+    assert failed.name.endswith(cache.FAILED)
     assert python(tmp_path / "cache", program, **env) == first
 
 
-@WITH_NUMBA
+@COMPILES
+def test_where_nothing_can_be_linked_kernels_stay_interpreted_and_say_so(tmp_path):
+    program = START + "calls(65); awaited(); calls(1); print(KERNELS.ready, KERNELS.reason)"
+    said = python(tmp_path, program, CC="no-such-compiler")
+    assert said.startswith("False numba, or a C compiler")
+
+
+@COMPILES
 def test_types_without_an_example_are_interpreted_and_told():
     values, beside = arrays()
     narrow = values.astype(np.float32)
@@ -250,7 +226,7 @@ def test_types_without_an_example_are_interpreted_and_told():
             KERNELS.unfold(values)
 
 
-@WITH_NUMBA
+@COMPILES
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_counts_anew(tmp_path):
     program = START + (
@@ -284,8 +260,8 @@ def test_a_library_has_another_name_for_other_types(tmp_path):
 
 
 def test_the_fingerprint_is_the_same_in_every_process(tmp_path):
-    program = "from toy_kernels import KERNELS; print(KERNELS.folder_name)"
-    assert {python(tmp_path, program, PYTHONHASHSEED=str(seed)) for seed in (1, 2, 3)} == {KERNELS.folder_name}
+    program = "from toy_kernels import KERNELS; print(KERNELS.library_name)"
+    assert {python(tmp_path, program, PYTHONHASHSEED=str(seed)) for seed in (1, 2, 3)} == {KERNELS.library_name}
 
 
 def test_functions_that_call_each_other_are_refused_by_name():
@@ -296,18 +272,10 @@ def test_functions_that_call_each_other_are_refused_by_name():
 
 
 def test_the_oldest_states_of_a_source_are_removed(tmp_path):
-    for age in range(5):
-        name = f"one.kernels-m-{age + 1}"
-        if age % 2:
-            (tmp_path / name).touch()  # a library
-        else:
-            (tmp_path / name).mkdir()
-            (tmp_path / name / "fold").touch()
-        os.utime(tmp_path / name, (age, age))
     others = {"one.kernels-n-1", "one.kernels.more-m-1", "one-m-1"}  # of another machine, of other sources
-    for name in others:
-        (tmp_path / name).mkdir()
-        os.utime(tmp_path / name, (0, 0))
+    for age, name in enumerate([f"one.kernels-m-{k}" for k in range(1, 6)] + sorted(others)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (age % 5, age % 5))
     cache.remove_others(tmp_path / "one.kernels-m-1")
     assert {each.name for each in tmp_path.iterdir()} == others | {f"one.kernels-m-{k}" for k in (1, 3, 4, 5)}
 

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
@@ -41,8 +41,9 @@ class Dependencies(MetadataHookInterface):
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Set the dependencies."""
-        numba = [] if libraries(self.root) else self.config["unless-built"]
-        metadata["dependencies"] = [*self.config["dependencies"], *numba]
+        config = cast("dict[str, list[str]]", self.config)
+        compilers = [] if libraries(self.root) else config["unless-built"]
+        metadata["dependencies"] = [*config["dependencies"], *compilers]
 
 
 class Kernels(BuildHookInterface[Any]):

@@ -80,17 +80,15 @@ static double exp2_of(double value) {
 /* ---- the record: advisor/domain/bundle.py ---- */
 
 enum {
-    KIND, X_KNOTS, P_KNOTS, ROWS, RUNS, X_LOW, X_HIGH, P_LOW, P_HIGH, VALUE_ERROR, WIDTH_ERROR, FLOOR, X_ZERO, X_FIRST,
-    X_STEP, ORIGIN, SCALE, SERIAL, PARALLEL = SERIAL + 4, LOG_X_LOW = PARALLEL + 4, LOG_X_HIGH, LOG_P_LOW, LOG_P_HIGH,
-    PREDICTORS, LAST, ALLOWED_LEAST, ALLOWED_MOST, ALLOWED_STEP, ALLOWED_LISTED, NOISE, SEEN, HEAD_WORDS
+    KIND, X_KNOTS, P_KNOTS, ROWS, RUNS, X_LOW, X_HIGH, P_LOW, P_HIGH, VALUE_ERROR, WIDTH_ERROR, X_ZERO, X_FIRST,
+    X_STEP, LOG_X_LOW, LOG_X_HIGH, LOG_P_LOW, LOG_P_HIGH, PREDICTORS, LAST, ALLOWED_LEAST, ALLOWED_MOST, ALLOWED_STEP, ALLOWED_LISTED, NOISE, SEEN, HEAD_WORDS
 };
 
 #define ASK 0.0
-#define FORM 1.0
-#define GRID 2.0
+#define GRID 1.0
 #define HEADER_BYTES 64
 #define PLACE_BYTES 16
-#define FORMAT 4
+#define FORMAT 5
 #define ALLOWED_COUNTS_MAX 256
 #define COMPARED_ALL 256
 #define COUNTS_MAX 768 /* that are compared: the first 256, and 2 % apart up to 2^20 */
@@ -114,15 +112,11 @@ enum {
 #define LOG_BOUND 4096.0
 #define LOG_ERROR 1e-9
 #define STEP_LEAST 0.0009765625
-#define U_MOST 1048576.0
 #define SLOPE_MOST 3.0
 #define STEEPEST 1.0
 #define WIDER_MOST 2.0
 #define LOG_MOST 1000.0
-#define LIFT (1.0 / 1048576.0)
 #define EQUAL 1e-12
-
-static double power_of_two(int exponent) { return from_bits((uint64_t)(exponent + 1023) << 52); }
 
 static uint32_t u32_at(const unsigned char *at) {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
@@ -139,7 +133,7 @@ static size_t tables_end(const double *head) {
     if (head[KIND] == ASK) return HEAD_WORDS;
     nx = (size_t)head[X_KNOTS];
     count = (size_t)head[P_KNOTS];
-    return HEAD_WORDS + 2 * count + (head[KIND] == GRID ? 3 : 2) * nx * count;
+    return HEAD_WORDS + 2 * count + 3 * nx * count;
 }
 
 static size_t seen_at(const double *head) { return tables_end(head) + (size_t)head[ALLOWED_LISTED]; }
@@ -181,21 +175,6 @@ static int lists(const double *head) {
     return 1;
 }
 
-/* True when no step of a form's evaluation can overflow, or divide by zero. */
-static int computes(const double *head) {
-    double least = power_of_two(-80), scale = head[SCALE];
-    int i;
-    if (!within(scale, least, 1.0 / least)) return 0;
-    if (!(0.0 <= head[X_LOW] && head[X_LOW] <= head[X_HIGH] && head[X_HIGH] <= PREDICTOR_MAX)) return 0;
-    if (!(CORES_MIN <= head[P_LOW] && head[P_LOW] <= head[P_HIGH] && head[P_HIGH] <= CORES_MAX)) return 0;
-    if (!within(head[FLOOR], power_of_two(-256), power_of_two(256))) return 0;
-    if (!within(head[X_LOW] - head[ORIGIN], -U_MOST * scale, U_MOST * scale)) return 0;
-    if (!within(head[X_HIGH] - head[ORIGIN], -U_MOST * scale, U_MOST * scale)) return 0;
-    for (i = 0; i < 8; i++)
-        if (!within(head[SERIAL + i], -power_of_two(256), power_of_two(256))) return 0;
-    return 1;
-}
-
 /* True when a record of at most `room` words is sound: its evaluation then stays within its words. */
 static int sound(const double *head, size_t room) {
     const double *knots, *logs;
@@ -203,7 +182,7 @@ static int sound(const double *head, size_t room) {
     int one = 0;
     if (room < HEAD_WORDS || !allows_some(head)) return 0;
     if (head[KIND] == ASK) return 1;
-    if (head[KIND] != FORM && head[KIND] != GRID) return 0;
+    if (head[KIND] != GRID) return 0;
     for (i = 0; i < HEAD_WORDS; i++)
         if (!within(head[i], -1.7976931348623157e308, 1.7976931348623157e308)) return 0;
     if (!within(head[X_KNOTS], 2, X_KNOTS_MAX) || !is_whole(head[X_KNOTS])) return 0;
@@ -229,8 +208,7 @@ static int sound(const double *head, size_t room) {
     for (i = HEAD_WORDS + 2 * count; i < end; i++)
         if (!within(head[i], -LOG_BOUND, LOG_BOUND)) return 0;
     if (!within(head[X_STEP], STEP_LEAST, LOG_BOUND)) return 0;
-    if (!within(head[X_ZERO], -LOG_BOUND, LOG_BOUND) || !within(head[X_FIRST], -LOG_BOUND, LOG_BOUND)) return 0;
-    return head[KIND] == GRID || computes(head);
+    return within(head[X_ZERO], -LOG_BOUND, LOG_BOUND) && within(head[X_FIRST], -LOG_BOUND, LOG_BOUND);
 }
 
 void advisor_bundle_free(advisor_bundle *bundle) {
@@ -447,35 +425,6 @@ static double half_width(const double *table, size_t count, size_t j, double w, 
     return clamped(along(a, b, v, -most, most, 0.0, 0.0), 0.0, LOG_MOST);
 }
 
-static double cubic(const double *c, double u) { return c[0] + u * (c[1] + u * (c[2] + u * c[3])); }
-
-static double by_cores(const double *record, double serial, double parallel, double p, double *q, double *scaling) {
-    *q = 1.0 / p;
-    *scaling = 1.0;
-    if (parallel < 0.0 && p < record[P_LOW])
-        *q = 1.0 / record[P_LOW];
-    else if (parallel >= 0.0 && serial < 0.0 && p > record[P_HIGH]) {
-        *q = 1.0 / record[P_HIGH];
-        *scaling = record[P_HIGH] / p;
-    }
-    return (serial + parallel * *q) * *scaling;
-}
-
-static double form_value(const double *record, double x, double p) {
-    const double *a = record + SERIAL, *b = record + PARALLEL;
-    double edge = clamped(x, record[X_LOW], record[X_HIGH]);
-    double scale = record[SCALE], u = (edge - record[ORIGIN]) / scale, q, scaling;
-    double value = by_cores(record, cubic(a, u), cubic(b, u), p, &q, &scaling);
-    if (edge != x && value > 0.0) {
-        double lift = scale * LIFT, slope;
-        double rise = a[1] + u * (2.0 * a[2] + u * 3.0 * a[3]);
-        rise = rise + (b[1] + u * (2.0 * b[2] + u * 3.0 * b[3])) * q;
-        slope = clamped(rise * scaling * edge / scale / value, 0.0, SLOPE_MOST);
-        value = value * exp2_of(clamped(slope * log2_of((x + lift) / (edge + lift)), -LOG_MOST, LOG_MOST));
-    }
-    return value < record[FLOOR] ? record[FLOOR] : value;
-}
-
 static double grid_log(const double *record, double lx, double p, double lp) {
     size_t count = (size_t)record[P_KNOTS], j = p_segment(record, count, p), row;
     const double *logs = record + HEAD_WORDS + count + j, *table;
@@ -508,7 +457,7 @@ double advisor_predict(const advisor_bundle *bundle, uint32_t component, double 
     }
     lx = log_x(record, x);
     lp = log2_of(p);
-    value = legal(record[KIND] == FORM ? form_value(record, x, p) : exp2_of(grid_log(record, lx, p, lp)));
+    value = legal(exp2_of(grid_log(record, lx, p, lp)));
     if (!low && !high) return value;
     nx = (size_t)record[X_KNOTS];
     count = (size_t)record[P_KNOTS];
@@ -519,7 +468,7 @@ double advisor_predict(const advisor_bundle *bundle, uint32_t component, double 
     row = x_row(record, lx, &w);
     step = record[X_STEP];
     most = WIDER_MOST * between;
-    tables = record + HEAD_WORDS + 2 * count + (record[KIND] == FORM ? 0 : nx * count) + row * count;
+    tables = record + HEAD_WORDS + 2 * count + nx * count + row * count;
     if (low) *low = legal(value * exp2_of(-half_width(tables, count, j, w, step, v, most)));
     if (high) *high = legal(value * exp2_of(half_width(tables + nx * count, count, j, w, step, v, most)));
     return value;
@@ -561,18 +510,6 @@ static uint32_t crossing(uint32_t below, uint32_t above, double log_below, doubl
     while (found < above && value_below + (log2_of((double)found) - log_below) * slope > bound) found++;
     while (found > below + 1 && value_below + (log2_of((double)(found - 1)) - log_below) * slope <= bound) found--;
     return found;
-}
-
-/* The first count after `low` whose time by a form is within the bound; that of `high` is, that of `low` is not. */
-static uint32_t first_within(const double *record, double x, uint32_t low, uint32_t high, double bound) {
-    while (high - low > 1) {
-        uint32_t middle = (low + high) / 2;
-        if (log2_of(form_value(record, x, (double)middle)) <= bound)
-            high = middle;
-        else
-            low = middle;
-    }
-    return high;
 }
 
 /* The counts of a question: listed, ascending, or 1 to `most`. */
@@ -654,10 +591,6 @@ static uint32_t nearest_allowed(const double *record, const counts_asked *q, dou
         high = counts[i < n ? i : n - 1];
     }
     return (uint32_t)(wanted * wanted <= low * high ? low : high);
-}
-
-static double log_time(const double *record, double x, double lx, double count, double log) {
-    return record[KIND] == FORM ? log2_of(form_value(record, x, count)) : grid_log(record, lx, count, log);
 }
 
 /* What noise leaves open: the record's counts that were seen, runs on each, variance of ln t, place nearest to the best. */
@@ -758,7 +691,7 @@ static uint32_t choose(const double *record, double x, const counts_asked *q, do
     if (!used) return nearest_allowed(record, q, last > 0.0 ? last : record[P_HIGH]);
     for (k = 0; k < used; k++) {
         logs[k] = log2_of(counts[k]);
-        row[k] = log_time(record, x, lx, counts[k], logs[k]);
+        row[k] = grid_log(record, lx, counts[k], logs[k]);
         if (row[k] < row[best]) best = k;
     }
     least = clamped(row[best], shortest, longest);
@@ -774,10 +707,9 @@ static uint32_t choose(const double *record, double x, const counts_asked *q, do
     }
     chosen = (uint32_t)counts[k];
     if (k && every)
-        chosen = record[KIND] == FORM ? first_within(record, x, (uint32_t)counts[k - 1], chosen, bound)
-                                      : crossing((uint32_t)counts[k - 1], chosen, logs[k - 1], logs[k], row[k - 1], row[k], bound);
+        chosen = crossing((uint32_t)counts[k - 1], chosen, logs[k - 1], logs[k], row[k - 1], row[k], bound);
     if (bound > least + more) {
-        double above = log_time(record, x, lx, chosen, log2_of(chosen)) - least;
+        double above = grid_log(record, lx, chosen, log2_of(chosen)) - least;
         if (above > more && too_rare(&d, chosen, above)) chosen = (uint32_t)counts[best];
     }
     if (every)
@@ -785,7 +717,7 @@ static uint32_t choose(const double *record, double x, const counts_asked *q, do
     else
         for (k = 0; k < used; k++) kept |= counts[k] == last;
     if (kept && last != (double)chosen && 3.0 * last <= 4.0 * (double)chosen)
-        if (log_time(record, x, lx, last, log2_of(last)) <= least + log2_of(1.0 + STAYS * slack)) return (uint32_t)last;
+        if (grid_log(record, lx, last, log2_of(last)) <= least + log2_of(1.0 + STAYS * slack)) return (uint32_t)last;
     return chosen;
 }
 

@@ -12,8 +12,8 @@ record  float64 words: the head below, then np knots p, their log2, then tables 
         then the counts that were seen, ascending, and the runs on each
 ======  =====================================================================================
 
-Kinds: `ASK` (no tables: more than one predictor, or nothing learned; ask the service), `FORM` (a form of the base tier, exact,
-with tables for the interval only), `GRID` (tables). `advisor.models.bundled` says how they are evaluated.
+Kinds: `ASK` (no tables: more than one predictor, or nothing learned; ask the service) and `GRID` (tables).
+`advisor.models.bundled` says how they are evaluated.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from numpy.typing import NDArray
 
 from advisor.domain import elementary
 from advisor.domain.allowed_cores import AllowedCores
-from advisor.domain.limits import ALLOWED_COUNTS_MAX, CORES_MAX, CORES_MIN, PREDICTOR_MAX
+from advisor.domain.limits import ALLOWED_COUNTS_MAX, CORES_MAX, CORES_MIN
 from advisor.errors import MalformedMessage, UnknownComponent
 
 Floats = NDArray[np.float64]
 
 MAGIC = b"ADVCURVE"
-FORMAT = 4
+FORMAT = 5
 HEADER = Struct("<8sIIQQdQ16x")
 PLACE = Struct("<IIQ")
 WORD = 8
 
-ASK, FORM, GRID = 0.0, 1.0, 2.0
+ASK, GRID = 0.0, 1.0
 
 # The head of a record, word by word.
 FIELDS = (
@@ -47,12 +47,8 @@ FIELDS = (
     "runs",
     "x_low", "x_high", "p_low", "p_high",  # seen
     "value_error", "width_error",  # largest difference from the model's log2 between knots, as measured when it was made
-    "floor",  # seconds: a form is never below
     "x_zero",  # log2 x is never below
     "x_first", "x_step",  # the knots in log2 x
-    "origin", "scale",  # of a form's u = (x - origin) / scale
-    "serial", "serial_1", "serial_2", "serial_3",  # A(u), lowest power first
-    "parallel", "parallel_1", "parallel_2", "parallel_3",  # B(u)
     "log_x_low", "log_x_high", "log_p_low", "log_p_high",  # log2 of what was seen
     "predictors",  # values of one predictor
     "last",  # the cores of the last run; 0: not known
@@ -63,19 +59,12 @@ FIELDS = (
 AT = {name: place for place, name in enumerate(FIELDS)}
 HEAD_WORDS = len(FIELDS)
 (
-    KIND, X_KNOTS, P_KNOTS, VERSION, RUNS, X_LOW, X_HIGH, P_LOW, P_HIGH, VALUE_ERROR, WIDTH_ERROR, FLOOR, X_ZERO, X_FIRST,
-    X_STEP, ORIGIN, SCALE, SERIAL,
-) = range(18)  # fmt: skip
-PARALLEL, LOG_X_LOW, LOG_X_HIGH, LOG_P_LOW, LOG_P_HIGH, PREDICTORS = (
-    AT[name] for name in ("parallel", "log_x_low", "log_x_high", "log_p_low", "log_p_high", "predictors")
-)
-LAST, ALLOWED_LEAST, ALLOWED_LISTED, NOISE, SEEN = (
-    AT[name] for name in ("last", "allowed_least", "allowed_listed", "noise", "seen")
-)
+    KIND, X_KNOTS, P_KNOTS, VERSION, RUNS, X_LOW, X_HIGH, P_LOW, P_HIGH, VALUE_ERROR, WIDTH_ERROR, X_ZERO, X_FIRST, X_STEP,
+    LOG_X_LOW, LOG_X_HIGH, LOG_P_LOW, LOG_P_HIGH, PREDICTORS, LAST, ALLOWED_LEAST, _, _, ALLOWED_LISTED, NOISE, SEEN,
+) = range(HEAD_WORDS)  # fmt: skip
 SEEN_MOST = 16  # as many as a component keeps
 RUNS_MOST = 2.0**53  # on one count
 NOISE_MOST = 2.0**232  # as large as a sum of a learner may be
-DOWN_FROM_VALUES = 1  # tables before that of the lower widths, in a record that has times
 
 X_KNOTS_MAX = 1024  # 128 octaves in steps of an eighth
 P_KNOTS_MAX = 128  # all counts to 16 and 2**(1/4) apart up to 2**20, and below 1: 90
@@ -83,10 +72,6 @@ P_KNOTS_MAX = 128  # all counts to 16 and 2**(1/4) apart up to 2**20, and below 
 LOG_BOUND = 2.0**12  # of every logarithm in a record: what a double can be, and more
 LOG_ERROR = 1e-9  # of the log2 of a knot
 STEP_LEAST = 2.0**-10
-SCALE_LEAST = 2.0**-80
-U_MOST = 2.0**20
-COEFFICIENT_MOST = 2.0**256
-FLOOR_LEAST = 2.0**-256
 
 
 class BundleRecord(NamedTuple):
@@ -182,7 +167,7 @@ def tables_end(head: Sequence[float] | Floats) -> int:
     if head[KIND] == ASK:
         return HEAD_WORDS
     nx, count = int(head[X_KNOTS]), int(head[P_KNOTS])
-    return HEAD_WORDS + 2 * count + (3 if head[KIND] == GRID else 2) * nx * count
+    return HEAD_WORDS + 2 * count + 3 * nx * count
 
 
 def length_of(head: Floats) -> int:
@@ -215,7 +200,7 @@ def _check_record(words: Floats, i: int) -> None:
     _check_allowed(words, i)
     if kind == ASK:
         return
-    if kind not in (FORM, GRID) or not np.isfinite(head).all():
+    if kind != GRID or not np.isfinite(head).all():
         raise _malformed("kind", i)
     if not (2 <= nx <= X_KNOTS_MAX and nx % 1 == 0 and 2 <= count <= P_KNOTS_MAX and count % 1 == 0):
         raise _malformed("knots", i)
@@ -235,8 +220,6 @@ def _check_record(words: Floats, i: int) -> None:
         raise _malformed("tables", i)
     if not (STEP_LEAST <= head[X_STEP] <= LOG_BOUND and (np.abs(head[[X_ZERO, X_FIRST]]) <= LOG_BOUND).all()):
         raise _malformed("predictors", i)
-    if kind == FORM and not _computes(head):
-        raise _malformed("form", i)
 
 
 def _check_allowed(words: Floats, i: int) -> None:
@@ -268,19 +251,6 @@ def _check_seen(words: Floats, i: int) -> None:
     good = (counts >= CORES_MIN) & (counts <= CORES_MAX) & (runs >= 1.0) & (runs <= RUNS_MOST)
     if not (good.all() and (np.diff(counts) > 0).all()):
         raise _malformed("seen", i)
-
-
-def _computes(head: Floats) -> bool:
-    """True when no step of a form's evaluation can overflow, or divide by zero."""
-    scale, origin = head[SCALE], head[ORIGIN]
-    return bool(
-        SCALE_LEAST <= scale <= 1.0 / SCALE_LEAST
-        and 0.0 <= head[X_LOW] <= head[X_HIGH] <= PREDICTOR_MAX
-        and CORES_MIN <= head[P_LOW] <= head[P_HIGH] <= CORES_MAX
-        and FLOOR_LEAST <= head[FLOOR] <= 1.0 / FLOOR_LEAST
-        and max(abs(head[X_LOW] - origin), abs(head[X_HIGH] - origin)) <= U_MOST * scale
-        and (np.abs(head[SERIAL : SERIAL + 8]) <= COEFFICIENT_MOST).all()
-    )
 
 
 def _malformed(what: str, value: object) -> MalformedMessage:

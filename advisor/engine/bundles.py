@@ -1,4 +1,4 @@
-"""Curves of components as records of a bundle: forms as they are, learners as tables whose error is measured.
+"""Curves of components as records of a bundle: tables of what answers for them, whose error is measured.
 
 A table's knots are chosen for the component: coarse at first, halved along cores or predictor while the model's own answers
 half way between the knots are further than `ERROR_GOAL` from the straight line.
@@ -16,14 +16,19 @@ from advisor.domain.allowed_cores import allowed_range
 from advisor.domain.bundle import (
     ALLOWED_LEAST,
     ALLOWED_LISTED,
-    AT,
-    FORM,
     GRID,
     HEAD_WORDS,
     LAST,
+    LOG_P_HIGH,
+    LOG_X_LOW,
     NOISE,
     P_KNOTS_MAX,
+    PREDICTORS,
+    RUNS,
     SEEN,
+    VERSION,
+    X_LOW,
+    X_STEP,
     BundleRecord,
     allowed_words,
 )
@@ -46,7 +51,6 @@ COLUMNS = (2, 4, 8)  # knots a doubling of cores: first, and where that is too c
 ZERO_OCTAVES = 40  # a predictor of 0 stands so far below the greatest, where none but 0 is smaller
 CORES_DEFAULT = 256
 EVERY_COUNT = allowed_range(1, ALLOCATE_CORES_MAX)
-FORM_COEFFICIENTS = 4  # of a form in a record; of a higher degree a table is carried
 
 
 def core_counts(cores_max: int, per_doubling: int) -> Ints:
@@ -106,7 +110,7 @@ def _worst(lattice: _Lattice, rows: Ints, columns: Ints, *, x_axis: bool) -> tup
 
 
 def tabulated(
-    evaluate: Evaluate, log_low: float, log_high: float, cores_max: int, *, values: bool, edges: Sequence[float] = ()
+    evaluate: Evaluate, log_low: float, log_high: float, cores_max: int, edges: Sequence[float] = ()
 ) -> tuple[float, float, Floats, Floats, float, float]:
     """Return (first knot, step, core knots, tables (3, nx, np), error of times, of widths), all in log2.
 
@@ -116,8 +120,6 @@ def tabulated(
         Seen range of log2 of the predictor.
     cores_max : int
         The last core knot.
-    values : bool
-        Times must be met, too; else only widths, which need no more than the coarsest knots.
     edges : sequence of float
         Counts of cores at which a curve may bend, the ends of what was seen: they are knots.
     """
@@ -137,8 +139,8 @@ def tabulated(
     while True:
         off_x = _worst(lattice, rows, columns, x_axis=True)
         off_p = _worst(lattice, rows, columns, x_axis=False)
-        finer_x = values and off_x[0] > ERROR_GOAL and x_step > 2
-        finer_p = values and off_p[0] > ERROR_GOAL and bool(levels)
+        finer_x = off_x[0] > ERROR_GOAL and x_step > 2
+        finer_p = off_p[0] > ERROR_GOAL and bool(levels)
         if not (finer_x or finer_p):
             break
         if finer_x:
@@ -169,14 +171,14 @@ def record_of(
     """Return the record of a component from what answers for it."""
     found = asking.answering(slot, None)
     head = np.zeros(HEAD_WORDS)
-    head[AT["version"]], head[AT["predictors"]] = rows, dimensions
+    head[VERSION], head[PREDICTORS] = rows, dimensions
     own, listed = allowed_words(asking.allowed_of(name) or EVERY_COUNT)
     head[ALLOWED_LEAST : ALLOWED_LISTED + 1] = own
     if found is None or dimensions > 1:
         head[ALLOWED_LISTED] = 0.0
         return BundleRecord(name, head)
     seen = _noted(asking, slot, found, head)
-    head[AT["runs"]] = asking.runs(slot)
+    head[RUNS] = asking.runs(slot)
     if isinstance(found, Solved):
         lows, highs, zeros = (
             found.solution[0][at : at + 2] / prediction.LN2 for at in (process.LOWS, process.HIGHS, process.ZEROS)
@@ -199,21 +201,12 @@ def record_of(
             return answer.elapsed_s, answer.low_s, answer.high_s
 
     logs = [max(value, zero) for value in logs]
-    is_grid = isinstance(found, Solved) or len(found.serial) > FORM_COEFFICIENTS
-    first, step, knots, tables, error, width_error = tabulated(
-        evaluate, logs[0], logs[1], cores_max, values=is_grid, edges=p_range if is_grid else ()
-    )
+    first, step, knots, tables, *errors = tabulated(evaluate, logs[0], logs[1], cores_max, p_range)
     _, nx, count = tables.shape
-    head[:3] = GRID if is_grid else FORM, nx, count
-    head[AT["x_low"] : AT["p_high"] + 1] = *x_range, *p_range
-    head[AT["value_error"]], head[AT["width_error"]] = error if is_grid else 0.0, width_error
-    head[AT["x_zero"]], head[AT["x_first"]], head[AT["x_step"]] = zero, first, step
-    head[AT["log_x_low"] : AT["log_p_high"] + 1] = *logs, *elementary.log2(p_range)
-    head[AT["floor"]], head[AT["scale"]] = 1.0, 1.0
-    if isinstance(found, Model) and not is_grid:
-        head[AT["floor"]], head[AT["origin"]], head[AT["scale"]] = found.floor, found.origin, found.scale
-        for part, coefficients in (("serial", found.serial), ("parallel", found.parallel)):
-            head[AT[part] : AT[part] + FORM_COEFFICIENTS] = coefficients
-    kept = tables if is_grid else tables[1:]
+    head[:3] = GRID, nx, count
+    head[X_LOW : X_STEP + 1] = *x_range, *p_range, *errors, zero, first, step
+    head[LOG_X_LOW : LOG_P_HIGH + 1] = *logs, *elementary.log2(p_range)
     logs = [log2_of(p) for p in knots.tolist()]
-    return BundleRecord(name, np.concatenate([head, knots, logs, np.ascontiguousarray(kept).reshape(-1), listed, seen]))
+    return BundleRecord(
+        name, np.concatenate([head, knots, logs, np.ascontiguousarray(tables).reshape(-1), listed, seen])
+    )

@@ -17,29 +17,19 @@ from typing import NamedTuple
 
 from advisor.domain.allowed_cores import AllowedCores
 from advisor.domain.bundle import (
-    DOWN_FROM_VALUES,
-    FLOOR,
-    FORM,
     HEAD_WORDS,
-    KIND,
     LAST,
     LOG_P_HIGH,
     LOG_P_LOW,
     LOG_X_HIGH,
     LOG_X_LOW,
     NOISE,
-    ORIGIN,
     P_HIGH,
     P_KNOTS,
     P_LOW,
-    PARALLEL,
-    SCALE,
     SEEN,
-    SERIAL,
     X_FIRST,
-    X_HIGH,
     X_KNOTS,
-    X_LOW,
     X_STEP,
     X_ZERO,
     seen_at,
@@ -51,7 +41,6 @@ SLOPE_MOST = 3.0  # of log time in log x, beyond the seen predictors: cubic work
 STEEPEST = 1.0  # of log time in log p, either way: work shared without loss, or a queue for one lock
 WIDER_MOST = 2.0  # octaves of an interval's half width in an octave of x or p
 LOG_MOST = 1000.0  # of log2 of a time: keeps `exp2_of` finite
-LIFT = 2.0**-20  # as in `prediction`: zero has no logarithm
 BEYOND = 2.0  # as in `advisor.engine.choice`
 EQUAL, STAYS, SURE, RARE, NOISIEST, FURTHEST = 1e-12, 1.5, 2.0, 2.0, 0.25, 40.0  # as in `advisor.models.core_rule`
 
@@ -130,9 +119,7 @@ def half_widths(words: Sequence[float], at: int, lx: float, p: float, lp: float)
     v = (lp - words[logs]) / between
     row, w = x_row(words, at, lx)
     step = words[at + X_STEP]
-    tables = at + HEAD_WORDS + 2 * count
-    if words[at + KIND] != FORM:
-        tables += DOWN_FROM_VALUES * nx * count
+    tables = at + HEAD_WORDS + 2 * count + nx * count
     most = WIDER_MOST * between
     table = tables + row * count
     a, b = width_at_knot(words, table, count, j, w, step), width_at_knot(words, table, count, j + 1, w, step)
@@ -143,40 +130,8 @@ def half_widths(words: Sequence[float], at: int, lx: float, p: float, lp: float)
     return clamped(down, 0.0, LOG_MOST), clamped(up, 0.0, LOG_MOST)
 
 
-def cubic(words: Sequence[float], first: int, u: float) -> float:
-    """Return a polynomial of four coefficients, lowest power first."""
-    return words[first] + u * (words[first + 1] + u * (words[first + 2] + u * words[first + 3]))
-
-
-def by_cores(words: Sequence[float], at: int, serial: float, parallel: float, p: float) -> tuple[float, float, float]:
-    """Return (time, 1 / p, factor), the last two such that the curve stays positive outside the seen core counts."""
-    q, scaling = 1.0 / p, 1.0
-    if parallel < 0.0 and p < words[at + P_LOW]:
-        q = 1.0 / words[at + P_LOW]
-    elif parallel >= 0.0 and serial < 0.0 and p > words[at + P_HIGH]:
-        q, scaling = 1.0 / words[at + P_HIGH], words[at + P_HIGH] / p
-    return (serial + parallel * q) * scaling, q, scaling
-
-
-def form_value(words: Sequence[float], at: int, x: float, p: float) -> float:
-    """Return the time of a base tier's form, seconds: as `prediction.value_of`."""
-    edge = clamped(x, words[at + X_LOW], words[at + X_HIGH])
-    scale = words[at + SCALE]
-    u = (edge - words[at + ORIGIN]) / scale
-    a, b = at + SERIAL, at + PARALLEL
-    value, q, scaling = by_cores(words, at, cubic(words, a, u), cubic(words, b, u), p)
-    if edge != x and value > 0.0:
-        lift = scale * LIFT
-        rise = words[a + 1] + u * (2.0 * words[a + 2] + u * 3.0 * words[a + 3])
-        rise = rise + (words[b + 1] + u * (2.0 * words[b + 2] + u * 3.0 * words[b + 3])) * q
-        slope = clamped(rise * scaling * edge / scale / value, 0.0, SLOPE_MOST)
-        value = value * exp2_of(clamped(slope * log2_of((x + lift) / (edge + lift)), -LOG_MOST, LOG_MOST))
-    floor = words[at + FLOOR]
-    return floor if value < floor else value
-
-
 def grid_log(words: Sequence[float], at: int, lx: float, p: float, lp: float) -> float:
-    """Return log2 of the time of a record that is a table."""
+    """Return log2 of the time."""
     count = int(words[at + P_KNOTS])
     j = p_segment(words, at, count, p)
     logs = at + HEAD_WORDS + count + j
@@ -192,7 +147,7 @@ def grid_log(words: Sequence[float], at: int, lx: float, p: float, lp: float) ->
 def predict(words: Sequence[float], at: int, x: float, p: float) -> tuple[float, float, float, float]:
     """Return (elapsed_s, low_s, high_s, octaves outside what was seen) of a record that is no question to the service."""
     lx, lp = log_x(words, at, x), log2_of(p)
-    value = legal(form_value(words, at, x, p) if words[at + KIND] == FORM else exp2_of(grid_log(words, at, lx, p, lp)))
+    value = legal(exp2_of(grid_log(words, at, lx, p, lp)))
     down, up = half_widths(words, at, lx, p, lp)
     outside = 0.0
     if lx < words[at + LOG_X_LOW]:
@@ -269,9 +224,9 @@ def _doubts(words: Sequence[float], at: int) -> Doubts:
 def choose_cores(words: Sequence[float], at: int, x: float, allowed: AllowedCores, tolerance: float) -> int:
     """Return the count that the rule gives: the fewest near those seen that are good enough, or the last one.
 
-    Of all whole counts: exact of what `predict` says, up to rounding. A table is straight between knots, a form rises or
-    falls throughout: the fastest is a knot or an end; where the bound is crossed follows from the line, or by bisection; the
-    bound is one number where one seen count is the nearest. Of other sets each count is compared. Cost O(knots), or O(counts).
+    Of all whole counts: exact of what `predict` says, up to rounding. A table is straight between knots: the fastest is a
+    knot or an end; where the bound is crossed follows from the line; the bound is one number where one seen count is the
+    nearest. Of other sets each count is compared. Cost O(knots), or O(counts).
     """
     last, p_low, p_high = words[at + LAST], words[at + P_LOW], words[at + P_HIGH]
     near = allowed.between(p_low / BEYOND, p_high * BEYOND)
@@ -295,10 +250,7 @@ def choose_cores(words: Sequence[float], at: int, x: float, allowed: AllowedCore
             break
     chosen = counts[k]
     if k and every:
-        if words[at + KIND] == FORM:
-            chosen = _first_within(words, at, x, counts[k - 1], counts[k], bound)
-        else:
-            chosen = _crossing(counts[k - 1], counts[k], logs[k - 1], logs[k], row[k - 1], row[k], bound)
+        chosen = _crossing(counts[k - 1], counts[k], logs[k - 1], logs[k], row[k - 1], row[k], bound)
     if bound > least + slack:
         above = _row(words, at, x, [chosen], [log2_of(float(chosen))])[0] - least
         if above > slack and doubts.too_rare(float(chosen), above):
@@ -325,21 +277,8 @@ def _knots_within(words: Sequence[float], at: int, near: AllowedCores, edges: Se
 
 def _row(words: Sequence[float], at: int, x: float, counts: Sequence[int], logs: Sequence[float]) -> list[float]:
     """Return log2 of the time on each count."""
-    if words[at + KIND] == FORM:
-        return [log2_of(form_value(words, at, x, float(count))) for count in counts]
     lx = log_x(words, at, x)
     return [grid_log(words, at, lx, float(count), log) for count, log in zip(counts, logs, strict=True)]
-
-
-def _first_within(words: Sequence[float], at: int, x: float, low: int, high: int, bound: float) -> int:
-    """Return the first count after `low` whose time by a form is within the bound; `high`'s is, `low`'s is not."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        if log2_of(form_value(words, at, x, float(middle))) <= bound:
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 def _crossing(

@@ -64,19 +64,14 @@ def folds(rounds: int) -> None:
     for advisor, _ in sides.values():
         advisor.define_network(TEXT, id="net")
     taken: dict[str, list[float]] = {kind: [] for kind in sides}
-    for number in range(6 * 9):  # until one record in 64 is chosen
-        advisor, names = sides["records, old"]
-        kept = advisor.components.flows.kept["net"].counts
-        kept.n["chosen_left"] = min(kept.n["chosen_left"], 400)
-        advisor.fold(batch(names, 1000 + number, KINDS["records"]))
+    old = sides["records, old"][0].components.flows
     for number in range(rounds):
         for kind, (advisor, names) in sides.items():
             rows = batch(names, number if "old" not in kind else 5000 + number, KINDS[kind.partition(",")[0]])
             if number < 2:
                 advisor.fold(rows)  # first meetings
                 continue
-            if kind == "records":
-                advisor.components.flows.kept["net"].counts.n["chosen_left"] = 10**9  # stays young
+            old.kept["net"].counts.n["level"] = 6  # one record in 64 is chosen
             taken[kind].append(clocked(lambda advisor=advisor, rows=rows: advisor.fold(rows)))
     plain = median(taken["plain"])
     for kind, times in taken.items():

@@ -2,18 +2,17 @@
 
 Three things are learned, each from what tells it without bias:
 
-- *Runs* of each key (a box name, or ``name#k``) and records that entered, from every row whose network and component read,
-  learned or refused: integers, so the order of rows does not matter. Visits are their ratio.
+- *Runs* that ended well of each key (a box name, or ``name#k``), and records that entered, from every row whose network and
+  component read, learned or refused: integers, so the order of rows does not matter. Visits are their ratio.
 - *Passes*: how often a record passes a counted place (a replication, or a key where no network is defined). Records are
-  chosen by a hash of the network and the record, so that a choice depends on nothing that a record does; all rows of a
-  chosen record count. At most `OPEN_MAX` chosen records are open. They close in the order in which they came, the oldest
-  when a newer one needs its place, so that exactly the records up to some point have been counted, long and short ones
-  alike. A record that goes on after it was closed, or was in flight when the stream began, is one that was not seen to
-  enter: with too many of those a smaller share of records is chosen, and what was counted of passes is dropped.
+  chosen by a hash of the network and the record, so that a choice depends on nothing that a record does. A chosen record is
+  open from the row with which it enters; at most `OPEN_MAX` are. They close in the order in which they came, the oldest when
+  a newer one needs its place and no row of it came for some time; else fewer are chosen. So exactly the records up to some
+  point have been counted, long and short ones alike.
 - *Replicas* of splits: see `flow_replicas`.
 
-Counts halve when `WINDOW_RECORDS` entered, so that answers are of the recent past. Merge: counts and replicas exact,
-passes of closed records exact, open records of the other side are left out (no choice of theirs depends on what they do).
+Counts halve when `WINDOW_RECORDS` entered, so that answers are of the recent past. Merge: counts and replicas exact, passes
+of closed records exact; the other side's open records are left out (no choice of theirs depends on what they do).
 """
 
 from __future__ import annotations
@@ -26,44 +25,39 @@ from typing import Any
 import numpy as np
 
 from advisor.domain.observations import Columns, ComponentNames
-from advisor.domain.vectors import ABSENT_U64, NONE_NAMED, Bools, Ints, Words
+from advisor.domain.vectors import ABSENT_U64, NONE_NAMED, Bools, Ints
 from advisor.models.flow_replicas import Replicas, mixed
 
 # KEYS_MAX: of a network: 40 bytes each; further ones are counted together, and shares that need them are not known
 KEYS_MAX = 4_096
 COUNTERS_MAX = 32  # places whose passes are counted a record
-OPEN_MAX = 512  # chosen records open at a time: their chosen share is halved when more are in flight at a time
+OPEN_MAX = 512  # chosen records open at a time
+STILL = OPEN_MAX // 2  # chosen records that entered since a record's last row, from which on it is taken to have left
 DEPTH_MAX = 1_023  # passes kept apart; more count as so many
-FAILED_MAX = 16  # keys of one record whose failed run waits for its repetition
 WINDOW_RECORDS = 2**16  # counts halve at so many entered rows: a share is known to 0.4 % then
-WINDOW_CLOSED = 2**13  # the same of passes, by closed records
-CHOSEN = 2**12  # chosen records after which half as many are chosen: their rows cost about 1 microsecond each ...
-PRICE_LEVEL_MAX = 6  # ... down to one record in 64
-LEVEL_MAX = 16  # one record in 65,536: beyond, passes are given up
-STRANGE_MOST = 8  # one chosen record in so many may lack its entry, and
-STRANGE_FREE = 64  # as many more before fewer are chosen
+WINDOW_CLOSED = (
+    2**13
+)  # the same of passes, by closed records; then half as many are chosen: their rows cost 1 microsecond each
+PRICE_LEVEL_MAX = 6  # down to one record in 64
+LEVEL_MAX = 16  # one record in 65,536
 
 # Fields of a key, each a column of int64.
-KEY_FIELDS = ("runs", "failed", "tried", "repeated", "replica_runs")
+KEY_FIELDS = ("runs", "replica_runs")
 NO_KEY = -2  # in the cache: a name whose number was not asked for yet
 WINDOWED = ("entered", "entered_rows", "entered_chosen", "entered_again", "keyless")
-PASSES = ("closed", "closed_weight", "strange")
-EXACT = ("rows", "records", "chosen_left", "level", *PASSES)
+PASSES = ("closed", "closed_weight")
+EXACT = ("rows", "records", "chosen", "level", *PASSES)
 
 
 class Open:
     """A chosen record that may still run."""
 
-    __slots__ = ("passes", "waiting", "weight")
+    __slots__ = ("last", "passes", "weight")
 
-    def __init__(self, weight: int = 0, passes: Sequence[tuple[int, int]] = (), waiting: Sequence[int] = ()) -> None:
-        self.weight = weight  # records that it stands for; 0: not seen to enter
+    def __init__(self, weight: int, last: int, passes: Sequence[tuple[int, int]] = ()) -> None:
+        self.weight = weight  # records that it stands for
+        self.last = last  # how many records were chosen until its last row
         self.passes: dict[int, int] = {counter: n for counter, n in passes}  # noqa: C416 - pairs of JSON are lists
-        self.waiting = list(waiting)  # keys whose last run failed
-
-    def plain(self) -> list[Any]:
-        """Return it as plain values."""
-        return [self.weight, sorted(self.passes.items()), self.waiting]
 
 
 class FlowCounts:
@@ -80,7 +74,6 @@ class FlowCounts:
         self.counts: dict[str, Ints] = {field: np.zeros(0, np.int64) for field in KEY_FIELDS}
         self.entered_square = 0.0
         self.n: dict[str, int] = dict.fromkeys((*WINDOWED, *EXACT), 0)
-        self.n["chosen_left"] = CHOSEN
         self.replicas = Replicas()
         self.open: dict[int, Open] = {}
         self._cached: ComponentNames | None = None  # the last list of names that rows counted in, and its keys' numbers
@@ -131,112 +124,77 @@ class FlowCounts:
     def fold(self, rows: Columns, key: Ints) -> None:
         """Count n rows, in order, of keys (n,). Cost O(n), and about 1 microsecond a row of a chosen record."""
         start, n = 0, len(key)
+        ended = np.ones(n, np.bool_) if rows.ok is None else rows.ok
+        entered = np.zeros(n, np.bool_) if rows.entered is None else rows.entered
         while start < n:
-            stop = self._until_halving(rows.entered, start, n)
-            part = slice(start, stop)
-            self._fold(rows if (start, stop) == (0, n) else rows.take(part), key[part])
-            start = stop
+            entries = np.flatnonzero(entered[start:])
+            room = WINDOW_RECORDS - self.n["entered_rows"]
+            part = slice(start, n if len(entries) < room else start + int(entries[room - 1]) + 1)
+            self._fold(rows if part == slice(0, n) else rows.take(part), key[part], ended[part], entered[part])
+            start = part.stop
             if self.n["entered_rows"] >= WINDOW_RECORDS:
                 self._halve()
 
-    def _until_halving(self, entered: Bools | None, start: int, n: int) -> int:
-        if entered is None:
-            return n
-        room = WINDOW_RECORDS - self.n["entered_rows"]
-        if n - start < room:
-            return n
-        rows = np.flatnonzero(entered[start:])
-        return n if len(rows) < room else start + int(rows[room - 1]) + 1
-
-    def _fold(self, rows: Columns, key: Ints) -> None:
-        count, entered = rows.count, rows.entered
-        failed = None if rows.ok is None else ~rows.ok
-        runs = np.ones(len(key), np.int64) if count is None else count
+    def _fold(self, rows: Columns, key: Ints, ended: Bools, entered: Bools) -> None:
+        runs = np.ones(len(key), np.int64) if rows.count is None else rows.count
         known = key >= 0
-        if not known.all():
-            self.n["keyless"] += int(runs[~known].sum())
-        ended = known if failed is None else known & ~failed
-        np.add.at(self.counts["runs"], key[ended], runs[ended])
-        if failed is not None:
-            np.add.at(self.counts["failed"], key[known & failed], runs[known & failed])
-        if entered is not None and entered.any():
+        self.n["keyless"] += int(runs[~known].sum())
+        known &= ended
+        np.add.at(self.counts["runs"], key[known], runs[known])
+        if entered.any():
             of = runs[entered]
             self.n["entered"] += int(of.sum())
             self.n["entered_rows"] += len(of)
             self.n["records"] += int(of.sum())
-            if count is None:
-                self.entered_square += len(of)
-            else:  # one by one, as single rows would come
-                self.entered_square = float(np.add.accumulate([self.entered_square, *(of.astype(np.float64) ** 2)])[-1])
+            # one by one, as single rows would come
+            self.entered_square = float(np.add.accumulate([self.entered_square, *(of.astype(np.float64) ** 2)])[-1])
         if rows.replica is not None:
-            named = np.flatnonzero(ended & (rows.replica != np.uint64(ABSENT_U64)))
+            named = np.flatnonzero(known & (rows.replica != np.uint64(ABSENT_U64)))
             if len(named):
                 np.add.at(self.counts["replica_runs"], key[named], runs[named])
                 self.replicas.fold(key[named], rows.replica[named], runs[named])
         if rows.record is not None:
-            self._fold_records(rows.record, key, runs, failed, entered)
+            hashes = mixed(rows.record, self.salt)
+            chosen = (hashes & np.uint64(self.mask) == 0) & (rows.record != np.uint64(ABSENT_U64)) & (ended | entered)
+            columns = (column[chosen].tolist() for column in (hashes, rows.record, key, runs, entered, ended))
+            for h, *row in zip(*columns, strict=True):
+                self._meet(h, *row)
         self.n["rows"] += len(key)
-
-    def _fold_records(self, record: Words, key: Ints, runs: Ints, failed: Bools | None, entered: Bools | None) -> None:
-        hashes = mixed(record, self.salt)
-        chosen = (hashes & np.uint64(self.mask) == 0) & (record != np.uint64(ABSENT_U64))
-        rows = np.flatnonzero(chosen)
-        no = np.zeros(len(key), np.bool_)
-        columns = hashes, record, key, runs, no if failed is None else failed, no if entered is None else entered
-        for h, *row in zip(*(column[rows].tolist() for column in columns), strict=True):
-            if not h & self.mask:
-                self._meet(*row)
 
     @property
     def mask(self) -> int:
         """Bits of a record's hash that must be 0 for it to be chosen."""
         return (1 << self.n["level"]) - 1
 
-    def _meet(self, record: int, key: int, count: int, failed: bool, entered: bool) -> None:
-        one = self.open.get(record)
-        if one is None:
-            if len(self.open) >= OPEN_MAX:
-                self._close_oldest()
-                if int(mixed(np.array([record], np.uint64), self.salt)[0]) & self.mask:
-                    return  # no longer chosen
-            one = self.open[record] = Open()
+    def _meet(self, h: int, record: int, key: int, count: int, entered: bool, ended: bool) -> None:
+        if entered and record not in self.open and not h & self.mask and len(self.open) >= OPEN_MAX:
+            self._make_room()
+        if h & self.mask or not (entered or record in self.open):
+            return
         if entered:
             self.n["entered_chosen"] += count
-            if one.weight:
-                self.n["entered_again"] += count
-            else:
-                one.weight = count
-                self.n["chosen_left"] -= 1
-        if key >= 0:
-            self._run(one, key, failed)
-        if self.n["chosen_left"] <= 0:
-            self.n["chosen_left"] = CHOSEN
-            if self.n["level"] < PRICE_LEVEL_MAX:
-                self._choose_fewer()
-
-    def _run(self, one: Open, key: int, failed: bool) -> None:
-        if key in one.waiting:  # a failed run, which counted as a visit, is repeated
-            one.waiting.remove(key)
-            self.counts["repeated"][key] += 1
-        elif (counter := self._counter[key]) >= 0:
+            self.n["entered_again"] += count if record in self.open else 0
+        if record not in self.open:
+            self.n["chosen"] += 1
+            self.open[record] = Open(count, 0)
+        one = self.open[record]
+        one.last = self.n["chosen"]
+        if ended and key >= 0 and (counter := self._counter[key]) >= 0:
             one.passes[counter] = one.passes.get(counter, 0) + 1
-        if failed and len(one.waiting) < FAILED_MAX:
-            one.waiting.append(key)
-            self.counts["tried"][key] += 1
 
-    def _close_oldest(self) -> None:
-        one = self.open.pop(next(iter(self.open)))
-        if one.weight:
-            _count(self.passes, one)
-            self.n["closed"] += 1
-            self.n["closed_weight"] += one.weight
-            if self.n["closed"] >= WINDOW_CLOSED:
-                self._halve_passes()
+    def _make_room(self) -> None:
+        """Close the oldest open record where it has left, else choose half as many."""
+        oldest, one = next(iter(self.open.items()))
+        if self.n["chosen"] - one.last < STILL and self.n["level"] < LEVEL_MAX:
+            self._choose_fewer()
             return
-        self.n["strange"] += 1  # it was closed too early, entered before the stream began, or its rows are incomplete
-        if self.n["strange"] > STRANGE_FREE + self.n["closed"] // STRANGE_MOST:
-            self._drop_passes()
-            if self.n["level"] < LEVEL_MAX:
+        del self.open[oldest]
+        _count(self.passes, one)
+        self.n["closed"] += 1
+        self.n["closed_weight"] += one.weight
+        if self.n["closed"] >= WINDOW_CLOSED:
+            self._halve_passes()
+            if self.n["level"] < PRICE_LEVEL_MAX:
                 self._choose_fewer()
 
     def _choose_fewer(self) -> None:
@@ -279,26 +237,15 @@ class FlowCounts:
         """Independent records that `entering` rests on: (sum of count)**2 / sum of count**2."""
         return self.n["entered"] ** 2 / self.entered_square if self.entered_square else 0.0
 
-    def visited(self) -> dict[str, float]:
-        """Return the visits of each key: runs that ended well, and failed ones that were not repeated.
-
-        A failure counts as repeated as often as those of chosen records were; where no record is named, always.
-        """
-        k = len(self.keys)
-        tried, repeated = self.counts["tried"][:k], self.counts["repeated"][:k]
-        final = np.where(tried > 0, 1.0 - repeated / np.maximum(tried, 1), 0.0)
-        visits = self.counts["runs"][:k] + self.counts["failed"][:k] * final
-        return dict(zip(self.keys, visits.tolist(), strict=True))
+    def visited(self) -> dict[str, int]:
+        """Return the visits of each key: runs that ended well."""
+        return dict(zip(self.keys, self.counts["runs"].tolist(), strict=False))
 
     def passed(self) -> tuple[dict[int, dict[int, int]], int]:
         """Return counter -> passes, from 1 -> records; and the records that these are of, with those that passed none.
 
         Of the open records the oldest three in four count too: the rest came after them, so that they hardly run any more.
-        Nothing where more of the closed records than can be were not seen to enter: rows are missing, and passes with them.
         """
-        strange = self.n["strange"] + sum(not one.weight for one in self.open.values())
-        if self.n["level"] >= LEVEL_MAX or strange * STRANGE_MOST > self.n["closed"] + len(self.open):
-            return {}, 0
         found = {counter: dict(known) for counter, known in self.passes.items()}
         total = self.n["closed_weight"]
         for one in islice(self.open.values(), len(self.open) - len(self.open) // 4):
@@ -323,33 +270,19 @@ class FlowCounts:
         for field in (*WINDOWED, "rows", "records"):
             self.n[field] += other.n[field]
         self.n["level"] = max(self.n["level"], other.n["level"])
+        self._stay_chosen()
         if self.places == other.places:
-            self._merge_passes(other, mine.tolist())
+            for field in PASSES:
+                self.n[field] += other.n[field]
+            for counter, records in other.passes.items():  # of a place, or where none are defined, of a key
+                here = counter if self.places is not None else int(mine[counter])
+                if 0 <= here < COUNTERS_MAX:
+                    known = self.passes.setdefault(here, {})
+                    for depth, n in records.items():
+                        known[depth] = known.get(depth, 0) + n
         self.replicas.merge(other.replicas, mine)
         while self.n["entered_rows"] >= WINDOW_RECORDS:
             self._halve()
-
-    def _merge_passes(self, other: FlowCounts, mine: list[int]) -> None:
-        """Add passes and open records, whose counters are numbers of places, or of keys: there number i, here mine[i]."""
-        for field in PASSES:
-            self.n[field] += other.n[field]
-
-        def ours(known: Mapping[int, Any]) -> dict[int, Any]:
-            counters = {c if self.places is not None else mine[c]: n for c, n in known.items()}
-            return {c: n for c, n in counters.items() if 0 <= c < COUNTERS_MAX}
-
-        for counter, records in ours(other.passes).items():
-            known = self.passes.setdefault(counter, {})
-            for depth, n in records.items():
-                known[depth] = known.get(depth, 0) + n
-        for record, one in other.open.items():
-            at = self.open.setdefault(record, Open())
-            at.weight = max(at.weight, one.weight)
-            for counter, n in ours(one.passes).items():
-                at.passes[counter] = at.passes.get(counter, 0) + int(n)
-        self._stay_chosen()
-        while len(self.open) > OPEN_MAX:
-            self._close_oldest()
 
     # -- as plain values --------------------------------------------------------------------------------------------------
 
@@ -361,7 +294,7 @@ class FlowCounts:
             "counts": {field: column[:k].tolist() for field, column in self.counts.items()},
             "passes": [[c, sorted(known.items())] for c, known in sorted(self.passes.items())],
             "replicas": [[key, sorted(known.items())] for key, known in sorted(self.replicas.runs.items())],
-            "open": [[record, one.plain()] for record, one in self.open.items()],
+            "open": [[record, [one.weight, one.last, sorted(one.passes.items())]] for record, one in self.open.items()],
         }  # fmt: skip
 
     @classmethod

@@ -36,6 +36,8 @@ UNKNOWNS_MAX = 128  # of a group that is solved together, in a few milliseconds;
 # ARRIVALS_MOST: arrivals of an entering record beyond which its passes are those of several: no distribution of one
 ARRIVALS_MOST = 1.02
 RECORDS_LEAST = 1  # records with passes that a distribution needs
+# of which the mean may be off by so much from that of runs before it is held to be of records whose rows are missing
+RECORDS_SURE, MEAN_OFF = 64, 0.3
 
 Line = tuple[dict[int, float], float, float]  # unknown -> factor, what the sum is, weight
 
@@ -154,9 +156,12 @@ def flow_of(structure: FlowStructure, counts: FlowCounts) -> Flow:
     passes = [_passes_of(place, i, counts, passed) for i, place in enumerate(structure.places)]
     stars = len(network.replications)
     arrivals = [values.get(structure.unknown[node]) for node in (*network.replications, *network.feedbacks)]
-    depths = tuple(_depths(*both, total) for both in zip(passes[:stars], arrivals, strict=False))
+    depths = tuple(
+        _depths(place, known, arrived, visits, total)
+        for place, known, arrived in zip(structure.places[:stars], passes[:stars], arrivals[:stars], strict=True)
+    )
     returns = tuple(
-        _returned(place, known, arrived, visits, total)
+        _returned(place, known, arrived, visits)
         for place, known, arrived in zip(structure.places[stars:], passes[stars:], arrivals[stars:], strict=True)
     )
     fan_outs = tuple(counts.fan_out(keys) for keys in structure.splits)
@@ -321,14 +326,24 @@ def _passes_of(
     return passed.get(counts.key_of[place[0]], {})
 
 
-def _depths(passes: Mapping[int, int] | None, arrivals: float | None, total: int) -> list[float] | None:
-    """Return the distribution of passes of the records that arrive."""
+def _depths(
+    place: Sequence[str],
+    passes: Mapping[int, int] | None,
+    arrivals: float | None,
+    visits: Mapping[str, float],
+    total: int,
+) -> list[float] | None:
+    """Return the distribution of passes of the records that arrive; None where runs tell another mean: rows are missing."""
     if passes is None or total < RECORDS_LEAST:
         return None
     some = sum(passes.values())
     arrived = max(some, total if arrivals is None else total * min(arrivals, 1.0))
     if (arrivals or 0.0) > ARRIVALS_MOST or not arrived:
         return None
+    if arrivals and total >= RECORDS_SURE and all(key in visits for key in place):
+        by_runs = elementary.added(visits[key] for key in place) / arrivals
+        if abs(sum(depth * n for depth, n in passes.items()) / arrived - by_runs) > MEAN_OFF * by_runs:
+            return None
     found = [0.0] * (1 + max(passes, default=0))
     for depth, records in passes.items():
         found[depth] = records / arrived
@@ -341,13 +356,12 @@ def _returned(
     passes: Mapping[int, int] | None,
     arrivals: float | None,
     visits: Mapping[str, float],
-    total: int,
 ) -> float | None:
     """Return the probability of returning, 1 - arrivals / passes."""
-    if passes and (arrivals or 0.0) <= ARRIVALS_MOST:
-        inside, through = float(sum(passes.values())), float(sum(depth * n for depth, n in passes.items()))
-    elif arrivals is not None and place and all(key in visits for key in place):
+    if arrivals is not None and place and all(key in visits for key in place):
         inside, through = arrivals, elementary.added(visits[key] for key in place)
+    elif passes and (arrivals or 0.0) <= ARRIVALS_MOST:
+        inside, through = float(sum(passes.values())), float(sum(depth * n for depth, n in passes.items()))
     else:
         return None
     return None if through <= 0.0 else min(max(0.0, 1.0 - inside / through), RETURN_MOST)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
+from itertools import accumulate
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -36,6 +38,7 @@ ROWS, EXTRA_RUNS, UNFINISHED, RUNNING_HIGH = (
 )
 PIN, WIDTH = PLACES["pin"], slice(PLACES["width"], PLACES["width"] + LANES)
 NORMAL = NormalDist()
+BEFORE_SCORES: list[float] = WIDTHS.tolist()
 LEVEL_QUANTILES = [NORMAL.inv_cdf(0.5 + 0.5 * level) for level in LEVELS.tolist()]
 
 
@@ -49,15 +52,21 @@ def reach_at(widths: Sequence[float], level: float) -> float:
 
     Between the tracked levels, linear in the normal quantile; beyond the outer ones, in proportion to it.
     """
-    wanted = NORMAL.inv_cdf(0.5 + 0.5 * level)
-    ordered = np.maximum.accumulate(widths).tolist() if widths[0] > 0.0 else WIDTHS.tolist()
-    i = min(max(bisect_left(LEVEL_QUANTILES, wanted), 1), len(ordered) - 1)
+    wanted, i = _among_levels(level)
+    ordered = [*accumulate(widths if widths[0] > 0.0 else BEFORE_SCORES, max)]
     low, high = LEVEL_QUANTILES[i - 1], LEVEL_QUANTILES[i]
     if wanted > high:
         return ordered[i] * wanted / high
     if wanted < low:
         return ordered[i - 1] * wanted / low
     return ordered[i - 1] + (ordered[i] - ordered[i - 1]) * (wanted - low) / (high - low)
+
+
+@lru_cache(64)
+def _among_levels(level: float) -> tuple[float, int]:
+    """Return the normal quantile of an interval's upper end, and the first tracked level that is above it, as a place."""
+    wanted = NORMAL.inv_cdf(0.5 + 0.5 * level)
+    return wanted, min(max(bisect_left(LEVEL_QUANTILES, wanted), 1), len(LEVEL_QUANTILES) - 1)
 
 
 class Solved(NamedTuple):
@@ -85,7 +94,7 @@ class Solved(NamedTuple):
         found = self.reach.get(level)
         if found is None:
             tracked = self.table.words[self.place, WIDTH].tolist()
-            found = self.reach[level] = reach_at(tracked, level), reach_at(WIDTHS.tolist(), level)
+            found = self.reach[level] = reach_at(tracked, level), reach_at(BEFORE_SCORES, level)
         return found
 
     def machine(self, name: str | None) -> int:

@@ -74,10 +74,6 @@ class RoutedLearning:
         """Take nothing on the short way: every batch goes to shards."""
         return []
 
-    def must_wait(self, connection: Connection, method: str) -> bool:
-        """Return False: shards write their images."""
-        return False
-
     def fold_singles(self, connection: Connection, rows: list[Any]) -> None:
         """Send the rows of consecutive `observe` notifications together, at most ROWS_BATCH_MAX."""
         if connection.grant is None or not connection.grant.may_write(None):

@@ -64,12 +64,10 @@ class Shard:
         """Make what was applied durable. Raises StorageFailed: the engine is ahead of the file then, and the process ends."""
         commits = self._engine.commits
         entry = commits.take_entry()
-        image = commits.image() if entry is None or self._store.image_due else []
-        if entry is None:
-            self._store.save(image)
+        if entry is None or self._store.image_due:
+            self._store.save(commits.image())
         else:
-            self._store.append(entry.encode(), image)
-        self._store.write_on()
+            self._store.append(entry.encode())
 
     def report(self) -> Answer:
         """Return what the front must know of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
 
 from advisor.engine.journal import Entry, Journal, Limits
 from advisor.engine.state import State
@@ -40,24 +40,17 @@ class Commits:
 
     def image(self) -> list[Block]:
         """Return all of the state, and count it as taken. Cost O(state)."""
-        slices = self.image_in_slices()
-        while True:
-            try:
-                next(slices)
-            except StopIteration as whole:
-                return whole.value
-
-    def image_in_slices(self) -> Generator[None, None, list[Block]]:
-        """Take an image block by block, a tenth of a millisecond each; nothing may change the state between them."""
         self._settle()
-        blocks: list[Block] = []
-        for block in self._state.blocks():
-            blocks.append(block)
-            yield
+        blocks = list(self._state.blocks())
+        self.blocks()
+        return blocks
+
+    def blocks(self) -> Iterator[Block]:
+        """Count all of the state as taken; return what yields it, as it then is: for a copy of this process's memory."""
         self._state.sweep(self._versions)
         self._state.profiles.take_patches()
         self.journal.restart()
-        return blocks
+        return self._state.blocks()
 
     def image_lost(self) -> None:
         """Count an image as not taken: it could not be written, and the next commit must be one."""

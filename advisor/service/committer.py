@@ -1,7 +1,7 @@
 """Group commit: one in flight, in a thread; answers are released when what they promise is durable.
 
-A commit appends an entry to the log. When the log is full an image is written, a step behind each of the commits that follow;
-at once when something changed that no entry holds, and when a service with a small state stops.
+A commit appends an entry to the log. When the log is full a process of its own writes an image, from the memory of that moment;
+changes go on meanwhile. At once one is written when something changed that no entry holds, and when a small service stops.
 """
 
 from __future__ import annotations
@@ -10,26 +10,25 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-import anyio.lowlevel
-
 from advisor.engine import Engine
 from advisor.engine.journal import Entry
-from advisor.engine.state_bytes import Block
 from advisor.errors import AdvisorError, StorageFailed
-from advisor.service.change_gate import ChangeGate
 from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
-from advisor.service.pace import Pace
+from advisor.service.turns import WorkTurns
 from advisor.service.writer import Writer
 from advisor.storage import Store
 
 RETRY_FIRST_S, RETRY_MAX_S = 0.1, 5.0  # after a failure, doubling
-STOP_IMAGE_BYTES_MAX = (
-    2**26
-)  # of a state that a stopping service writes whole, within a second; of a larger one the log goes on
+STOP_IMAGE_BYTES_MAX = 2**26  # of a state that a stopping service writes whole, in a second; else the log goes on
+# Commits take their share of the processor, up to a bound on how long anybody waits. To wait for the disk is no work.
+GATHER_S = 0.001  # a commit waits this long for company: one fsync then serves a burst
+PAUSE_MAX_S = 0.005  # however much a commit took, the next waits no longer: acknowledgements shall come within 20 ms
+IMAGE_LOOK_S = 0.2  # between looks whether an image is whole, where no commit comes
 
 Key = tuple[str, bytes]
 
@@ -44,6 +43,18 @@ class Waiting(Protocol):
     def drop(self, reason: str) -> None:
         """Be cut off, so that the peer asks again."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What one commit has taken."""
+
+    commits: int  # of the store before it
+    lost: Callable[[], object]  # called where it could not be written
+    waiting: dict[Waiting, list[bytes]]
+    rows: int
+    since: float | None
+    began: float
 
 
 class Durability(Protocol):
@@ -98,20 +109,18 @@ class Committer:
         self._rows = 0
         self._loop: asyncio.AbstractEventLoop | None = None  # while `run` runs
         self._timer: asyncio.TimerHandle | None = None
-        self._wakeup: asyncio.Future[None] | None = (
-            None  # woken when `run` has to take what is committed, or has failed
-        )
+        self._defect: asyncio.Future[None] | None = None  # what ends `run`
         self._writer = Writer()
-        self._pace = Pace(share, clock)
+        self._idle_s = (1 - share) / share  # that a second of a commit's work asks for
+        self._next_at = clock()  # when the next commit may begin
         self._dirty_since: float | None = None
         self._committing = False  # from the taking of what is committed to the end of its writing
-        self.gate = ChangeGate()  # closed while an image of the state is copied
         self._image_wanted = False
         self._image_failure = ""
         self._retry_s = RETRY_FIRST_S
         self.failure: StorageFailed | None = None  # why the last commit failed; None while the storage is well
-        # True while batches wait for long turns: what this one brought is then committed before the next, not behind it
-        self.hurried: Callable[[], bool] = lambda: False
+        # While batches wait for long turns, what each brings is committed before the next, not behind it.
+        self.turns: WorkTurns | None = None
         if store is not None:
             engine.commits.keep_journal()
 
@@ -146,7 +155,8 @@ class Committer:
 
     def want_image(self) -> None:
         """Write an image of a small state with the next commit, which comes soon: the service stops."""
-        self._image_wanted = self._store is not None and self._store.image_bytes <= STOP_IMAGE_BYTES_MAX
+        size = self._engine.advisor.components.bytes
+        self._image_wanted = self._store is not None and self._store.log_entries > 0 and size <= STOP_IMAGE_BYTES_MAX
         self.changed()
 
     def forget(self, keys: list[Key]) -> None:
@@ -164,19 +174,15 @@ class Committer:
             self._dirty_since = self._clock()
         if self._committing or self._loop is None:
             return  # its end looks again, or its beginning
-        if self._rows >= self._rows_max and self.failure is None:
-            self._schedule(0.0)
-        elif self._timer is None:
-            self._schedule(0.0 if self.hurried() else self._pace.pause_s())
+        full = self._rows >= self._rows_max and self.failure is None
+        if full or self._timer is None:
+            hurried = full or (self.turns is not None and self.turns.awaited and self.turns.long)
+            self._schedule(0.0 if hurried else max(GATHER_S, self._next_at - self._clock()))
 
-    def hold(self, who: Waiting, answers: list[bytes]) -> None:
-        """Hold answers back until everything applied so far is durable."""
-        held = self._waiting.get(who)
-        if held is None:
-            self._waiting[who] = answers
-        else:
-            held += answers
-        self.changed()
+    def hold(self, who: Waiting, answers: list[bytes], rows: int = 0) -> None:
+        """Hold answers back until everything applied so far, the rows of late among it, is durable."""
+        self._waiting.setdefault(who, []).extend(answers)
+        self.changed(rows)
 
     def look(self) -> StorageFailed | None:
         """Return why nothing is acknowledged, having looked at the state's files; None where all is well."""
@@ -194,20 +200,15 @@ class Committer:
         self._waiting.pop(who, None)
 
     async def run(self) -> None:
-        """Commit as long as the service lives.
-
-        What is there to take is taken in a callback, which wakes no task; what may take turns of the loop is taken here.
-        """
+        """Commit as long as the service lives; raises what makes it impossible."""
         if self._store is None:
             return
         self._loop = asyncio.get_running_loop()
+        self._defect = self._loop.create_future()
         if self._dirty_since is not None:
             self.changed()
         try:
-            while True:
-                self._wakeup = self._loop.create_future()
-                await self._wakeup
-                await self._take_in_turns(self._store)
+            await self._defect
         finally:
             self._loop = None
             if self._timer is not None:
@@ -220,128 +221,113 @@ class Committer:
             self._timer = self._loop.call_later(wait_s, self._commit)
 
     def _commit(self) -> None:
-        """Begin a commit: at once where the journal takes it, by `run` where it may have to wait."""
+        """Take what was applied, and have it written."""
         self._timer = None
-        store, engine = self._store, self._engine
+        store, commits = self._store, self._engine.commits
         if self._committing or store is None:
             return
         self._committing = True
-        if not (self._image_wanted or store.image_due):
-            try:
-                entry = engine.commits.take_entry()
-                if entry is not None:
-                    self._write_entry(store, entry)
-                    return
-            except Exception as defect:
-                self._give_up(defect)
-                return
-        if self._wakeup is not None and not self._wakeup.done():
-            self._wakeup.set_result(None)
-
-    async def _take_in_turns(self, store: Store) -> None:
-        """Take an image, others having their turn between its blocks, and write it."""
-        engine = self._engine
-        with self.gate.closing():
-            entry = engine.commits.take_entry()
-            if self._image_wanted and entry is not None and entry.empty and not store.log_entries:
+        try:
+            entry = commits.take_entry()
+            if entry is None or self._image_wanted:
                 self._image_wanted = False
-                self._write_entry(store, entry)
-                return
-            slices = engine.commits.image_in_slices()
-            while True:
-                try:
-                    next(slices)
-                except StopIteration as whole:
-                    blocks: list[Block] = whole.value
-                    break
-                await anyio.lowlevel.checkpoint()
-        if entry is not None and not self._image_wanted:
-            self._write_entry(store, entry, blocks)
-            return
-        self._image_wanted = False
-        self._write(store, partial(store.save, blocks), dict(engine.producers), engine.commits.image_lost)
-
-    def _write_entry(self, store: Store, entry: Entry, image: list[Block] | None = None) -> None:
-        def write() -> None:
-            if (data := entry.encode()) or image:
-                store.append(data, image or ())
-
-        needed = not entry.empty or image or store.writes_on
-        put_back = partial(self._engine.commits.journal.put_back, entry)
-        self._write(store, write if needed else None, entry.producers, put_back)
+                write, lost = partial(store.save, commits.image()), commits.image_lost
+            else:
+                lost = partial(commits.journal.put_back, entry)
+                if store.image_due and store.acknowledged:
+                    data = entry.encode()
+                    store.begin_image(data, commits.blocks())
+                    write = partial(store.append, data)
+                elif entry.empty and self.failure is None and store.acknowledged:
+                    write = None
+                else:
+                    write = partial(_append, store, entry)
+            producers = self._engine.producers if entry is None else entry.producers
+            self._write(store, write, lost, producers)
+        except Exception as defect:
+            self._give_up(defect)
 
     def _write(
-        self,
-        store: Store,
-        write: Callable[[], None] | None,
-        producers: Mapping[Key, int],
-        not_written: Callable[[], None],
+        self, store: Store, write: Callable[[], None] | None, lost: Callable[[], None], producers: Mapping[Key, int]
     ) -> None:
-        """Write what was taken from the engine just now, and then release the answers that wait for it.
-
-        What was written and could not be acknowledged must not be written again: the next commit acknowledges it.
-        """
+        """Write what was taken from the engine just now, and then release the answers that wait for it."""
         self._unsealed.update(producers)
-        if write is None and (self.failure is not None or not store.acknowledged):
-            write = store.acknowledge
-        commits = store.commits
-        waiting, self._waiting = self._waiting, {}
-        rows, self._rows = self._rows, 0
-        since, self._dirty_since = self._dirty_since, None
-        began = self._clock()
+        taken = Taken(store.commits, lost, self._waiting, self._rows, self._dirty_since, self._clock())
+        self._waiting, self._rows, self._dirty_since = {}, 0, None
+        if write is None:
+            self._ended(taken, None, 0.0)
+        else:
+            self._writer.begin(write, partial(self._ended, taken), store.take_image)
 
-        def ended(error: BaseException | None, spent_s: float = 0.0) -> None:
+    def _ended(self, taken: Taken, error: BaseException | None, spent_s: float) -> None:
+        """Release answers, where what they promise was written."""
+        store = self._store
+        assert store is not None
+        try:
             self._committing = False
             if isinstance(error, StorageFailed):
-                if store.commits == commits:
-                    not_written()
-                self._fail(error)
-                for who, answers in waiting.items():
-                    self._waiting[who] = answers + self._waiting.get(who, [])
-                self._rows += rows
-                self._dirty_since = self._dirty_since if since is None else since
-                self._schedule(self._retry_s)
+                self._put_back(store, taken, error)
                 return
             if error is not None:
                 self._give_up(error)
                 return
-            if write is not None:
-                self._pace.ended(spent_s)
-                self._measures.commit_s.add(self._clock() - began)
+            if spent_s:
+                now = self._clock()
+                self._next_at = now + min(spent_s * self._idle_s, PAUSE_MAX_S)
+                self._measures.commit_s.add(now - taken.began)
             self._durable.update(self._unsealed)
             self._unsealed.clear()
-            self._recover()
-            self._report_image(store)
-            self._next(store)
-            _release(waiting)
-
-        def reported(error: BaseException | None, spent_s: float) -> None:
+            if self.failure is not None:
+                self.failure = None
+                event(logging.WARNING, "storage recovered: acknowledgements go on")
+            if store.image_failure != self._image_failure:
+                self._report_image(store.image_failure)
+            if self._dirty_since is not None:
+                self.changed()
+            elif store.writes_image:
+                self._writer_looks()
+        except Exception as defect:
+            self._give_up(defect)
+            return
+        for who, answers in taken.waiting.items():
             try:
-                ended(error, spent_s)
-            except Exception as defect:
-                self._give_up(defect)
+                who.release(answers)
+            except Exception as defect:  # costs one who waits the connection, and no other the answers
+                event(logging.ERROR, "defect in an acknowledgement", error=defect)
+                who.drop("defect")
 
-        if write is None:
-            ended(None)
-        else:
-            self._writer.begin(write, reported, store.write_on)
+    def _put_back(self, store: Store, taken: Taken, error: StorageFailed) -> None:
+        """Go on as though nothing was taken. What was written and cannot be acknowledged is not written again."""
+        if store.commits == taken.commits:
+            taken.lost()
+        self._fail(error)
+        for who, answers in taken.waiting.items():
+            self._waiting[who] = answers + self._waiting.get(who, [])
+        self._rows += taken.rows
+        self._dirty_since = self._dirty_since if taken.since is None else taken.since
+        self._schedule(self._retry_s)
 
-    def _report_image(self, store: Store) -> None:
-        if store.image_failure not in ("", self._image_failure):
-            event(logging.WARNING, "no image could be written: the log grows", reason=store.image_failure)
-        self._image_failure = store.image_failure
+    def _report_image(self, failure: str) -> None:
+        if failure:
+            event(logging.WARNING, "no image could be written: the log grows", reason=failure)
+        self._image_failure = failure
 
-    def _next(self, store: Store) -> None:
-        """Schedule the next commit, where there is something to write."""
-        if self._dirty_since is not None:
-            self.changed()
-        elif store.writes_on:
-            self._schedule(self._pace.pause_s())
+    def _writer_looks(self) -> None:
+        """Look again for the image on its way, where no commit does."""
+        if self._loop is not None and self._store is not None and self._timer is None:
+            self._timer = self._loop.call_later(IMAGE_LOOK_S, self._look_for_image)
+
+    def _look_for_image(self) -> None:
+        self._timer = None
+        if not self._committing and self._store is not None:
+            self._committing = True
+            nothing = Taken(self._store.commits, int, {}, 0, None, self._clock())
+            self._writer.begin(int, partial(self._ended, nothing), self._store.take_image)
 
     def _give_up(self, defect: BaseException) -> None:
         """Nothing can be made durable any more, and so nothing acknowledged: let `run`, and with it the service, end."""
-        if self._wakeup is not None and not self._wakeup.done():
-            self._wakeup.set_exception(defect)
+        if self._defect is not None and not self._defect.done():
+            self._defect.set_exception(defect)
 
     def close(self) -> None:
         """Wait for the commit in flight; there is no other behind it."""
@@ -356,17 +342,6 @@ class Committer:
             self._retry_s = min(self._retry_s * 2, RETRY_MAX_S)
         self.failure = failure.detached()
 
-    def _recover(self) -> None:
-        if self.failure is not None:
-            self.failure = None
-            event(logging.WARNING, "storage recovered: acknowledgements go on")
 
-
-def _release(waiting: Mapping[Waiting, list[bytes]]) -> None:
-    """Release answers; a defect of ours costs one who waits the connection, and no other the answers."""
-    for who, answers in waiting.items():
-        try:
-            who.release(answers)
-        except Exception as defect:
-            event(logging.ERROR, "defect in an acknowledgement", error=defect)
-            who.drop("defect")
+def _append(store: Store, entry: Entry) -> None:
+    store.append(entry.encode())

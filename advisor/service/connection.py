@@ -40,7 +40,6 @@ class RowTaker(Protocol):
 
     def take_few(self, connection: Connection, backlog: deque[Any], most: int) -> list[bytes]: ...
     def fold_singles(self, connection: Connection, rows: list[Any]) -> None: ...
-    def must_wait(self, connection: Connection, method: str) -> bool: ...
 
 
 class Service(Protocol):
@@ -329,16 +328,10 @@ class Connection(asyncio.BufferedProtocol):
                 continue
             message = backlog.popleft()
             if type(message) is RpcRequest:
-                if hub.learning.must_wait(self, message.method):
-                    backlog.appendleft(message)
-                    break
                 answer, last = self._handle(message, last)
                 answers.append(answer)
                 answered_bytes += len(answer)
             elif type(message) is Singles:
-                if hub.learning.must_wait(self, "observe"):
-                    backlog.appendleft(message)
-                    break
                 if len(message.rows) > limits.ROWS_BATCH_MAX:
                     backlog.appendleft(Singles(message.rows[limits.ROWS_BATCH_MAX :]))
                 hub.learning.fold_singles(self, message.rows[: limits.ROWS_BATCH_MAX])

@@ -40,7 +40,6 @@ from advisor.service.sampled import Sampled
 from advisor.service.worker import network_of
 
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
-CHANGING = frozenset(name for name, verb in m.METHODS.items() if verb.scope in ("write", "teach", "admin"))
 
 
 @dataclass(eq=False)
@@ -98,12 +97,7 @@ class Learning:
         engine = self.engine
         answers: list[bytes] = []
         rows = 0
-        if (
-            connection.grant is None
-            or self.committer.failure is not None
-            or self.background.stopping
-            or self.committer.gate.closed
-        ):
+        if connection.grant is None or self.committer.failure is not None or self.background.stopping:
             return answers
         try:
             while backlog and len(answers) < most:
@@ -197,13 +191,6 @@ class Learning:
         return self._durably(connection, msgid, answer, size, key)
 
     # Once, and durable
-
-    def must_wait(self, connection: Connection, method: str) -> bool:
-        """Return whether a request has to wait: an image is copied, and the request would change the state."""
-        if self.committer.gate.closed and method in CHANGING:
-            self.committer.gate.hold_back(connection)
-            return True
-        return False
 
     def forget_producers(self, keys: list[Key]) -> None:
         """Forget the numbers of producers that are gone."""

@@ -24,7 +24,7 @@ class LocalBackend:
     def __init__(self, committer: Committer, hub: Hub) -> None:
         self._hub, self._engine = hub, hub.engine
         self.committer = committer
-        committer.hurried = lambda: hub.turns.awaited and hub.turns.long
+        committer.turns = hub.turns
         self.learning = Learning(
             hub.engine, committer, hub.producers, hub.heavy, hub.measures, hub.background, hub.notify
         )  # fmt: skip

@@ -7,12 +7,15 @@ describe themselves, so a reader that meets a damaged one finds the next.
 from __future__ import annotations
 
 import os
+import signal
 import struct
+import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 from advisor.engine.state_bytes import FORMAT, Block
 from advisor.errors import StateDamaged, StateTooNew
@@ -26,6 +29,10 @@ BLOCK_MAGIC = b"ADVB"
 BLOCK = struct.Struct("<4sIQI")  # magic, bytes of the label and of the data, CRC-32 of both
 SUM = struct.Struct("<I")  # CRC-32 behind each head
 END = "end"
+SYNC_BYTES = 2**22  # of an image between two syncs: a commit beside it waits for so much at most
+NICENESS = 10  # of the process that writes an image
+WORDS_MAX = 400  # bytes of what it failed with
+DESCRIPTORS_MAX = 2**20  # the most that a process of ours has open, see `listeners.raise_descriptors`
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +55,8 @@ class ImageWriter:
             os.unlink(path)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         self.path, self._descriptor, self.end = path, os.open(path, flags, 0o600), 0
-        self.image = Image(commit, before, file_of(path))
         self._write(_summed(HEAD.pack(MAGIC, FORMAT, commit.identity, commit.number, commit.digest, before,
-                                      self.image.file.encode())))  # fmt: skip
+                                      file_of(path).encode())))  # fmt: skip
 
     def put(self, block: Block) -> int:
         """Write a block; return its bytes."""
@@ -60,12 +66,15 @@ class ImageWriter:
         self._write(block.data)
         return len(block.data)
 
-    def finish(self) -> Image:
-        """Write the end and sync; return the image without its blocks."""
+    def sync(self) -> None:
+        """Have the disk keep what was written."""
+        os.fdatasync(self._descriptor)
+
+    def finish(self) -> None:
+        """Write the end and sync."""
         self.put(Block(END, b""))
         os.fsync(self._descriptor)
         self.close()
-        return Image(self.image.commit, self.image.before, self.image.file, self.end)
 
     def close(self) -> None:
         """Close the file."""
@@ -76,6 +85,89 @@ class ImageWriter:
     def _write(self, data: bytes) -> None:
         write_all(self._descriptor, data, self.end)
         self.end += len(data)
+
+
+class ImageProcess:
+    """An image written by a process of its own, from the memory of this one as it is now.
+
+    `commit`: the last one that the blocks hold, `before` the digest of the one before. Raises OSError where none is made.
+    """
+
+    def __init__(self, path: Path, commit: Commit, before: bytes, blocks: Iterable[Block]) -> None:
+        self.path = path
+        self._words, report = os.pipe()
+        parent = os.getpid()
+        # A signal to both must not reach the handlers that the child has from its parent.
+        former = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of threads: the child takes none of their locks
+                self._process = os.fork()
+            if self._process == 0:
+                _write_and_exit(report, parent, path, commit, before, blocks)
+        except BaseException:
+            os.close(self._words)
+            raise
+        finally:
+            os.close(report)
+            signal.pthread_sigmask(signal.SIG_SETMASK, former)
+
+    def ended(self, *, wait: bool = False) -> bool:
+        """Return whether the image is whole and synced, False while it is written; raises OSError when it cannot be written."""
+        if self._process:
+            found, status = os.waitpid(self._process, 0 if wait else os.WNOHANG)
+            if not found:
+                return False
+            self._process = 0
+            words = os.read(self._words, WORDS_MAX).decode(errors="replace")
+            os.close(self._words)
+            if status:
+                raise OSError(
+                    None, words or f"the process that wrote the image ended with {os.waitstatus_to_exitcode(status)}"
+                )
+        return True
+
+    def give_up(self) -> None:
+        """End the process, and remove what it has written."""
+        if self._process:
+            os.kill(self._process, signal.SIGKILL)
+            with suppress(OSError):
+                self.ended(wait=True)
+        with suppress(OSError):
+            os.unlink(self.path)
+
+
+def _write_and_exit(
+    report: int, parent: int, path: Path, commit: Commit, before: bytes, blocks: Iterable[Block]
+) -> NoReturn:
+    """Write an image in a process that was just made, and end it: no descriptor or signal handler of its parent stays."""
+    status = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in range(3):
+            os.dup2(null, descriptor)
+        report = os.dup2(report, 3)
+        os.closerange(4, DESCRIPTORS_MAX)
+        os.nice(NICENESS)
+        writer = ImageWriter(path, commit, before)
+        unsynced = 0
+        for block in blocks:
+            unsynced += writer.put(block)
+            if unsynced > SYNC_BYTES:
+                writer.sync()
+                unsynced = 0
+            if os.getppid() != parent:
+                os._exit(status)
+        writer.finish()
+        status = 0
+    except BaseException as error:
+        os.write(report, str(getattr(error, "strerror", None) or repr(error)).encode()[:WORDS_MAX])
+    finally:
+        os._exit(status)
 
 
 def _summed(head: bytes) -> bytes:

@@ -6,8 +6,9 @@ import array
 import fcntl
 import os
 import stat
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+import threading
+from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 
 from advisor.errors import StateLocked, StorageFailed
@@ -15,6 +16,7 @@ from advisor.errors import StateLocked, StorageFailed
 LOCKS = "/proc/locks"  # who holds which lock, by inode
 COMPANIONS = ("-log-*", "-marker")  # files beside the state that are opened and written by their names
 
+FOUND = attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns")  # of what `os.stat` says: what tells files apart
 GET_GENERATION = 0x80087601  # FS_IOC_GETVERSION: tells a file from a later one of the same inode
 
 
@@ -38,8 +40,8 @@ class StateLock:
         with suppress(OSError):  # to open the file says what is wrong
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._made = folders
-        self._watched: dict[Path, tuple[int, int, int, int]] = {}
-        self._writes = 0  # odd while the files are changed by their owner
+        self._watched: dict[Path, tuple[int, ...]] = {}
+        self.busy = threading.Lock()  # held while the owner changes the files
         self._descriptor = _locked(self.path)
         try:
             for suffix in COMPANIONS:
@@ -50,63 +52,40 @@ class StateLock:
             raise
         self.watch(path)
 
-    def replace_by(self, fresh: Path) -> None:
-        """Lock a new file and let it take the state's name; raises OSError, StorageFailed."""
+    def replace_by(self, fresh: Path) -> int:
+        """Lock a new file, let it take the state's name; return the former descriptor. Raises OSError, StorageFailed."""
         descriptor = _locked(fresh)
         os.replace(fresh, self.path)
-        os.close(self._descriptor)
-        self._descriptor = descriptor
+        former, self._descriptor = self._descriptor, descriptor
         self.watch(self._given)
+        return former
 
-    def watch(self, path: Path) -> None:
-        """Expect the file of this name as it is now; see `compare`."""
-        self._watched[path] = _found(os.stat(path))
+    def watch(self, path: Path, descriptor: int | None = None) -> None:
+        """Expect the file of this name to be as it is now, or as the open one is; see `compare`."""
+        self._watched[path] = FOUND(os.stat(path) if descriptor is None else os.fstat(descriptor))
 
     def watch_again(self) -> None:
         """Expect all watched files as they are now."""
         for path in list(self._watched):
             self.watch(path)
 
-    def remove(self, path: Path) -> None:
-        """Remove a file, and watch it no more."""
+    def forget(self, path: Path) -> None:
+        """Watch a file no more."""
         self._watched.pop(path, None)
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-
-    @contextmanager
-    def writing(self, path: Path, descriptor: int) -> Generator[None]:
-        """Enclose a write to a watched file: afterwards it is expected as it then is."""
-        with self.changing():
-            try:
-                yield
-            finally:
-                self._watched[path] = _found(os.fstat(descriptor))
-
-    @contextmanager
-    def changing(self) -> Generator[None]:
-        """Enclose changes of the files: `compare` of another thread looks at none of them meanwhile."""
-        self._writes += 1
-        try:
-            yield
-        finally:
-            self._writes += 1
 
     def compare(self) -> None:
-        """Compare all watched files with what their names stand for. Cost: some microseconds.
+        """Compare all watched files with what their names stand for: the owner, while it holds `busy`. Cost: some microseconds.
 
         Raises StorageFailed when one was deleted, renamed or replaced, FileChanged when its size or its time is not what this
         process has left: what is written now would not be found by a restart.
         """
-        writes, watched = self._writes, dict(self._watched)
-        for path, known in watched.items():
+        for path, known in list(self._watched.items()):
             try:
-                there = _found(os.stat(path))
+                there = FOUND(os.stat(path))
             except OSError:
                 there = None
             if there == known:
                 continue
-            if writes % 2 or writes != self._writes:
-                return
             happened, kind = "deleted or renamed", StorageFailed
             if there is not None and there[:2] == known[:2]:
                 happened, kind = "truncated" if there[2] < known[2] else "overwritten", FileChanged
@@ -121,7 +100,7 @@ class StateLock:
         """Remove a file that was made for the lock, and that nothing was written to, and then the folders that were made."""
         found = os.fstat(self._descriptor)
         with suppress(OSError):
-            if found.st_size == 0 and _found(os.stat(self.path)) == _found(found):
+            if found.st_size == 0 and FOUND(os.stat(self.path)) == FOUND(found):
                 os.unlink(self.path)
                 for folder in self._made:
                     folder.rmdir()
@@ -153,7 +132,7 @@ def _locked(path: Path) -> int:
         raise StorageFailed(
             f"the state file cannot be opened or locked: {error.strerror}", field="state", value=str(path)
         ) from error
-    if not stat.S_ISREG(found.st_mode) or _found(there)[:2] != _found(found)[:2]:
+    if not stat.S_ISREG(found.st_mode) or FOUND(there)[:2] != FOUND(found)[:2]:
         os.close(descriptor)
         raise StorageFailed("the state is no plain file, or was just replaced", field="state", value=str(path))
     return descriptor
@@ -174,10 +153,6 @@ def file_of(path: Path) -> str:
     finally:
         os.close(descriptor)
     return f"{inode}:{generation[0] & 0xFFFFFFFF}"
-
-
-def _found(file: os.stat_result) -> tuple[int, int, int, int]:
-    return file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns
 
 
 def _holder(found: os.stat_result) -> str:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections import deque
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 from advisor.engine.state_bytes import Block, Stored
 from advisor.errors import StateDamaged, StateTooNew, StorageFailed
-from advisor.storage.image import Image, ImageWriter, read_image
+from advisor.storage.image import Image, ImageProcess, ImageWriter, read_image
 from advisor.storage.lock import FileChanged, StateLock, file_of
 from advisor.storage.log import INFIX, Log, LogContents, log_files, read_log
 from advisor.storage.marker import DIGEST_BYTES, Commit, Marker, missing_commits, read_marker, sync_directory
@@ -24,7 +25,6 @@ from advisor.storage.marker import DIGEST_BYTES, Commit, Marker, missing_commits
 LOG_BYTES_MAX = 3 * 2**24
 LOG_SHARE = 4
 LOG_ENTRIES_MAX = 2**15
-STEP_BYTES = 2**19  # of an image, between two commits: some milliseconds
 READS_MAX = 8  # of a state whose service writes images meanwhile
 PARTS_NAMED_MAX = 8  # damaged parts in an error
 FRESH = ".new"  # behind the state's name: an image on its way
@@ -36,16 +36,6 @@ class _Contents:
     log: LogContents
     damaged: tuple[str, ...]
     copied: bool
-
-
-@dataclass(slots=True)
-class _Checkpoint:
-    """An image on its way; the log goes on in a file of its own behind it."""
-
-    writer: ImageWriter
-    blocks: deque[Block]
-    entries: int  # of the log before it
-    bytes: int
 
 
 class Store:
@@ -70,7 +60,11 @@ class Store:
         self._lock = lock
         self._marker: Marker | None = None
         self._log: Log | None = None
-        self._checkpoint: _Checkpoint | None = None
+        self._image: ImageProcess | None = None  # on its way
+        self._image_behind: tuple[int, int] | None = (
+            None  # entries and bytes of the log before it; None: no log behind it yet
+        )
+        self._freeing: threading.Thread | None = None  # gives the room of what an image replaced back
 
     @classmethod
     def open(cls, path: str | Path, *, read_only: bool = False, accept_damage: bool = False) -> Store:
@@ -101,8 +95,10 @@ class Store:
         try:
             contents = _checked(_read(lock.path), accept_damage)
             store = cls(lock.path, contents, lock)
-            with store._failing():
+            try:
                 store._own(contents)
+            except OSError as error:
+                raise store._failed(error) from error
         except BaseException:
             lock.remove_if_empty()
             lock.close()
@@ -117,28 +113,28 @@ class Store:
         elif not self._commit.number:
             return  # a new one: its files are made with its first commit
         elif not contents.copied:
-            self._marker = Marker(self.path)
+            lock, marker = self._owned(), Marker(self.path)
             for file, end in contents.log.ends.items():  # a write that was cut was never acknowledged
                 if file.stat().st_size > end:
                     os.truncate(file, end)
+            self._marker = marker
             self._begin_log(self._commit.number + 1)
-            for path in (self.path, self._marker.path, *contents.log.ends):
-                self._watch(path)
-            self._marker.fill(self._commit)
-            self._watch(self._marker.path)
+            marker.fill(self._commit)
+            for path in (self.path, marker.path, *contents.log.ends):
+                lock.watch(path)
             return
         self._begin_state(contents.image.blocks, contents.image.commit.number)
         self._write_log(contents.log.entries)
-        self._seal()
+        self.acknowledge()
 
     def _begin_state(self, blocks: Iterable[Block], number: int = 0) -> None:
         """Make the files of a state of its own; nothing is acknowledged before its marker is written."""
         self._commit = Commit(os.urandom(DIGEST_BYTES), number)
         self._marker = Marker(self.path, new=replace(self._commit, number=0))
-        self._watch(self._marker.path)
+        self._owned().watch(self._marker.path)
         self._write_image(blocks)
-        self._put_marker()
-        self._put_marker(other=1)
+        self._marker.fill(self._commit)
+        self._owned().watch(self._marker.path)
 
     def __enter__(self) -> Self:
         return self
@@ -151,93 +147,104 @@ class Store:
         found, self._stored = self._stored, None
         return found if found is not None and (found.blocks or found.log) else None
 
-    def append(self, entry: bytes, image: Iterable[Block] = ()) -> None:
-        """Write an entry of the log, durably. Cost O(bytes), two syncs.
+    def append(self, entry: bytes) -> None:
+        """Write an entry of the log, durably, and acknowledge it. Cost O(bytes), two syncs.
 
-        `image`: all of the state behind this entry; `write_on` then writes it, a step between two commits. Raises
-        StorageFailed when the entry cannot be written: the state is then as it was, and the same entry may be tried again.
+        Raises StorageFailed when the entry cannot be written: the state is then as it was, the entry may be tried again.
         Or, `commits` having grown, when it was written and must not be acknowledged, see `acknowledge`.
         """
-        with self._failing():
-            self._ready()
-            self._compare()
-            if entry:
-                self._write_log((entry,))
-        if blocks := deque(image):
-            self._begin_image(blocks)
+        lock = self._owned()
+        try:
+            with lock.busy:
+                if self._marker is None:  # nothing was committed yet
+                    self._begin_state(())
+                self._compare()
+                if entry:
+                    self._write_log((entry,))
+                if self._image is not None and self._image_behind is None:
+                    self._begin_behind(self._image)
+        except OSError as error:
+            raise self._failed(error) from error
+        finally:
+            if self._image is not None and self._image_behind is None:  # of a state that was not reached
+                self._give_up_image()
         self.acknowledge()
 
     def save(self, blocks: Iterable[Block]) -> None:
         """Write an image of the whole state as a commit; the log begins anew. Raises as `append`. Cost O(state)."""
-        with self._failing():
-            self._give_up_image()
-            self._ready()
-            self._compare()
-            self._write_image(blocks)
+        lock = self._owned()
+        self._give_up_image()
+        try:
+            with lock.busy:
+                if self._marker is None:
+                    self._begin_state(())
+                self._compare()
+                self._write_image(blocks)
+        except OSError as error:
+            raise self._failed(error) from error
         self.acknowledge()
 
-    @property
-    def writes_on(self) -> bool:
-        """True while an image is on its way: `write_on` goes on with it."""
-        return self._checkpoint is not None
+    def begin_image(self, entry: bytes, blocks: Iterable[Block]) -> None:
+        """Have a process write an image of the state as it is now: what the next `append` appends, `entry`, is in it.
 
-    def write_on(self) -> None:
-        """Write a step of the image on its way; with its end the log begins behind it. An image that fails is given up."""
-        under = self._checkpoint
-        if under is None:
+        Cost: that of a fork, O(memory): some 10 ms a GB. An image that cannot be written is given up, see `image_failure`.
+        """
+        if self._marker is None:  # of a state that has no files yet
             return
-        room = STEP_BYTES
+        if self._freeing is not None:
+            self._freeing.join()
+        commit, before = (self._commit.after(entry), self._commit.digest) if entry else (self._commit, self._before)
         try:
-            while under.blocks and room > 0:
-                room -= under.writer.put(under.blocks.popleft())
-            if not under.blocks:
-                self.log_entries -= under.entries
-                self._log_bytes -= under.bytes
-                self._checkpoint, self.image_failure = None, ""
-                self._take_image(under.writer)
-        except (OSError, StorageFailed) as error:
-            self._checkpoint = under
-            self.image_failure = str(error)
-            self._give_up_image()
-
-    def _begin_image(self, blocks: deque[Block]) -> None:
-        try:
-            writer = ImageWriter(self.path.with_name(self.path.name + FRESH), self._commit, self._before)
-            self._checkpoint = _Checkpoint(writer, blocks, self.log_entries, self._log_bytes)
-            self._begin_log(self._commit.number + 1)
+            self._image = ImageProcess(self.path.with_name(self.path.name + FRESH), commit, before, blocks)
         except OSError as error:
             self.image_failure = str(error)
+            self._image_at = self._log_bytes + self._log_bytes_max // LOG_SHARE
+
+    def take_image(self) -> None:
+        """Let the image on its way take its place where it is whole. One that fails is given up, and the log goes on."""
+        image, behind = self._image, self._image_behind
+        if image is None or behind is None:
+            return
+        try:
+            if not image.ended():
+                return
+            with self._owned().busy:
+                self._take_image(image.path)
+            self.log_entries -= behind[0]
+            self._log_bytes -= behind[1]
+            self.image_failure = ""
+            self._image_behind = self._image = (
+                None  # in this order: another thread may begin the next image from here on
+            )
+        except (OSError, StorageFailed) as error:
+            self.image_failure = str(error)
             self._give_up_image()
+
+    def _begin_behind(self, image: ImageProcess) -> None:
+        """Let the log go on in a file of its own behind an image on its way."""
+        try:
+            self._begin_log(self._commit.number + 1)
+            self._image_behind = self.log_entries, self._log_bytes
+        except OSError as error:
+            self.image_failure = str(error)
 
     def _give_up_image(self) -> None:
         """Forget an image on its way; the next is begun when the log has grown by as much again."""
-        if self._checkpoint is not None:
-            self._image_at = self._log_bytes + self.log_bytes_max // LOG_SHARE
-            self._checkpoint.writer.close()
-            with suppress(OSError):
-                os.unlink(self._checkpoint.writer.path)
-            self._checkpoint = None
+        if self._image is not None:
+            self._image_at = self._log_bytes + self._log_bytes_max // LOG_SHARE
+            self._image.give_up()
+            self._image_behind = self._image = None
 
     @property
-    def log_bytes_max(self) -> int:
-        """Bytes of the log at which an image should be written."""
+    def _log_bytes_max(self) -> int:
         return max(LOG_BYTES_MAX, self._image_bytes // LOG_SHARE)
 
     @property
     def image_due(self) -> bool:
         """True when an image should be written: a start would take long to replay the log."""
-        full = self._log_bytes >= self.log_bytes_max or self.log_entries >= LOG_ENTRIES_MAX
-        return not self.writes_on and full and self._log_bytes >= self._image_at
-
-    @property
-    def image_bytes(self) -> int:
-        """Bytes of the image that the state stands on."""
-        return self._image_bytes
-
-    @property
-    def commits(self) -> int:
-        """Commits so far: one more when what was to be written is on disk, acknowledged or not."""
-        return self._commit.number
+        if self._image is not None or self._marker is None or self._log_bytes < self._image_at:
+            return False
+        return self._log_bytes >= self._log_bytes_max or self.log_entries >= LOG_ENTRIES_MAX
 
     @property
     def acknowledged(self) -> bool:
@@ -245,26 +252,48 @@ class Store:
         return self._acknowledged == self._commit.number
 
     @property
-    def identity(self) -> bytes:
-        """What tells this state from copies that go on by themselves."""
-        return self._commit.identity
+    def commits(self) -> int:
+        """Commits so far: one more when what was to be written is on disk, acknowledged or not."""
+        return self._commit.number
+
+    @property
+    def writes_image(self) -> bool:
+        """True while an image is on its way: `take_image` takes it."""
+        return self._image is not None
 
     def acknowledge(self) -> None:
         """Write the last commit to the marker, and compare the files with what a restart would find.
 
         Raises StorageFailed when one of both fails: no reply may go out until this succeeds.
         """
-        with self._failing():
-            self._seal()
+        lock, marker = self._owned(), self._marker
+        try:
+            with lock.busy:
+                self._compare()
+                if marker is not None:
+                    marker.put(self._commit)
+                    lock.watch(marker.path, marker.descriptor)
+                    self._compare()
+        except OSError as error:
+            raise self._failed(error) from error
+        self._acknowledged = self._commit.number
 
     def compare(self) -> None:
-        """Compare the files with what their names stand for; raises as `acknowledge`. From any thread."""
-        if self._lock is not None:
-            self._lock.compare()
+        """Compare the files with what their names stand for, unless they are written just now; raises as `acknowledge`.
+
+        From any thread.
+        """
+        if self._lock is not None and self._lock.busy.acquire(blocking=False):
+            try:
+                self._lock.compare()
+            finally:
+                self._lock.busy.release()
 
     def close(self) -> None:
         """Close the files and give the lock back. Nothing committed depends on it."""
         self._give_up_image()
+        if self._freeing is not None:
+            self._freeing.join()
         for each in (self._log, self._marker):
             if each is not None:
                 each.close()
@@ -274,23 +303,6 @@ class Store:
         self._log = self._marker = self._lock = None
 
     # -- inside
-
-    def _ready(self) -> None:
-        if self._marker is None:  # nothing was committed yet
-            self._begin_state(())
-
-    def _seal(self) -> None:
-        if self._marker is not None:
-            self._put_marker()
-        self._compare()
-        self._acknowledged = self._commit.number
-
-    def _put_marker(self, *, other: int = 0) -> None:
-        assert self._marker is not None
-        assert self._lock is not None
-        self._compare()
-        with self._lock.writing(self._marker.path, self._marker.descriptor):
-            self._marker.put(self._commit, other=other)
 
     def _compare(self) -> None:
         """Compare the files; one that only has another size or time is read again, and taken where it is whole."""
@@ -305,64 +317,69 @@ class Store:
                     return
             raise
 
-    def _watch(self, path: Path) -> None:
-        assert self._lock is not None
-        self._lock.watch(path)
-
     def _begin_log(self, first: int) -> None:
+        assert self._lock is not None
         former, self._log = self._log, Log(self.path, first)
         if former is not None:
             former.close()
-        self._watch(self._log.path)
+        self._lock.watch(self._log.path)
 
-    def _write_log(self, entries: Iterable[bytes]) -> None:
-        entries = tuple(entries)
-        assert self._log is not None
-        assert self._lock is not None
-        if entries:
-            with self._lock.writing(self._log.path, self._log.descriptor):
-                self._commit, self._before = self._log.append(self._commit, entries)
-            self.log_entries += len(entries)
-            self._log_bytes += sum(map(len, entries))
+    def _write_log(self, entries: Sequence[bytes]) -> None:
+        log, lock = self._log, self._lock
+        assert log is not None
+        assert lock is not None
+        try:
+            self._commit, self._before = log.append(self._commit, entries)
+        finally:
+            lock.watch(log.path, log.descriptor)
+        self.log_entries += len(entries)
+        self._log_bytes += sum(map(len, entries))
 
     def _write_image(self, blocks: Iterable[Block]) -> None:
         """Write an image at once, a commit of its own that no entry of the log tells."""
-        commit = self._commit.after(os.urandom(DIGEST_BYTES))
-        writer = ImageWriter(self.path.with_name(self.path.name + FRESH), commit, self._commit.digest)
+        commit, before = self._commit.after(os.urandom(DIGEST_BYTES)), self._commit.digest
+        writer = ImageWriter(self.path.with_name(self.path.name + FRESH), commit, before)
         try:
             for block in blocks:
                 writer.put(block)
-            self._take_image(writer, commit.number + 1)
+            writer.finish()
+            self._take_image(writer.path, commit.number + 1)
         finally:
             writer.close()
-        self._commit, self._before, self.log_entries, self._log_bytes = commit, writer.image.before, 0, 0
+        self._commit, self._before, self.log_entries, self._log_bytes = commit, before, 0, 0
 
-    def _take_image(self, writer: ImageWriter, log_from: int | None = None) -> None:
+    def _take_image(self, fresh: Path, log_from: int | None = None) -> None:
         """Let the state stand on an image that is whole, and on the log behind it."""
-        assert self._lock is not None
-        self._image_bytes, self._image_at = writer.finish().bytes, 0
-        with self._lock.changing():
-            self._lock.replace_by(writer.path)
-            sync_directory(self.path)
-            self._watch(self.path)
+        lock = self._owned()
+        former = lock.replace_by(fresh)
+        sync_directory(self.path)
+        self._image_bytes, self._image_at = os.stat(self.path).st_size, 0
+        lock.watch(self.path)
         if log_from is not None:
             self._begin_log(log_from)
-        for file in log_files(self.path):
-            if self._log is None or file != self._log.path:
-                self._lock.remove(file)
+        gone = [file for file in log_files(self.path) if self._log is None or file != self._log.path]
+        for file in gone:
+            lock.forget(file)
 
-    @contextmanager
-    def _failing(self) -> Generator[None]:
-        """Give the words of what fails."""
+        def free() -> None:  # what the file system takes some 50 ms a GB for
+            os.close(former)
+            for file in gone:
+                file.unlink(missing_ok=True)
+
+        self._freeing = threading.Thread(target=free, name="state freed")
+        self._freeing.start()
+
+    def _owned(self) -> StateLock:
         if self._lock is None:
             raise StorageFailed("the state is open for reading only", field="state", value=str(self.path))
-        try:
-            yield
-        except OSError as error:
-            raise StorageFailed(
-                f"the state cannot be written: {error.strerror}", field="state", value=str(self.path),
-                hint="see that the disk has room and may be written",
-            ) from error  # fmt: skip
+        return self._lock
+
+    def _failed(self, error: OSError) -> StorageFailed:
+        """Return the words of what failed."""
+        return StorageFailed(
+            f"the state cannot be written: {error.strerror}", field="state", value=str(self.path),
+            hint="see that the disk has room and may be written",
+        )  # fmt: skip
 
 
 def _read(path: Path) -> _Contents:

@@ -147,7 +147,6 @@ async def test_rows_are_exact_and_states_equal_to_the_byte_through_kills_of_shar
 ) -> None:
     if seed % 2:  # images are written again and again
         monkeypatch.setattr(store, "LOG_ENTRIES_MAX", 7)
-        monkeypatch.setattr(store, "STEP_BYTES", 10_000)
     front = await through_kills(tmp_path, seed, kills=20 if seed > 1 else 10, fronts=2)
     await front.shards.scale(2)
     same(await together(front.shards), alone(front.acknowledged))

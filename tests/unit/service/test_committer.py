@@ -85,7 +85,8 @@ def full(*_: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "broken", [("commits.take_entry", defect), ("store.append", defect), ("store.append", full), ("pace.ended", defect)]
+    "broken",
+    [("commits.take_entry", defect), ("store.append", defect), ("store.append", full)],
 )
 async def test_a_defect_while_committing_ends_the_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: tuple[str, Any]
@@ -99,9 +100,7 @@ async def test_a_defect_while_committing_ends_the_service(
         committer.hold(first, [b"one"])
         await first.reported
         where, name = broken[0].split(".")
-        monkeypatch.setattr(
-            {"commits": engine.commits, "store": store, "pace": committer._pace}[where], name, broken[1]
-        )
+        monkeypatch.setattr({"commits": engine.commits, "store": store}[where], name, broken[1])
         monkeypatch.setattr(engine.commits.journal, "put_back", defect)
         engine.apply(None, None, columns_of_rows(rows_of(3)))
         waits = Waits()

@@ -1,4 +1,4 @@
-"""Batches over real sockets: one is one turn of the loop, identities take turns, and an image holds changes back."""
+"""Batches over real sockets: one is one turn of the loop, identities take turns, and images are written beside."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from live import PATIENCE_S, Peer, refused, rows_of, running
 
 from advisor.domain import limits
 from advisor.engine import Engine
-from advisor.service.change_gate import ChangeGate
 from advisor.storage import Store
 
 
@@ -76,26 +75,24 @@ async def test_many_singles_of_one_read_are_folded_a_batch_a_turn(
         assert sum(batches) == n
 
 
-async def test_while_pages_are_copied_what_would_change_them_waits_and_questions_are_answered(
+async def test_while_images_are_written_rows_and_questions_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("advisor.storage.store.LOG_ENTRIES_MAX", 0)  # each commit writes an image
+    monkeypatch.setattr("advisor.storage.store.LOG_ENTRIES_MAX", 0)  # an image is always due
     monkeypatch.setattr("advisor.engine.state_bytes.SLOTS_A_BLOCK", 1)
-    deferred: list[str] = []
-    hold_back = ChangeGate.hold_back
-    monkeypatch.setattr(
-        ChangeGate, "hold_back", lambda self, connection: (deferred.append("x"), hold_back(self, connection))
-    )
+    images: list[int] = []
+    take_image = Store._take_image
+    monkeypatch.setattr(Store, "_take_image", lambda *given: (images.append(1), take_image(*given))[1])
     async with running(tmp_path, state=tmp_path / "state") as live:
         senders, asking = [await live.peer() for _ in range(3)], await live.peer()
         await asking.call("observe_rows", {"rows": [[f"c{i}", 1.0, 1, 0.5] for i in range(2000)]})
         sent: list[tuple[Peer, int]] = []
         number = 0
         with anyio.fail_after(PATIENCE_S):
-            while not deferred or number < 40:
+            while len(images) < 4 or number < 40:
                 number += 1
                 for place, sender in enumerate(senders):
-                    spread = [[f"c{64 * i}", 1.0, 1, 0.5] for i in range(20 + place)]  # each on a page of its own
+                    spread = [[f"c{64 * i}", 1.0, 1, 0.5] for i in range(20 + place)]
                     batch = {"producer": f"p{place}", "sequence": number, "rows": spread}
                     sent.append((sender, await sender.post("observe_rows", batch)))
                 await senders[0].send(msgpack.packb([2, "observe", ["c1", 2.0, 1, 0.5]]))

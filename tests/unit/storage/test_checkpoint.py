@@ -23,9 +23,8 @@ TASKS = [Program(2, recursive(2, 2, 500 + 200 * kind)).run() for kind in range(2
 
 
 @pytest.fixture(autouse=True)
-def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a checkpoint take many commits."""
-    monkeypatch.setattr("advisor.storage.store.STEP_BYTES", 1)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an image have several blocks."""
     monkeypatch.setattr("advisor.engine.state_bytes.SLOTS_A_BLOCK", 64)
 
 
@@ -68,13 +67,20 @@ class Service:
     def append(self, *, checkpoint: bool = False) -> None:
         entry = self.engine.commits.take_entry()
         assert entry is not None
-        image = self.engine.commits.image() if checkpoint and not self.store.writes_on else ()
+        data = entry.encode()
+        if checkpoint and not self.store.writes_image:
+            self.store.begin_image(data, self.engine.commits.blocks())
         try:
-            self.store.append(entry.encode(), image)
+            self.store.append(data)
         except StorageFailed:
             self.engine.commits.journal.put_back(entry)
             raise
-        self.store.write_on()
+
+    def take_image(self) -> None:
+        """Wait for the image on its way, and take it."""
+        if self.store._image is not None:
+            self.store._image.ended(wait=True)
+        self.store.take_image()
 
     def restored(self) -> Engine:
         with Store.open(self.path, read_only=True) as reader:
@@ -109,8 +115,10 @@ def test_each_commit_gives_the_state_of_then(tmp_path: Path, seed: int, monkeypa
     service = Service(tmp_path / "state")
     finished, cut_off = 0, 0
     for _ in range(120):
-        what = rng.choice(["append", "checkpoint", "save", "fail", "restart"], p=[0.6, 0.3, 0.03, 0.03, 0.04])
-        was = service.store.writes_on
+        what = rng.choice(
+            ["append", "checkpoint", "take", "save", "fail", "restart"], p=[0.4, 0.3, 0.2, 0.03, 0.03, 0.04]
+        )
+        was = service.store.writes_image
         service.teach(rng)
         if what == "fail":
             with monkeypatch.context() as broken:
@@ -124,7 +132,10 @@ def test_each_commit_gives_the_state_of_then(tmp_path: Path, seed: int, monkeypa
             service.append(checkpoint=what == "checkpoint")
         service.check()
         cut_off += was and what in ("save", "restart")
-        finished += was and not service.store.writes_on and what in ("append", "checkpoint", "fail")
+        if what == "take":
+            service.take_image()
+            finished += was and not service.store.writes_image
+            service.check()
         if what == "restart":
             service.restart()
             service.check()
@@ -143,7 +154,7 @@ def test_an_image_that_was_given_up_costs_nothing_of_the_log(tmp_path: Path) -> 
         service.append()
     service.teach(rng)
     service.append(checkpoint=True)
-    assert service.store.writes_on
+    assert service.store.writes_image
     service.store._give_up_image()
     for _ in range(3):
         service.teach(rng)

@@ -9,14 +9,14 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from advisor.engine.state_bytes import Block
 from advisor.errors import AdvisorError, StateDamaged, StateLocked, StateTooNew, StorageFailed
-from advisor.storage import Store, image
+from advisor.storage import Store, image, log
 from advisor.storage.marker import SECTOR
 
 BLOCKS = [Block(f"part {at}: {name}", bytes([at]) * (400 + 100 * at)) for at, name in enumerate("abcd")]
@@ -71,49 +71,73 @@ def test_what_is_committed_comes_back(tmp_path: Path) -> None:
     assert all(file.stat().st_mode & 0o077 == 0 for file in path.parent.iterdir())
 
 
+NEW = [Block("part 0: new", b"new" * 200_000), Block("part 1: new", b"newer" * 200_000)]
+
+
 def test_an_image_beside_commits_takes_over_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "s"
     written(path)
-    shutil.copytree(tmp_path, tmp_path / "0")
     with Store.open(path) as store:
-        store.append(b"before", [Block("part 0: new", b"new" * 200_000), Block("part 1: new", b"newer" * 200_000)])
+        store.begin_image(b"before", iter(NEW))
+        store.append(b"before")
         for at in range(1, 9):
-            assert store.writes_on == (at < 3)
+            if at == 4:
+                assert store._image is not None
+                store._image.ended(wait=True)
+                store.take_image()
+            assert store.writes_image == (at < 4)
             store.append(b"behind %d" % at)
             copy = tmp_path / str(at)
             copy.mkdir()
             for file in tmp_path.glob("s*"):
                 shutil.copy(file, copy)
-            store.write_on()
         assert store.log_entries == 8
     for at in range(1, 9):  # cut anywhere
-        now = found(tmp_path / str(at) / "s")
-        assert now is not None
         behind = [b"behind %d" % each for each in range(1, at + 1)]
-        if now[0][0].startswith(b"new"):
-            assert at > 2
-            assert now[1] == behind
-        else:
-            assert now == ([block.data for block in BLOCKS], [*ENTRIES, b"before", *behind])
+        former = [block.data for block in BLOCKS], [*ENTRIES, b"before", *behind]
+        assert found(tmp_path / str(at) / "s") == (([block.data for block in NEW], behind) if at > 3 else former)
 
 
+def failing() -> Iterator[Block]:
+    yield NEW[0]
+    raise OSError(28, "No space left on device")
+
+
+def killed() -> Iterator[Block]:
+    yield NEW[0]
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(("blocks", "words"), [(failing, "No space"), (killed, "ended with -9")])
 def test_an_image_that_cannot_be_written_is_given_up_and_commits_go_on(
-    tmp_path: Path, file_bytes_max: Iterator[None]
+    tmp_path: Path, blocks: Callable[[], Iterator[Block]], words: str
 ) -> None:
-    del file_bytes_max
     path = tmp_path / "s"
     expected = written(path)
     with Store.open(path) as store:
-        store.append(b"before", [Block("part 0: big", bytes(20_000))])
-        _limit(9_000)
-        store.write_on()
-        assert "too large" in store.image_failure or "No space" in store.image_failure
-        assert not store.writes_on
+        store.begin_image(b"before", blocks())
+        store.append(b"before")
+        while store.writes_image:
+            store.take_image()
+        assert words in store.image_failure
         store.append(b"behind")
         assert store.acknowledged
-    _limit(None)
+        assert not path.with_name("s.new").exists()
     assert found(path) == (expected[0], [*ENTRIES, b"before", b"behind"])
-    assert not path.with_name("s.new").exists()
+
+
+def test_an_image_of_a_commit_that_failed_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "s"
+    expected = written(path)
+    with Store.open(path) as store:
+        store.begin_image(b"lost", iter(NEW))
+        with monkeypatch.context() as broken:
+            broken.setattr(log.os, "fdatasync", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+            with pytest.raises(StorageFailed):
+                store.append(b"lost")
+        assert not store.writes_image
+        store.append(b"other")
+    assert found(path) == (expected[0], [*ENTRIES, b"other"])
 
 
 def _limit(most: int | None) -> None:

@@ -46,7 +46,7 @@ class Waiting(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class CommitTaken:
     """What one commit has taken."""
 
     commits: int  # of the store before it
@@ -252,14 +252,14 @@ class Committer:
     ) -> None:
         """Write what was taken from the engine just now, and then release the answers that wait for it."""
         self._unsealed.update(producers)
-        taken = Taken(store.commits, lost, self._waiting, self._rows, self._dirty_since, self._clock())
+        taken = CommitTaken(store.commits, lost, self._waiting, self._rows, self._dirty_since, self._clock())
         self._waiting, self._rows, self._dirty_since = {}, 0, None
         if write is None:
             self._ended(taken, None, 0.0)
         else:
             self._writer.begin(write, partial(self._ended, taken), store.take_image)
 
-    def _ended(self, taken: Taken, error: BaseException | None, spent_s: float) -> None:
+    def _ended(self, taken: CommitTaken, error: BaseException | None, spent_s: float) -> None:
         """Release answers, where what they promise was written."""
         store = self._store
         assert store is not None
@@ -296,7 +296,7 @@ class Committer:
                 event(logging.ERROR, "defect in an acknowledgement", error=defect)
                 who.drop("defect")
 
-    def _put_back(self, store: Store, taken: Taken, error: StorageFailed) -> None:
+    def _put_back(self, store: Store, taken: CommitTaken, error: StorageFailed) -> None:
         """Go on as though nothing was taken. What was written and cannot be acknowledged is not written again."""
         if store.commits == taken.commits:
             taken.lost()
@@ -321,7 +321,7 @@ class Committer:
         self._timer = None
         if not self._committing and self._store is not None:
             self._committing = True
-            nothing = Taken(self._store.commits, int, {}, 0, None, self._clock())
+            nothing = CommitTaken(self._store.commits, int, {}, 0, None, self._clock())
             self._writer.begin(int, partial(self._ended, nothing), self._store.take_image)
 
     def _give_up(self, defect: BaseException) -> None:

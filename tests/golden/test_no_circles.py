@@ -44,7 +44,7 @@ def graph(known: dict[str, Path]) -> dict[str, set[str]]:
 
 def test_no_module_imports_itself_through_others() -> None:
     edges = graph(modules())
-    assert len(edges) > 400
+    assert len(edges) > 300
     TopologicalSorter(edges).prepare()  # raises CycleError, with the circle
     edges["advisor.errors"] = {"advisor.engine.engine"}
     with pytest.raises(CycleError):

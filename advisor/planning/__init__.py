@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from advisor.domain.sharing import Together
+from advisor.planning.answers import evaluate
 from advisor.planning.asked import Asked, asked_of
-from advisor.planning.evaluating import evaluate
 from advisor.planning.plans import plan, planned
 from advisor.planning.requests import OBJECTIVES, Request, request_of
 from advisor.planning.sentences import sentences

@@ -25,9 +25,8 @@ from advisor.domain.limits import CORES_MAX, CORES_MIN, INSTANCES_MAX
 from advisor.errors import InvalidValue
 from advisor.planning.asked import AnyCurves, Asked
 from advisor.planning.demand import LEVEL, TIE, demand_of, heaviest_share
-from advisor.planning.judge import Judged, Placed, PlanModel
+from advisor.planning.judge import Judged, Placed, PlanModel, cost_of, figure_of, latency_of
 from advisor.planning.requests import MEASURES, PERIOD, RATE, Floats, Ints, whole, within
-from advisor.planning.scores import cost_of, figure_of, latency_of
 
 # What the curves' own bounds cannot know of: a form that does not fit. The base tier is off by some per cent on its own forms.
 SPREAD_MIN = 0.02

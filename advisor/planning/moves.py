@@ -11,12 +11,11 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from advisor.planning.demand import TIE
-from advisor.planning.extremes import quantile_of
 from advisor.planning.judge import Judged, Placed, PlanModel
 from advisor.planning.options import NOTHING, Options
 from advisor.planning.queueing import FULL
 from advisor.planning.requests import Floats, Ints
-from advisor.planning.structure import through
+from advisor.planning.structure import quantile_of, through
 
 STEP = 1e-4  # relative, of the differences that give the gradient
 MOVES_MAX = 96  # exchanges judged in one round of improvement: those that promise most

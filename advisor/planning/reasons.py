@@ -10,8 +10,8 @@ from advisor.domain.allocations import Allocation, Evidence, Reason
 from advisor.planning.demand import PROMISED, TIE
 from advisor.planning.estimates import reaches
 from advisor.planning.exact import Plan
+from advisor.planning.judge import latency_of
 from advisor.planning.requests import RATE, SCARCE, Ints
-from advisor.planning.scores import latency_of
 from advisor.planning.tables import KNEE_SHARE
 
 REASONS_MAX = 3  # of one code: the rest are counted in the last one's words

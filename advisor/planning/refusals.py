@@ -11,10 +11,9 @@ from advisor.errors import AdvisorError, ImpossibleTarget, TargetNotReached
 from advisor.planning.answers import evidence_of
 from advisor.planning.demand import TIE, Demand, Shapes
 from advisor.planning.exact import Plan
-from advisor.planning.judge import own_placed
+from advisor.planning.judge import latency_of, own_placed
 from advisor.planning.reasons import plural
 from advisor.planning.requests import BARE, LATE, RATE
-from advisor.planning.scores import latency_of
 from advisor.planning.structure import through
 
 FAR_DOUBLINGS = 1.0  # of the most cores seen: an answer beyond is no advice, for nothing that was seen supports it

@@ -16,12 +16,11 @@ import numpy as np
 
 from advisor.domain import elementary
 from advisor.planning.demand import TIE, Demand
-from advisor.planning.judge import Judged, Placed, PlanModel
+from advisor.planning.judge import FAR, Judged, Placed, PlanModel, driven, score
 from advisor.planning.moves import best_moves, filled, first_stable, linearised
 from advisor.planning.options import Options
 from advisor.planning.placing import MachineNodes, place
 from advisor.planning.requests import Floats, Ints
-from advisor.planning.scores import FAR, driven, score
 
 OWN_MAX = 60_000  # allocations with cores of one's own that are all judged: some 100 ms
 CHUNK = 8_192  # allocations judged at once: a few MB
@@ -46,6 +45,9 @@ class AllocationKey(NamedTuple):
 
     def before(self, other: AllocationKey) -> bool:
         """Return whether it is better: differences below TIE are ties."""
+        score, best = self[0], other[0]
+        if abs(score - best) > TIE * max(abs(score), abs(best)):  # nearly always; no infinite one is told apart so
+            return score < best
         for a, b in zip(self, other, strict=True):
             if a == b or (isfinite(a) and isfinite(b) and abs(a - b) <= TIE * max(abs(a), abs(b))):
                 continue

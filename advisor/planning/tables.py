@@ -9,11 +9,9 @@ import numpy as np
 from advisor.domain.allocations import FrontPoint, Knee, Marginal, RunnerUp
 from advisor.planning.demand import TIE, Demand
 from advisor.planning.estimates import chance_of
-from advisor.planning.exact import Plan
-from advisor.planning.judge import Placed, own_placed
-from advisor.planning.prices import lowest_sum
+from advisor.planning.exact import Plan, lowest_sum
+from advisor.planning.judge import Placed, latency_of, own_placed
 from advisor.planning.requests import RATE, Floats, Ints, is_allowed
-from advisor.planning.scores import latency_of
 
 KNEE_SHARE = 0.99
 RUNNERS_UP = 3  # that are reported

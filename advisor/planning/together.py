@@ -23,17 +23,17 @@ from advisor.domain.networks import CHOICE, Network, Node
 from advisor.domain.rows import is_whole
 from advisor.domain.sharing import Part, Together
 from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
+from advisor.planning.answers import evaluate, evaluated
 from advisor.planning.asked import AnyCurves, Asked, asked_of, rules_of
 from advisor.planning.demand import Demand, Shapes, price_of
-from advisor.planning.evaluating import evaluate, evaluated
 from advisor.planning.exact import best_period
-from advisor.planning.places import sizes_of
+from advisor.planning.options import sizes_of
 from advisor.planning.plans import plan, planned
 from advisor.planning.questions import question_of
 from advisor.planning.reasons import amount, plural, spare_words
 from advisor.planning.requests import NEVER, OBJECTIVES, Ints, Request, number, values_by_key, whole
-from advisor.planning.routing import FIELDS, nodes_of_kind
 from advisor.planning.stability import Look, WatchQuestion, reconsidered, sure_of
+from advisor.planning.visits import FIELDS, nodes_of_kind
 
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses
 PRIORITY_MAX = 1000  # either side of 0: ranks for far more than NETWORKS_TOGETHER_MAX networks

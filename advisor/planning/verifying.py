@@ -13,10 +13,9 @@ import numpy as np
 
 from advisor.planning.demand import Demand
 from advisor.planning.exact import Plan
-from advisor.planning.judge import PLAIN, Judged, Placed, PlanModel, Scales
+from advisor.planning.judge import PLAIN, Judged, Placed, PlanModel, Scales, latency_of, score
 from advisor.planning.record_runs import VISITS, records_of
 from advisor.planning.requests import LATE
-from advisor.planning.scores import latency_of, score
 from advisor.planning.search import WORST, AllocationKey
 
 ROUNDS_MAX = 3  # searches, each by the formula scaled to the run of the plan found before

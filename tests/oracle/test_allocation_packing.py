@@ -9,9 +9,9 @@ from advisor.domain.curves import AmdahlCurves
 from advisor.domain.networks import series
 from advisor.planning import Request, asked_of
 from advisor.planning.demand import Demand, demand_of
+from advisor.planning.options import Places, places_of
 from advisor.planning.packing import EXCHANGED_MAX, Packings
 from advisor.planning.partitions import best_partition_of
-from advisor.planning.places import Places, places_of
 
 
 def tables(serial: np.ndarray, parallel: np.ndarray, cores: int, **limits: object) -> tuple[Demand, Places]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.planning.extremes import latest, quantile_of
 from advisor.planning.queueing import erlang_c, waiting
+from advisor.planning.structure import latest, quantile_of
 
 
 def one(value: float) -> np.ndarray:

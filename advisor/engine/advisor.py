@@ -20,10 +20,10 @@ from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.rows import ColumnFields, Point, Travel, check_row, point_of, whole
 from advisor.engine import batches, state_bytes
 from advisor.engine.asking import Asking
+from advisor.engine.bundles import Bundles
 from advisor.engine.component_questions import ComponentQuestions
 from advisor.engine.components import Components
 from advisor.engine.curve_tables import CurveTables
-from advisor.engine.following import Bundles
 from advisor.engine.guards import alone, verb
 from advisor.engine.kinds import RecordKind
 from advisor.engine.learners import MODEL_MEMORY_BYTES

@@ -80,9 +80,11 @@ def _renewed(curves: TabulatedCurves, rows: Sequence[int], tables: Sequence[_Tab
     """Return the same curves but for some components: what a table holds is legal, and is not checked again."""
     found, changed, known = object.__new__(TabulatedCurves), list[NDArray[Any]](), vars(curves)
     for place, old in enumerate([*map(known.__getitem__, VALUES), *cast("Seen", curves.seen)]):
-        values = old.copy()
+        values = old
         for row, table in zip(rows, tables, strict=True):
-            values[row] = table[place]
+            if place < 2 or old[row] != table[place]:  # most numbers of a component stay as they are
+                values = old.copy() if values is old else values
+                values[row] = table[place]
         changed.append(values)
     vars(found).update(zip(VALUES, changed, strict=False), cores=curves.cores, seen=Seen(*changed[len(VALUES) :]),
                        allowed=curves.allowed)  # fmt: skip

@@ -16,11 +16,10 @@ from advisor.domain.curves import Demands, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.sharing import Together
-from advisor.engine.bundles import CORES_DEFAULT
+from advisor.engine.bundles import CORES_DEFAULT, Bundles, LiveCurves
 from advisor.engine.components import Components
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.flows import NetworkId, filled, parsed
-from advisor.engine.following import Bundles, LiveCurves
 from advisor.engine.guards import checked_cores, checked_level
 from advisor.engine.kept import Kept
 from advisor.errors import InvalidValue

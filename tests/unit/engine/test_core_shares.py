@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.planning.core_shares import best_split, shared_by_demand, value_of
+from advisor.engine.granting import best_split, shared_by_demand, value_of
 
 
 @given(st.lists(st.integers(0, 12), max_size=8), st.integers(1, 16))

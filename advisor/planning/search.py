@@ -46,7 +46,7 @@ class AllocationKey(NamedTuple):
     def before(self, other: AllocationKey) -> bool:
         """Return whether it is better: differences below TIE are ties."""
         score, best = self[0], other[0]
-        if abs(score - best) > TIE * max(abs(score), abs(best)):  # nearly always; no infinite one is told apart so
+        if abs(score - best) > TIE * max(abs(score), abs(best)):  # nearly always; not where one is infinite
             return score < best
         for a, b in zip(self, other, strict=True):
             if a == b or (isfinite(a) and isfinite(b) and abs(a - b) <= TIE * max(abs(a), abs(b))):

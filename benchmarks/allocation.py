@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import series
 from advisor.engine import Advisor
 from advisor.network import parse
@@ -67,11 +67,13 @@ def spread(times: list[float]) -> str:
 def compare(components: int, cores: int, repeats: int, *, baseline: bool = True) -> None:
     rng = np.random.default_rng(7)
     network = series(*(f"c{row}" for row in range(components)))
-    curves = AmdahlCurves(rng.lognormal(-5, 1, components), rng.lognormal(0, 1, components))
+    serial_s, parallel_s = rng.lognormal(-5, 1, components), rng.lognormal(0, 1, components)
+    most = 2**20
+    curves = TabulatedCurves.of([1, most], np.stack([serial_s + parallel_s, serial_s + parallel_s / most], axis=1))
     counts = np.array(COUNTS)
-    seconds_s = curves.serial_s[:, None] + curves.parallel_s[:, None] / counts + RISE_S * counts
+    seconds_s = serial_s[:, None] + parallel_s[:, None] / counts + RISE_S * counts
     tables = TabulatedCurves.of(counts, seconds_s, variation=0.2)
-    serial, parallel = curves.serial_s.tolist(), curves.parallel_s.tolist()
+    serial, parallel = serial_s.tolist(), parallel_s.tolist()
     greedy = {"throughput": greedy_throughput, "latency": greedy_latency}
     for objective, request in {
         "throughput": Request(cores=cores),

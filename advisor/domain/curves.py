@@ -18,30 +18,6 @@ VALUES = ("elapsed_s", "upper_s", "variation", "contention", "peak_bytes")  # of
 UPPER_SLACK = 1e-9  # an upper bound may lie this share below its curve: the rounding of two computations
 
 
-@dataclass(frozen=True, slots=True)
-class AmdahlCurves:
-    """Curves T_c(p) = serial_s + parallel_s / p of n components, in seconds per run, at their observed load."""
-
-    # serial_s, parallel_s: float64 arrays (n,): finite, not negative, their sum positive: every curve is positive,
-    # convex and falls with p
-    serial_s: NDArray[np.float64]
-    parallel_s: NDArray[np.float64]
-
-    def __post_init__(self) -> None:
-        if self.serial_s.shape != self.parallel_s.shape or self.serial_s.ndim != 1:
-            raise InvalidValue("curves", self.parallel_s.shape, f"two vectors of one length, {self.serial_s.shape}")
-        both = np.concatenate([self.serial_s, self.parallel_s])
-        if not (np.isfinite(both).all() and (both >= 0).all() and (self.serial_s + self.parallel_s > 0).all()):
-            raise InvalidValue("curves", float(both.min(initial=0.0)), "finite, not negative, with a positive sum")
-
-    def __len__(self) -> int:
-        return len(self.serial_s)
-
-    def elapsed_s(self, cores: ArrayLike) -> NDArray[np.float64]:
-        """Return T_c(cores_c) for each component; `cores` is a scalar or (n,), positive. Cost O(n)."""
-        return self.serial_s + self.parallel_s / np.asarray(cores, np.float64)
-
-
 class Seen(NamedTuple):
     """What curves rest on, by component, (n,) each: the model's name, its runs, and the fewest and most cores of these."""
 
@@ -172,9 +148,9 @@ class TabulatedCurves:
         return np.where((share > 0.0) & (share < 1.0), between, exact)
 
 
-def allowed_by_row(parts: Sequence[AmdahlCurves | TabulatedCurves]) -> tuple[AllowedCores | None, ...] | None:
+def allowed_by_row(parts: Sequence[TabulatedCurves]) -> tuple[AllowedCores | None, ...] | None:
     """Return the counts that the components of several curves allow, one after another; None where all allow every count."""
-    own = [getattr(part, "allowed", None) or (None,) * len(part) for part in parts]
+    own = [part.allowed or (None,) * len(part) for part in parts]
     found = tuple(one for some in own for one in some)
     return found if any(found) else None
 

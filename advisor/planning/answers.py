@@ -15,7 +15,7 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
-from advisor.planning.asked import AnyCurves, Asked, asked_of
+from advisor.planning.asked import Asked, asked_of
 from advisor.planning.demand import Shapes, price_of
 from advisor.planning.exact import Plan
 from advisor.planning.judge import PlanModel, cost_of, latency_of, own_placed
@@ -78,7 +78,7 @@ def _details(found: Plan, whole: Allocation, *, tables: bool) -> Details:
 def evidence_of(found: Plan) -> dict[str, Evidence]:
     """Return what the curves rest on: those that bound the answer first, then the farthest beyond what was seen."""
     curves, keys = found.demand.curves, found.demand.keys
-    if not isinstance(curves, TabulatedCurves) or curves.seen is None:
+    if curves.seen is None:
         return {}
     models, runs, least, most = curves.seen
     cores = found.placed.cores[0]
@@ -99,7 +99,7 @@ EVALUATED = BARE[RATE]  # the objective of an allocation that is only judged: no
 
 def evaluate(
     network: Network,
-    curves: AnyCurves,
+    curves: TabulatedCurves,
     request: Request,
     cores: Mapping[str, int],
     instances: Mapping[str, int] | None = None,
@@ -128,10 +128,10 @@ def evaluate(
     return evaluated(asked_of(network, base, flow), curves, shape)
 
 
-def evaluated(asked: Asked, curves: AnyCurves, shape: Ints) -> Allocation:
+def evaluated(asked: Asked, curves: TabulatedCurves, shape: Ints) -> Allocation:
     """Return what cores and instances, (2, n), of components with cores of their own do."""
     used = int((shape[0] * shape[1]).sum())
-    if isinstance(curves, TabulatedCurves) and curves.allowed:
+    if curves.allowed:
         curves = replace(curves, allowed=None)  # these counts are given
     request = replace(asked.request, objective=EVALUATED, target=None, weights=None, cores=asked.request.cores or used)
     free = replace(asked, request=request, low=np.ones_like(shape[0]), fewest=shape[1], most=shape[1], pins={}, rules={},

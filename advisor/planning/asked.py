@@ -10,15 +10,13 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.allowed_cores import AllowedCores, intersect_allowed
-from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.curves import TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.planning.placing import MachineNodes, machine_of
 from advisor.planning.requests import Floats, Ints, Request, allowed_of, limits_of, pins_of, scales_of
 from advisor.planning.structure import Structure, structure_of
 from advisor.planning.visits import Visits, visits_of
-
-AnyCurves = AmdahlCurves | TabulatedCurves
 
 
 @dataclass(eq=False)
@@ -74,10 +72,10 @@ def asked_of(network: Network, request: Request, flow: Flow | None = None) -> As
                  pins, allowed_of(network, request), replicas)  # fmt: skip
 
 
-def rules_of(asked: Asked, curves: AnyCurves) -> dict[int, AllowedCores]:
+def rules_of(asked: Asked, curves: TabulatedCurves) -> dict[int, AllowedCores]:
     """Return row -> the counts that the request and the component itself allow; raises InvalidValue where these are none."""
-    rules, own = dict(asked.rules), curves.allowed if isinstance(curves, TabulatedCurves) else None
-    for row, mine in enumerate(own or ()):
+    rules = dict(asked.rules)
+    for row, mine in enumerate(curves.allowed or ()):
         if mine is not None:
             field, whose = f"allowed.{asked.keys[row]}", f"component {asked.keys[row]!r}"
             rules[row] = mine if row not in rules else intersect_allowed(field, rules[row], mine, whose)

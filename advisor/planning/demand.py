@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.domain import elementary, limits
+from advisor.domain import elementary
 from advisor.domain.allowed_cores import AllowedCores
-from advisor.domain.curves import AmdahlCurves, Seen, TabulatedCurves
+from advisor.domain.curves import Seen, TabulatedCurves
 from advisor.errors import InvalidValue
-from advisor.planning.asked import AnyCurves, Asked, rules_of
+from advisor.planning.asked import Asked, rules_of
 from advisor.planning.partitions import exact_sizes
 from advisor.planning.pieces import KERNELS, TIE
 from advisor.planning.placing import MachineNodes
@@ -36,13 +36,13 @@ MARGIN = math.log(1.1)
 PRICE = NormalDist().inv_cdf(PROMISED) / NormalDist().inv_cdf(LEVEL)  # of it, in units of the curves' bounds
 
 
-def price_of(asked: Asked, curves: AnyCurves) -> float:
+def price_of(asked: Asked, curves: TabulatedCurves) -> float:
     """Return where to plan, in units of the curves' bounds: a throughput is promised at `PROMISED`, all else expected.
 
     One price for the highest throughput and for the fewest cores for one: the latter are the least on which the former
     reaches it.
     """
-    return PRICE if asked.promises and isinstance(curves, TabulatedCurves) else 0.0
+    return PRICE if asked.promises and curves.doubtful else 0.0
 
 
 NEAR = 0.9  # of the slowest turn: learned curves are off by several per cent, beyond the counts seen by more
@@ -85,7 +85,7 @@ class Demand:
     contention: Floats
     peak_bytes: Floats
     last: Ints  # (n,): counts beyond were not measured
-    curves: AnyCurves  # what it was made of
+    curves: TabulatedCurves  # what it was made of
     scale: Floats | float  # (n, 1): factor on the times
     asked: Asked
     request: Request  # that of `asked`, or of another objective
@@ -170,12 +170,12 @@ class Demand:
     @property
     def spread(self) -> Floats:
         """log(upper / expected) at the knots, (n, m): how uncertain the curves are."""
-        return self.curves.spread if isinstance(self.curves, TabulatedCurves) else np.zeros((len(self), 1))
+        return self.curves.spread
 
     @property
     def uncertain(self) -> bool:
         """Whether a curve is."""
-        return isinstance(self.curves, TabulatedCurves) and self.curves.uncertain
+        return self.curves.uncertain
 
     def expected_share(self, cores: Ints) -> Floats:
         """Return the expectation of T_c(cores_c) as a share of what is planned with, (n,)."""
@@ -184,14 +184,12 @@ class Demand:
     @cached_property
     def expected(self) -> Demand:
         """The same at the expected times."""
-        if isinstance(self.curves, AmdahlCurves):
-            return self
         level, fall = (part * self.scale for part in pieces_at(self.curves, 0.0))
         return replace(self, level=level, fall=fall)
 
     def within_seen(self, cores: Ints) -> bool:
         """Return whether all counts of allocations, (n,) or (K, n), were seen or lie between such, or nothing is promised."""
-        seen = self.curves.seen if isinstance(self.curves, TabulatedCurves) else None
+        seen = self.curves.seen
         return seen is None or not self.price or bool(((cores <= seen.most) & (cores >= seen.least)).all())
 
     def promised_share(self, cores: Ints) -> Floats:
@@ -202,7 +200,7 @@ class Demand:
         Below the fewest it is T_c(least) least / cores, the work of the run. None is below what is planned with. Cost
         O(n log m).
         """
-        seen = self.curves.seen if isinstance(self.curves, TabulatedCurves) else None
+        seen = self.curves.seen
         if seen is None or self.within_seen(cores):
             return np.ones(len(self))
         least, most, narrow, wide = self._ends(seen)
@@ -218,7 +216,7 @@ class Demand:
 
         Of s + w / p through both ends: s = (m T(m) - l T(l)) / (m - l).
         """
-        seen = self.curves.seen if isinstance(self.curves, TabulatedCurves) else None
+        seen = self.curves.seen
         if seen is None:
             return self.high, np.zeros(len(self))
         least, most, narrow, wide = self._ends(seen)
@@ -366,7 +364,7 @@ def heaviest_share(replicas: Sequence[float], instances: int) -> tuple[float, li
     return max(loads), sorted(loads, reverse=True)
 
 
-def demand_of(asked: Asked, curves: AnyCurves, price: float = 0.0) -> Demand:
+def demand_of(asked: Asked, curves: TabulatedCurves, price: float = 0.0) -> Demand:
     """Return the demand that a request makes on the curves, one curve a key. Cost O(n), with tables O(n m) once.
 
     With a level it lies on the curves' upper bound, else at `price`. Raises InvalidValue when there are more or fewer curves
@@ -375,14 +373,10 @@ def demand_of(asked: Asked, curves: AnyCurves, price: float = 0.0) -> Demand:
     n, low, high = len(asked.keys), asked.low, asked.high
     if len(curves) != n:
         raise InvalidValue("curves", len(curves), f"one curve a key, {n}")
-    if isinstance(curves, AmdahlCurves):
-        zero, last = np.zeros(n), np.full(n, limits.ALLOCATE_CORES_MAX, np.int64)
-        knots, pieces, rest = np.ones(1), (curves.serial_s[:, None], curves.parallel_s[:, None]), (zero, zero, zero)
-    else:
-        knots, last = curves.cores.astype(np.float64), np.full(n, int(curves.cores[-1]), np.int64)
-        pieces = pieces_at(curves, None if asked.request.level is not None else price)
-        rest = curves.variation, curves.contention, curves.peak_bytes
-        high = np.maximum(np.minimum(high, last), low)
+    knots, last = curves.cores.astype(np.float64), np.full(n, int(curves.cores[-1]), np.int64)
+    pieces = pieces_at(curves, None if asked.request.level is not None else price)
+    rest = curves.variation, curves.contention, curves.peak_bytes
+    high = np.maximum(np.minimum(high, last), low)
     scale = 1.0 if asked.scale is None else asked.scale
     if asked.scale is not None:
         pieces = pieces[0] * scale, pieces[1] * scale

@@ -23,7 +23,7 @@ from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.limits import CORES_MAX, CORES_MIN, INSTANCES_MAX
 from advisor.errors import InvalidValue
-from advisor.planning.asked import AnyCurves, Asked
+from advisor.planning.asked import Asked
 from advisor.planning.demand import LEVEL, TIE, demand_of, heaviest_share
 from advisor.planning.judge import Judged, Placed, PlanModel, cost_of, figure_of, latency_of
 from advisor.planning.requests import MEASURES, PERIOD, RATE, Floats, Ints, whole, within
@@ -183,13 +183,11 @@ def estimate_of(asked: Asked, curves: TabulatedCurves, setting: Setting) -> Esti
     return Estimate(model, placed, level, np.maximum(shape, SPREAD_MIN))
 
 
-def errors_of(curves: AnyCurves, level: float | None, cores: Floats | Ints) -> tuple[Floats, Floats]:
+def errors_of(curves: TabulatedCurves, level: float | None, cores: Floats | Ints) -> tuple[Floats, Floats]:
     """Return the relative standard errors of the level and of the shape of T_c(p_c), (n,) each: of the bounds at `level`.
 
     Between counts of the curves that of the next one counts.
     """
-    if not isinstance(curves, TabulatedCurves):
-        return np.zeros(len(cores)), np.zeros(len(cores))
     place = np.minimum(np.searchsorted(curves.cores, cores), len(curves.cores) - 1)
     spread = curves.spread / deviations_of(level or LEVEL)
     everywhere, here = spread.min(axis=1), spread[np.arange(len(cores)), place]

@@ -13,7 +13,7 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import answer
-from advisor.planning.asked import AnyCurves, Asked, asked_of
+from advisor.planning.asked import Asked, asked_of
 from advisor.planning.demand import PRICE, SHARED_COMPONENTS_MAX, TIE, Demand, price_of
 from advisor.planning.exact import Plan, by_sums, by_thresholds, near
 from advisor.planning.judge import PLAIN, Placed, PlanModel, Scales, latency_of
@@ -31,7 +31,7 @@ DOUBLED = 2  # of the cores searched where as many are asked for as it takes
 
 def plan(
     network: Network,
-    curves: AnyCurves,
+    curves: TabulatedCurves,
     request: Request,
     flow: Flow | None = None,
 ) -> Allocation:
@@ -44,7 +44,7 @@ def plan(
 
     Parameters
     ----------
-    curves : AmdahlCurves or TabulatedCurves
+    curves : TabulatedCurves
         T_c(p), one a key, in the order of ``network.keys``.
     flow : Flow, optional
         The way of records as it was learned; the request's own numbers go first.
@@ -65,7 +65,7 @@ def plan(
     return planned(asked_of(network, request, flow), curves)
 
 
-def planned(asked: Asked, curves: AnyCurves) -> Allocation:
+def planned(asked: Asked, curves: TabulatedCurves) -> Allocation:
     """Return what `plan` does, of a request that was read before."""
     demand = question_of(asked, curves, price_of(asked, curves))
     found = vars(demand).get("plan") or _found(demand)
@@ -80,7 +80,7 @@ def planned(asked: Asked, curves: AnyCurves) -> Allocation:
     if expected is not None:
         raise unsure(demand, expected)
     error = refused(likely, solved)
-    if isinstance(error, ImpossibleTarget) and isinstance(curves, TabulatedCurves) and curves.doubtful:
+    if isinstance(error, ImpossibleTarget) and curves.doubtful:
         hopeful = question_of(asked, curves.hopeful(PRICE))
         if _found(hopeful) is not None:
             raise not_excluded(error)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from advisor.domain.curves import TabulatedCurves
 from advisor.errors import ImpossibleTarget, InvalidValue
-from advisor.planning.asked import AnyCurves, Asked, rules_of
+from advisor.planning.asked import Asked, rules_of
 from advisor.planning.demand import Demand, demand_of, pieces_at
 from advisor.planning.placing import SLACK
 from advisor.planning.requests import NEVER
 
 
-def question_of(asked: Asked, curves: AnyCurves, price: float = 0.0) -> Demand:
+def question_of(asked: Asked, curves: TabulatedCurves, price: float = 0.0) -> Demand:
     """Return what is to be solved, of curves at a price for what is not known: the last one again, as far as it is the same.
 
     Raises InvalidValue, TooLarge, ImpossibleTarget when limits leave a component nothing, or one instance needs more memory
     than there is.
     """
     last = asked.last.get(price)
-    if last is not None and isinstance(curves, TabulatedCurves) and isinstance(old := last.curves, TabulatedCurves):
+    if last is not None:
+        old = last.curves
         if old is curves:
             return last
         if old.cores is curves.cores and old.allowed is curves.allowed and not curves.peak_bytes.any():
@@ -38,7 +39,7 @@ def _renewed(old: Demand, curves: TabulatedCurves) -> Demand:
     return found
 
 
-def _first_question(asked: Asked, curves: AnyCurves, price: float) -> Demand:
+def _first_question(asked: Asked, curves: TabulatedCurves, price: float) -> Demand:
     keys, machine = asked.keys, asked.machine
     demand = demand_of(asked, curves, price)
     low = int(demand.low.max())
@@ -63,7 +64,7 @@ def _first_question(asked: Asked, curves: AnyCurves, price: float) -> Demand:
     return demand
 
 
-def _raised_by(asked: Asked, curves: AnyCurves, demand: Demand) -> str:
+def _raised_by(asked: Asked, curves: TabulatedCurves, demand: Demand) -> str:
     """Return the field that sets the fewest cores of the components too high: `allowed` where sets of counts raise them."""
     raised = [row for row in rules_of(asked, curves) if row not in asked.pins and demand.low[row] > asked.low[row]]
     return "allowed" if raised else "minimum"

@@ -24,7 +24,7 @@ from advisor.domain import elementary
 from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.errors import ImpossibleTarget, TargetNotReached, Unsupported
-from advisor.planning.asked import AnyCurves, Asked
+from advisor.planning.asked import Asked
 from advisor.planning.demand import TIE
 from advisor.planning.estimates import Estimate, Setting, chance_of, estimate_of, reaches
 from advisor.planning.plans import planned
@@ -226,9 +226,9 @@ def reconsider(asked: Asked, curves: TabulatedCurves, question: WatchQuestion) -
     return reconsidered([(asked, curves)], lambda sure: planned(asked, sure_of(curves) if sure else curves), question)
 
 
-def sure_of(curves: AnyCurves) -> AnyCurves:
-    """Return curves at their upper bounds, where they have some."""
-    return replace(curves, elapsed_s=curves.upper_s) if isinstance(curves, TabulatedCurves) else curves
+def sure_of(curves: TabulatedCurves) -> TabulatedCurves:
+    """Return curves at their upper bounds."""
+    return replace(curves, elapsed_s=curves.upper_s)
 
 
 def reconsidered(units: Sequence[Unit], plan: Callable[[bool], Allocation], question: WatchQuestion) -> Look:

@@ -18,16 +18,15 @@ from msgspec import structs
 
 from advisor.domain import elementary, limits
 from advisor.domain.allocations import Allocation, Details, FrontPoint, Reason
-from advisor.domain.curves import VALUES, AmdahlCurves, Seen, TabulatedCurves, allowed_by_row
+from advisor.domain.curves import VALUES, Seen, TabulatedCurves, allowed_by_row
 from advisor.domain.networks import CHOICE, Network, Node
 from advisor.domain.rows import is_whole
 from advisor.domain.sharing import Part, Together
 from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
 from advisor.planning.answers import evaluate, evaluated
-from advisor.planning.asked import AnyCurves, Asked, asked_of, rules_of
+from advisor.planning.asked import Asked, asked_of, rules_of
 from advisor.planning.demand import Demand, Shapes, price_of
 from advisor.planning.exact import best_period
-from advisor.planning.options import sizes_of
 from advisor.planning.plans import plan, planned
 from advisor.planning.questions import question_of
 from advisor.planning.reasons import amount, plural, spare_words
@@ -53,7 +52,7 @@ class Share:
     """A network that shares the machine."""
 
     network: Network
-    curves: AnyCurves
+    curves: TabulatedCurves
     request: Request  # its routing and limits; its objective and cores are those of the whole machine
     weight: float = 1.0  # how its throughput (or latency) counts against others of the same priority
     priority: int = 0  # higher ones are planned first, others keep their minimum
@@ -304,23 +303,23 @@ def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Asked
         target=first.target if len(shares) == 1 else None,  # only one that is planned by itself has one
         **options,
     )  # fmt: skip
-    return asked_of(Network(tuple(nodes)), request), _tables(shares, cores)
+    return asked_of(Network(tuple(nodes)), request), _tables(shares)
 
 
-def _tables(shares: Sequence[Share], cores: int) -> TabulatedCurves:
-    """Return the curves of all networks at the counts of all their tables; Amdahl's at every count that matters."""
-    every = [share.curves for share in shares]
-    knots = [curves.cores for curves in every if isinstance(curves, TabulatedCurves)]
-    if len(knots) < len(every):
-        knots.append(sizes_of(cores, sum(map(len, every))))
-    grid = np.unique(np.concatenate(knots))
-    tables = [TabulatedCurves.of(grid, curves.serial_s[:, None] + curves.parallel_s[:, None] / grid)
-              if isinstance(curves, AmdahlCurves) else curves for curves in every]  # fmt: skip
-    times = [np.concatenate([table.at(grid, upper=upper) for table in tables]) for upper in (False, True)]
+def _tables(shares: Sequence[Share]) -> TabulatedCurves:
+    """Return the curves of all networks at the counts of all their tables."""
+    tables = [share.curves for share in shares]
+    grid = np.unique(np.concatenate([table.cores for table in tables]))
+    elapsed, upper = (
+        np.ascontiguousarray(np.concatenate([table.at(grid, upper=bound) for table in tables]))
+        for bound in (False, True)
+    )
     rest = [np.concatenate([getattr(table, name) for table in tables]) for name in VALUES[2:]]
     seen = [table.seen for table in tables if table.seen is not None]
     of_all = Seen(*map(np.concatenate, zip(*seen, strict=True))) if len(seen) == len(tables) else None  # type: ignore[arg-type]
-    return TabulatedCurves(grid, times[0], np.maximum(*times), *rest, seen=of_all, allowed=allowed_by_row(tables))
+    return TabulatedCurves(
+        grid, elapsed, np.maximum(elapsed, upper), *rest, seen=of_all, allowed=allowed_by_row(tables)
+    )
 
 
 def _alone(share: Share, cores: int, objective: str) -> _Group:
@@ -439,8 +438,7 @@ def _reasons(
         for share in shares[:NAMES_REPORTED]:
             taken = used[share.name]
             yield Reason("target", share.name, float(taken), f"{share.name} takes {plural(taken, 'core')}")
-        tables = [share.curves for share in shares if isinstance(share.curves, TabulatedCurves)]
-        if len(shares) > 1 and any(curves.contention.any() for curves in tables):
+        if len(shares) > 1 and any(share.curves.contention.any() for share in shares):
             alone = "each network is planned as if it were alone"
             yield Reason("contention", None, None, f"{alone}: that they slow each other down is not in these figures")
     for group in () if apart else groups:

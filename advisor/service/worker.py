@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain.allocations import Allocation
-from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import AdvisorError
 from advisor.network import parse
@@ -27,7 +27,6 @@ from advisor.planning.search import WORK_MAX
 from advisor.planning.stability import Look, WatchQuestion, reconsider
 from advisor.planning.together import about, reconsider_together
 
-Curves = AmdahlCurves | TabulatedCurves
 Floats = NDArray[np.float64]
 Spec = str | Sequence[Mapping[str, Any]]  # a network: its text, or its nodes
 
@@ -49,7 +48,7 @@ class Wanted(NamedTuple):
 
     name: str
     network: Any
-    curves: Curves
+    curves: TabulatedCurves
     request: Mapping[str, Any]
     weight: float
     priority: int
@@ -94,7 +93,7 @@ def shape_of(network: Spec) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def plan_one(
-    network: Spec, curves: Curves, request: Mapping[str, Any], deadline_s: float | None = None
+    network: Spec, curves: TabulatedCurves, request: Mapping[str, Any], deadline_s: float | None = None
 ) -> tuple[dict[str, Any], int | None]:
     """Return the allocation for a network, and the steps that a deadline left it; raises as `advisor.planning.plan`."""
     found, steps = planned(network_of(network), curves, request, deadline_s)
@@ -108,7 +107,7 @@ def reconsider_one(network: Spec, curves: TabulatedCurves, request: Mapping[str,
 
 def planned(
     network: Network,
-    curves: Curves,
+    curves: TabulatedCurves,
     request: Mapping[str, Any],
     deadline_s: float | None,
     clock: Callable[[], float] = time.perf_counter,
@@ -206,7 +205,7 @@ def serve_jobs(jobs: BinaryIO, answers: BinaryIO) -> None:
 def main() -> None:
     """Run the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then ends its workers
-    plan_one(WARM_TEXT, AmdahlCurves(np.ones(2), np.ones(2)), {"cores": 3})
+    plan_one(WARM_TEXT, TabulatedCurves.of([1, 2], np.ones((2, 2))), {"cores": 3})
     sys.stdout.buffer.write(READY)
     sys.stdout.buffer.flush()
     serve_jobs(sys.stdin.buffer, sys.stdout.buffer)

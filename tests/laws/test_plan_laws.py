@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amdahl import amdahl_curves
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor import Advisor
 from advisor.domain.allocations import Allocation
-from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, SERIES, Network, network_from_nodes
 from advisor.errors import AdvisorError, TargetNotReached
 from advisor.planning import Request, evaluate, plan, sentences
@@ -28,7 +29,7 @@ EXECUTED = 0.01  # of a latency under arrivals: what one run may be from another
 
 
 @st.composite
-def networks(draw: st.DrawFn) -> tuple[Network, AmdahlCurves | TabulatedCurves, dict[str, Any]]:
+def networks(draw: st.DrawFn) -> tuple[Network, TabulatedCurves, dict[str, Any]]:
     """A network of 2 to 4 boxes, its curves, convex or not, and some constraint."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n = draw(st.integers(2, 4))
@@ -52,7 +53,7 @@ def networks(draw: st.DrawFn) -> tuple[Network, AmdahlCurves | TabulatedCurves, 
     )
     serial, work = rng.random(n) * 0.4, rng.lognormal(0, 1, n)
     if draw(st.booleans()):
-        return network, AmdahlCurves(work * serial, work * (1 - serial)), given
+        return network, amdahl_curves(work * serial, work * (1 - serial)), given
     seconds = work[:, None] * (serial[:, None] + (1 - serial[:, None]) / COUNTS)
     seconds += (rng.random((n, 1)) < 0.3) * 0.05 * work[:, None] * COUNTS
     contention = 0.05 if draw(st.integers(0, 3)) == 0 else 0.0

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amdahl import amdahl_curves
 
-from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, SERIES, Network, network_from_nodes, series
 from advisor.errors import AdvisorError, ImpossibleTarget
 from advisor.planning import Request, plan
@@ -16,7 +17,7 @@ from advisor.planning import Request, plan
 COUNTS = np.array([1, 2, 3, 4, 6, 8, 12])
 
 
-def drawn(seed: int) -> tuple[Network, AmdahlCurves | TabulatedCurves, dict[str, Any]]:
+def drawn(seed: int) -> tuple[Network, TabulatedCurves, dict[str, Any]]:
     """A random network of 2 to 8 boxes and all operators that matter here, its curves, and some rule."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 9))
@@ -41,7 +42,7 @@ def drawn(seed: int) -> tuple[Network, AmdahlCurves | TabulatedCurves, dict[str,
         rules["maximum"] = {"c0": 2}
     serial, work = rng.random(n) * 0.4, rng.lognormal(0, 1, n)
     if rng.random() < 0.5:
-        return network, AmdahlCurves(work * serial, work * (1 - serial)), rules
+        return network, amdahl_curves(work * serial, work * (1 - serial)), rules
     seconds = work[:, None] * (serial[:, None] + (1 - serial[:, None]) / COUNTS)
     seconds += (rng.random((n, 1)) < 0.3) * 0.05 * work[:, None] * COUNTS
     return network, TabulatedCurves.of(COUNTS, seconds), rules
@@ -70,7 +71,7 @@ def test_a_front_reaches_both_ends_on_many_cores(seed: int) -> None:
 
 
 WORK = np.array([10.0, 1.0, 1.0])
-BOTH = [AmdahlCurves(np.zeros(3), WORK), TabulatedCurves.of(COUNTS, WORK[:, None] / COUNTS)]
+BOTH = [amdahl_curves(np.zeros(3), WORK), TabulatedCurves.of(COUNTS, WORK[:, None] / COUNTS)]
 
 
 @pytest.mark.parametrize("curves", BOTH)
@@ -130,7 +131,7 @@ def test_a_sweep_rises_with_many_components_too() -> None:
     rng = np.random.default_rng(3)
     n = 24
     curves, network = (
-        AmdahlCurves(rng.lognormal(-2, 1, n), rng.lognormal(0, 1, n)),
+        amdahl_curves(rng.lognormal(-2, 1, n), rng.lognormal(0, 1, n)),
         series(*(f"c{k}" for k in range(n))),
     )
     counts = list(range(4, 60, 3))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from amdahl import amdahl_curves
 
-from advisor.domain.curves import AmdahlCurves
 from advisor.domain.networks import series
 from advisor.planning import Request, asked_of
 from advisor.planning.demand import Demand, demand_of
@@ -17,7 +17,7 @@ from advisor.planning.partitions import best_partition_of
 def tables(serial: np.ndarray, parallel: np.ndarray, cores: int, **limits: object) -> tuple[Demand, Places]:
     network = series(*(f"c{row}" for row in range(len(serial))))
     request = Request(cores=cores, **limits)  # type: ignore[arg-type]
-    demand = demand_of(asked_of(network, request), AmdahlCurves(serial, parallel))
+    demand = demand_of(asked_of(network, request), amdahl_curves(serial, parallel))
     return demand, places_of(demand, cores)
 
 

@@ -6,9 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
+from amdahl import amdahl_curves
 from drawn_networks import Case, draw, draw_tree
 
-from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import series
 from advisor.errors import AdvisorError
 from advisor.planning import Request, evaluate, plan, search
@@ -111,5 +112,5 @@ def test_work_that_is_limited_leaves_the_best_so_far_and_its_gap() -> None:
     assert short.steps < full.steps
     assert short.throughput_per_s <= full.throughput_per_s * (1 + 1e-9)
     assert full.gap is None or full.gap <= 0.05
-    amdahl = AmdahlCurves(np.array([0.1] * 12), np.array([1.0] * 12))
+    amdahl = amdahl_curves(np.array([0.1] * 12), np.array([1.0] * 12))
     assert plan(network, amdahl, Request(cores=40, work_max=5)).cores_used <= 40

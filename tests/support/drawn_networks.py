@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amdahl import amdahl_curves
 
-from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import ImpossibleTarget, InvalidValue
 from advisor.planning import Request, plan
@@ -119,8 +120,9 @@ def draw(seed: int) -> Case:
     cores = int(rng.integers(n, 8 if instances > 1 else 10))
     form = rng.random()
     if form < 0.25:
-        curves: Any = AmdahlCurves(rng.integers(0, 4, n).astype(float), rng.integers(1, 9, n).astype(float))
-        seconds = curves.serial_s[:, None] + curves.parallel_s[:, None] / np.arange(1, cores + 1)
+        serial, parallel = rng.integers(0, 4, n).astype(float), rng.integers(1, 9, n).astype(float)
+        curves: Any = amdahl_curves(serial, parallel)
+        seconds = serial[:, None] + parallel[:, None] / np.arange(1, cores + 1)
     elif form < 0.6:  # whole numbers up and down: ties abound, nothing is convex
         seconds = rng.integers(1, 9, (n, cores)).astype(float)
         curves = TabulatedCurves.of(np.arange(1, cores + 1), seconds)

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amdahl import amdahl_curves
 
 from advisor import Advisor
-from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import series
 from advisor.errors import AdvisorError
 from advisor.planning import Request, Share, plan, plan_together
@@ -34,7 +35,7 @@ def drawn(seed: int) -> tuple[list[Share], int]:
         n = int(draw.integers(1, 3))
         network = series(*"xy"[:n])
         serial, parallel = draw.uniform(0.05, 1.0, n), draw.uniform(0.5, 4.0, n)
-        curves: AmdahlCurves | TabulatedCurves = AmdahlCurves(serial, parallel)
+        curves: TabulatedCurves = amdahl_curves(serial, parallel)
         if draw.random() < 0.5:
             counts = np.arange(1, 13)
             curves = TabulatedCurves.of(counts, serial[:, None] + parallel[:, None] / counts)

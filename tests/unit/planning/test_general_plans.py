@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amdahl import amdahl_curves
 
 from advisor import planning
 from advisor.domain.allocations import Allocation
-from advisor.domain.curves import AmdahlCurves, Seen, TabulatedCurves
+from advisor.domain.curves import Seen, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes, series
 from advisor.errors import ImpossibleTarget
@@ -41,8 +42,8 @@ def table(*rows: list[float], **extra: Any) -> TabulatedCurves:
     return TabulatedCurves.of(COUNTS, np.array(rows, float), **extra)
 
 
-def ones(n: int) -> AmdahlCurves:
-    return AmdahlCurves(np.ones(n), np.zeros(n))
+def ones(n: int) -> TabulatedCurves:
+    return amdahl_curves(np.ones(n), np.zeros(n))
 
 
 def codes(answer: Allocation) -> set[str]:
@@ -55,7 +56,7 @@ class TestRouting:
             {"kind": "box", "name": "a"}, {"kind": "box", "name": "b"}, {"kind": "choice", "children": [0, 1]},
             {"kind": "sync", "patterns": ["{a}", "{b}"]},
         ]  # fmt: skip
-        curves = AmdahlCurves(np.array([1.0, 3.0]), np.zeros(2))
+        curves = amdahl_curves(np.array([1.0, 3.0]), np.zeros(2))
         # A bare one joins a single pair in its life: after that a record passes one branch, and on.
         bare = network_from_nodes([*parts, {"kind": "series", "children": [2, 3]}])
         assert plan(bare, curves, Request(cores=2, shares=[[1, 1]])).latency_s == pytest.approx(2.0)
@@ -72,7 +73,7 @@ class TestRouting:
 
     def test_learned_visits_do_not_answer_other_shares(self) -> None:
         network, flow = joined("a", "b", kind="choice"), Flow(shares=([3, 1],), visits={"a": 0.75, "b": 0.25})
-        one = AmdahlCurves(np.array([1.0, 2.0]), np.zeros(2))
+        one = amdahl_curves(np.array([1.0, 2.0]), np.zeros(2))
         assert plan(network, one, Request(cores=2), flow).latency_s == pytest.approx(1.25)
         assert plan(network, one, Request(cores=2, shares=[[0, 1]]), flow).latency_s == pytest.approx(2.0)
         # Visits of all keys stand in for shares that nobody gave.
@@ -81,7 +82,7 @@ class TestRouting:
 
     def test_the_heaviest_replica_bounds_a_split(self) -> None:
         network = wrapped("split", tag="t")
-        curves = AmdahlCurves(np.array([0.01, 1.0]), np.zeros(2))
+        curves = amdahl_curves(np.array([0.01, 1.0]), np.zeros(2))
         even = plan(network, curves, Request(cores=9, instances_max={"b": 8}, fan_outs=[4]))
         assert (even.instances["b"], even.throughput_per_s) == (4, pytest.approx(4.0))
         skewed = plan(network, curves, Request(cores=9, instances_max={"b": 8}, fan_outs=[[6, 1, 1, 1, 1]]))
@@ -169,7 +170,7 @@ class TestTelling:
                     then = evaluate(self.NET, self.CURVES, Request(cores=12, objective="latency"), other)
                     assert then.latency_s == pytest.approx(reported)
 
-    @pytest.mark.parametrize("curves", [CURVES, AmdahlCurves(np.array([0.5, 0.4, 0.8]), np.array([8.0, 4.0, 0.2]))])
+    @pytest.mark.parametrize("curves", [CURVES, amdahl_curves(np.array([0.5, 0.4, 0.8]), np.array([8.0, 4.0, 0.2]))])
     @pytest.mark.parametrize("objective", ["throughput", "latency"])
     def test_the_knee_reaches_its_share_on_no_more_cores(self, curves: Any, objective: str) -> None:
         answer = plan(self.NET, curves, Request(cores=20, objective=objective))

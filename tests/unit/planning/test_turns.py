@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amdahl import amdahl_curves
 
-from advisor.domain.curves import AmdahlCurves, TabulatedCurves
+from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import series
 from advisor.errors import AdvisorError, ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning import Request, plan, sentences
@@ -16,7 +17,7 @@ COUNTS = np.array([1, 2, 4, 8])
 NET = series("a", "b", "c", "d")
 TIMES = np.array([[4, 2.2, 1.3, 0.9], [2, 1.1, 0.7, 0.6], [1, 0.6, 0.5, 0.6], [3, 1.6, 0.9, 0.6]])
 TABLE = TabulatedCurves.of(COUNTS, TIMES, upper_s=1.1 * TIMES, variation=0.5, contention=0.05, peak_bytes=1e9)
-AMDAHL = AmdahlCurves(np.full(4, 0.1), np.array([4.0, 2.0, 1.0, 3.0]))
+AMDAHL = amdahl_curves(np.full(4, 0.1), np.array([4.0, 2.0, 1.0, 3.0]))
 
 OPTIONS: list[dict[str, Any]] = [
     {}, {"objective": "latency"}, {"objective": "pareto"}, {"objective": "cost", "weights": {"core_s": 1, "record": 10}},
@@ -150,7 +151,7 @@ def test_the_fewest_in_turns_tell_what_cores_of_ones_own_would_take() -> None:
 @pytest.mark.parametrize("n", [3, 12])
 def test_groups_take_more_cores_together_than_one_component_may_have(n: int) -> None:
     keys = [f"c{row}" for row in range(n)]
-    curves, one_each = AmdahlCurves(np.zeros(n), np.array([3.0, 2.0, *np.full(n - 2, 1.0)])), dict.fromkeys(keys, 1)
+    curves, one_each = amdahl_curves(np.zeros(n), np.array([3.0, 2.0, *np.full(n - 2, 1.0)])), dict.fromkeys(keys, 1)
     found = plan(series(*keys), curves, Request(cores=n - 1, maximum=one_each))
     assert found.throughput_per_s == pytest.approx(1 / 3)
     cores = {3: 2, 12: 5}[n]

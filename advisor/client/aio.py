@@ -17,7 +17,7 @@ import anyio.abc
 from advisor.client.address import parse_address, usual_address, usual_tls, usual_token
 from advisor.client.link import Link
 from advisor.client.outcomes import Answered, Pushed, Stats
-from advisor.client.rows import Item, Taken, TakesRows, WhenFull, rows_of
+from advisor.client.rows import Count, Item, Taken, TakesRows, WhenFull, rows_of
 from advisor.client.session import BATCH_ROWS, BUFFER_ROWS, GREETING, PAUSED, READY, WINDOW_BATCHES, Session
 from advisor.client.verbs import Answer, Awaits
 from advisor.client.watching import Followed
@@ -55,7 +55,7 @@ class ClientOptions(TypedDict, total=False):
     close_s: float
 
 
-class AsyncClient(Awaits, TakesRows[Taken, Taken]):
+class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
     """A client of the service, for anyio and asyncio programs; use it as an asynchronous context manager.
 
     Rows are taken at once and sent in numbered batches behind the program's back: through cuts, restarts and crashes of
@@ -170,23 +170,23 @@ class AsyncClient(Awaits, TakesRows[Taken, Taken]):
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
-    def _take_row(self, row: list[Any]) -> Taken:
-        return self._take((row,))
+    def _take_row(self, row: list[Any]) -> Taken[bool]:
+        return self._take(bool, (row,))
 
-    def _take_batches(self, bodies: Sequence[Body]) -> Taken:
-        return self._take(bodies)
+    def _take_batches(self, bodies: Sequence[Body]) -> Taken[int]:
+        return self._take(int, bodies)
 
-    def _take(self, items: Sequence[Item]) -> Taken:
+    def _take(self, kind: Callable[[int], Count], items: Sequence[Item]) -> Taken[Count]:
         """Take rows and batches as far as there is space; what then is left waits where `when_full` says so."""
         taken = 0
         for at, item in enumerate(items):
             if self.outbox.take(item):
                 taken += rows_of(item)
             elif self._blocks and not self._closed:
-                return Taken(taken, items[at:], self.take_with_space, self.outbox.drop_new)
+                return Taken(kind, taken, items[at:], self.take_with_space, self.outbox.drop_new)
             else:
                 self.outbox.drop_new(rows_of(item))
-        return Taken(taken)
+        return Taken(kind, taken)
 
     async def take_with_space(self, item: Item) -> bool:
         """Take a row or a batch when there is space; False where the client is closed before."""

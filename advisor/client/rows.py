@@ -14,6 +14,7 @@ from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
 
 One = TypeVar("One")
 Many = TypeVar("Many")
+Count = TypeVar("Count", bound=int)
 Item = Sequence[Any] | Body  # a row, or a batch
 WhenFull = Literal["drop_newest", "block"]  # what becomes of rows beyond a client's buffer
 
@@ -23,8 +24,8 @@ def rows_of(item: Item) -> int:
     return item.rows if isinstance(item, Body) else 1
 
 
-class Taken:
-    """How many rows were taken. Awaiting it gives the same, and waits only for space in a full buffer.
+class Taken(Generic[Count]):
+    """How many rows were taken. Awaiting it gives that, of one row whether it was; it waits only for space in a full buffer.
 
     With ``when_full="block"`` and a full buffer the rows that found no space are taken when this is awaited. Where nobody
     awaits it they are dropped, and counted.
@@ -35,20 +36,20 @@ class Taken:
         The rows taken so far.
     """
 
-    __slots__ = ("_drop", "_left", "_take", "value")
+    __slots__ = ("_drop", "_kind", "_left", "_take", "value")
 
     def __init__(
-        self, value: int, left: Iterable[Item] = (), take: Callable[[Item], Awaitable[bool]] | None = None,
-        drop: Callable[[int], None] | None = None,
+        self, kind: Callable[[int], Count], value: int, left: Iterable[Item] = (),
+        take: Callable[[Item], Awaitable[bool]] | None = None, drop: Callable[[int], None] | None = None,
     ) -> None:  # fmt: skip
-        self.value, self._left, self._take, self._drop = value, deque(left), take, drop
+        self._kind, self.value, self._left, self._take, self._drop = kind, value, deque(left), take, drop
 
-    def __await__(self) -> Generator[Any, Any, int]:
+    def __await__(self) -> Generator[Any, Any, Count]:
         while self._left and self._take is not None:
             if (yield from self._take(self._left[0]).__await__()):
                 self.value += rows_of(self._left[0])
             self._left.popleft()
-        return self.value
+        return self._kind(self.value)
 
     def __bool__(self) -> bool:
         return self.value > 0

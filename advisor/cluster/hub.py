@@ -72,7 +72,7 @@ class ShardCommits:
             await self._refresh()
 
     def hold(self, who: object, answers: list[bytes]) -> None:
-        """No answer is held: see `RoutedLearning.take_few`."""
+        """No answer is held: see `RoutedLearning.take_plain`."""
 
     def drop(self, who: object) -> None:
         """No answer is held."""

@@ -70,9 +70,9 @@ class RoutedLearning:
 
     # -- rows -------------------------------------------------------------------------------------------------------------
 
-    def take_few(self, connection: Connection, backlog: deque[Any], most: int) -> list[bytes]:
+    def take_plain(self, connection: Connection, backlog: deque[Any], most: int) -> tuple[int, list[bytes]]:
         """Take nothing on the short way: every batch goes to shards."""
-        return []
+        return 0, []
 
     def fold_singles(self, connection: Connection, rows: list[Any]) -> None:
         """Send the rows of consecutive `observe` notifications together, at most ROWS_BATCH_MAX."""

@@ -166,11 +166,11 @@ def _only_singles(messages: list[Any]) -> list[Any]:
 
 def _request(message: Any) -> RpcRequest:
     """Return the request that a message is; raises MalformedMessage, TooLarge."""
-    parts = _parts(message)
-    msgid = None
-    if len(parts) == 4 and _is_kind(parts[0], REQUEST) and is_msgid(parts[1]):
+    parts = cast("list[Any]", message) if isinstance(message, list) else []
+    kind, msgid = parts[0] if parts and type(parts[0]) is int else None, None  # True is no 1
+    if len(parts) == 4 and kind == REQUEST and type(parts[1]) is int and 0 <= parts[1] < 2**32:
         _, msgid, method, params = parts
-    elif len(parts) == 3 and _is_kind(parts[0], NOTIFICATION):
+    elif len(parts) == 3 and kind == NOTIFICATION:
         _, method, params = parts
     else:
         raise MalformedMessage(
@@ -223,25 +223,23 @@ def _msgid_of(message: Any) -> int | None:
 
 def _within_depth(params: list[Any]) -> bool:
     """True when the message of `params` nests no deeper than DEPTH_MAX. Rows are left out: each is checked as a row."""
-    if len(params) == 1 and type(params[0]) is dict and _CONTAINERS.isdisjoint(map(type, _values(params[0]))):
-        return True  # a map of plain values, as most requests are
     level: list[Any] = [params]
     for _ in range(limits.DEPTH_MAX - 1):
         deeper: list[Any] = []
         for container in level:
-            values = _values(container)
-            if not _CONTAINERS.isdisjoint(map(type, values)):
-                deeper += [value for value in values if type(value) in _CONTAINERS]
+            if type(container) is list:
+                if not _CONTAINERS.isdisjoint(map(type, cast("list[Any]", container))):
+                    for value in cast("list[Any]", container):
+                        if type(value) in _CONTAINERS:
+                            deeper.append(value)  # noqa: PERF401
+                continue
+            for key, value in container.items():
+                if type(value) in _CONTAINERS and key != "rows":
+                    deeper.append(value)
         if not deeper:
             return True
         level = deeper
     return False
-
-
-def _values(container: Any) -> list[Any]:
-    if type(container) is list:
-        return cast("list[Any]", container)
-    return [value for key, value in cast("dict[Any, Any]", container).items() if key != "rows"]
 
 
 _CONTAINERS = frozenset((list, dict))

@@ -85,7 +85,7 @@ class Framing:
     `structure_bytes_max`: bytes of a message outside the `bin` values of its parameters.
     """
 
-    __slots__ = ("_cutter", "_decoder", "_origin", "_pending", "_size", "_structure_bytes_max")
+    __slots__ = ("_cutter", "_decoder", "_origin", "_pending", "_structure_bytes_max", "pending_bytes")
 
     def __init__(self, structure_bytes_max: int = limits.STRUCTURE_BYTES_MAX) -> None:
         self._structure_bytes_max = structure_bytes_max
@@ -95,29 +95,22 @@ class Framing:
         self._cutter = new_unpacker()
         self._decoder = new_unpacker()
         self._pending: list[bytes] = []  # bytes of the message that is not whole yet
-        self._size = 0  # of them
+        self.pending_bytes = 0  # of them
         self._origin = 0  # offset in the stream of the first of them
-
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes of a message that is not whole yet."""
-        return self._size
 
     def take(self, data: bytes | bytearray | memoryview) -> tuple[list[Any], AdvisorError | None, bytes]:
         """Return the messages that `data` completes; a fault, or None; the first bytes of the faulty message."""
-        if len(data) <= SLICE_BYTES:
-            return self._take_slice(bytes(data))
-        messages: list[Any] = []
-        for start in range(0, len(data), SLICE_BYTES):
-            found, fault, head = self._take_slice(bytes(data[start : start + SLICE_BYTES]))
-            messages += found
-            if fault is not None:
-                return messages, fault, head
-        return messages, None, b""
-
-    def _take_slice(self, data: bytes) -> tuple[list[Any], AdvisorError | None, bytes]:
+        if len(data) > SLICE_BYTES:
+            several: list[Any] = []
+            for start in range(0, len(data), SLICE_BYTES):
+                found, fault, head = self.take(data[start : start + SLICE_BYTES])
+                several += found
+                if fault is not None:
+                    return several, fault, head
+            return several, None, b""
+        data = bytes(data)
         self._pending.append(data)
-        self._size += len(data)
+        self.pending_bytes += len(data)
         ends, fault = self._cut(data)
         messages: list[Any] = []
         head = b""
@@ -125,15 +118,15 @@ class Framing:
             stream = data if len(self._pending) == 1 else b"".join(self._pending)
             end = ends[-1]
             self._pending = [stream[end:]] if end < len(stream) else []
-            self._size = len(stream) - end
+            self.pending_bytes = len(stream) - end
             self._origin += end
             messages, wrong, head = self._decode(stream, ends)
             if wrong is not None:
                 return messages, wrong, head
-            if len(stream) > KEPT_BYTES and not self._size:
+            if len(stream) > KEPT_BYTES and not self.pending_bytes:
                 self._begin()  # gives the memory of a large message back
-        if fault is None and self._size > limits.MESSAGE_BYTES_MAX:
-            fault = TooLarge("bytes of a message", self._size, limits.MESSAGE_BYTES_MAX, "cut the batch")
+        if fault is None and self.pending_bytes > limits.MESSAGE_BYTES_MAX:
+            fault = TooLarge("bytes of a message", self.pending_bytes, limits.MESSAGE_BYTES_MAX, "cut the batch")
         if fault is not None:
             head = b"".join(self._pending)[:HEAD_BYTES]
             self._pending.clear()

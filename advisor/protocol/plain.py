@@ -1,4 +1,4 @@
-"""The shortest form of a batch, looked at in a microsecond: a numbered `observe_rows` with a few rows; and its answer."""
+"""The plain form of a batch, looked at in a microsecond: a numbered `observe_rows` and no more; and its answer."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
+from advisor.domain.limits import ROWS_BATCH_MAX
 from advisor.protocol.framing import pack
 from advisor.protocol.verbs import NO_INCARNATION
 
-FEW_ROWS = 64  # of a batch that is looked at row by row; for more, columns cost less
-# [1, msgid, nil, {accepted, refused, sequence}], its numbers in one width each: what stands between msgid and sequence, by
-# rows. Never a format: 37 rows are a per cent sign.
+# [1, msgid, nil, {accepted, refused, sequence}], msgid and sequence in one width each.
 _NONE_REFUSED = b"\xa7refused" + pack({"count": 0, "by_code": {}, "first": []}) + b"\xa8sequence\xcf"
-_COUNTED = tuple(b"\xc0\x83\xa8accepted" + pack(rows) + _NONE_REFUSED for rows in range(FEW_ROWS + 1))
+_ACCEPTED = tuple(b"\xc0\x83\xa8accepted" + pack(rows) + _NONE_REFUSED for rows in range(ROWS_BATCH_MAX + 1))
 _U32, _U64 = struct.Struct(">I").pack, struct.Struct(">Q").pack
 
 
-class FewRows(NamedTuple):
+class PlainBatch(NamedTuple):
     """A batch whose form is as it should be; its rows are not looked at yet."""
 
     key: tuple[str, bytes]
@@ -25,8 +24,8 @@ class FewRows(NamedTuple):
     rows: list[Any]
 
 
-def few_rows(params: Sequence[Any]) -> FewRows | None:
-    """Return the parameters of an `observe_rows` that is numbered, and has a few rows; None: `check_params` looks closely."""
+def plain_batch(params: Sequence[Any]) -> PlainBatch | None:
+    """Return the parameters of an `observe_rows` that is numbered, and says no more; None: `check_params` looks closely."""
     if len(params) != 1 or type(params[0]) is not dict:
         return None
     batch = cast("dict[Any, Any]", params[0])
@@ -38,12 +37,12 @@ def few_rows(params: Sequence[Any]) -> FewRows | None:
         and type(sequence) is int
         and type(incarnation) is bytes
         and len(batch) == 3 + ("incarnation" in batch)
-        and 0 < len(cast("list[Any]", rows)) <= FEW_ROWS
+        and 0 < len(cast("list[Any]", rows)) <= ROWS_BATCH_MAX
     ):
-        return FewRows((producer, incarnation), sequence, cast("list[Any]", rows))
+        return PlainBatch((producer, incarnation), sequence, cast("list[Any]", rows))
     return None
 
 
 def encode_accepted(msgid: int, rows: int, sequence: int) -> bytes:
-    """Return the bytes of the answer to a numbered batch of at most FEW_ROWS rows, all accepted."""
-    return b"\x94\x01\xce" + _U32(msgid) + _COUNTED[rows] + _U64(sequence)
+    """Return the bytes of the answer to a numbered batch of at most ROWS_BATCH_MAX rows, all accepted."""
+    return b"\x94\x01\xce" + _U32(msgid) + _ACCEPTED[rows] + _U64(sequence)

@@ -38,7 +38,7 @@ ROWS_BRING = frozenset(name for name, verb in METHODS.items() if verb.scope == "
 class RowTaker(Protocol):
     """What a connection asks of `advisor.service.learning`."""
 
-    def take_few(self, connection: Connection, backlog: deque[Any], most: int) -> list[bytes]: ...
+    def take_plain(self, connection: Connection, backlog: deque[Any], most: int) -> tuple[int, list[bytes]]: ...
     def fold_singles(self, connection: Connection, rows: list[Any]) -> None: ...
 
 
@@ -133,8 +133,7 @@ class Connection(asyncio.BufferedProtocol):
         turns, data = self._hub.turns, self._hub.read_buffer[:nbytes]
         if not turns.may_ask:
             self._undecoded += data
-            self._pace()
-            self._continue_later()
+            self._go_on()
             return
         turn, began = turns.free, time.perf_counter()
         self._decode(data)
@@ -159,19 +158,18 @@ class Connection(asyncio.BufferedProtocol):
         """The peer sends no more, but may still read what is owed to it: closed when that is written, and then sent."""
         self.ended = True
         self._hub.unsubscribe(self)
-        self._close_when_done()
+        self._go_on()
         return not self._transport.is_closing()
 
     def pause_writing(self) -> None:
         """The peer does not read: stop reading and working for it."""
         self._unsent_since = time.monotonic()
-        self._pace()
+        self._go_on()
 
     def resume_writing(self) -> None:
         """The peer has read."""
         self._unsent_since = None
-        self._pace()
-        self._continue_later()
+        self._go_on()
 
     # our side
 
@@ -198,22 +196,17 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport.is_closing():
             return
         self._transport.write(b"".join(answers))
-        self._pace()
-        self._continue_later()
-        self._close_when_done()
+        self._go_on()
 
     def wait(self) -> None:
         """Work on nothing more, and read no more, until `resume`."""
         self._waits += 1
-        self._pace()
+        self._go_on()
 
     def resume(self) -> None:
         """Go on after `wait`."""
         self._waits -= 1
-        if not self._transport.is_closing():
-            self._pace()
-            self._continue_later()
-            self._close_when_done()
+        self._go_on()
 
     @property
     def reads(self) -> bool:
@@ -254,11 +247,11 @@ class Connection(asyncio.BufferedProtocol):
     def stop_reading(self) -> None:
         """Take no new requests: the service is stopping."""
         self._draining = True
-        self._pace()
+        self._go_on()
 
     def finish(self) -> None:
         """Close when everything owed is sent."""
-        if self._waiting or self._unanswered:
+        if self._backlog or self._undecoded or self._unanswered:
             error = Unavailable("the service is stopping", hint="connect again, and send what was not answered")
             self._backlog.clear()
             self._transport.write(encode_error(None, error))
@@ -267,21 +260,38 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def idle(self) -> bool:
         """True when nothing received is unanswered, and nothing answered is unsent."""
-        return not (self._unanswered or self._waits or self._waiting or self._transport.get_write_buffer_size())
+        return not (
+            self._unanswered
+            or self._waits
+            or self._backlog
+            or self._undecoded
+            or self._transport.get_write_buffer_size()
+        )
 
     def _close(self) -> None:
         """Close when what is written has been read."""
         self._closing_since = time.monotonic()
         self._transport.close()
 
-    def _close_when_done(self) -> None:
-        if self.ended and not (self._waiting or self._unanswered or self._waits) and not self._transport.is_closing():
-            self._close()
-
-    def _continue_later(self) -> None:
-        if self._waiting and not self._scheduled and not self._stuck():
+    def _go_on(self) -> None:
+        """Read while there is room for what it brings, work on what was read, close when all is done."""
+        if self._transport.is_closing():
+            return
+        waiting, stuck = bool(self._backlog or self._undecoded), self._stuck()
+        hold = self._draining or self.ended or waiting or stuck
+        if hold != self._held_back:
+            self._held_back = hold
+            if hold:
+                self._transport.pause_reading()
+            else:
+                if self._unfinished_since is not None:
+                    self._unfinished_since = time.monotonic()
+                self._transport.resume_reading()
+        if waiting and not self._scheduled and not stuck:
             self._scheduled = True
             self._hub.turns.join(self.path, self._continue)
+        elif self.ended and not (waiting or self._unanswered or self._waits):
+            self._close()
 
     def _continue(self) -> None:
         self._scheduled = False
@@ -290,11 +300,6 @@ class Connection(asyncio.BufferedProtocol):
             if data:
                 self._decode(data)
             self._work(turn=True)
-
-    @property
-    def _waiting(self) -> bool:
-        """True while something that was read has to be worked on."""
-        return bool(self._backlog or self._undecoded)
 
     def _stuck(self) -> bool:
         """True while requests wait: for the peer to read, for a commit or an image."""
@@ -319,11 +324,12 @@ class Connection(asyncio.BufferedProtocol):
                 break
             if not turn and (_brings_rows(backlog[0]) or not hub.turns.may_ask):
                 break
-            few = hub.learning.take_few(self, backlog, limits.UNANSWERED_MAX - self._unanswered)
-            if few:
-                answers += self._hold_few(few)
+            taken, answered = hub.learning.take_plain(self, backlog, limits.UNANSWERED_MAX - self._unanswered)
+            if taken:
+                self._unanswered += taken - len(answered)
+                answers += answered
                 now = time.perf_counter()
-                hub.measures.request("observe_rows", (now - last) / len(few), len(few))
+                hub.measures.request("observe_rows", (now - last) / taken, taken)
                 last = now
                 continue
             message = backlog.popleft()
@@ -349,9 +355,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(b"".join(answers))  # of nothing, too: asyncio then does nothing
         if worked_s > NOTABLE_S:
             self._hub.turns.worked(0.0 if turn else worked_s)
-        self._pace()
-        self._continue_later()
-        self._close_when_done()
+        self._go_on()
 
     def _handle(self, request: RpcRequest, last: float) -> tuple[bytes, float]:
         """Return the answer, empty where it comes later or not at all, and the time after it; `last` was that before it."""
@@ -365,35 +369,12 @@ class Connection(asyncio.BufferedProtocol):
             self._hub.measures.request(request.method if request.method in METHODS else "unknown", now - last)
         return answer or b"", now
 
-    def _hold_few(self, answers: list[bytes]) -> list[bytes]:
-        """Hold the answers to small batches until these are durable; return them where there is nothing to wait for."""
-        hub = self._hub
-        if hub.committer.durable_storage:
-            self._unanswered += len(answers)
-            hub.committer.hold(self, answers)
-            return []
-        hub.engine.flush()
-        return answers
-
     def _violation(self, violation: Violation, answers: list[bytes]) -> None:
         """The bytes are no protocol: say so, and close; what follows may be garbage."""
         self._hub.measures.errors[violation.error.code] += 1
         event(logging.INFO, "protocol violated", connection=self.number, peer=self.peer, reason=violation.error)
         self._transport.write(b"".join([*answers, violation.reply]))
         self._close()
-
-    def _pace(self) -> None:
-        """Read only while there is room for what it brings."""
-        hold = self._draining or self.ended or self._waiting or self._stuck()
-        if hold == self._held_back or self._transport.is_closing():
-            return
-        self._held_back = hold
-        if hold:
-            self._transport.pause_reading()
-        else:
-            if self._unfinished_since is not None:
-                self._unfinished_since = time.monotonic()
-            self._transport.resume_reading()
 
 
 def _brings_rows(message: RpcRequest | Singles | Violation) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
+from advisor.domain.limits import ROWS_BATCH_MAX
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import NO_EVENTS
 from advisor.engine import Engine
@@ -25,7 +26,7 @@ from advisor.errors import Unauthorized
 from advisor.protocol import verbs as m
 from advisor.protocol.columns import columns_of_bins
 from advisor.protocol.connection import RpcRequest, encode_response
-from advisor.protocol.plain import encode_accepted, few_rows
+from advisor.protocol.plain import encode_accepted, plain_batch
 from advisor.protocol.rows import NameBook, columns_of_rows
 from advisor.protocol.task_events import events_of_params
 from advisor.service.admission import ChangeAdmission, Key
@@ -83,28 +84,29 @@ class Learning:
         self.committer.changed(len(columns))
         self.happened()
 
-    def take_few(self, connection: Connection, backlog: deque[Any], most: int) -> list[bytes]:
-        """Take the small batches at the head of what a connection has sent, as long as nothing about them can go wrong.
+    def take_plain(self, connection: Connection, backlog: deque[Any], most: int) -> tuple[int, list[bytes]]:
+        """Take plain batches at the head of what a connection has sent, as long as nothing about them can go wrong.
 
-        That is: their producer is known and speaks here, their numbers are next, their rows plain. A few microseconds each.
+        That is: their producer is known and speaks here, their numbers are next, their rows plain. Less than two batches of
+        ROWS_BATCH_MAX rows at a time.
 
         Returns
         -------
-        list of bytes
-            Their answers, that hold once they are durable. The first batch not taken is still in `backlog`, untouched, for
-            `handle` to look at closely.
+        int, list of bytes
+            How many were taken, and their answers, none where these wait for the commit. The first batch not taken is still in
+            `backlog`, untouched, for `handle` to look at closely.
         """
         engine = self.engine
         answers: list[bytes] = []
         rows = 0
         if connection.grant is None or self.committer.failure is not None or self.background.stopping:
-            return answers
+            return 0, answers
         try:
-            while backlog and len(answers) < most:
+            while backlog and len(answers) < most and rows < ROWS_BATCH_MAX:
                 message = backlog[0]
                 if type(message) is not RpcRequest or message.method != "observe_rows" or message.msgid is None:
                     break
-                batch = few_rows(message.params)
+                batch = plain_batch(message.params)
                 if batch is not None:
                     self.sampled.rows(batch.rows)
                 if batch is None or not self.producers.speaks(batch.key, connection) or not engine.take_rows(*batch):
@@ -113,9 +115,12 @@ class Learning:
                 rows += len(batch.rows)
                 answers.append(encode_accepted(message.msgid, len(batch.rows), batch.sequence))
         finally:
-            if rows:
-                self.committer.changed(rows)
-        return answers
+            if rows and self.committer.durable_storage:
+                self.committer.hold(connection, answers.copy(), rows)
+        if self.committer.durable_storage:
+            return len(answers), []
+        engine.flush()
+        return len(answers), answers
 
     def _folded(self, columns: Columns) -> None:
         """Plain rows were folded."""

@@ -25,19 +25,16 @@ Path = tuple[Hashable, ...]
 class Rounds(Generic[T]):
     """A queue that serves the parts of each level in turn, and each part in the order of coming. Cost O(levels)."""
 
-    __slots__ = ("_count", "_own", "_parts")
+    __slots__ = ("_own", "_parts", "count")
 
     def __init__(self) -> None:
         self._own: deque[T] = deque()
         self._parts: dict[Hashable, Rounds[T]] = {}  # the first is the next to be served
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
+        self.count = 0
 
     def add(self, path: Path, each: T) -> None:
         """Put something into the queue of a path, such as (grant, producer)."""
-        self._count += 1
+        self.count += 1
         if path:
             self._parts.setdefault(path[0], Rounds()).add(path[1:], each)
         else:
@@ -45,13 +42,13 @@ class Rounds(Generic[T]):
 
     def take(self) -> T:
         """Take out what is next. Not of an empty queue."""
-        self._count -= 1
+        self.count -= 1
         if self._own:
             return self._own.popleft()
         key = next(iter(self._parts))
         part = self._parts.pop(key)
         found = part.take()
-        if part:
+        if part.count:
             self._parts[key] = part
         return found
 
@@ -64,20 +61,13 @@ class WorkTurns:
         self._out_of_turn_s = 0.0
         self.long = False  # whether the last turn took long
         self.free = True  # True when nobody waits for a turn, and none was taken since the loop last read
-
-    @property
-    def awaited(self) -> bool:
-        """True while somebody waits for a turn."""
-        return bool(self._waiting)
-
-    @property
-    def may_ask(self) -> bool:
-        """True while what is no batch may be worked on at once, in a turn or out of it."""
-        return self.free or self._out_of_turn_s < OUT_OF_TURN_S
+        self.may_ask = True  # while what is no batch may be worked on at once, in a turn or out of it
+        self.awaited = False  # while somebody waits for a turn
 
     def worked(self, out_of_turn_s: float = 0.0) -> None:
         """Count the work of a turn, or some out of turn: the loop reads before the next turn."""
         self._out_of_turn_s += out_of_turn_s
+        self.may_ask = self._out_of_turn_s < OUT_OF_TURN_S
         if self.free:
             self.free = False
             asyncio.get_running_loop().call_soon(self._read_first)
@@ -85,6 +75,7 @@ class WorkTurns:
     def join(self, path: Path, turn: Callable[[], None]) -> None:
         """Have `turn` called when it is its turn."""
         self._waiting.add(path, turn)
+        self.awaited = True
         self.worked()
 
     async def begin(self, path: Path) -> None:
@@ -105,9 +96,10 @@ class WorkTurns:
         asyncio.get_running_loop().call_soon(self._next)  # behind what the loop finds readable now
 
     def _next(self) -> None:
-        self.free, self._out_of_turn_s = True, 0.0
-        if self._waiting:
+        self.free, self.may_ask, self._out_of_turn_s = True, True, 0.0
+        if self.awaited:
             turn = self._waiting.take()
+            self.awaited = self._waiting.count > 0
             self.worked()
             began = time.perf_counter()
             turn()

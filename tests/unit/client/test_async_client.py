@@ -17,7 +17,7 @@ from advisor.protocol.connection import ServerConnection, encode_response
 
 async def observe(client: AsyncClient, rows: int) -> None:
     for i in range(rows):
-        assert await client.observe("c", predictor=1.0, cores=2, elapsed_s=1.0 + i)
+        assert await client.observe("c", predictor=1.0, cores=2, elapsed_s=1.0 + i) is True
 
 
 async def test_rows_and_questions_share_a_connection(service) -> None:
@@ -61,7 +61,7 @@ async def test_the_program_goes_on_after_close(service) -> None:
         await observe(client, 3)
         await client.close()
         await anyio.lowlevel.checkpoint()
-        assert not await client.observe("c", 1, 1, 1.0)
+        assert await client.observe("c", 1, 1, 1.0) is False
         with pytest.raises(ConnectionFailed, match="closed"):
             await client.predict("m")
     assert service.rows.total() == 3

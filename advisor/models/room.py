@@ -15,7 +15,7 @@ import numpy as np
 from advisor.domain.vectors import Floats
 
 FROM_BYTES: Final = 2**20  # smaller tables are copied: half a millisecond
-SPACE_BYTES: Final = 2**30  # of address space for one table: a million components fit; beyond, it moves once more
+SPACE_BYTES: Final = 2**32  # of address space for one table: three million components fit; beyond, it moves once more
 # Where the system counts what might be written, what is only kept free shall not count. Python names this flag from 3.13 on.
 _FLAGS: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000
 

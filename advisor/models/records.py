@@ -66,12 +66,13 @@ class RecordTable:
     """
 
     STEP, SHARE = 16, 8
-    __slots__ = ("_room", "at", "changed", "fields", "layout", "size", "words", "words_a_record")
+    __slots__ = ("_kinds", "_room", "at", "changed", "fields", "layout", "size", "words", "words_a_record")
 
     def __init__(self, fields: Sequence[Field], layout: str, size: int = 0) -> None:
         self.fields = tuple(fields)
         self.layout = layout  # fingerprint of the meaning of the words
         self.at: Mapping[str, slice] = offsets(self.fields)
+        self._kinds = {name: kind for name, _, kind, *_ in self.fields}
         self.words_a_record = sum(words for _, words, *_ in self.fields)
         self.size = 0
         self._room = RowRoom()
@@ -101,8 +102,7 @@ class RecordTable:
 
     def column(self, field: str) -> NDArray[Any]:
         """Return the view (capacity,) of a field of one word, of its own type."""
-        kind = next(kind for name, _, kind, *_ in self.fields if name == field)
-        return self.count(field) if kind == "i" else self.words[:, self.at[field].start]
+        return self.count(field) if self._kinds[field] == "i" else self.words[:, self.at[field].start]
 
     def empty_record(self) -> Floats:
         """Return the words of a component that has seen nothing."""

@@ -2,7 +2,7 @@
 
     python benchmarks/shards.py rows [--rows 2000000] [--batch 20000] [--components 10000] [--turns 5]
     python benchmarks/shards.py recoveries [--kills 20] [--components 10000]
-    python benchmarks/shards.py costs    # processor time of a row, a batch and a component
+    python benchmarks/shards.py costs    # what benchmarks/scale.py is fed with
 
 CPU time is of whole processes, threads of Ray among it, from /proc; so a busy machine disturbs the ratios little. Turns of
 all contestants are interleaved. Times of recoveries are of the clock: they want a quiet machine.

@@ -99,8 +99,7 @@ def _setting(
     )
     if choice.extrapolates > 0.0:
         why += ", beyond what was seen"
-    longest = known.get("elapsed_most_s", float(choice.elapsed_s))
-    why += f"; no run took over {seconds(longest)}"
+    why += f"; no run took over {seconds(known['elapsed_most_s'])}"
     if limits.peak_bytes is not None:
         why += f", none over {size(known['peak_most_bytes'])}"
         if "peak_killed_bytes" in known:
@@ -116,7 +115,7 @@ def limits_of(
     A time limit is at most `TIME_MOST` times what is expected, and as many times what no run took longer than.
     """
     found = advisor.predict(known["component"], predictor=x, cores=cores, level=level)
-    longest = known.get("elapsed_most_s", float(found.elapsed_s))
+    longest = known["elapsed_most_s"]
     limit_s = min(float(found.high_s), TIME_MOST * float(found.elapsed_s), TIME_MOST * longest)
     if known["cores_range"][0] == known["cores_range"][1] == cores:
         limit_s = max(limit_s, longest)

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
-import numpy as np
-
 from advisor.engine.asking import Asking
 from advisor.engine.components import Components
 from advisor.engine.rows import SEPARATOR
@@ -39,13 +37,12 @@ def component_status(components: Components, slots: Sequence[int], asking: Askin
                 "predictor_range": list(model.x_range),
                 "cores_range": list(model.p_range),
                 "elapsed_least_s": float(table["t_low"][slot]),
+                "elapsed_most_s": float(table["t_high"][slot]),
             }
-            longest, peak = _largest(components, slot), components.slots.of_measure(slot, PEAK)
-            entry |= {} if longest is None else {"elapsed_most_s": longest}
-            largest = None if peak is None else _largest(components, peak)
-            entry |= {} if largest is None else {"peak_most_bytes": largest / MEASURE_SCALES[PEAK]}
-            if peak is not None and (killed := float(table["running_high"][peak])) > 0.0:
-                entry["peak_killed_bytes"] = killed / MEASURE_SCALES[PEAK]
+            peak = components.slots.of_measure(slot, PEAK)
+            for name, field in (("peak_most_bytes", "t_high"), ("peak_killed_bytes", "running_high")):
+                if peak is not None and (largest := float(table[field][peak])) > 0.0:
+                    entry[name] = largest / MEASURE_SCALES[PEAK]
         entry |= {name: int(table.count(name)[slot]) for name in ("changes", "outliers")}
         if entry["changes"]:
             entry |= {
@@ -58,16 +55,6 @@ def component_status(components: Components, slots: Sequence[int], asking: Askin
             entry["contention"] = {"kappa": busy.kappa, "error": error, "rows": busy.rows, "contended": busy.contended}
         rows.append(entry | _rich(components, slot, asking))
     return rows
-
-
-def _largest(components: Components, slot: int) -> float | None:
-    """Return what no run in the cells was above: of n runs of a mean and a sum of squares S, mean + sqrt(S (n - 1) / n)."""
-    record = components.learners.find(slot)
-    cells = None if record is None else record[0].cells(record[1])
-    if cells is None or not len(cells.runs):
-        return None
-    above = np.sqrt(np.maximum(cells.scatter, 0.0) * np.maximum(1.0 - 1.0 / np.maximum(cells.runs, 1.0), 0.0))
-    return float((cells.mean + above).max())
 
 
 def _rich(components: Components, slot: int, asking: Asking) -> dict[str, Any]:

@@ -20,9 +20,7 @@ from advisor.models.learner_layout import *
 from advisor.models.logarithm import LN2, exp2_of, log2_of
 
 SEEN, SEEN_RUNS, COUNT = AT["seen"], AT["seen_runs"], AT["cells"]
-RELATIVE, ABSOLUTE, LEAST, COARSENESS, MACHINE = (
-    AT[name] for name in ("relative", "absolute", "least", "coarseness", "machine")
-)
+RELATIVE, ABSOLUTE, COARSENESS, MACHINE = (AT[name] for name in ("relative", "absolute", "coarseness", "machine"))
 KEY, RUNS, MEAN, SCATTER, OUTLIER, MODEL, CENTRE = (
     AT[name] for name in ("key", "runs", "mean", "scatter", "outlier", "model", "centre")
 )
@@ -49,6 +47,11 @@ def exp(value):
 
 
 LN_ELAPSED_MIN, LN_ELAPSED_MAX = ln(ELAPSED_MIN_S), ln(ELAPSED_MAX_S)
+
+
+def least_at(axes):
+    """Return the first word of "least"."""
+    return CENTRE + 2 * axes * CELLS
 
 
 def log_predictor(x):

@@ -22,7 +22,6 @@ from advisor.models.cells import (
     DRIFTED,
     DRIFTED_AT,
     KEY,
-    LEAST,
     MACHINE,
     MEAN,
     MODEL,
@@ -36,6 +35,7 @@ from advisor.models.cells import (
     forget_slow,
     gather,
     key_of,
+    least_at,
     place_of_machine,
 )  # fmt: skip
 from advisor.models.cores_seen import fade_seen, merge_seen
@@ -59,7 +59,7 @@ ADDED = _words("forgotten", "gram", "right", "square", "error", "cell_runs", "ce
 LEAST_SUMS = _words("least_gram", "least_right", "least_square")
 TOP_SUMS = _words("top_runs", "top_sum")
 LOWEST = _words("x_low", "t_low")
-HIGHEST = _words("x_high", "running_high")
+HIGHEST = _words("x_high", "t_high", "running_high")
 TESTED = _words(
     "drift_centre", "drift_rate", "drift_levels", "drift_rise", "drift_fall", "drift_sum", "drift_square", "w_cores"
 )
@@ -209,7 +209,8 @@ def merge_cells_of(learners, place, other, there, axes):
         n[COARSENESS + axis] = max(n[COARSENESS + axis], m[COARSENESS + axis])
     gather(r, n, axes)
     for axis in range(axes - 1):
-        r[LEAST + axis] = min(r[LEAST + axis], v[LEAST + axis])
+        word = least_at(axes) + axis
+        r[word] = min(r[word], v[word])
     shift = key_bits(axes) * axes
     slopes = CENTRE + axes * CELLS
     z = np.empty(axes)

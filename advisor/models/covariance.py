@@ -31,7 +31,8 @@ STRAIGHT = 8 + 4 * AXES_MAX  # of the mean alone: coefficients of the features, 
 BENT_PAIRS = STRAIGHT + 1 + AXES_MAX + 2
 EFFECTS = BENT_PAIRS + AXES_MAX * AXES_MAX  # of machines: posterior mean factors, then shares of runs
 ENDS = EFFECTS + 2 * MACHINES_MAX  # where the outermost cells end: runs of them may have come up to there
-FRAME_WORDS = ENDS + AXES_MAX
+REPEATED = ENDS + AXES_MAX  # share of the rows that repeat a cell
+FRAME_WORDS = REPEATED + 1
 # Rows of a solution's points: centres, features (axes + 2), bent axes, then these.
 NOISE, RESIDUAL, LOG_TIME, OWN_MACHINE, UNREPEATED, NEAR_PULL, MIDDLE_PULL, FAR_PULL = 0, 1, 2, 3, 4, 5, 6, 7
 FURTHER_ROWS = 8

@@ -85,8 +85,8 @@ ROWS, EXTRA_RUNS, UNFINISHED, START, SOLVE_AT, UNSCORED, ERROR, ORIGIN, SCALE = 
     AT[name].start
     for name in ("rows", "extra_runs", "unfinished", "start", "solve_at", "unscored", "error", "origin", "scale")
 )
-X_LOW, X_HIGH, T_LOW, RATE, CENTRE = (
-    AT[name].start for name in ("x_low", "x_high", "t_low", "drift_rate", "drift_centre")
+X_LOW, X_HIGH, T_LOW, T_HIGH, RATE, CENTRE = (
+    AT[name].start for name in ("x_low", "x_high", "t_low", "t_high", "drift_rate", "drift_centre")
 )
 SPREAD_MOST = 1.0  # sd of ln t up to which a killed run is learned as longer than it was
 LINE_WORDS = 8  # of 64 bytes
@@ -127,6 +127,7 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
     n = w.view(np.int64)
     x, p = product_of(point, axes), point[axes - 1]
     hold(w, x)
+    w[T_HIGH] = max(w[T_HIGH], t)
     has = place != ABSENT
     r = learners[place] if has else w
     m = r.view(np.int64)
@@ -275,6 +276,7 @@ def fold_beside(
             found[changes] = i
             ratios[changes] = ratio
             changes += 1
+        base[slots[i], T_HIGH] = max(base[slots[i], T_HIGH], times[i])
         if reported and k[CONTENTION_ROWS] == k[EPOCH_ENDS]:
             factor = end_epoch(c, k)
             if factor != 1.0:

@@ -1,4 +1,4 @@
-"""The base tier's state: 151 words of 8 bytes a component, one line a field.
+"""The base tier's state: 152 words of 8 bytes a component, one line a field.
 
 The same words serve the fold, the solver, storage, merge and the flat state bytes. A change of meaning changes `LAYOUT`.
 """
@@ -53,6 +53,7 @@ FIELDS: tuple[Field, ...] = (
     ("p_low", 1, "f", np.inf, (CORES_MIN, CORES_MAX, (legal.INF,))),
     ("p_high", 1, "f", -np.inf, (CORES_MIN, CORES_MAX, (-legal.INF,))),
     ("t_low", 1, "f", np.inf, (1e-20, ELAPSED_MAX_S, (legal.INF,))),
+    ("t_high", 1, "f", 0, legal.SECONDS),  # exactly, of runs that ended, whatever else ran beside them
     ("running_high", 1, "f", 0, legal.SECONDS),  # longest that a run was seen running without an end, seconds
     # Weighted sums over u = (x - origin) / scale, w = count / (m**2 + t0**2).
     ("origin", 1, "f", np.inf, legal.LOW_PREDICTOR),
@@ -96,7 +97,7 @@ FIELDS: tuple[Field, ...] = (
     ("top_sum", 1, "f", 0, legal.POSITIVE),
 )
 
-LAYOUT = "base-7"
+LAYOUT = "base-8"
 AT: Mapping[str, slice] = offsets(FIELDS)
 WORDS = sum(words for _, words, *_ in FIELDS)
 INTEGERS = frozenset(name for name, _, kind, *_ in FIELDS if kind == "i")

@@ -16,7 +16,7 @@ import numpy as np
 
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.models.cells import *
-from advisor.models.covariance import AXES, HIGHS, LOWS
+from advisor.models.covariance import AXES, HIGHS, LOWS, REPEATED
 from advisor.models.learner_layout import *
 from advisor.models.logarithm import LN2
 from advisor.models.process import DOUBT, EXCESS, SHARE, predict, refresh, settle
@@ -80,7 +80,8 @@ def learn(r, n, axes, z, t, count, machine, cell, outlier, model, solution, scra
     if not outlier:
         for axis in range(axes - 1):
             if z[axis] > ZERO:
-                r[LEAST + axis] = min(r[LEAST + axis], z[axis])
+                word = least_at(axes) + axis
+                r[word] = min(r[word], z[axis])
         add_run(r, n, axes, z, t, count, machine, cell)
     if settles_at(row):
         settle(r, n, axes, solution, scratch)
@@ -132,9 +133,9 @@ def down(time, spread, absolute, reach):
     """Return the lower end of an interval: e**(-reach sd) of the time, both noises as one sd of ln t.
 
     A time is positive, so noise that does not scale with it reaches down by factors, too. Steps of `reach` sd below the time
-    would end at 0 where that noise is as large as the time.
+    would end at 0 where that noise is as large as the time. A log-normal time of relative variance v has ln t of ln(1 + v).
     """
-    return time * exp(max(-reach * sqrt(spread * spread + absolute / (time * time)), -WIDTH_MAX))
+    return time * exp(max(-reach * sqrt(spread * spread + ln(1.0 + absolute / (time * time))), -WIDTH_MAX))
 
 
 def up(time, spread, absolute, reach):
@@ -192,7 +193,7 @@ def answer(r, frame, points, root, alpha, scratch, z, machine, reach, beyond, lo
         reach = max(reach, beyond)
         variance = out[1] + BEYOND_SD * BEYOND_SD * outside * outside
     time = min(max(exp(mean), ELAPSED_MIN_S), ELAPSED_MAX_S)  # exp rounds
-    wider = 1.0 + FURTHER_UP / (r.view(np.int64)[SCORES] + FURTHER_SCORES)
+    wider = 1.0 + FURTHER_UP * frame[REPEATED] * frame[REPEATED] / (r.view(np.int64)[SCORES] + FURTHER_SCORES)
     spread, wide = spread_of(r, variance, reach, beyond), spread_of(r, variance, reach, beyond, wider)
     out[0] = time
     reach *= REACH_SLACK

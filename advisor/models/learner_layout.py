@@ -46,7 +46,7 @@ MIDDLE = np.array([0.0, 0.0, 0.0, 0.25])
 FAR = np.array([0.01, 0.0, 0.36, 0.0])
 # Further relative variance of a run, by lane, where no repeats tell it: an s of 0.3.
 NOISY = np.array([0.06, 0.0, 0.0, 0.0])
-NOISY_CELLS = 24  # from so many cells on: fewer cannot tell noise from shape
+NOISY_CELLS = 16  # from so many cells on: fewer cannot tell noise from shape
 MACHINE_VARIANCE = 0.25  # of a machine's factor: two thirds lie between 0.6 and 1.65
 
 # The noise of one run: variance s**2 f**2 + tau**2.
@@ -110,8 +110,8 @@ WIDTH_SHARE_LEAST = 0.02
 SKEW_SHARE = 0.25  # of a width's step at 90 %: where the runs missed lie below and above alike, the skew stays
 SKEW_MOST = 4.0
 # Noise beyond the belief was learned from few runs, and most samples of a noise with a long tail show too little of it: after n
-# scores its sd reaches up 1 + 8 / (n + 6) times as far.
-FURTHER_UP, FURTHER_SCORES = 8.0, 6.0
+# scores its sd reaches up 1 + 16 q**2 / (n + 6) times as far, q being the share of rows that repeat a cell: they showed it.
+FURTHER_UP, FURTHER_SCORES = 16.0, 6.0
 REACH_SLACK = 1.08  # of an answer's width over the tracked one, two steps: an end that hovers at a common time holds it
 WIDTH_MAX = 20.0  # of ln t, up and down: beyond, the interval says "unknown"
 
@@ -162,8 +162,6 @@ def fields_of(axes: int) -> tuple[Field, ...]:
         ("width", LANES, "f", 0, (0.0, legal.SUM, ())),  # half-widths at LEVELS, in standard deviations
         # Steps down of an interval are so many times as wide as `width`, steps up as narrow: times lean to one side
         ("skew", 1, "f", 1, (1.0 / SKEW_MOST, SKEW_MOST, ())),
-        # Ln of the least positive value of each predictor
-        ("least", AXES_MAX - 1, "f", np.inf, (-legal.LOG, legal.LOG, (legal.INF,))),
         ("coarseness", AXES_MAX, "i", STEPS * int(axes == AXES_MAX), (0.0, COARSEST, ())),
         # Numbers of the machines kept apart; the first place, of none, is -1 less what is owed to rows far from all others
         ("machine", MACHINES_MAX, "i", -1, legal.ANY),
@@ -185,10 +183,12 @@ def fields_of(axes: int) -> tuple[Field, ...]:
         ("model", CELLS, "f", np.nan, (-legal.LOG, legal.LOG, (float("nan"),))),
         ("centre", CELLS * axes, "f", 0, legal.LOGS),
         ("slope", CELLS * axes, "i", 0, (-SLOPES, SLOPES, ())),  # and curvature, see `cells.packed`
+        # Ln of the least positive value of each predictor
+        ("least", axes - 1, "f", np.inf, (-legal.LOG, legal.LOG, (legal.INF,))),
     )
 
 
-# First word of each field, equal for all numbers of axes but for "slope", which is axes * CELLS behind "centre".
+# First word of each field, equal for all numbers of axes but for "slope", which is axes * CELLS behind "centre", and "least".
 AT = {name: at.start for name, at in offsets(fields_of(2)).items()}
 
 
@@ -209,7 +209,7 @@ class LearnerTable(RecordTable):
 
     def __init__(self, axes: int, size: int = 0) -> None:
         self.axes = axes
-        super().__init__(fields_of(axes), f"learner-2-{axes}", size)
+        super().__init__(fields_of(axes), f"learner-3-{axes}", size)
 
     def cells(self, place: int) -> Cells:
         """Return copies of a record's cells in use."""

@@ -31,7 +31,8 @@ def lay_out(r, n, axes, frame, points):
     further = further_at(axes)
     named = False
     for axis in range(axes):
-        zero = r[LEAST + axis] - ZERO_BELOW if axis < axes - 1 and r[LEAST + axis] < np.inf else 0.0
+        least = r[least_at(axes) + axis] if axis < axes - 1 else np.inf
+        zero = least - ZERO_BELOW if least < np.inf else 0.0
         total, low, high = 0.0, np.inf, -np.inf
         for cell in range(count):
             z = r[CENTRE + axis * CELLS + cell]
@@ -47,6 +48,7 @@ def lay_out(r, n, axes, frame, points):
     repeated = 0.0
     for cell in range(count):
         repeated += freedom_of(r, n, cell)
+    frame[REPEATED] = min(repeated / max(n[SEEN], 1), 1.0)
     level, low, high = 0.0, np.inf, -np.inf
     for cell in range(count):
         place_point(frame, points, cell, axes, cell)

@@ -56,6 +56,26 @@ def test_memory_learned_rises_after_a_kill() -> None:
     assert status(advisor)["peak_killed_bytes"] == pytest.approx(4e9)
 
 
+def test_the_largest_time_and_memory_are_kept_exactly() -> None:
+    rng = np.random.default_rng(11)
+    runs = [
+        (float(t), float(peak))
+        for t, peak in zip(rng.lognormal(0, 2, 300), 2e9 * rng.lognormal(0, 1, 300), strict=True)
+    ]
+    whole, parts = Advisor(), (Advisor(), Advisor())
+    for k, (t, peak) in enumerate(runs):
+        for advisor in (whole, parts[k % 2]):
+            advisor.observe(
+                "m", predictor=1 + k % 90, cores=1 + k % 3, elapsed_s=t, measures={"peak_bytes": peak}, active_cores=9
+            )
+    parts[0].merge(Advisor.from_bytes(parts[1].to_bytes()))
+    for advisor in (whole, parts[0]):
+        found = status(advisor)
+        assert (found["elapsed_most_s"], found["peak_most_bytes"]) == tuple(
+            max(each) for each in zip(*runs, strict=True)
+        )
+
+
 def test_rows_columns_and_codes_are_one() -> None:
     one, words, codes, wire = (Advisor() for _ in range(4))
     killed = [None, "memory", None, "time"]

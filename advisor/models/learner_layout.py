@@ -46,7 +46,7 @@ MIDDLE = np.array([0.0, 0.0, 0.0, 0.25])
 FAR = np.array([0.01, 0.0, 0.36, 0.0])
 # Further relative variance of a run, by lane, where no repeats tell it: an s of 0.3.
 NOISY = np.array([0.06, 0.0, 0.0, 0.0])
-NOISY_CELLS = 16  # from so many cells on: fewer cannot tell noise from shape
+NOISY_CELLS = 24  # from so many cells on: fewer cannot tell noise from shape
 MACHINE_VARIANCE = 0.25  # of a machine's factor: two thirds lie between 0.6 and 1.65
 
 # The noise of one run: variance s**2 f**2 + tau**2.
@@ -80,7 +80,6 @@ OWED_MOST = 24 * OWED
 WAITING = 4  # cells that wait at most, of rows far from all others: the latest stay
 DOUBT_CELLS = 1.0  # cells that the prior's own variance counts as, when leave-one-out errors correct it; it never grows
 DOUBT_LEAST = 0.02
-EXCESS_CELLS = 1.0  # cells that no excess counts as
 WINSOR = 16.0  # sd of one run: what a cell of `WINSOR_RUNS` learns of one is bounded there; tails belong to the mean
 WINSOR_RUNS = 4.0
 STEEPEST = 4.0  # slope, and curvature, of ln t along which runs are carried inside a cell

@@ -175,7 +175,7 @@ def judge_cells(r, n, frame, points, root, inverse, alpha, lane, errors):
                 excess += errors[0, cell] - own
             judged += share * share
     r[LEFT_OUT] = left_out / single if single > 0.0 else -1.0
-    r[EXCESS] = max(excess, 0.0) / (single + EXCESS_CELLS) * sqrt(max(1.0 - repeated / CELLS, 0.0))
+    r[EXCESS] = max(excess, 0.0) / max(single, 1.0) * sqrt(max(1.0 - repeated / CELLS, 0.0))
     r[DOUBT] = min(max(total / judged, DOUBT_LEAST), 1.0)
     changed = False
     for cell in range(count):

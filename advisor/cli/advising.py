@@ -30,6 +30,7 @@ MEMORY_MOST = 2.0  # times the largest memory that was seen; never below it, on 
     click.argument("components", nargs=-1),
     click.option("--to", "kind", type=click.Choice(list(WRITERS)), required=True, help="What reads the advice."),
     click.option("--cores", "cores_max", type=int, help="The most for one run; absent: the most that each was run on."),
+    click.option("--allowed", type=options.ALLOWED, help="Counts that a run may get; absent: all of those."),
     click.option("--tolerance", default=0.05, show_default=True, help="Take the fewest cores this close to the fastest."),
     click.option("--level", default=0.99, show_default=True,
                  help="Share of runs that should keep within memory and time limit."),
@@ -37,20 +38,21 @@ MEMORY_MOST = 2.0  # times the largest memory that was seen; never below it, on 
     options.learned,
 )  # fmt: skip
 def advise_command(
-    components: tuple[str, ...], kind: str, cores_max: int | None, tolerance: float, level: float, out: Path | None,
-    **source: Any,
+    components: tuple[str, ...], kind: str, cores_max: int | None, allowed: Any, tolerance: float, level: float,
+    out: Path | None, **source: Any,
 ) -> Output:  # fmt: skip
     """Write cores, memory and time limits of COMPONENTS (absent: all) as settings that a workflow or batch system reads.
 
-    Each is advised for the largest input that it was run with, on a core count that it was run on. Memory is what is expected,
-    but not below the largest that was seen, nor above twice that. A time limit is at most four times what is expected, and four
-    times what no run took longer than. The comment beside each names what was seen.
+    Each is advised for the largest input that it was run with, on a core count that it was run on, or where none of these is
+    allowed, on the allowed one nearest to the last. Memory is what is expected, but not below the largest that was seen, nor
+    above twice that. A time limit is at most four times what is expected, and four times what no run took longer than. The
+    comment beside each names what was seen.
     """
     settings: list[AdvisedSetting] = []
     left_out: dict[str, str] = {}
     with asked(source) as advisor:
         for known in known_components(advisor, list(components) or True):
-            found = _setting(advisor, known, cores_max, tolerance, level)
+            found = _setting(advisor, known, cores_max, allowed, tolerance, level)
             if isinstance(found, str):
                 left_out[known["component"]] = found
             else:
@@ -76,8 +78,9 @@ def known_components(advisor: Advisor | SyncClient, components: bool | list[str]
 
 
 def _setting(
-    advisor: Advisor | SyncClient, known: Mapping[str, Any], cores_max: int | None, tolerance: float, level: float
-) -> AdvisedSetting | str:
+    advisor: Advisor | SyncClient, known: Mapping[str, Any], cores_max: int | None, allowed: Any, tolerance: float,
+    level: float,
+) -> AdvisedSetting | str:  # fmt: skip
     """Return what is advised for a component, or why nothing is."""
     name = known["component"]
     if known.get("predictors", 1) > 1:
@@ -85,10 +88,10 @@ def _setting(
     if "predictor_range" not in known:
         return "no run was learned"
     x = known["predictor_range"][1]
-    most = cores_max or max(1, int(known["cores_range"][1]))
+    most = cores_max if cores_max or allowed is not None else max(1, int(known["cores_range"][1]))
     try:
         choice = advisor.choose_cores(
-            name, predictor=x, cores_max=most, tolerance=tolerance, level=level, explore="freeze"
+            name, predictor=x, cores_max=most, allowed=allowed, tolerance=tolerance, level=level, explore="freeze"
         )
         limits = limits_of(advisor, known, x, choice.cores, level)
     except NotEnoughData:

@@ -50,6 +50,12 @@ def test_settings_for_nextflow(table: Path) -> None:
     assert "odd name' {" not in text
 
 
+@pytest.mark.parametrize(("allowed", "cores"), [("1,2", 2), ("power_of=2,max=2", 2), ("3", 3), ("8,16", 8)])
+def test_settings_are_on_allowed_counts(table: Path, allowed: str, cores: int) -> None:
+    said = json.loads(advise("--to", "sbatch", "--table", str(table), "--allowed", allowed, "--json"))
+    assert [each["cores"] for each in said["settings"]] == [cores] * 4
+
+
 def test_settings_for_slurm(table: Path) -> None:
     text = advise("--to", "sbatch", "--table", str(table), "count_words", "job/step")
     assert "sbatch --job-name=count_words --ntasks=1 --cpus-per-task=4 --mem=" in text
@@ -62,7 +68,7 @@ def test_memory_rises_above_that_of_a_killed_run() -> None:
         peak = 4e9 if killed else 3e9
         advisor.observe("m", cores=1, elapsed_s=60.0, measures={"peak_bytes": peak}, killed=killed)
     (known,) = advisor.status(components=True)["components"]
-    setting = _setting(advisor, known, None, 0.05, 0.9)
+    setting = _setting(advisor, known, None, None, 0.05, 0.9)
     assert isinstance(setting, AdvisedSetting)
     assert setting.peak_bytes is not None
     assert 4.9e9 < setting.peak_bytes < 9e9

@@ -13,12 +13,13 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from math import log2
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from advisor import kernels
-from advisor.adapters.threads.deciding import CallTotals, Deciding, checked_predictor
+from advisor.adapters.threads.deciding import PER_DOUBLING, CallTotals, Deciding, checked_predictor
 from advisor.adapters.threads.executor import AdvisedExecutor
 from advisor.adapters.threads.grants import GRANTS, CoreGrant
 from advisor.adapters.threads.machine import MachineLoad, cache_file, cores_here
@@ -115,7 +116,8 @@ class Advised:
         cores_max : int, optional
             The most that one call is given.
         """
-        known = self.deciding(component, cores_max)
+        known, clock = self.deciding(component, cores_max), self.clock
+        passing = known.passing
 
         def decorator(function: Function) -> Function:
             if inspect.iscoroutinefunction(function):
@@ -130,13 +132,16 @@ class Advised:
             @functools.wraps(function)
             def advised(*args: Any, **kwargs: Any) -> Any:
                 x: Any = 1.0 if predictor is None else predictor(*args, **kwargs)
-                if not (type(x) in (float, int) and 0 <= x <= PREDICTOR_MAX):
-                    x = checked_predictor(x)
-                size = known.size(x)
+                try:
+                    size = passing[round(PER_DOUBLING * log2(x))]
+                except (KeyError, TypeError, ValueError, OverflowError):  # of other calls, or no one number
+                    size = known.size(checked_predictor(x))
                 if size.passes:
-                    begun = self.clock()
+                    begun = clock()
                     found = function(*args, **kwargs)
-                    size.passed(self.clock() - begun)
+                    elapsed_s = clock() - begun
+                    if elapsed_s >= FLOOR_S or size.long:
+                        size.passed(elapsed_s)
                     return found
                 with _AdvisedRun(self, component, known, x):
                     return function(*args, **kwargs)

@@ -87,6 +87,7 @@ class AdvisedExecutor(Executor):
         self._deciding = advised.deciding(self._at_once, cores_max)
         self._predictor = predictor
         self._threads = executor is None
+        GRANTS.pools.look()  # takes 0.1 s the first time, which no task should wait for
         self._lock = threading.RLock()
         self._admission = (
             Admission(self._lock, self._deciding, self._more) if executor is None and cores_max is None else None

@@ -1,6 +1,7 @@
 """How many tasks of threads may run beside those that have a core: as many as wait.
 
-A task that sleeps, or waits for a disk or a network, uses no processor. What the workers ask of processors is measured: the
+A task that sleeps, or waits for a disk or a network, uses no processor. Of tasks of which nothing is known 64 start at once.
+While others wait for their turn, what the workers ask of processors is measured: the
 time that they had one, and the time that they were ready and had none. While that is less than `BUSY` of one core, more tasks
 are admitted, three times those that run; where tasks compute, no more are admitted and the surplus halves. One core is the
 bound, not all: threads that wait for the interpreter's lock look like threads that sleep, and together they have one core.
@@ -12,17 +13,17 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from pathlib import Path
 from typing import Any, Final
 
 from advisor.adapters.threads.deciding import Deciding
 
 AT_ONCE_MAX: Final = 1024  # tasks on threads: a stack takes 8 MiB of addresses and about 50 KB of memory each
-LOOK_S: Final = 5e-4  # between two looks at first: 60 sleeps of 50 ms begin within 2 ms
+LOOK_S: Final = 5e-4  # between two looks while more are admitted
 LOOK_MAX_S: Final = 0.05  # where tasks compute: 20 looks a second
-SHARE: Final = 20.0  # of the time a look may take one in so many
+SENDS_S: Final = 0.02  # of a look that sends tasks away: to start a sleep takes 20 microseconds, which is not computing
 BUSY: Final = 0.75  # of a core
 GROWTH: Final = 3  # times the tasks that run, admitted at a look
+READY_LOOKS: Final = 8  # workers whose time without a processor is read, of all: 10 microseconds each
 
 
 class WorkerClock:
@@ -32,7 +33,7 @@ class WorkerClock:
 
     def __init__(self) -> None:
         self._clock = time.pthread_getcpuclockid(threading.get_ident())
-        self._path = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
+        self._path = f"/proc/self/task/{threading.get_native_id()}/schedstat"
         self._tasks_s = 0.0
         self._begun_s = -1.0  # while no task runs
 
@@ -45,16 +46,16 @@ class WorkerClock:
         begun_s, self._begun_s = self._begun_s, -1.0
         self._tasks_s += time.clock_gettime(self._clock) - begun_s
 
-    def wanted(self) -> tuple[float, float]:
-        """Return the seconds that the thread wanted a processor, and those that its tasks had one; called by another thread.
-
-        The former are those that it had one, and, where the system tells them, those that it was ready and had none.
-        """
+    def had(self) -> tuple[float, float]:
+        """Return the seconds that the thread had a processor, and those of its tasks; called by another thread."""
         has_s = time.clock_gettime(self._clock)
-        tasks_s = self._tasks_s + (has_s - self._begun_s if self._begun_s >= 0.0 else 0.0)
-        with suppress(OSError, ValueError, IndexError):
-            has_s += int(self._path.read_bytes().split()[1]) / 1e9
-        return has_s, tasks_s
+        return has_s, self._tasks_s + (has_s - self._begun_s if self._begun_s >= 0.0 else 0.0)
+
+    def ready(self) -> float:
+        """Return the seconds that the thread was ready and had no processor; 0 where the system does not report them."""
+        with suppress(OSError, ValueError, IndexError), open(self._path, "rb", 0) as file:
+            return int(file.read().split()[1]) / 1e9
+        return 0.0
 
 
 class Admission:
@@ -74,7 +75,7 @@ class Admission:
         self._lock = lock
         self._deciding = deciding
         self._more = more
-        self._workers: set[WorkerClock] = set()
+        self._workers: dict[WorkerClock, None] = {}
         self._looks = False
 
     def admits(self, beside: int) -> bool:
@@ -90,41 +91,45 @@ class Admission:
     def worker(self) -> Generator[WorkerClock]:
         """Count this thread among the workers."""
         worker = WorkerClock()
-        with self._lock:
-            self._workers.add(worker)
+        self._workers[worker] = None  # without the lock: whoever submits holds it while a thread starts
         try:
             yield worker
         finally:
-            with self._lock:
-                self._workers.remove(worker)
+            with self._lock:  # a look reads no clock of a thread that has ended
+                del self._workers[worker]
 
     def _look(self) -> None:
-        pause_s, at = LOOK_S, time.perf_counter()
-        before: dict[WorkerClock, tuple[float, float]] = {}
+        pause_s, since, before = LOOK_S, time.perf_counter(), dict[WorkerClock, tuple[float, float, float]]()
         while True:
             time.sleep(pause_s)
             with self._lock:
                 now = time.perf_counter()
-                wanted = {worker: worker.wanted() for worker in self._workers}
-                both = [(wanted[worker], before[worker]) for worker in wanted if worker in before]
-                if both:
-                    workers, tasks = (sum(new[k] - old[k] for new, old in both) / (now - at) for k in (0, 1))
-                    pause_s = self.judge(workers, tasks, pause_s)
-                before, at = wanted, now
+                seen = {
+                    worker: (*worker.had(), worker.ready() if number < READY_LOOKS else 0.0)
+                    for number, worker in enumerate(list(self._workers))
+                }
+                both = [(seen[worker], old) for worker, old in before.items() if worker in seen]
+                had, tasks, ready = (sum(new[k] - old[k] for new, old in both) / (now - since) for k in range(3))
+                judged = not both or self.judge(had + ready * max(1.0, len(both) / READY_LOOKS), tasks, now - since)
+                if judged:
+                    since, before = now, seen
+                    pause_s = LOOK_S if tasks < BUSY else LOOK_MAX_S
+                else:
+                    pause_s = min(2.0 * pause_s, LOOK_MAX_S)
                 if not self._more():
                     self._looks = False
                     return
-                pause_s = max(pause_s, SHARE * (time.perf_counter() - now))
 
-    def judge(self, workers: float, tasks: float, pause_s: float) -> float:
-        """Admit more or fewer, by the cores that workers and their tasks asked for; return the seconds to the next look.
+    def judge(self, workers: float, tasks: float, elapsed_s: float) -> bool:
+        """Admit more or fewer, by the cores that workers and their tasks asked for; False where a longer look is needed.
 
         What workers do between tasks is no task's: it lets no more in, and sends none away.
         """
         deciding = self._deciding
-        if tasks >= BUSY:
-            deciding.beside //= 2
-        elif workers < BUSY:
+        if workers < BUSY:
             deciding.beside = min(AT_ONCE_MAX, deciding.beside + GROWTH * len(self._workers))
-            return LOOK_S
-        return min(2.0 * pause_s, LOOK_MAX_S)
+        elif elapsed_s < SENDS_S:
+            return False
+        elif tasks >= BUSY:
+            deciding.beside //= 2
+        return True

@@ -73,10 +73,10 @@ def test_an_executor_runs_no_more_at_once_than_advised(
 
 def test_tasks_that_wait_hold_no_core(tmp_path: Path) -> None:
     """As many wait for one another as would never meet on the cores alone."""
-    meeting = threading.Barrier(40)
+    meeting = threading.Barrier(200)
     with Advised(path=tmp_path / "t.state", load=lambda: 0.0).executor("meet") as executor:
-        found = [executor.submit(meeting.wait, 60.0) for _ in range(40)]
-        assert sorted(each.result() for each in found) == list(range(40))
+        found = [executor.submit(meeting.wait, 60.0) for _ in range(200)]
+        assert sorted(each.result() for each in found) == list(range(200))
 
 
 def test_tasks_that_are_cancelled_do_not_run(advised: Advised) -> None:

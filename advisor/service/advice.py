@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from advisor.errors import AdvisorError
+from advisor.service.load import LOOK_S, NetworkLoad, Totals, read_load
 from advisor.service.local_client import Handles, LocalClient
 from advisor.service.logs import event
 from advisor.service.metrics import family
@@ -62,10 +63,18 @@ class AdviceFace:
     asked: what to plan for, by network. Others are planned from when they are first asked about, for this machine's
     processors.
     defined: returns the definition of each network that is kept by id
+    read: the load of all networks from an address, in a thread; clock: seconds of it
     """
 
-    def __init__(self, hub: Handles, asked: Sequence[Advise], defined: Callable[[], Mapping[str, Any]]) -> None:
-        self._asked = {each.network: each.options for each in asked}
+    def __init__(
+        self, hub: Handles, asked: Sequence[Advise], defined: Callable[[], Mapping[str, Any]],
+        read: Callable[[str], Totals] = read_load, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._asked = {each.network: each for each in asked}
+        self._read, self._clock = read, clock
+        self._loads: dict[str, NetworkLoad] = {}
+        self._read_at = -math.inf
+        self._unread = False
         self._ask = LocalClient(hub, self._take_news).ask
         self._defined = defined
         self._wanted: set[str] = set()
@@ -78,19 +87,47 @@ class AdviceFace:
             await self.refresh()
 
     async def refresh(self) -> None:
-        """Watch the networks that are wanted, and not watched as they are defined now."""
+        """Watch the networks that are wanted, and not watched as they are defined now, or for another load."""
+        await self._read_loads()
         defined, every = self._defined(), EVERY_NETWORK in self._asked
         for name in [name for name in self._advice if name not in defined]:
             await self._end(self._advice.pop(name))
         for name, network in defined.items():
             if every or name in self._asked or name in self._wanted:
-                found = self._advice.get(name)
-                if found is not None and found.network is not network:
+                found, options = self._advice.get(name), self._options(name)
+                if options is None:  # no load was read yet
+                    continue
+                if found is not None and (found.network is not network or found.options != options):
                     await self._end(found)
                     found = None
                 if found is None:
-                    found = self._advice[name] = NetworkAdvice(network, options=self._options(name))
+                    found = self._advice[name] = NetworkAdvice(network, options=options)
                     await self._begin(name, found)
+
+    async def _read_loads(self) -> None:
+        """Read the loads that are followed, each `LOOK_S`; what cannot be read is logged once and leaves the last advice."""
+        now = self._clock()
+        followed = {name: each.follow for name in self._defined() if (each := self._asked_of(name)) and each.follow}
+        if not followed or now - self._read_at < LOOK_S:
+            return
+        self._read_at = now
+        for name in [name for name in self._loads if name not in followed]:
+            del self._loads[name]
+        for url in {follow.url for follow in followed.values()}:
+            try:
+                totals = await anyio.to_thread.run_sync(self._read, url)
+            except (OSError, ValueError) as error:
+                if not self._unread:
+                    event(logging.WARNING, "no load", error=error, url=url)
+                self._unread = True
+                continue
+            self._unread = False
+            for name, follow in followed.items():
+                if follow.url == url:
+                    load = self._loads.setdefault(name, NetworkLoad(follow))
+                    known = self._advice.get(name)
+                    latency_s = known.allocation["latency_s"] if known and known.allocation else None
+                    load.take(now, totals, name, latency_s)
 
     async def of(self, name: str) -> tuple[str, dict[str, Any]] | None:
         """Return the state of a network's advice and what is reported of it, None where it is not defined; from now on it is
@@ -107,6 +144,9 @@ class AdviceFace:
         if found.watch:
             seen = await self._ask("watch", watch=found.watch)
             self._take_state(found, seen)
+        if (load := self._loads.get(name)) is not None:
+            best = found.allocation["throughput_per_s"] if found.allocation else 0.0
+            report["load"] = load.report(self._clock()) | {"reached": best >= (load.rate_per_s or 0.0)}
         report["asked"] = {key: value for key, value in found.options.items() if key in ASKED}
         report |= (
             _advised(found, seen)
@@ -162,15 +202,32 @@ class AdviceFace:
 
     # -- inside
 
-    def _options(self, name: str) -> dict[str, Any]:
-        options = dict(self._asked.get(name) or self._asked.get(EVERY_NETWORK) or {})
+    def _asked_of(self, name: str) -> Advise | None:
+        return self._asked.get(name) or self._asked.get(EVERY_NETWORK)
+
+    def _options(self, name: str) -> dict[str, Any] | None:
+        """Return the options of a network's plan, None before the load that it follows was read."""
+        asked = self._asked_of(name)
+        options = {} if asked is None else dict(asked.options)
+        if asked is not None and asked.follow is not None:
+            load = self._loads.get(name)
+            if load is None or load.rate_per_s is None:
+                return None
+            options |= {"objective": "fewest_cores", "target": {"throughput_per_s": load.rate_per_s}}
         if "cores" not in options and options.get("objective") != "fewest_cores":
             options["cores"] = len(usable_processors())
         return options
 
     async def _begin(self, name: str, advice: NetworkAdvice) -> None:
+        await self._watch(name, advice, advice.options)
+        if advice.state == IMPOSSIBLE and name in self._loads:  # more comes than can be done: as much as can be
+            await self._end(advice)
+            most = {key: value for key, value in advice.options.items() if key not in ("objective", "target")}
+            await self._watch(name, advice, {"cores": len(usable_processors())} | most)
+
+    async def _watch(self, name: str, advice: NetworkAdvice, options: Mapping[str, Any]) -> None:
         try:
-            seen = await self._ask("watch", network=name, **advice.options)
+            seen = await self._ask("watch", network=name, **options)
         except AdvisorError as error:
             advice.failed(error.as_dict())
         else:

@@ -26,8 +26,10 @@ TARGETS = ("throughput_per_s", "latency_s")
 # What may be asked of a network's advice, and what reads it.
 ADVISED: Mapping[str, Callable[[str], Any]] = {
     "cores": int, "objective": str, **dict.fromkeys(TARGETS, float), "arrival_per_s": float, "instances_max": int, "turns": str,
-    "level": float,
+    "level": float, "follow": str, "wait_s": float, "change_s": float,
 }  # fmt: skip
+FOLLOWED = ("follow", "wait_s", "change_s")  # of a load that is read, and not of a plan
+SECONDS_MAX = 86_400.0  # of a wait or a change: a load of a day ago is another load
 
 
 class Option(NamedTuple):
@@ -93,10 +95,43 @@ def parse_snet_port(key: str, value: Any) -> SnetPort:
 
 
 class Advise(NamedTuple):
-    """What is planned in the background for one defined network, or for all others: options of `allocate`."""
+    """What is planned in the background for one defined network, or for all others.
+
+    Attributes
+    ----------
+    options : mapping
+        Of `allocate`.
+    follow : FollowedLoad, optional
+        Where the load is read that the network has to keep up with.
+    """
 
     network: str
     options: Mapping[str, Any]
+    follow: FollowedLoad | None = None
+
+
+class FollowedLoad(NamedTuple):
+    """A Prometheus whose queries report a network's load, the longest wait of a record, and the seconds a change takes."""
+
+    url: str
+    wait_s: float
+    change_s: float
+
+
+def _followed(key: str, found: dict[str, Any]) -> FollowedLoad | None:
+    """Take the keys of a load from those of a network's advice."""
+    given = {name: found.pop(name) for name in FOLLOWED if name in found}
+    if not given:
+        return None
+    follow = FollowedLoad(given.get("follow", ""), given.get("wait_s", 60.0), given.get("change_s", 30.0))
+    if not follow.url.startswith(("http://", "https://")):
+        raise InvalidValue(f"{key}: follow", follow.url, "the address of a Prometheus", "e.g. http://127.0.0.1:9090")
+    for name in FOLLOWED[1:]:
+        if not 0.0 <= getattr(follow, name) <= SECONDS_MAX:
+            raise InvalidValue(f"{key}: {name}", getattr(follow, name), f"seconds from 0 to {SECONDS_MAX:g}")
+    if set(found) & {"objective", *TARGETS}:
+        raise InvalidValue(f"{key}: follow", follow.url, "no objective or target beside it", "the load is the target")
+    return follow
 
 
 def parse_advise(key: str, value: Any) -> Advise:
@@ -120,6 +155,7 @@ def parse_advise(key: str, value: Any) -> Advise:
             raise InvalidValue(
                 f"{key}: {name}", text, "a whole number" if ADVISED[name] is int else "a number"
             ) from None
+    follow = _followed(key, found)
     target = {name: found.pop(name) for name in TARGETS if name in found}
     if target:
         found = {"objective": "fewest_cores", **found, "target": target}
@@ -127,7 +163,7 @@ def parse_advise(key: str, value: Any) -> Advise:
         Request(**cast("dict[str, Any]", {"cores": 1, **found}))  # processors of this machine, where none are given
     except InvalidValue as error:
         raise InvalidValue(f"{key}: {error.field}", error.value, str(error.bound), error.hint or "") from error
-    return Advise(network if network == EVERY_NETWORK else checked_name("network", network), found)
+    return Advise(network if network == EVERY_NETWORK else checked_name("network", network), found, follow)
 
 
 def _advice(key: str, value: Any) -> tuple[Advise, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import pickle
 import re
@@ -17,13 +18,14 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from advisor.domain import limits
 from advisor.engine import Engine
-from advisor.errors import AdvisorError, Unavailable
+from advisor.errors import AdvisorError, InvalidValue, Unavailable
 from advisor.protocol.connection import RpcRequest
 from advisor.protocol.verbs import check_params
 from advisor.service import advice, load_config, worker
 from advisor.service.advice import SERIES_MAX, AdviceFace
 from advisor.service.answers import RecentAnswers
 from advisor.service.heavy import Heavy
+from advisor.service.load import ARRIVED, UNFINISHED, read_load
 from advisor.service.measures import ServiceMeasures
 from advisor.service.option_types import Advise
 from advisor.service.planner import Planner
@@ -283,3 +285,70 @@ async def test_autoscalers_read_what_the_page_tells_them_to(tmp_path: Path) -> N
 def test_what_is_asked_for_in_the_background(given: str, options: dict[str, Any]) -> None:
     name = given.rpartition("=")[0]
     assert load_config(socket="/s", advise=[given]).advise == (Advise(name, options),)
+
+
+async def test_advice_follows_the_load_that_is_read() -> None:
+    """Arrivals and what is unfinished become the throughput that is planned for; a failed query changes nothing."""
+    it = Adviser()
+    totals: dict[str, Any] = {ARRIVED: {}, UNFINISHED: {}}
+    clock = [0.0]
+
+    def read(url: str) -> Any:
+        assert url == "http://prometheus:9090"
+        if totals is None:
+            raise OSError("away")
+        return totals
+
+    flows = it.engine.advisor.components.flows
+    asked = load_config(
+        socket="/s", advise=["film=follow:http://prometheus:9090,wait_s:10,change_s:30,instances_max:64"]
+    )
+    it.advice = AdviceFace(it, asked.advise, lambda: {n: flows.defined(n) for n in flows.kept}, read, lambda: clock[0])
+    it.engine.advisor.define_network(TEXT, id="film")
+    it.learn(rows(80))
+    assert (await it.looked("film"))["state"] == "waiting"  # nothing was read
+
+    async def after(arrived: float, unfinished: float) -> dict[str, Any]:
+        totals[ARRIVED]["film"], totals[UNFINISHED]["film"] = arrived, unfinished
+        clock[0] += 15.0
+        return await it.looked("film")
+
+    for look in range(10):
+        quiet = await after(15.0 * look, 0.0)
+    assert quiet["load"]["arrivals_per_s"] == pytest.approx(1.0)
+    assert 1.0 <= quiet["asked"]["target"]["throughput_per_s"] <= 1.1
+    for look in range(1, 10):
+        busy = await after(135.0 + 300.0 * look, 10.0)
+    assert busy["promised"]["throughput_per_s"] >= busy["load"]["planned_per_s"] >= 20.0
+    assert busy["cores_used"] > quiet["cores_used"]
+    assert busy["load"]["reached"]
+    beyond = await after(2835.0 + 1e6, 1e6)  # more than any cores could do: as much as can be done
+    assert (beyond["state"], beyond["load"]["reached"]) == ("advised", False)
+    assert beyond["load"]["unfinished"] == 1e6
+    for look in range(1, 10):
+        busy = await after(1002835.0 + 300.0 * look, 10.0)
+    totals = None  # pyright: ignore[reportAssignmentType]
+    clock[0] += 15.0
+    assert (await it.looked("film"))["cores"] == busy["cores"]
+
+
+def test_both_metrics_are_read_from_an_answer_of_prometheus(monkeypatch: pytest.MonkeyPatch) -> None:
+    series = [
+        {"metric": {"__name__": name, "network": "film"}, "value": [1.0, text]}
+        for name, text in ((ARRIVED, "7"), (ARRIVED, "5"), (UNFINISHED, "2"), (UNFINISHED, "NaN"))
+    ]
+    answer = json.dumps({"status": "success", "data": {"resultType": "vector", "result": series}}).encode()
+    monkeypatch.setattr("urllib.request.urlopen", lambda url, timeout: io.BytesIO(answer))
+    assert read_load("http://p:9090/") == {ARRIVED: {"film": 12.0}, UNFINISHED: {"film": 2.0}}
+    answer = b'{"status": "error"}'
+    with pytest.raises(ValueError, match="no answer"):
+        read_load("http://p:9090")
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["f=follow:nowhere", "f=wait_s:3", "f=follow:http://p,wait_s:-1", "f=follow:http://p,throughput_per_s:3"],
+)
+def test_a_load_that_cannot_be_followed_is_refused(given: str) -> None:
+    with pytest.raises(InvalidValue):
+        load_config(socket="/s", advise=[given])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -58,6 +60,7 @@ def watched(program: Sequence[str], socket: Path | None, mode: str | None, *, qu
     from advisor.cli.source import connected
     from advisor.demo.service_process import serving
 
+    _refuse_gomp(program)
     at = socket or (Path(os.environ["ADVISOR_SOCKET"]) if os.environ.get("ADVISOR_SOCKET") else None)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="advisor-")))
@@ -82,6 +85,7 @@ def recorded(program: Sequence[str], path: Path, mode: str | None, *, quiet: boo
 
     Raises as `watched`.
     """
+    _refuse_gomp(program)
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
         environment = _tool(mode or "full", Path(folder)) | {"ADVISOR_OPENMP_FILE": str(path.absolute())}
         if "ADVISOR_OPENMP_BUFFER" not in os.environ:
@@ -123,6 +127,32 @@ def _run(program: Sequence[str], environment: Mapping[str, str], *, quiet: bool)
 def _report(folder: Path) -> dict[str, Any] | None:
     path = folder / "report"
     return json.loads(path.read_bytes()) if path.exists() else None
+
+
+def _refuse_gomp(program: Sequence[str]) -> None:
+    """Refuse a program that is linked with GCC's libgomp, which loads no tool, unless libomp is loaded in its place.
+
+    Raises
+    ------
+    InvalidValue
+    """
+    path = shutil.which(program[0])
+    if path is None or "libomp" in os.environ.get("LD_PRELOAD", ""):
+        return
+    gomp = False
+    with (
+        Path(path).open("rb") as file,
+        suppress(ValueError),
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        gomp = data[:4] == b"\x7fELF" and data.find(b"libgomp.so") >= 0 and data.find(b"libomp.so") < 0
+    if not gomp:
+        return
+    raise InvalidValue(
+        "program", program[0], "linked with LLVM's libomp: it uses GCC's libgomp, which loads no tool",
+        "build it with clang -fopenmp; or link GCC's objects by clang -fopenmp; or without building set"
+        " LD_PRELOAD=libomp.so.5, which takes libgomp's place",
+    )  # fmt: skip
 
 
 def _nothing_came(name: str, status: int) -> InvalidValue:

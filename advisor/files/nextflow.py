@@ -18,6 +18,9 @@ from advisor.files.workflows import TAG
 HINT = "a trace as `nextflow run -with-trace` writes it; trace.fields may add cpus and process"
 NEEDED: dict[str, str] = dict.fromkeys(("status", "realtime"), HINT)
 FAILED = ("FAILED", "ABORTED")
+# Exit codes of tasks that were killed, 128 and the signal: SIGKILL by the memory limit, SIGUSR2, SIGTERM or SIGXCPU by a time
+# limit (SGE, Slurm, LSF). Their times and peaks are lower bounds.
+KILLED = {"137": "memory", "140": "time", "143": "time", "152": "time"}
 PASSED = {"CACHED": "from the cache", "NEW": "not ended", "SUBMITTED": "not ended", "RUNNING": "not ended"}
 ABSENT = ("-", "")
 MILLISECOND = 1e-3
@@ -63,7 +66,8 @@ def _entry_of_row(number: int, row: Mapping[str, str], columns: list[str]) -> Ru
         "component": ("process" if row.get("process") else "name", name), "elapsed_s": ("realtime", realtime),
         "cores": (column, row.get(column, "")), "predictor": ("rchar", read), "peak_bytes": ("peak_rss", peak),
     }  # fmt: skip
-    return Ran(number, name, predictor, cores, seconds, cells, peak_bytes, ok)
+    killed = None if ok else KILLED.get(row.get("exit", "").strip())
+    return Ran(number, name, predictor, cores, seconds, cells, peak_bytes, ok or killed is not None, killed)
 
 
 def _seconds(text: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -167,6 +168,18 @@ def test_the_command_runs_a_program_at_a_service(built: Path, shared: Path) -> N
     failing = advise("--", "sh", "-c", f"'{built}' 6 && exit 7", ADVISOR_SOCKET=str(shared))
     assert failing.returncode == 7
     assert "solve+0x" in failing.stdout
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_a_program_on_libgomp_is_refused_before_it_runs(tmp_path: Path) -> None:
+    source, program = tmp_path / "p.c", tmp_path / "p"
+    source.write_text("int main(void) {\n#pragma omp parallel\n  { }\n  return 0; }\n")
+    subprocess.run(["gcc", "-fopenmp", source, "-o", program], check=True)
+    for options in ((), ("--record", tmp_path / "r.events")):
+        done = advise(*options, "--", program)
+        assert done.returncode != 0
+        assert all(way in done.stderr for way in ("libgomp", "clang -fopenmp", "LD_PRELOAD=libomp.so.5"))
+    assert not (tmp_path / "r.events").exists()
 
 
 @pytest.mark.slow  # a service of its own loads the compiled folds

@@ -10,18 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from advisor.cli import options, sharing, show_plans
 from advisor.cli.declared import asked_by, by_name, declared
-from advisor.cli.known_networks import is_id, known_as, structure_of
+from advisor.cli.known_networks import NamedNetwork, named_network
 from advisor.cli.options import Output, command
 from advisor.cli.source import asked
 from advisor.domain.allocations import Allocation
-from advisor.domain.limits import ALLOCATE_CORES_MAX, NETWORK_TEXT_BYTES_MAX
-from advisor.errors import InvalidValue, MissingShares, TooLarge
+from advisor.domain.limits import ALLOCATE_CORES_MAX
+from advisor.errors import InvalidValue, MissingShares
 from advisor.protocol import verbs as v
 
 if TYPE_CHECKING:
+    from advisor import Advisor
+    from advisor.client import SyncClient
     from advisor.domain.networks import Network
 
 SWEPT = ("throughput", "latency", "fewest_cores")  # the others have all numbers of cores in one answer
@@ -121,7 +124,7 @@ def asked_for(given: dict[str, Any], verb: type[v.Allocate] = v.Allocate, **inst
 def allocate_command(networks: tuple[Path, ...], cores: int | None, sweep: list[int] | None, **given: Any) -> Output:
     """Allocate cores to the components of NETWORK, a file of S-Net text; - is standard input.
 
-    What was learned of a network's flow is used: of the one with the file's name, without ending, as its id. One NETWORK that
+    What was learned of a network's flow is used: of the one with the file's name, without ending, as its id. A NETWORK that
     is no file is such an id itself.
 
     Options that name a box are written BOX=N and may be given several times. Objective pareto shows the front of cores,
@@ -150,20 +153,30 @@ def allocate_command(networks: tuple[Path, ...], cores: int | None, sweep: list[
     if sweep is not None and given["objective"] not in SWEPT:
         hint = "--cores N gives the best of all numbers of cores up to N"
         raise InvalidValue("sweep", given["objective"], f"of {', '.join(SWEPT)}", hint)
-    network = next(iter(networks))
+    named = [named_network(path) for path in networks]
     if len(networks) > 1:
-        return _allocate_together(networks, cores, sweep, given)
-    text = None if is_id(network) else network_text(network)
+        return _allocate_together(named, cores, sweep, given)
+    (network,) = named
     request = asked_for(given)
-    with hinted(text), asked(given) as advisor:
-        known = known_as(network, text, advisor)
+    with hinted(network.text), asked(given) as advisor:
+        known = network.known_as(advisor)
         if given["form"]:
-            structure = structure_of(network, text, advisor)
+            structure = network.structure(advisor)
             return _arguments(structure, advisor.allocate(known, cores=cores, **_one_core_each(cores, request)))
         if sweep is None:
-            return _one(network.name, advisor.allocate(known, cores=cores, **request), cores, request, given)
-        found = [(count, advisor.allocate(known, cores=count, **request)) for count in sweep]
-    return _sweep(network.name, found, given)
+            return _one(network.path.name, _planned(advisor, known, cores, request), cores, request, given)
+        found = [(count, _planned(advisor, known, count, request)) for count in sweep]
+    return _sweep(network.path.name, found, given)
+
+
+def _planned(asker: Advisor | SyncClient, network: str, cores: int | None, request: dict[str, Any]) -> Allocation:
+    """Return a plan. Boxes that run on one core get more instances instead, unless the command line states how many."""
+    found = asker.allocate(network, cores=cores, **request)
+    source = click.get_current_context().get_parameter_source("instances_max")
+    one_core = any(reason.code == "workers" for reason in found.why)
+    if cores is None or not one_core or source is not ParameterSource.DEFAULT:
+        return found
+    return asker.allocate(network, cores=cores, **request | {"instances_max": cores})
 
 
 def _one(name: str, found: Allocation, cores: int | None, request: dict[str, Any], given: dict[str, Any]) -> Output:
@@ -209,13 +222,13 @@ def _draw_front(plot: Path, name: str, front: Any) -> None:
 
 
 def _allocate_together(
-    files: Sequence[Path], cores: int | None, sweep: list[int] | None, given: dict[str, Any]
+    networks: Sequence[NamedNetwork], cores: int | None, sweep: list[int] | None, given: dict[str, Any]
 ) -> Output:
     counts = sweep or ([] if cores is None else [cores])
     if not counts:
         raise InvalidValue("cores", None, "given: several networks share a number of cores")
-    asks, machine = asked_together(files, given)
     with asked(given) as advisor:
+        asks, machine = asked_together(networks, given, advisor)
         found = [(count, advisor.allocate_together(asks, cores=count, **machine)) for count in counts]
     if sweep is not None:
         return Output({"sweep": [{"cores": count} | each.as_dict() for count, each in found]}, show_plans.swept(found))
@@ -227,16 +240,19 @@ def _allocate_together(
     return Output({"cores": count} | only.as_dict(), printed)
 
 
-def asked_together(files: Sequence[Path], given: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def asked_together(
+    networks: Sequence[NamedNetwork], given: dict[str, Any], asker: Advisor | SyncClient
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return what is asked about each of several networks, and what of the machine: its objective, but not its cores."""
     asks: list[dict[str, Any]] = []
     machine: dict[str, Any] = {}
-    for one in sharing.spread(sharing.names_of(files), [network_text(file) for file in files], given):
+    names = sharing.names_of(networks)
+    for network, one in zip(networks, sharing.spread(networks, names, given, asker), strict=True):
         request = asked_for({**one, "weight": one["costs"], "priority": ()})
         machine = {key: request.pop(key) for key in sharing.MACHINE if key in request}
         request.pop("cores", None)
         ranks = {key: one[key][0][1][0] for key in ("weight", "priority") if one[key]}
-        asks.append({"network": one["text"], "name": one["name"], **ranks, **request})
+        asks.append({"network": network.known_as(asker), "name": one["name"], **ranks, **request})
     return asks, machine
 
 
@@ -278,21 +294,6 @@ def _ways(field: str, text: str) -> str:
     given = " ".join(f"{WAYS[field]} {form if each is None else ','.join(f'{s:.3g}' for s in each)}" for each in known)
     why = "; the numbers are what the types of its records decide, see `advisor network`" if any(known) else ""
     return f"give {given}, in text order{why}; or --visits BOX=N"
-
-
-def network_text(path: Path) -> str:
-    """Return the text of a network's file; raises InvalidValue, TooLarge."""
-    try:
-        with click.open_file(str(path), "rb") as file:
-            data = file.read(NETWORK_TEXT_BYTES_MAX + 1)
-    except OSError as error:
-        raise InvalidValue("network", str(path), "a file that can be read", error.strerror or "") from error
-    if len(data) > NETWORK_TEXT_BYTES_MAX:
-        raise TooLarge("network", len(data), NETWORK_TEXT_BYTES_MAX)
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidValue("network", str(path), "UTF-8 text") from error
 
 
 def _means(lists: Sequence[list[float]]) -> list[Any] | None:

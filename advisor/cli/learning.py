@@ -16,7 +16,7 @@ from advisor.cli import options, show
 from advisor.cli.options import Output, command
 from advisor.cli.source import progress, tell_refused
 from advisor.cli.teaching import COMMIT_ROWS, Sink, taught
-from advisor.errors import InvalidValue
+from advisor.errors import InvalidValue, Unauthorized, UnknownComponent
 
 if TYPE_CHECKING:
     from advisor.files.run_files import Row, RunFile
@@ -134,6 +134,7 @@ def _learn_snet(
     files = SnetFiles(source, name, _predictors(input_, predictors))
     counts: Counter[str] = Counter()
     refused: Counter[str] = Counter()
+    boxes = _NewBoxes()
     with taught(given) as sink, progress() as bar:
         if definition is not None:
             sink.define(name, _text(definition))
@@ -141,10 +142,12 @@ def _learn_snet(
         try:
             for rows in _batches(files, follow=follow, ended=ended):
                 new = _new(rows, sink, counts)
+                boxes.find(new, sink)
                 refused.update(sink.teach(new))
                 counts["rows"] += len(new)
                 if follow and new:
                     refused.update(sink.rest())
+                    boxes.allow_one_core(sink)
                     sink.commit()
                 bar.update(task, completed=files.bytes_read, total=files.bytes_total, rows=counts["rows"])
         except KeyboardInterrupt:
@@ -152,6 +155,7 @@ def _learn_snet(
                 raise
         else:  # after an interrupt nobody knows how much of a block was sent: what waits is for the next time
             refused.update(sink.rest())
+            boxes.allow_one_core(sink)
     if not counts["rows"] and not counts["before"] and not files.run.grows:
         raise InvalidValue(
             "source", str(source), "logs that tell of runs of boxes", "run the program with the flag -m A"
@@ -161,7 +165,34 @@ def _learn_snet(
         "unmapped": files.run.unmapped, "ended": ended or not files.run.grows,
     }  # fmt: skip
     goes_on = "" if result["ended"] else ", the run goes on: what it has begun is learned later"
-    return Output(result, [show.learned(result, name, **OF_SNET) + goes_on])
+    return Output(result, [show.learned(result, name, **OF_SNET) + goes_on, *boxes.refused])
+
+
+class _NewBoxes:
+    """Boxes that were unknown before this command: a box of S-Net runs on one core, whatever a plan has to give."""
+
+    def __init__(self) -> None:
+        self.refused: list[str] = []
+        self._seen: set[str] = set()
+        self._waiting: list[str] = []
+
+    def find(self, rows: Sequence[Row], sink: Sink) -> None:
+        """Note the boxes of rows about to be taught that nothing is known of."""
+        for name in sorted({row.component for row in rows} - self._seen):
+            self._seen.add(name)
+            try:
+                sink.advisor.status(components=[name])
+            except UnknownComponent:
+                self._waiting.append(name)
+
+    def allow_one_core(self, sink: Sink) -> None:
+        """Let the boxes found since allow one core; note what a service refuses."""
+        while self._waiting:
+            name = self._waiting.pop(0)
+            try:
+                sink.allow(name, [1])
+            except (UnknownComponent, Unauthorized) as error:  # its rows were all refused; or the token may not
+                self.refused.append(f"{name}: not held to one core: {error}. 'advisor set-allowed {name} 1' does it")
 
 
 def _predictors(path: Path | None, given: Sequence[tuple[str, str]]) -> dict[str, list[float]]:

@@ -288,6 +288,11 @@ def learned(function: Function) -> Function:
     return _added(LEARNED, function)
 
 
+def asked_by_id(function: Function) -> Function:
+    """Add the options that say who keeps a network by id: a service, or a state file at rest."""
+    return _added((*SERVICE, LEARNED[len(SERVICE)]), function)
+
+
 def _added(options: Iterable[Callable[[Any], Any]], function: Function) -> Function:
     for option in reversed([*options]):
         function = option(function)

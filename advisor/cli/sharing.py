@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.errors import InvalidValue, TooLarge
 from advisor.protocol.verbs import Allocate, AllocateTogether
 
 if TYPE_CHECKING:
+    from advisor import Advisor
+    from advisor.cli.known_networks import NamedNetwork
+    from advisor.client import SyncClient
     from advisor.domain.networks import Network
 
 COST_WEIGHTS = ("core_s", "latency_s", "record")  # of all networks together
@@ -25,20 +27,22 @@ NAMED = {
 LISTED = {"shares": "choices", "depths": "replications", "fan_outs": "splits", "returns": "feedbacks"}
 
 
-def names_of(files: Sequence[Path]) -> list[str]:
-    """Return what each network is called: as its file, without folder and ending; raises InvalidValue, TooLarge."""
+def names_of(networks: Sequence[NamedNetwork]) -> list[str]:
+    """Return what each network is called: its id, or its file without folder and ending; raises InvalidValue, TooLarge."""
     from advisor.domain.limits import NETWORKS_TOGETHER_MAX
 
-    if len(files) > NETWORKS_TOGETHER_MAX:
-        raise TooLarge("networks", len(files), NETWORKS_TOGETHER_MAX)
-    names = [file.stem for file in files]
+    if len(networks) > NETWORKS_TOGETHER_MAX:
+        raise TooLarge("networks", len(networks), NETWORKS_TOGETHER_MAX)
+    names = [network.name for network in networks]
     for name in names:
         if names.count(name) > 1:
             raise InvalidValue("network", name, "the name of one file only", "networks are called as their files")
     return names
 
 
-def spread(names: Sequence[str], texts: Sequence[str], given: Mapping[str, Any]) -> list[dict[str, Any]]:
+def spread(
+    networks: Sequence[NamedNetwork], names: Sequence[str], given: Mapping[str, Any], asker: Advisor | SyncClient
+) -> list[dict[str, Any]]:
     """Return the options of each network alone, as if it were asked about alone; its name, weight and priority too.
 
     Options by box go to every network with such a box, or as NETWORK:BOX=N to one. Options with a value a node are taken in
@@ -47,29 +51,28 @@ def spread(names: Sequence[str], texts: Sequence[str], given: Mapping[str, Any])
     """
     costs = [pair for pair in given["weight"] if pair[0] in COST_WEIGHTS and given["objective"] == "cost"]
     found: list[dict[str, Any]] = [
-        {**given, "name": name, "text": text, **dict.fromkeys(RANKED, ()), "costs": costs}
-        for name, text in zip(names, texts, strict=True)
+        {**given, "name": name, **dict.fromkeys(RANKED, ()), "costs": costs}
+        for name in names
     ]
     for option in RANKED:
         _to_networks(option, found, [pair for pair in given[option] if option != "weight" or pair not in costs])
     if any(given[option] for option in (*NAMED, *LISTED)):
-        networks = _read(found)
+        read = _read(networks, names, asker)
         for option, named in NAMED.items():
-            _to_boxes(option, found, given[option], [getattr(network, named) for network in networks])
+            _to_boxes(option, found, given[option], [getattr(network, named) for network in read])
         for option, nodes in LISTED.items():
-            _in_order(option, found, given[option], [len(getattr(network, nodes)) for network in networks])
+            _in_order(option, found, given[option], [len(getattr(network, nodes)) for network in read])
     return found
 
 
-def _read(found: Sequence[Mapping[str, Any]]) -> list[Network]:
-    from advisor.network import parse
+def _read(networks: Sequence[NamedNetwork], names: Sequence[str], asker: Advisor | SyncClient) -> list[Network]:
     from advisor.planning.together import about
 
-    networks: list[Network] = []
-    for place, one in enumerate(found):
-        with about(place, one["name"]):
-            networks.append(parse(one["text"]))
-    return networks
+    read: list[Network] = []
+    for place, (network, name) in enumerate(zip(networks, names, strict=True)):
+        with about(place, name):
+            read.append(network.structure(asker))
+    return read
 
 
 def _to_networks(option: str, found: Sequence[dict[str, Any]], pairs: Sequence[tuple[str, list[Any]]]) -> None:

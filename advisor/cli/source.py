@@ -126,14 +126,19 @@ def learned(options: Mapping[str, Any]) -> Advisor:
     from advisor import Advisor
 
     with asked(options) as found:
-        if isinstance(found, Advisor):
-            return found
-        page = found.export()
-        advisor = Advisor.from_bytes(page["state"])
-        while page["next"] is not None:
-            page = found.export(page["next"])
-            advisor.merge(Advisor.from_bytes(page["state"]))
-        return advisor
+        return found if isinstance(found, Advisor) else exported(found)
+
+
+def exported(client: SyncClient) -> Advisor:
+    """Return all that a service has learned, asked page by page."""
+    from advisor import Advisor
+
+    page = client.export()
+    advisor = Advisor.from_bytes(page["state"])
+    while page["next"] is not None:
+        page = client.export(page["next"])
+        advisor.merge(Advisor.from_bytes(page["state"]))
+    return advisor
 
 
 def stored(path: Path, field: str = "state") -> Advisor:

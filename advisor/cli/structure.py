@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor.cli.allocating import network_text
+from advisor.cli import options
+from advisor.cli.known_networks import named_network
 from advisor.cli.options import Output, command, wants_json
+from advisor.cli.source import asked
 from advisor.cli.tables import Printed, Text, Tree, dim
 from advisor.errors import CallerError, NetworkSyntax
 
 if TYPE_CHECKING:
+    from advisor.domain.flows import Flow
     from advisor.domain.networks import Network, Node
     from advisor.network import Routes
 
@@ -29,9 +32,12 @@ EXIT_UNREAD = 1
 @command(
     click.argument("file", type=click.Path(path_type=Path, allow_dash=True)),
     click.option("--net", help="Show this top-level net instead of the last one."),
+    options.asked_by_id,
 )
-def network_command(file: Path, net: str | None) -> Output:
+def network_command(file: Path, net: str | None, **given: Any) -> Output:
     """Check FILE (S-Net or JSON; - is standard input) and show its structure as a tree.
+
+    A FILE that is none is the id of a network that a state or a service keeps; what was learned of its flow is shown, too.
 
     Below the tree stand the ways that record types take at each choice, as far as types decide them, and what looks wrong: a
     record that nothing takes, a branch that takes none. The exit status is 0 when FILE reads, else 1, with the line and a caret
@@ -39,9 +45,14 @@ def network_command(file: Path, net: str | None) -> Output:
     """
     from advisor.network import parse_any, routes
 
-    text = network_text(file)
+    named, learned = named_network(file), None
+    text = named.text or ""
     try:
-        network = parse_any(text, net=net)
+        if named.text is None:
+            with asked(given) as asker:
+                network, learned = named.structure(asker), asker.flow(named.name)
+        else:
+            network = parse_any(text, net=net)
     except CallerError as error:
         if wants_json():
             click.echo(json.dumps({"error": error.as_dict()}), err=True)
@@ -51,7 +62,22 @@ def network_command(file: Path, net: str | None) -> Output:
                 click.echo(_pointed(text, error.line, error.column), err=True)
         sys.exit(EXIT_UNREAD)
     found = routes(network)
-    return Output(_plain(network, found), [*_tree(network), *_routes(network, found)])
+    plain = _plain(network, found) | ({} if learned is None else {"flow": learned.as_dict()})
+    return Output(plain, [*_tree(network), *_routes(network, found), *_learned(learned)])
+
+
+def _learned(flow: Flow | None) -> Iterator[str]:
+    """Say what rows have shown of a flow, as the options of `advisor allocate` state it."""
+    if flow is not None:
+        parts = (("shares", flow.shares), ("depths", flow.depths), ("fan-outs", flow.fan_outs), ("returns", flow.returns))
+        said = "".join(f"; {name} {' '.join(map(_number, numbers))}" for name, numbers in parts if numbers)
+        yield f"learned from {flow.records:,} records{said}"
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "?"
+    return ",".join(f"{each:.3g}" for each in (value if isinstance(value, (list, tuple)) else [value]))
 
 
 def _pointed(text: str, line: int, column: int) -> str:

@@ -56,6 +56,10 @@ class Sink(Protocol):
         """Keep a network by id."""
         ...
 
+    def allow(self, component: str, counts: Sequence[int]) -> None:
+        """Set the core counts that a component allows."""
+        ...
+
     def commit(self) -> None:
         """Let what was taught be seen by others."""
         ...
@@ -112,6 +116,12 @@ class StateSink:
         from advisor.engine.events import NetworkDefined
 
         self._engine.apply(None, None, NetworkDefined(text, network))
+
+    def allow(self, component: str, counts: Sequence[int]) -> None:
+        """Set as `Sink`."""
+        from advisor.engine.events import AllowedSet
+
+        self._engine.apply(None, None, AllowedSet(component, counts))
 
     def teach(self, rows: Sequence[Row]) -> Mapping[str, int]:
         """Teach as `Sink`."""
@@ -172,6 +182,10 @@ class ServiceSink:
     def define(self, network: str, text: str) -> None:
         """Keep a network by id."""
         self._client.define_network(text, id=network)
+
+    def allow(self, component: str, counts: Sequence[int]) -> None:
+        """Set as `Sink`; raises Unauthorized without the scope admin."""
+        self._client.set_allowed(component, list(counts))
 
     def commit(self) -> None:
         """Commit as `Sink`: a service has done it."""

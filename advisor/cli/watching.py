@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from advisor.cli import options, show_plans, tables
-from advisor.cli.allocating import BY_BOX, NETWORKS, asked_for, asked_together, hinted, network_text, planned
+from advisor.cli.allocating import BY_BOX, NETWORKS, asked_for, asked_together, hinted, planned
 from advisor.cli.declared import asked_by
+from advisor.cli.known_networks import named_network
 from advisor.cli.options import Output, command
 from advisor.cli.source import connected
 from advisor.domain.advice import Advice
@@ -32,20 +33,20 @@ ADVICE = ("watch", "kind", "gain", "probability", "cost_s", "break_even_s", "fig
 def watch_command(networks: tuple[Path, ...], count: int | None, within_s: float | None, **given: Any) -> None:
     """Watch NETWORK, a file of S-Net text: print the allocation, and each better one that is worth the change.
 
-    Several files share one machine, with the options of `advisor allocate`; their boxes are then written NETWORK:BOX.
+    A NETWORK that is no file is the id of one. Several files share one machine, with the options of `advisor allocate`; their boxes are then written NETWORK:BOX.
     Ends with Ctrl-C, or as --count and --within say. With --json each advice is a line.
     """
     current = {box: cores[0] for box, cores in given["current"]} or None
-    request: dict[str, Any]
-    text = network_text(networks[0]) if len(networks) == 1 else ""
-    if len(networks) == 1:
-        request = {"network": text, **asked_for(given, v.Watch, current=current)}
-    else:
-        asks, machine = asked_together(networks, given)
-        own = {key: given[key] for key in v.Watch.verb.keys.keys() & given.keys() - v.Allocate.verb.keys.keys()}
-        request = {"networks": asks, **machine, **asked_by(v.Watch, own, cores=given["cores"], current=current)}
+    named = [named_network(path) for path in networks]
     as_json, cores = options.wants_json(), given["cores"]
-    with hinted(text), connected(given) as client:
+    with hinted(named[0].text if len(named) == 1 else None), connected(given) as client:
+        request: dict[str, Any]
+        if len(named) == 1:
+            request = {"network": named[0].known_as(client), **asked_for(given, v.Watch, current=current)}
+        else:
+            asks, machine = asked_together(named, given, client)
+            own = {key: given[key] for key in v.Watch.verb.keys.keys() & given.keys() - v.Allocate.verb.keys.keys()}
+            request = {"networks": asks, **machine, **asked_by(v.Watch, own, cores=given["cores"], current=current)}
         watch = client.watch(**request)
         if watch.state.get("verdict") != "worth":  # otherwise it is the first advice
             if as_json:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ ANSWER_S = 60.0  # a client library answers a grant at once; this one is stuck, 
 RETURN_S = 900.0
 # GAIN_MIN: of the sum of values: a smaller gain is within what curves are off, and each core moved stops a worker
 GAIN_MIN = 0.05
+# TURN_S: where more applications ask than there are cores, each keeps its core for so long before another has its turn
+TURN_S = 1.0
 
 
 class Phase(Enum):
@@ -49,6 +52,8 @@ class _Lent:
 class _App:
     network: str | None
     worth: float
+    turn: int  # where there are fewer cores than applications, the least numbers have one
+    waits_since: float | None = None  # while it asks and has no core
     access: bool = False
     local: int = 0
     cap: int | None = None  # cores beyond which it gave some back unasked, until it says anew how many it can use
@@ -78,6 +83,7 @@ class Granting:
         self.counts: Counter[str] = Counter()
         self._apps: dict[Hashable, _App] = {}
         self._free = set(self.cores)
+        self._turns = count()
         self._gains: dict[str, Sequence[float]] = {}
         self._split: dict[Hashable, int] = {}  # the last one by gains
         self._targets: dict[Hashable, int] | None = None  # None where something they rest on has changed
@@ -86,7 +92,7 @@ class Granting:
 
     def join(self, app: Hashable, network: str | None = None, worth: float = 1.0) -> None:
         """Take an application in: the network that it runs, if known, and what one record of it is worth to others'."""
-        self._apps[app] = _App(network, worth)
+        self._apps[app] = _App(network, worth, next(self._turns))
         self._targets = None
 
     def leave(self, app: Hashable) -> int:
@@ -163,8 +169,9 @@ class Granting:
         """Return what to send so that cores come where they should be: one message an application and verb at most.
 
         Cores are asked back from whoever has more than its target, once each; those that are free go out, first to whoever
-        has none. Cost O(applications times cores squared).
+        has none. Where applications wait, those that had their turn give way. Cost O(applications times cores squared).
         """
+        self._pass_turns(now)
         targets = self.targets()
         orders: list[CoreOrder] = []
         for name, app in self._apps.items():
@@ -185,12 +192,38 @@ class Granting:
                 app.cores.update((core, _Lent(Phase.OFFERED, now)) for core in given)
                 self.counts["granted"] += len(given)
                 orders.append(CoreOrder(name, "grant", tuple(given)))
+        for app in self._apps.values():
+            if not app.most or app.cores:
+                app.waits_since = None
+            elif app.waits_since is None:
+                app.waits_since = now
         return orders
+
+    def _pass_turns(self, now: float) -> None:
+        """Let those that had a core for `TURN_S` stand behind those that wait, one for each that no core is on its way to."""
+        if sum(app.most > 0 for app in self._apps.values()) <= len(self.cores):
+            return
+        lent = [core for app in self._apps.values() for core in app.cores.values()]
+        coming = len(self._free) + sum(
+            core.phase is Phase.ASKED_BACK and now - core.since < TURN_S for core in lent
+        )  # what comes back later belongs to a busy box: another gives way instead
+        waiting = sum(app.most > 0 and not app.cores for app in self._apps.values()) - coming
+        held = [(min(core.since for core in app.cores.values()), app.turn, app) for app in self._apps.values() if app.cores]
+        for since, _, app in sorted(held, key=lambda each: each[:2])[: len(self.cores)]:
+            firm = app.cores_in(Phase.OFFERED, Phase.HELD)
+            if waiting > 0 and firm == app.cores_in(Phase.HELD) != [] and now - since >= TURN_S:
+                app.turn, self._targets, waiting = next(self._turns), None, waiting - 1
+
+    def waiting(self, now: float) -> dict[Hashable, float]:
+        """Return the applications that ask and have no core, each with the seconds that it has waited."""
+        return {
+            name: now - app.waits_since for name, app in self._apps.items() if app.waits_since is not None
+        }
 
     def targets(self) -> dict[Hashable, int]:
         """Return how many cores each application that asks for some should have.
 
-        First by demand, at least one each. Then those whose networks are learned share what they got together so that
+        First by demand, at least one each, in turns where there are too few. Then those whose networks are learned share what they got together so that
         their sum of worth times records per second is largest, at least one each, none more than it can use. A split is
         kept while another gains less than `GAIN_MIN`.
         """
@@ -199,7 +232,8 @@ class Granting:
         return self._targets
 
     def _found(self) -> dict[Hashable, int]:
-        asking = {name: min(app.most, len(self.cores)) for name, app in self._apps.items() if app.most}
+        apps = sorted(self._apps.items(), key=lambda each: each[1].turn)
+        asking = {name: min(app.most, len(self.cores)) for name, app in apps if app.most}
         shares = dict(zip(asking, shared_by_demand(list(asking.values()), len(self.cores)), strict=True))
         known = [name for name in asking if shares[name] and self._apps[name].network in self._gains]
         if len(known) < 2:

@@ -15,6 +15,7 @@ from advisor.planning.requests import RATE, SCARCE, Ints
 from advisor.planning.tables import KNEE_SHARE
 
 REASONS_MAX = 3  # of one code: the rest are counted in the last one's words
+GROUPS_MAX = 16  # of workers whose components are listed
 WORTH_SAYING = 1.1  # a bound this many times the throughput is worth a sentence
 
 Said = Iterator[tuple[str | None, float | None, str]]  # component, value, and the sentence without its full stop
@@ -61,6 +62,27 @@ def _sharing(found: Plan, whole: Allocation) -> Said:
         n, cores, groups = len(found.demand.keys), plural(found.used, "core"), len(whole.groups)
         takes = "those of a group take turns on all of its cores"
         yield None, float(groups), f"{n} components share {cores} in {plural(groups, 'group')}: {takes}"
+
+
+def _workers(found: Plan, whole: Allocation) -> Said:
+    """Say what each worker has to run, where no component can use more than one core."""
+    demand, placed = found.demand, found.placed
+    if demand.cores == 1 or (demand.high > 1).any():
+        return
+    workers = f"a component runs on one core: {plural(found.used, 'worker')}"
+    if not found.shared:
+        many = plural(int(placed.instances[0].sum()), "instance")
+        few = (placed.instances[0] == demand.most)[found.slowest].all() and found.spare > 0 and not demand.replicas
+        more = "; instances_max lets more of the slowest run at a time" if few else ""
+        yield None, float(found.used), f"{workers} for {many}{more}"
+        return
+    first, said = 1, list[str]()
+    for cores, components in whole.groups:
+        last = first + cores - 1
+        said.append(f"{f'worker {first} has' if cores == 1 else f'workers {first} to {last} have'} {', '.join(components)}")
+        first = last + 1
+    more = [f"and {len(said) - GROUPS_MAX} more groups"] if len(said) > GROUPS_MAX else []
+    yield None, float(found.used), f"{workers}; {'; '.join([*said[:GROUPS_MAX], *more])}"
 
 
 def _bottleneck(found: Plan, whole: Allocation) -> Said:
@@ -303,7 +325,7 @@ def far_words(known: Evidence) -> str:
 
 
 REASONS: Mapping[str, Callable[[Plan, Allocation], Said]] = {
-    "target": _target, "sharing": _sharing, "bottleneck": _bottleneck, "remaining": _remaining, "pinned": _pinned,
+    "target": _target, "sharing": _sharing, "workers": _workers, "bottleneck": _bottleneck, "remaining": _remaining, "pinned": _pinned,
     "maximum": _maximum, "minimum": _minimum, "curve_end": _curve_end, "skew": _skew, "nodes": _nodes,
     "next_core": _next_core, "knee": _knee, "unvisited": _unvisited, "spare": _spare, "runner_up": _runner_up,
     "turns": _turns, "own_cores": _own_cores, "gap": _gap, "work": _work, "memory": _memory, "contention": _contention,

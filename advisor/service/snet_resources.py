@@ -28,6 +28,7 @@ from advisor.service.option_types import Address, SnetPort
 
 CLIENTS_MAX = 128  # twice the cores that there can be: the others would hold none
 REFRESH_S = 0.5  # between looks at what was learned: grants follow it within a second or two
+WAIT_REPORTED_S = 2.0  # an application that waits longer for a core is logged, and again each time the wait has doubled
 PLAN_SHARE = 0.25  # of the time that may go into plans, or into grants: after those that took long, others come first
 TURN_BYTES = 2**10  # of one client that are read at a time: its commands take two milliseconds at most
 KEEPALIVE = {
@@ -59,6 +60,7 @@ class SnetResources:
         self._plan_at = self._balance_at = 0.0
         self._late = False  # grants wait for their time
         self._turns: deque[Client] = deque()
+        self._reported: dict[Client, float] = {}  # seconds of waiting that the log has of those that wait
 
     async def listen(self, sockets: list[socket.socket]) -> tuple[list[asyncio.Server], tuple[Address, ...]]:
         """Accept applications; sockets made are added to `sockets`. Return the servers, and where they listen.
@@ -93,6 +95,20 @@ class SnetResources:
         curves = {name: self._planned[name][1] for name in wanted if name in self._planned}
         self.granting.learned({name: curve for name, curve in curves.items() if curve is not None})
         self.balance()
+        self._report_waiting()
+
+    def _report_waiting(self) -> None:
+        """Log who waits for a core, and who has waited and has one now."""
+        waiting = cast("dict[Client, float]", self.granting.waiting(self._clock()))
+        for client in [client for client in self._reported if client not in waiting]:
+            del self._reported[client]
+            if client in self.clients:
+                event(logging.INFO, "application has a core again", peer=client.peer, network=client.network)
+        for client, waited in waiting.items():
+            if waited >= max(WAIT_REPORTED_S, 2.0 * self._reported.get(client, 0.0)):
+                self._reported[client] = waited
+                what = {"waited_s": round(waited, 1), "waiting": len(waiting), "cores": len(self.granting.cores)}
+                event(logging.WARNING, "application waits for a core", peer=client.peer, network=client.network, **what)
 
     async def _plan(self, network: str, cores: int) -> None:
         """Find what a network reaches on up to so many cores, where its plan is another than it was."""
@@ -117,6 +133,12 @@ class SnetResources:
         yield family(
             GaugeMetricFamily, "advisor_snet_cores", "state", "Cores to lend, by where they stand", self.granting.lent()
         )
+        about = "Seconds that applications without a core have waited for one"
+        waiting = GaugeMetricFamily("advisor_snet_waiting_seconds", about, labels=("network", "peer"))
+        for name, waited in self.granting.waiting(self._clock()).items():
+            client = cast("Client", name)
+            waiting.add_metric([client.network or "", client.peer], waited)
+        yield waiting
         for name, label, about, counts in (
             ("advisor_snet_events", "event", "Cores moved, and clients' faults", self.granting.counts),
             ("advisor_snet_clients_ended", "how", "Applications gone, by how", self.ends),
@@ -217,6 +239,11 @@ class Client(asyncio.Protocol):
         self.waits = False  # for its turn
         self.peer = ""
         self._transport: asyncio.Transport
+
+    @property
+    def network(self) -> str | None:
+        """The network that it runs, by the port that it came to."""
+        return self._port.network
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Join, or be turned away."""

@@ -297,7 +297,7 @@ ASKED_OF = {
     "simulate": ("mp3d",), "report": ("-o", "r.html"), "forget": ("a", "--yes"), "set-allowed": ("a", "1,2"),
     "pin": ("a", "two_step"), "profile": ("--producer", "a"), "observe-run": ("a", "--size", "1"),
     "predict-run": ("a", "--size", "1", "--workers", "1"), "export": ("out",), "learn": ("--from", "sacct", "{json}"),
-    "slurm": ("--advice", "advice.lua", "--once"),
+    "slurm": ("--advice", "advice.lua", "--once"), "network": ("film",),
 }  # fmt: skip
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from advisor.engine.granting import GAIN_MIN, CoreOrder, Granting
+from advisor.engine.granting import GAIN_MIN, TURN_S, CoreOrder, Granting
 from advisor.errors import InvalidValue
 
 
@@ -44,6 +46,44 @@ def test_more_clients_than_cores_wait_in_the_order_of_their_coming() -> None:
     assert settled(granting) == {"one": 1, "two": 1, "three": 0, "four": 0}
     granting.leave("one")
     assert settled(granting) == {"two": 1, "three": 1, "four": 0}
+
+
+def test_each_application_has_its_turn_where_there_are_fewer_cores() -> None:
+    granting, apps = Granting([0, 1, 2]), [f"app{n}" for n in range(7)]
+    asking(granting, **dict.fromkeys(apps, (None, 2)))
+    had: dict[object, list[float]] = {}
+    for step in range(60):
+        now = step * TURN_S / 2
+        had_now = [app for app, cores in settled(granting, now).items() if cores]
+        assert len(had_now) == 3
+        for app in had_now:
+            had.setdefault(app, []).append(now)
+    assert had.keys() == set(apps)
+    longest = max(b - a for times in had.values() for a, b in pairwise(times))
+    assert longest <= len(apps) / 3 * TURN_S + TURN_S  # nobody waits longer than all others' turns take
+    shares = [len(times) for times in had.values()]
+    assert max(shares) <= 1.5 * min(shares)
+
+
+def test_an_application_that_waits_has_the_first_core_that_comes_back_not_that_of_a_busy_box() -> None:
+    granting = Granting([0, 1])
+    asking(granting, busy=(None, 1), other=(None, 1))
+    settled(granting)
+    asking(granting, late=(None, 1))
+    assert granting.balance(TURN_S) == [CoreOrder("busy", "revoke", (0,))]  # which is not returned
+    assert granting.waiting(TURN_S + 0.5) == {"late": 0.5}
+    assert granting.balance(2 * TURN_S) == [CoreOrder("other", "revoke", (1,))]
+    granting.give_back("other", [1])
+    assert granting.balance(2 * TURN_S) == [CoreOrder("late", "grant", (1,))]
+    assert granting.waiting(2 * TURN_S) == {"other": 0.0}
+
+
+def test_nobody_gives_way_where_there_are_enough_cores() -> None:
+    granting = Granting([0, 1, 2])
+    asking(granting, a=(None, 1), b=(None, 1), c=(None, 3))
+    settled(granting)
+    assert granting.balance(100 * TURN_S) == []
+    assert granting.waiting(100 * TURN_S) == {}
 
 
 def test_grants_follow_who_gains_most_and_move_when_that_changes() -> None:

@@ -117,8 +117,8 @@ def asked_for(given: dict[str, Any], verb: type[v.Allocate] = v.Allocate, **inst
     planned(v.Allocate),
     click.option("--sweep", type=RANGE, help="Plan for each number of cores, e.g. cores=1..64: nothing is changed by it."),
     click.option("--plot", type=options.PATH, help="Draw the sweep, or the front of pareto, to this PNG or SVG file."),
-    click.option("--as", "form", type=click.Choice(["snet"]), help="snet: print -w and -c of S-Net's runtime, whose boxes run "
-                 "on one core; --instances-max is then --cores."),
+    click.option("--as", "form", type=click.Choice(["snet", "lpel"]), help="snet: print -w and -c of S-Net's runtime, whose "
+                 "boxes run on one core; --instances-max is then --cores. lpel: -w, -dloc and the network with its placement."),
     options.learned,
 )  # fmt: skip
 def allocate_command(networks: tuple[Path, ...], cores: int | None, sweep: list[int] | None, **given: Any) -> Output:
@@ -161,8 +161,9 @@ def allocate_command(networks: tuple[Path, ...], cores: int | None, sweep: list[
     with hinted(network.text), asked(given) as advisor:
         known = network.known_as(advisor)
         if given["form"]:
-            structure = network.structure(advisor)
-            return _arguments(structure, advisor.allocate(known, cores=cores, **_one_core_each(cores, request)))
+            structure, form = network.structure(advisor), given["form"]
+            found = advisor.allocate(known, cores=cores, **_one_core_each(form, cores, request))
+            return _arguments(form, structure, found)
         if sweep is None:
             return _one(network.path.name, _planned(advisor, known, cores, request), cores, request, given)
         found = [(count, _planned(advisor, known, count, request)) for count in sweep]
@@ -199,20 +200,32 @@ def _sweep(name: str, found: Sequence[tuple[int, Allocation]], given: dict[str, 
     return Output(show_plans.sweep_plain(objective, found, knee, plot), show_plans.sweep(found, knee, plot))
 
 
-def _one_core_each(cores: int | None, request: dict[str, Any]) -> dict[str, Any]:
-    """Return a request for S-Net's runtime, whose boxes run on one core."""
+def _one_core_each(form: str, cores: int | None, request: dict[str, Any]) -> dict[str, Any]:
+    """Return a request for one of S-Net's runtimes, whose boxes run on one core."""
     from advisor.files.snet_arguments import ONE
 
-    several = {"instances_max": cores} if request["instances_max"] == 1 and cores is not None else {}
-    return {**ONE, **request, **several}
+    single = request["instances_max"] == 1
+    if form == "lpel":
+        if not single:
+            raise InvalidValue(
+                "instances_max", request["instances_max"], "1 with --as lpel: it runs a box on one worker"
+            )
+        return {**ONE, **request, "nodes": 1}
+    return {**ONE, **request, **({"instances_max": cores} if single and cores is not None else {})}
 
 
-def _arguments(structure: Network, found: Allocation) -> Output:
-    """Return an allocation as arguments of S-Net's runtime."""
-    from advisor.files.snet_arguments import arguments_of
+def _arguments(form: str, structure: Network, found: Allocation) -> Output:
+    """Return an allocation as arguments of one of S-Net's runtimes."""
+    from advisor.files.snet_arguments import arguments_of, placed_on_workers
 
-    words = arguments_of(structure, found)
-    return Output({"arguments": list(words)} | found.as_dict(), [shlex.join(words)])
+    if form == "snet":
+        words = arguments_of(structure, found)
+        return Output({"arguments": list(words)} | found.as_dict(), [shlex.join(words)])
+    from advisor.network import write
+
+    words, placed = placed_on_workers(structure, found)
+    text = write(placed)
+    return Output({"arguments": list(words), "network": text} | found.as_dict(), [shlex.join(words), text.rstrip()])
 
 
 def _draw_front(plot: Path, name: str, front: Any) -> None:

@@ -51,8 +51,7 @@ def spread(
     """
     costs = [pair for pair in given["weight"] if pair[0] in COST_WEIGHTS and given["objective"] == "cost"]
     found: list[dict[str, Any]] = [
-        {**given, "name": name, **dict.fromkeys(RANKED, ()), "costs": costs}
-        for name in names
+        {**given, "name": name, **dict.fromkeys(RANKED, ()), "costs": costs} for name in names
     ]
     for option in RANKED:
         _to_networks(option, found, [pair for pair in given[option] if option != "weight" or pair not in costs])

@@ -69,7 +69,12 @@ def network_command(file: Path, net: str | None, **given: Any) -> Output:
 def _learned(flow: Flow | None) -> Iterator[str]:
     """Say what rows have shown of a flow, as the options of `advisor allocate` state it."""
     if flow is not None:
-        parts = (("shares", flow.shares), ("depths", flow.depths), ("fan-outs", flow.fan_outs), ("returns", flow.returns))
+        parts = (
+            ("shares", flow.shares),
+            ("depths", flow.depths),
+            ("fan-outs", flow.fan_outs),
+            ("returns", flow.returns),
+        )
         said = "".join(f"; {name} {' '.join(map(_number, numbers))}" for name, numbers in parts if numbers)
         yield f"learned from {flow.records:,} records{said}"
 

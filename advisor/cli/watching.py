@@ -33,7 +33,8 @@ ADVICE = ("watch", "kind", "gain", "probability", "cost_s", "break_even_s", "fig
 def watch_command(networks: tuple[Path, ...], count: int | None, within_s: float | None, **given: Any) -> None:
     """Watch NETWORK, a file of S-Net text: print the allocation, and each better one that is worth the change.
 
-    A NETWORK that is no file is the id of one. Several files share one machine, with the options of `advisor allocate`; their boxes are then written NETWORK:BOX.
+    A NETWORK that is no file is the id of one. Several share one machine, with the options of `advisor allocate`; their
+    boxes are then written NETWORK:BOX.
     Ends with Ctrl-C, or as --count and --within say. With --json each advice is a line.
     """
     current = {box: cores[0] for box, cores in given["current"]} or None

@@ -208,7 +208,9 @@ class Granting:
             core.phase is Phase.ASKED_BACK and now - core.since < TURN_S for core in lent
         )  # what comes back later belongs to a busy box: another gives way instead
         waiting = sum(app.most > 0 and not app.cores for app in self._apps.values()) - coming
-        held = [(min(core.since for core in app.cores.values()), app.turn, app) for app in self._apps.values() if app.cores]
+        held = [
+            (min(core.since for core in app.cores.values()), app.turn, app) for app in self._apps.values() if app.cores
+        ]
         for since, _, app in sorted(held, key=lambda each: each[:2])[: len(self.cores)]:
             firm = app.cores_in(Phase.OFFERED, Phase.HELD)
             if waiting > 0 and firm == app.cores_in(Phase.HELD) != [] and now - since >= TURN_S:
@@ -216,16 +218,14 @@ class Granting:
 
     def waiting(self, now: float) -> dict[Hashable, float]:
         """Return the applications that ask and have no core, each with the seconds that it has waited."""
-        return {
-            name: now - app.waits_since for name, app in self._apps.items() if app.waits_since is not None
-        }
+        return {name: now - app.waits_since for name, app in self._apps.items() if app.waits_since is not None}
 
     def targets(self) -> dict[Hashable, int]:
         """Return how many cores each application that asks for some should have.
 
-        First by demand, at least one each, in turns where there are too few. Then those whose networks are learned share what they got together so that
-        their sum of worth times records per second is largest, at least one each, none more than it can use. A split is
-        kept while another gains less than `GAIN_MIN`.
+        First by demand, at least one each, in turns where there are too few. Then those whose networks are learned share
+        what they got together so that their sum of worth times records per second is largest, at least one each, none more
+        than it can use. A split is kept while another gains less than `GAIN_MIN`.
         """
         if self._targets is None:
             self._targets = self._found()

@@ -79,7 +79,9 @@ def _workers(found: Plan, whole: Allocation) -> Said:
     first, said = 1, list[str]()
     for cores, components in whole.groups:
         last = first + cores - 1
-        said.append(f"{f'worker {first} has' if cores == 1 else f'workers {first} to {last} have'} {', '.join(components)}")
+        said.append(
+            f"{f'worker {first} has' if cores == 1 else f'workers {first} to {last} have'} {', '.join(components)}"
+        )
         first = last + 1
     more = [f"and {len(said) - GROUPS_MAX} more groups"] if len(said) > GROUPS_MAX else []
     yield None, float(found.used), f"{workers}; {'; '.join([*said[:GROUPS_MAX], *more])}"
@@ -325,8 +327,8 @@ def far_words(known: Evidence) -> str:
 
 
 REASONS: Mapping[str, Callable[[Plan, Allocation], Said]] = {
-    "target": _target, "sharing": _sharing, "workers": _workers, "bottleneck": _bottleneck, "remaining": _remaining, "pinned": _pinned,
-    "maximum": _maximum, "minimum": _minimum, "curve_end": _curve_end, "skew": _skew, "nodes": _nodes,
+    "target": _target, "sharing": _sharing, "workers": _workers, "bottleneck": _bottleneck, "remaining": _remaining,
+    "pinned": _pinned, "maximum": _maximum, "minimum": _minimum, "curve_end": _curve_end, "skew": _skew, "nodes": _nodes,
     "next_core": _next_core, "knee": _knee, "unvisited": _unvisited, "spare": _spare, "runner_up": _runner_up,
     "turns": _turns, "own_cores": _own_cores, "gap": _gap, "work": _work, "memory": _memory, "contention": _contention,
     "overload": _overload, "queueing": _queueing, "level": _level, "extrapolates": _extrapolates,

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from live import PATIENCE_S
 
+from advisor.cli import advisor
 from advisor.cli.learning import learn_command
+from advisor.domain.machines import Machine
+from advisor.errors import UnknownNetwork
 from advisor.files.snet_input import source_of, values_of
 from advisor.files.snet_runs import SnetFiles
+from advisor.service import load_config
+from advisor.service.snet_resources import SnetResources
 
 SOURCES = Path(os.environ.get("ADVISOR_SNET_SOURCES", "/nowhere"))
 RECORDS = 400
@@ -31,6 +41,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [sys.executable, SOURCES / "snet" / "make_input.py", str(RECORDS), "5", "0.3"], check=True, capture_output=True
     )
     (out / "input.xml").write_bytes(made.stdout)
+    maker = [sys.executable, SOURCES / "snet" / "make_input.py", "4000", "5", "0.3"]
+    (out / "long.xml").write_bytes(subprocess.run(maker, check=True, capture_output=True).stdout)
     return out
 
 
@@ -77,3 +89,66 @@ def test_each_run_has_the_tag_of_the_record_that_entered(built: Path, scheduler:
     assert medians["square"] == sorted(medians["square"])
     assert medians["linear"][-1] / medians["linear"][0] > 8 * max(medians["flat"]) / min(medians["flat"]) / 2
     assert medians["square"][-1] / medians["square"][0] > 2 * medians["linear"][-1] / medians["linear"][0]
+
+
+def answer(state: Path, *words: str) -> dict[str, Any]:
+    done = CliRunner().invoke(advisor, [*words, "--state", str(state), "--json"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.output)
+
+
+def test_a_learned_network_is_named_by_id_and_its_plans_speak_of_workers(built: Path, tmp_path: Path) -> None:
+    for program in ("film", "pair", "tag"):
+        definition = str(SOURCES / "snet" / f"{program}.snet")
+        learned(logs_of(built, program, "lpel"), tmp_path / "state", "--network", program, "--definition", definition)
+    found = answer(tmp_path / "state", "allocate", "film", "--cores", "16")
+    assert set(found["cores"].values()) == {1}
+    assert found["instances"]["tile"] == 3  # as many as it has replicas
+    assert "workers" in {reason["code"] for reason in found["why"]}
+    front = answer(tmp_path / "state", "allocate", "film", "--cores", "2", "--as", "snet")["arguments"]
+    run = [built / "film-front", *front, "-i", built / "input.xml", "-o", tmp_path / "out.xml"]
+    subprocess.run(run, check=True, capture_output=True)
+    assert (tmp_path / "out.xml").read_text().count('type="data"') == RECORDS
+    placed = answer(tmp_path / "state", "allocate", "film", "--cores", "2", "--as", "lpel")
+    assert placed["arguments"] == ["-w", "2", "-dloc"]
+    workers = dict(re.findall(r"(\w+) @ (\d)", placed["network"]))
+    assert workers.keys() == {"load", "blur", "sharp", "step", "tile", "write"}
+    together = answer(tmp_path / "state", "allocate", "film", "tag", "--cores", "9")
+    assert {each["name"] for each in together["networks"]} == {"film", "tag"}
+    shown = answer(tmp_path / "state", "network", "film")
+    assert shown["flow"]["records"] == RECORDS
+
+
+async def test_six_applications_on_three_cores_have_their_turns(built: Path) -> None:
+    """Whatever else this machine does: whoever waits has the first core that is free or returned, in the order of waiting."""
+
+    async def unknown(*_: Any, **__: Any) -> Any:
+        raise UnknownNetwork("none")
+
+    processors = sorted(os.sched_getaffinity(0))
+    machine = Machine("here", ((tuple((processors[n % len(processors)],) for n in range(3)),),))
+    resources = SnetResources(load_config(snet_resources=["127.0.0.1:0"]).snet_resources, machine, unknown)
+    granting, served = resources.granting, set[object]()
+    balance = granting.balance
+
+    def watched(now: float) -> Any:
+        orders = balance(now)
+        served.update(order.app for order in orders if order.verb == "grant")
+        assert granting.lent()["free"] == 0 or not granting.waiting(now)  # a core that is free goes out at once
+        return orders
+
+    granting.balance = watched  # type: ignore[method-assign]
+    servers, (address,) = await resources.listen([])
+    follows = asyncio.create_task(resources.run())
+    command = ["-w", "2", "-rs", f"127.0.0.1:{address.port}", "-i", str(built / "long.xml"), "-o", os.devnull]
+    quiet = {"stdout": asyncio.subprocess.DEVNULL, "stderr": asyncio.subprocess.DEVNULL}
+    apps = [await asyncio.create_subprocess_exec(built / "film-front", *command, **quiet) for _ in range(6)]
+    async with asyncio.timeout(PATIENCE_S):
+        assert [await app.wait() for app in apps] == [0] * 6
+    follows.cancel()
+    resources.close()
+    for server in servers:
+        server.close()
+    assert len(served) == 6
+    assert granting.counts["revoked"] >= 6
+    assert granting.lent() == {"free": 3}

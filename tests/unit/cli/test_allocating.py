@@ -115,6 +115,37 @@ def test_a_learned_flow_is_used_by_the_files_name_or_by_id(
     assert (status, by_id) == ((0, out) if defined else (2, ""))
     assert ("film" in err) is not defined
     assert run(capsys, "allocate", "film", "--state", state, "--cores", 6)[0] == (0 if defined else 2)
+    if defined:
+        _a_network_by_id(tmp_path, capsys, state)
     network.write_text("read .. write\n")  # another network: nothing was learned of it
     _, out, _ = run(capsys, "allocate", network, "--state", state, "--cores", 6, "--json")
     assert sorted(json.loads(out)["cores"]) == ["read", "write"]
+
+
+def _a_network_by_id(folder: Path, capsys: pytest.CaptureFixture[str], state: Path) -> None:
+    """Each command takes the id, also where a folder has the same name; boxes of S-Net's logs run on one core."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        _, out, err = run(capsys, "allocate", "film", "--state", state, "--cores", 40, "--json")
+        found = json.loads(out)
+        assert set(found["cores"].values()) == {1}, err
+        assert max(found["instances"].values()) > 1
+        assert "workers" in {reason["code"] for reason in found["why"]}
+        _, out, _ = run(capsys, "allocate", "film", "--state", state, "--cores", 40, "--instances-max", 1, "--json")
+        assert set(json.loads(out)["instances"].values()) == {1}
+        (folder / "other.snet").write_text("read .. write\n")
+        box = next(iter(found["cores"]))
+        together = ("allocate", "film", "other.snet", "--state", state, "--cores", 40, "--load", f"film:{box}=100")
+        status, out, err = run(capsys, *together, "--json")
+        assert status == 0, err
+        assert [each["name"] for each in json.loads(out)["networks"]] == ["film", "other"]
+        _, out, _ = run(capsys, "network", "film", "--state", state, "--json")
+        assert json.loads(out)["flow"]["records"] == 30
+        status, _, err = run(capsys, "network", "flim", "--state", state)
+        assert (status, "known: film" in err) == (1, True)
+        status, out, err = run(capsys, "allocate", "film", "--as", "lpel", "--cores", 3, "--state", state)
+        assert (status, out.splitlines()[0]) == (0, "-w 3 -dloc"), err
+        assert (
+            run(capsys, "allocate", "film", "--as", "lpel", "--cores", 3, "--instances-max", 2, "--state", state)[0]
+            == 2
+        )

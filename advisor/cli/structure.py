@@ -82,7 +82,8 @@ def _learned(flow: Flow | None) -> Iterator[str]:
 def _number(value: Any) -> str:
     if value is None:
         return "?"
-    return ",".join(f"{each:.3g}" for each in (value if isinstance(value, (list, tuple)) else [value]))
+    numbers: list[float] = [value] if isinstance(value, float) else [*value]
+    return ",".join(f"{each:.3g}" for each in numbers)
 
 
 def _pointed(text: str, line: int, column: int) -> str:

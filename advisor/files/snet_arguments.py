@@ -46,7 +46,7 @@ def placed_on_workers(network: Network, allocation: Allocation) -> tuple[list[st
     nodes: list[dict[str, Any]] = []
     at: list[int] = []  # where each former node stands now, a box with its placement
     for index, node in enumerate(network.as_nodes()):
-        children = [at[child] for child in node.get("children", ())]
+        children: list[int] = [at[child] for child in node.get("children", ())]
         nodes.append(node | ({"children": children} if children else {}))
         if index in keys:
             nodes.append({"kind": PLACEMENT, "place": worker[keys[index]], "children": [len(nodes) - 1]})

@@ -107,7 +107,11 @@ class SnetResources:
         for client, waited in waiting.items():
             if waited >= max(WAIT_REPORTED_S, 2.0 * self._reported.get(client, 0.0)):
                 self._reported[client] = waited
-                what = {"waited_s": round(waited, 1), "waiting": len(waiting), "cores": len(self.granting.cores)}
+                what: dict[str, Any] = {
+                    "waited_s": round(waited, 1),
+                    "waiting": len(waiting),
+                    "cores": len(self.granting.cores),
+                }
                 event(logging.WARNING, "application waits for a core", peer=client.peer, network=client.network, **what)
 
     async def _plan(self, network: str, cores: int) -> None:

@@ -177,7 +177,8 @@ def _planned(asker: Advisor | SyncClient, network: str, cores: int | None, reque
     one_core = any(reason.code == "workers" for reason in found.why)
     if cores is None or not one_core or source is not ParameterSource.DEFAULT:
         return found
-    return asker.allocate(network, cores=cores, **{**request, "instances_max": cores})
+    several: dict[str, Any] = {**request, "instances_max": cores}
+    return asker.allocate(network, cores=cores, **several)
 
 
 def _one(name: str, found: Allocation, cores: int | None, request: dict[str, Any], given: dict[str, Any]) -> Output:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -167,14 +166,12 @@ def execute(
 ) -> tuple[int, int, int, int]:  # fmt: skip
     """Return (elapsed, work, stealing, steals), in ns: the loop, on lists, or compiled on arrays."""
     # Oldest and newest of each worker; each strand's older and newer neighbour.
-    deque = ([-1] * workers, [-1] * workers, [-1] * len(ticks), [-1] * len(ticks))
-    runs = [-1] * workers
+    deque = (np.full(workers, -1), np.full(workers, -1), np.full(len(ticks), -1), np.full(len(ticks), -1))
+    runs, ends = np.full(workers, -1), np.zeros(workers, np.int64)
     for k in range(len(roots)):
         append(deque, 0, roots[k])
     busy, ready = 0, len(roots)
     now = work = stealing = steals = 0
-    running = [(0, -1)]  # numba tells the type of a list by what is in it
-    running.pop()
     while True:
         for stage in range(2):  # owners first: nobody steals what its owner takes in the same instant
             for worker in range(workers):
@@ -195,15 +192,18 @@ def execute(
                 took = round(ticks[strand] * longer / (1.0 - crowding * (busy - 1)))
                 stealing += asked
                 work += took
-                heappush(running, (now + asked + took + overhead[strand], worker))
-        if len(running) == 0:
+                ends[worker] = now + asked + took + overhead[strand]
+        if busy == 0:
             return now, work, stealing, steals
-        now = running[0][0]
-        while len(running) > 0 and running[0][0] == now:
-            worker = heappop(running)[1]
-            ready += finish(deque, worker, runs[worker], first, children, left)
-            runs[worker] = -1
-            busy -= 1
+        now = -1
+        for worker in range(workers):
+            if runs[worker] >= 0 and (now < 0 or ends[worker] < now):
+                now = ends[worker]
+        for worker in range(workers):
+            if runs[worker] >= 0 and ends[worker] == now:
+                ready += finish(deque, worker, runs[worker], first, children, left)
+                runs[worker] = -1
+                busy -= 1
 
 
 def examples() -> Iterator[tuple[str, tuple[Any, ...]]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from advisor import Advisor
 from advisor.cli import options, show_plans, tables
 from advisor.cli.allocating import BY_BOX, NETWORKS, asked_for, asked_together, hinted, planned
 from advisor.cli.declared import asked_by
@@ -40,10 +41,13 @@ def watch_command(networks: tuple[Path, ...], count: int | None, within_s: float
     current = {box: cores[0] for box, cores in given["current"]} or None
     named = [named_network(path) for path in networks]
     as_json, cores = options.wants_json(), given["cores"]
+    alone = asked_for(given, v.Watch, current=current) if len(named) == 1 else {}
+    if len(named) > 1 and all(each.text is not None for each in named):
+        asked_together(named, given, Advisor())  # what is wrong with the options needs no service
     with hinted(named[0].text if len(named) == 1 else None), connected(given) as client:
         request: dict[str, Any]
         if len(named) == 1:
-            request = {"network": named[0].known_as(client), **asked_for(given, v.Watch, current=current)}
+            request = {"network": named[0].known_as(client), **alone}
         else:
             asks, machine = asked_together(named, given, client)
             own = {key: given[key] for key in v.Watch.verb.keys.keys() & given.keys() - v.Allocate.verb.keys.keys()}

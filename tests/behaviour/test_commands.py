@@ -37,7 +37,7 @@ FILES = {
         {"id": "join", "time": 2.0, "after": [f"part{k}" for k in range(6)]},
     ]}),
 }  # fmt: skip
-README = Path(__file__).parents[2] / "README.md"
+QUICK_START = Path(__file__).parents[2] / "docs" / "quick-start.md"
 TABLE = "component,x,p,t\n" + "".join(f"blur,{x},{p},{1e-3 * x / p}\n" for x in (100, 200, 400) for p in (1, 2, 4))
 STATE = ("--state", "taught.state")
 # (words, exit status, what standard output or standard error must hold)
@@ -114,9 +114,9 @@ def test_with_json_standard_output_is_json_alone(folder: Path, words: tuple[str,
     assert json.loads(command(*words, "--json", *STATE, folder=folder).stdout)
 
 
-def test_the_table_of_the_readme_is_answered(tmp_path: Path) -> None:
+def test_the_table_of_the_quick_start_is_answered(tmp_path: Path) -> None:
     (block,) = [
-        text for text in re.findall(r"^```sh\n(.*?)^```$", README.read_text(), re.M | re.S) if "runs.csv" in text
+        text for text in re.findall(r"^```sh\n(.*?)^```$", QUICK_START.read_text(), re.M | re.S) if "runs.csv" in text
     ]
     table, commands = re.fullmatch(r"cat > runs.csv <<END\n(.*?)END\n(.*)", block, re.S).groups()  # type: ignore[union-attr]
     (tmp_path / "runs.csv").write_text(table)

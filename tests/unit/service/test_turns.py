@@ -31,7 +31,7 @@ def test_each_who_waits_is_served_as_often_as_the_others_of_its_level(queues: di
         for number in range(length):
             rounds.add((grant, producer), (grant, producer, number))
     order = [rounds.take() for _ in range(rounds.count)]
-    assert not rounds
+    assert rounds.count == 0
     for path, length in queues.items():
         assert [number for *own, number in order if tuple(own) == path] == list(range(length))
     for level in (0, 1):

@@ -115,7 +115,7 @@ class AdviceFace:
             del self._loads[name]
         for url in {follow.url for follow in followed.values()}:
             try:
-                totals = await anyio.to_thread.run_sync(self._read, url)
+                totals = await anyio.to_thread.run_sync(self._read, url, abandon_on_cancel=True)
             except (OSError, ValueError) as error:
                 if not self._unread:
                     event(logging.WARNING, "no load", error=error, url=url)
@@ -127,7 +127,7 @@ class AdviceFace:
                     load = self._loads.setdefault(name, NetworkLoad(follow))
                     known = self._advice.get(name)
                     latency_s = known.allocation["latency_s"] if known and known.allocation else None
-                    load.take(now, totals, name, latency_s)
+                    load.add_reading(now, totals, name, latency_s)
 
     async def of(self, name: str) -> tuple[str, dict[str, Any]] | None:
         """Return the state of a network's advice and what is reported of it, None where it is not defined; from now on it is

@@ -10,6 +10,7 @@ import json
 import math
 import urllib.request
 from collections import defaultdict
+from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -29,13 +30,17 @@ Totals = dict[str, dict[str, float]]  # by metric and network
 def read_load(url: str) -> Totals:
     """Return both metrics of all networks; raises OSError or ValueError. Blocks for a query."""
     query = quote(f'sum by (__name__, network) ({{__name__=~"{ARRIVED}|{UNFINISHED}"}})')
-    with urllib.request.urlopen(f"{url.rstrip('/')}/api/v1/query?query={query}", timeout=ANSWER_S) as answer:  # noqa: S310 - http(s), checked
-        found: Any = json.loads(answer.read(BYTES_MAX))
+    asked = f"{url.rstrip('/')}/api/v1/query?query={query}"
+    try:
+        with urllib.request.urlopen(asked, timeout=ANSWER_S) as answer:  # noqa: S310 - http(s), checked
+            found: Any = json.loads(answer.read(BYTES_MAX))
+    except HTTPException as error:
+        raise ValueError(f"no answer in HTTP: {error!r}") from error
     totals: Totals = {ARRIVED: defaultdict(float), UNFINISHED: defaultdict(float)}
     try:
         for series in found["data"]["result"]:
             labels, value = series["metric"], float(series["value"][1])
-            if math.isfinite(value):
+            if 0.0 <= value < math.inf:
                 totals[labels["__name__"]][labels.get("network", "")] += value
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"no answer to a query: {error!r}") from error
@@ -51,8 +56,8 @@ class NetworkLoad:
         self.observed = ObservedLoad(follow.change_s)
         self._total: float | None = None
 
-    def take(self, now_s: float, totals: Totals, network: str, latency_s: float | None) -> None:
-        """Take in a reading, if it has this network; `latency_s` is that of a record without waiting, where it is known."""
+    def add_reading(self, now_s: float, totals: Totals, network: str, latency_s: float | None) -> None:
+        """Add a reading, if it has this network; `latency_s` is that of a record without waiting, where it is known."""
         total = totals[ARRIVED].get(network)
         if total is None:
             return

@@ -18,6 +18,8 @@ import httpx
 import pytest
 from live import PATIENCE_S, refused, rows_of, running
 
+from advisor.service.load import ARRIVED, UNFINISHED, read_load
+
 PROMETHEUS = shutil.which("prometheus")
 pytestmark = pytest.mark.skipif(
     PROMETHEUS is None, reason="NO PROMETHEUS HERE: install the Debian package `prometheus` to run this"
@@ -165,3 +167,42 @@ def test_every_metric_of_the_kit_is_exported(tmp_path: Path) -> None:
     for name in set(re.findall(r"advisor_\w+", text)):
         plain = re.sub(r"_(total|bucket|sum|count|info)$", "", name)
         assert f'"{plain}"' in source or f'"{name}"' in source, name
+
+
+LOAD = b"""HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n\r\n\
+# TYPE advisor_arrived_total counter
+advisor_arrived_total{network="film",instance_of="a"} 7
+advisor_arrived_total{network="film",instance_of="b"} 5
+# TYPE advisor_unfinished gauge
+advisor_unfinished{network="film"} 3
+"""
+
+
+@asynccontextmanager
+async def answering(answer: bytes) -> AsyncIterator[str]:
+    """Serve one answer to everybody; yield the address."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield "127.0.0.1:{1}".format(*server.sockets[0].getsockname())
+
+
+async def test_the_load_that_applications_export_is_read_from_prometheus(tmp_path: Path) -> None:
+    async with answering(LOAD) as target, prometheus(tmp_path, target) as server:
+        await ask(server, UNFINISHED)
+        assert await asyncio.to_thread(read_load, server) == {ARRIVED: {"film": 12.0}, UNFINISHED: {"film": 3.0}}
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"no HTTP\r\n", b"HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\n{}", b"HTTP/1.0 500 No\r\n\r\n"]
+)
+async def test_what_is_no_answer_of_prometheus_is_no_load(answer: bytes) -> None:
+    async with answering(answer) as server:
+        with pytest.raises((OSError, ValueError)):
+            await asyncio.to_thread(read_load, f"http://{server}")

@@ -69,10 +69,12 @@ def compare(components: int, cores: int, repeats: int, *, baseline: bool = True)
     network = series(*(f"c{row}" for row in range(components)))
     serial_s, parallel_s = rng.lognormal(-5, 1, components), rng.lognormal(0, 1, components)
     most = 2**20
-    curves = TabulatedCurves.of([1, most], np.stack([serial_s + parallel_s, serial_s + parallel_s / most], axis=1))
+    curves = TabulatedCurves.from_arrays(
+        [1, most], np.stack([serial_s + parallel_s, serial_s + parallel_s / most], axis=1)
+    )
     counts = np.array(COUNTS)
     seconds_s = serial_s[:, None] + parallel_s[:, None] / counts + RISE_S * counts
-    tables = TabulatedCurves.of(counts, seconds_s, variation=0.2)
+    tables = TabulatedCurves.from_arrays(counts, seconds_s, variation=0.2)
     serial, parallel = serial_s.tolist(), parallel_s.tolist()
     greedy = {"throughput": greedy_throughput, "latency": greedy_latency}
     for objective, request in {
@@ -108,7 +110,7 @@ def fifty(repeats: int) -> None:
     seconds_s = (
         rng.lognormal(0, 1, (50, 1)) * (rng.random((50, 1)) * 0.3 + 1 / counts) + rng.random((50, 1)) * 0.02 * counts
     )
-    curves = TabulatedCurves.of(counts, seconds_s, variation=0.5)
+    curves = TabulatedCurves.from_arrays(counts, seconds_s, variation=0.5)
     rate = 0.5 * plan(network, curves, Request(cores=200)).throughput_per_s
     loaded = Request(cores=200, objective="latency", arrival_per_s=rate)
     target = 1.2 * float(plan(network, curves, loaded).latency_queued_s or 0.0)

@@ -69,10 +69,10 @@ def folds(rounds: int) -> None:
         for kind, (advisor, names) in sides.items():
             rows = batch(names, number if "old" not in kind else 5000 + number, KINDS[kind.partition(",")[0]])
             if number < 2:
-                advisor.fold(rows)  # first meetings
+                advisor.learn_batch(rows)  # first meetings
                 continue
             old.kept["net"].counts.n["level"] = 6  # one record in 64 is chosen
-            taken[kind].append(clocked(lambda advisor=advisor, rows=rows: advisor.fold(rows)))
+            taken[kind].append(clocked(lambda advisor=advisor, rows=rows: advisor.learn_batch(rows)))
     plain = median(taken["plain"])
     for kind, times in taken.items():
         print(f"{kind:13} {median(times) / ROWS * 1e9:6.0f} ns a row, {median(times) / plain:.2f} of plain")
@@ -87,7 +87,7 @@ def answers() -> None:
         define = clocked(lambda: advisor.define_network(text, id=1, read=network), time.perf_counter)  # noqa: B023
         names = ComponentNames(list(network.components))
         n = len(network.components)
-        advisor.fold(
+        advisor.learn_batch(
             columns_of(names, np.arange(n), None, np.ones(n), np.ones(n), network=["1"] * n, entered=np.arange(n) == 0)
         )
         first = clocked(lambda: advisor.flow(1), time.perf_counter)  # noqa: B023

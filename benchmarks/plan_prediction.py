@@ -73,7 +73,9 @@ class Exact:
         counts = np.arange(1, case.cores + 1)
         curves = [case.curves[key] for key in case.network.keys]
         variation = [(1 + curve.variation) * (1 + NOISE**2) - 1 for curve in curves]
-        self._curves = TabulatedCurves.of(counts, [curve.seconds(counts) for curve in curves], variation=variation)
+        self._curves = TabulatedCurves.from_arrays(
+            counts, [curve.seconds(counts) for curve in curves], variation=variation
+        )
 
     def allocate(self, **request: Any) -> Allocation:
         """Answer as `Advisor.allocate` does."""

@@ -89,7 +89,7 @@ def speeds(events: TaskEvents) -> None:
 
     def profiled(compiled: bool, window_ns: int) -> None:
         profiler = Profiler(compiled=compiled, window_ns=window_ns)
-        folded = profiler.fold(events)
+        folded = profiler.fold_batch(events)
         assert not folded.refused
         profiler.flush()
 
@@ -116,7 +116,7 @@ def memory(tasks: int) -> None:
         records = events.records.copy()
         records["time"] += rounds * span
         records["instance"] += (records["instance"] > 0) * np.uint64(rounds * each)
-        profiler.fold(TaskEvents(records, events.strings if rounds == 0 else ()))
+        profiler.fold_batch(TaskEvents(records, events.strings if rounds == 0 else ()))
         done, rounds = done + each, rounds + 1
         if rounds in (1, 2) or done >= tasks * len(reported) // 4:
             reported.append((done, profiler.tables.bytes, tracemalloc.get_traced_memory()[0]))

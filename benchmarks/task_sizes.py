@@ -44,7 +44,7 @@ def generated() -> Iterator[tuple[str, dict[str, Any]]]:
         for seed in range(4):
             mix = make(seed=seed)
             model = SizeTime(np.zeros(WORDS))
-            model.fold(mix.sizes, mix.times, mix.running)
+            model.learn_instances(mix.sizes, mix.times, mix.running)
             found = report_of(model).as_dict()
             printed = {"printed_points": by_support_points(mix), "two_clusters": by_clusters(mix, 2)}
             errors = {name: error_of(mix, total) for name, total in printed.items()}
@@ -79,7 +79,7 @@ def speed() -> None:
         began = time.process_time()
         for start in range(0, 200_000, 32_768):
             part = slice(start, start + 32_768)
-            model.fold(mix.sizes[part], mix.times[part], mix.running[part])
+            model.learn_instances(mix.sizes[part], mix.times[part], mix.running[part])
         best = min(best, time.process_time() - began)
     print(f"{best / 200_000 * 1e9:.0f} ns of CPU an instance, {8 * WORDS / 1024:.0f} KB a type")
 

@@ -46,7 +46,7 @@ def clocked(call: Callable[[], object], clock: Callable[[], float]) -> float:
 def read_and_folded(advisor: Advisor, rows: list[list[object]], book: NameBook) -> None:
     """Fold rows as a service gets them from its decoder."""
     for start in range(0, len(rows), 1000):
-        advisor.fold(columns_of_rows(rows[start : start + 1000], book))
+        advisor.learn_batch(columns_of_rows(rows[start : start + 1000], book))
 
 
 def folds(components: int, rounds: int) -> None:
@@ -64,7 +64,7 @@ def folds(components: int, rounds: int) -> None:
             form = "columns" if done % 2 else "rows of 1,000"
             for (advisor, names, book), times in zip(sides, taken[form], strict=True):
                 columns = batch(names, np.random.default_rng(done))
-                fold = partial(advisor.fold, columns)
+                fold = partial(advisor.learn_batch, columns)
                 if form != "columns" and done >= last:
                     plain = zip(columns.index.tolist(), columns.predictor.tolist(), columns.cores.tolist(),
                                 columns.elapsed_s.tolist(), strict=True)  # fmt: skip

@@ -34,7 +34,7 @@ BATCHES = 20  # of a mean's half width
 
 def curves(rng: np.random.Generator, n: int, variation: float) -> TabulatedCurves:
     serial = rng.random((n, 1)) * 0.3
-    return TabulatedCurves.of(
+    return TabulatedCurves.from_arrays(
         COUNTS, rng.lognormal(0, 1, (n, 1)) * (serial + (1 - serial) / COUNTS), variation=variation
     )
 

@@ -53,7 +53,7 @@ class Edges:
         self._instances = number = self._instances + 1
         opened, held = self._open, self._held
         opened[key] = number, now
-        held.append((now, number, 0, self._writer.number(kind), 0, CREATE, 0))
+        held.append((now, number, 0, self._writer.string_number(kind), 0, CREATE, 0))
         for other in needs:
             if other in opened:  # what has ended before holds up nobody
                 held.append((now, number, opened[other][0], ABSENT_TYPE, 0, DEPENDENCE, 0))

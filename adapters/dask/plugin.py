@@ -113,7 +113,7 @@ class AdvisorPlugin(SchedulerPlugin):
                 self._made(edges, ts, known)
                 edges.sent(key, time.time())
             size = size_of(ts)
-            self._running[key] = known, size, known.begin(size)
+            self._running[key] = known, size, known.begin_task(size)
             self._average(ts, known)
             return
         runs = [each for each in startstops if each["action"] == "compute"] if startstops else ()
@@ -139,7 +139,7 @@ class AdvisorPlugin(SchedulerPlugin):
         if known is None or self._scheduler is None:
             return
         elapsed_s = sum(each["stop"] - each["start"] for each in runs)
-        known.end(seconds, elapsed_s if finish == "memory" else 0.0)
+        known.end_task(seconds, elapsed_s if finish == "memory" else 0.0)
         ts = self._scheduler.tasks[key]
         self._average(ts, known)
         if finish not in ("memory", "erred") or elapsed_s <= 0.0:

@@ -81,7 +81,7 @@ class Sizes:
         self._bare = False  # whether some task had no inputs
         self._bare_s: float | None = None  # seconds of such a one, where others have inputs
 
-    def begin(self, size: float | None) -> float | None:
+    def begin_task(self, size: float | None) -> float | None:
         """A task is sent to a worker; return the seconds that it will take, None where nobody knows."""
         if size is None:
             self._bare = True
@@ -96,7 +96,7 @@ class Sizes:
             self._sum_s += seconds
         return seconds
 
-    def end(self, seconds: float | None, took_s: float = 0.0) -> None:
+    def end_task(self, seconds: float | None, took_s: float = 0.0) -> None:
         """A task is at work no more, whatever became of it; `seconds` are those of its begin, `took_s` where it ended well."""
         if seconds is None:
             return

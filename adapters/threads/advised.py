@@ -327,7 +327,7 @@ class _AdvisedRun:
     ) -> None:
         elapsed_s = self._advised.clock() - self._begun
         grant = self._grant
-        GRANTS.leave(grant)
+        GRANTS.end_call(grant)
         short = self._size.core_s < FLOOR_S
         if grant.changed or elapsed_s <= 0.0:
             return

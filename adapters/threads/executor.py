@@ -225,7 +225,7 @@ class AdvisedExecutor(Executor):
         if grant is None:
             return
         elapsed_s = self._advised.clock() - self._begun
-        GRANTS.leave(grant)
+        GRANTS.end_call(grant)
         if self._alone and self._ended >= grant.cores and elapsed_s > 0.0:
             each_s = elapsed_s / self._ended
             self._deciding.ran(self._deciding.size(self._point), grant.cores, each_s)
@@ -247,7 +247,7 @@ def timed(
     if os.getpid() != parent:  # in the parent the grant has set these
         set_limits(pools.shared, 1)
     if worker is not None:
-        worker.begin()
+        worker.begin_task()
     begun = perf_counter()
     value, failed = None, None
     try:
@@ -256,7 +256,7 @@ def timed(
         failed = error
     elapsed_s = perf_counter() - begun
     if worker is not None:
-        worker.end()
+        worker.end_task()
     return value, elapsed_s, failed
 
 

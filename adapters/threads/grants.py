@@ -103,7 +103,7 @@ class Grants:
         _current.set(grant)
         return grant
 
-    def leave(self, grant: CoreGrant) -> None:
+    def end_call(self, grant: CoreGrant) -> None:
         """End a call: the limits are as they were before it, or as the others need them."""
         with self._lock:
             siblings = self._siblings(grant)

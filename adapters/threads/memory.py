@@ -259,7 +259,7 @@ class FunctionMemory:
         assert self.path is not None
         assert self._advisor is not None
         header = json.dumps({"format": FORMAT, "taken": sorted(self._taken)}).encode()
-        put(self.path, header + b"\n" + self._advisor.to_bytes())
+        write_atomically(self.path, header + b"\n" + self._advisor.to_bytes())
         self._rows, self._learned = [], 0
         for path in taken:
             path.unlink(missing_ok=True)
@@ -269,7 +269,7 @@ class FunctionMemory:
         if rows:
             self._files += 1
             name = f"{self.path.stem}.{os.getpid()}-{time.time_ns()}-{self._files}.rows"
-            put(self.path.with_name(name), json.dumps(rows).encode())
+            write_atomically(self.path.with_name(name), json.dumps(rows).encode())
 
     def _in_child(self) -> None:
         """In the child of a fork: go on with what the parent knew, and write nothing that is the parent's."""
@@ -307,7 +307,7 @@ def learn(advisor: Any, rows: Sequence[Row]) -> None:
             log.warning("%d of %d runs are not learned: %s", receipt.refused.count, len(batch), receipt.refused.first)
 
 
-def put(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes) -> None:
     """Write a file whole, in place of what was there."""
     beside = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:

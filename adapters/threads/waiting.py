@@ -37,11 +37,11 @@ class WorkerClock:
         self._tasks_s = 0.0
         self._begun_s = -1.0  # while no task runs
 
-    def begin(self) -> None:
+    def begin_task(self) -> None:
         """Begin a task; called by the thread, as `end` is."""
         self._begun_s = time.clock_gettime(self._clock)
 
-    def end(self) -> None:
+    def end_task(self) -> None:
         """End a task."""
         begun_s, self._begun_s = self._begun_s, -1.0
         self._tasks_s += time.clock_gettime(self._clock) - begun_s

@@ -223,7 +223,7 @@ def _batches(files: SnetFiles, *, follow: bool, ended: bool) -> Iterator[list[Ro
 
 def _new(rows: list[Row], sink: Sink, counts: Counter[str]) -> list[Row]:
     """Return the rows that were not taught before."""
-    known = sink.known({row.producer for row in rows})
+    known = sink.known_rows({row.producer for row in rows})
     new = [row for row in rows if row.sequence > known[row.producer]]
     counts["before"] += len(rows) - len(new)
     return new

@@ -62,7 +62,7 @@ class Command(click.Command):
             if isinstance(answer, Output):
                 from advisor.cli import tables
 
-                tables.put_json(answer.plain) if as_json else tables.put(answer.printed)
+                tables.put_json(answer.plain) if as_json else tables.print_parts(answer.printed)
                 ctx.exit(answer.status)
         except AdvisorError as error:
             line = f"{ctx.command_path}: {self._words_of(ctx, error)}"

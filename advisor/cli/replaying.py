@@ -71,7 +71,7 @@ def _here(
     for table in tables:
         with reader_of(table, columns) as reader, progress() as bar:
             tell_separator(reader)
-            prequential.tell(moves(bar, "replaying", reader))
+            prequential.report_progress(moves(bar, "replaying", reader))
             for _ in replay(reader.chunks(), prequential, sample if plot else None):
                 pass
         tell_refused(reader)

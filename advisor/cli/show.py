@@ -10,7 +10,7 @@ from advisor.cli.tables import Column, Form, Note, Printed, bold, dim, seconds, 
 from advisor.domain.job_pools import PoolPlan
 
 POINT = Column("predictor", lambda row: tables.point(row["predictor"]), str)
-CORES = Column("cores", "cores", tables.number)
+CORES = Column("cores", "cores", tables.format_number)
 FAR = Column("extrapolates", "extrapolates", tables.doublings)
 MEASURE_FORMS: Mapping[str, Form] = {"peak_bytes": tables.size, "energy_j": lambda value: f"{value:.4g} J"}
 
@@ -77,7 +77,7 @@ def run_prediction(found: Mapping[str, Any]) -> Iterator[Printed]:
     times = (("elapsed", "elapsed_s"), ("low", "low_s"), ("high", "high_s"), ("work", "work_s"), ("delay", "delay_s"),
              ("no work", "no_work_s"))  # fmt: skip
     yield table(
-        [Column("size", "size", tables.number), Column("workers", "workers", tables.number),
+        [Column("size", "size", tables.format_number), Column("workers", "workers", tables.format_number),
          *(Column(heading, key, seconds) for heading, key in times), Column("speedup", _speedup, tables.three), FAR],
         rows,
     )  # fmt: skip
@@ -90,7 +90,7 @@ def _speedup(run: Mapping[str, Any]) -> float:
 
 REPLAYED = (
     Column("component", "component"), Column("model", lambda entry: entry.get("model") or "–"),
-    Column("rows", "rows", tables.count), Column("median error", "online_error_median", tables.percent),
+    Column("rows", "rows", tables.format_count), Column("median error", "online_error_median", tables.percent),
     Column("9 of 10", "online_error_9_of_10", tables.percent), Column("bias", "online_bias", tables.percent),
     Column("parallel", "parallel_fraction", tables.percent), Column("predictor", "predictor_range", tables.span),
     Column("cores", "cores_range", tables.span),

@@ -123,7 +123,7 @@ def explained(sentences: Sequence[str], answer: Mapping[str, Any]) -> Iterator[P
             [
                 Column("component", "key"), Column("cores", "count", str), Column("one more", f"next_{name}", form),
                 Column("one less", f"last_{name}", form), Column("model", "model", str),
-                Column("runs", "observations", tables.count), Column("extrapolated", "extrapolates", tables.doublings),
+                Column("runs", "observations", tables.format_count), Column("extrapolated", "extrapolates", tables.doublings),
             ],
             rows,
         )  # fmt: skip
@@ -171,7 +171,7 @@ def together(found: Together, cores: int) -> Iterator[Printed]:
     yield _boxes([(share.name, share.allocation) for share in found.networks])
     yield table(
         [
-            Column("network", "name"), Column("weight", "weight", tables.number), Column("priority", "priority", str),
+            Column("network", "name"), Column("weight", "weight", tables.format_number), Column("priority", "priority", str),
             Column("cores", "used", str), Column("records/s beside the others", "guaranteed_per_s", rate),
             Column("at most", lambda part: part.allocation.throughput_per_s, rate),
             Column("latency", lambda part: _latency(part.allocation), seconds),

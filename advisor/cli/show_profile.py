@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from advisor.cli.tables import Column, Printed, count, dim, percent, seconds, several, table
+from advisor.cli.tables import Column, Printed, dim, format_count, percent, seconds, several, table
 from advisor.profile import layout as at
 from advisor.profile.comparison import Comparison, Line
 from advisor.profile.diagnosis import Finding
@@ -182,7 +182,7 @@ def several_profiles(beside: Comparison) -> Iterator[Printed]:
 
 RUNS = (
     Column("producer", lambda run: run["producer"] or "(none)"), Column("incarnation", "incarnation"),
-    Column("events", "events", count),
+    Column("events", "events", format_count),
     Column("notes", lambda run: ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in run["notes"].items())),
 )  # fmt: skip
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from advisor.cli import tables
-from advisor.cli.tables import Column, Printed, Table, count, dim, percent, seconds, several, size, table
+from advisor.cli.tables import Column, Printed, Table, dim, format_count, percent, seconds, several, size, table
 
 # Totals that are shown in a sentence, and what the first lines say already.
 IN_SENTENCES = frozenset((
@@ -15,8 +15,8 @@ IN_SENTENCES = frozenset((
 ))  # fmt: skip
 UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 SHARDS = (
-    Column("shard", "shard"), Column("components", "components", count), Column("buckets", "buckets", str),
-    Column("rows", "rows", count), Column("bytes", "bytes", size), Column("waiting", "rows_waiting", count),
+    Column("shard", "shard"), Column("components", "components", format_count), Column("buckets", "buckets", str),
+    Column("rows", "rows", format_count), Column("bytes", "bytes", size), Column("waiting", "rows_waiting", format_count),
     Column("lag", "lag_s", seconds), Column("recoveries", "recoveries", str),
     Column("failure", lambda shard: shard["failure"] or ""),
 )  # fmt: skip
@@ -110,11 +110,11 @@ def components(page: Sequence[Mapping[str, Any]], rates: Mapping[str, float] | N
     speeds = rates or {}
     return table(
         [
-            Column("component", "component"), Column("model", _model), Column("runs", "runs", count),
+            Column("component", "component"), Column("model", _model), Column("runs", "runs", format_count),
             None if rates is None else Column("rows/s", lambda e: speeds.get(e["component"], 0.0), lambda n: f"{n:,.0f}"),
             Column("error", lambda entry: _first(entry, "score_error", "prediction_error"), percent),
             Column("bias", lambda entry: _first(entry, "score_bias", "bias"), percent),
-            Column("in 90%", "coverage", percent), Column("changes", "changes", count),
+            Column("in 90%", "coverage", percent), Column("changes", "changes", format_count),
             Column("predictor", "predictor_range", tables.span), Column("cores", "cores_range", tables.span),
         ],
         page,
@@ -149,4 +149,4 @@ def _fact(key: str, value: Any) -> str:
         return size(value)
     if isinstance(value, float):
         return seconds(value) if key.endswith("_s") else f"{value:,.6g}"
-    return count(value) if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return format_count(value) if isinstance(value, int) and not isinstance(value, bool) else str(value)

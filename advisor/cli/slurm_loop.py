@@ -92,7 +92,7 @@ def slurm_command(
                 if as_json:
                     tables.put_json_line({"runs": learned, "job_names": names})
                 else:
-                    tables.put([f"{several(learned, 'run')} learned; advice for {several(names, 'job name')}"])
+                    tables.print_parts([f"{several(learned, 'run')} learned; advice for {several(names, 'job name')}"])
             except (ServiceError, ConnectionFailed, NotAnswered) as error:
                 if once:
                     raise

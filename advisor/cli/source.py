@@ -194,8 +194,8 @@ def learned_from(
         moved = moves(bar, "learning", reader)
         for chunk in reader.chunks():
             for start in range(0, len(chunk), SLICE_ROWS):
-                part = chunk.take(slice(start, start + SLICE_ROWS))
-                (fold or Advisor.fold)(advisor, part)
+                part = chunk.select_rows(slice(start, start + SLICE_ROWS))
+                (fold or Advisor.learn_batch)(advisor, part)
                 moved(start + len(part), len(chunk))
     tell_refused(reader)
     return advisor

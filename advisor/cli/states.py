@@ -119,8 +119,8 @@ def _watched(table: str, columns: Mapping[str, str] | None) -> tuple[Advisor, Tr
         trends[:] = trends or [Trend(advisor)]
         start = 0
         while start < len(chunk):
-            part = chunk.take(slice(start, start + max(ROWS_FIRST, rows // SAMPLES_SHARE)))
-            advisor.fold(part)
+            part = chunk.select_rows(slice(start, start + max(ROWS_FIRST, rows // SAMPLES_SHARE)))
+            advisor.learn_batch(part)
             start += len(part)
             rows += len(part)
             if rows - sampled >= max(ROWS_FIRST, sampled // SAMPLES_SHARE):

@@ -68,7 +68,7 @@ def screen() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=PIPE_COLUMNS)
 
 
-def put(printed: Iterable[Printed]) -> None:
+def print_parts(printed: Iterable[Printed]) -> None:
     """Print tables, sentences and notes: wrapped at words on a terminal, one line each elsewhere."""
     console = screen()
     for each in printed:
@@ -115,12 +115,12 @@ def bold(text: str) -> Text:
 seconds: Form = seconds_text
 
 
-def count(value: int) -> str:
+def format_count(value: int) -> str:
     """Return a whole number."""
     return f"{value:,}"
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Return a number with the digits that it has, at most six."""
     return f"{value:g}"
 

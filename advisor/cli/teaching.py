@@ -40,7 +40,7 @@ class Sink(Protocol):
         """What answers with what was taught."""
         ...
 
-    def known(self, producers: Iterable[str]) -> dict[str, int]:
+    def known_rows(self, producers: Iterable[str]) -> dict[str, int]:
         """Return the number of the last row of each producer that is known."""
         ...
 
@@ -104,7 +104,7 @@ class StateSink:
         """The state, as `Sink`."""
         return self._engine.advisor
 
-    def known(self, producers: Iterable[str]) -> dict[str, int]:
+    def known_rows(self, producers: Iterable[str]) -> dict[str, int]:
         """Return as `Sink`."""
         return {each: self._engine.applied(each, NO_INCARNATION) + self._in_blocks(each) for each in producers}
 
@@ -165,7 +165,7 @@ class ServiceSink:
         """The service, as `Sink`."""
         return self._client
 
-    def known(self, producers: Iterable[str]) -> dict[str, int]:
+    def known_rows(self, producers: Iterable[str]) -> dict[str, int]:
         """Return as `Sink`.
 
         A service knows what is durable; what a killed client had sent may be applied, and not durable yet. So `hello` comes

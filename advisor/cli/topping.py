@@ -92,7 +92,7 @@ def _frame(found: Mapping[str, Any], rates: Mapping[str, float], height: int, *,
     from rich.text import Text
 
     from advisor.cli.show_status import components, lines
-    from advisor.cli.tables import Column, count, dim, table
+    from advisor.cli.tables import Column, dim, format_count, table
 
     texts = [Text(line) for line in lines(found)]
     room = max(LEAST_SHOWN, height - ROOM)
@@ -100,7 +100,7 @@ def _frame(found: Mapping[str, Any], rates: Mapping[str, float], height: int, *,
         speaking: Sequence[Mapping[str, Any]] = found["service"]["speaking"]
         busiest = sorted(speaking, key=lambda each: -rates[each["producer"]])[:room]
         speed = Column("batches/s", lambda each: rates[each["producer"]], lambda value: f"{value:,.1f}")
-        columns = [Column("producer", "producer"), Column("batches", "sequence", count), speed]
+        columns = [Column("producer", "producer"), Column("batches", "sequence", format_count), speed]
         return Group(*texts, table(columns, busiest))
     page = sorted(found["components"], key=lambda each: (-rates[each["component"]], -each["rows"]))
     known = found["components_known"]

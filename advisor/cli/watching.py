@@ -57,7 +57,7 @@ def watch_command(networks: tuple[Path, ...], count: int | None, within_s: float
             if as_json:
                 tables.put_json_line(watch.state)
             else:
-                tables.put(show_plans.watched(watch.state, watch.allocation, cores))
+                tables.print_parts(show_plans.watched(watch.state, watch.allocation, cores))
         where = ", ".join(map(str, networks))
         click.echo(
             f"watching {where}: a better allocation that is worth its change appears here; Ctrl-C ends it", err=True
@@ -67,7 +67,7 @@ def watch_command(networks: tuple[Path, ...], count: int | None, within_s: float
             if as_json:
                 tables.put_json_line(_plain(advice))
             else:
-                tables.put(show_plans.advice(advice, cores))
+                tables.print_parts(show_plans.advice(advice, cores))
             left = None if left is None else left - 1
         watch.close()
 

@@ -180,7 +180,7 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         """Take rows and batches as far as there is space; what then is left waits where `when_full` says so."""
         taken = 0
         for at, item in enumerate(items):
-            if self.outbox.take(item):
+            if self.outbox.enqueue(item):
                 taken += rows_of(item)
             elif self._blocks and not self._closed:
                 return Taken(kind, taken, items[at:], self.take_with_space, self.outbox.drop_new)
@@ -192,7 +192,7 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         """Take a row or a batch when there is space; False where the client is closed before."""
         while not self._closed:
             progress = self._link.progress
-            if self.outbox.take(item):
+            if self.outbox.enqueue(item):
                 return True
             await progress.wait()
         self.outbox.drop_new(rows_of(item))

@@ -216,7 +216,7 @@ class Link:
 
     async def _resume_after(self, seconds: float) -> None:
         await anyio.sleep(seconds)
-        self.session.resume()
+        self.session.resume_sending()
         self._wake.set()
 
     def _notify(self) -> None:

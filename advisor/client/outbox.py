@@ -86,7 +86,7 @@ class Outbox:
 
     # -- in, from any thread -----------------------------------------------------------------------------------------
 
-    def take(self, item: Sequence[Any] | Body) -> bool:
+    def enqueue(self, item: Sequence[Any] | Body) -> bool:
         """Take a row, or a whole batch; False where there is no space. An empty buffer takes any one batch."""
         body = item if type(item) is Body else None
         rows = 1 if body is None else body.rows
@@ -213,7 +213,7 @@ class Outbox:
             self.stats.batches_acknowledged += 1
             self.stats.rows_acknowledged += batch.body.rows
 
-    def count(self, receipt: Any) -> str:
+    def count_receipt(self, receipt: Any) -> str:
         """Add a receipt to the counts; return what to warn of: the first rows that were refused, and why."""
         answer = cast("dict[str, Any]", receipt if isinstance(receipt, dict) else {})
         if answer.get("replayed"):  # what became of the rows was reported before, and lost with its connection

@@ -182,7 +182,7 @@ class Session:
         self.failure = error
         self.stats.last_error = str(error)
 
-    def resume(self) -> None:
+    def resume_sending(self) -> None:
         """The pause is over: send again from the first batch that is not acknowledged."""
         if self.state == PAUSED:
             self.state = READY
@@ -313,7 +313,7 @@ class Session:
         if error is None:
             self._rewinds = 0
             self.outbox.acknowledge(batch.sequence)
-            why = self.outbox.count(reply.result)
+            why = self.outbox.count_receipt(reply.result)
             outcomes += [Refused(why)] if why else []
             if batch in self._unanswered:
                 outcomes.append(Answered(self._unanswered.pop(batch), None, reply.result))

@@ -98,7 +98,7 @@ class SyncClient(Blocks, TakesRows[bool, int]):
     # -- rows ------------------------------------------------------------------------------------------------------
 
     def _take_row(self, row: Item) -> bool:
-        return self._outbox.take(row) or self._take_late(row)
+        return self._outbox.enqueue(row) or self._take_late(row)
 
     def _take_batches(self, bodies: Sequence[Body]) -> int:
         return sum(body.rows for body in bodies if self._take_row(body))

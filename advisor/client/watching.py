@@ -45,7 +45,7 @@ class AsyncWatch:
         self.closed = False
 
     @property
-    def number(self) -> int:
+    def watch_number(self) -> int:
         """The watch's number at the service, another after each cut."""
         return self.state.get("watch", 0)
 
@@ -77,7 +77,7 @@ class AsyncWatch:
 
     async def status(self, *, current: Any = None, timeout_s: float | None = None) -> dict[str, Any]:
         """Return what the last look found: the best allocation, and why a change pays or does not."""
-        asked = v.Watch(watch=self.number, current=current, timeout_s=timeout_s)
+        asked = v.Watch(watch=self.watch_number, current=current, timeout_s=timeout_s)
         self.state = await self._subscriptions.ask(asked, dict[str, Any])
         return self.state
 
@@ -86,9 +86,9 @@ class AsyncWatch:
         if self.closed:
             return
         self.closed = True
-        self._subscriptions.end(self._topic)
+        self._subscriptions.stop_following(self._topic)
         self._notify()
-        await self._subscriptions.ask(v.Unwatch(self.number, timeout_s=timeout_s), dict[str, Any])
+        await self._subscriptions.ask(v.Unwatch(self.watch_number, timeout_s=timeout_s), dict[str, Any])
 
     # -- what the client does
 
@@ -106,9 +106,9 @@ class AsyncWatch:
             if self._has is None:
                 self._has = _in_use(self.allocation)
         if state.get("verdict") == "worth":
-            self.tell({**state, "kind": "advice"})
+            self.receive_advice({**state, "kind": "advice"})
 
-    def tell(self, item: Mapping[str, Any]) -> None:
+    def receive_advice(self, item: Mapping[str, Any]) -> None:
         """Take in what the service sent."""
         advice = read_advice(item)
         if advice.allocation is not None:
@@ -234,7 +234,7 @@ class Followed:
         self._listeners[topic] = watch.began
         return watch
 
-    def end(self, topic: str) -> None:
+    def stop_following(self, topic: str) -> None:
         """Begin it no more after a cut."""
         self._session.unsubscribe(topic)
         self._watches.pop(topic, None)
@@ -248,7 +248,7 @@ class Followed:
 
     def _advice(self, items: Any) -> None:
         """Hand advice to the watches that it is about."""
-        by_number = {watch.number: watch for watch in self._watches.values()}
+        by_number = {watch.watch_number: watch for watch in self._watches.values()}
         for item in cast("list[Any]", items) if isinstance(items, list) else []:
             if not isinstance(item, Mapping):
                 continue
@@ -257,7 +257,7 @@ class Followed:
             if watch is None:
                 self._early.append(about)
             else:
-                watch.tell(about)
+                watch.receive_advice(about)
 
 
 def _in_use(allocation: Allocation | None) -> dict[str, dict[str, int]] | None:

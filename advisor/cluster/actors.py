@@ -92,7 +92,7 @@ class Actors:
         self._class: Any = None
 
     @classmethod
-    def of(cls, config: Config) -> Actors:
+    def for_config(cls, config: Config) -> Actors:
         """Return what runs the shards of a service."""
         return cls(config.engine, compiled=config.compiled)
 

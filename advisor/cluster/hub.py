@@ -71,10 +71,10 @@ class ShardCommits:
             await anyio.sleep(self._every_s)
             await self._refresh()
 
-    def hold(self, who: object, answers: list[bytes]) -> None:
+    def defer_reply(self, who: object, answers: list[bytes]) -> None:
         """No answer is held: see `RoutedLearning.take_plain`."""
 
-    def drop(self, who: object) -> None:
+    def discard_replies(self, who: object) -> None:
         """No answer is held."""
 
     def want_image(self) -> None:
@@ -96,7 +96,7 @@ class RoutedBackend:
         self.learning = RoutedLearning(hub, self.committer, shards, self._replicas)
         counted = self.learning.counted
         engine.state.ledger = ProducerLedger(config.producers_max, lambda name: counted.update((name,)))
-        engine.state.ledger.put(shards.durable)
+        engine.state.ledger.set_applied(shards.durable)
         self._runs: list[dict[str, Any]] = []
         self._profiled: tuple[int, Counter[str]] = 0, Counter()  # what the profiles had when they were listed
         self.verbs: Mapping[str, Handler] = {
@@ -107,30 +107,30 @@ class RoutedBackend:
     def _later(self, verb: str, answer: Callable[[Any], Any]) -> Handler:
         return lambda connection, params, msgid: self._hub.background.later(verb, connection, msgid, answer, params)
 
-    async def begin(self) -> None:
+    async def fetch_networks(self) -> None:
         """Fetch the networks, before anybody is served."""
         for part in await self._shards.each("networks"):
-            self._hub.engine.put(Engine.from_bytes(part))
+            self._hub.engine.replace_part(Engine.from_bytes(part))
         self._replicas.follow()
-        self.learning.count()
+        self.learning.sum_counters()
 
     async def _refresh(self) -> None:
         """Bring up to date what is followed, and those who follow it."""
         if await self._replicas.refresh():
             self._hub.notify()
-        self.learning.count()
+        self.learning.sum_counters()
         seen = self._shards.totals()["events_accepted"], self._shards.summed("profiles")
         if seen != self._profiled:
             self._profiled, self._runs = seen, await self._list_profiles()
 
-    def resume(self, key: Producer, at: int) -> None:
+    def resume_producer(self, key: Producer, at: int) -> None:
         """Go on with a producer's numbers from `at`."""
         self._hub.engine.resume_producer(*key, at)
-        self._shards.resume(key, at)
+        self._shards.resume_producer(key, at)
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
-    def gather(self, method: str, params: Any) -> Gather | None:
+    def fetch_needed(self, method: str, params: Any) -> Gather | None:
         """Return what fetches the replicas that a question needs; None: they are here, and fresh enough."""
         if method == "predict_run":
             return partial(self._replicas.fetch, (), (params.program,))
@@ -234,14 +234,14 @@ class RoutedBackend:
         named = None if isinstance(params.components, bool) else list(params.components)
         for shard in list(self._shards.shards):
             if named is not None:
-                own = [name for name in named if self._shards.of(name) is shard]
+                own = [name for name in named if self._shards.shard_of(name) is shard]
                 found.append(await shard.ask("status", own, 0, limit))
             else:
                 page = max(offset - known, 0), limit - len(entries)
                 found.append(await shard.ask("status", None if params.components else (), *page))
             known += found[-1]["components_known"]
             entries += found[-1]["components"]
-        self.learning.count()
+        self.learning.sum_counters()
         held = self.held()
         scored = sum(each["predictions_scored"] for each in found)
         error = sum(each["predictions_scored"] * (each["prediction_error"] or 0.0) for each in found)
@@ -296,7 +296,7 @@ class RoutedBackend:
 
         async def scale() -> dict[str, Any]:
             moved = await self._shards.scale(cast("int", params.shards))
-            self.learning.count()
+            self.learning.sum_counters()
             return self.health() | {"moved": moved}
 
         self._hub.background.later("shards", connection, msgid, scale)

@@ -111,22 +111,22 @@ class RoutedLearning:
                 self._engine.advance(key, self._shards.durable.get(key, 0))
             if "error" not in answer:
                 self._replicas.networks_behind.update(columns.networks)
-            self._hub.measures.commit_s.add(time.perf_counter() - began)
+            self._hub.measures.commit_s.count_value(time.perf_counter() - began)
             self._done(connection, msgid, answer)
 
         self._shards.send(key, sequence, columns, done)
         if self._committer.rows_waiting > WAITING_ROWS_MAX:
-            connection.wait()
+            connection.pause_reading()
             self._slow.append(connection)
 
     def _done(self, connection: Connection, msgid: int | None, answer: Answer) -> None:
         """Answer a change."""
-        self.count()
+        self.sum_counters()
         error = answer.get("error")
         if msgid is not None:
             connection.answer(msgid, answer if error is None else from_dict(error))
         while self._slow and self._committer.rows_waiting < WAITING_ROWS_MAX // 2:
-            self._slow.popleft().resume()
+            self._slow.popleft().resume_reading()
 
     # -- runs, and what is changed by hand --------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class RoutedLearning:
                     "an event of this producer is on its way to its shard", field="producer", value=key[0]
                 )
             self._applying.add(key)
-        connection.wait()
+        connection.pause_reading()
         self._hub.background.start(self._applied, connection, msgid, key, sequence, event)
         return LATER
 
@@ -166,7 +166,7 @@ class RoutedLearning:
             answer = {"error": error.as_dict()}
         if key is not None:
             self._applying.discard(key)
-        connection.resume()
+        connection.resume_reading()
         self._done(connection, msgid, answer)
 
     async def _routed(self, key: Producer | None, sequence: int | None, event: Any) -> Answer:
@@ -208,7 +208,7 @@ class RoutedLearning:
         """Forget the numbers of producers that are gone."""
         self._admission.forget_producers(keys)
 
-    def count(self) -> None:
+    def sum_counters(self) -> None:
         """Let the counters be those of all shards."""
         totals = self._engine.advisor.components.totals
         totals.clear()

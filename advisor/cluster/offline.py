@@ -97,7 +97,9 @@ def replay(files: Sequence[str], headings: Mapping[str, str] | None, tasks: Task
     """
     read = [FileRead(str(file), "") for file in files]
     spans = _spans(files, headings, tasks)
-    taken = [tasks.run(take, number, files[number], headings, span, shares, parts=shares + 1) for number, span in spans]
+    taken = [
+        tasks.run(read_span, number, files[number], headings, span, shares, parts=shares + 1) for number, span in spans
+    ]
     summaries: list[tuple[int, FileRead]] = tasks.values([each[-1] for each in taken])
     for number, own in summaries:
         whole = read[number]
@@ -125,7 +127,7 @@ def _spans(files: Sequence[str], headings: Mapping[str, str] | None, tasks: Task
     return sorted(found)
 
 
-def take(number: int, file: str, headings: Mapping[str, str] | None, span: Span, shares: int) -> list[Any]:
+def read_span(number: int, file: str, headings: Mapping[str, str] | None, span: Span, shares: int) -> list[Any]:
     """Return the rows of a span by the share of their component, a list of pieces each, and after them what was read."""
     found: list[Any] = [[] for _ in range(shares)]
     known: dict[str, int] = {}
@@ -139,7 +141,9 @@ def take(number: int, file: str, headings: Mapping[str, str] | None, span: Span,
                     known[names[place]] = bucket_of(names[place]) * shares // BUCKETS
             of = np.array([known[names[place]] for place in there])[places]
             for share in np.unique(of).tolist():
-                found[share].append(ReplayPiece(number, span.lines, chunk, rows.take(of == share).with_own_names()))
+                found[share].append(
+                    ReplayPiece(number, span.lines, chunk, rows.select_rows(of == share).with_own_names())
+                )
         summary = FileRead(reader.name, reader.separator, reader.rows, reader.refused, reader.first_refused)
     return [*found, (number, summary)]
 
@@ -149,7 +153,7 @@ def learn(*pieces: Sequence[ReplayPiece]) -> Learned:
     advisor = Advisor()
     prequential = Prequential(advisor)
     for piece in sorted((one for each in pieces for one in each), key=lambda one: one[:3]):
-        prequential.take(piece.rows)
+        prequential.predict_and_learn(piece.rows)
     scores = prequential.scores[None]
     names = list(scores)
     entries: list[Any] = []

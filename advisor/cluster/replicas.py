@@ -48,7 +48,7 @@ class ComponentReplicas:
 
     def _behind(self, name: str) -> bool:
         """Return whether the shard of a replica has applied something since."""
-        fetched, shard = self._fetched[name], self._shards.of(name)
+        fetched, shard = self._fetched[name], self._shards.shard_of(name)
         return fetched.shard is not shard or fetched.calls != shard.calls
 
     @property
@@ -72,8 +72,8 @@ class ComponentReplicas:
         self._make_room(len(names))
         while True:
             layout = self._shards.layout
-            found = {name: Fetched(self._clock(), shard := self._shards.of(name), shard.calls) for name in names}
-            for part in await self._shards.part(names, networks, programs):
+            found = {name: Fetched(self._clock(), shard := self._shards.shard_of(name), shard.calls) for name in names}
+            for part in await self._shards.extract_part(names, networks, programs):
                 await self._put(Engine.from_bytes(part), networks)
             if layout is self._shards.layout:  # else one may have been asked for what it no longer had
                 break
@@ -84,11 +84,11 @@ class ComponentReplicas:
     async def _put(self, part: Engine, networks: Collection[str]) -> None:
         known = [*part.advisor.components.slots.components]
         if len(known) <= PUT_AT_ONCE:
-            self._engine.put(part)
+            self._engine.replace_part(part)
             return
         for start in range(0, len(known), PUT_AT_ONCE):
-            some = part.part(known[start : start + PUT_AT_ONCE], () if start else networks)
-            self._engine.put(Engine.from_bytes(some))
+            some = part.extract_part(known[start : start + PUT_AT_ONCE], () if start else networks)
+            self._engine.replace_part(Engine.from_bytes(some))
             await anyio.lowlevel.checkpoint()
 
     async def refresh(self) -> bool:
@@ -115,4 +115,4 @@ class ComponentReplicas:
             gone = [name for name in self._fetched if name not in followed][: more + self._most // 8]
             for name in gone:
                 del self._fetched[name]
-            self._engine.leave(gone)
+            self._engine.remove_part(gone)

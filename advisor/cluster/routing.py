@@ -28,7 +28,7 @@ class BatchPart:
     rows: Ints | None = None  # int64 array (n,) or None: which rows of the batch the first has; None: all of them
 
 
-def split(columns: Columns, layout: Layout) -> dict[int, BatchPart]:
+def split_by_shard(columns: Columns, layout: Layout) -> dict[int, BatchPart]:
     """Return what each shard gets that gets something. Cost O(rows), and a hash for each new name."""
     shards = _shards_of(columns.components, columns.index, layout)
     plain = columns
@@ -38,7 +38,7 @@ def split(columns: Columns, layout: Layout) -> dict[int, BatchPart]:
     present: list[int] = np.unique(shards).tolist()
     for shard in present:
         rows = None if len(present) == 1 else np.flatnonzero(shards == shard)
-        own = plain if rows is None else plain.take(rows)
+        own = plain if rows is None else plain.select_rows(rows)
         carried = columns.carried if shard == present[0] else NOTHING
         found[shard] = BatchPart((replace(own.with_own_names(), carried=carried),), rows)
     for shard, travels in _travels(columns, layout):
@@ -65,7 +65,7 @@ def _travels(columns: Columns, layout: Layout) -> list[tuple[int, Travels]]:
     homes = np.array([*map(layout.shard_of, columns.networks), UNRESOLVED], np.int64)[columns.network]
     homes[columns.network == NONE_NAMED] = UNRESOLVED
     known: list[int] = np.unique(homes[homes != UNRESOLVED]).tolist()
-    return [(shard, Travels(columns.take(homes == shard).with_own_names())) for shard in known]
+    return [(shard, Travels(columns.select_rows(homes == shard).with_own_names())) for shard in known]
 
 
 def joined(answers: Sequence[tuple[Answer, Ints | None]], sequence: int | None) -> Answer:

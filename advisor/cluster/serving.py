@@ -22,7 +22,7 @@ from advisor.service.producers import Producers
 PRODUCERS_FACTOR = 2  # a shard remembers more than the front: it must refuse none that another one has taken
 
 
-async def serve(config: Config, *, runtime_of: Callable[[Config], Runtime] = Actors.of, **given: Any) -> None:
+async def serve(config: Config, *, runtime_of: Callable[[Config], Runtime] = Actors.for_config, **given: Any) -> None:
     """Run a service whose state is in shards; as `advisor.service.server.serve`, and raises as that.
 
     Raises Unavailable when Ray is not there, or has no place for the shards.
@@ -40,7 +40,7 @@ async def serve(config: Config, *, runtime_of: Callable[[Config], Runtime] = Act
         engine = Engine(**limits, producers_max=config.producers_max)
         heavy = server.heavy_of(config, measures)
         hub = Hub(config, engine, Producers(shards.durable), heavy, measures, partial(RoutedBackend, shards))
-        await cast("RoutedBackend", hub.backend).begin()
+        await cast("RoutedBackend", hub.backend).fetch_networks()
         await server.serve(config, hub_of=lambda _: hub, **given)
     finally:
         with anyio.CancelScope(shield=True):

@@ -130,7 +130,7 @@ class Shard:
     def receive(self, part: bytes | None, producers: Mapping[Producer, int]) -> Answer:
         """Take in buckets, and numbers of producers where they are greater; commit."""
         if part is not None:
-            self._engine.put(Engine.from_bytes(part))
+            self._engine.replace_part(Engine.from_bytes(part))
         for key, number in producers.items():
             self._resume(key, number)
         self._commit()
@@ -142,13 +142,13 @@ class Shard:
 
     def give(self, buckets: Collection[int]) -> bytes:
         """Return all that buckets hold."""
-        return self._engine.part(*self._names_in(buckets.__contains__))
+        return self._engine.extract_part(*self._names_in(buckets.__contains__))
 
     def keep(self, buckets: Collection[int]) -> Answer:
         """Remove what other buckets hold: another shard has it; commit."""
         names = self._names_in(lambda bucket: bucket not in buckets)
         if any(names):
-            self._engine.leave(*names)
+            self._engine.remove_part(*names)
             self._commit()
         return self.report()
 
@@ -161,9 +161,9 @@ class Shard:
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
-    def part(self, names: Collection[str], networks: Collection[str], programs: Collection[str]) -> bytes:
-        """Return what is known of them, see `Engine.part`."""
-        return self._engine.part(names, networks, programs)
+    def extract_part(self, names: Collection[str], networks: Collection[str], programs: Collection[str]) -> bytes:
+        """Return what is known of them, see `Engine.extract_part`."""
+        return self._engine.extract_part(names, networks, programs)
 
     def exported(self, after: str | None) -> tuple[bytes, str | None]:
         """Return a page of what was learned, see `exporting.page`."""
@@ -175,7 +175,7 @@ class Shard:
 
     def networks(self) -> bytes:
         """Return all networks of this shard."""
-        return self._engine.part((), self._engine.advisor.components.flows.kept)
+        return self._engine.extract_part((), self._engine.advisor.components.flows.kept)
 
     def status(self, components: Sequence[str] | None, offset: int, limit: int) -> Answer:
         """Return a page of the status, see `Advisor.status`."""

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from advisor.cluster.connections import PLACE_S, Answer, Gone, Handle, ShardConnection
 from advisor.cluster.layout import Layout, Move, bucket_of_producer, moves
-from advisor.cluster.routing import BatchPart, joined, split
+from advisor.cluster.routing import BatchPart, joined, split_by_shard
 from advisor.cluster.shard import EVICTED, RESUMED
 from advisor.domain.limits import SHARDS_MAX
 from advisor.domain.observations import Columns
@@ -66,7 +66,7 @@ class Gate:
         self._empty.clear()
         work()
 
-    def leave(self) -> None:
+    def finish_work(self) -> None:
         """Work has ended."""
         self.inside -= 1
         if not self.inside:
@@ -81,7 +81,7 @@ class Gate:
         try:
             yield
         finally:
-            self.leave()
+            self.finish_work()
 
     @asynccontextmanager
     async def closed(self) -> AsyncGenerator[None]:
@@ -203,7 +203,7 @@ class ShardSet:
     def _send(
         self, key: Producer | None, sequence: int | None, columns: Columns, done: Callable[[Answer], object]
     ) -> None:  # fmt: skip
-        parts = split(columns, self.layout)
+        parts = split_by_shard(columns, self.layout)
         receivers = range(len(self.shards)) if key is not None or not parts else sorted(parts)
         answers: list[tuple[Answer, Any]] = []
 
@@ -211,7 +211,7 @@ class ShardSet:
             answers.append((answer, part.rows))
             if len(answers) < len(receivers):
                 return
-            self._gate.leave()
+            self._gate.finish_work()
             wrong = [each for each, _ in answers if "error" in each]
             self._note(key, sequence, whole=not wrong, some=len(wrong) < len(answers))
             done(wrong[0] if wrong else joined(answers, sequence))
@@ -286,21 +286,23 @@ class ShardSet:
         self.uneven.discard(key)
         self._to_all(key, None, EVICTED)
 
-    def resume(self, key: Producer, sequence: int) -> None:
+    def resume_producer(self, key: Producer, sequence: int) -> None:
         """Have every shard continue a producer at a number."""
         self.durable[key] = max(sequence, self.durable.get(key, 0))
         self._to_all(key, sequence, RESUMED)
 
     def _to_all(self, key: Producer, sequence: int | None, what: str) -> None:
         for shard in self.shards:
-            self._gate.enter(lambda shard=shard: shard.apply((key, sequence, (what,)), 0, lambda _: self._gate.leave()))
+            self._gate.enter(
+                lambda shard=shard: shard.apply((key, sequence, (what,)), 0, lambda _: self._gate.finish_work())
+            )
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
-    async def part(
+    async def extract_part(
         self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = ()
     ) -> list[bytes]:  # fmt: skip
-        """Return what the shards know of them, see `Engine.part`."""
+        """Return what the shards know of them, see `Engine.extract_part`."""
         wanted: dict[int, tuple[list[str], list[str], list[str]]] = {}
         for kind, some in enumerate((names, networks, programs)):
             for name in some:
@@ -311,7 +313,7 @@ class ShardSet:
         """Return the answers of all shards, in their order."""
         return await asyncio.gather(*(shard.ask(method, *args) for shard in self.shards))
 
-    def of(self, name: str) -> ShardConnection:
+    def shard_of(self, name: str) -> ShardConnection:
         """Return the shard of a name; raises InvalidValue."""
         return self.shards[self.layout.shard_of(name)]
 

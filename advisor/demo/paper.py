@@ -61,13 +61,13 @@ class Streamed:
 
     def quantile(self, model: str | None, share: float, window: int, above: float = 0.0) -> float:
         """Return a quantile of the error over the rows of a window, for predictors above a value."""
-        return float(np.quantile(self.of(model, window, above), share))
+        return float(np.quantile(self.errors_of(model, window, above), share))
 
     def within(self, model: str | None, bound: float, window: int, above: float = 0.0) -> float:
         """Return the share of rows whose error is at most `bound`."""
-        return float(np.mean(self.of(model, window, above) <= bound))
+        return float(np.mean(self.errors_of(model, window, above) <= bound))
 
-    def of(self, model: str | None, window: int, above: float = 0.0) -> Floats:
+    def errors_of(self, model: str | None, window: int, above: float = 0.0) -> Floats:
         """Return the errors of the rows of a window, for predictors above a value; an unanswered row counts as 1."""
         low, high = WINDOWS[window], WINDOWS[window + 1]
         error = self.error[model][(self.row >= low) & (self.row < high) & (self.predictor > above)]
@@ -93,7 +93,7 @@ def run_paper(client: SyncClient, seed: int, *, tick: Callable[[], object] = lam
     predicted: dict[str | None, list[Floats]] = {model: [] for model in MODELS}
     early: Shares | None = None
     for start in range(0, len(rows), ROWS_CHUNK):
-        for model, values in prequential.take(rows.take(slice(start, start + ROWS_CHUNK))).items():
+        for model, values in prequential.predict_and_learn(rows.select_rows(slice(start, start + ROWS_CHUNK))).items():
             predicted[model].append(values)
         if start == 0:
             early = _advised(client, "throughput", f"advised after {ROWS_CHUNK} rows")

@@ -75,7 +75,7 @@ class JudgedRuns:
 
     def total_s(self, policy: str, component: str | None = None) -> float:
         """Return the seconds of all invocations (of one component) under a policy."""
-        return sum(run.seconds(policy) for run in self.of(component))
+        return sum(run.seconds(policy) for run in self.runs_of(component))
 
     def core_s(self, policy: str) -> float:
         """Return the core-seconds that a policy holds."""
@@ -91,13 +91,13 @@ class JudgedRuns:
 
     def ratios(self, policy: str, component: str | None = None) -> Floats:
         """Return each invocation's seconds over its hindsight best, at least 1."""
-        return np.array([run.seconds(policy) / run.seconds("hindsight best") for run in self.of(component)])
+        return np.array([run.seconds(policy) / run.seconds("hindsight best") for run in self.runs_of(component)])
 
     def right_share(self, policy: str, component: str | None = None) -> float:
         """Return the share of invocations within TOLERANCE of their hindsight best."""
         return float(np.mean(self.ratios(policy, component) <= 1.0 + TOLERANCE))
 
-    def of(self, component: str | None) -> Sequence[Invocation]:
+    def runs_of(self, component: str | None) -> Sequence[Invocation]:
         """Return the invocations of a component; all of them for None."""
         return [run for run in self.invocations if component in (None, run.component)]
 

@@ -108,7 +108,7 @@ class TabulatedCurves:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @classmethod
-    def of(
+    def from_arrays(
         cls,
         cores: ArrayLike,
         elapsed_s: ArrayLike,
@@ -179,7 +179,7 @@ class Demands:
         allowed = allowed_by_row((mine, theirs))
         return Demands(self.names + other.names, TabulatedCurves(mine.cores, *values, seen=seen, allowed=allowed))
 
-    def of(self, names: Sequence[str]) -> TabulatedCurves:
+    def select_curves(self, names: Sequence[str]) -> TabulatedCurves:
         """Return the curves of names, in their order; a name may come again; raises UnknownComponent."""
         place = {name: at for at, name in enumerate(self.names)}
         for name in names:

@@ -98,7 +98,7 @@ class Misread:
     codes: Mapping[str, Bools]
     values: Mapping[int, Any]
 
-    def take(self, rows: Any, n: int) -> Misread:
+    def select_rows(self, rows: Any, n: int) -> Misread:
         """Return what is left of it in the given ones of `n` rows."""
         places = {old: new for new, old in enumerate(np.arange(n)[rows].tolist()) if old in self.values}
         return Misread(
@@ -165,7 +165,7 @@ class Columns:
     def __len__(self) -> int:
         return len(self.index)
 
-    def take(self, rows: Any) -> Columns:
+    def select_rows(self, rows: Any) -> Columns:
         """Return the batch of the given rows (indices, mask or slice), for tests and cuts."""
         optional = {key: None if (v := getattr(self, key)) is None else v[rows] for key in _OPTIONAL_COLUMNS}
         return replace(
@@ -176,7 +176,7 @@ class Columns:
             elapsed_s=self.elapsed_s[rows],
             measures={key: values[rows] for key, values in self.measures.items()},
             carried={},
-            misread=self.misread and self.misread.take(rows, len(self)),
+            misread=self.misread and self.misread.select_rows(rows, len(self)),
             **optional,
         )
 

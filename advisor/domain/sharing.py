@@ -35,7 +35,7 @@ class Part(Answer, frozen=True):
     allocation: Allocation
 
     @property
-    def used(self) -> int:
+    def cores_used(self) -> int:
         """Cores that it has."""
         return self.allocation.cores_used
 

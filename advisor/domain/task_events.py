@@ -313,11 +313,11 @@ class EventWriter:
     numbers: dict[str, int] = field(default_factory=dict[str, int])
     sent: int = 0
 
-    def number(self, text: str) -> int:
+    def string_number(self, text: str) -> int:
         """Return the number of a string, given at first sight."""
         return self.numbers.setdefault(text, len(self.numbers))
 
-    def add(
+    def add_event(
         self,
         time: int,
         kind: Kind,
@@ -329,7 +329,7 @@ class EventWriter:
         flags: int = 0,
     ) -> None:
         """Add an event; `other` may be negative for a parameter."""
-        number = ABSENT_TYPE if type is None else self.number(type)
+        number = ABSENT_TYPE if type is None else self.string_number(type)
         self.rows.append((time, instance, other & (2**64 - 1), number, thread, int(kind), flags))
 
     def batch(self, *, clock: Clock = NANOSECONDS, dropped: int = 0) -> TaskEvents:

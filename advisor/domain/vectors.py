@@ -93,10 +93,10 @@ def points(name: str, values: ArrayLike | None, n: int, dimensions: Any = None) 
         wanted = f"({n}, d), d from 1 to {DIMENSIONS_MAX}" if dimensions is None else f"({n}, {d}), as dimensions says"
         raise InvalidValue(name, _shape(array), wanted)
     with np.errstate(over="ignore"):
-        return split(np.ascontiguousarray(array, np.float64))
+        return split_first(np.ascontiguousarray(array, np.float64))
 
 
-def split(table: Floats) -> tuple[Floats, Floats | None]:
+def split_first(table: Floats) -> tuple[Floats, Floats | None]:
     """Return the first column of n points (n, d), all of whose values were given, and the further ones (n, 3) or None.
 
     A NaN among them would pass for an absent value: it spoils the first one, so that its row is refused as NaN.

@@ -86,9 +86,9 @@ class Advisor:
 
     def _drop(self, slot: int | None = None) -> None:
         """Forget what was solved: a component, or all, changed otherwise than by new rows."""
-        self._asking.drop()
+        self._asking.clear_solutions()
         self.bundles.touch(slot)
-        self._tables.drop()
+        self._tables.clear_tables()
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class Advisor:
             point = float(x), float(cores)
             if batches.fold_one(components, slot, point, float(elapsed_s), int(count)):
                 return
-        batches.fold(
+        batches.learn_columns(
             components,
             columns_of_row(
                 component,
@@ -177,12 +177,12 @@ class Advisor:
         ------
         InvalidValue, TooLarge, Unsupported
         """
-        return self.fold(columns_of(ComponentNames(components), index, predictor, cores, elapsed_s, **optional))
+        return self.learn_batch(columns_of(ComponentNames(components), index, predictor, cores, elapsed_s, **optional))
 
     @alone
-    def fold(self, columns: Columns) -> Receipt:
+    def learn_batch(self, columns: Columns) -> Receipt:
         """Learn a batch of checked shape; its rows are refused one by one."""
-        return batches.fold(self.components, columns)
+        return batches.learn_columns(self.components, columns)
 
     @alone
     def fold_plain(self, columns: Columns) -> None:
@@ -221,7 +221,7 @@ class Advisor:
             When the component has no learner and the budget allows none: the pin has nowhere to stand.
         """
         self._asking.pin(component, model)
-        self._drop(self.components.slots.of(component))
+        self._drop(self.components.slots.slot_of(component))
         return {"component": component, "model": model}
 
     @alone
@@ -236,7 +236,7 @@ class Advisor:
         """
         given = None if allowed is None else parse_allowed("allowed", allowed)
         self._asking.set_allowed(component, given)
-        self._drop(self.components.slots.of(component))
+        self._drop(self.components.slots.slot_of(component))
         return {"component": component, "allowed": None if given is None else given.as_wire()}
 
     @alone
@@ -286,7 +286,7 @@ class Advisor:
             raise InvalidValue("components", components, "a list of names")
         else:
             chosen = [checked_name("components", name) for name in components or ()]
-        slots = [self.components.slots.of(name) for name in chosen[offset : offset + limit]]
+        slots = [self.components.slots.slot_of(name) for name in chosen[offset : offset + limit]]
         error, scored = self.components.error()
         return cast("Status", {
             "totals": dict(self.components.totals),
@@ -345,9 +345,9 @@ class Advisor:
         )
         return state_bytes.to_bytes(blocks)
 
-    def part(self, names: Iterable[str] | None) -> Components:
+    def copy_components(self, names: Iterable[str] | None) -> Components:
         """Return copies of components, of all where no names are given, in the order of their names."""
-        return self.components.part(self.components.slots.components if names is None else names)
+        return self.components.copy_components(self.components.slots.components if names is None else names)
 
     def parts(
         self, names: Iterable[str] | None, parts: Collection[str]
@@ -384,14 +384,16 @@ class Advisor:
         """
         names = None if names is None else list(names)
         totals, kinds = self.parts(names, parts)
-        return state_bytes.to_bytes(state_bytes.encode(self.part(names), totals, kinds))
+        return state_bytes.to_bytes(state_bytes.encode(self.copy_components(names), totals, kinds))
 
     @alone
-    def put(self, other: Advisor) -> None:
+    def replace_components(self, other: Advisor) -> None:
         """Let another's components and task types stand in the place of ours of the same names; the rest as `merge`."""
         here = self.components.slots.components
         theirs = other.components.slots.components
-        self.components.drop([name for name in other.task_types.numbers if name in here and name not in theirs])
+        self.components.remove_components(
+            [name for name in other.task_types.numbers if name in here and name not in theirs]
+        )
         for name in (*theirs, *other.task_types.numbers):
             self.task_types.forget(name, 0.0)
         self.components.merge(other.components, replacing=True)
@@ -401,10 +403,10 @@ class Advisor:
         self._drop()
 
     @alone
-    def drop(self, names: Iterable[str]) -> int:
+    def remove_components(self, names: Iterable[str]) -> int:
         """Take components away, with all that was learned of them; return how many there were. Totals never go back."""
         names = list(names)
-        dropped = self.components.drop(names)
+        dropped = self.components.remove_components(names)
         for name in names:
             self.task_types.forget(name, 0.0)
         if dropped:
@@ -422,10 +424,10 @@ class Advisor:
         ------
         StateDamaged, StateTooNew, InvalidValue
         """
-        return cls.of(state_bytes.from_bytes(data))
+        return cls.from_state(state_bytes.from_bytes(data))
 
     @classmethod
-    def of(cls, found: state_bytes.Decoded) -> Advisor:
+    def from_state(cls, found: state_bytes.Decoded) -> Advisor:
         """Return the advisor of a state that was read.
 
         Raises

@@ -21,10 +21,11 @@ class AllowedSets:
         self.sets: dict[str, AllowedCores] = {}
         self.kind = RecordKind(
             "allowed", self.sets, {"counts": "in both"}, lambda name: json.dumps(self.sets[name].as_wire()).encode(),
-            lambda name, data: self.put(name, parse_allowed("allowed", read_json(data))), lambda name: self.put(name, None),
+            lambda name, data: self.set_allowed_counts(name, parse_allowed("allowed", read_json(data))),
+            lambda name: self.set_allowed_counts(name, None),
         )  # fmt: skip
 
-    def put(self, component: str, allowed: AllowedCores | None) -> None:
+    def set_allowed_counts(self, component: str, allowed: AllowedCores | None) -> None:
         """Set a component's counts; None: every count."""
         if allowed is not None:
             self.sets[component] = allowed
@@ -32,10 +33,10 @@ class AllowedSets:
             return
         self.kind.touched[component] = None
 
-    def drop(self, components: Iterable[str]) -> None:
+    def clear_allowed(self, components: Iterable[str]) -> None:
         """Allow some components every count."""
         for name in components if self.sets else ():
-            self.put(name, None)
+            self.set_allowed_counts(name, None)
 
     def merged(self, other: AllowedSets) -> dict[str, AllowedCores]:
         """Return what a merge with another's sets changes here; raises Mismatch where both have no count in common."""

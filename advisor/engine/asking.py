@@ -84,10 +84,10 @@ class Asking:
         self._models = Kept[tuple[int, Model]](MODELS_KEPT)
         self.learners: Learners = components.learners
 
-    def drop(self) -> None:
+    def clear_solutions(self) -> None:
         """Forget what was solved: components changed otherwise than by new rows."""
-        self._models.drop()
-        self.learners.drop()
+        self._models.discard_where()
+        self.learners.clear_solutions()
 
     def model(self, slot: int, form: str | None = None) -> Model:
         """Return the model of the exact sums of a slot that has learned something; solved again only when rows came since.
@@ -97,10 +97,10 @@ class Asking:
         if form is not None and form not in NAMES:
             raise not_one_of("model", form, NAMES)
         table = self._components.table
-        rows = int(table.count("rows")[slot])
+        rows = int(table.int_field("rows")[slot])
         found = self._models.get((slot, form))
         if found is None or found[0] != rows:
-            found = self._models.put((slot, form), (rows, prediction.model_of(table.records[slot], form)))
+            found = self._models.store_value((slot, form), (rows, prediction.model_of(table.records[slot], form)))
         return found[1]
 
     def learned(self, slot: int) -> bool:
@@ -143,25 +143,25 @@ class Asking:
 
     def pinned(self, slot: int) -> str | None:
         """Return the form that a component is pinned to, or None."""
-        record = self.learners.find(slot)
-        number = 0 if record is None else int(record[0].count("pin")[record[1]])
+        record = self.learners.find_record(slot)
+        number = 0 if record is None else int(record[0].int_field("pin")[record[1]])
         return PINS[number - 1] if 0 < number <= len(PINS) else None
 
     def pin(self, component: str, form: str | None) -> None:
         """Hold a component to a form, or to none; raises UnknownComponent, InvalidValue, TooLarge."""
         if form is not None and form not in PINS:
             raise not_one_of("model", form, PINS, ", or none")
-        slot = self._components.slots.of(component)
+        slot = self._components.slots.slot_of(component)
         learners = self.learners
-        if learners.find(slot) is None and not learners.promote(slot, 1 + self._components.dimensions(slot), ""):
+        if learners.find_record(slot) is None and not learners.promote(slot, 1 + self._components.dimensions(slot), ""):
             raise TooLarge("model_memory", learners.used_bytes, learners.memory_bytes, "raise model_memory")
-        record = learners.find(slot)
+        record = learners.find_record(slot)
         assert record is not None
         table, place = record
-        table.count("pin")[place] = 0 if form is None else 1 + PINS.index(form)
+        table.int_field("pin")[place] = 0 if form is None else 1 + PINS.index(form)
         table.changed[place] = True
         self._components.totals["pins"] += 1
-        self._components.tell("pin", slot, f"asked for {form or 'the evidence'}")
+        self._components.note_model_event("pin", slot, f"asked for {form or 'the evidence'}")
 
     def seen(self, slot: int) -> CoresSeen:
         """Return which core counts the runs of a slot were on."""
@@ -169,9 +169,11 @@ class Asking:
 
     def set_allowed(self, component: str, allowed: AllowedCores | None) -> None:
         """Set the core counts that a component itself allows; None: every count. Raises UnknownComponent."""
-        slot = self._components.slots.of(component)
-        self._components.allowed.put(self._components.slots.owner(slot), allowed)
-        self._components.tell("set_allowed", slot, f"asked to allow {'every count' if allowed is None else allowed}")
+        slot = self._components.slots.slot_of(component)
+        self._components.allowed.set_allowed_counts(self._components.slots.owner(slot), allowed)
+        self._components.note_model_event(
+            "set_allowed", slot, f"asked to allow {'every count' if allowed is None else allowed}"
+        )
 
     def predict(
         self,
@@ -188,9 +190,9 @@ class Asking:
 
         Raises UnknownComponent, NotEnoughData, InvalidValue, TooLarge.
         """
-        if prior and self._components.slots.find(component) is None:
+        if prior and self._components.slots.find_slot(component) is None:
             return self._unseen(component, predictor, cores, level, measure)
-        own = slot = self._components.slots.of(component, measure)
+        own = slot = self._components.slots.slot_of(component, measure)
         if predictor is None:
             slot = self._components.answers_without(slot)
         dimensions = self._components.dimensions(slot) if self._components.vectors else 1
@@ -261,7 +263,9 @@ class Asking:
         for name, at in places.items():
             x = None if predictor is None else np.array([each_x[place] for place in at], np.float64)
             p = np.array([each_p[place] for place in at], np.float64)
-            if prior and self._components.slots.find(name) is None:  # names like it are looked for where one is asked
+            if (
+                prior and self._components.slots.find_slot(name) is None
+            ):  # names like it are looked for where one is asked
                 answer = self._unseen(name, x, p, level, measure, alone=False)
             else:
                 answer = self.predict(name, x, p, level, form, machine, measure)
@@ -325,7 +329,7 @@ class Asking:
     def allowed_of(self, component: str) -> AllowedCores | None:
         """Return the core counts that a component itself allows; None: every count."""
         components = self._components
-        slot = components.slots.find(component) if components.allowed.sets else None
+        slot = components.slots.find_slot(component) if components.allowed.sets else None
         return None if slot is None else components.allowed.sets.get(components.slots.owner(slot))
 
     def choose_cores(
@@ -333,7 +337,7 @@ class Asking:
     ) -> CoreChoice:
         """Return what the rule of `advisor.engine.choice` gives; raises InvalidValue."""
         x: Any = predictor if predictor is None else checked("predictor", predictor, "invalid_predictor")
-        slot = self._components.slots.find(component)
+        slot = self._components.slots.find_slot(component)
         if slot is None:
             return self._first_choice(component, x, request, level, self._unseen(component, 1.0, 1.0, level, TIME))
         dimensions = self._components.dimensions(slot)

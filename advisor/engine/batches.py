@@ -22,7 +22,7 @@ from advisor.models.layout import AT
 DIMENSIONS = AT["dimensions"].start
 
 
-def fold(components: Components, columns: Columns) -> Receipt:
+def learn_columns(components: Components, columns: Columns) -> Receipt:
     """Learn the good rows of a batch, count the others. Cost O(rows); constant space a component."""
     bad = bad_rows(columns)
     good = ~np.logical_or.reduce(list(bad.values())) if bad else None
@@ -40,7 +40,7 @@ def fold(components: Components, columns: Columns) -> Receipt:
     accepted = len(columns) - refused.count
     _learn(components, entered, slots, good)
     cut = cut_short(columns)  # for the flow of records they have failed: others may repeat them
-    components.flows.fold(
+    components.flows.count_flow_rows(
         columns if cut is None else replace(columns, ok=~cut if columns.ok is None else columns.ok & ~cut), bad
     )
     components.totals["rows_accepted"] += accepted
@@ -56,10 +56,10 @@ def fold_plain(components: Components, columns: Columns) -> None:
     """Learn rows of components with one predictor, numbered by their slots, that are known to be good: as `fold` does."""
     slots = columns.index
     rows = Rows(np.arange(len(slots)), slots, columns.predictor, None, columns.cores, columns.elapsed_s, None, None)
-    known = components.table.count("rows")
+    known = components.table.int_field("rows")
     if not known[slots].all():
         for slot, _ in first_rows(known, [rows]):
-            if components.learners.find(slot) is None:
+            if components.learners.find_record(slot) is None:
                 components.learners.promote(slot, 2, "")
     _fold_alike(components, rows, 2, "")
     components.totals["rows_accepted"] += len(slots)
@@ -69,7 +69,7 @@ def _wrong_dimensions(components: Components, columns: Columns, slots: Ints, goo
     """Return the rows (n,) with another number of predictors than their component, which has that of its first good row."""
     wrong = np.zeros(len(slots), np.bool_)
     rows = np.arange(len(slots)) if good is None else np.flatnonzero(good)
-    wrong[rows] = components.table.count("dimensions")[slots[rows]] != widths_of(columns, rows)
+    wrong[rows] = components.table.int_field("dimensions")[slots[rows]] != widths_of(columns, rows)
     return wrong
 
 
@@ -81,7 +81,7 @@ def _learn(components: Components, columns: Columns, slots: Ints, good: Bools | 
             continue
         rows = counted == mark if learned is None else (counted == mark) & learned
         if rows.any():
-            np.add.at(components.table.count(field), slots[rows], 1)
+            np.add.at(components.table.int_field(field), slots[rows], 1)
             if field == "unfinished":
                 np.maximum.at(components.table["running_high"], slots[rows], columns.elapsed_s[rows])
             components.table.changed[slots[rows]] = True
@@ -91,13 +91,13 @@ def _learn(components: Components, columns: Columns, slots: Ints, good: Bools | 
         np.arange(len(slots)), slots, columns.predictor, columns.further, columns.cores, columns.elapsed_s,
         columns.count, _machines(columns),
     )  # fmt: skip
-    batches = {"": rows if learned is None else rows.take(learned)}
+    batches = {"": rows if learned is None else rows.select_rows(learned)}
     for measure, values in columns.measures.items():
         given = ~np.isnan(values) if learned is None else learned & ~np.isnan(values)
-        batches[measure] = _of_measure(components, measure, values, rows.take(given), given)
+        batches[measure] = _of_measure(components, measure, values, rows.select_rows(given), given)
     kinds = [*batches]
-    for slot, batch in first_rows(components.table.count("rows"), [*batches.values()]):
-        if components.learners.find(slot) is None:
+    for slot, batch in first_rows(components.table.int_field("rows"), [*batches.values()]):
+        if components.learners.find_record(slot) is None:
             components.learners.promote(slot, 1 + components.dimensions(slot), kinds[batch])
     for kind, part in batches.items():
         if len(part.slots):
@@ -134,10 +134,10 @@ def _fold(components: Components, rows: Rows, kind: str, active: Floats | None) 
     if active is not None and not np.isnan(active).all():
         others = np.maximum(active - rows.cores, 0.0)
         beside = _contentions_of(components, rows.slots, ~np.isnan(others)), others
-    axes = 1 + components.table.count("dimensions")[rows.slots] if components.vectors else None
+    axes = 1 + components.table.int_field("dimensions")[rows.slots] if components.vectors else None
     for width in (2,) if axes is None else np.unique(axes).tolist():
         part: Any = slice(None) if axes is None else axes == width
-        alike = rows if axes is None or part.all() else rows.take(part)
+        alike = rows if axes is None or part.all() else rows.select_rows(part)
         _fold_alike(components, alike, int(width), kind, *(column[part] for column in beside))
 
 
@@ -186,10 +186,10 @@ def fold_one(components: Components, slot: int, point: Sequence[float], t: float
     if components.table.records_whole[slot, DIMENSIONS] != 1:
         return False
     learners, axes = components.learners, len(point)
-    record = learners.find(slot)
-    if record is None and not components.table.count("rows")[slot]:
+    record = learners.find_record(slot)
+    if record is None and not components.table.int_field("rows")[slot]:
         learners.promote(slot, axes, "")
-        record = learners.find(slot)
+        record = learners.find_record(slot)
     table, place = (learners.table(axes, ""), ABSENT) if record is None else record
     room = learners.room(axes)
     for axis, value in enumerate(point):
@@ -210,7 +210,7 @@ def fold_one(components: Components, slot: int, point: Sequence[float], t: float
 def _tell_changes(components: Components, slots: Sequence[int], ratios: Sequence[float]) -> None:
     components.totals["changes"] += len(slots)
     for slot, ratio in zip(slots, ratios, strict=True):
-        components.tell("change", slot, f"runs take {2.0**ratio:.3g} times as long as before")
+        components.note_model_event("change", slot, f"runs take {2.0**ratio:.3g} times as long as before")
 
 
 def _of_measure(components: Components, measure: str, values: Floats, rows: Rows, given: Bools) -> Rows:
@@ -224,7 +224,7 @@ def _of_measure(components: Components, measure: str, values: Floats, rows: Rows
     full = slots == UNRESOLVED
     if full.any():
         components.totals["measures_dropped"] += int(np.count_nonzero(full))
-        rows = rows.take(~full)
+        rows = rows.select_rows(~full)
     return rows
 
 
@@ -257,7 +257,7 @@ def _begin(components: Components, columns: Columns, began: Mapping[int, int]) -
     """Give new slots, each with its first row, their number of predictors; measures have that of their component."""
     table, slots = components.table, components.slots
     table.grow(len(slots), slots.components_max)
-    dimensions, given = table.count("dimensions"), list(began)
+    dimensions, given = table.int_field("dimensions"), list(began)
     dimensions[given] = widths_of(columns, list(began.values()))
     for slot in given if slots.hidden else ():
         if slots.kind(slot):

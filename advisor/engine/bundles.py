@@ -246,7 +246,7 @@ class Bundles:
         self._grow()
         self.touches += 1
         self._rows[slice(None) if slot is None else slot] = -1
-        self._records.drop(None if slot is None else lambda key: key[0] == slot)
+        self._records.discard_where(None if slot is None else lambda key: key[0] == slot)
 
     @property
     def version(self) -> int:
@@ -256,7 +256,7 @@ class Bundles:
 
     def _sweep(self) -> None:
         self._grow()
-        rows = self._components.table.count("rows")[: len(self._rows)]
+        rows = self._components.table.int_field("rows")[: len(self._rows)]
         changed = rows != self._rows
         self._rows[:] = rows
         self._versions.sweep({CURVES: changed}, {})
@@ -275,14 +275,14 @@ class Bundles:
 
     def record(self, slot: int, level: float, cores_max: int) -> BundleRecord:
         """Return the record of a component; made again only when rows came since. Cost: milliseconds, then O(1)."""
-        rows = int(self._components.table.count("rows")[slot])
+        rows = int(self._components.table.int_field("rows")[slot])
         key = (slot, level, cores_max)
         kept = self._records.get(key)
         if kept is not None and kept[0] == rows:
             return kept[1]
         name, dimensions = self._components.slots.owner(slot), self._components.dimensions(slot)
         record = record_of(self._asking, slot, name, rows, dimensions, level, cores_max)
-        return self._records.put(key, (rows, record))[1]
+        return self._records.store_value(key, (rows, record))[1]
 
     def slots(self, names: Sequence[str] | None) -> Ints:
         """Return the slots of the known ones of some names, or of all components."""
@@ -329,7 +329,7 @@ class LiveCurves(CurveAnswers):
         return carried(words, 0, component), 0
 
     def _made(self, component: str) -> _Live:
-        slot = self._components.slots.of(component)
+        slot = self._components.slots.slot_of(component)
         whole, touches = self._components.table.records_whole[slot], self._bundles.touches
         rows, changes = int(whole[ROWS]), int(whole[CHANGES])
         words = self._bundles.record(slot, self._level, self._cores_max).words.tolist()

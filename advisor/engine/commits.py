@@ -36,7 +36,7 @@ class Commits:
             return None
         components = self._state.advisor.components
         limits = Limits(components.slots.components_max, components.learners.memory_bytes)
-        return self.journal.take(limits, self._state.profiles.take_patches())
+        return self.journal.pop_changes(limits, self._state.profiles.take_patches())
 
     def image(self) -> list[Block]:
         """Return all of the state, and count it as taken. Cost O(state)."""

@@ -318,7 +318,7 @@ class ComponentQuestions:
         ------
         UnknownComponent, InvalidValue
         """
-        return self._components.contention(self._components.slots.of(component))
+        return self._components.contention(self._components.slots.slot_of(component))
 
     def model(self, component: str, form: str | None = None) -> Model:
         """Return the solved model of a component: its form, coefficients and parallel fraction, for who wants to look inside.
@@ -327,7 +327,7 @@ class ComponentQuestions:
         ------
         UnknownComponent, NotEnoughData, InvalidValue
         """
-        slot = self._components.slots.of(component)
+        slot = self._components.slots.slot_of(component)
         self._asking.require_rows([slot])
         return self._asking.model(slot, form)
 
@@ -342,5 +342,5 @@ class ComponentQuestions:
         ------
         UnknownComponent, InvalidValue
         """
-        slot = self._components.slots.of(component)
+        slot = self._components.slots.slot_of(component)
         return self._asking.learners.solved(slot, self._components.table)

@@ -75,7 +75,7 @@ class Components:
 
     def dimensions(self, slot: int) -> int:
         """Return how many values a component's predictors have: those of its first accepted row."""
-        return max(int(self.table.count("dimensions")[slot]), 1)
+        return max(int(self.table.int_field("dimensions")[slot]), 1)
 
     def answers_without(self, slot: int) -> int:
         """Return the slot that answers for a run without predictor: that of such runs, where a few were learned."""
@@ -89,40 +89,40 @@ class Components:
 
     def rows(self, slot: int) -> int:
         """Return the exact number of learned rows of a component, with and without predictor."""
-        return int(self.table.count("rows")[self.kinds(slot)].sum())
+        return int(self.table.int_field("rows")[self.kinds(slot)].sum())
 
     def contention(self, slot: int) -> Contention:
         """Return what is known of how a component slows down beside others."""
-        record = self.contentions.find(slot)
+        record = self.contentions.find_record(slot)
         return Contention() if record is None else contention.contention_at(*record)
 
-    def tell(self, kind: str, slot: int, reason: str) -> None:
+    def note_model_event(self, kind: str, slot: int, reason: str) -> None:
         """Note for the log what happened to a component's model."""
         measure = self.slots.kind(slot)
         name = self.slots.owner(slot) + (SEPARATOR + measure if measure else "")
-        self.events.append(ModelEvent(kind, name, int(self.table.count("rows")[slot]), reason))
+        self.events.append(ModelEvent(kind, name, int(self.table.int_field("rows")[slot]), reason))
 
     def weaken(self, slot: int, keep: float) -> None:
         """Keep the share `keep` of what a slot has learned."""
         KERNELS.forget_sums(self.table.records, slot, keep)
         self.table.changed[slot] = True
         self.learners.forget(slot, keep)
-        record = self.contentions.find(slot)
+        record = self.contentions.find_record(slot)
         if record is not None:
             contention.forget(*record, keep)
 
-    def drop(self, names: Iterable[str]) -> list[str]:
+    def remove_components(self, names: Iterable[str]) -> list[str]:
         """Take components away with all that was learned of them; return those that were known. Cost O(names)."""
-        found = self.slots.drop(names)
+        found = self.slots.free_slots(names)
         for slot in chain.from_iterable(found.values()):
             self.learners.free(slot)
             self.contentions.free(slot)
             self.table.records[slot] = empty_record()
             self.table.changed[slot] = True
-        self.allowed.drop(found)
+        self.allowed.clear_allowed(found)
         return list(found)
 
-    def part(self, names: Iterable[str]) -> Components:
+    def copy_components(self, names: Iterable[str]) -> Components:
         """Return copies of components that are known, in the order of names: equal ones give equal bytes. Cost O(names)."""
         slots = [slot for name in sorted(dict.fromkeys(names)) for slot in self.slots.group(name)]
         return self._copies(np.array(slots, np.int64))
@@ -134,12 +134,12 @@ class Components:
     def _copies(self, slots: Ints) -> Components:
         made = Components(self.slots.components_max, self.learners.memory_bytes)
         names = self.slots.names
-        made.slots.put(0, [names[slot] for slot in cast("list[int]", slots.tolist())])
+        made.slots.set_names(0, [names[slot] for slot in cast("list[int]", slots.tolist())])
         made.slots.index()
         made.table.grow(len(made), made.slots.components_max)
         made.table.records[: len(slots)] = self.table.records[slots]
         made.copy_records(self, slots, np.arange(len(slots)))
-        made.resume()
+        made.rebuild_indices()
         return made
 
     def copy_records(self, other: Components, theirs: Ints, mine: Ints) -> None:
@@ -154,13 +154,13 @@ class Components:
         """
         if isinstance(keep, bool) or not isinstance(keep, (int, float)) or not 0.0 <= keep < 1.0:
             raise InvalidValue("keep", keep, "a share from 0 (forget all) to below 1")
-        slot = self.slots.of(component)
+        slot = self.slots.slot_of(component)
         own = self.slots.group(self.slots.owner(slot))
         bare = keep * sum(self.table.evidence(each) for each in own) < EVIDENCE_LEAST  # its measures then go with it
         for one in own:
             self.weaken(one, 0.0 if bare or keep * self.table.evidence(one) < EVIDENCE_LEAST else float(keep))
         self.totals["forgets"] += 1
-        self.tell("forget", slot, f"asked to keep the share {keep:g}")
+        self.note_model_event("forget", slot, f"asked to keep the share {keep:g}")
         return slot
 
     def merge(self, other: Components, *, replacing: bool = False) -> None:
@@ -170,10 +170,10 @@ class Components:
         """
         whole, other = other, other.compact()  # copies have components alone
         if replacing:
-            self.drop(other.slots.components)
+            self.remove_components(other.slots.components)
         allowed = whole.allowed.sets if replacing else self.allowed.merged(whole.allowed)
         known = np.array([name in self.slots.by_name for name in other.slots.names], np.bool_)
-        slots = self.slots.add(other.slots.names)
+        slots = self.slots.assign_slots(other.slots.names)
         self.table.grow(len(self), self.slots.components_max)
         new, both = np.flatnonzero(~known), np.flatnonzero(known)
         self.table.records[slots[new]] = other.table.records[new]
@@ -183,35 +183,35 @@ class Components:
             self._merge_known(both, slots[both], other)
         self.vectors = self.vectors or other.vectors
         for name, counts in allowed.items():
-            self.allowed.put(name, counts)
+            self.allowed.set_allowed_counts(name, counts)
         if not replacing:
             self.flows.merge(whole.flows)
             self.totals.update(whole.totals)
-        self.learners.drop()
+        self.learners.clear_solutions()
 
     def _merge_known(self, places: Ints, slots: Ints, other: Components) -> None:
         """Add what another has learned of its components `places` (n,) to ours."""
         theirs = other.table.records[places]  # copies: a merge spoils what it reads
         for there, slot in enumerate(slots.tolist()):
-            if any(self.table.count(field)[slot] for field in ("rows", "failed", "unfinished")):
+            if any(self.table.int_field(field)[slot] for field in ("rows", "failed", "unfinished")):
                 KERNELS.merge_sums(self.table.records, slot, theirs, there)
             else:
                 self.table.records[slot] = theirs[there]
         for there, slot in zip(places.tolist(), slots.tolist(), strict=True):
-            their = other.contentions.find(there)
+            their = other.contentions.find_record(there)
             if their is not None:
                 table = self.contentions.named(contention.NAME)
-                mine = self.contentions.find(slot)
+                mine = self.contentions.find_record(slot)
                 contention.merge(table, self.contentions.give(slot, table) if mine is None else mine[1], *their)
         kinds = [other.slots.kind(place) for place in places.tolist()]
-        axes = 1 + self.table.count("dimensions")[slots]
+        axes = 1 + self.table.int_field("dimensions")[slots]
         self.learners.merge(places, slots, other.learners, kinds, axes)
 
-    def resume(self) -> None:
+    def rebuild_indices(self) -> None:
         """Find again what the restored words of all tables say."""
         self.learners.restore()
         self.contentions.restore()
-        dimensions = self.table.count("dimensions")
+        dimensions = self.table.int_field("dimensions")
         self.vectors = bool((dimensions[: len(self)] > 1).any())
 
     def error(self) -> tuple[float, int]:

@@ -101,10 +101,10 @@ class CurveTables:
         self._together = Kept[_Together](NETWORKS_KEPT)
         self._scratch = scratch_of()
 
-    def drop(self) -> None:
+    def clear_tables(self) -> None:
         """Forget all tables: their components changed otherwise than by new rows."""
-        self._kept.drop()
-        self._together.drop()
+        self._kept.discard_where()
+        self._together.discard_where()
 
     def curves(
         self,
@@ -143,7 +143,7 @@ class CurveTables:
                 )
             places, slots = (
                 list(range(len(boxes))),
-                [self._components.slots.of(components.get(box, box)) for box in boxes],
+                [self._components.slots.slot_of(components.get(box, box)) for box in boxes],
             )
             self._asking.require_rows(slots)
         counts = counts_of(cores_max)
@@ -166,7 +166,7 @@ class CurveTables:
             of_rows = np.array([*places, *(place for place, _ in more)], np.int64)
             kept = _Together(watched, of_rows, counted[watched], curves)
             self._kept.trim()
-            self._together.put(asked, kept)
+            self._together.store_value(asked, kept)
         self._together[asked] = kept
         return kept.curves
 

@@ -31,7 +31,7 @@ class EventType(NamedTuple):
 
 
 def _fold_rows(state: State, _: Producer | None, columns: Columns) -> tuple[Answer, e.Event]:
-    return state.advisor.fold(columns).as_dict(), columns
+    return state.advisor.learn_batch(columns).as_dict(), columns
 
 
 def _fold_profile(state: State, key: Producer | None, event: e.Profiled) -> tuple[Answer, e.Counted]:
@@ -39,7 +39,7 @@ def _fold_profile(state: State, key: Producer | None, event: e.Profiled) -> tupl
 
 
 def _fold_travels(state: State, _: Producer | None, event: e.Travels) -> tuple[Answer, e.Event]:
-    state.advisor.components.flows.fold(event.rows, bad_rows(event.rows))
+    state.advisor.components.flows.count_flow_rows(event.rows, bad_rows(event.rows))
     return NOTHING, event
 
 
@@ -56,7 +56,7 @@ def _counted(state: State, _: Producer | None, event: e.Counted) -> tuple[Answer
 
 def _profiled(state: State, key: Producer, events: TaskEvents) -> tuple[Answer, e.Counted, e.Ended]:
     """Fold task events into the profile of their producer's run, those without a number into one of all that come so."""
-    folded = state.profiles.fold(key, events)
+    folded = state.profiles.fold_events(key, events)
     counted = e.Counted({
         "events_accepted": folded.accepted, **{f"events_refused.{code}": n for code, n in folded.refused.items()},
         "events_late": folded.late, "events_dropped": folded.dropped, "tasks_ended": len(folded.ended) + folded.summed,
@@ -71,7 +71,7 @@ def _fold_ended(state: State, _: Producer | None, ended: e.Ended) -> tuple[Answe
     """Teach each task type its instances, see `Advisor.observe_instances`."""
     if len(ended):
         columns = {each.name: getattr(ended, each.name) for each in fields(ended)}
-        state.count("tasks_learned", state.advisor.observe_instances(**columns).accepted)
+        state.count_total("tasks_learned", state.advisor.observe_instances(**columns).accepted)
     return NOTHING, ended
 
 
@@ -87,7 +87,7 @@ def _observe_run(state: State, _: Producer | None, event: e.RunObserved) -> tupl
 
 
 def _learn_run(state: State, _: Producer | None, run: ProgramRun) -> tuple[Answer, e.Event]:
-    state.count("runs_observed")
+    state.count_total("runs_observed")
     return state.advisor.programs.observe(run), run
 
 
@@ -102,7 +102,7 @@ def _forget(state: State, _: Producer | None, event: e.ComponentForgotten) -> tu
 
 
 def _drop(state: State, _: Producer | None, event: e.Drop) -> tuple[Answer, e.Event]:
-    return {"dropped": state.advisor.drop(event.components)}, event
+    return {"dropped": state.advisor.remove_components(event.components)}, event
 
 
 def _none_dropped(_: e.Drop) -> Answer:
@@ -120,7 +120,7 @@ def _set_allowed(state: State, _: Producer | None, event: e.AllowedSet) -> tuple
 
 def _forget_program(state: State, _: Producer | None, event: e.ProgramForgotten) -> tuple[Answer, e.Event]:
     answer = state.advisor.forget_program(event.program)
-    state.count("programs_forgotten")
+    state.count_total("programs_forgotten")
     state.advisor.components.events.append(ModelEvent("forget_program", event.program, answer["runs"], "asked to"))
     return answer, event
 

@@ -113,7 +113,7 @@ class Engine:
         plain = self._plain
         if plain.components is not self.advisor.components:
             plain = self._plain = PlainRows(self.advisor.components)
-        if not plain.take(rows):
+        if not plain.append_plain_rows(rows):
             return False
         self.advance(key, sequence)
         if len(plain.rows) >= PLAIN_ROWS_MAX:
@@ -159,8 +159,8 @@ class Engine:
         return self.producers.get((producer, incarnation), 0)
 
     def resume_producer(self, producer: str, incarnation: bytes, applied: int) -> None:
-        """Take `applied` as the last number folded; as `ProducerLedger.resume`."""
-        self.state.ledger.resume((producer, incarnation), applied)
+        """Take `applied` as the last number folded; as `ProducerLedger.accept_number`."""
+        self.state.ledger.accept_number((producer, incarnation), applied)
         self._journal.advance((producer, incarnation), applied)
 
     def evict_producers(self, producers: Iterable[Producer]) -> None:
@@ -170,8 +170,8 @@ class Engine:
 
     def totals_add(self, name: str, n: int = 1) -> None:
         """Count an event of the face that drives this engine among the durable totals."""
-        self.state.count(name, n)
-        self._journal.count(name, n)
+        self.state.count_total(name, n)
+        self._journal.count_total(name, n)
 
     def advance(self, key: Producer, sequence: int) -> None:
         """Take a number as applied: a producer's, or one by which whoever drives this engine counts."""
@@ -189,7 +189,7 @@ class Engine:
     def from_bytes(cls, data: bytes, *, producers_max: int = limits.PRODUCERS_MAX) -> Engine:
         """Return the engine of a state, of an advisor's, too, which knows of no producers; raises as `Advisor.from_bytes`."""
         engine = cls(producers_max=producers_max)
-        engine.state.take(from_bytes(data))
+        engine.state.restore_records(from_bytes(data))
         return engine
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -237,37 +237,39 @@ class Engine:
         if first is None:
             return None
         whole, gone = head_of(first)
-        self.state.drop(self.state.known() if whole else gone)
+        self.state.remove_records(self.state.known_keys() if whole else gone)
         for payload in found:
             if payload[:1] == b"{":
                 return version_of(payload)
-            self.put(Engine.from_bytes(payload))
+            self.replace_part(Engine.from_bytes(payload))
         return None
 
-    def part(
+    def extract_part(
         self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = (),
         profiles: Collection[Producer] = (),
     ) -> bytes:  # fmt: skip
         """Return components with their task types, networks, programs, profiles, those known, for `put` of another engine."""
         self._settle()
-        return self.state.part({COMPONENTS: names, "networks": networks, "programs": programs, "profiles": profiles})
+        return self.state.extract_records(
+            {COMPONENTS: names, "networks": networks, "programs": programs, "profiles": profiles}
+        )
 
-    def leave(
+    def remove_part(
         self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = (),
         profiles: Collection[Producer] = (),
     ) -> None:  # fmt: skip
         """Remove what `part` has: another engine has it now. Totals stay."""
         self._settle()
         self._journal.beyond = True
-        self.state.drop({
+        self.state.remove_records({
             COMPONENTS: names, "networks": networks, "programs": programs, "task_types": names, "profiles": profiles,
         })  # fmt: skip
 
-    def put(self, part: Engine) -> None:
+    def replace_part(self, part: Engine) -> None:
         """Let a part stand in the place of what is here of the same names; raises as `merge`."""
         self._settle()
         self._journal.beyond = True
-        self.state.put(part.state)
+        self.state.replace_records(part.state)
 
     # -- snapshots --------------------------------------------------------------------------------------------------------
 
@@ -296,7 +298,7 @@ class Engine:
         engine = cls(producers_max=producers_max)
         found = decode_blocks(stored.blocks, stored.bytes)
         profiles = found.records.pop(engine.profiles.kind.name, {})
-        engine.state.take(found)
+        engine.state.restore_records(found)
         known_max = limits.COMPONENTS_MAX if components_max is None else components_max
         engine._replay(stored.log, profiles)
         learners = engine.advisor.components.learners

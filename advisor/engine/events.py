@@ -64,7 +64,7 @@ class Ended:
     def __len__(self) -> int:
         return len(self.index)
 
-    def of(self, wanted: Collection[str]) -> Ended:
+    def of_types(self, wanted: Collection[str]) -> Ended:
         """Return those of some types, in their order."""
         rows = np.array([name in wanted for name in self.types], np.bool_)[self.index]
         columns = (getattr(self, each.name)[rows] for each in fields(self)[1:])

@@ -51,7 +51,7 @@ class ProducerLedger:
         """Take a number as applied."""
         self.applied[key] = sequence
 
-    def resume(self, key: Producer, applied: int) -> None:
+    def accept_number(self, key: Producer, applied: int) -> None:
         """Take `applied` as the last number: the producer says so, and our state of it is older or lost.
 
         Raises InvalidValue when it would go back; TooLarge when the producer is new and there is no room for it.
@@ -67,7 +67,7 @@ class ProducerLedger:
         """Forget producers; return those that were known."""
         return [key for key in producers if self.applied.pop(key, None) is not None]
 
-    def put(self, numbers: Mapping[Producer, int]) -> None:
+    def set_applied(self, numbers: Mapping[Producer, int]) -> None:
         """Take numbers as applied, whatever they were."""
         for key, number in numbers.items():
             self.advance(key, number)

@@ -68,7 +68,12 @@ class Flows:
         self.kept: dict[str, KeptNetwork] = {}
         self.totals = totals
         self.kind = RecordKind(
-            "networks", self.kept, {"definition": "ours", "counts": "exact"}, self._encode, self._restore, self.drop
+            "networks",
+            self.kept,
+            {"definition": "ours", "counts": "exact"},
+            self._encode,
+            self._restore,
+            self.forget_network,
         )
 
     # -- definitions ------------------------------------------------------------------------------------------------------
@@ -123,10 +128,10 @@ class Flows:
         if not undefined:
             raise TooLarge("networks", len(self.kept) + 1, NETWORKS_MAX, "define another one anew, under its id")
         _, least = min(undefined)
-        self.drop(least)
+        self.forget_network(least)
         self.totals["networks_dropped"] += 1
 
-    def drop(self, name: str) -> None:
+    def forget_network(self, name: str) -> None:
         """Forget a network."""
         if self.kept.pop(name, None) is not None:
             self.kind.touched[name] = None
@@ -170,7 +175,7 @@ class Flows:
 
     # -- rows -------------------------------------------------------------------------------------------------------------
 
-    def fold(self, columns: Columns, bad: Mapping[str, Bools]) -> None:
+    def count_flow_rows(self, columns: Columns, bad: Mapping[str, Bools]) -> None:
         """Count the rows that name a network: learned ones, failed ones, and those refused for what they measured."""
         if columns.network is None:
             return
@@ -200,8 +205,8 @@ class Flows:
                 self.totals["network_rows_dropped"] += len(part)
                 continue
             self.kind.touched[kept.counts.name] = None
-            mine = columns if len(part) == len(columns) else columns.take(part)
-            kept.counts.fold(mine, self._keys(kept.counts, columns, part))
+            mine = columns if len(part) == len(columns) else columns.select_rows(part)
+            kept.counts.count_rows(mine, self._keys(kept.counts, columns, part))
 
     def _room(self) -> int:
         """Return how many networks more rows may name."""

@@ -90,12 +90,12 @@ class Granting:
 
     # -- applications
 
-    def join(self, app: Hashable, network: str | None = None, worth: float = 1.0) -> None:
+    def add_app(self, app: Hashable, network: str | None = None, worth: float = 1.0) -> None:
         """Take an application in: the network that it runs, if known, and what one record of it is worth to others'."""
         self._apps[app] = _App(network, worth, next(self._turns))
         self._targets = None
 
-    def leave(self, app: Hashable) -> int:
+    def remove_app(self, app: Hashable) -> int:
         """Forget an application; its cores are free at once. Return how many it had."""
         gone = self._apps.pop(app, None)
         if gone is None:

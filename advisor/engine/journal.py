@@ -102,7 +102,7 @@ def decode(data: bytes, book: Book) -> Entry:
         (length,) = _HEAD.unpack_from(data)
         arrays = _Arrays(data, _HEAD.size + length)
         head: dict[str, Any] = read_json(data[_HEAD.size : arrays.offset], arrays.unpacked)
-        arrays.end()
+        arrays.check_end()
         return Entry(
             Limits(*head["limits"]),
             tuple(_logged(each, book) for each in head["events"]),
@@ -213,7 +213,7 @@ class _Arrays:
         values = self._taken(narrow, n)
         return values.tobytes() if own == "bytes" else values.astype(own, copy=False).reshape(shape)
 
-    def end(self) -> None:
+    def check_end(self) -> None:
         """Raise ValueError unless all bytes were read."""
         if self.offset != len(self._data):
             raise ValueError(f"{len(self._data)} bytes, {self.offset} by its head")
@@ -283,12 +283,12 @@ class Journal:
             self._producers.pop(key, None)
             self._gone[key] = None
 
-    def count(self, name: str, n: int) -> None:
+    def count_total(self, name: str, n: int) -> None:
         """Note what the totals count and no event tells."""
         if self.kept:
             self._counts[name] += n
 
-    def take(self, limits: Limits, patches: Sequence[Patch]) -> Entry:
+    def pop_changes(self, limits: Limits, patches: Sequence[Patch]) -> Entry:
         """Return what was noted since the last time, and count it as written; counts alone wait for company."""
         if not (self._events or self._producers or self._gone or self._waiting or patches):
             return Entry(limits)

@@ -16,7 +16,7 @@ class Kept(OrderedDict[Hashable, V], Generic[V]):
         super().__init__()
         self._most = most
 
-    def put(self, key: Hashable, value: V) -> V:
+    def store_value(self, key: Hashable, value: V) -> V:
         """Keep a value, and return it."""
         self[key] = value
         self.move_to_end(key)
@@ -28,7 +28,7 @@ class Kept(OrderedDict[Hashable, V], Generic[V]):
         while len(self) > self._most:
             self.popitem(last=False)
 
-    def drop(self, where: Callable[[Any], bool] | None = None) -> None:
+    def discard_where(self, where: Callable[[Any], bool] | None = None) -> None:
         """Forget all, or the values of keys that a test is true of."""
         for key in [key for key in self if where is None or where(key)]:
             del self[key]

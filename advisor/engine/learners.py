@@ -185,7 +185,7 @@ class Learners(RecordsBySlot[LearnerTable]):
         """Return the sums over all scored predictions of elapsed times. Cost O(records)."""
         tables = [table for name, table in self.tables.items() if name.count("-") == 1]
         found: dict[str, Any] = {
-            field: sum(int(table.count(field)[: table.size].sum()) for table in tables)
+            field: sum(int(table.int_field(field)[: table.size].sum()) for table in tables)
             for field in ("scores", "covered")
         }
         for field in ("error", "bias"):
@@ -204,7 +204,7 @@ class Learners(RecordsBySlot[LearnerTable]):
         found = self._solved.get(slot)
         if found is not None and found.rows == rows:
             return found
-        record = self.find(slot)
+        record = self.find_record(slot)
         if record is None:
             return None
         table, place = record
@@ -226,7 +226,7 @@ class Learners(RecordsBySlot[LearnerTable]):
             self._solved.popitem(last=False)
         return found
 
-    def drop(self) -> None:
+    def clear_solutions(self) -> None:
         """Forget all solutions: components changed otherwise than by rows."""
         self._solved.clear()
 
@@ -234,15 +234,15 @@ class Learners(RecordsBySlot[LearnerTable]):
 
     def forget(self, slot: int, keep: float) -> None:
         """Keep the share `keep` of a component's cells; at 0 the record begins anew, but for its pin."""
-        found = self.find(slot)
+        found = self.find_record(slot)
         if found is None:
             return
         table, place = found
         if keep <= 0.0 or KERNELS.forget_cells(table.words, place, keep):
-            kept = {field: int(table.count(field)[place]) for field in ("component", "pin")}
+            kept = {field: int(table.int_field(field)[place]) for field in ("component", "pin")}
             table.words[place] = table.empty_record()
             for field, value in kept.items():
-                table.count(field)[place] = value
+                table.int_field(field)[place] = value
         table.changed[place] = True
 
     def free(self, slot: int) -> None:
@@ -268,24 +268,24 @@ class Learners(RecordsBySlot[LearnerTable]):
         A record that is new here is copied; cells of both are merged, and their settings chosen anew.
         """
         for there, slot, kind, width in zip(places.tolist(), slots.tolist(), kinds, axes.tolist(), strict=True):
-            theirs = other.find(there)
+            theirs = other.find_record(there)
             self.totals[PROMOTIONS] -= theirs is not None  # counted there, and no record more here, or counted anew
             if theirs is None or theirs[0].axes != width:
                 continue
             table, place = theirs
-            if self.find(slot) is None and not self.promote(slot, table.axes, kind):
+            if self.find_record(slot) is None and not self.promote(slot, table.axes, kind):
                 continue
-            mine = self.find(slot)
+            mine = self.find_record(slot)
             if mine is None:
                 continue
             into, at = mine
             into.changed[at] = True
-            if not into.count("cells")[at]:
-                pin = int(into.count("pin")[at]) or int(table.count("pin")[place])
+            if not into.int_field("cells")[at]:
+                pin = int(into.int_field("pin")[at]) or int(table.int_field("pin")[place])
                 into.words[at] = table.words[place]
-                into.count("component")[at] = slot
-                into.count("pin")[at] = pin
-            elif table.count("cells")[place]:
+                into.int_field("component")[at] = slot
+                into.int_field("pin")[at] = pin
+            elif table.int_field("cells")[place]:
                 KERNELS.merge_cells_of(into.words, at, table.words, place, width)
                 room = self.room(width)
                 KERNELS.settle_one(into.words, at, width, room.solution, room.scratch)
@@ -293,7 +293,7 @@ class Learners(RecordsBySlot[LearnerTable]):
     def restore(self) -> None:
         """Find each component's record again, from what the records say."""
         super().restore()
-        self.drop()
+        self.clear_solutions()
 
 
 __all__ = ["ABSENT", "AXES_MAX", "LANES", "Learners", "Solved", "machine_number", "reach_at"]

@@ -88,7 +88,7 @@ class Networks:
         NetworkSyntax, MissingShares, ImpossibleTarget, TargetNotReached, UnknownComponent, NotEnoughData, InvalidValue
         TooLarge
         """
-        from advisor.planning import planned  # noqa: PLC0415 - loaded with the first plan: rows and questions need none
+        from advisor.planning import plan_request  # noqa: PLC0415 - loaded with the first plan: rows and questions need none
 
         given: dict[str, Any] = {"cores": cores, "objective": objective, **options}
         structure = self._read.get(network) if isinstance(network, str) and not self._flows.kept else None
@@ -101,10 +101,14 @@ class Networks:
         if demands is not None:
             if load:
                 raise InvalidValue("load", dict(load), "left out with demands", "ask for the demands at this load")
-            return planned(asked, demands.of([(components or {}).get(box, box) for box in structure.components]))
+            return plan_request(
+                asked, demands.select_curves([(components or {}).get(box, box) for box in structure.components])
+            )
         reach = limits.ALLOCATE_CORES_MAX if request.cores is None else request.cores
         level = LEVEL if request.level is None else request.level
-        return planned(asked, self._tables.curves(structure.components, components or {}, load or {}, reach, level))
+        return plan_request(
+            asked, self._tables.curves(structure.components, components or {}, load or {}, reach, level)
+        )
 
     def _asked(self, network: Network, options: Mapping[str, Any]) -> Asked:
         """Return what a request asks of a network: the last ones are kept, by the network itself and the options' values."""
@@ -117,7 +121,7 @@ class Networks:
         kept = self._questions.get(key)
         if kept is not None and kept.structure.network is network:
             return kept
-        return self._questions.put(key, asked_of(network, request_of(options)))
+        return self._questions.store_value(key, asked_of(network, request_of(options)))
 
     def allocate_together(
         self,
@@ -214,7 +218,7 @@ class Networks:
         if not isinstance(text, str):
             return network_from_nodes(text)
         found = self._read.get(text)
-        return self._read.put(text, parsed(text)) if found is None else found
+        return self._read.store_value(text, parsed(text)) if found is None else found
 
     def curves(
         self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT
@@ -306,7 +310,7 @@ class Networks:
         """
         names = None if components is None else list(dict.fromkeys(components))
         for name in names or ():
-            self._components.slots.of(name)
+            self._components.slots.slot_of(name)
         level, cores_max = checked_level(level), checked_cores("cores_max", cores_max)
         version, slots = self._bundles.version, self._bundles.slots(names).tolist()
         return pack([self._bundles.record(slot, level, cores_max) for slot in slots], version, level)

@@ -32,7 +32,7 @@ class PlainRows:
         self.components = components  # whose slots they are
         self.forget()
 
-    def take(self, rows: Sequence[Any]) -> bool:
+    def append_plain_rows(self, rows: Sequence[Any]) -> bool:
         """Take rows ``[component, predictor, cores, elapsed_s]``, all or none; False where one is not plain. Cost O(rows)."""
         if self._renames != self.components.slots.renames:
             self.forget()
@@ -57,7 +57,7 @@ class PlainRows:
     def _slot_of(self, component: Any) -> int:
         """Return the slot of a component that has one predictor; KeyError for all else."""
         slot = self.components.slots.by_name[component]
-        if SEPARATOR in component or self.components.table.count("dimensions")[slot] != 1:
+        if SEPARATOR in component or self.components.table.int_field("dimensions")[slot] != 1:
             raise KeyError(component)
         self._slots[component] = slot
         return slot

@@ -113,7 +113,7 @@ class PoolQuestion:
         kind = self._kinds.setdefault(key, _Kind(name, set()))
         if not now or resizable:
             kind.counts.update(allowed.compared, (now,) if now else ())
-            slot = self._components.slots.find(component)
+            slot = self._components.slots.find_slot(component)
             if slot is None or not self._asking.learned(slot):
                 self._unseen[component] = slot
         weight = _number(f"{name}.weight", given.get("weight", 1.0), WEIGHT_MIN, WEIGHT_MAX)
@@ -165,7 +165,7 @@ class PoolQuestion:
         counts = np.array(sorted({*allowed.compared, now} - {0}), np.int64)
         if component in self._unseen:
             return self._assumed(self._unseen[component], counts, allowed)
-        slot = self._components.slots.of(component)
+        slot = self._components.slots.slot_of(component)
         base = self._components.table
         fewest, most = float(base["p_low"][slot]) / BELOW_SEEN, float(base["p_high"][slot]) * BEYOND_SEEN
         trusted = ((counts >= fewest) & (counts <= most)) | (counts == now)
@@ -183,7 +183,7 @@ class PoolQuestion:
     def _point(self, name: str, slot: int, predictor: Predictor, counts: int) -> Any:
         """Return one predictor as it is asked on several counts; of a component without a learner the product of its values."""
         dimensions = self._components.dimensions(slot)
-        if len(predictor) > 1 and self._components.learners.find(slot) is None:
+        if len(predictor) > 1 and self._components.learners.find_record(slot) is None:
             return min(prod(predictor), limits.PREDICTOR_MAX)
         if predictor and len(predictor) != dimensions:
             bound = f"one point: {dimensions} number{'s' * (dimensions > 1)}, as the component's first row had"

@@ -39,17 +39,17 @@ class Profiles:
             {"run": "more events"},
             lambda key: to_bytes(self.runs[key]),
             self._restore,
-            self.drop,
+            self.remove_run,
         )
         self._logged: dict[Key, bytes] = {}  # the record of each run as the log and the image before it have it
         self._changed: dict[Key, None] = {}  # keys of runs that changed, or went, since then
 
-    def fold(self, key: Key, events: TaskEvents) -> Folded:
-        """Fold a batch of a producer; raises as `Profiler.fold`."""
+    def fold_events(self, key: Key, events: TaskEvents) -> Folded:
+        """Fold a batch of a producer; raises as `Profiler.fold_batch`."""
         profiler = self.runs.get(key)
         if profiler is None:
             profiler = Profiler()
-        folded = profiler.fold(events)  # before anything is kept: a refused batch leaves no trace
+        folded = profiler.fold_batch(events)  # before anything is kept: a refused batch leaves no trace
         self._make_room(key)
         self.runs[key] = profiler
         profiler.spoken = 1 + max(each.spoken for each in self.runs.values())
@@ -75,7 +75,7 @@ class Profiles:
             run = self.runs[key]
             events += run.accepted
             if run.ended:
-                self.drop(key)
+                self.remove_run(key)
             else:
                 self.runs[key] = run.emptied()  # and the first to give way
                 self._touch(key)
@@ -118,7 +118,7 @@ class Profiles:
         """Return what `ended` will say once a batch is folded; nothing is changed. Cost O(state of the run); raises as it."""
         run = self.runs.get(key)
         profiler = Profiler() if run is None else run.copied()
-        return _ended(profiler, profiler.fold(events))
+        return _ended(profiler, profiler.fold_batch(events))
 
     def run_of(self, producer: str, incarnation: bytes | None = None) -> dict[str, Any]:
         """Return what the profile of a producer's newest run, or of the one named, says of it as a whole.
@@ -162,15 +162,15 @@ class Profiles:
 
     def _make_room(self, key: Key) -> None:
         if key not in self.runs and len(self.runs) >= self.runs_max:
-            self.drop(self._silent_first()[0])
+            self.remove_run(self._silent_first()[0])
             self.gave_way += 1
 
-    def drop(self, key: Key) -> None:
+    def remove_run(self, key: Key) -> None:
         """Take a run away, where it is known."""
         if self.runs.pop(key, None) is not None:
             self._touch(key)
 
-    def take(self, other: Profiles) -> None:
+    def merge_newer_runs(self, other: Profiles) -> None:
         """Take another's runs that are new here, or have more events there."""
         for key, run in other.runs.items():
             if key not in self.runs or self.runs[key].accepted < run.accepted:
@@ -212,7 +212,7 @@ def _ended(profiler: Profiler, folded: Folded) -> Ended:
     rows = profiler.types.sample(folded.ended, folded.sizes)
     names = {number: normalised_name(profiler.name(number)) for number in set(rows.types.tolist())}
     named = {number: name for number, name in names.items() if name is not None}
-    rows = rows if len(named) == len(names) else rows.of(list(named))
+    rows = rows if len(named) == len(names) else rows.of_types(list(named))
     numbers, index = np.unique(rows.types, return_inverse=True)
     types = tuple(named[number] for number in numbers.tolist())
     return Ended(types, index.ravel(), rows.times, rows.sizes, rows.running, rows.counts)

@@ -48,7 +48,7 @@ class Programs:
             {"transform": "equal", "model": "rounding"},
             self._encode,
             self._restore,
-            self.drop,
+            self.remove_program,
         )
 
     def observe_run(
@@ -170,10 +170,10 @@ class Programs:
         UnknownProgram
         """
         known = self._known(program)
-        self.drop(program)
+        self.remove_program(program)
         return {"program": program, "runs": known.model.runs}
 
-    def drop(self, program: str) -> None:
+    def remove_program(self, program: str) -> None:
         """Take a program away, where it is known."""
         if self.programs.pop(program, None) is not None:
             self.kind.touched[program] = None
@@ -191,7 +191,7 @@ class Programs:
         """Return what is known of each program, by name."""
         return [
             {"program": name, "runs": known.model.runs, "transform": known.transform,
-             "workers": [known.model.number("p_low"), known.model.number("p_high")]}
+             "workers": [known.model.head_field("p_low"), known.model.head_field("p_high")]}
             for name, known in sorted(self.programs.items())
         ]  # fmt: skip
 
@@ -267,11 +267,11 @@ def _notes(model: ProgramModel, floored: bool) -> tuple[str, ...]:
     reported: list[str] = []
     if model.runs < FEW_RUNS:
         reported.append(f"{model.runs} runs only")
-    if model.number("p_high") == model.number("p_low"):
-        reported.append(f"all runs on {model.number('p_low'):g} workers: what more do is a guess")
-    if not model.number("spans"):
+    if model.head_field("p_high") == model.head_field("p_low"):
+        reported.append(f"all runs on {model.head_field('p_low'):g} workers: what more do is a guess")
+    if not model.head_field("spans"):
         reported.append("no run has a span: what has no work is taken to grow with (workers - 1)^2, Eq. 15")
-    share = model.number("accounted") / max(model.number("elapsed"), 1e-300)
+    share = model.head_field("accounted") / max(model.head_field("elapsed"), 1e-300)
     if abs(1.0 - share) > UNACCOUNTED:
         reported.append(
             f"work, delay and no_work make up {share:.0%} of workers * elapsed: predictions are off by as much"

@@ -43,7 +43,7 @@ class RecordsBySlot(Generic[T]):
             self._ordered.append(found)
         return found
 
-    def find(self, slot: int) -> tuple[T, int] | None:
+    def find_record(self, slot: int) -> tuple[T, int] | None:
         """Return the table and place of a component's record, or None."""
         if slot >= len(self._place) or self._place[slot] == ABSENT:
             return None
@@ -58,7 +58,7 @@ class RecordsBySlot(Generic[T]):
 
     def free_places(self, table: T) -> list[int]:
         """Return the places of a table that are nobody's. Cost O(records) once one was freed."""
-        return np.flatnonzero(table.count("component")[: table.size] < 0).tolist() if self._freed else []
+        return np.flatnonzero(table.int_field("component")[: table.size] < 0).tolist() if self._freed else []
 
     def within(self, first: int, end: int) -> Iterator[tuple[str, T, Ints]]:
         """Yield each table with records of the slots from `first` to before `end`: its name, itself, and their places."""
@@ -73,7 +73,7 @@ class RecordsBySlot(Generic[T]):
         free = self.free_places(table)
         place = free[0] if free else table.size
         table.grow(place + 1)
-        table.count("component")[place] = slot
+        table.int_field("component")[place] = slot
         table.changed[place] = True
         self._reserve(slot + 1)
         self._home[slot], self._place[slot] = self._ordered.index(table), place
@@ -81,14 +81,14 @@ class RecordsBySlot(Generic[T]):
 
     def free(self, slot: int) -> None:
         """Take a component's record away; its place serves the next one."""
-        found = self.find(slot)
+        found = self.find_record(slot)
         if found is not None:
             table, place = found
             table.words[place] = table.empty_record()
             table.changed[place] = True
             self._home[slot] = self._place[slot] = ABSENT
             self._freed = True
-            while table.size and table.count("component")[table.size - 1] < 0:
+            while table.size and table.int_field("component")[table.size - 1] < 0:
                 table.size -= 1
 
     def copy(self, other: RecordsBySlot[T], theirs: Ints, mine: Ints) -> None:
@@ -124,7 +124,7 @@ class RecordsBySlot(Generic[T]):
     def owners(self) -> Iterator[tuple[T, Ints]]:
         """Yield each table and the slots of its records in the order of their places, -1 where one is nobody's."""
         for table in self._ordered:
-            yield table, table.count("component")[: table.size]
+            yield table, table.int_field("component")[: table.size]
 
     def _adopt(self, table: T, slots: Ints, places: Ints) -> None:
         self._reserve(int(slots.max()) + 1)

@@ -22,7 +22,7 @@ def component_status(components: Components, slots: Sequence[int], asking: Askin
     for slot in slots:
         entry: dict[str, Any] = {"component": components.slots.owner(slot)}
         kinds = components.kinds(slot)
-        entry |= {name: int(table.count(name)[kinds].sum()) for name in ("rows", "failed", "unfinished")}
+        entry |= {name: int(table.int_field(name)[kinds].sum()) for name in ("rows", "failed", "unfinished")}
         entry["runs"] = int(table.runs(kinds).sum())
         scored = int(table.scored(slot))
         entry["prediction_error"] = float(table["error"][slot]) / scored if scored else None
@@ -43,10 +43,10 @@ def component_status(components: Components, slots: Sequence[int], asking: Askin
             for name, field in (("peak_most_bytes", "t_high"), ("peak_killed_bytes", "running_high")):
                 if peak is not None and (largest := float(table[field][peak])) > 0.0:
                     entry[name] = largest / MEASURE_SCALES[PEAK]
-        entry |= {name: int(table.count(name)[slot]) for name in ("changes", "outliers")}
+        entry |= {name: int(table.int_field(name)[slot]) for name in ("changes", "outliers")}
         if entry["changes"]:
             entry |= {
-                "changed_at": int(table.count("changed_at")[slot]),
+                "changed_at": int(table.int_field("changed_at")[slot]),
                 "changed_by": float(table["changed_by"][slot]),
             }
         busy = components.contention(slot)
@@ -60,7 +60,7 @@ def component_status(components: Components, slots: Sequence[int], asking: Askin
 def _rich(components: Components, slot: int, asking: Asking) -> dict[str, Any]:
     """Return what the learner holds of a component, and how its predictions have fared."""
     measures = [m for m in MEASURE_SCALES if components.slots.names[slot] + SEPARATOR + m in components.slots.by_name]
-    record = components.learners.find(slot)
+    record = components.learners.find_record(slot)
     if record is None:
         return {"tier": "base", "model_bytes": 0, "pinned": None, "measures": measures}
     table, place = record
@@ -68,7 +68,7 @@ def _rich(components: Components, slot: int, asking: Asking) -> dict[str, Any]:
     drifted, at = (table.column(name)[place].item() for name in ("drifted", "drifted_at"))
     drift = {"drifted_at": at, "drifted_by": drifted / LN2} if at else {}
     return {
-        "tier": "rich", "model_bytes": table.words_a_record * 8, "cells": int(table.count("cells")[place]),
+        "tier": "rich", "model_bytes": table.words_a_record * 8, "cells": int(table.int_field("cells")[place]),
         "noise_relative": float(table.column("relative")[place]) ** 0.5,
         "noise_absolute_s": float(table.column("absolute")[place]) ** 0.5,
         "predictors": table.axes - 1, "machines": int((table.integers("machine")[place][1:] >= 0).sum()),

@@ -42,7 +42,7 @@ class Rows:
     count: Ints | None
     machine: Ints | None
 
-    def take(self, rows: Any) -> Rows:
+    def select_rows(self, rows: Any) -> Rows:
         """Return the given ones (indices, mask or slice)."""
         return Rows(*(None if (v := getattr(self, f.name)) is None else v[rows] for f in fields(self)))  # type: ignore[arg-type]
 

@@ -66,7 +66,7 @@ class Slots:
 
     # -- looking up -------------------------------------------------------------------------------------------------------
 
-    def find(self, component: str) -> int | None:
+    def find_slot(self, component: str) -> int | None:
         """Return the slot of a component, see `components`, None where it was never observed; raises InvalidValue."""
         found = self.by_name.get(component) if isinstance(component, str) else None
         if found is None:
@@ -75,11 +75,11 @@ class Slots:
             found = self.by_name.get(name + WITHOUT_PREDICTOR) if found is None and self.hidden else found
         return found
 
-    def of(self, component: str, measure: str = TIME) -> int:
+    def slot_of(self, component: str, measure: str = TIME) -> int:
         """Return the slot of a known component, or of a measure of it; raises UnknownComponent, InvalidValue."""
         if measure != TIME and measure not in MEASURE_SCALES:
             raise InvalidValue("measure", measure, f"one of {TIME}, {', '.join(MEASURE_SCALES)}")
-        found = self.find(component)
+        found = self.find_slot(component)
         if found is None:
             raise UnknownComponent(component, self.nearest(component))
         if measure != TIME:
@@ -188,7 +188,7 @@ class Slots:
         given[found] = row
         return found
 
-    def add(self, names: Sequence[str]) -> Ints:
+    def assign_slots(self, names: Sequence[str]) -> Ints:
         """Return the slots of names, giving new ones where needed.
 
         Raises TooLarge when there is no room for all of them; nothing is changed then.
@@ -207,7 +207,7 @@ class Slots:
         self.names[slot], self.by_name[name] = name, slot
         self.renames += 1
 
-    def drop(self, names: Iterable[str]) -> dict[str, list[int]]:
+    def free_slots(self, names: Iterable[str]) -> dict[str, list[int]]:
         """Free the slots of components, of those that are known; return them by name.
 
         A free slot has a name that no component can have, until it serves another one.
@@ -220,7 +220,7 @@ class Slots:
         self.generation = object()
         return found
 
-    def put(self, first: int, names: Sequence[str]) -> None:
+    def set_names(self, first: int, names: Sequence[str]) -> None:
         """Set the names of slots from `first` on, free ones before them; `index` comes behind the last."""
         self.names += [f"{SEPARATOR}{slot}" for slot in range(len(self.names), first)]
         self.names[first : first + len(names)] = names

@@ -38,13 +38,13 @@ class State:
         """What is kept by key, beside components."""
         return *self.advisor.kinds, self.ledger.kind, self.profiles.kind
 
-    def take(self, found: Decoded) -> None:
+    def restore_records(self, found: Decoded) -> None:
         """Let what was decoded stand in the place of an empty state; raises StateDamaged."""
-        self.advisor = Advisor.of(found)
+        self.advisor = Advisor.from_state(found)
         for kind in (self.ledger.kind, self.profiles.kind):
             whole.restore_records(kind, found)
 
-    def count(self, name: str, n: int = 1) -> None:
+    def count_total(self, name: str, n: int = 1) -> None:
         """Count something among the durable totals."""
         self.advisor.components.totals[name] += n
 
@@ -65,24 +65,24 @@ class State:
         """Return components with their task types, all where no names are given, and what spans components."""
         totals, kinds = self.advisor.parts(names, parts)
         kinds += [(kind, None) for kind in (self.ledger.kind, self.profiles.kind) if kind.name in parts]
-        return state_bytes.to_bytes(state_bytes.encode(self.advisor.part(names), totals, kinds))
+        return state_bytes.to_bytes(state_bytes.encode(self.advisor.copy_components(names), totals, kinds))
 
-    def part(self, keys: Mapping[str, Collection[Any]], totals: Mapping[str, int] | None = None) -> bytes:
+    def extract_records(self, keys: Mapping[str, Collection[Any]], totals: Mapping[str, int] | None = None) -> bytes:
         """Return what stands at keys, by kind, those known; components with their task types."""
         names = keys.get(COMPONENTS, ())
         by_kind = {"task_types": names, "allowed": names, **keys}
         kinds = [(kind, frozenset(by_kind.get(kind.name, ()))) for kind in self.kinds]
-        return state_bytes.to_bytes(state_bytes.encode(self.advisor.part(names), totals or {}, kinds))
+        return state_bytes.to_bytes(state_bytes.encode(self.advisor.copy_components(names), totals or {}, kinds))
 
     # -- by key -----------------------------------------------------------------------------------------------------------
 
-    def known(self) -> dict[str, Mapping[Any, Any]]:
+    def known_keys(self) -> dict[str, Mapping[Any, Any]]:
         """Return what there is by key, by kind."""
         return {COMPONENTS: self.advisor.components.slots.components} | {kind.name: kind.known for kind in self.kinds}
 
-    def drop(self, gone: Mapping[str, Collection[Any]]) -> None:
+    def remove_records(self, gone: Mapping[str, Collection[Any]]) -> None:
         """Take away what stands at keys, by kind. Totals stay."""
-        self.advisor.drop((*gone.get(COMPONENTS, ()), *gone.get("task_types", ())))
+        self.advisor.remove_components((*gone.get(COMPONENTS, ()), *gone.get("task_types", ())))
         for kind in self.kinds:
             for key in list(gone.get(kind.name, ())):
                 kind.remove_record(key)
@@ -91,19 +91,19 @@ class State:
         """Add what another has learned; a producer's greater number stays, of two profiles that with more events."""
         self.advisor.merge(other.advisor)
         applied = self.ledger.applied
-        self.ledger.put({key: n for key, n in other.ledger.applied.items() if n > applied.get(key, 0)})
-        self.profiles.take(other.profiles)
+        self.ledger.set_applied({key: n for key, n in other.ledger.applied.items() if n > applied.get(key, 0)})
+        self.profiles.merge_newer_runs(other.profiles)
 
-    def put(self, part: State) -> None:
+    def replace_records(self, part: State) -> None:
         """Let a part stand in the place of what is here of the same names."""
         theirs, ours = part.advisor.components, self.advisor.components
         kept = {name: own for name in theirs.flows.kept if (own := ours.flows.kept.get(name))}
-        self.drop({kind: part.known()[kind] for kind in ("networks", "programs", "profiles")})
+        self.remove_records({kind: part.known_keys()[kind] for kind in ("networks", "programs", "profiles")})
         before = dict(theirs.totals or ours.totals)
-        self.ledger.put(part.ledger.applied)
-        self.advisor.put(part.advisor)
+        self.ledger.set_applied(part.ledger.applied)
+        self.advisor.replace_components(part.advisor)
         ours.flows.read_as(kept)
-        self.profiles.take(part.profiles)
+        self.profiles.merge_newer_runs(part.profiles)
         ours.totals.clear()
         ours.totals.update(before)
 
@@ -127,21 +127,21 @@ class State:
         Parts stand in the place of what the reader has of the same names, so that they may come twice. `since`: a count of
         `versions`; -1: all of the state. `reported`: the version that the last payload tells.
         """
-        components, there = self.advisor.components, self.known()
+        components, there = self.advisor.components, self.known_keys()
         touched: dict[str, list[Any]] = {kind: versions.keys(kind, since) for kind in there}
         gone = {kind: [key for key in touched[kind] if key not in there[kind]] for kind in there}
         yield _head(since < 0, gone)
         slots = versions.changed(COMPONENTS, since, len(components))
         for name, table in components.records.items():
-            owners = table.count("component")[: table.size][versions.changed(name, since, table.size)]
+            owners = table.int_field("component")[: table.size][versions.changed(name, since, table.size)]
             slots[owners[owners >= 0]] = True
         names = {components.slots.owner(slot): None for slot in np.flatnonzero(slots).tolist()}
         names.pop("", None)  # of free slots
         due = [*names, *(name for name in touched["task_types"] if name not in names)]
         for start in range(0, len(due), NAMES_A_FRAME):
-            yield self.part({COMPONENTS: due[start : start + NAMES_A_FRAME]})
+            yield self.extract_records({COMPONENTS: due[start : start + NAMES_A_FRAME]})
         now = {kind: {key for key in touched[kind] if key in there[kind]} for kind in there}
-        yield self.part(now | {COMPONENTS: (), "task_types": ()}, components.totals)
+        yield self.extract_records(now | {COMPONENTS: (), "task_types": ()}, components.totals)
         yield json.dumps({"version": reported}).encode()
 
 

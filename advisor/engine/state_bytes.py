@@ -188,7 +188,7 @@ def decode(blocks: deque[bytes], bytes_max: int) -> Decoded:
             hint="restore a backup, or give what to_bytes or `advisor export` wrote",
         ) from error
     _check_words(made.components)
-    made.components.resume()
+    made.components.rebuild_indices()
     return made
 
 
@@ -229,7 +229,7 @@ def _restore_slots(components: Components, head: Mapping[str, Any], body: bytes,
     end = first + len(names)
     if type(first) is not int or not 0 <= first <= end <= slots_max:
         raise ValueError(f"slots {first!r} to {end}")
-    components.slots.put(first, names)
+    components.slots.set_names(first, names)
     components.table.grow(len(components), max(components.slots.components_max, end))
     at = 8 * WORDS * len(names)
     words = np.frombuffer(body, "<u8", WORDS * len(names)).reshape(-1, WORDS)
@@ -281,7 +281,7 @@ def _check_words(components: Components) -> None:
     for table_name, table in components.records.items():
         if found is not None:
             break
-        name, owners = table_name, table.count("component")[: table.size]
+        name, owners = table_name, table.int_field("component")[: table.size]
         strange = np.flatnonzero((owners < -1) | (owners >= n))
         found = (int(strange[0]), "component", int(owners[strange[0]])) if len(strange) else table.outside(table.size)
     if found is not None:

@@ -40,7 +40,7 @@ def suggest(
     Gaussian process, and it asks for no measurement. Cost O(candidates targets points).
     """
     limit = whole("limit", limit, 1, CANDIDATES_MAX)
-    slot = components.slots.of(component)
+    slot = components.slots.slot_of(component)
     own = asking.allowed_of(component)
     most = CORES_MOST if cores_max is None and allowed is None and own is None else cores_max
     can_run = allowed_in_all(component, most, allowed, own)

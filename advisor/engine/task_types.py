@@ -107,17 +107,17 @@ class TaskTypeModels:
         good = ~np.logical_or.reduce([np.zeros(n, np.bool_), *bad_rows(columns).values()])
         stands = np.ones(n) if columns.count is None else columns.count.astype(np.float64)
         running = np.maximum(np.rint(workers), 1.0).astype(np.int64)
-        beyond = self.fold(
+        beyond = self.learn_instances(
             names.names, columns.index[good], sizes[good], columns.elapsed_s[good], running[good], stands[good]
         )
         if beyond:
             self._components.totals[BEYOND] += beyond
-        return batches.fold(self._components, columns)
+        return batches.learn_columns(self._components, columns)
 
-    def fold(
+    def learn_instances(
         self, names: Sequence[str], index: Ints, sizes: Floats, times: Floats, running: Ints, stands: Floats
     ) -> int:
-        """Take n instances in order: of type ``names[index[i]]``, and columns (n,) as `SizeTime.fold` has them. Cost O(n).
+        """Take n instances in order: of type ``names[index[i]]``, and columns (n,) as `SizeTime.learn_instances` has them. Cost O(n).
 
         Returns how many are of types beyond the cap, and left out. The records are the same however instances are cut.
         """
@@ -129,7 +129,7 @@ class TaskTypeModels:
         numbers = number_of[index]
         known = numbers >= 0
         if known.any():
-            self._types.gather(numbers[known], sizes[known], times[known], running[known], stands[known])
+            self._types.add_instances(numbers[known], sizes[known], times[known], running[known], stands[known])
         return int(len(known) - known.sum())
 
     def merge(self, other: TaskTypeModels) -> None:
@@ -141,7 +141,7 @@ class TaskTypeModels:
             if name in self.numbers:
                 self._types.models[self.numbers[name]].merge(added)
             elif len(self.numbers) >= limits.TASK_TYPES_MAX:
-                self._components.totals[BEYOND] += int(added.number("rows"))
+                self._components.totals[BEYOND] += int(added.head_field("rows"))
                 continue
             self._types.models.setdefault(self._touch(name), SizeTime(added.words.copy()))
 
@@ -151,7 +151,7 @@ class TaskTypeModels:
             return
         self._types.settle()
         number = self._touch(name)
-        if keep * self._types.models[number].number("count") >= EVIDENCE_LEAST:
+        if keep * self._types.models[number].head_field("count") >= EVIDENCE_LEAST:
             self._types.models[number].forget(keep)
         else:
             del self._types.models[number], self.numbers[name]
@@ -201,7 +201,7 @@ class TaskTypeModels:
         self._types.settle()
         models = self._types.models
         return [
-            {"task_type": name} | {key: round(models[number].number(word)) for key, word in STATUS.items()}
+            {"task_type": name} | {key: round(models[number].head_field(word)) for key, word in STATUS.items()}
             for name, number in sorted(self.numbers.items())
         ]
 
@@ -225,7 +225,7 @@ class TaskTypeModels:
                     field, value, f"absent with model {model!r}: instances tell neither machine nor measures"
                 )
         if name not in self.numbers:
-            self._components.slots.of(name)  # one that nobody knows is reported so
+            self._components.slots.slot_of(name)  # one that nobody knows is reported so
             raise NotEnoughData(
                 f"no instances of a task type {name!r}: {model} is learned from ends of task instances",
                 field="component", value=name, bound=1, hint="send task_events, or observe_instances in process",
@@ -292,7 +292,7 @@ def _outside(learned: SizeTime, report: TypeReport, sizes: Floats, model: str, w
     far = np.zeros(len(sizes))
     if model in SIZED_MODELS:
         at = elementary.log2(np.maximum(sizes, SIZE_LEAST))
-        low, high = elementary.log2([learned.number("size_low"), learned.number("size_high")])
+        low, high = elementary.log2([learned.head_field("size_low"), learned.head_field("size_high")])
         far = np.maximum(np.maximum(low - at, at - high), 0.0)
     if workers is not None and report.verdict == "contended":
         low, high = report.rates[0].workers_low, report.rates[-1].workers_high

@@ -42,7 +42,7 @@ def read_profile(
     profiler = make()
     try:
         for events in read_events(path):
-            profiler.fold(events)
+            profiler.fold_batch(events)
             if each is not None:
                 each(events)
     except CutShort as error:

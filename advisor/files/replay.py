@@ -80,7 +80,7 @@ class ComponentScore:
         """Mean signed relative error (predicted - t) / t; a learner that predicts low is flattered by `error`."""
         return self.bias_sum / self.scored if self.scored else math.nan
 
-    def add(self, first_row: int, relative: Floats) -> None:
+    def count_errors(self, first_row: int, relative: Floats) -> None:
         """Count the signed relative errors of rows first_row, first_row + 1, … (from 1)."""
         counted = np.clip(relative[max(0, ROWS_UNSCORED + 1 - first_row) :], -ERROR_MAX, ERROR_MAX)
         if not len(counted):
@@ -119,11 +119,11 @@ class Prequential:
         self.models = tuple(models)
         self.scores: dict[str | None, dict[str, ComponentScore]] = {model: {} for model in self.models}
 
-    def tell(self, on_progress: Callable[[int, int], None]) -> None:
+    def report_progress(self, on_progress: Callable[[int, int], None]) -> None:
         """Call this with the rows of the batch that are done and the rows it has, again and again: for a progress bar."""
         self._on_progress = on_progress
 
-    def take(self, columns: Columns) -> dict[str | None, Floats]:
+    def predict_and_learn(self, columns: Columns) -> dict[str | None, Floats]:
         """Predict and learn a batch of n rows, in row order within each component.
 
         Components do not influence one another, so the order between them does not matter.
@@ -155,7 +155,7 @@ class Prequential:
                     ]
                     if answered:  # a row that nobody could predict is not scored; `scored` tells
                         those = np.sort(np.concatenate(answered)) if len(answered) > 1 else answered[0]
-                        score.add(seen + 1, predicted[model][those] / columns.elapsed_s[those] - 1.0)
+                        score.count_errors(seen + 1, predicted[model][those] / columns.elapsed_s[those] - 1.0)
                 score.rows += len(block)
             for part in alike(columns, block, by_machine=False):
                 self.learner.observe_columns(
@@ -248,7 +248,7 @@ class Sample:
         """The rows kept."""
         return [row for _, row in self._kept]
 
-    def add(self, columns: Columns, predicted: Floats) -> None:
+    def offer_batch(self, columns: Columns, predicted: Floats) -> None:
         """Offer a batch and what was predicted for it."""
         names = columns.components.names
         place = np.arange(self._seen, self._seen + len(columns)) * GOLDEN % 1.0
@@ -268,8 +268,8 @@ def replay(chunks: Iterable[Columns], prequential: Prequential, sample: Sample |
     """Take each chunk through `prequential`; yield the rows taken so far after each, for a progress bar."""
     rows = 0
     for chunk in chunks:
-        predicted = prequential.take(chunk)[prequential.models[0]]
+        predicted = prequential.predict_and_learn(chunk)[prequential.models[0]]
         if sample is not None:
-            sample.add(chunk, predicted)
+            sample.offer_batch(chunk, predicted)
         rows += len(chunk)
         yield rows

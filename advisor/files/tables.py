@@ -236,7 +236,9 @@ class TableReader:
         bad = self._bad_cells(columns, numbers, cells)
         self._refuse([*refused, *bad.values()])
         return (
-            columns if not bad else replace(columns.take(np.delete(np.arange(len(columns)), list(bad))), misread=None)
+            columns
+            if not bad
+            else replace(columns.select_rows(np.delete(np.arange(len(columns)), list(bad))), misread=None)
         )
 
     def _optional(self, cells: Any) -> dict[str, Any]:

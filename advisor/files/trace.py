@@ -58,7 +58,7 @@ class TraceWriter:
         """Take a batch."""
         self._strings.extend(events.strings)
         self._clock = self._clock or events.clock
-        self._put(*self._window.put(self._clock.nanoseconds(events.records["time"]), events.records))
+        self._put(*self._window.add_records(self._clock.nanoseconds(events.records["time"]), events.records))
 
     def close(self) -> None:
         """Write what is held back, end what is open, and close the file."""

@@ -309,7 +309,7 @@ def trust(r, n, axes, cell):
         move_cell(r, n, axes, cell, into)
         close_gap(r, n, axes, cell)
     n[COUNT] = into + 1
-    gather(r, n, axes)
+    rebuild_cells(r, n, axes)
 
 
 def close_gap(r, n, axes, cell):
@@ -359,10 +359,10 @@ def coarsen(r, n, axes):
         n[COUNT] -= 1
         return
     n[COARSENESS + widest] += 1
-    gather(r, n, axes)
+    rebuild_cells(r, n, axes)
 
 
-def gather(r, n, axes):
+def rebuild_cells(r, n, axes):
     """Make all keys again from the cells' centres, in the order of the cells, and merge cells of one key."""
     z = np.empty(axes)
     kept = 0

@@ -33,10 +33,10 @@ from advisor.models.cells import (
     coarsen,
     fade,
     forget_slow,
-    gather,
     key_of,
     least_at,
     place_of_machine,
+    rebuild_cells,
 )  # fmt: skip
 from advisor.models.cores_seen import fade_seen, merge_seen
 from advisor.models.drift import restart
@@ -207,7 +207,7 @@ def merge_cells_of(learners, place, other, there, axes):
     n, m = r.view(np.int64), v.view(np.int64)
     for axis in range(axes):
         n[COARSENESS + axis] = max(n[COARSENESS + axis], m[COARSENESS + axis])
-    gather(r, n, axes)
+    rebuild_cells(r, n, axes)
     for axis in range(axes - 1):
         word = least_at(axes) + axis
         r[word] = min(r[word], v[word])
@@ -231,7 +231,7 @@ def merge_cells_of(learners, place, other, there, axes):
             r[CENTRE + axis * CELLS + own] = z[axis]
             n[slopes + axis * CELLS + own] = m[slopes + axis * CELLS + cell]
         n[COUNT] = own + 1
-        gather(r, n, axes)
+        rebuild_cells(r, n, axes)
     forget_slow(r, n)
     if m[SEEN] > n[SEEN]:
         r[DRIFTED], n[DRIFTED_AT] = v[DRIFTED], m[DRIFTED_AT]

@@ -104,7 +104,7 @@ def contention_at(table: RecordTable, place: int) -> Contention:
     """Return what is known of the component at a place."""
     words = table.words[place]
     precision = float(words[PRECISION])
-    rows, contended = (int(table.count(name)[place]) for name in ("rows", "contended"))
+    rows, contended = (int(table.int_field(name)[place]) for name in ("rows", "contended"))
     return Contention(float(shrunk(words)), precision**-0.5 if precision > 0 else float("inf"), rows, contended)
 
 
@@ -122,7 +122,7 @@ def correction(c, k, others):
     return 1.0 + shrunk(c) * others
 
 
-def gather(c, k, x, p, t, others, count):
+def add_to_epoch(c, k, x, p, t, others, count):
     """Add a row to the sums of its epoch: all of the first, then one in 16, within what the copied model knows."""
     if (
         (k[ROWS] > EVERY_ROW and k[ROWS] & THINNED != 0)
@@ -212,8 +212,8 @@ def slope_in(c, k):
 def _restart(table: RecordTable, place: int) -> None:
     """Begin with epochs anew."""
     table.words[place, SUM_ROWS:] = 0.0
-    table.count("start")[place] = table.count("rows")[place]
-    table.count("solve_at")[place] = table.count("rows")[place] + FIRST_ROWS
+    table.int_field("start")[place] = table.int_field("rows")[place]
+    table.int_field("solve_at")[place] = table.int_field("rows")[place] + FIRST_ROWS
     table.changed[place] = True
 
 
@@ -233,5 +233,5 @@ def merge(table: RecordTable, place: int, other: RecordTable, there: int) -> Non
         mine[KAPPA] = (mine[PRECISION] * mine[KAPPA] + theirs[PRECISION] * theirs[KAPPA]) / both
         mine[PRECISION] = both
     for name in ("rows", "contended"):
-        table.count(name)[place] += other.count(name)[there]
+        table.int_field(name)[place] += other.int_field(name)[there]
     _restart(table, place)

@@ -121,7 +121,7 @@ class FlowCounts:
             self._cache = np.append(self._cache, np.full(len(names) - len(self._cache), NO_KEY, np.int64))
         return self._cache
 
-    def fold(self, rows: Columns, key: Ints) -> None:
+    def count_rows(self, rows: Columns, key: Ints) -> None:
         """Count n rows, in order, of keys (n,). Cost O(n), and about 1 microsecond a row of a chosen record."""
         start, n = 0, len(key)
         ended = np.ones(n, np.bool_) if rows.ok is None else rows.ok
@@ -130,7 +130,7 @@ class FlowCounts:
             entries = np.flatnonzero(entered[start:])
             room = WINDOW_RECORDS - self.n["entered_rows"]
             part = slice(start, n if len(entries) < room else start + int(entries[room - 1]) + 1)
-            self._fold(rows if part == slice(0, n) else rows.take(part), key[part], ended[part], entered[part])
+            self._fold(rows if part == slice(0, n) else rows.select_rows(part), key[part], ended[part], entered[part])
             start = part.stop
             if self.n["entered_rows"] >= WINDOW_RECORDS:
                 self._halve()
@@ -152,7 +152,7 @@ class FlowCounts:
             named = np.flatnonzero(known & (rows.replica != np.uint64(ABSENT_U64)))
             if len(named):
                 np.add.at(self.counts["replica_runs"], key[named], runs[named])
-                self.replicas.fold(key[named], rows.replica[named], runs[named])
+                self.replicas.count_replicas(key[named], rows.replica[named], runs[named])
         if rows.record is not None:
             hashes = mixed(rows.record, self.salt)
             chosen = (hashes & np.uint64(self.mask) == 0) & (rows.record != np.uint64(ABSENT_U64)) & (ended | entered)

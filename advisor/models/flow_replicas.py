@@ -27,7 +27,7 @@ class Replicas:
     def __init__(self) -> None:
         self.runs: dict[int, dict[int, int]] = {}  # key -> replica -> runs
 
-    def fold(self, key: Ints, replica: Words, runs: Ints) -> None:
+    def count_replicas(self, key: Ints, replica: Words, runs: Ints) -> None:
         """Count runs of replicas (n,), in order of coming. Cost O(n log n)."""
         some, first, inverse = np.unique(
             np.stack([key.astype(np.uint64), replica]), axis=1, return_index=True, return_inverse=True

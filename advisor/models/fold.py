@@ -48,7 +48,7 @@ from advisor.models.contention import FIELDS as CONTENTION
 from advisor.models.contention import LAYOUT as CONTENTION_LAYOUT
 from advisor.models.contention import ROWS as CONTENTION_ROWS
 from advisor.models.contention import SOLVE_AT as EPOCH_ENDS
-from advisor.models.contention import begin_epoch, correction, end_epoch, gather
+from advisor.models.contention import add_to_epoch, begin_epoch, correction, end_epoch
 from advisor.models.cores_seen import note_run
 from advisor.models.covariance import (
     CELLS_USED,
@@ -268,7 +268,7 @@ def fold_beside(
         k = c.view(np.int64)
         if reported:
             t /= correction(c, k, others[i])
-            gather(c, k, x, cores[i], times[i], others[i], counts[i])
+            add_to_epoch(c, k, x, cores[i], times[i], others[i], counts[i])
         ratio = fold_one(
             base, slots[i], learners, places[i], axes, point, t, counts[i], machines[i], solution, scratch, out
         )

@@ -212,7 +212,7 @@ class LearnerTable(RecordTable):
 
     def cells(self, place: int) -> Cells:
         """Return copies of a record's cells in use."""
-        k = int(self.count("cells")[place])
+        k = int(self.int_field("cells")[place])
         z = np.ascontiguousarray(self.floats("centre")[place].reshape(-1, CELLS)[: self.axes, :k].T)
         x = z[:, :-1]
         of_each = (self.floats(name)[place][:k].copy() for name in ("runs", "mean", "scatter"))
@@ -229,7 +229,7 @@ class LearnerTable(RecordTable):
         if found is not None:
             return found
         keys = self.integers("key")[:size]
-        used = (np.arange(CELLS) < self.count("cells")[:size, None]) | (keys >= 0)  # or waiting
+        used = (np.arange(CELLS) < self.int_field("cells")[:size, None]) | (keys >= 0)  # or waiting
         means, runs, scatter = (self.floats(name)[:size] for name in ("mean", "runs", "scatter"))
         places = 1 << (key_bits(self.axes) * self.axes)  # of one machine's cells
         for name, values, good in (

@@ -99,7 +99,7 @@ class ProgramModel:
         """Runs learned."""
         return int(self.words[_AT["runs"]])
 
-    def number(self, name: str) -> float:
+    def head_field(self, name: str) -> float:
         """Return a field of the head."""
         return float(self.words[_AT[name]])
 
@@ -181,8 +181,8 @@ class ProgramModel:
 
     def _outgrown(self) -> bool:
         """Return whether sizes or workers have come that lie twice as far out as those that the fits that score have seen."""
-        return self._distance("kept_", self.number("n_high"), self.number("p_high")) >= 1.0 or (
-            self._distance("kept_", self.number("n_low"), self.number("p_low")) >= 1.0
+        return self._distance("kept_", self.head_field("n_high"), self.head_field("p_high")) >= 1.0 or (
+            self._distance("kept_", self.head_field("n_low"), self.head_field("p_low")) >= 1.0
         )
 
     def kept(self) -> dict[str, LassoFit]:
@@ -241,7 +241,7 @@ class ProgramModel:
     def _distance(self, prefix: str, size: float, workers: float) -> float:
         far = 0.0
         for value, name in ((size, "n"), (workers, "p")):
-            least, most = self.number(f"{prefix}{name}_low"), self.number(f"{prefix}{name}_high")
+            least, most = self.head_field(f"{prefix}{name}_low"), self.head_field(f"{prefix}{name}_high")
             if value > most > 0.0:
                 far += elementary.log2(value / most)
             elif 0.0 < value < least:
@@ -250,7 +250,7 @@ class ProgramModel:
 
     def _width(self, name: str) -> float:
         """Return log2 of the range of sizes ("n") or workers ("p") that the fits that score have seen."""
-        return elementary.log2(self.number(f"kept_{name}_high") / self.number(f"kept_{name}_low"))
+        return elementary.log2(self.head_field(f"kept_{name}_high") / self.head_field(f"kept_{name}_low"))
 
     def _deviation(self, variant: str, distance: float) -> tuple[float, float]:
         """Return the deviation of log time at a distance, and its degrees of freedom.
@@ -259,7 +259,7 @@ class ProgramModel:
         what predictions made beyond showed of it.
         """
         scores, errors, beyond, reached = (
-            self.number(f"{kind}_{variant}") for kind in ("scores", "errors", "beyond", "reached")
+            self.head_field(f"{kind}_{variant}") for kind in ("scores", "errors", "beyond", "reached")
         )
         inside = (UNTRIED_INSIDE**2 + errors) / (1.0 + scores)
         slope = (TRIED_AS * UNTRIED_BEYOND**2 + beyond) / (TRIED_AS + reached)

@@ -42,7 +42,7 @@ def _first(words: Floats, checks: Checks) -> str | None:
 
 
 def _of_type(record: SizeTime) -> Checks:
-    number = record.number
+    number = record.head_field
     yield "count", 0.0 < number("count") <= WHOLE_MOST
     yield "total", 0.0 < number("total") <= SUM_MOST
     for name in ("log_squares", "sized_total", "first", "size_low", "size_high"):
@@ -53,8 +53,8 @@ def _of_type(record: SizeTime) -> Checks:
     yield "sized", 0.0 <= number("sized") <= ROUNDED * number("count")
     sized = number("sized_rows") > 0.0
     yield "size_low", number("size_low") <= number("size_high") and sized == (number("size_low") > 0.0)
-    yield from _of_range("range", record.part("range"), CELLS, there=sized)
-    cells = record.part("cells")
+    yield from _of_range("range", record.field_array("range"), CELLS, there=sized)
+    cells = record.field_array("cells")
     yield "cells", (np.abs(cells) <= SUM_MOST) & ((cells >= 0.0) | (np.arange(len(cells))[:, None] == LOG))
     used = record.cells
     yield "cells", used[[N, SIZE, TIME]] > 0.0
@@ -63,10 +63,10 @@ def _of_type(record: SizeTime) -> Checks:
     yield "cells", used[TIME] / used[N] <= ROUNDED * ELAPSED_MAX_S
     yield "cells", np.diff(means) >= -1e-9 * means[1:]
     yield "cells", (means * ROUNDED >= number("size_low")) & (means <= ROUNDED * number("size_high"))
-    yield from _of_range("rate_range", record.part("rate_range"), RATE_CELLS, there=number("rows") > 0.0)
-    yield "rates", (record.part("rates") >= 0.0) & (record.part("rates") <= WHOLE_MOST)
+    yield from _of_range("rate_range", record.field_array("rate_range"), RATE_CELLS, there=number("rows") > 0.0)
+    yield "rates", (record.field_array("rates") >= 0.0) & (record.field_array("rates") <= WHOLE_MOST)
     yield "rates", record.rates[1].sum() > 0.0
-    yield "workers", (record.part("workers") >= 0.0) & (record.part("workers") <= SUM_MOST)
+    yield "workers", (record.field_array("workers") >= 0.0) & (record.field_array("workers") <= SUM_MOST)
 
 
 def _of_range(name: str, words: Floats, cells: int, *, there: bool) -> Checks:
@@ -80,7 +80,7 @@ def _of_range(name: str, words: Floats, cells: int, *, there: bool) -> Checks:
 
 
 def _of_program(record: ProgramModel) -> Checks:
-    number = record.number
+    number = record.head_field
     for name in ("runs", "spans", "scored_from"):
         yield name, number(name) == np.floor(number(name)) and 0.0 <= number(name) <= WHOLE_MOST
     yield "runs", number("runs") > 0.0

@@ -96,13 +96,13 @@ class RecordTable:
         """Return the view (capacity, words) of a field of int64."""
         return self.words.view(np.int64)[:, self.at[field]]
 
-    def count(self, field: str) -> Ints:
+    def int_field(self, field: str) -> Ints:
         """Return the view (capacity,) of a field of one int64."""
         return self.words.view(np.int64)[:, self.at[field].start]
 
     def column(self, field: str) -> NDArray[Any]:
         """Return the view (capacity,) of a field of one word, of its own type."""
-        return self.count(field) if self._kinds[field] == "i" else self.words[:, self.at[field].start]
+        return self.int_field(field) if self._kinds[field] == "i" else self.words[:, self.at[field].start]
 
     def empty_record(self) -> Floats:
         """Return the words of a component that has seen nothing."""
@@ -110,12 +110,12 @@ class RecordTable:
 
     def copy_from(self, other: RecordTable, theirs: Ints, owners: Ints) -> Ints:
         """Take copies (n,) of another's records, for these owners; return their places: free ones first. Cost O(n)."""
-        free = np.flatnonzero(self.count("component")[: self.size] < 0)[: len(theirs)]
+        free = np.flatnonzero(self.int_field("component")[: self.size] < 0)[: len(theirs)]
         more = len(theirs) - len(free)
         places = np.concatenate([free, np.arange(self.size, self.size + more)])
         self.grow(self.size + more)
         self.words[places] = other.words[theirs]
-        self.count("component")[places] = owners
+        self.int_field("component")[places] = owners
         self.changed[places] = True
         return places
 

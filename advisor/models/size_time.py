@@ -47,20 +47,20 @@ class SizeTime:
     @property
     def share(self) -> float:
         """Instances looked at over those that they stand for."""
-        count = self.number("count")
-        return self.number("rows") / count if count else 1.0
+        count = self.head_field("count")
+        return self.head_field("rows") / count if count else 1.0
 
     @property
     def sized_share(self) -> float:
         """The same of those with a size."""
-        sized = self.number("sized")
-        return self.number("sized_rows") / sized if sized else 1.0
+        sized = self.head_field("sized")
+        return self.head_field("sized_rows") / sized if sized else 1.0
 
-    def number(self, name: str) -> float:
+    def head_field(self, name: str) -> float:
         """Return a field of the head."""
         return float(self.words[_AT[name]])
 
-    def part(self, name: str) -> Floats:
+    def field_array(self, name: str) -> Floats:
         """Return an array of the record, a view."""
         shape = _PARTS[name]
         return self.words[_STARTS[name] : _STARTS[name] + int(np.prod(shape))].reshape(shape)
@@ -68,30 +68,30 @@ class SizeTime:
     @property
     def cells(self) -> Floats:
         """The cells in use with something in them (5, c), by size."""
-        found = self.part("cells")[:, absolute(self.part("range"), CELLS) % CELLS]
+        found = self.field_array("cells")[:, absolute(self.field_array("range"), CELLS) % CELLS]
         return found[:, found[N] > 0.0]
 
     @property
     def rates(self) -> tuple[Floats, Floats]:
         """Rates size / time of the cells in use (c,), and how many instances had them by running workers (BUCKETS, c)."""
-        numbers = absolute(self.part("rate_range"), RATE_CELLS)
+        numbers = absolute(self.field_array("rate_range"), RATE_CELLS)
         values: Floats = elementary.exp2((numbers + 0.5) * self.rate_width)
-        return values, self.part("rates")[:, numbers % RATE_CELLS]
+        return values, self.field_array("rates")[:, numbers % RATE_CELLS]
 
     @property
     def rate_width(self) -> float:
         """Width of a cell of rates, in log2."""
-        return 2.0 ** float(self.part("rate_range")[LEVEL]) / RATE_RESOLUTION
+        return 2.0 ** float(self.field_array("rate_range")[LEVEL]) / RATE_RESOLUTION
 
     @property
     def workers(self) -> Floats:
         """Mean number of running workers (BUCKETS,) in each bucket; 0 where no instance ended."""
-        counts = self.part("rates").sum(axis=1)
-        return self.part("workers") / np.where(counts > 0.0, counts, 1.0)
+        counts = self.field_array("rates").sum(axis=1)
+        return self.field_array("workers") / np.where(counts > 0.0, counts, 1.0)
 
     # -- learning ---------------------------------------------------------------------------------------------------------
 
-    def fold(self, sizes: Floats, times: Floats, running: Ints, stands: Floats | None = None) -> None:
+    def learn_instances(self, sizes: Floats, times: Floats, running: Ints, stands: Floats | None = None) -> None:
         """Learn n instances in order: sizes, 0 where none was given, times, and the workers that ran a task when each ended.
 
         `stands`, whole: for so many instances each stands, 1 over the chance that it had to be looked at (Horvitz and Thompson
@@ -100,7 +100,7 @@ class SizeTime:
         if not len(times):
             return
         weights = np.ones(len(times)) if stands is None else stands
-        if not self.number("first"):
+        if not self.head_field("first"):
             self.words[_AT["first"]] = times[0]
         logs = elementary.log(times)
         self._add("rows", np.ones(len(times)))
@@ -108,52 +108,57 @@ class SizeTime:
             self._add(name, values * weights)
         workers = np.maximum(running, 1)
         buckets = np.minimum(elementary.log2(workers).astype(np.int64), BUCKETS - 1)
-        np.add.at(self.part("workers"), buckets, workers * weights)
+        np.add.at(self.field_array("workers"), buckets, workers * weights)
         rates = keys_of(np.where(sizes > 0.0, sizes, 1.0) / times, RATE_RESOLUTION)
         add_values(
-            self.part("rate_range"), self.part("rates"), rates, (buckets == np.arange(BUCKETS)[:, None]) * weights
+            self.field_array("rate_range"),
+            self.field_array("rates"),
+            rates,
+            (buckets == np.arange(BUCKETS)[:, None]) * weights,
         )
         sized = np.flatnonzero(sizes > 0.0)
         if not len(sized):
             return
         sizes, times, logs, weights = sizes[sized], times[sized], logs[sized], weights[sized]
         low, high = float(sizes.min()), float(sizes.max())
-        self.words[_AT["size_low"]] = min(self.number("size_low"), low) if self.number("sized_rows") else low
-        self.words[_AT["size_high"]] = max(self.number("size_high"), high)
+        self.words[_AT["size_low"]] = min(self.head_field("size_low"), low) if self.head_field("sized_rows") else low
+        self.words[_AT["size_high"]] = max(self.head_field("size_high"), high)
         self._add("sized_rows", np.ones(len(times)))
         self._add("sized", weights)
         self._add("sized_total", times * weights)
         values = np.stack([np.ones(len(times)), sizes, times, logs, logs * logs]) * weights
-        add_values(self.part("range"), self.part("cells"), keys_of(sizes, RESOLUTION), values)
+        add_values(self.field_array("range"), self.field_array("cells"), keys_of(sizes, RESOLUTION), values)
 
     def _add(self, name: str, values: Floats) -> None:
         """Add values to a field of the head, one after the other."""
-        self.words[_AT[name]] = np.add.accumulate(np.append(self.number(name), values))[-1]
+        self.words[_AT[name]] = np.add.accumulate(np.append(self.head_field(name), values))[-1]
 
     # -- several records --------------------------------------------------------------------------------------------------
 
     def merge(self, other: SizeTime) -> None:
         """Add what another record has learned: counts exact, sums to rounding, cells at the coarser width. Cost O(WORDS)."""
-        if not self.number("rows"):
+        if not self.head_field("rows"):
             self.words[:] = other.words
             return
-        low = self.number("size_low"), other.number("size_low")
+        low = self.head_field("size_low"), other.head_field("size_low")
         self.words[_AT["size_low"]] = min(each for each in low if each) if any(low) else 0.0
-        self.words[_AT["size_high"]] = max(self.number("size_high"), other.number("size_high"))
+        self.words[_AT["size_high"]] = max(self.head_field("size_high"), other.head_field("size_high"))
         for name in (*_SUMS, *_COUNTS):
-            self.words[_AT[name]] += other.number(name)
-        self.part("workers")[:] += other.part("workers")
+            self.words[_AT[name]] += other.head_field(name)
+        self.field_array("workers")[:] += other.field_array("workers")
         for where, cells in (("range", "cells"), ("rate_range", "rates")):
-            add_cells(self.part(where), self.part(cells), other.part(where), other.part(cells))
+            add_cells(
+                self.field_array(where), self.field_array(cells), other.field_array(where), other.field_array(cells)
+            )
 
     def forget(self, keep: float) -> None:
         """Keep the share `keep`, above 0, of the weight of what was learned: sums shrink, means stay."""
         for name in _SUMS:
             self.words[_AT[name]] *= keep
         for name in _COUNTS:
-            self.words[_AT[name]] = np.ceil(self.number(name) * keep)
+            self.words[_AT[name]] = np.ceil(self.head_field(name) * keep)
         for name in ("cells", "rates", "workers"):
-            self.part(name)[:] *= keep
+            self.field_array(name)[:] *= keep
 
 
 def within_cells(cells: Floats) -> float:

@@ -36,7 +36,7 @@ class Table(RecordTable):
         source = self.records_whole if field in INTEGERS else self.records
         return source[:, at.start] if at.stop - at.start == 1 else source[:, at].T  # type: ignore[return-value]
 
-    def count(self, field: str) -> Ints:
+    def int_field(self, field: str) -> Ints:
         """Return the view (capacity,) of a field of one int64."""
         return self.records_whole[:, AT[field].start]
 
@@ -44,27 +44,27 @@ class Table(RecordTable):
 
     def runs(self, at: Any = slice(None)) -> Ints:
         """Return the exact number of learned runs: a row with count c is c runs."""
-        return self.count("rows")[at] + self.count("extra_runs")[at]
+        return self.int_field("rows")[at] + self.int_field("extra_runs")[at]
 
     def evidence(self, at: Any = slice(None)) -> Floats:
         """Return the rows that the sums still stand for: what the solver takes for n."""
-        return self.count("rows")[at] - self["forgotten"][at]
+        return self.int_field("rows")[at] - self["forgotten"][at]
 
     def scored(self, at: Any = slice(None)) -> Ints:
         """Return the rows that the weighting model predicted before they were learned."""
-        return self.count("rows")[at] - self.count("unscored")[at]
+        return self.int_field("rows")[at] - self.int_field("unscored")[at]
 
     def outside(self, size: int) -> tuple[int, str, float] | None:
         """As of records; nor may there be rows without sums, too many predictors, or moments outside of a cell."""
         found = super().outside(size)
         if found is not None:
             return found
-        bare = (self["scale"][:size] == 0) & (self.count("rows")[:size] > self["forgotten"][:size])
+        bare = (self["scale"][:size] == 0) & (self.int_field("rows")[:size] > self["forgotten"][:size])
         if bare.any():
             return int(np.flatnonzero(bare)[0]), "scale", 0.0
-        strange = np.flatnonzero((self.count("dimensions")[:size] & 0xFF) > DIMENSIONS_MAX)
+        strange = np.flatnonzero((self.int_field("dimensions")[:size] & 0xFF) > DIMENSIONS_MAX)
         if len(strange):
-            return int(strange[0]), "dimensions", float(self.count("dimensions")[strange[0]])
+            return int(strange[0]), "dimensions", float(self.int_field("dimensions")[strange[0]])
         bound = 2.0 * self["cell_runs"][:, :size]  # twice: sums are rounded
         for name in ("cell_sum", "cell_square"):
             bound = bound * elementary.exp2(self["cell_exponent"][:size])

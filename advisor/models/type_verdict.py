@@ -77,9 +77,9 @@ class TypeReport:
 
 def report_of(learned: SizeTime) -> TypeReport:
     """Return what is known of a task type with one instance or more; cost O(cells^2)."""
-    count, total = learned.number("count"), learned.number("total")
-    sized, sized_total = learned.number("sized"), learned.number("sized_total")
-    errors = {"first": abs(1.0 - count * learned.number("first") / total)}
+    count, total = learned.head_field("count"), learned.head_field("total")
+    sized, sized_total = learned.head_field("sized"), learned.head_field("sized_total")
+    errors = {"first": abs(1.0 - count * learned.head_field("first") / total)}
     clusters: tuple[Cluster, ...] = ()
     knots: tuple[tuple[float, float], ...] = ()
     if sized:
@@ -98,10 +98,12 @@ def report_of(learned: SizeTime) -> TypeReport:
     rates = rates_of(learned)
     slowdown, certain = _slowdown(rates, learned.share)
     mean = total / count
-    deviation = float(np.sqrt(max(learned.number("log_squares") / count - (learned.number("logs") / count) ** 2, 0.0)))
+    deviation = float(
+        np.sqrt(max(learned.head_field("log_squares") / count - (learned.head_field("logs") / count) ** 2, 0.0))
+    )
     verdict, ask, why = _judged(learned, deviation, clusters, slowdown if certain else 1.0, errors)
     return TypeReport(
-        round(count), round(sized), int(learned.number("rows")), total, mean, deviation, errors, knots, clusters, rates,
+        round(count), round(sized), int(learned.head_field("rows")), total, mean, deviation, errors, knots, clusters, rates,
         slowdown, verdict, ask, why,
     )  # fmt: skip
 
@@ -150,7 +152,7 @@ def predicted(
             times = np.array([each.representative_s for each in report.clusters])
             return slow * times[np.abs(sizes[:, None] - centres).argmin(axis=1)]
         case "rate_by_workers" if report.sized:
-            seconds_a_size = learned.number("sized_total") / float(learned.cells[SIZE].sum())
+            seconds_a_size = learned.head_field("sized_total") / float(learned.cells[SIZE].sum())
             return slow * np.where(sizes > 0.0, sizes * seconds_a_size, report.mean_s)
         case _:
             return np.full(len(sizes), slow * report.mean_s)
@@ -187,11 +189,11 @@ def spread(learned: SizeTime, report: TypeReport, model: str, workers: float | N
     """
     if model in SIZED_MODELS or (model == "rate_by_workers" and report.sized):
         cells = learned.cells
-        n, logs, squares, rows = cells[N], cells[LOG], cells[LOG2], learned.number("sized_rows")
+        n, logs, squares, rows = cells[N], cells[LOG], cells[LOG2], learned.head_field("sized_rows")
         expected = elementary.log(predicted(learned, report, cells[SIZE] / n, model))
     else:
-        n, logs, squares = (np.array([learned.number(name)]) for name in ("count", "logs", "log_squares"))
-        rows, expected = learned.number("rows"), np.array([elementary.log(report.mean_s)])
+        n, logs, squares = (np.array([learned.head_field(name)]) for name in ("count", "logs", "log_squares"))
+        rows, expected = learned.head_field("rows"), np.array([elementary.log(report.mean_s)])
     total = float(n.sum())
     mean = float((logs - n * expected).sum()) / total
     variance = float((squares - 2.0 * expected * logs + n * expected**2).sum()) / total - mean**2
@@ -284,7 +286,7 @@ def _judged(
     guess = f"one time is off by {errors['first']:.1%} of the total"
     if deviation <= REGULAR:
         return "regular", "one_time", f"times vary by {deviation:.1%}; {guess}"
-    sized = learned.number("sized")
+    sized = learned.head_field("sized")
     explained = _by_size(learned) if sized else 0.0
     if explained >= EXPLAINED:
         if len(clusters) >= 2 and chosen_clusters(learned.cells)[1]:

@@ -100,7 +100,7 @@ def _arrow(left: str | None, right: str | None) -> str:
 
 def _node(index: int, node: Node, parts: Sequence[_Text], names: _Names) -> _Text:
     if node.kind == BOX:
-        return _Text([names.of(index)], _PRIMARY)
+        return _Text([names.name_of(index)], _PRIMARY)
     if node.kind in (SERIES, CHOICE):
         return _chained(node.kind, parts, ordered=node.ordered)
     if node.kind == JOIN:
@@ -133,7 +133,7 @@ class _Names:
         for index in network.boxes:
             self._declare(index)
 
-    def of(self, index: int) -> str:
+    def name_of(self, index: int) -> str:
         """Return what to write for a box."""
         return self._names[_box_type(self._nodes[index])]
 

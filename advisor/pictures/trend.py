@@ -100,7 +100,7 @@ class Trend:
             parts = [EMPTY]
             for start in range(0, table.size, RECORDS_SLICE):
                 part = slice(start, min(start + RECORDS_SLICE, table.size))
-                columns = (table.count("scores"), table.count("covered"), table.column("error"))
+                columns = (table.int_field("scores"), table.int_field("covered"), table.column("error"))
                 parts.append(np.stack([column[part].astype(np.float64) for column in columns], axis=1))
                 yield
             found[name] = np.concatenate(parts)

@@ -92,7 +92,7 @@ def _errors(advisor: Advisor, slots: Ints, known: int) -> Floats:
     for name, table in list(components.learners.tables.items()):
         if name.count("-") == 1:  # of elapsed times
             n = table.size
-            owner, scores = table.count("component")[:n], table.count("scores")[:n]
+            owner, scores = table.int_field("component")[:n], table.int_field("scores")[:n]
             mine = (owner >= 0) & (owner < known) & (scores > 0)
             found[owner[mine]] = table.column("error")[:n][mine] / scores[mine]
     return found[slots]
@@ -109,11 +109,11 @@ class _Shown:
         self.advisor, self.slot, self.component, base = advisor, slot, component, components.table
         self.learned = base.evidence(slot) > 0
         self.low, self.high = float(base["p_low"][slot]), float(base["p_high"][slot])  # the fewest and most cores seen
-        record = components.learners.find(slot)
+        record = components.learners.find_record(slot)
         cells = None if record is None else record[0].cells(record[1])
         self.cells = cells if cells is not None and len(cells.runs) else None
         scored, error, covered = int(base.scored(slot)), float(base["error"][slot]), None
-        if record is not None and record[0].count("scores")[record[1]]:
+        if record is not None and record[0].int_field("scores")[record[1]]:
             scored, covered, error = (
                 record[0].column(name)[record[1]].item() for name in ("scores", "covered", "error")
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor.domain.sharing import Together
 from advisor.planning.answers import evaluate
 from advisor.planning.asked import Asked, asked_of
-from advisor.planning.plans import plan, planned
+from advisor.planning.plans import plan, plan_request
 from advisor.planning.requests import OBJECTIVES, Request, request_of
 from advisor.planning.sentences import sentences
 from advisor.planning.together import Share, plan_together
@@ -19,8 +19,8 @@ __all__ = [
     "asked_of",
     "evaluate",
     "plan",
+    "plan_request",
     "plan_together",
-    "planned",
     "request_of",
     "sentences",
 ]

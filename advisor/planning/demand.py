@@ -56,7 +56,7 @@ class Shapes(NamedTuple):
     instances: Ints
 
     @property
-    def used(self) -> int:
+    def cores_used(self) -> int:
         """Cores taken."""
         return int((self.cores * self.instances).sum())
 
@@ -305,7 +305,7 @@ class Demand:
         KERNELS.shapes_within(
             (self.level, self.fall, self.knots), self.limits, self.visits, NEAR * period_s, wanted, turns
         )
-        taken, left = np.array(shapes), cores - shapes.used
+        taken, left = np.array(shapes), cores - shapes.cores_used
         extra = wanted.prod(axis=0) - taken.prod(axis=0)
         for row in np.argsort(-self.visits * self.seconds(shapes.cores) / shapes.instances, kind="stable").tolist():
             if 0 < extra[row] <= left:

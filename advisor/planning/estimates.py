@@ -48,7 +48,7 @@ class Setting:
     groups: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
-    def of(cls, allocation: Allocation) -> Setting:
+    def setting_of(cls, allocation: Allocation) -> Setting:
         """Return the setting of a runtime that follows the advice."""
         return cls(allocation.runs_on, allocation.instances, tuple(keys for _, keys in allocation.groups))
 
@@ -114,7 +114,7 @@ class Estimate:
         return max(self.cost_per_s + 2.0 * float((self.model.request.weights or {}).get("record", 0.0)) * rate, 1e-300)
 
     @property
-    def used(self) -> int:
+    def cores_used(self) -> int:
         """Cores taken."""
         return int(self.placed.used[0])
 

@@ -47,7 +47,7 @@ class Plan:
         return placed.group is not None and int(placed.group.max()) + 1 < placed.group.shape[1]
 
     @property
-    def used(self) -> int:
+    def cores_used(self) -> int:
         """Cores taken."""
         return int(self.placed.used[0])
 
@@ -55,7 +55,7 @@ class Plan:
     def spare(self) -> int:
         """Cores left free; 0 where no number was given."""
         given = self.demand.request.cores
-        return 0 if given is None else given - self.used
+        return 0 if given is None else given - self.cores_used
 
     @cached_property
     def estimate(self) -> Estimate:
@@ -199,7 +199,7 @@ def by_sums(demand: Demand, searched: Callable[[Demand], Plan | None]) -> Plan |
     found = _solution(demand, own_placed(demand, Shapes(taken, np.ones_like(taken))), None, None)
     latency = float(found.judged.latency_s[0])
     if target:
-        return found if latency <= target * (1 + TIE) and found.used <= cores else None
+        return found if latency <= target * (1 + TIE) and found.cores_used <= cores else None
     gap = max(latency / bound - 1, 0.0) if bound > 0 else np.inf
     return replace(found, gap=gap if gap <= GAP_MAX else None)
 
@@ -231,7 +231,7 @@ def _one_group(demand: Demand, target_s: float) -> Plan | None:
         low, high = (low, middle) if latency(middle) <= limit else (middle, high)
     taken = shapes(high)
     placed = own_placed(demand, taken)
-    if n == 1 or (not target_s and taken.used <= demand.cores):
+    if n == 1 or (not target_s and taken.cores_used <= demand.cores):
         return _solution(demand, placed, 0.0, None)
     group, own = np.zeros((1, n), np.int64), None
     if demand.plain and not target_s and demand.least <= demand.cores:

@@ -88,7 +88,7 @@ class Placed(NamedTuple):
     group: Ints | None = None
     widths: Ints | None = None
 
-    def of(self, row: int) -> Placed:
+    def row_of(self, row: int) -> Placed:
         """Return one of the allocations."""
         return self.taken(np.array([row]))
 
@@ -288,7 +288,7 @@ class PlanModel:
         runs, group = self.runs, None if placed.group is None else placed.group[0]
         if runs is None or not np.isfinite(judged.latency_s[0]):
             return None
-        return runs.of(judged.seconds_s[0], placed.instances[0], group, self.request.quantile, part)
+        return runs.run_records(judged.seconds_s[0], placed.instances[0], group, self.request.quantile, part)
 
     @property
     def queued(self) -> bool:

@@ -98,7 +98,7 @@ def filled(model: PlanModel, options: Options, chosen: Ints, cores: int, *, by_l
 
 def _relieved(options: Options, periods: Floats, chosen: Ints, cores: int) -> Ints:
     """Return allocations in which whoever is slowest gets its next faster shape, one step after the other."""
-    now, free, rows, found = chosen.copy(), cores - options.used(chosen), np.arange(len(chosen)), list[Ints]()
+    now, free, rows, found = chosen.copy(), cores - options.cores_used(chosen), np.arange(len(chosen)), list[Ints]()
     while True:
         cycles = periods[rows, now]
         row = int(cycles.argmax())
@@ -116,7 +116,7 @@ def _relieved(options: Options, periods: Floats, chosen: Ints, cores: int) -> In
 def _greedy(options: Options, values: Floats, chosen: Ints, cores: int) -> Ints:
     """Return allocations by the largest gains a core, one component after the other."""
     heap: list[tuple[float, int, int]] = []
-    now, free, found = chosen.copy(), cores - options.used(chosen), list[Ints]()
+    now, free, found = chosen.copy(), cores - options.cores_used(chosen), list[Ints]()
 
     def push(row: int) -> None:
         at, number = int(now[row]), int(options.number[row])

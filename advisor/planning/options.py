@@ -38,7 +38,7 @@ class Options:
         return Placed(self.cores[rows, chosen], self.instances[rows, chosen], self.seconds_s[rows, chosen],
                       self.heaviest[rows, chosen], self.weight[rows, chosen].sum(axis=1))  # fmt: skip
 
-    def used(self, chosen: Ints) -> int:
+    def cores_used(self, chosen: Ints) -> int:
         """Return the cores of one allocation."""
         return int(self.weight[np.arange(len(self.number)), chosen].sum())
 

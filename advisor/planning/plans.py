@@ -62,10 +62,10 @@ def plan(
     -----
     Cost O(n log(P) + n log(n)) for exact answers without turns; else that of the allocations judged. Source: design 4.6.
     """
-    return planned(asked_of(network, request, flow), curves)
+    return plan_request(asked_of(network, request, flow), curves)
 
 
-def planned(asked: Asked, curves: TabulatedCurves) -> Allocation:
+def plan_request(asked: Asked, curves: TabulatedCurves) -> Allocation:
     """Return what `plan` does, of a request that was read before."""
     demand = question_of(asked, curves, price_of(asked, curves))
     found = vars(demand).get("plan") or _found(demand)
@@ -168,7 +168,7 @@ def _searched_by(
             # Of a group's shapes only the fastest are judged: others may slow their neighbours less, or serve more at once.
             turns.exact = turns.exact and one.single and not demand.contended
             if asked is request:
-                own.add(turns)
+                own.merge_search(turns)
                 few.append(turns.candidates)
             else:
                 own.points += turns.points

@@ -53,13 +53,13 @@ def _target(found: Plan, whole: Allocation) -> Said:
             sure = f"; {amount(whole.expected_per_s or 0.0)} {unit} are expected, on more cores than were seen"
         elif found.within_seen and found.demand.uncertain:
             sure = f", reached with probability {reaches(found.estimate, name, value):.2f}"
-        cores = plural(found.used, "core")
+        cores = plural(found.cores_used, "core")
         yield None, reached, f"{cores} reach {amount(reached)} {unit}; the target is {amount(value)} {unit}{sure}"
 
 
 def _sharing(found: Plan, whole: Allocation) -> Said:
     if found.shared:
-        n, cores, groups = len(found.demand.keys), plural(found.used, "core"), len(whole.groups)
+        n, cores, groups = len(found.demand.keys), plural(found.cores_used, "core"), len(whole.groups)
         takes = "those of a group take turns on all of its cores"
         yield None, float(groups), f"{n} components share {cores} in {plural(groups, 'group')}: {takes}"
 
@@ -69,12 +69,12 @@ def _workers(found: Plan, whole: Allocation) -> Said:
     demand, placed = found.demand, found.placed
     if demand.cores == 1 or (demand.high > 1).any():
         return
-    workers = f"a component runs on one core: {plural(found.used, 'worker')}"
+    workers = f"a component runs on one core: {plural(found.cores_used, 'worker')}"
     if not found.shared:
         many = plural(int(placed.instances[0].sum()), "instance")
         few = (placed.instances[0] == demand.most)[found.slowest].all() and found.spare > 0 and not demand.replicas
         more = "; instances_max lets more of the slowest run at a time" if few else ""
-        yield None, float(found.used), f"{workers} for {many}{more}"
+        yield None, float(found.cores_used), f"{workers} for {many}{more}"
         return
     first, said = 1, list[str]()
     for cores, components in whole.groups:
@@ -84,7 +84,7 @@ def _workers(found: Plan, whole: Allocation) -> Said:
         )
         first = last + 1
     more = [f"and {len(said) - GROUPS_MAX} more groups"] if len(said) > GROUPS_MAX else []
-    yield None, float(found.used), f"{workers}; {'; '.join([*said[:GROUPS_MAX], *more])}"
+    yield None, float(found.cores_used), f"{workers}; {'; '.join([*said[:GROUPS_MAX], *more])}"
 
 
 def _bottleneck(found: Plan, whole: Allocation) -> Said:
@@ -210,7 +210,7 @@ def _next_core(found: Plan, whole: Allocation) -> Said:
 
 
 def _knee(found: Plan, whole: Allocation) -> Said:
-    if whole.knee is not None and whole.knee.cores < found.used:
+    if whole.knee is not None and whole.knee.cores < found.cores_used:
         yield None, float(whole.knee.cores), f"{whole.knee.cores} cores reach {100 * KNEE_SHARE:g} % of it"
 
 
@@ -258,7 +258,7 @@ def _own_cores(found: Plan, whole: Allocation) -> Said:
     request, demand = found.demand.request, found.demand
     if found.shared or request.turns != SCARCE or found.search is not None or request.for_latency:
         return
-    bound = 1 / demand.bound_s(found.used)
+    bound = 1 / demand.bound_s(found.cores_used)
     if bound > WORTH_SAYING * whole.throughput_per_s:
         could = f'could reach at most {amount(bound)} records/s: with turns "better" that is planned'
         yield None, bound, f"each component has cores of its own; taking turns on the same number of cores {could}"

@@ -110,7 +110,7 @@ class RecordRuns:
         self._variation = np.array([_mean(np.square(values - 1)) for values in self._values])
         self._gaps = equal_values(between, "exponential") / rate_per_s
 
-    def of(
+    def run_records(
         self, seconds_s: Floats, instances: Ints, group: Ints | None, level: float | None, part: int = 1
     ) -> Run | None:
         """Return what records meet where a visit takes `seconds_s` (n,); None where more are inside than are followed.

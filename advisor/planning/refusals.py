@@ -42,7 +42,8 @@ def unsure(demand: Demand, expected: Plan) -> AdvisorError:
     ((_, value),) = (demand.request.target or {RATE: 0.0}).items()
     return TargetNotReached(
         f"target {RATE} {value:.6g} is not promised on {plural(demand.cores, 'core')}: the curves are too uncertain;"
-        f" {plural(expected.used, 'core')} are expected to reach it", field="target", value=value, bound=expected.used,
+        f" {plural(expected.cores_used, 'core')} are expected to reach it",
+        field="target", value=value, bound=expected.cores_used,
         hint="level 0.5 plans for what is expected; more cores, or more observations, promise it",
     )  # fmt: skip
 
@@ -90,7 +91,7 @@ def too_far(found: Plan) -> TargetNotReached | None:
         )  # fmt: skip
     wanted, most = int(found.placed.cores[0, demand.keys.index(key)]), known[key].cores_range
     return TargetNotReached(
-        f"target {RATE} {target:.6g} is not promised: {plural(found.used, 'core')} are expected to reach"
+        f"target {RATE} {target:.6g} is not promised: {plural(found.cores_used, 'core')} are expected to reach"
         f" {1 / found.estimate.period_s:.6g} records/s, {key} on {wanted} though it was seen on"
         f" {most[1] if most else 1:g} at most; {said}", field="target", value=target, bound=promised,
         hint=f"observe {key} on more cores, or ask for less",

@@ -201,7 +201,7 @@ class Request:
         for name, value in cast("Mapping[Any, Any]", given).items():
             if name not in targets:
                 raise InvalidValue("target", name, wanted)
-            if not TARGET_MIN <= number(f"target.{name}", value) <= TARGET_MAX:
+            if not TARGET_MIN <= finite_number(f"target.{name}", value) <= TARGET_MAX:
                 raise InvalidValue(f"target.{name}", value, f"a number from {TARGET_MIN:g} to {TARGET_MAX:g}")
 
 
@@ -227,7 +227,7 @@ def whole(field: str, value: object, most: int) -> int:
     return checked_whole(field, value, 1, most)
 
 
-def number(field: str, value: object) -> float:
+def finite_number(field: str, value: object) -> float:
     """Return a finite number that is not negative, or raise InvalidValue."""
     bound = "a finite number, not negative"
     if not is_number(value):
@@ -243,7 +243,7 @@ def number(field: str, value: object) -> float:
 
 def within(field: str, value: object, least: float, most: float) -> float:
     """Return a finite number from `least` to `most`, or raise InvalidValue."""
-    checked = number(field, value)
+    checked = finite_number(field, value)
     if not least <= checked <= most:
         raise InvalidValue(field, checked, f"a number from {least:g} to {most:g}")
     return checked

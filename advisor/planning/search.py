@@ -128,7 +128,7 @@ class Search:
             if not isfinite(key.score) or not (ahead or len(self.kept) < self.many or key.before(self.kept[-1][0])):
                 break
             if self.placeable(placed, row):
-                one = placed.of(row)
+                one = placed.row_of(row)
                 self._keep(key, one)
                 if ahead:
                     self.best, self.key = one, key
@@ -136,7 +136,11 @@ class Search:
             request, judged, placed.used, by_latency=request.for_latency if by_latency is None else by_latency
         )
         return next(
-            ((key, placed.of(row)) for row, key in _ranking(figures, placed, latency) if self.placeable(placed, row)),
+            (
+                (key, placed.row_of(row))
+                for row, key in _ranking(figures, placed, latency)
+                if self.placeable(placed, row)
+            ),
             None,
         )
 
@@ -148,7 +152,7 @@ class Search:
         counts, firsts = np.unique(placed.used[order], return_index=True)
         for count, row in zip(counts.tolist(), order[firsts].tolist(), strict=True):
             if count not in self.by_used or values[row] < self.by_used[count][0]:
-                self.by_used[count] = float(values[row]), placed.of(row)
+                self.by_used[count] = float(values[row]), placed.row_of(row)
 
     def _keep(self, key: AllocationKey, one: Placed) -> None:
         """Keep an allocation among the best, in order."""
@@ -163,7 +167,7 @@ class Search:
             self._marks.discard(gone.mark)
         del self.kept[self.many :]
 
-    def add(self, turns: Search) -> None:
+    def merge_search(self, turns: Search) -> None:
         """Add what another search found, of allocations in turns: they are taken only where they are better."""
         if self.best is None or turns.key.score < self.key.score - TIE * abs(self.key.score):
             self.best, self.key = turns.best, turns.key
@@ -307,7 +311,7 @@ def _own_way(search: Search, options: Options, start: Ints | None, *, by_latency
     chosen = first_stable(model, options) if start is None else start
     if chosen is None:
         return
-    here = options.used(chosen)
+    here = options.cores_used(chosen)
     if here > search.cores:
         return
     chosen = _exchanged(search, options, chosen, here, by_latency=by_latency)

@@ -50,7 +50,7 @@ class Groupings(NamedTuple):
     sizes: Ints
 
     @property
-    def used(self) -> Ints:
+    def cores_used(self) -> Ints:
         """Cores taken, (K,)."""
         return self.sizes.sum(axis=1)
 
@@ -157,7 +157,7 @@ def in_turns(model: PlanModel, places: Places, found: Groupings) -> Placed:
     idle = np.flatnonzero(model.demand.visits == 0)
     if len(idle):
         seconds[:, idle] = model.demand.seconds(cores)[:, idle]
-    return Placed(cores, instances, seconds, heaviest, found.used, found.group, widths)
+    return Placed(cores, instances, seconds, heaviest, found.cores_used, found.group, widths)
 
 
 class Turns:

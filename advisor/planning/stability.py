@@ -27,7 +27,7 @@ from advisor.errors import ImpossibleTarget, TargetNotReached, Unsupported
 from advisor.planning.asked import Asked
 from advisor.planning.demand import TIE
 from advisor.planning.estimates import Estimate, Setting, chance_of, estimate_of, reaches
-from advisor.planning.plans import planned
+from advisor.planning.plans import plan_request
 from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, PERIOD, RATE
 
 GAIN_MIN = 0.1  # as Kubernetes tolerates of its autoscaler: for less a runtime is busy moving cores
@@ -163,7 +163,7 @@ def _cheaper(now: Estimate, then: Estimate, cost_s: float) -> tuple[float, float
     saved = before - after
     if saved <= 0:
         return saved / now.turnover_per_s, 0.0, math.inf
-    idle = float((now.model.request.weights or {}).get("core_s", 0.0)) * then.used
+    idle = float((now.model.request.weights or {}).get("core_s", 0.0)) * then.cores_used
     return saved / now.turnover_per_s, chance_of(now, then, COST), max(cost_s * (idle - after) / saved, cost_s)
 
 
@@ -178,14 +178,14 @@ def _fewer(
         would = then.period_s if name == RATE else then.latency_s
         missed = 1.0 - reaches(now, name, bound)
         return has / max(would, bound) - 1.0, missed, 0.0
-    saved = now.used - then.used
+    saved = now.cores_used - then.cores_used
     if saved <= 0:
         return 0.0, 0.0, math.inf
-    sure = cautious_used is not None and cautious_used < now.used
+    sure = cautious_used is not None and cautious_used < now.cores_used
     if sure and cautious_used is not None:
-        saved = min(saved, now.used - cautious_used)
+        saved = min(saved, now.cores_used - cautious_used)
     # All cores stand still for the cost; afterwards those saved do other work.
-    return saved / now.used, 1.0 if sure else 0.5, cost_s * now.used / saved
+    return saved / now.cores_used, 1.0 if sure else 0.5, cost_s * now.cores_used / saved
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,9 @@ Unit = tuple[Asked, TabulatedCurves]  # what is planned at once
 
 def reconsider(asked: Asked, curves: TabulatedCurves, question: WatchQuestion) -> Look:
     """Return the best allocation of the moment, and whether it is worth telling. Raises and costs as `plan`."""
-    return reconsidered([(asked, curves)], lambda sure: planned(asked, sure_of(curves) if sure else curves), question)
+    return reconsidered(
+        [(asked, curves)], lambda sure: plan_request(asked, sure_of(curves) if sure else curves), question
+    )
 
 
 def sure_of(curves: TabulatedCurves) -> TabulatedCurves:
@@ -248,7 +250,7 @@ def reconsidered(units: Sequence[Unit], plan: Callable[[bool], Allocation], ques
             found = plan(True)
         except (ImpossibleTarget, TargetNotReached, Unsupported):
             return None
-        return found, estimate(Setting.of(found))
+        return found, estimate(Setting.setting_of(found))
 
     def judged(of: Sequence[Estimate], against: Sequence[Estimate]) -> Verdict:
         found: list[Verdict] = []
@@ -257,13 +259,13 @@ def reconsidered(units: Sequence[Unit], plan: Callable[[bool], Allocation], ques
             cautious = sure() if request.aim.fewest else None
             found.append(judge(
                 request.objective, asked.keys, against[place], of[place], question.cost_s, question.policy, question.look,
-                target=request.target, cautious_used=None if cautious is None else cautious[1][place].used,
+                target=request.target, cautious_used=None if cautious is None else cautious[1][place].cores_used,
             ))  # fmt: skip
         decides = [one for one in found if one.worth or one.gain < -question.policy.gain_min]
         foremost = decides[0] if decides else max(found, key=lambda one: one.gain)
         return foremost._replace(changed=tuple(key for one in found for key in one.changed))
 
-    then = estimate(Setting.of(best))
+    then = estimate(Setting.setting_of(best))
     if question.present is None:
         return Look(best, None, {"best": _figures(then)})
     now = estimate(question.present)
@@ -281,7 +283,7 @@ def _figures(of: Sequence[Estimate]) -> dict[str, float]:
     found = {
         "throughput_per_s": float(rates.sum()),
         "latency_s": float(elementary.weighted(rates, [one.latency_s for one in of]) / rates.sum()),
-        "cores": float(sum(one.used for one in of)),
+        "cores": float(sum(one.cores_used for one in of)),
     }
     if of[0].model.request.weights:
         found |= {name: sum(getattr(one, name) for one in of) for name in ("cost_per_s", "turnover_per_s")}

@@ -95,7 +95,9 @@ def _by_formula(found: Plan) -> Placed | None:
     demand, judged = found.demand, found.judged
     if found.demand.request.for_latency:
         limit = float(judged.latency_s[0]) / KNEE_SHARE
-        placed = with_cores(found, np.minimum(lowest_sum(demand, found.used, limit)[0], found.placed.cores[0])[None])
+        placed = with_cores(
+            found, np.minimum(lowest_sum(demand, found.cores_used, limit)[0], found.placed.cores[0])[None]
+        )
         return placed if float(figures(found, placed)[1][0]) <= limit * (1 + TIE) else None
     shapes = demand.shapes_within(float(judged.period_s[0]) / KNEE_SHARE)
     return None if shapes is None else own_placed(demand, shapes)
@@ -154,7 +156,7 @@ def _neighbours(found: Plan) -> list[Placed]:
     every = with_cores(found, np.stack(near))
     stays = demand.visits * every.seconds_s
     values = stays.sum(axis=1) if latency else stays.max(axis=1)
-    return [every.of(row) for row in np.lexsort((every.used, values))[:RUNNERS_UP].tolist()]
+    return [every.row_of(row) for row in np.lexsort((every.used, values))[:RUNNERS_UP].tolist()]
 
 
 def front_of(found: Plan) -> tuple[FrontPoint, ...]:

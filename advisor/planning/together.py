@@ -27,10 +27,10 @@ from advisor.planning.answers import evaluate, evaluated
 from advisor.planning.asked import Asked, asked_of, rules_of
 from advisor.planning.demand import Demand, Shapes, price_of
 from advisor.planning.exact import best_period
-from advisor.planning.plans import plan, planned
+from advisor.planning.plans import plan, plan_request
 from advisor.planning.questions import question_of
 from advisor.planning.reasons import amount, plural, spare_words
-from advisor.planning.requests import NEVER, OBJECTIVES, Ints, Request, number, values_by_key, whole
+from advisor.planning.requests import NEVER, OBJECTIVES, Ints, Request, finite_number, values_by_key, whole
 from advisor.planning.stability import Look, WatchQuestion, reconsidered, sure_of
 from advisor.planning.visits import FIELDS, nodes_of_kind
 
@@ -120,7 +120,7 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
             alone = apart or len(shares) == 1
             group = _alone(mine[0], left - kept, objective) if alone else _planned(mine, left - kept, objective)
         found.append(group)
-        left -= sum(part.used for part in group.parts)
+        left -= sum(part.cores_used for part in group.parts)
     parts = {part.name: part for group in found for part in group.parts}
     gaps = [group.gap for group in found if group.gap is not None]
     bounds = [pair for group in found for pair in group.bottleneck]
@@ -201,7 +201,7 @@ def _checked(shares: Sequence[Share], objective: str) -> tuple[list[Share], list
         with about(place, name):
             if any(name == other.name for other in found):
                 raise InvalidValue("name", name, "no other network's", "give each network a name of its own")
-            if not WEIGHT_MIN <= number("weight", weight) <= WEIGHT_MAX:
+            if not WEIGHT_MIN <= finite_number("weight", weight) <= WEIGHT_MAX:
                 raise InvalidValue("weight", weight, f"a number from {WEIGHT_MIN:g} to {WEIGHT_MAX:g}")
             if not is_whole(priority) or abs(priority) > PRIORITY_MAX:
                 raise InvalidValue("priority", priority, f"a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}")
@@ -341,7 +341,7 @@ def _alone(share: Share, cores: int, objective: str) -> _Group:
 def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
     """Return what networks of one priority get, planned as one."""
     asked, curves = combined(shares, cores, objective)
-    found = judged = planned(asked, curves)
+    found = judged = plan_request(asked, curves)
     keys, request = asked.keys, asked.request
     shapes = np.array([[some[key] for key in keys] for some in (found.cores, found.instances)])
     if (
@@ -434,7 +434,7 @@ def _reasons(
         yield from (some for some in groups[0].why if some.code in ("bottleneck", "spare"))
         return
     if apart:
-        used = {part.name: part.used for group in groups for part in group.parts}
+        used = {part.name: part.cores_used for group in groups for part in group.parts}
         for share in shares[:NAMES_REPORTED]:
             taken = used[share.name]
             yield Reason("target", share.name, float(taken), f"{share.name} takes {plural(taken, 'core')}")

@@ -13,7 +13,7 @@ from advisor.domain import elementary
 from advisor.domain.flows import Flow
 from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION, SPLIT, Network
 from advisor.errors import InvalidValue, MissingShares
-from advisor.planning.requests import VISITS_MAX, Floats, Request, by_key, number
+from advisor.planning.requests import VISITS_MAX, Floats, Request, by_key, finite_number
 
 UNKNOWN = -1.0  # visits below a node whose numbers nobody gave
 REPLICAS_KEPT = 4096  # of the product of nested splits: the lightest beyond are put together evenly
@@ -254,7 +254,7 @@ def _shares(network: Network, field: str, index: int, value: object) -> Sequence
 
 
 def _normalised(network: Network, field: str, index: int, given: Sequence[object]) -> list[float]:
-    parts = [number(f"{field}[{order}]", share) for order, share in enumerate(given)]
+    parts = [finite_number(f"{field}[{order}]", share) for order, share in enumerate(given)]
     total = sum(parts)
     if not 0 < total < float("inf"):
         raise InvalidValue(field, total, f"of a positive, finite sum{_place(network, index)}")
@@ -268,7 +268,7 @@ def _depths(network: Network, field: str, index: int, value: object) -> Sequence
         if not 1 <= len(given) <= DEPTH_MAX + 1:
             raise InvalidValue(field, len(given), f"1 to {DEPTH_MAX + 1} shares, of records that pass 0, 1, … replicas")
         return _normalised(network, field, index, given)
-    mean = number(field, value)
+    mean = finite_number(field, value)
     if mean > DEPTH_MAX:
         raise InvalidValue(field, mean, f"a mean depth of at most {DEPTH_MAX}{_place(network, index)}")
     whole = floor(mean)
@@ -282,21 +282,21 @@ def _fan_outs(network: Network, field: str, index: int, value: object) -> Sequen
         if not 1 <= len(given) <= FAN_OUT_MAX:
             raise InvalidValue(field, len(given), f"1 to {FAN_OUT_MAX} shares{_place(network, index)}")
         return sorted(_normalised(network, field, index, given), reverse=True)
-    replicas = number(field, value)
+    replicas = finite_number(field, value)
     if replicas != floor(replicas) or not 1 <= replicas <= FAN_OUT_MAX:
         raise InvalidValue(field, replicas, f"a whole number of replicas from 1 to {FAN_OUT_MAX}, or their shares")
     return [1 / replicas] * int(replicas)
 
 
 def _returns(network: Network, field: str, index: int, value: object) -> float:
-    probability = number(field, value)
+    probability = finite_number(field, value)
     if probability > RETURN_MAX:
         raise InvalidValue(field, probability, f"a probability below {RETURN_MAX}{_place(network, index)}")
     return probability
 
 
 def _visits(name: str, value: object) -> float:
-    visits = number(name, value)
+    visits = finite_number(name, value)
     if visits > VISITS_MAX:
         raise InvalidValue(name, visits, f"at most {VISITS_MAX:g}")
     return visits

@@ -94,7 +94,7 @@ def from_bytes(data: bytes, profiler: Profiler) -> Profiler:
     kinds = header["task_types"]
     words = len(tables) // 8 - len(kinds["types"]) * WORDS
     profiler.tables.put_nodes(np.frombuffer(tables, "<i8", words), words // width)
-    profiler.types.take(kinds, np.frombuffer(tables, "<f8", offset=8 * words))
+    profiler.types.restore_words(kinds, np.frombuffer(tables, "<f8", offset=8 * words))
     profiler.tables.put_latest(header["latest"])
     # Whatever comes for what was open is no defect of its producer.
     profiler.tables.g[at.LENIENT] = 1

@@ -105,7 +105,7 @@ class Profiler:
 
     # -- events in --------------------------------------------------------------------------------------------------------
 
-    def fold(self, events: TaskEvents) -> Folded:
+    def fold_batch(self, events: TaskEvents) -> Folded:
         """Take a batch in, and fold what has left the window.
 
         Raises InvalidValue, TooLarge where the header does not go with the earlier ones; nothing is changed then.
@@ -123,7 +123,7 @@ class Profiler:
             # From now on what is missing is no defect: regions that never saw their exit are closed by what comes later.
             self.dropped = events.dropped
             self.tables.g[at.LENIENT] = 1
-        given = self.window.put(self.clock.nanoseconds(events.records["time"]), events.records)
+        given = self.window.add_records(self.clock.nanoseconds(events.records["time"]), events.records)
         self.cpu_s = max(self.cpu_s, events.cpu_s)
         if events.ended:
             given = joined(given, self.window.flush())
@@ -216,7 +216,7 @@ class Profiler:
                 ended.append(rows)
                 sizes.append(row_sizes)
         for rows, row_sizes in zip(ended, sizes, strict=True):
-            self.types.fold(rows, row_sizes)
+            self.types.learn_ended(rows, row_sizes)
         refused = sum(counts.values())
         self.accepted += len(times) - refused
         return Folded(

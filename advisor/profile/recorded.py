@@ -60,7 +60,7 @@ def graph_of_events(batches: Iterable[TaskEvents]) -> TaskGraph:
     rows = zip(*(columns[name].tolist() for name in RecordedEvent._fields), strict=True)
     for row, size in zip(rows, sizes, strict=True):
         event = RecordedEvent._make(row)
-        found.take(event)
+        found.add_event(event)
         if not isnan(size):
             running = found.threads[event.thread].current
             found.sizes[event.instance or found.number_of[running.index]] = size

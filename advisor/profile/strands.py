@@ -99,7 +99,7 @@ class Strands:
         self._made = made
         self._at_once = at_once
 
-    def take(self, event: RecordedEvent) -> None:
+    def add_event(self, event: RecordedEvent) -> None:
         """Take in one event; raises InvalidValue where events before it are missing."""
         on = self.threads.get(event.thread)
         if on is None:
@@ -190,7 +190,7 @@ class Strands:
         made.tied = not flags & Flag.UNTIED
         made.undeferred = bool(flags & IN_LINE) and not flags & Flag.AT_ONCE and not self._at_once
 
-    def begin(self, on: _Thread, event: RecordedEvent) -> None:
+    def begin_task(self, on: _Thread, event: RecordedEvent) -> None:
         """A task begins: its first strand."""
         number, other = event.instance, event.other
         task = self.instances.get(number)
@@ -225,7 +225,7 @@ class Strands:
         """A task that has not begun waits for another."""
         self.needs.setdefault(event.instance, []).append(event.other)
 
-    def end(self, on: _Thread, event: RecordedEvent) -> None:
+    def end_task(self, on: _Thread, event: RecordedEvent) -> None:
         """A task ends."""
         task = self._known(event)
         if task.strand == NONE:
@@ -251,7 +251,7 @@ class Strands:
         """A task is given up; what waits for one that never began waits for its creation."""
         task = self._known(event)
         if task.strand != NONE:
-            self.end(on, event)
+            self.end_task(on, event)
             return
         del self.instances[event.instance]
         if task.parent is not None:
@@ -352,7 +352,7 @@ class Strands:
 
 
 TAKERS: Final[Mapping[int, Callable[[Strands, _Thread, RecordedEvent], None]]] = {
-    Kind.CREATE: Strands.create, Kind.BEGIN: Strands.begin, Kind.SWITCH: Strands.switch, Kind.END: Strands.end,
+    Kind.CREATE: Strands.create, Kind.BEGIN: Strands.begin_task, Kind.SWITCH: Strands.switch, Kind.END: Strands.end_task,
     Kind.CANCEL: Strands.cancel, Kind.ENTER: Strands.region, Kind.EXIT: Strands.region, Kind.DEPENDENCE: Strands.depend,
     Kind.SYNC_BEGIN: Strands.wait, Kind.IDLE_BEGIN: Strands.wait, Kind.SYNC_END: Strands.go_on,
     Kind.IDLE_END: Strands.go_on, Kind.WORKER_START: Strands.start, Kind.WORKER_STOP: Strands.stop,

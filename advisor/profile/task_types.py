@@ -38,7 +38,7 @@ class Instances:
         """Return how many rows there are."""
         return len(self.types)
 
-    def of(self, types: list[int]) -> Instances:
+    def of_types(self, types: list[int]) -> Instances:
         """Return those of some types."""
         kept = np.isin(self.types, types)
         return Instances(self.types[kept], self.sizes[kept], self.times[kept], self.running[kept], self.counts[kept])
@@ -54,15 +54,15 @@ class TaskTypes:
         self._pending: list[tuple[Ints, Floats, Floats, Ints, Floats]] = []
         self._waiting = 0
 
-    def fold(self, ended: Ints, sizes: Floats) -> None:
+    def learn_ended(self, ended: Ints, sizes: Floats) -> None:
         """Take rows of ended instances, see `layout`, and their sizes; 0: none was given."""
         if not len(ended):
             return
         stands = ended[:, at.ENDED_STANDS].astype(np.float64)
-        self.gather(ended[:, at.ENDED_TYPE].copy(), *_columns(ended, sizes), stands)
+        self.add_instances(ended[:, at.ENDED_TYPE].copy(), *_columns(ended, sizes), stands)
 
-    def gather(self, types: Ints, sizes: Floats, times: Floats, running: Ints, stands: Floats) -> None:
-        """Take instances in columns (n,), as of `SizeTime.fold`; they are learned in this order, some time later."""
+    def add_instances(self, types: Ints, sizes: Floats, times: Floats, running: Ints, stands: Floats) -> None:
+        """Take instances in columns (n,), as of `SizeTime.learn_instances`; they are learned in this order, some time later."""
         self._pending.append((types, sizes, times, running, stands))
         self._waiting += len(types)
         if self._waiting >= PENDING_MAX:
@@ -81,7 +81,7 @@ class TaskTypes:
                     self.beyond += len(rows)
                     continue
                 model = self.models[number] = SizeTime(np.zeros(WORDS))
-            model.fold(sizes[rows], times[rows], running[rows], stands[rows])
+            model.learn_instances(sizes[rows], times[rows], running[rows], stands[rows])
 
     def sample(self, ended: Ints, sizes: Floats) -> Instances:
         """Return rows for component models: all of a type's first instances, then fewer and fewer, each for as many.
@@ -117,7 +117,7 @@ class TaskTypes:
         """Return a copy, to learn on apart."""
         made = TaskTypes()
         header, words = self.to_words()
-        made.take(header, words)
+        made.restore_words(header, words)
         return made
 
     def to_words(self) -> tuple[dict[str, Any], Floats]:
@@ -130,7 +130,7 @@ class TaskTypes:
         }
         return header, np.concatenate([np.zeros(0), *(model.words for model in self.models.values())])
 
-    def take(self, header: dict[str, Any], words: Floats) -> None:
+    def restore_words(self, header: dict[str, Any], words: Floats) -> None:
         """Take back what `to_words` gave."""
         records = words.reshape(len(header["types"]), WORDS)
         self.models = {int(number): SizeTime(records[row].copy()) for row, number in enumerate(header["types"])}

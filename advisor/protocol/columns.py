@@ -42,7 +42,7 @@ class ConnectionNames:
         self.numbered.extend(params.names[known - params.first_id :])
         return len(self.numbered)
 
-    def of(self, components: list[str] | None) -> ComponentNames:
+    def names_of(self, components: list[str] | None) -> ComponentNames:
         """Return the names that a batch's index counts in: those it brings, or those numbered before."""
         if components is None:
             return self.numbered
@@ -58,7 +58,7 @@ def columns_of_bins(params: verbs.ObserveColumns, names: ComponentNames | Connec
     ROWS_BATCH_MAX rows; UnknownNameId when `index` counts beyond the names; after `names` the same batch may be sent again.
     """
     if isinstance(names, ConnectionNames):
-        names = names.of(params.components)
+        names = names.names_of(params.components)
     elif params.components is not None:
         names = ComponentNames(params.components)
     index = np.frombuffer(params.index, "<u4").astype(np.int64)

@@ -80,7 +80,7 @@ class ServerConnection:
         """Return the events that `data` completes; nothing more after a `Violation`. Never raises on bad input."""
         if self._dead:
             return []
-        messages, fault, head = self._framing.take(data)
+        messages, fault, head = self._framing.read_messages(data)
         events: list[RpcRequest | Singles | Violation] = []
         if messages and type(messages[0]) is list and len(messages[0]) == 3 and (rows := _only_singles(messages)):  # type: ignore[arg-type]
             events.append(Singles(rows))
@@ -118,7 +118,7 @@ class ClientConnection:
 
         Raises MalformedMessage, TooLarge when the bytes are no replies; the connection is of no use any more.
         """
-        messages, fault, _ = self._framing.take(data)
+        messages, fault, _ = self._framing.read_messages(data)
         replies = [_reply(message) for message in messages]
         if fault is not None:
             try:

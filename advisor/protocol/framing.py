@@ -98,12 +98,12 @@ class Framing:
         self.pending_bytes = 0  # of them
         self._origin = 0  # offset in the stream of the first of them
 
-    def take(self, data: bytes | bytearray | memoryview) -> tuple[list[Any], AdvisorError | None, bytes]:
+    def read_messages(self, data: bytes | bytearray | memoryview) -> tuple[list[Any], AdvisorError | None, bytes]:
         """Return the messages that `data` completes; a fault, or None; the first bytes of the faulty message."""
         if len(data) > SLICE_BYTES:
             several: list[Any] = []
             for start in range(0, len(data), SLICE_BYTES):
-                found, fault, head = self.take(data[start : start + SLICE_BYTES])
+                found, fault, head = self.read_messages(data[start : start + SLICE_BYTES])
                 several += found
                 if fault is not None:
                     return several, fault, head

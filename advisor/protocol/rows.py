@@ -165,7 +165,7 @@ def _plain_points(predictor: Sequence[Any]) -> tuple[NDArray[np.float64], NDArra
         (d,) = {*map(len, predictor)}
         if {*map(type, predictor)} != {list} or not 1 <= d <= limits.DIMENSIONS_MAX:
             raise TypeError("not points of one width throughout")
-        return vectors.split(_floats(list(chain.from_iterable(predictor))).reshape(-1, d))
+        return vectors.split_first(_floats(list(chain.from_iterable(predictor))).reshape(-1, d))
     return _floats(predictor), None
 
 

@@ -129,7 +129,7 @@ class AdviceFace:
                     latency_s = known.allocation["latency_s"] if known and known.allocation else None
                     load.add_reading(now, totals, name, latency_s)
 
-    async def of(self, name: str) -> tuple[str, dict[str, Any]] | None:
+    async def advice_of(self, name: str) -> tuple[str, dict[str, Any]] | None:
         """Return the state of a network's advice and what is reported of it, None where it is not defined; from now on it is
         planned.
         """
@@ -162,7 +162,7 @@ class AdviceFace:
 
     async def answer(self, request: Request) -> Response:
         """Answer `/advice/NETWORK`."""
-        found = await self.of(request.path_params["network"])
+        found = await self.advice_of(request.path_params["network"])
         if found is None:
             return PlainTextResponse("no network is defined by this id\n", status_code=404)
         state, report = found

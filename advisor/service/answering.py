@@ -80,7 +80,7 @@ class Answering:
 
     def _watch(self, connection: Connection, params: m.Watch, msgid: int | None) -> dict[str, Any] | None:
         if params.watch is not None:
-            return self.watching.tell(connection, params)
+            return self.watching.apply_current(connection, params)
         return self.background.later("watch", connection, msgid, self.watching.open, connection, params)
 
     def _simulate(self, connection: Connection, params: m.SimulateAsked, msgid: int | None) -> None:

@@ -62,7 +62,7 @@ class RecentAnswers:
         """Yield the answers, the newest first."""
         return reversed(self._answers)
 
-    def find(self, number: str) -> RecentAnswer:
+    def find_answer(self, number: str) -> RecentAnswer:
         """Return an answer by its number on the page. Raises InvalidValue."""
         for answer in self._answers:
             if answer.id == number:

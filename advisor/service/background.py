@@ -60,7 +60,7 @@ class Background:
     ) -> None:
         async def counted() -> Any:
             try:
-                await self._turns.begin(connection.path)
+                await self._turns.await_turn(connection.path)
                 return await work(*args) if connection.here else None
             finally:
                 connection.heavy_jobs -= 1

@@ -40,7 +40,7 @@ class Waiting(Protocol):
         """Send answers that were held back."""
         ...
 
-    def drop(self, reason: str) -> None:
+    def close_now(self, reason: str) -> None:
         """Be cut off, so that the peer asks again."""
         ...
 
@@ -74,8 +74,8 @@ class Durability(Protocol):
     def age_s(self) -> float: ...
     def sequence(self, key: Key) -> int: ...
     def look(self) -> AdvisorError | None: ...
-    def hold(self, who: Waiting, answers: list[bytes]) -> None: ...
-    def drop(self, who: Waiting) -> None: ...
+    def defer_reply(self, who: Waiting, answers: list[bytes]) -> None: ...
+    def discard_replies(self, who: Waiting) -> None: ...
     def want_image(self) -> None: ...
     async def run(self) -> None: ...
     def close(self) -> None: ...
@@ -179,7 +179,7 @@ class Committer:
             hurried = full or (self.turns is not None and self.turns.awaited and self.turns.long)
             self._schedule(0.0 if hurried else max(GATHER_S, self._next_at - self._clock()))
 
-    def hold(self, who: Waiting, answers: list[bytes], rows: int = 0) -> None:
+    def defer_reply(self, who: Waiting, answers: list[bytes], rows: int = 0) -> None:
         """Hold answers back until everything applied so far, the rows of late among it, is durable."""
         self._waiting.setdefault(who, []).extend(answers)
         self.changed(rows)
@@ -195,7 +195,7 @@ class Committer:
                     self._schedule(self._retry_s)
         return self.failure
 
-    def drop(self, who: Waiting) -> None:
+    def discard_replies(self, who: Waiting) -> None:
         """Forget the answers of a connection that is gone; what they acknowledge stays."""
         self._waiting.pop(who, None)
 
@@ -257,7 +257,7 @@ class Committer:
         if write is None:
             self._ended(taken, None, 0.0)
         else:
-            self._writer.begin(write, partial(self._ended, taken), store.take_image)
+            self._writer.start_write(write, partial(self._ended, taken), store.take_image)
 
     def _ended(self, taken: CommitTaken, error: BaseException | None, spent_s: float) -> None:
         """Release answers, where what they promise was written."""
@@ -274,7 +274,7 @@ class Committer:
             if spent_s:
                 now = self._clock()
                 self._next_at = now + min(spent_s * self._idle_s, PAUSE_MAX_S)
-                self._measures.commit_s.add(now - taken.began)
+                self._measures.commit_s.count_value(now - taken.began)
             self._durable.update(self._unsealed)
             self._unsealed.clear()
             if self.failure is not None:
@@ -294,7 +294,7 @@ class Committer:
                 who.release(answers)
             except Exception as defect:  # costs one who waits the connection, and no other the answers
                 event(logging.ERROR, "defect in an acknowledgement", error=defect)
-                who.drop("defect")
+                who.close_now("defect")
 
     def _put_back(self, store: Store, taken: CommitTaken, error: StorageFailed) -> None:
         """Go on as though nothing was taken. What was written and cannot be acknowledged is not written again."""
@@ -322,7 +322,7 @@ class Committer:
         if not self._committing and self._store is not None:
             self._committing = True
             nothing = CommitTaken(self._store.commits, int, {}, 0, None, self._clock())
-            self._writer.begin(int, partial(self._ended, nothing), self._store.take_image)
+            self._writer.start_write(int, partial(self._ended, nothing), self._store.take_image)
 
     def _give_up(self, defect: BaseException) -> None:
         """Nothing can be made durable any more, and so nothing acknowledged: let `run`, and with it the service, end."""

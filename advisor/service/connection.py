@@ -54,8 +54,8 @@ class Service(Protocol):
 
     @property
     def learning(self) -> RowTaker: ...
-    def join(self, connection: Connection) -> bool: ...
-    def leave(self, connection: Connection, how: str) -> None: ...
+    def add_connection(self, connection: Connection) -> bool: ...
+    def remove_connection(self, connection: Connection, how: str) -> None: ...
     def unsubscribe(self, connection: Connection) -> None: ...
     def pending_changed(self, connection: Connection, pending: int) -> None: ...
     def handle(self, connection: Connection, request: RpcRequest) -> bytes | None: ...
@@ -108,7 +108,7 @@ class Connection(asyncio.BufferedProtocol):
         identity = shown_by(transport)
         self.admit(identity, self._hub.access.grant(identity))
         self._arrived = time.monotonic()
-        if not self._hub.join(self):
+        if not self._hub.add_connection(self):
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -116,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
         self.ended, self.here = True, False
         self._backlog.clear()
         self._undecoded = b""
-        self._hub.leave(self, "error" if exc else "closed")
+        self._hub.remove_connection(self, "error" if exc else "closed")
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the buffer that all connections read into: it is emptied before another can read."""
@@ -128,7 +128,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.grant is None:
             self._strange_bytes += nbytes
             if self._strange_bytes > STRANGER_BYTES_MAX:
-                self.drop("stranger")
+                self.close_now("stranger")
                 return
         turns, data = self._hub.turns, self._hub.read_buffer[:nbytes]
         if not turns.may_ask:
@@ -198,12 +198,12 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.write(b"".join(answers))
         self._go_on()
 
-    def wait(self) -> None:
+    def pause_reading(self) -> None:
         """Work on nothing more, and read no more, until `resume`."""
         self._waits += 1
         self._go_on()
 
-    def resume(self) -> None:
+    def resume_reading(self) -> None:
         """Go on after `wait`."""
         self._waits -= 1
         self._go_on()
@@ -213,7 +213,7 @@ class Connection(asyncio.BufferedProtocol):
         """True while the peer has read enough of what was sent to it for more to be sent."""
         return self._unsent_since is None and not self._transport.is_closing()
 
-    def push(self, data: bytes) -> None:
+    def send_notification(self, data: bytes) -> None:
         """Send a notification."""
         if not self._transport.is_closing():
             self._transport.write(data)
@@ -226,7 +226,7 @@ class Connection(asyncio.BufferedProtocol):
             return self._arrived
         return None if self._held_back else self._unfinished_since
 
-    def drop(self, reason: str) -> None:
+    def close_now(self, reason: str) -> None:
         """Close at once, whatever is unsent."""
         event(logging.INFO, "connection dropped", connection=self.number, peer=self.peer, reason=reason)
         self._hub.measures.ends[reason] += 1
@@ -289,7 +289,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
         if waiting and not self._scheduled and not stuck:
             self._scheduled = True
-            self._hub.turns.join(self.path, self._continue)
+            self._hub.turns.request_turn(self.path, self._continue)
         elif self.ended and not (waiting or self._unanswered or self._waits):
             self._close()
 
@@ -311,7 +311,7 @@ class Connection(asyncio.BufferedProtocol):
             self._work_a_slice(turn=turn)
         except Exception as defect:
             event(logging.ERROR, "defect in a connection", error=defect, connection=self.number, peer=self.peer)
-            self.drop("defect")
+            self.close_now("defect")
 
     def _work_a_slice(self, *, turn: bool) -> None:
         """Answer what was received, for a slice of time, in one write; rows only in a turn, questions also out of turn."""

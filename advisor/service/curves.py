@@ -18,7 +18,7 @@ async def curves(advisor: Advisor, params: CurvesAsked) -> dict[str, Any]:
     `version` is that of the curves before the first record was made: what changes meanwhile comes again. Raises
     UnknownComponent.
     """
-    bundles, slots_of = advisor.bundles, advisor.components.slots.of
+    bundles, slots_of = advisor.bundles, advisor.components.slots.slot_of
     for name in params.components or ():
         slots_of(name)
     version = bundles.version

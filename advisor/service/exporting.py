@@ -26,7 +26,7 @@ def page(engine: Engine, after: str | None) -> tuple[bytes, str | None]:
         return engine.advisor.extract((), (kind,)), None
     found, last = _components(engine, at) if kind == "components" else _named(engine, kind, at)
     of_names = found if kind in ("components", "task_types") else ()
-    state = engine.part(of_names, found if kind == "networks" else (), found if kind == "programs" else ())
+    state = engine.extract_part(of_names, found if kind == "networks" else (), found if kind == "programs" else ())
     return state, f"{KINDS[KINDS.index(kind) + 1]}:" if last is None else f"{kind}:{last}"
 
 

@@ -58,7 +58,7 @@ class Worker:
             with anyio.fail_after(START_S):
                 await worker._answers.receive_exactly(len(READY))
         except BaseException:
-            await worker.end()
+            await worker.kill_worker()
             raise
         return worker
 
@@ -73,7 +73,7 @@ class Worker:
         head = await self._answers.receive_exactly(LENGTH_BYTES)
         return await self._answers.receive_exactly(int.from_bytes(head, "little"))
 
-    async def end(self) -> None:
+    async def kill_worker(self) -> None:
         """Kill the process and wait for its end."""
         with anyio.CancelScope(shield=True):
             if self.alive:
@@ -108,7 +108,7 @@ class Heavy:
     async def close(self) -> None:
         """End the workers that wait for jobs; those at work end with the task that asked them."""
         while self._idle:
-            await self._idle.pop().end()
+            await self._idle.pop().kill_worker()
 
     async def run(self, call: Callable[P, Found], *given: P.args, **none: P.kwargs) -> Found:
         """Return what a function of `advisor.service.worker` answers, called in a worker process, or known already.
@@ -173,14 +173,14 @@ class Heavy:
             return answer
         finally:
             if worker is not None:
-                await worker.end()
+                await worker.kill_worker()
 
     async def _worker(self) -> Worker:
         while self._idle:
             worker = self._idle.pop()
             if worker.alive:
                 return worker
-            await worker.end()
+            await worker.kill_worker()
         return await Worker.start()
 
 

@@ -130,7 +130,7 @@ class InTurns:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Wait, then pass on."""
         if scope["type"] == "http":
-            await self._turns.begin(("http", (scope["client"] or ("",))[0]))
+            await self._turns.await_turn(("http", (scope["client"] or ("",))[0]))
         await self._app(scope, receive, send)
 
 

@@ -98,13 +98,13 @@ class Hub:
 
     # Connections
 
-    def join(self, connection: Connection) -> bool:
+    def add_connection(self, connection: Connection) -> bool:
         """Take a connection in; False when the service is full or stopping."""
         if connection.grant is None:
             if len(self._strangers) >= STRANGERS_MAX:
                 first = next(iter(self._strangers))
                 del self._strangers[first]  # at once: many may come in one turn of the loop
-                first.drop("stranger")
+                first.close_now("stranger")
             self._strangers[connection] = None
         if self._full(connection):
             self._make_room()
@@ -125,25 +125,25 @@ class Hub:
         open_ones = sum(not each.authenticated for each in self.connections.values())
         return len(self.connections) >= most or open_ones >= most - most // PLACES_KEPT
 
-    def leave(self, connection: Connection, how: str) -> None:
+    def remove_connection(self, connection: Connection, how: str) -> None:
         """Forget a connection."""
         self._strangers.pop(connection, None)
         if self.connections.pop(connection.number, None) is None:
             return
         self.measures.ends[how] += 1
         self.peers.release(connection)
-        self.producers.leave(connection)
-        self.committer.drop(connection)
+        self.producers.release_producer(connection)
+        self.committer.discard_replies(connection)
         self.unsubscribe(connection)
 
     def unsubscribe(self, connection: Connection) -> None:
         """Tell a connection of nothing any more."""
-        self.watching.leave(connection)
+        self.watching.forget_watches(connection)
 
     def pending_changed(self, connection: Connection, pending: int) -> None:
         """Keep count of the bytes of half-received messages; beyond the budget the longest half-sent one goes."""
         self.peers.unfinished(connection, pending)
-        if self.peers.add(connection, pending - connection.pending_bytes):
+        if self.peers.count_bytes(connection, pending - connection.pending_bytes):
             self._drop_slowest(lambda other: other.pending_bytes > 0 and other is not connection, "inbound memory")
 
     def sweep(self) -> None:
@@ -152,7 +152,7 @@ class Hub:
         for connection in list(self.connections.values()):
             since = connection.stalled_since()
             if since is not None and since < limit:
-                connection.drop("stalled")
+                connection.close_now("stalled")
         self._look_at_tokens()
         self.rates.note(time.monotonic(), self._counts())
         self.model_events.sweep()
@@ -183,7 +183,7 @@ class Hub:
             if connection.grant is not None and self.access.grant(connection.identity) != connection.grant
         ]
         for connection in revoked:
-            connection.drop("revoked")
+            connection.close_now("revoked")
         event(logging.WARNING, "tokens read again", revoked=len(revoked))
 
     def look_at_memory(self) -> None:
@@ -205,8 +205,8 @@ class Hub:
         candidates = [(since, c.number, c) for since, c in stalled if since is not None]
         if candidates:
             _, _, slowest = min(candidates)
-            slowest.drop(reason)
-            self.leave(slowest, reason)
+            slowest.close_now(reason)
+            self.remove_connection(slowest, reason)
 
     # Requests
 
@@ -225,7 +225,7 @@ class Hub:
                 limits_of.check(method, params)
             if m.METHODS[method].grows:
                 self.memory.refuse_while_short()
-            gather = None if msgid is None else self.backend.gather(method, params)
+            gather = None if msgid is None else self.backend.fetch_needed(method, params)
             if gather is not None:
                 self.background.start(self._answer_after, gather, connection, method, params, msgid)
                 return LATER
@@ -278,7 +278,7 @@ class Hub:
             identity = "token", digest(params.token.encode())
             grant = self.access.grant(identity)
             if grant is None:
-                connection.wait()  # for nothing: it is over
+                connection.pause_reading()  # for nothing: it is over
                 self.background.start(self._refuse_guess, connection, msgid)
                 return None
             self._strangers.pop(connection, None)
@@ -315,7 +315,7 @@ class Hub:
     async def guessed(self, peer: object) -> None:
         """Count a wrong token, tell of it, and let whoever gave it wait."""
         if self._guesses.room(time.monotonic()):
-            self._guesses.take()
+            self._guesses.spend_one()
             event(logging.WARNING, "wrong token", peer=peer)
         self.measures.guesses += 1
         await anyio.sleep(GUESS_S)
@@ -326,7 +326,7 @@ class Hub:
         if at <= applied:
             return
         event(logging.WARNING, "producer resumes ahead of us", producer=key[0], applied=applied, resume_at=at)
-        self.backend.resume(key, at)
+        self.backend.resume_producer(key, at)
 
     def _retire(self, key: tuple[str, bytes], connection: Connection) -> int:
         """A producer is done: all its batches are answered."""
@@ -344,7 +344,7 @@ class Hub:
         try:
             return {"known": connection.names.learn(params)}
         except AdvisorError:
-            self.peers.add(connection, -size)
+            self.peers.count_bytes(connection, -size)
             raise
 
     def _counts(self) -> tuple[int, int]:

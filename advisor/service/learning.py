@@ -116,7 +116,7 @@ class Learning:
                 answers.append(encode_accepted(message.msgid, len(batch.rows), batch.sequence))
         finally:
             if rows and self.committer.durable_storage:
-                self.committer.hold(connection, answers.copy(), rows)
+                self.committer.defer_reply(connection, answers.copy(), rows)
         if self.committer.durable_storage:
             return len(answers), []
         engine.flush()
@@ -219,7 +219,7 @@ class Learning:
         if not self.committer.durable_storage:
             return answer
         self.committer.changed(rows)
-        self.committer.hold(connection, [encode_response(cast("int", msgid), answer)])
+        self.committer.defer_reply(connection, [encode_response(cast("int", msgid), answer)])
         return LATER
 
 

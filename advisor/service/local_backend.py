@@ -30,10 +30,10 @@ class LocalBackend:
         )  # fmt: skip
         self.verbs: Mapping[str, Handler] = {"status": self._status, "shards": _refuse_shards}
 
-    def gather(self, method: str, params: Any) -> Gather | None:
+    def fetch_needed(self, method: str, params: Any) -> Gather | None:
         """Return what must be done before a question is answered; None: nothing, all is here."""
 
-    def resume(self, key: Key, at: int) -> None:
+    def resume_producer(self, key: Key, at: int) -> None:
         """Go on with a producer's numbers from `at`."""
         self._engine.resume_producer(*key, at)
         self.committer.changed()

@@ -45,12 +45,12 @@ class LocalClient:
         try:
             data = self._hub.handle(self, RpcRequest(msgid, method, [params]))
             if data is not None:
-                self.push(data)
+                self.receive_message(data)
             return await answer
         finally:
             del self._asked[msgid]
 
-    def push(self, data: bytes) -> None:
+    def receive_message(self, data: bytes) -> None:
         """Take in an answer or a notification."""
         for message in self._answers.receive(data):
             if not isinstance(message, Notice):

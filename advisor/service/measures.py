@@ -23,7 +23,7 @@ class Histogram:
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 
-    def add(self, value: float, times: int = 1) -> None:
+    def count_value(self, value: float, times: int = 1) -> None:
         """Count a value, so many times. Cost O(log bounds)."""
         self.counts[bisect_left(self.bounds, value)] += times
         self.total += value * times
@@ -101,4 +101,4 @@ class ServiceMeasures:
         histogram = self.requests.get(verb)
         if histogram is None:
             histogram = self.requests[verb] = Histogram(QUERY_BOUNDS_S)
-        histogram.add(seconds, times)
+        histogram.count_value(seconds, times)

@@ -49,8 +49,8 @@ class ModelEvents:
             if not (self._second.room(now) and self._minute.room(now)):
                 self._untold[happened.kind] += 1
                 continue
-            self._second.take()
-            self._minute.take()
+            self._second.spend_one()
+            self._minute.spend_one()
             self._tell_untold()
             component, _, measure = happened.component.partition(SEPARATOR)
             named: dict[str, Any] = {OF_WHAT.get(happened.kind, "component"): component}
@@ -93,6 +93,6 @@ class Window:
             self._began, self._taken = now, 0
         return self._taken < self._most
 
-    def take(self) -> None:
+    def spend_one(self) -> None:
         """Take one."""
         self._taken += 1

@@ -196,7 +196,7 @@ class LivePage:
         return self._hub.engine.advisor.network(given) if isinstance(given, str) else network_from_nodes(given)
 
     async def _answer(self, request: Request) -> Any:
-        kept = self._hub.planner.answers.find(_text(request, "id"))
+        kept = self._hub.planner.answers.find_answer(_text(request, "id"))
         said = [
             sentence[:SENTENCE_LETTERS]
             for sentence in islice(sentences(kept.allocation, kept.request, kept.network), SENTENCES_REPORTED)

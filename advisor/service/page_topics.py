@@ -171,7 +171,7 @@ class PageTopics:
         Raises InvalidValue, UnknownNetwork.
         """
         if answer is not None:
-            kept = self._hub.planner.answers.find(answer)
+            kept = self._hub.planner.answers.find_answer(answer)
             if kept.network is None:
                 raise InvalidValue("answer", answer, "one about a single network")
             return kept.network, kept

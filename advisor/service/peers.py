@@ -18,8 +18,8 @@ SHARE = 4  # one connection may have a quarter: one alone keeps nobody out
 class Peer(Protocol):
     """A connection, as it is counted here."""
 
-    def wait(self) -> None: ...
-    def resume(self) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
 
 
 class Peers:
@@ -31,7 +31,7 @@ class Peers:
         self._of: Counter[Peer] = Counter()
         self._large: dict[Peer, bool] = {}  # whether it waits; in the order of coming
 
-    def add(self, peer: Peer, by: int) -> bool:
+    def count_bytes(self, peer: Peer, by: int) -> bool:
         """Count bytes that are there already, or are gone; return whether they are more than there may be."""
         self.bytes += by
         self._of[peer] += by
@@ -44,7 +44,7 @@ class Peers:
         elif peer not in self._large:
             self._large[peer] = len(self._large) >= LARGE_MESSAGES_MAX
             if self._large[peer]:
-                peer.wait()
+                peer.pause_reading()
 
     def _leave_large(self, peer: Peer) -> None:
         if self._large.pop(peer, True):
@@ -52,7 +52,7 @@ class Peers:
         following = next((each for each, waits in self._large.items() if waits), None)
         if following is not None:
             self._large[following] = False
-            following.resume()
+            following.resume_reading()
 
     def keep(self, peer: Peer, what: str, more: int) -> None:
         """Count bytes that are to be kept until the peer leaves.
@@ -66,7 +66,7 @@ class Peers:
                 bound=self.bytes_max // SHARE if own > self.bytes_max // SHARE else self.bytes_max,
                 hint="number fewer names, use fewer producers, or close connections that are done",
             )  # fmt: skip
-        self.add(peer, more)
+        self.count_bytes(peer, more)
 
     def release(self, peer: Peer) -> None:
         """The peer has left."""

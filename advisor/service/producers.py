@@ -98,7 +98,7 @@ class Producers:
         del self._silent_since[key]
         return key
 
-    def leave(self, connection: Speaker) -> None:
+    def release_producer(self, connection: Speaker) -> None:
         """The connection is gone."""
         for key in self._spoken.pop(connection.number, ()):
             del self._speaker[key]

@@ -256,7 +256,7 @@ def _one_point(advisor: Advisor, component: str, given: Any, prior: bool = False
 def _dimensions(advisor: Advisor, component: Any, measure: str, prior: bool) -> int | None:
     """Return how many predictors a component has; None where nobody knows, for it has no learner, or is not known."""
     components = advisor.components
-    if prior and components.slots.find(component) is None:
+    if prior and components.slots.find_slot(component) is None:
         return None
-    found = components.learners.find(components.slots.of(component, measure))
+    found = components.learners.find_record(components.slots.slot_of(component, measure))
     return None if found is None else found[0].axes - 1

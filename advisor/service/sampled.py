@@ -80,5 +80,5 @@ class Sampled:
         low_s, high_s, reported_s = (
             float(column[0]) for column in (reported.low_s, reported.high_s, reported.elapsed_s)
         )
-        self.errors.add(min(abs(elapsed_s - reported_s) / elapsed_s, ERROR_BOUNDS[-1]))
+        self.errors.count_value(min(abs(elapsed_s - reported_s) / elapsed_s, ERROR_BOUNDS[-1]))
         self.covered += low_s <= elapsed_s <= high_s

@@ -322,7 +322,7 @@ class _Service:
             open_still, unsaved = len(hub.connections), hub.committer.unsaved
             event(logging.WARNING, "stopped before all was drained", connections=open_still, unsaved=unsaved)
         for connection in list(hub.connections.values()):
-            connection.drop("service stopped")
+            connection.close_now("service stopped")
         hub.model_events.close()
         if self._http is not None:
             await self._http.stop()

@@ -86,7 +86,7 @@ class SnetResources:
         """Look at what was learned of the networks of those who ask for cores, plan what changed, and grant by it."""
         now = self._clock()
         for name, owed in self.granting.overdue(now).items():
-            cast("Client", name).drop(owed)
+            cast("Client", name).close_now(owed)
         wanted = self.granting.networks
         if now >= self._plan_at:
             for network, cores in wanted.items():
@@ -181,26 +181,26 @@ class SnetResources:
         if self._turns:
             asyncio.get_running_loop().call_soon(self._turn)
 
-    def join(self, client: Client, port: SnetPort) -> bool:
+    def add_client(self, client: Client, port: SnetPort) -> bool:
         """Take a client in; False when there are too many."""
         if len(self.clients) >= CLIENTS_MAX:
             self.ends["too many clients"] += 1
             return False
         self.clients.add(client)
-        self.granting.join(client, port.network, port.worth)
+        self.granting.add_app(client, port.network, port.worth)
         return True
 
-    def leave(self, client: Client, how: str) -> None:
+    def remove_client(self, client: Client, how: str) -> None:
         """Forget a client; its cores are free."""
         if client not in self.clients:
             return
         self.clients.discard(client)
         self.ends[how] += 1
-        freed = self.granting.leave(client)
+        freed = self.granting.remove_app(client)
         event(logging.INFO, "resource client gone", peer=client.peer, reason=how, cores=freed)
         self.balance()
 
-    def take(self, client: Client, command: text.ResourceCommand) -> None:
+    def handle_message(self, client: Client, command: text.ResourceCommand) -> None:
         """Do what one message says; raises nothing."""
         granting, (verb, numbers) = self.granting, command
         if verb in ("accept", "return") and numbers[0] == text.SYSTEM:
@@ -221,14 +221,14 @@ class SnetResources:
         elif verb == "help":
             client.send(text.help_text())
         elif verb == "quit":
-            client.drop("quit")
+            client.close_now("quit")
         elif verb != "remote":  # there is no other system whose cores could be lent
             granting.counts["another system" if verb != "shutdown" else "shutdown, not obeyed"] += 1
 
     def close(self) -> None:
         """Part with all clients."""
         for client in list(self.clients):
-            client.drop("service stopped")
+            client.close_now("service stopped")
 
 
 class Client(asyncio.Protocol):
@@ -260,7 +260,7 @@ class Client(asyncio.Protocol):
         for name, value in KEEPALIVE.items():
             if hasattr(socket, name):
                 own.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        if not self._resources.join(self, self._port):
+        if not self._resources.add_client(self, self._port):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -285,9 +285,9 @@ class Client(asyncio.Protocol):
             if self._transport.is_closing():
                 return
             if isinstance(found, text.ResourceCommand):
-                self._resources.take(self, found)
+                self._resources.handle_message(self, found)
             elif isinstance(found, text.BadCommand):
-                self.drop(found.reason)
+                self.close_now(found.reason)
                 return
             else:
                 self._resources.granting.counts["unknown command"] += 1
@@ -298,7 +298,7 @@ class Client(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave: cores are free at once."""
-        self._resources.leave(self, "error" if exc else "closed")
+        self._resources.remove_client(self, "error" if exc else "closed")
 
     def pause_writing(self) -> None:
         """The peer does not read: it is not read either, and what it owes runs out of time."""
@@ -318,7 +318,7 @@ class Client(asyncio.Protocol):
         if not self._transport.is_closing():
             self._transport.write(message)
 
-    def drop(self, reason: str) -> None:
+    def close_now(self, reason: str) -> None:
         """Close, and leave at once; what a peer has not read for a while it will not read now."""
         (self._transport.abort if self._transport.get_write_buffer_size() else self._transport.close)()
-        self._resources.leave(self, reason)
+        self._resources.remove_client(self, reason)

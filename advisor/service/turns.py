@@ -32,22 +32,22 @@ class Rounds(Generic[T]):
         self._parts: dict[Hashable, Rounds[T]] = {}  # the first is the next to be served
         self.count = 0
 
-    def add(self, path: Path, each: T) -> None:
+    def push_work(self, path: Path, each: T) -> None:
         """Put something into the queue of a path, such as (grant, producer)."""
         self.count += 1
         if path:
-            self._parts.setdefault(path[0], Rounds()).add(path[1:], each)
+            self._parts.setdefault(path[0], Rounds()).push_work(path[1:], each)
         else:
             self._own.append(each)
 
-    def take(self) -> T:
+    def pop_next(self) -> T:
         """Take out what is next. Not of an empty queue."""
         self.count -= 1
         if self._own:
             return self._own.popleft()
         key = next(iter(self._parts))
         part = self._parts.pop(key)
-        found = part.take()
+        found = part.pop_next()
         if part.count:
             self._parts[key] = part
         return found
@@ -72,13 +72,13 @@ class WorkTurns:
             self.free = False
             asyncio.get_running_loop().call_soon(self._read_first)
 
-    def join(self, path: Path, turn: Callable[[], None]) -> None:
+    def request_turn(self, path: Path, turn: Callable[[], None]) -> None:
         """Have `turn` called when it is its turn."""
-        self._waiting.add(path, turn)
+        self._waiting.push_work(path, turn)
         self.awaited = True
         self.worked()
 
-    async def begin(self, path: Path) -> None:
+    async def await_turn(self, path: Path) -> None:
         """Wait for a turn; from now on `others_first` in this task gives it up, and waits for the next of this path."""
         _own.set((self, path))
         await self.turn(path)
@@ -89,7 +89,7 @@ class WorkTurns:
             self.worked()
             return
         given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.join(path, partial(_give, given))
+        self.request_turn(path, partial(_give, given))
         await given
 
     def _read_first(self) -> None:
@@ -98,7 +98,7 @@ class WorkTurns:
     def _next(self) -> None:
         self.free, self.may_ask, self._out_of_turn_s = True, True, 0.0
         if self.awaited:
-            turn = self._waiting.take()
+            turn = self._waiting.pop_next()
             self.awaited = self._waiting.count > 0
             self.worked()
             began = time.perf_counter()

@@ -57,7 +57,7 @@ class Owner(Protocol):
         """True while the peer has read enough of what was sent to it for more to be sent."""
         ...
 
-    def push(self, data: bytes) -> None:
+    def send_notification(self, data: bytes) -> None:
         """Send a notification."""
         ...
 
@@ -134,7 +134,7 @@ class Watching:
         self.notify()
         return self._reported(watch)
 
-    def tell(self, owner: Owner, params: Watch) -> dict[str, Any]:
+    def apply_current(self, owner: Owner, params: Watch) -> dict[str, Any]:
         """Take in what the runtime has now, where it says so; return what the last look found. Raises InvalidValue."""
         watch = self._find(owner, cast("int", params.watch))
         if params.current is not None:
@@ -146,7 +146,7 @@ class Watching:
         del self._watches[self._find(owner, number).number]
         return {"watch": number}
 
-    def leave(self, owner: Owner) -> None:
+    def forget_watches(self, owner: Owner) -> None:
         """Forget the watches of a connection that is gone."""
         for watch in [each for each in self._watches.values() if each.owner is owner]:
             del self._watches[watch.number]
@@ -228,7 +228,7 @@ class Watching:
         watch.state = {"allocation": look.allocation.as_dict(), "waiting": None, **look.values}
         watch.state |= {} if look.verdict is None else _judgement(look.verdict)
         if look.pays:
-            watch.present = Setting.of(look.allocation)
+            watch.present = Setting.setting_of(look.allocation)
         return look
 
     async def _plan(self, params: Watch, question: WatchQuestion) -> Look:
@@ -240,7 +240,9 @@ class Watching:
     def _push(self, watch: WatchedNetwork, kind: str, found: Mapping[str, Any]) -> None:
         if watch.number in self._watches and not watch.owner.ended:
             self.measures.notifications[kind] += 1
-            watch.owner.push(encode_notification("advice", [[{"watch": watch.number, "kind": kind, **found}]]))
+            watch.owner.send_notification(
+                encode_notification("advice", [[{"watch": watch.number, "kind": kind, **found}]])
+            )
 
     # -- inside
 
@@ -264,7 +266,7 @@ class Watching:
         slots = [slot for name in set(watch.components) if name in known for slot in components.kinds(known[name])]
         if not slots:
             return 0, 0
-        rows, changes = (int(components.table.count(each)[slots].sum()) for each in ("rows", "changes"))
+        rows, changes = (int(components.table.int_field(each)[slots].sum()) for each in ("rows", "changes"))
         return rows, changes
 
     def _reported(self, watch: WatchedNetwork) -> dict[str, Any]:

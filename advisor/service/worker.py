@@ -96,7 +96,7 @@ def plan_one(
     network: Spec, curves: TabulatedCurves, request: Mapping[str, Any], deadline_s: float | None = None
 ) -> tuple[dict[str, Any], int | None]:
     """Return the allocation for a network, and the steps that a deadline left it; raises as `advisor.planning.plan`."""
-    found, steps = planned(network_of(network), curves, request, deadline_s)
+    found, steps = plan_in_worker(network_of(network), curves, request, deadline_s)
     return found.as_dict(), steps
 
 
@@ -105,7 +105,7 @@ def reconsider_one(network: Spec, curves: TabulatedCurves, request: Mapping[str,
     return reconsider(asked_of(network_of(network), Request(**request)), curves, question)
 
 
-def planned(
+def plan_in_worker(
     network: Network,
     curves: TabulatedCurves,
     request: Mapping[str, Any],
@@ -205,7 +205,7 @@ def serve_jobs(jobs: BinaryIO, answers: BinaryIO) -> None:
 def main() -> None:
     """Run the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then ends its workers
-    plan_one(WARM_TEXT, TabulatedCurves.of([1, 2], np.ones((2, 2))), {"cores": 3})
+    plan_one(WARM_TEXT, TabulatedCurves.from_arrays([1, 2], np.ones((2, 2))), {"cores": 3})
     sys.stdout.buffer.write(READY)
     sys.stdout.buffer.flush()
     serve_jobs(sys.stdin.buffer, sys.stdout.buffer)

@@ -19,7 +19,7 @@ class Writer:
         self._queue: SimpleQueue[tuple[Work, Done, Work, asyncio.AbstractEventLoop] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def begin(self, work: Work, done: Done, behind: Work) -> None:
+    def start_write(self, work: Work, done: Done, behind: Work) -> None:
         """Begin `work`; when it has ended the loop calls `done` with what it raised, or None, and its CPU seconds.
 
         `behind`, which raises nothing, comes then: before the next work, and while those are answered who waited for this.

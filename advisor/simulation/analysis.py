@@ -49,7 +49,7 @@ POLICIES: Mapping[str, Policy] = MappingProxyType(
             Ranked("bottom_level", bottom_level),
             Static("static_blocked", divisions.blocked),
             Static("static_cyclic", divisions.cyclic),
-            Static("split", divisions.split),
+            Static("split", divisions.split_processors),
             Static("enumerated", divisions.enumerated),
             Ordered("own_queue", divide=divisions.queues),
             Ordered("semi_static", divide=divisions.queues, move=True),

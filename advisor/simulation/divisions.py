@@ -51,7 +51,7 @@ def cyclic(program: Program, cores: int) -> Ints:
     return _places(program)[0] % cores
 
 
-def split(program: Program, cores: int) -> Ints:
+def split_processors(program: Program, cores: int) -> Ints:
     """Processor splitting (PSIM in paper 4): with column ``group``, the loops of group g go cyclically to processors p with
     p mod G = g.
 

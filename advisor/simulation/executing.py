@@ -65,7 +65,7 @@ class _Run:
         self.left = program.waits[:]
         self.now = self.started = 0
         for task in program.roots:
-            queue.add(task, 0)
+            queue.push_task(task, 0)
         self.lock = _LockState(lock, program.graph.ticks_per_unit) if lock is not None else None
 
     def dispatched(self) -> list[tuple[int, float]]:
@@ -74,7 +74,7 @@ class _Run:
             return []
         new: list[tuple[int, float]] = []
         kept: list[int] = []
-        take, now, ticks = self.queue.take, self.now, self.program.ticks
+        take, now, ticks = self.queue.pop_task, self.now, self.program.ticks
         for at in self.idle:
             processor = self.asks[at]
             task = take(processor) if len(self.queue) else NONE
@@ -107,7 +107,7 @@ class _Run:
                     released.append((child, processor))
         if len(released) > 1:
             released.sort()
-        add = self.queue.add
+        add = self.queue.push_task
         for child, processor in released:
             add(child, processor)
 

@@ -106,7 +106,7 @@ class Heft:
                     best = (start + length, start, processor)
             assert best is not None
             finish, starts[task], owner[task] = best
-            plans[owner[task]].put(starts[task], finish)
+            plans[owner[task]].place_task(starts[task], finish)
             for child in children[first[task] : first[task + 1]]:
                 ready[child] = max(ready[child], finish)
         return np.asarray(starts, np.int64), np.asarray(owner, np.int64)
@@ -129,7 +129,7 @@ class _Plan:
                 return at
         return max(ready, self._end)
 
-    def put(self, start: int, finish: int) -> None:
+    def place_task(self, start: int, finish: int) -> None:
         """Plan a task there."""
         if start >= self._end:
             if start > self._end:

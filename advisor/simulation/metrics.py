@@ -171,7 +171,9 @@ def critical_path(execution: Execution) -> list[Step]:
     steps: list[Step] = []
     while True:
         start = int(trace.starts[task])
-        chain: int | None = next((parent for parent in parents.of(task) if trace.finishes[parent] == start), None)
+        chain: int | None = next(
+            (parent for parent in parents.parents_of(task) if trace.finishes[parent] == start), None
+        )
         why = "dependency"
         if chain is None and start > 0:
             held = before.get(task)
@@ -194,5 +196,5 @@ class _Parents:
         self._sorted = program.parents[np.argsort(graph.children, kind="stable")]
         self._first = np.concatenate([[0], np.cumsum(graph.waits)])
 
-    def of(self, task: int) -> Sequence[int]:
+    def parents_of(self, task: int) -> Sequence[int]:
         return self._sorted[self._first[task] : self._first[task + 1]].tolist()

@@ -35,11 +35,11 @@ class Queue(Protocol):
         """Return how many tasks are ready and not yet taken."""
         ...
 
-    def add(self, task: int, by: int) -> None:
+    def push_task(self, task: int, by: int) -> None:
         """Take in a task that became ready when processor `by` completed the last of its parents."""
         ...
 
-    def take(self, processor: int) -> int:
+    def pop_task(self, processor: int) -> int:
         """Return the task that an idle processor runs next, or `NONE`."""
         ...
 
@@ -97,13 +97,13 @@ class Ready:
     def __len__(self) -> int:
         return self._ready
 
-    def add(self, task: int, by: int) -> None:
+    def push_task(self, task: int, by: int) -> None:
         """Insert a task into its list."""
         tasks = self._lists[0 if self._of is None else self._of[task]]
         heappush(tasks, (self._key(task, next(self._arrivals)), task))
         self._ready += 1
 
-    def take(self, processor: int) -> int:
+    def pop_task(self, processor: int) -> int:
         """Return the first task of the process's list, or of the one to which it moves."""
         at = self._at[processor]
         if not self._lists[at]:
@@ -225,11 +225,11 @@ class Lists:
     def __len__(self) -> int:
         return len(self._ready)
 
-    def add(self, task: int, by: int) -> None:
+    def push_task(self, task: int, by: int) -> None:
         """Note that a task is ready."""
         self._ready.add(task)
 
-    def take(self, processor: int) -> int:
+    def pop_task(self, processor: int) -> int:
         """Return the next task of the processor's list if it is ready."""
         mine, at = self._lists[processor], self._at[processor]
         if at < len(mine) and mine[at] in self._ready:
@@ -282,12 +282,12 @@ class Deques:
     def __len__(self) -> int:
         return self._ready
 
-    def add(self, task: int, by: int) -> None:
+    def push_task(self, task: int, by: int) -> None:
         """Push a task onto the deque of the process that made it ready."""
         self._deques[by].append(task)
         self._ready += 1
 
-    def take(self, processor: int) -> int:
+    def pop_task(self, processor: int) -> int:
         """Return the newest task of the process's own deque, else the oldest of a victim's, chosen at random."""
         if not self._ready:
             return NONE
@@ -324,11 +324,11 @@ class _ChosenQueue:
     def __len__(self) -> int:
         return len(self._ready)
 
-    def add(self, task: int, by: int) -> None:
+    def push_task(self, task: int, by: int) -> None:
         """Append a task."""
         self._ready.append(task)
 
-    def take(self, processor: int) -> int:
+    def pop_task(self, processor: int) -> int:
         """Return the task that the function chose."""
         task = self._choose(tuple(self._ready), processor)
         if task is None:

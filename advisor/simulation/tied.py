@@ -66,7 +66,7 @@ class TiedQueue:
     def __len__(self) -> int:
         return len(self._queue) + self._waiting
 
-    def add(self, task: int, by: int) -> None:
+    def push_task(self, task: int, by: int) -> None:
         """Give a strand to the processor of its group, the first of a group to the policy."""
         group = self._groups[task]
         if group in self._home:
@@ -74,16 +74,16 @@ class TiedQueue:
             heappush(self._bound[processor], (-begun, task))
             self._waiting += 1
         else:
-            self._queue.add(task, by)
+            self._queue.push_task(task, by)
 
-    def take(self, processor: int) -> int:
+    def pop_task(self, processor: int) -> int:
         """Return the processor's own strand that was begun last, else what the policy says."""
         if self._bound[processor]:
             self._waiting -= 1
             return heappop(self._bound[processor])[1]
         if not len(self._queue):
             return NONE
-        task = self._queue.take(processor)
+        task = self._queue.pop_task(processor)
         if task != NONE and self._groups[task] >= 0:
             self._home[self._groups[task]] = (processor, len(self._home))
         return task

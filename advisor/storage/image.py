@@ -58,7 +58,7 @@ class ImageWriter:
         self._write(_summed(HEAD.pack(MAGIC, FORMAT, commit.identity, commit.number, commit.digest, before,
                                       file_of(path).encode())))  # fmt: skip
 
-    def put(self, block: Block) -> int:
+    def write_block(self, block: Block) -> int:
         """Write a block; return its bytes."""
         label = block.label.encode()
         crc = zlib.crc32(block.data, zlib.crc32(label))
@@ -72,7 +72,7 @@ class ImageWriter:
 
     def finish(self) -> None:
         """Write the end and sync."""
-        self.put(Block(END, b""))
+        self.write_block(Block(END, b""))
         os.fsync(self._descriptor)
         self.close()
 
@@ -156,7 +156,7 @@ def _write_and_exit(
         writer = ImageWriter(path, commit, before)
         unsynced = 0
         for block in blocks:
-            unsynced += writer.put(block)
+            unsynced += writer.write_block(block)
             if unsynced > SYNC_BYTES:
                 writer.sync()
                 unsynced = 0

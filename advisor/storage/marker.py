@@ -80,10 +80,10 @@ class Marker:
 
     def fill(self, commit: Commit) -> None:
         """Write a commit into both records, one after the other."""
-        self.put(commit)
-        self.put(commit, other=1)
+        self.write_commit(commit)
+        self.write_commit(commit, other=1)
 
-    def put(self, commit: Commit, *, other: int = 0) -> None:
+    def write_commit(self, commit: Commit, *, other: int = 0) -> None:
         """Write and sync one record; raises StorageFailed."""
         try:
             os.pwrite(self.descriptor, commit.encode(), (commit.number + other) % RECORDS * SECTOR)

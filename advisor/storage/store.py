@@ -271,7 +271,7 @@ class Store:
             with lock.busy:
                 self._compare()
                 if marker is not None:
-                    marker.put(self._commit)
+                    marker.write_commit(self._commit)
                     lock.watch(marker.path, marker.descriptor)
                     self._compare()
         except OSError as error:
@@ -341,7 +341,7 @@ class Store:
         writer = ImageWriter(self.path.with_name(self.path.name + FRESH), commit, before)
         try:
             for block in blocks:
-                writer.put(block)
+                writer.write_block(block)
             writer.finish()
             self._take_image(writer.path, commit.number + 1)
         finally:

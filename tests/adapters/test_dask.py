@@ -66,7 +66,7 @@ def test_edges_make_the_longest_path_of_a_graph() -> None:
     batch = edges.batch(106.0)
     assert batch is not None
     profiler = Profiler()
-    folded = profiler.fold(batch)
+    folded = profiler.fold_batch(batch)
     assert (folded.refused, folded.late) == ({}, 0)
     profiler.flush()
     found = profile_of(profiler).measures

@@ -224,7 +224,7 @@ def test_a_run_whose_limit_changed_is_not_learned(tmp_path: Path, monkeypatch: p
         other = elsewhere(lambda: grants.enter(4, 4))
         assert blas.threads == 2
         clock.now += 1.0
-        elsewhere(lambda: grants.leave(other))
+        elsewhere(lambda: grants.end_call(other))
     advised.close()
     assert rows_of(path) == {"fit": 4}
 

@@ -82,12 +82,12 @@ def test_a_call_within_a_call_has_its_cores_at_most(blas: Pool, monkeypatch: pyt
     assert grants.available(8) == 4
     inner = grants.enter(8, 8)
     assert inner.cores == blas.threads == 4
-    grants.leave(inner)
+    grants.end_call(inner)
     narrow = grants.enter(2, 8)
     assert blas.threads == 2
-    grants.leave(narrow)
+    grants.end_call(narrow)
     assert blas.threads == 4
-    grants.leave(outer)
+    grants.end_call(outer)
     assert blas.threads == 7
     assert outer.changed
     assert not narrow.changed
@@ -102,7 +102,7 @@ def test_calls_that_overlap_never_exceed_their_cores_together(steps: list[tuple[
     for ends, wish, cores_max, workers, which in steps:
         if ends and running:
             grant = running.pop(which % len(running))
-            elsewhere(lambda grant=grant: grants.leave(grant))
+            elsewhere(lambda grant=grant: grants.end_call(grant))
         elif not ends:
             running.append(elsewhere(lambda w=wish, c=cores_max, j=workers: grants.enter(min(w, c), c, workers=j)))
         if not running:
@@ -116,7 +116,7 @@ def test_calls_that_overlap_never_exceed_their_cores_together(steps: list[tuple[
         assert all(1 <= grant.cores <= min(grant.wish, grant.cores_max) for grant in running)
         assert all(grant.changed or grant.workers or grant.cores == blas.threads for grant in running)
     for grant in running:
-        elsewhere(lambda grant=grant: grants.leave(grant))
+        elsewhere(lambda grant=grant: grants.end_call(grant))
     assert blas.threads == 7
 
 
@@ -141,7 +141,7 @@ def test_calls_of_every_thread_have_their_limits_in_a_real_pool() -> None:
             assert not grant.changed
             return [pool.get_num_threads() for pool in pools]
         finally:
-            grants.leave(grant)
+            grants.end_call(grant)
 
     try:
         assert set_limits(pools, 2)
@@ -174,12 +174,12 @@ def test_a_thread_of_the_program_that_holds_a_pool_keeps_it_and_no_run_is_learne
     pool.set_num_threads(3)
     grant = elsewhere(lambda: grants.enter(1, 1))
     assert grant.changed
-    elsewhere(lambda: grants.leave(grant))
+    elsewhere(lambda: grants.end_call(grant))
     assert pool.threads == 3
     pool.clear_controlling_thread()
     grant = elsewhere(lambda: grants.enter(1, 1))
     assert (grant.changed, pool.threads) == (False, 1)
-    elsewhere(lambda: grants.leave(grant))
+    elsewhere(lambda: grants.end_call(grant))
     assert pool.threads == 3
 
 
@@ -191,9 +191,9 @@ def test_workers_take_what_calls_leave(monkeypatch: pytest.MonkeyPatch, blas: Po
     assert blas.threads == 1
     assert call.changed
     assert call.others == workers.cores
-    grants.leave(workers)
+    grants.end_call(workers)
     assert blas.threads == 4
-    elsewhere(lambda: grants.leave(call))
+    elsewhere(lambda: grants.end_call(call))
 
 
 def test_tasks_of_one_loop_overlap_like_threads(monkeypatch: pytest.MonkeyPatch, blas: Pool, tmp_path: Path) -> None:

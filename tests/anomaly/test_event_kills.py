@@ -65,7 +65,7 @@ def test_every_event_is_folded_once_through_kills(tmp_path: Path) -> None:
             found = wire.call("hello", WHO)["sequence"]
             assert found >= durable  # what was acknowledged is there
             for number in range(durable, found):
-                expected.fold(given[number])
+                expected.fold_batch(given[number])
             if life:
                 expected = from_bytes(to_bytes(expected), Profiler(compiled=False))
                 assert wire.call("profile", {"producer": "run"})["profile"] == profile_of(expected).as_dict()
@@ -74,7 +74,7 @@ def test_every_event_is_folded_once_through_kills(tmp_path: Path) -> None:
                 wire, given, found, len(given) if last else found + rng.randint(1, PARTS // LIVES - UNANSWERED)
             )
             for number in range(found, durable):
-                expected.fold(given[number])
+                expected.fold_batch(given[number])
             if last:
                 profile = Profile.from_dict(wire.call("profile", {"producer": "run"})["profile"])
                 assert profile.as_dict() == profile_of(expected).as_dict()

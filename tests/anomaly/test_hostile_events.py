@@ -102,7 +102,7 @@ def test_any_sums_leave_both_profiles_whole_and_alike(seed: int) -> None:
     if can_compile():
         profilers.append(Profiler(window_ns=0, compiled=True))
     events = TaskEvents(hostile(seed, 50), STRINGS, sums=hostile_sums(seed, 100))
-    folded = [profiler.fold(events) for profiler in profilers]
+    folded = [profiler.fold_batch(events) for profiler in profilers]
     assert all(each.accepted + sum(each.refused.values()) == 150 for each in folded)
     for other in profilers[1:]:
         same(profilers[0], other)
@@ -128,7 +128,9 @@ def test_any_records_leave_both_folds_whole_and_alike(seed: int, small: bool, lo
         profilers.append(Profiler(window_ns=0, caps=caps, compiled=True))
     records = hostile(seed, 400)
     for k, part in enumerate(np.array_split(records, 4)):
-        reported = [each.fold(TaskEvents(part, STRINGS if k == 0 else (), dropped=int(lossy))) for each in profilers]
+        reported = [
+            each.fold_batch(TaskEvents(part, STRINGS if k == 0 else (), dropped=int(lossy))) for each in profilers
+        ]
         assert reported[0].accepted + sum(reported[0].refused.values()) == len(part)
         for other in reported[1:]:
             assert (other.accepted, other.refused, other.first) == (

@@ -209,9 +209,9 @@ def test_names_are_text_and_deep_trees_scroll(tmp_path: Path, browser: Browser, 
     out, deep = EventWriter(), 80
     names = [*hostile, *(f"level {n}" for n in range(len(hostile), deep))]
     for n, name in enumerate(names):
-        out.add(n, Kind.ENTER, type=name)
+        out.add_event(n, Kind.ENTER, type=name)
     for n, name in enumerate(reversed(names)):
-        out.add(10_000 + n, Kind.EXIT, type=name)
+        out.add_event(10_000 + n, Kind.EXIT, type=name)
     path = tmp_path / "deep.events"
     write_events(path, [out.batch()])
     advisor("profile", path, "--picture", tmp_path / "d.html")

@@ -107,7 +107,7 @@ def state_of(engine: Engine) -> dict[str, Any]:
     table, names = engine.advisor.components.table, engine.advisor.components.slots.names
     return {
         name: {
-            field: (table.count(field) if field in INTEGERS else table.floats(field).T)[..., slot].tolist()
+            field: (table.int_field(field) if field in INTEGERS else table.floats(field).T)[..., slot].tolist()
             for field, *_ in FIELDS
         }
         for slot, name in enumerate(names)
@@ -118,10 +118,10 @@ def cells_of(engine: Engine) -> dict[str, Any]:
     """Return the learner's record of each component, field by field; empty cells left out."""
     found: dict[str, Any] = {}
     for name in engine.advisor.components.slots.names:
-        record = engine.advisor.components.learners.find(engine.advisor.components.slots.of(name))
+        record = engine.advisor.components.learners.find_record(engine.advisor.components.slots.slot_of(name))
         assert record is not None
         table, place = record
-        used = int(table.count("cells")[place])
+        used = int(table.int_field("cells")[place])
         found[name] = {}
         for field, words, kind, *_ in table.fields:
             values = (table.integers(field) if kind == "i" else table.floats(field))[place]

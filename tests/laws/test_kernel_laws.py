@@ -42,7 +42,7 @@ def profiled() -> Any:
     profiler, given = Profiler(window_ns=0), events()
     reported: list[Any] = []
     for number, part in enumerate(np.array_split(given.records, 3)):
-        folded = profiler.fold(TaskEvents(part, given.strings if number == 0 else ()))
+        folded = profiler.fold_batch(TaskEvents(part, given.strings if number == 0 else ()))
         reported.append((folded.accepted, folded.ended, folded.sizes))
     return reported, state_bytes(profiler), profiler.close_lost(), state_bytes(profiler)
 
@@ -265,7 +265,7 @@ def executed() -> list[Any]:
         for rate in (0.2, 0.4, 4.0):
             runs = record_runs.RecordRuns(structure, np.array([0.0, 0.3, 1.0, 2.0, 0.5]), rate, 1.0)
             many = np.ones(5, np.int64) if group is not None else np.array([1, 2, 1, 2, 1])
-            found += runs.of(np.array([1.0, 0.8, 0.5, 1.2, 0.7]), many, group, 0.9, 20) or [None]
+            found += runs.run_records(np.array([1.0, 0.8, 0.5, 1.2, 0.7]), many, group, 0.9, 20) or [None]
     return found
 
 

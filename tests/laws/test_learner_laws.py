@@ -93,7 +93,7 @@ def test_after_forgetting_all_there_is_a_prior_and_then_again_an_answer(memory: 
 @settings(max_examples=40, deadline=None)
 def test_a_question_changes_no_state(columns: Columns, model: str | None, memory: int) -> None:
     advisor = Advisor(model_memory_bytes=memory)
-    advisor.fold(fresh(columns))
+    advisor.learn_batch(fresh(columns))
     before = advisor.to_bytes()
     if memory or model in (None, *BASE_MODELS):
         for name in learned_names(advisor):
@@ -162,8 +162,8 @@ def test_any_legal_rows_give_finite_positive_predictions(
 def test_any_legal_points_machines_and_measures_give_finite_positive_predictions(columns: Columns, keep: float) -> None:
     advisor = Advisor()
     half = len(columns) // 2
-    for part in (columns.take(slice(0, half)), columns.take(slice(half, None))):
-        advisor.fold(fresh(part))
+    for part in (columns.select_rows(slice(0, half)), columns.select_rows(slice(half, None))):
+        advisor.learn_batch(fresh(part))
         for name in advisor.components.slots.components if part is not None and len(part) == half else []:
             advisor.forget(name, keep)
     for name in learned_names(advisor):
@@ -187,7 +187,7 @@ def test_one_point_many_points_and_a_batch_of_components_give_one_answer(
     columns: Columns, model: str | None, memory: int, machine: str | None
 ) -> None:
     advisor = Advisor(model_memory_bytes=memory)
-    advisor.fold(fresh(columns))
+    advisor.learn_batch(fresh(columns))
     learned = learned_names(advisor)
     if not learned or (not memory and model not in (None, *BASE_MODELS)):
         return
@@ -222,10 +222,10 @@ def test_cut_anywhere_same_bytes(
 ) -> None:
     at %= len(columns) + 1
     whole, cut = (Advisor(most, memory) for _ in range(2))
-    halves = [part for part in (columns.take(slice(0, at)), columns.take(slice(at, None))) if len(part)]
+    halves = [part for part in (columns.select_rows(slice(0, at)), columns.select_rows(slice(at, None))) if len(part)]
     for number, half in enumerate(halves):
-        receipt = whole.fold(fresh(half))
-        receipts = [cut.fold(fresh(part)) for part in parts(half, cuts)]
+        receipt = whole.learn_batch(fresh(half))
+        receipts = [cut.learn_batch(fresh(part)) for part in parts(half, cuts)]
         assert receipt.accepted == sum(r.accepted for r in receipts)
         if keep is not None and number == 0 and whole.components.slots.names:
             for advisor in (whole, cut):
@@ -256,9 +256,9 @@ def test_a_thousand_rows_one_by_one_equal_one_batch(order: str) -> None:
         rng.exponential(1.0, n) + 1e-6,
     )
     whole, single = Advisor(), Advisor()
-    whole.fold(fresh(columns))
+    whole.learn_batch(fresh(columns))
     for i in range(n):
-        single.fold(fresh(columns.take(slice(i, i + 1))))
+        single.learn_batch(fresh(columns.select_rows(slice(i, i + 1))))
     assert single.to_bytes() == whole.to_bytes()
 
 
@@ -267,15 +267,15 @@ def test_a_thousand_rows_one_by_one_equal_one_batch(order: str) -> None:
 def test_components_do_not_touch_each_other(columns: Columns, others: Columns) -> None:
     alone, mixed = Advisor(), Advisor()
     mine = replace(columns, components=ComponentNames(["mine"]), index=np.zeros(len(columns), np.int64))
-    alone.fold(fresh(mine))
+    alone.learn_batch(fresh(mine))
     for part, other in zip(parts(mine, [7, 20]), parts(others, [3, 30]), strict=False):
-        mixed.fold(fresh(other))
-        mixed.fold(fresh(part))
+        mixed.learn_batch(fresh(other))
+        mixed.learn_batch(fresh(part))
     done = sum(len(part) for part, _ in zip(parts(mine, [7, 20]), parts(others, [3, 30]), strict=False))
     if done < len(mine):
-        mixed.fold(fresh(mine.take(slice(done, None))))
+        mixed.learn_batch(fresh(mine.select_rows(slice(done, None))))
     np.testing.assert_array_equal(
-        mixed.components.table.words[mixed.components.slots.of("mine")].view(np.uint64),
+        mixed.components.table.words[mixed.components.slots.slot_of("mine")].view(np.uint64),
         alone.components.table.words[0].view(np.uint64),
     )
     np.testing.assert_array_equal(record_words(mixed, "mine"), record_words(alone, "mine"))
@@ -292,7 +292,7 @@ def test_inputs_are_not_changed(columns: Columns) -> None:
     for name in arrays:
         if before[name] is not None:
             getattr(columns, name).flags.writeable = False
-    Advisor().fold(fresh(columns))
+    Advisor().learn_batch(fresh(columns))
     for name in arrays:
         np.testing.assert_array_equal(getattr(columns, name), before[name])
     for name, values in measures.items():
@@ -315,7 +315,7 @@ def test_what_was_sent_was_accepted_or_refused_and_counts_are_exact(columns: Col
     spoiled = rng.random(len(columns)) < 0.3
     columns.elapsed_s[spoiled] = rng.choice([np.nan, -1.0, np.inf, 0.0], int(spoiled.sum()))
     advisor = Advisor(model_memory_bytes=memory)
-    receipt = advisor.fold(fresh(columns))
+    receipt = advisor.learn_batch(fresh(columns))
     other = of_other_widths(columns, ~spoiled)
     assert receipt.accepted + receipt.refused.count == len(columns)
     assert receipt.refused.count == spoiled.sum() + other.sum() == sum(receipt.refused.by_code.values())
@@ -337,10 +337,10 @@ def test_what_was_sent_was_accepted_or_refused_and_counts_are_exact(columns: Col
         learned = mine & ~failed & ~running
         if measure:
             learned &= ~np.isnan(columns.measures[measure])
-        rows, unfinished = (int(table.count(field)[slot]) for field in ("rows", "unfinished"))
+        rows, unfinished = (int(table.int_field(field)[slot]) for field in ("rows", "unfinished"))
         ended = 0 if measure else int((mine & running & ~failed).sum())
         assert rows + unfinished == learned.sum() + ended  # a killed run is learned, or counted: by what it took
         assert (learned & ~cut).sum() <= rows <= learned.sum()
         if not cut.any():
             assert table.runs(slot) == each[learned].sum()
-        assert table.count("failed")[slot] == (0 if measure else (mine & failed).sum())
+        assert table.int_field("failed")[slot] == (0 if measure else (mine & failed).sum())

@@ -109,7 +109,9 @@ def test_bytes_a_component_are_bounded(memory: int, each_max: int) -> None:
         for start in range(0, n, 10_000):
             names = [f"stage/component-{i:06d}" for i in range(start, start + min(n, 10_000))]
             index = np.arange(len(names))
-            advisor.fold(columns_of(ComponentNames(names), index, None, np.ones(len(names)), np.ones(len(names))))
+            advisor.learn_batch(
+                columns_of(ComponentNames(names), index, None, np.ones(len(names)), np.ones(len(names)))
+            )
         return advisor
 
     n = 10_000 if memory else limits.COMPONENTS_MAX
@@ -164,13 +166,13 @@ def test_a_round_trip_gives_the_same_state_answers_and_future(
     trip: Any, before: Columns, after: Columns, memory: int
 ) -> None:
     original = Advisor(model_memory_bytes=memory)
-    original.fold(fresh(before))
+    original.learn_batch(fresh(before))
     copied = trip(original)
     assert copied.components.slots.names == original.components.slots.names
     assert copied.components.totals == original.components.totals
     assert copied.to_bytes() == original.to_bytes()
     for advisor in (original, copied):
-        advisor.fold(fresh(after))
+        advisor.learn_batch(fresh(after))
     assert copied.to_bytes() == original.to_bytes()
     for name in learned_names(original):
         at = points_for(original, name, 5.0)
@@ -187,31 +189,31 @@ def test_a_round_trip_gives_the_same_state_answers_and_future(
 @settings(max_examples=40, deadline=None)
 def test_forgetting_keeps_exact_counts(columns: Columns, keep: float, memory: int) -> None:
     advisor = Advisor(model_memory_bytes=memory)
-    advisor.fold(fresh(columns))
+    advisor.learn_batch(fresh(columns))
     table = advisor.components.table
     exact = ("rows", "extra_runs", "failed", "unfinished")
-    before = {field: table.count(field)[: len(advisor.components)].copy() for field in exact}
+    before = {field: table.int_field(field)[: len(advisor.components)].copy() for field in exact}
     totals = dict(advisor.components.totals)
     for name in list(advisor.components.slots.components):
-        assert advisor.forget(name, keep)["rows"] == before["rows"][advisor.components.slots.of(name)]
+        assert advisor.forget(name, keep)["rows"] == before["rows"][advisor.components.slots.slot_of(name)]
     for field in exact:
-        np.testing.assert_array_equal(table.count(field)[: len(advisor.components)], before[field])
+        np.testing.assert_array_equal(table.int_field(field)[: len(advisor.components)], before[field])
     assert {k: v for k, v in advisor.components.totals.items() if k != "forgets"} == totals
     if keep == 0.0:
         assert (table.evidence()[: len(advisor.components)] == 0).all()
         for table in advisor.components.learners.tables.values():
-            assert not table.count("cells").any()
+            assert not table.int_field("cells").any()
 
 
 @given(batches(rows_max=100), st.sampled_from(BUDGETS))
 @settings(max_examples=40, deadline=None)
 def test_a_component_that_forgot_all_learns_as_a_new_one(columns: Columns, memory: int) -> None:
     new, renewed = (Advisor(model_memory_bytes=memory) for _ in range(2))
-    renewed.fold(fresh(columns))
+    renewed.learn_batch(fresh(columns))
     for name in list(renewed.components.slots.names):
         renewed.forget(name, 0.0)
     for advisor in (new, renewed):
-        advisor.fold(fresh(columns))
+        advisor.learn_batch(fresh(columns))
     for name in learned_names(new):
         here = new.predict(name, predictor=np.array([1.0, 300.0]), cores=3)
         there = renewed.predict(name, predictor=np.array([1.0, 300.0]), cores=3)
@@ -231,7 +233,7 @@ def test_forgetting_again_and_again_ends_in_a_prior_and_never_in_nonsense(memory
         if answer.observations:
             assert_possible(answer, "forgetting")
     assert_prior(advisor)
-    assert advisor.components.table.count("rows")[0] == 100
+    assert advisor.components.table.int_field("rows")[0] == 100
 
 
 @pytest.mark.parametrize("model", ["joint degree 1", None])

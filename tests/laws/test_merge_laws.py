@@ -45,7 +45,7 @@ def rows(seed: int, n: int, spread: str = "wide", noise: float = 0.05, component
 
 def shards(columns: Columns, cuts: list[int]) -> list[Columns]:
     edges = [0, *sorted(cuts), len(columns)]
-    return [columns.take(slice(a, b)) for a, b in itertools.pairwise(edges)]
+    return [columns.select_rows(slice(a, b)) for a, b in itertools.pairwise(edges)]
 
 
 def learned(columns: Columns, memory: int = 2**24) -> Advisor:
@@ -76,7 +76,7 @@ def in_one_basis(*advisors: Advisor) -> list[Table]:
     tables = []
     for advisor in advisors:
         names = sorted(advisor.components.slots.names)
-        tables.append(gathered(advisor.components.table, [advisor.components.slots.of(n) for n in names]))
+        tables.append(gathered(advisor.components.table, [advisor.components.slots.slot_of(n) for n in names]))
     for slot in range(tables[0].size):
         of = [table.records[slot] for table in tables]
         origin = min(w[sums.ORIGIN] for w in of)
@@ -112,7 +112,7 @@ def test_counts_ranges_and_unweighted_sums_merge_exactly_or_to_rounding(
     )
     one, other = gathered(one, calm), gathered(other, calm)
     for field in ("rows", "extra_runs", "failed", "unfinished", "start"):
-        np.testing.assert_array_equal(one.count(field), other.count(field), err_msg=field)
+        np.testing.assert_array_equal(one.int_field(field), other.int_field(field), err_msg=field)
     for field in (*EXACT, *RANGES):
         np.testing.assert_array_equal(one[field], other[field], err_msg=field)
     assert_equal_to_rounding(one, other, UNWEIGHTED)
@@ -145,7 +145,7 @@ def test_answers_after_a_merge_are_those_of_one_state(cuts: list[int]) -> None:
 
 
 def record_of(advisor: Advisor, component: str = "c0") -> tuple[LearnerTable, int]:
-    found = advisor.components.learners.find(advisor.components.slots.of(component))
+    found = advisor.components.learners.find_record(advisor.components.slots.slot_of(component))
     assert found is not None
     return found
 
@@ -159,7 +159,7 @@ def record_words(advisor: Advisor, component: str = "c0") -> np.ndarray:
 def cells_of(advisor: Advisor) -> dict[int, tuple[float, float]]:
     """Return the runs and the mean time of each cell of component "c0", by its key."""
     table, place = record_of(advisor)
-    count = int(table.count("cells")[place])
+    count = int(table.int_field("cells")[place])
     columns = (table.integers("key"), table.floats("runs"), table.floats("mean"))
     return {key: (runs, mean) for key, runs, mean in zip(*(c[place, :count].tolist() for c in columns), strict=True)}
 
@@ -268,7 +268,7 @@ def test_a_merge_with_nothing_changes_no_sum() -> None:
     failed.observe("c0", predictor=1.0, elapsed_s=1.0, ok=False)
     failed.merge(advisor)
     assert_equal_to_rounding(*in_one_basis(failed, advisor), (*UNWEIGHTED, *WEIGHTED))
-    assert failed.components.table.count("failed")[0] == 1
+    assert failed.components.table.int_field("failed")[0] == 1
 
 
 def test_merging_goes_on_learning() -> None:
@@ -276,9 +276,9 @@ def test_merging_goes_on_learning() -> None:
     parts = shards(columns, [100, 200])
     advisor = learned(parts[0])
     advisor.merge(learned(parts[1]))
-    advisor.fold(parts[2])
-    assert advisor.components.table.count("rows")[0] == 300
-    assert advisor.components.table.count("solve_at")[0] == 512
+    advisor.learn_batch(parts[2])
+    assert advisor.components.table.int_field("rows")[0] == 300
+    assert advisor.components.table.int_field("solve_at")[0] == 512
     for model in (None, "joint degree 1"):
         answer = advisor.predict("c0", predictor=200.0, cores=2, model=model)
         assert answer.elapsed_s == pytest.approx(1.2e-3 * 0.55, rel=0.03), model

@@ -58,7 +58,11 @@ def networks(draw: st.DrawFn) -> tuple[Network, TabulatedCurves, dict[str, Any]]
     seconds += (rng.random((n, 1)) < 0.3) * 0.05 * work[:, None] * COUNTS
     contention = 0.05 if draw(st.integers(0, 3)) == 0 else 0.0
     upper = seconds * np.exp(draw(st.sampled_from([0.0, 0.0, 0.2])) * rng.random(seconds.shape))  # what is not known
-    return network, TabulatedCurves.of(COUNTS, seconds, upper_s=upper, variation=0.3, contention=contention), given
+    return (
+        network,
+        TabulatedCurves.from_arrays(COUNTS, seconds, upper_s=upper, variation=0.3, contention=contention),
+        given,
+    )
 
 
 def answered(network: Network, curves: Any, **asked: Any) -> Allocation | None:

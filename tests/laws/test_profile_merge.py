@@ -25,7 +25,7 @@ def run(seed: int, profiler: Profiler, start: int = 0) -> int:
     table = np.array([numbers[text] for text in events.strings], np.uint32)
     there = records["type"] < len(table)
     records["type"][there] = table[records["type"][there]]
-    folded = profiler.fold(TaskEvents(records, new))
+    folded = profiler.fold_batch(TaskEvents(records, new))
     assert not folded.refused
     return int(records["time"].max()) + 1
 

@@ -23,7 +23,7 @@ def repeat(profiler: Profiler, events: TaskEvents, rounds: int, first: int = 0) 
         records = events.records.copy()
         records["time"] += k * span
         records["instance"] += (records["instance"] > 0) * np.uint64(k * each)
-        assert not profiler.fold(TaskEvents(records, events.strings if k == 0 else ())).refused
+        assert not profiler.fold_batch(TaskEvents(records, events.strings if k == 0 else ())).refused
 
 
 def sizes(profiler: Profiler) -> list[int]:
@@ -47,11 +47,11 @@ def test_tasks_whose_begin_was_lost_do_not_take_the_room_of_those_that_run() -> 
     profiler = Profiler(window_ns=0, compiled=False, caps=Caps(instances=80))
     out = EventWriter()
     for number in range(1, 200):
-        out.add(number, Kind.CREATE, instance=number, type="A")
+        out.add_event(number, Kind.CREATE, instance=number, type="A")
     for number in range(200, 300):
-        out.add(10 * number, Kind.BEGIN, instance=number, type="A")
-        out.add(10 * number + 5, Kind.END, instance=number)
-    assert not profiler.fold(out.batch()).refused
+        out.add_event(10 * number, Kind.BEGIN, instance=number, type="A")
+        out.add_event(10 * number + 5, Kind.END, instance=number)
+    assert not profiler.fold_batch(out.batch()).refused
     profile = profile_of(profiler)
     assert profile.measures.ends == 100
     assert profile.notes == {"instances_untracked": 199 - 69}

@@ -38,7 +38,7 @@ def recorded(given: dict, threads: int | None = None) -> tuple[TaskGraph, Profil
     )  # fmt: skip
     events = run.run()
     profiler = Profiler(window_ns=10**9, compiled=False)
-    profiler.fold(events)
+    profiler.fold_batch(events)
     profiler.flush()
     times = events.records["time"]
     return graph_of_events([events]), profiler, int(times.max() - times.min())
@@ -80,7 +80,7 @@ def test_tasks_that_one_thread_runs_at_once_have_the_paths_of_deferred_ones(give
         run = Run(threads, body, seed=given["seed"], create_ns=given["create"], at_once=at_once)
         events = run.run()
         profiler = Profiler(window_ns=10**9, compiled=False)
-        assert not profiler.fold(events).refused
+        assert not profiler.fold_batch(events).refused
         profiler.flush()
         made.append((profile_of(profiler).measures, graph_of_events([events])))
     (serial, graph), (deferred, _), (several, _) = made

@@ -53,7 +53,7 @@ def test_predictors_of_0_on_several_machines_are_more_cells_than_there_is_room_f
             t = (1.0 + sum(x)) ** 0.1 * rng.lognormal(0.0, 0.1)
             advisor.observe("c", predictor=list(x), cores=2, elapsed_s=t, machine=f"m{machine}")
         table = advisor.components.learners.tables[f"learner-{predictors + 1}"]
-        assert table.count("cells")[0] <= CELLS
+        assert table.int_field("cells")[0] <= CELLS
         assert table.integers("coarseness")[0].max() <= COARSEST
     state = advisor.to_bytes()
     assert Advisor.from_bytes(state).to_bytes() == state

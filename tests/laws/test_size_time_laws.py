@@ -40,16 +40,16 @@ def test_cuts_do_not_matter(seed, cuts, spread, stands_most):
     stands = np.random.default_rng(seed).integers(1, stands_most + 1, 200).astype(np.float64)
     columns = (*instances(seed, 200, spread), stands)
     whole, parts = fresh(), fresh()
-    whole.fold(*columns)
+    whole.learn_instances(*columns)
     edges = [0, *sorted({min(sum(cuts[:i]), 200) for i in range(1, len(cuts) + 1)}), 200]
     for start, stop in pairwise(edges):
         if start < stop:
-            parts.fold(*(column[start:stop] for column in columns))
+            parts.learn_instances(*(column[start:stop] for column in columns))
     assert whole.words.tobytes() == parts.words.tobytes()
     assert np.isfinite(whole.words).all()
     sized = columns[0] > 0.0
-    assert (whole.number("count"), whole.number("sized")) == (stands.sum(), stands[sized].sum())
-    assert (whole.number("rows"), whole.number("sized_rows")) == (200, sized.sum())
+    assert (whole.head_field("count"), whole.head_field("sized")) == (stands.sum(), stands[sized].sum())
+    assert (whole.head_field("rows"), whole.head_field("sized_rows")) == (200, sized.sum())
     assert whole.rates[1].sum() == stands.sum()
     if sized.any():
         assert whole.cells[0].sum() == stands[sized].sum()
@@ -61,7 +61,7 @@ def test_cuts_do_not_matter(seed, cuts, spread, stands_most):
     assert sum(each.count for each in report.clusters) == stands[sized].sum()
     if stands_most == 1:  # nothing is looked at for others
         plain = fresh()
-        plain.fold(*columns[:3])
+        plain.learn_instances(*columns[:3])
         assert plain.words.tobytes() == whole.words.tobytes()
 
 
@@ -72,18 +72,18 @@ def test_a_merge_of_parts_is_the_whole(seed, cut, spread):
     columns = instances(seed, 200, spread)
     columns[0][cut:] *= 2.0 ** (seed % 7)  # the ranges of the parts differ
     whole, first, second = fresh(), fresh(), fresh()
-    whole.fold(*columns)
-    first.fold(*(column[:cut] for column in columns))
-    second.fold(*(column[cut:] for column in columns))
+    whole.learn_instances(*columns)
+    first.learn_instances(*(column[:cut] for column in columns))
+    second.learn_instances(*(column[cut:] for column in columns))
     before = second.words.tobytes()
     first.merge(second)
     assert second.words.tobytes() == before
     for name in ("count", "rows", "sized", "sized_rows", "first", "size_low", "size_high"):
-        assert first.number(name) == whole.number(name), name
+        assert first.head_field(name) == whole.head_field(name), name
     for name in ("total", "logs", "log_squares", "sized_total"):
-        assert first.number(name) == pytest.approx(whole.number(name), rel=1e-12), name
-    assert first.part("rate_range").tolist() == whole.part("rate_range").tolist()
-    assert first.part("range").tolist() == whole.part("range").tolist()
+        assert first.head_field(name) == pytest.approx(whole.head_field(name), rel=1e-12), name
+    assert first.field_array("rate_range").tolist() == whole.field_array("rate_range").tolist()
+    assert first.field_array("range").tolist() == whole.field_array("range").tolist()
     assert first.rates[1].tolist() == whole.rates[1].tolist()
     assert first.workers == pytest.approx(whole.workers)
     np.testing.assert_allclose(first.cells, whole.cells, rtol=1e-12)
@@ -92,8 +92,8 @@ def test_a_merge_of_parts_is_the_whole(seed, cut, spread):
     assert (report.verdict, report.clusters and len(report.clusters)) == (
         of_whole.verdict, of_whole.clusters and len(of_whole.clusters),
     )  # fmt: skip
-    first.fold(*columns)  # and it learns on
-    assert first.number("rows") == 400
+    first.learn_instances(*columns)  # and it learns on
+    assert first.head_field("rows") == 400
     assert np.isfinite(first.words).all()
 
 
@@ -102,19 +102,19 @@ def test_a_merge_of_parts_is_the_whole(seed, cut, spread):
 def test_what_is_kept_has_its_share_of_the_weight(seed, n, halvings):
     keep = 0.5**halvings  # exact: which cell is nearest to a centroid is no matter of rounding
     made = fresh()
-    made.fold(*instances(seed, n, 1.0))
+    made.learn_instances(*instances(seed, n, 1.0))
     report = report_of(made)
-    shares = {name: made.number(name) * keep for name in ("count", "total", "sized", "sized_total")}
+    shares = {name: made.head_field(name) * keep for name in ("count", "total", "sized", "sized_total")}
     made.forget(keep)
     for name, expected in shares.items():
-        assert made.number(name) == pytest.approx(expected)
+        assert made.head_field(name) == pytest.approx(expected)
     after = report_of(made)
     assert after.mean_s == pytest.approx(report.mean_s)
     assert after.deviation == pytest.approx(report.deviation, abs=1e-6)
     assert [each.representative_s for each in after.clusters] == pytest.approx(
         [each.representative_s for each in report.clusters]
     )
-    made.fold(*instances(seed + 1, 100, 1.0))  # it learns on
+    made.learn_instances(*instances(seed + 1, 100, 1.0))  # it learns on
     assert np.isfinite(made.words).all()
 
 
@@ -140,14 +140,14 @@ def test_a_sample_tells_in_the_mean_what_all_instances_do():
 
 def report_of_fold(*columns):
     made = fresh()
-    made.fold(*columns)
+    made.learn_instances(*columns)
     return report_of(made)
 
 
 def test_points_and_cells_are_bounded_over_the_widest_range():
     sizes = 2.0 ** np.linspace(-60, 60, 4_000)
     made = fresh()
-    made.fold(sizes, np.full(4_000, 1e-6), np.ones(4_000, np.int64))
+    made.learn_instances(sizes, np.full(4_000, 1e-6), np.ones(4_000, np.int64))
     assert made.cells.shape[1] <= CELLS
     assert made.words[len(made.words) - 1] >= 0.0
     known = [size for size, _ in report_of(made).knots]
@@ -181,25 +181,25 @@ def test_what_components_learn_does_not_depend_on_cuts_and_stands_for_all(seed, 
 
 def test_hostile_sizes_are_none_and_types_beyond_the_cap_are_counted():
     types = TaskTypes()
-    types.fold(ended([0] * 5, [0, 1, -5, 2**60, 7]), np.array([np.nan, np.inf, -3.0, 1e-300, 0.0]))
+    types.learn_ended(ended([0] * 5, [0, 1, -5, 2**60, 7]), np.array([np.nan, np.inf, -3.0, 1e-300, 0.0]))
     report = types.reports(str)["0"]
     assert (report.count, report.sized) == (5, 1)
     many = TaskTypes()
-    many.fold(ended(np.arange(TYPES_MAX + 7), [10] * (TYPES_MAX + 7)), np.zeros(TYPES_MAX + 7))
+    many.learn_ended(ended(np.arange(TYPES_MAX + 7), [10] * (TYPES_MAX + 7)), np.zeros(TYPES_MAX + 7))
     assert len(many.reports(str)) == TYPES_MAX
     assert many.beyond == 7
     back = TaskTypes()
-    back.take(*many.to_words())
+    back.restore_words(*many.to_words())
     assert back.reports(str) == many.reports(str)
 
 
 def test_a_look_at_what_waits_teaches_nothing():
     out = EventWriter()
     for number in range(1, 11):
-        out.add(10 * number, Kind.BEGIN, instance=number, type="a")
-        out.add(10 * number + 5, Kind.END, instance=number)
+        out.add_event(10 * number, Kind.BEGIN, instance=number, type="a")
+        out.add_event(10 * number + 5, Kind.END, instance=number)
     profiler = Profiler(compiled=False)
-    profiler.fold(out.batch())
+    profiler.fold_batch(out.batch())
     for _ in range(3):
         assert profiler.as_if_ended().types.reports(str)["0"].count == 10
     assert profiler.types.reports(str) == {}

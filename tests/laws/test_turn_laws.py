@@ -45,7 +45,7 @@ def drawn(seed: int) -> tuple[Network, TabulatedCurves, dict[str, Any]]:
         return network, amdahl_curves(work * serial, work * (1 - serial)), rules
     seconds = work[:, None] * (serial[:, None] + (1 - serial[:, None]) / COUNTS)
     seconds += (rng.random((n, 1)) < 0.3) * 0.05 * work[:, None] * COUNTS
-    return network, TabulatedCurves.of(COUNTS, seconds), rules
+    return network, TabulatedCurves.from_arrays(COUNTS, seconds), rules
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -71,7 +71,7 @@ def test_a_front_reaches_both_ends_on_many_cores(seed: int) -> None:
 
 
 WORK = np.array([10.0, 1.0, 1.0])
-BOTH = [amdahl_curves(np.zeros(3), WORK), TabulatedCurves.of(COUNTS, WORK[:, None] / COUNTS)]
+BOTH = [amdahl_curves(np.zeros(3), WORK), TabulatedCurves.from_arrays(COUNTS, WORK[:, None] / COUNTS)]
 
 
 @pytest.mark.parametrize("curves", BOTH)

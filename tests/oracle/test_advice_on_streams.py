@@ -48,7 +48,7 @@ class Stream:
 
     def changes(self) -> int:
         self.advisor.flush()
-        return int(self.advisor.components.table.count("changes")[: len(self.names)].sum())
+        return int(self.advisor.components.table.int_field("changes")[: len(self.names)].sum())
 
     def look(self, question: WatchQuestion) -> Look:
         curves = self.advisor.tables_of(self.network.components, cores_max=CORES)
@@ -64,7 +64,7 @@ class Stream:
             if self.schedule.due(self.rows, changes, len(self.names)):
                 self.looks += 1
                 self.schedule = self.schedule.looked(self.rows, changes)
-                look = self.look(WatchQuestion(Setting.of(self.has), 5.0, look=self.schedule.looks))
+                look = self.look(WatchQuestion(Setting.setting_of(self.has), 5.0, look=self.schedule.looks))
                 if reported(look):
                     return look
         return None

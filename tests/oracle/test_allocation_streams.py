@@ -27,7 +27,7 @@ def latency(
     """Return the mean latency that the planner states for boxes of one core, records arriving at rate 1."""
     network = network_from_nodes(list(nodes))
     variations = [variation] * len(seconds) if isinstance(variation, float) else list(variation)
-    curves = TabulatedCurves.of([1], [[some] for some in seconds], variation=variations)
+    curves = TabulatedCurves.from_arrays([1], [[some] for some in seconds], variation=variations)
     asked = Request(cores=len(seconds), arrival_per_s=1.0, **request)
     ones = dict.fromkeys(network.keys, 1)
     found = evaluate(network, curves, asked, ones, ones).latency_queued_s

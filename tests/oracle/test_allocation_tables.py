@@ -50,7 +50,7 @@ def test_nothing_that_is_coupled_beats_the_answer(seed: int) -> None:
     case = draw(2000 + seed)
     n, cores = len(case.names), min(case.cores, 7)
     p = np.array([1, 2, 4, 8])
-    curves = TabulatedCurves.of(
+    curves = TabulatedCurves.from_arrays(
         p, rng.lognormal(0, 0.5, (n, 1)) * (0.3 + 1 / p), variation=rng.choice([0.0, 0.5, 1.0, 2.0], n),
         contention=rng.choice([0.0, 0.02, 0.1], n), peak_bytes=1.0,
     )  # fmt: skip
@@ -96,7 +96,7 @@ def test_fifty_components_on_two_hundred_cores_are_within_a_hundredth(seed: int,
     case = Case(draw_tree(rng, names), names, np.zeros((0, 0)), None, {}, 200)
     seconds = rng.lognormal(0, 1, (n, 1)) * (rng.random((n, 1)) * 0.3 + 1 / p) + rng.random((n, 1)) * 0.02 * p
     for variation in (0.0, 0.5):
-        curves = TabulatedCurves.of(p, seconds, variation=variation)
+        curves = TabulatedCurves.from_arrays(p, seconds, variation=variation)
         answer = plan(case.network(), curves, Request(cores=200, objective=objective, turns="never", **case.numbers()))
         assert answer.gap is None or answer.gap <= 0.01
         assert sum(answer.cores.values()) <= 200
@@ -104,7 +104,7 @@ def test_fifty_components_on_two_hundred_cores_are_within_a_hundredth(seed: int,
 
 def test_work_that_is_limited_leaves_the_best_so_far_and_its_gap() -> None:
     rng = np.random.default_rng(3)
-    curves = TabulatedCurves.of([1, 2, 4, 8], rng.lognormal(0, 1, (12, 1)) * (0.2 + 1 / np.array([1, 2, 4, 8])),
+    curves = TabulatedCurves.from_arrays([1, 2, 4, 8], rng.lognormal(0, 1, (12, 1)) * (0.2 + 1 / np.array([1, 2, 4, 8])),
                                 contention=0.02)  # fmt: skip
     network = series(*(f"c{row}" for row in range(12)))
     full = plan(network, curves, Request(cores=40))

@@ -38,7 +38,7 @@ class Case:
         return list(NAMES[: len(self.seconds)])
 
     def plan(self, **request: Any) -> Any:
-        curves = TabulatedCurves.of(np.arange(1, COUNTS + 1), self.seconds)
+        curves = TabulatedCurves.from_arrays(np.arange(1, COUNTS + 1), self.seconds)
         own = (self.own.get(key) for key in self.keys)
         curves = replace(curves, allowed=tuple(each and parse_allowed("own", each) for each in own))
         visits = dict(zip(self.keys, self.visits, strict=True))

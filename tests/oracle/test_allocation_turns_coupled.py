@@ -47,7 +47,7 @@ class Case:
         return list(NAMES[: len(self.seconds)])
 
     def plan(self, network: Network | None = None, **request: Any) -> Any:
-        curves = TabulatedCurves.of(
+        curves = TabulatedCurves.from_arrays(
             np.arange(1, COUNTS + 1), self.seconds, variation=self.variation, contention=self.contention,
             peak_bytes=self.peak_bytes,
         )  # fmt: skip

@@ -33,7 +33,7 @@ def drawn(seed: int, *, boxes: int = 4) -> tuple[Network, TabulatedCurves, dict[
     )
     p = np.array([1, 2, 3, 4, 6, 8])
     seconds = rng.lognormal(0, 1, (n, 1)) * (rng.random((n, 1)) * 0.5 + 1 / p) + 0.02 * rng.random((n, 1)) * p
-    curves = TabulatedCurves.of(p, seconds, variation=rng.choice([0.0, 0.1, 0.5, 1.0, 3.0], n))
+    curves = TabulatedCurves.from_arrays(p, seconds, variation=rng.choice([0.0, 0.1, 0.5, 1.0, 3.0], n))
     instances = int(rng.choice([1, 1, 3]))
     cores = n + int(rng.integers(1, 4 if instances > 1 else 7))
     numbers = case.numbers()

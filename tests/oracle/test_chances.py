@@ -26,7 +26,7 @@ def estimates(rng: np.random.Generator) -> tuple[Estimate, Estimate, np.ndarray,
     common, shape = rng.uniform(0.02, 0.2, n), rng.uniform(0.02, 0.1, n)
     other = np.where(same, 2.0, 3.0)
     asked, ones = asked_of(series(*(f"c{row}" for row in range(n))), Request(cores=99)), np.ones((1, n), np.int64)
-    model = PlanModel(demand_of(asked, TabulatedCurves.of([1], now[:, None])))
+    model = PlanModel(demand_of(asked, TabulatedCurves.from_arrays([1], now[:, None])))
     found = [
         Estimate(model, Placed(p[None], ones, t[None], ones.astype(float), np.array([3 * n])), common, shape)  # type: ignore[arg-type]
         for t, p in ((now, np.full(n, 2.0)), (then, other))
@@ -66,10 +66,10 @@ def test_the_best_gives_what_its_plan_says(cores: int) -> None:
     network = parse("a .. (b | c) .. d .. a")
     counts = np.array([1, 2, 4, 8, 16, 32])
     seconds = np.array([4.0, 6.0, 3.0, 2.0])[:, None] * (0.1 + 0.9 / counts)
-    curves = TabulatedCurves.of(counts, seconds[[0, 1, 2, 3, 0]])
+    curves = TabulatedCurves.from_arrays(counts, seconds[[0, 1, 2, 3, 0]])
     request = Request(cores=cores, shares=[[0.3, 0.7]])
     best = plan(network, curves, request)
-    found = estimate_of(asked_of(network, request), curves, Setting.of(best))
+    found = estimate_of(asked_of(network, request), curves, Setting.setting_of(best))
     assert found.period_s == pytest.approx(1.0 / best.throughput_per_s, rel=1e-9)
     assert found.latency_s == pytest.approx(best.latency_s, rel=1e-9)
-    assert found.used == cores - best.spare
+    assert found.cores_used == cores - best.spare

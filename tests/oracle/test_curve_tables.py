@@ -15,7 +15,7 @@ NAMES = ("amdahl", "rises", "cubic", "zero", "one count", "one size", "fraction"
 
 
 def expected(advisor: Advisor, name: str, counts: np.ndarray) -> np.ndarray:
-    slot = advisor.components.slots.of(name)
+    slot = advisor.components.slots.slot_of(name)
     x, share = points_of(advisor.components.table, slot)
     return np.array([share @ advisor.predict(name, predictor=x, cores=float(p)).elapsed_s for p in counts])
 

@@ -195,7 +195,7 @@ def test_a_row_far_from_a_wild_cell_and_from_the_model_is_not_learned(factor: fl
     x[10], p[10], t[10] = 300.0, 3.0, factor * 1e-3 * 300.0 * 0.4
     advisor = Advisor()
     taught(advisor, x, p, t)
-    found = advisor.components.learners.find(0)
+    found = advisor.components.learners.find_record(0)
     assert found is not None
     table, place = found
     longest = table.cells(place).mean.max()

@@ -125,7 +125,7 @@ def test_every_call_path_has_the_visits_of_the_pseudocode(seed: int, threads: in
     profiler = Profiler(compiled=False)
     cuts = np.array_split(events.records[events.records["time"].argsort(kind="stable")], 3)
     for k, part in enumerate(cuts):
-        profiler.fold(TaskEvents(part, events.strings if k == 0 else ()))
+        profiler.fold_batch(TaskEvents(part, events.strings if k == 0 else ()))
     folded = profiler.flush()
     assert not folded.refused
     profile = profile_of(profiler)
@@ -149,7 +149,7 @@ def test_span_is_the_longest_path_through_the_tree() -> None:
     for threads in (1, 3):
         profiler = Profiler(window_ns=0, compiled=False)
         events = Program(threads, recursive(3, 2, 1000), create_ns=0).run()
-        profiler.fold(TaskEvents(events.records[events.records["time"].argsort(kind="stable")], events.strings))
+        profiler.fold_batch(TaskEvents(events.records[events.records["time"].argsort(kind="stable")], events.strings))
         measures = profile_of(profiler).measures
         assert measures.work_s == pytest.approx((2**4 - 1) * 1.5e-6)
         # Some ns are work besides: a task that has begun stands in no wait while its switch ends.
@@ -217,7 +217,7 @@ def test_delay_and_no_work_are_what_looking_anew_finds(seed: int, threads: int) 
     program.look_ns = 300  # workers look rarely: some tasks lie ready
     events = program.run()
     profiler = Profiler(compiled=False)
-    profiler.fold(events)
+    profiler.fold_batch(events)
     profiler.flush()
     measures = profile_of(profiler).measures
     delay, no_work = integrals(events)
@@ -299,6 +299,6 @@ def test_the_span_is_the_longest_path_of_the_graph(seed: int, threads: int) -> N
         threads, recursive(4, 1 + seed % 3, 700 + 13 * seed, gives_way=untied), seed=seed, untied=untied, contention=0.3
     ).run()
     profiler = Profiler(compiled=False)
-    profiler.fold(events)
+    profiler.fold_batch(events)
     profiler.flush()
     assert profile_of(profiler).measures.span_s == pytest.approx(longest_path(events) * 1e-9, rel=1e-12)

@@ -168,10 +168,10 @@ def prequential(columns: Columns, frozen: bool) -> tuple[np.ndarray, np.ndarray,
     advisor = learned(columns, first)
     answers = []
     for start in range(first, 1600, 20):
-        block = columns.take(slice(start, start + 20))
+        block = columns.select_rows(slice(start, start + 20))
         answers.append(advisor.predict("multiply", predictor=block.predictor, cores=block.cores, model=CUBIC).elapsed_s)
         if not frozen:
-            advisor.fold(block)
+            advisor.learn_batch(block)
     predicted = np.concatenate(answers)
     seen = slice(first, first + len(predicted))
     return predicted, columns.elapsed_s[seen], columns.predictor[seen]

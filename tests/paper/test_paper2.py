@@ -15,7 +15,7 @@ from advisor.models.type_verdict import predicted, report_of
 
 def learned(mix: task_mixes.Mix) -> SizeTime:
     made = SizeTime(np.zeros(WORDS))
-    made.fold(mix.sizes, mix.times, mix.running)
+    made.learn_instances(mix.sizes, mix.times, mix.running)
     return made
 
 

@@ -156,8 +156,8 @@ def test_kruskal_weiss_on_mp3d(cores):
 @pytest.mark.parametrize("cores", [8, 12, 16])
 def test_kruskal_weiss_on_psim(cores):
     # Nearly the same with either variance; both miss the imbalance at odd numbers; condensed exponentials are far off.
-    even = ratios("psim", cores, "split", divisions.split)
-    odd = ratios("psim", cores + 1, "split", divisions.split)
+    even = ratios("psim", cores, "split", divisions.split_processors)
+    odd = ratios("psim", cores + 1, "split", divisions.split_processors)
     for found in (even, odd):
         assert found["exponential"] == pytest.approx(found["actual"], abs=0.03)
         assert found["condensed"] > 1.8

@@ -25,8 +25,8 @@ class Stream:
         self.profiler = Profiler(window_ns=0, compiled=False)
 
     def say(self, time: int, kind: Kind, **fields: object) -> Stream:
-        self.out.add(time, kind, **fields)  # type: ignore[arg-type]
-        folded = self.profiler.fold(self.out.batch())
+        self.out.add_event(time, kind, **fields)  # type: ignore[arg-type]
+        folded = self.profiler.fold_batch(self.out.batch())
         assert folded.accepted == 1, folded.first
         return self
 

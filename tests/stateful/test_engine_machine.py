@@ -236,8 +236,8 @@ class EngineMachine(RuleBasedStateMachine):
     def every_row_counts_once(self) -> None:
         components = self.engine.advisor.components
         for slot, name in enumerate(components.slots.names):
-            assert components.table.count("rows")[slot] == self.counted[name, "rows"]
-            assert components.table.count("failed")[slot] == self.counted[name, "failed"]
+            assert components.table.int_field("rows")[slot] == self.counted[name, "rows"]
+            assert components.table.int_field("failed")[slot] == self.counted[name, "failed"]
         assert set(components.slots.names) == {name for name, _ in self.counted}
 
     @invariant()

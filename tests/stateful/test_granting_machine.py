@@ -62,7 +62,7 @@ class Lending(RuleBasedStateMachine):
     def comes(self, network: str | None, worth: float) -> int:
         self.numbered += 1
         self.known[self.numbered] = Library()
-        self.granting.join(self.numbered, network, worth)
+        self.granting.add_app(self.numbered, network, worth)
         self.settle()
         return self.numbered
 
@@ -70,7 +70,7 @@ class Lending(RuleBasedStateMachine):
     def is_cut(self, client: int, clean: bool) -> object:
         if client in self.known:
             library = self.known.pop(client)
-            freed = self.granting.leave(client)
+            freed = self.granting.remove_app(client)
             assert freed == len(library.holds) + len(library.unanswered)
             self.settle()
         return multiple()
@@ -135,7 +135,7 @@ class Lending(RuleBasedStateMachine):
         for client, owed in self.granting.overdue(self.now).items():
             library = self.known.pop(client)  # type: ignore[arg-type]
             assert library.owes or library.unanswered, owed
-            self.granting.leave(client)
+            self.granting.remove_app(client)
         self.settle()
 
     @invariant()
@@ -169,7 +169,7 @@ class Lending(RuleBasedStateMachine):
         for client, library in self.known.items():
             assert len(library.holds) == targets.get(client, 0)
         for client in list(self.known):
-            self.granting.leave(client)
+            self.granting.remove_app(client)
         assert self.granting.lent() == {"free": len(CORES)}
 
 

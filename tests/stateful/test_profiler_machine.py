@@ -54,9 +54,9 @@ class Interleavings(RuleBasedStateMachine):
     # -- saying and checking ----------------------------------------------------------------------------------------------
 
     def say(self, kind: Kind, thread: int, **fields: object) -> None:
-        self.out.add(self.now, kind, thread=thread, **fields)  # type: ignore[arg-type]
+        self.out.add_event(self.now, kind, thread=thread, **fields)  # type: ignore[arg-type]
         events = self.out.batch()
-        folded = [profiler.fold(events) for profiler in (self.plain, self.other)]
+        folded = [profiler.fold_batch(events) for profiler in (self.plain, self.other)]
         assert [each.accepted for each in folded] == [1, 1], folded[0].first
         self.newest = self.now
         if kind == Kind.WORKER_STOP:
@@ -67,12 +67,12 @@ class Interleavings(RuleBasedStateMachine):
             self.started.add(thread)
 
     def refuse(self, word: str, kind: Kind, thread: int, time: int | None = None, **fields: object) -> None:
-        self.out.add(self.now if time is None else time, kind, thread=thread, **fields)  # type: ignore[arg-type]
+        self.out.add_event(self.now if time is None else time, kind, thread=thread, **fields)  # type: ignore[arg-type]
         events = self.out.batch()
         for profiler in (self.plain, self.other):
             profiler.tables.make_room(1, THREADS)
             before, known = state_bytes(profiler), profile_of(profiler).as_dict()
-            folded = profiler.fold(events)
+            folded = profiler.fold_batch(events)
             assert folded.accepted == 0
             assert folded.refused == {word: 1}
             assert folded.first[0][1] == word
@@ -221,7 +221,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(thread=threads)
     def not_open(self, thread: int) -> None:
-        self.out.number("nowhere")
+        self.out.string_number("nowhere")
         self.refuse("not_open", Kind.EXIT, thread, type="nowhere")
 
     @precondition(lambda self: self.created)
@@ -251,7 +251,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(thread=threads)
     def nonsense(self, thread: int) -> None:
-        self.out.number("foo")
+        self.out.string_number("foo")
         self.refuse("unknown_region_kind", Kind.ENTER, thread, other=7, type="foo")
         self.refuse("unknown_string", Kind.CREATE, thread, instance=10**6)
         self.refuse("unknown_instance", Kind.CREATE, thread, instance=0, type="foo")
@@ -295,10 +295,10 @@ def test_caps_hold_and_are_told() -> None:
     profiler = Profiler(window_ns=0, compiled=False, caps=Caps(nodes=12, instances=6, frames=20, threads=2, edges=1))
     out = EventWriter()
     for number in range(1, 30):
-        out.add(number, Kind.CREATE, instance=number, type="A")
+        out.add_event(number, Kind.CREATE, instance=number, type="A")
     for k in range(30):
-        out.add(100 + k, Kind.ENTER, type=f"region {k}")
-    folded = profiler.fold(out.batch())
+        out.add_event(100 + k, Kind.ENTER, type=f"region {k}")
+    folded = profiler.fold_batch(out.batch())
     assert folded.refused["too_deep"] > 0
     tables = profiler.tables
     assert len(tables.contexts) == 6 * at.CONTEXT

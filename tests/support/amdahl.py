@@ -12,4 +12,6 @@ MOST = 2**20  # cores that any plan may have
 
 def amdahl_curves(serial_s: NDArray[np.float64], parallel_s: NDArray[np.float64]) -> TabulatedCurves:
     """Return curves T_c(p) = serial_s + parallel_s / p of n components, (n,) each."""
-    return TabulatedCurves.of([1, MOST], np.stack([serial_s + parallel_s, serial_s + parallel_s / MOST], axis=1))
+    return TabulatedCurves.from_arrays(
+        [1, MOST], np.stack([serial_s + parallel_s, serial_s + parallel_s / MOST], axis=1)
+    )

@@ -125,12 +125,12 @@ def draw(seed: int) -> Case:
         seconds = serial[:, None] + parallel[:, None] / np.arange(1, cores + 1)
     elif form < 0.6:  # whole numbers up and down: ties abound, nothing is convex
         seconds = rng.integers(1, 9, (n, cores)).astype(float)
-        curves = TabulatedCurves.of(np.arange(1, cores + 1), seconds)
+        curves = TabulatedCurves.from_arrays(np.arange(1, cores + 1), seconds)
     else:
         p = np.arange(1, cores + 1)
         seconds = rng.lognormal(0, 1, (n, 1)) * (rng.random((n, 1)) + 1 / p) + rng.random((n, 1)) * 0.2 * p
         seconds *= rng.lognormal(0, 0.1, seconds.shape)
-        curves = TabulatedCurves.of(p, seconds, peak_bytes=rng.integers(1, 5, n))
+        curves = TabulatedCurves.from_arrays(p, seconds, peak_bytes=rng.integers(1, 5, n))
     request: dict[str, Any] = {"instances_max": instances}
     for name in ("minimum", "maximum"):
         if rng.random() < 0.25:

@@ -77,7 +77,7 @@ def learned(rows: list[Row], *, define: bool = True, batch: int = 1000, **fixed:
     if define:
         advisor.define_network(NODES, id="net")
     for start in range(0, len(rows), batch):
-        advisor.fold(columns(rows[start : start + batch], **fixed))
+        advisor.learn_batch(columns(rows[start : start + batch], **fixed))
     return advisor
 
 

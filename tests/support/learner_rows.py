@@ -116,12 +116,12 @@ def fresh(columns: Columns) -> Columns:
 
 def learned_names(advisor: Advisor) -> list[str]:
     components = advisor.components
-    return [n for n in components.slots.components if components.table.evidence(components.slots.of(n)) > 0]
+    return [n for n in components.slots.components if components.table.evidence(components.slots.slot_of(n)) > 0]
 
 
 def record_words(advisor: Advisor, component: str) -> np.ndarray:
     """Return the words of a component's record, without the number of its slot."""
-    found = advisor.components.learners.find(advisor.components.slots.of(component))
+    found = advisor.components.learners.find_record(advisor.components.slots.slot_of(component))
     if found is None:
         return np.zeros(0, np.uint64)
     table, place = found
@@ -132,14 +132,14 @@ def parts(columns: Columns, cuts: list[int]) -> Iterator[Columns]:
     edges = [0, *sorted({cut % (len(columns) + 1) for cut in cuts}), len(columns)]
     for start, stop in itertools.pairwise(edges):
         if stop > start:
-            yield columns.take(slice(start, stop))
+            yield columns.select_rows(slice(start, stop))
 
 
 # -- faces ----------------------------------------------------------------------------------------------------------------
 
 
 def by_columns(advisor: Advisor, columns: Columns) -> None:
-    advisor.fold(fresh(columns))
+    advisor.learn_batch(fresh(columns))
 
 
 def by_observe(advisor: Advisor, columns: Columns) -> None:
@@ -218,5 +218,5 @@ def assert_possible(answer: Any, context: object, unit: float = 1.0) -> None:
 
 def points_for(advisor: Advisor, component: str, x: Any) -> Any:
     """Return values (n,) as points of as many predictors as the component has."""
-    dimensions = advisor.components.dimensions(advisor.components.slots.of(component))
+    dimensions = advisor.components.dimensions(advisor.components.slots.slot_of(component))
     return np.asarray(x) if dimensions == 1 else np.stack([np.asarray(x)] * dimensions, axis=-1)

@@ -145,7 +145,7 @@ def profile_of_events(batches: Iterable[TaskEvents]) -> Profile:
     """Return the profile of events, folded in plain Python."""
     profiler = Profiler(compiled=False)
     for events in batches:
-        profiler.fold(events)
+        profiler.fold_batch(events)
     profiler.flush()
     return profile_of(profiler)
 

@@ -87,7 +87,7 @@ def taught() -> Advisor:
         active_cores=rng.integers(1, 9, 400),
     )  # fmt: skip
     advisor.define_network(NODES, id="net")
-    advisor.fold(columns(stream(60, 3)))
+    advisor.learn_batch(columns(stream(60, 3)))
     return advisor
 
 

@@ -70,8 +70,8 @@ class Program:
         done = [False] * self.threads
         for thread in range(self.threads):
             at = 7 * thread
-            self.out.add(at, Kind.WORKER_START, thread=thread)
-            self.out.add(at, Kind.ENTER, thread=thread, instance=1, other=RegionKind.PARALLEL, type="parallel")
+            self.out.add_event(at, Kind.WORKER_START, thread=thread)
+            self.out.add_event(at, Kind.ENTER, thread=thread, instance=1, other=RegionKind.PARALLEL, type="parallel")
             body = self.main() if thread == 0 else iter(())
             implicit = Task(0, "implicit", body, None, thread=thread, begun=True)
             stacks.append([implicit])
@@ -101,12 +101,12 @@ class Program:
                 return now + ns
             case ("enter" | "exit" as how, name):
                 kind = Kind.ENTER if how == "enter" else Kind.EXIT
-                out.add(now, kind, thread=thread, instance=task.number, other=RegionKind.PLAIN, type=name)
+                out.add_event(now, kind, thread=thread, instance=task.number, other=RegionKind.PLAIN, type=name)
                 return now
             case ("create", kind, body, *parameter):
                 return self._create(now, thread, stack, kind, body, parameter[0] if parameter else None)
             case ("taskwait",):
-                out.add(
+                out.add_event(
                     now, Kind.SYNC_BEGIN, thread=thread, instance=task.number, other=SyncKind.TASKWAIT, type="taskwait"
                 )
                 task.waits = True
@@ -121,10 +121,12 @@ class Program:
         self.numbers += 1
         took = round(self.create_ns * (1.0 + self.contention * (self.threads - 1)))
         out, number = self.out, self.numbers
-        out.add(now, Kind.ENTER, thread=thread, instance=task.number, other=RegionKind.CREATION, type=f"create {kind}")
+        out.add_event(
+            now, Kind.ENTER, thread=thread, instance=task.number, other=RegionKind.CREATION, type=f"create {kind}"
+        )
         flags = Flag.UNTIED if self.untied else Flag(0)
         flags |= Flag.UNDEFERRED | Flag.AT_ONCE if self.at_once else Flag(0)
-        out.add(now, Kind.CREATE, thread=thread, instance=number, type=kind, flags=flags)
+        out.add_event(now, Kind.CREATE, thread=thread, instance=number, type=kind, flags=flags)
         made = Task(number, kind, body(), task, parameter, self.untied)
         task.children += 1
         self.unfinished += 1
@@ -136,20 +138,22 @@ class Program:
 
     def _created(self, now: int, thread: int, task: Task, kind: str) -> None:
         number, region = task.number, RegionKind.CREATION
-        self.out.add(now, Kind.EXIT, thread=thread, instance=number, other=region, type=f"create {kind}")
+        self.out.add_event(now, Kind.EXIT, thread=thread, instance=number, other=region, type=f"create {kind}")
 
     def _begin(self, at: int, thread: int, stack: list[Task], found: Task) -> int:
         found.begun, found.thread = True, thread
-        self.out.add(at, Kind.BEGIN, thread=thread, instance=found.number, type=found.kind)
+        self.out.add_event(at, Kind.BEGIN, thread=thread, instance=found.number, type=found.kind)
         if found.parameter is not None:
-            self.out.add(at, Kind.PARAMETER, thread=thread, instance=found.number, other=found.parameter, type="depth")
+            self.out.add_event(
+                at, Kind.PARAMETER, thread=thread, instance=found.number, other=found.parameter, type="depth"
+            )
         stack.append(found)
         return at
 
     def _yield(self, now: int, thread: int, stack: list[Task]) -> int:
         """An untied task gives way to whatever the thread's implicit task does; another thread may go on with it."""
         task = stack.pop()
-        self.out.add(now, Kind.SWITCH, thread=thread, instance=stack[-1].number)
+        self.out.add_event(now, Kind.SWITCH, thread=thread, instance=stack[-1].number)
         self.suspended.append(task)
         return now + self.switch_ns
 
@@ -157,20 +161,20 @@ class Program:
         task, out = stack[-1], self.out
         if task.number == 0:
             if not task.waits:
-                out.add(now, Kind.SYNC_BEGIN, thread=thread, other=SyncKind.BARRIER, type="barrier")
+                out.add_event(now, Kind.SYNC_BEGIN, thread=thread, other=SyncKind.BARRIER, type="barrier")
                 task.waits, task.kind = True, "barrier"
                 if thread == 0:
                     self._main_done = True
             return now
         stack.pop()
-        out.add(now, Kind.END, thread=thread, instance=task.number)
+        out.add_event(now, Kind.END, thread=thread, instance=task.number)
         if task.parent is not None:
             task.parent.children -= 1
         self.unfinished -= 1
         self.tasks_run += 1
         below = stack[-1]
         if below.number:
-            out.add(now, Kind.SWITCH, thread=thread, instance=below.number)
+            out.add_event(now, Kind.SWITCH, thread=thread, instance=below.number)
         if self.at_once:
             self._created(now, thread, below, task.kind)
         return now
@@ -180,21 +184,23 @@ class Program:
         barrier = task.kind == "barrier"
         if not barrier and task.children == 0:
             task.waits = False
-            out.add(now, Kind.SYNC_END, thread=thread, instance=task.number, other=SyncKind.TASKWAIT, type="taskwait")
+            out.add_event(
+                now, Kind.SYNC_END, thread=thread, instance=task.number, other=SyncKind.TASKWAIT, type="taskwait"
+            )
             return now
         if self.suspended:
             found = self.suspended.pop(rng.randrange(len(self.suspended)))
             found.thread = thread
-            out.add(now + self.switch_ns, Kind.SWITCH, thread=thread, instance=found.number)
+            out.add_event(now + self.switch_ns, Kind.SWITCH, thread=thread, instance=found.number)
             stack.append(found)
             return now + self.switch_ns
         if self.queue:
             found = self.queue.pop(rng.randrange(len(self.queue)) if rng.random() < 0.3 else -1)
             return self._begin(now + self.switch_ns, thread, stack, found)
         if barrier and self._main_done and self.unfinished == 0:
-            out.add(now, Kind.SYNC_END, thread=thread, other=SyncKind.BARRIER, type="barrier")
-            out.add(now, Kind.EXIT, thread=thread, instance=1, other=RegionKind.PARALLEL, type="parallel")
-            out.add(now, Kind.WORKER_STOP, thread=thread)
+            out.add_event(now, Kind.SYNC_END, thread=thread, other=SyncKind.BARRIER, type="barrier")
+            out.add_event(now, Kind.EXIT, thread=thread, instance=1, other=RegionKind.PARALLEL, type="parallel")
+            out.add_event(now, Kind.WORKER_STOP, thread=thread)
             return None
         return now + self.look_ns
 

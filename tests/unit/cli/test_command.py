@@ -50,7 +50,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.concatenate([1e-6 * size**2 * share, 1e-3 * size * share]),
     )
     order = np.random.default_rng(0).permutation(len(both))
-    write_table(path, [both.take(order)])
+    write_table(path, [both.select_rows(order)])
     return path
 
 

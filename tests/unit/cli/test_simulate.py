@@ -180,12 +180,12 @@ def test_a_recorded_workflow_is_set_beside_what_was_measured(tmp_path: Path, gra
 def test_a_recording_is_a_graph(tmp_path: Path) -> None:
     out = EventWriter()
     for number in (1, 2):
-        out.add(number * 1000, Kind.CREATE, instance=number, type="f")
-    out.add(3000, Kind.SYNC_BEGIN, other=SyncKind.TASKWAIT, type="wait")
+        out.add_event(number * 1000, Kind.CREATE, instance=number, type="f")
+    out.add_event(3000, Kind.SYNC_BEGIN, other=SyncKind.TASKWAIT, type="wait")
     for number in (1, 2):
-        out.add(3000 + 20_000 * (number - 1), Kind.BEGIN, instance=number)
-        out.add(3000 + 20_000 * number, Kind.END, instance=number)
-    out.add(43_000, Kind.SYNC_END, other=SyncKind.TASKWAIT, type="wait")
+        out.add_event(3000 + 20_000 * (number - 1), Kind.BEGIN, instance=number)
+        out.add_event(3000 + 20_000 * number, Kind.END, instance=number)
+    out.add_event(43_000, Kind.SYNC_END, other=SyncKind.TASKWAIT, type="wait")
     path = tmp_path / "run.events"
     write_events(path, [out.batch()])
     found = answer(path, "--cores", "1,2", "--policy", "work_stealing,fifo", "--advise")

@@ -193,7 +193,7 @@ async def test_networks_over_shards_are_watched(tmp_path: Path, asked: dict[str,
 async def test_metrics_are_of_all_shards_together_and_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = Advisor()
     hubs: list[Hub] = []
-    begin = RoutedBackend.begin
+    begin = RoutedBackend.fetch_networks
 
     async def began(self: RoutedBackend) -> None:
         hubs.append(self._hub)

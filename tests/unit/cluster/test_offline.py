@@ -55,7 +55,7 @@ def alone(files: Sequence[Path]) -> tuple[Advisor, Prequential, list[TableReader
     for reader in readers:
         with reader:
             for chunk in reader.chunks():
-                prequential.take(chunk)
+                prequential.predict_and_learn(chunk)
     return advisor, prequential, readers
 
 
@@ -94,7 +94,7 @@ def test_parquet_is_replayed_as_the_same_rows_in_csv(tmp_path: Path) -> None:
         advisors = Advisor(), Advisor()
         for reader, advisor in zip((one, other), advisors, strict=True):
             for chunk in reader.chunks():
-                advisor.fold(chunk)
+                advisor.learn_batch(chunk)
         assert advisors[0].extract() == advisors[1].extract()
         assert (one.rows, one.refused, one.bytes_total) == (n - 1, 1, n)
         assert one.first_refused[0].line == bad + 1
@@ -104,7 +104,7 @@ def test_parquet_is_replayed_as_the_same_rows_in_csv(tmp_path: Path) -> None:
         wanted = Advisor()
         prequential = Prequential(wanted)
         for chunk in reader.chunks():
-            prequential.take(chunk)
+            prequential.predict_and_learn(chunk)
     assert found.state() == wanted.extract()
     (tmp_path / "t.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(InvalidValue, match="Parquet"):

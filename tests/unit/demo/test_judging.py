@@ -73,7 +73,7 @@ def test_the_online_error_reaches_its_goals(streamed: Streamed) -> None:
 
 
 def test_every_row_is_counted_in_one_window(streamed: Streamed) -> None:
-    held = [len(streamed.of(None, window)) for window in range(len(WINDOWS) - 1)]
+    held = [len(streamed.errors_of(None, window)) for window in range(len(WINDOWS) - 1)]
     assert sum(held) == len(streamed.row) - len(PIPELINE) * (WINDOWS[0] - 1)
     assert streamed.row.max() == WINDOWS[-1] - 1
 

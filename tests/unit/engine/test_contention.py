@@ -37,7 +37,7 @@ def runs(n: int, kappa: float, seed: int, *, others: str = "free", names: int = 
 def learned(columns: Columns, batch: int = 100_000) -> Advisor:
     advisor = Advisor()
     for start in range(0, len(columns), batch):
-        advisor.fold(columns.take(slice(start, start + batch)))
+        advisor.learn_batch(columns.select_rows(slice(start, start + batch)))
     return advisor
 
 
@@ -137,7 +137,7 @@ def test_shards_merge() -> None:
     fresh = Advisor()
     fresh.merge(other)
     assert fresh.contention("c0").kappa == pytest.approx(other.contention("c0").kappa)
-    one.fold(runs(500, 0.1, 9))
+    one.learn_batch(runs(500, 0.1, 9))
     assert abs(one.contention("c0").kappa - 0.1) < 5 * one.contention("c0").error
 
 
@@ -148,5 +148,5 @@ def test_forgetting() -> None:
     assert advisor.contention("c0").error == pytest.approx(2 * error)
     advisor.forget("c0")
     assert (advisor.contention("c0").kappa, advisor.contention("c0").rows) == (0.0, 1000)
-    advisor.fold(runs(1000, 0.2, 2))
+    advisor.learn_batch(runs(1000, 0.2, 2))
     assert advisor.contention("c0").kappa == pytest.approx(0.2, rel=0.2)

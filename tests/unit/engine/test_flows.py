@@ -84,8 +84,8 @@ def test_running_rows_count_once_they_have_ended() -> None:
     advisor.define_network(NODES, id="net")
     for start in range(0, len(rows), 500):
         part = columns(rows[start : start + 500])
-        advisor.fold(replace(part, running=np.ones(len(part), np.bool_)))
-        advisor.fold(part)
+        advisor.learn_batch(replace(part, running=np.ones(len(part), np.bool_)))
+        advisor.learn_batch(part)
     check(advisor.flow("net"), 1000)
 
 

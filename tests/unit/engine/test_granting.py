@@ -24,7 +24,7 @@ def settled(granting: Granting, now: float = 0.0) -> dict[object, int]:
 
 def asking(granting: Granting, **apps: tuple[str | None, int]) -> None:
     for app, (network, local) in apps.items():
-        granting.join(app, network)
+        granting.add_app(app, network)
         granting.access(app, may_use=True)
         granting.local(app, local)
 
@@ -44,7 +44,7 @@ def test_more_clients_than_cores_wait_in_the_order_of_their_coming() -> None:
     granting = Granting([0, 1])
     asking(granting, **dict.fromkeys(("one", "two", "three", "four"), (None, 5)))
     assert settled(granting) == {"one": 1, "two": 1, "three": 0, "four": 0}
-    granting.leave("one")
+    granting.remove_app("one")
     assert settled(granting) == {"two": 1, "three": 1, "four": 0}
 
 
@@ -110,7 +110,7 @@ def test_the_worth_of_a_record_weighs() -> None:
     granting = Granting(range(4))
     curve = [float(n) for n in range(5)]
     for app, worth in (("cheap", 1.0), ("dear", 2.0)):
-        granting.join(app, "net", worth)
+        granting.add_app(app, "net", worth)
         granting.access(app, may_use=True)
         granting.local(app, 4)
     granting.learned({"net": curve})

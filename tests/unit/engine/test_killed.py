@@ -98,7 +98,7 @@ def test_rows_columns_and_codes_are_one() -> None:
         ]
         for t, peak, why in zip(seconds, peaks, killed, strict=True)
     ]
-    wire.fold(columns_of_rows(rows))
+    wire.learn_batch(columns_of_rows(rows))
     assert one.to_bytes() == words.to_bytes() == codes.to_bytes() == wire.to_bytes()
 
 

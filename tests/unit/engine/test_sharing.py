@@ -38,7 +38,7 @@ def drawn(seed: int) -> tuple[list[Share], int]:
         curves: TabulatedCurves = amdahl_curves(serial, parallel)
         if draw.random() < 0.5:
             counts = np.arange(1, 13)
-            curves = TabulatedCurves.of(counts, serial[:, None] + parallel[:, None] / counts)
+            curves = TabulatedCurves.from_arrays(counts, serial[:, None] + parallel[:, None] / counts)
         maximum = {"x": int(draw.integers(1, 6))} if draw.random() < 0.5 else None
         instances = int(draw.integers(1, 3))
         request = Request(cores=1, maximum=maximum, instances_max=instances)
@@ -77,9 +77,9 @@ def test_the_least_by_weight_is_the_largest_of_all_splits(seed: int) -> None:
     assert own[0] >= level * (1 - 1e-9)
     if len(shares) == 2:
         assert own == pytest.approx(best, rel=1e-9)
-    assert sum(part.used for part in found.networks) + found.spare == cores
+    assert sum(part.cores_used for part in found.networks) + found.spare == cores
     for part, share in zip(found.networks, shares, strict=True):  # what is spare is of no use to anybody
-        more = Request(cores=part.used + found.spare, turns="never", maximum=share.request.maximum,
+        more = Request(cores=part.cores_used + found.spare, turns="never", maximum=share.request.maximum,
                        instances_max=share.request.instances_max)  # fmt: skip
         alone = plan(share.network, share.curves, more).throughput_per_s
         assert alone <= part.allocation.throughput_per_s * (1 + 1e-9)
@@ -103,7 +103,7 @@ def test_a_priority_goes_before(advisor: Advisor) -> None:
     )  # all but the minimum of the other
     assert found.networks[1].allocation.cores == first.networks[0].allocation.cores
     assert found.networks[2].guaranteed_per_s == first.networks[1].guaranteed_per_s
-    assert found.networks[0].used + sum(part.used for part in first.networks) + found.spare == 24
+    assert found.networks[0].cores_used + sum(part.cores_used for part in first.networks) + found.spare == 24
     assert [name for name, _ in found.bottleneck][-1] == "1"  # the lowest priority last
 
 
@@ -147,7 +147,7 @@ def test_networks_that_slow_each_other_down_are_guaranteed_less() -> None:
     seconds = np.array([[0.1], [0.2]]) + np.array([[4.0], [2.0]]) / counts
     found = []
     for kappa in (0.0, 0.05):
-        curves = TabulatedCurves.of(counts, seconds, contention=np.full(2, kappa))
+        curves = TabulatedCurves.from_arrays(counts, seconds, contention=np.full(2, kappa))
         found.append(plan_together([Share(series("x", "y"), curves, Request(cores=1)) for _ in range(2)], 16))
     free, slowed = found
     assert slowed.guaranteed_per_s[0] == pytest.approx(slowed.guaranteed_per_s[1])
@@ -172,7 +172,7 @@ def test_rules_and_nodes_hold_for_all(advisor: Advisor) -> None:
     for part in found.networks:
         for key, places in (part.allocation.placement or {}).items():
             np.add.at(load, list(places), part.allocation.cores[key])
-    assert load.sum() == sum(part.used for part in found.networks)
+    assert load.sum() == sum(part.cores_used for part in found.networks)
     assert load.max() <= 8
     least = [{"network": "a", "allowed": [5, 6]}, {"network": "c", "priority": 1}]
     assert advisor.allocate_together(least, cores=24).networks[0].allocation.cores["a"] in (5, 6)  # kept for it
@@ -190,7 +190,7 @@ def test_the_fewest_cores_for_the_target_of_each(advisor: Advisor) -> None:
         {"network": text, "name": text[0], "target": {"throughput_per_s": rate}} for text, rate in rates.items()
     ]
     answer = advisor.allocate_together(networks, cores=30, objective="fewest_cores")
-    assert [part.used for part in answer.networks] == wanted
+    assert [part.cores_used for part in answer.networks] == wanted
     assert answer.spare == 30 - sum(wanted)
     assert all(
         part.guaranteed_per_s >= rate * (1 - 1e-9) for part, rate in zip(answer.networks, rates.values(), strict=True)

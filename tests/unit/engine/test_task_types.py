@@ -227,16 +227,16 @@ def test_task_events_teach_with_the_workers_that_ran() -> None:
     for number in range(1, 401):
         together = 1 + number % 2
         if together == 2:  # another worker is busy before and after
-            out.add(time, Kind.BEGIN, instance=1000 + number, type="other", thread=1)
-        out.add(time + 1, Kind.BEGIN, instance=number, type="kernel")
-        out.add(time + 1, Kind.SIZE, instance=number, other=size)
+            out.add_event(time, Kind.BEGIN, instance=1000 + number, type="other", thread=1)
+        out.add_event(time + 1, Kind.BEGIN, instance=number, type="kernel")
+        out.add_event(time + 1, Kind.SIZE, instance=number, other=size)
         ran = 1_000_000 * together + number
         time += 1 + ran
-        out.add(time, Kind.END, instance=number)
+        out.add_event(time, Kind.END, instance=number)
         truth.setdefault(together, []).append(ran * 1e-9)
         time += 1
         if together == 2:
-            out.add(time, Kind.END, instance=1000 + number, thread=1)
+            out.add_event(time, Kind.END, instance=1000 + number, thread=1)
     events = replace(out.batch(), ended=True)
     answer = engine.apply(("p", bytes(16)), 1, events)
     assert answer["accepted"] == len(events.records)

@@ -30,7 +30,7 @@ def mixed(rng: np.random.Generator, n: int, share: float, first: int = 0) -> lis
 
 def learned(rows: list[Row]) -> Advisor:
     advisor = Advisor()
-    advisor.fold(columns_of_rows(rows))
+    advisor.learn_batch(columns_of_rows(rows))
     return advisor
 
 
@@ -96,7 +96,7 @@ def test_a_part_of_the_state_has_both_kinds_and_a_dropped_component_none() -> No
     for cores in (1, 4):
         assert part.predict("c", cores=cores) == both.predict("c", cores=cores)
         assert part.predict("c", predictor=1e4, cores=cores) == both.predict("c", predictor=1e4, cores=cores)
-    both.drop(["c"])
+    both.remove_components(["c"])
     both.observe("c", predictor=2.0, elapsed_s=1.0)
     assert "runs without one" not in str(both.predict("c").notes)
 
@@ -114,7 +114,7 @@ def test_changes_bring_both_kinds_to_another_engine_as_they_come() -> None:
 def test_rows_without_room_for_them_are_refused() -> None:
     advisor = Advisor(components_max=1)
     advisor.observe("c", predictor=5.0, elapsed_s=1.0)
-    receipt = advisor.fold(columns_of_rows([["c", None, 1.0, 9.0], ["c", 5.0, 1.0, 1.0]]))
+    receipt = advisor.learn_batch(columns_of_rows([["c", None, 1.0, 9.0], ["c", 5.0, 1.0, 1.0]]))
     assert (receipt.accepted, dict(receipt.refused.by_code)) == (1, {"too_many_components": 1})
     assert advisor.predict("c", predictor=5.0).elapsed_s == pytest.approx(1.0, rel=0.05)
 
@@ -135,8 +135,8 @@ def test_the_first_row_fixes_the_number_of_predictors_and_others_are_counted() -
     advisor = Advisor()
     advisor.observe("c", elapsed_s=1.0)
     rows = columns_of_rows([["c", [3.0, 2.0], 1.0, 1.0], ["c", 3.0, 1.0, 1.0], ["c", None, 1.0, 1.0]])
-    receipt = advisor.fold(rows)
+    receipt = advisor.learn_batch(rows)
     assert (receipt.accepted, dict(receipt.refused.by_code)) == (2, {"invalid_dimensions": 1})
     advisor.forget("c")
-    assert advisor.fold(rows).refused.by_code == {"invalid_dimensions": 1}
+    assert advisor.learn_batch(rows).refused.by_code == {"invalid_dimensions": 1}
     assert advisor.status()["totals"]["refused.invalid_dimensions"] == 2

@@ -107,7 +107,7 @@ def test_sizes_parameters_and_metrics_reach_instances_and_nodes(
         "misses": [np.nan, np.nan, np.nan, 7.0, 2.0],
     }
     profiler = Profiler(window_ns=0, compiled=False)
-    folded = profiler.fold(TaskEvents(events_of(columns, further=further), ("A", "foo"), further=further))
+    folded = profiler.fold_batch(TaskEvents(events_of(columns, further=further), ("A", "foo"), further=further))
     assert folded.accepted == 5
     assert folded.sizes.tolist() == [64.0]
     assert folded.ended[0, :4].tolist() == [1, 0, 0, 8]
@@ -128,14 +128,14 @@ def test_sizes_parameters_and_metrics_reach_instances_and_nodes(
 
 def test_late_events_are_counted_and_left_out() -> None:
     out = EventWriter()
-    out.add(0, Kind.ENTER, type="main")
-    out.add(10**9, Kind.IDLE_BEGIN, thread=1)
-    out.add(10**9 + 1, Kind.IDLE_END, thread=1)
-    out.add(2 * 10**9, Kind.IDLE_BEGIN, thread=1)
+    out.add_event(0, Kind.ENTER, type="main")
+    out.add_event(10**9, Kind.IDLE_BEGIN, thread=1)
+    out.add_event(10**9 + 1, Kind.IDLE_END, thread=1)
+    out.add_event(2 * 10**9, Kind.IDLE_BEGIN, thread=1)
     profiler = Profiler(window_ns=1000, compiled=False)
-    assert profiler.fold(out.batch()).accepted == 3
-    out.add(5, Kind.EXIT, type="main")
-    folded = profiler.fold(out.batch())
+    assert profiler.fold_batch(out.batch()).accepted == 3
+    out.add_event(5, Kind.EXIT, type="main")
+    folded = profiler.fold_batch(out.batch())
     assert (folded.accepted, folded.refused) == (0, {})
     assert profiler.window.late == 1
 
@@ -166,7 +166,7 @@ def test_the_trace_is_balanced_and_of_the_same_length(tmp_path: Path, run: TaskE
 
 def read_profile_of(run: TaskEvents):
     profiler = Profiler(compiled=False)
-    profiler.fold(run)
+    profiler.fold_batch(run)
     profiler.flush()
     return profile_of(profiler)
 

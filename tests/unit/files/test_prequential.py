@@ -42,7 +42,7 @@ def stream(rng: np.random.Generator, rows: int) -> Columns:
 def test_each_of_the_first_rows_is_predicted_from_the_rows_before_it() -> None:
     columns = stream(np.random.default_rng(1), 90)
     prequential = Prequential(MeanLearner())
-    predicted = prequential.take(columns)[None]
+    predicted = prequential.predict_and_learn(columns)[None]
     for number, name in enumerate("abc"):
         t = columns.elapsed_s[columns.index == number]
         means = [math.nan] * ROWS_UNSCORED + [t[:n].mean() for n in range(ROWS_UNSCORED, len(t))]
@@ -63,7 +63,7 @@ def test_no_row_is_predicted_from_itself_or_later_and_blocks_stay_small() -> Non
 
     prequential = Prequential(Spy())
     for chunk in (stream(np.random.default_rng(2), 1000), stream(np.random.default_rng(3), 1000)):
-        prequential.take(chunk)
+        prequential.predict_and_learn(chunk)
     assert all(size == 1 for seen, size in calls if seen < ROWS_ONE_BY_ONE)
     assert all(size <= max(1, seen // BLOCK_SHARE) for seen, size in calls)
     assert sum(score.rows for score in prequential.scores[None].values()) == 2000
@@ -72,7 +72,7 @@ def test_no_row_is_predicted_from_itself_or_later_and_blocks_stay_small() -> Non
 def test_the_windows_hold_every_scored_row_once_and_their_number_is_bounded() -> None:
     score = ComponentScore()
     for first in range(1, 20_001, 50):
-        score.add(first, np.full(50, 0.25))
+        score.count_errors(first, np.full(50, 0.25))
     rows, errors = score.online()
     assert score.scored == 20_000 - ROWS_UNSCORED
     assert sum(window[0] for window in score.windows.values()) == score.scored
@@ -85,10 +85,10 @@ def test_the_windows_hold_every_scored_row_once_and_their_number_is_bounded() ->
 def test_a_sample_is_bounded_spread_evenly_and_the_same_however_the_stream_is_cut(cuts: list[int]) -> None:
     whole, sample, start = Sample(500), Sample(500), 0
     columns = stream(np.random.default_rng(5), 5000)
-    whole.add(columns, columns.elapsed_s)
+    whole.offer_batch(columns, columns.elapsed_s)
     for cut in cuts:
-        part = columns.take(slice(start, start + cut))
-        sample.add(part, part.elapsed_s)
+        part = columns.select_rows(slice(start, start + cut))
+        sample.offer_batch(part, part.elapsed_s)
         start += cut
     assert sample.rows == whole.rows
     assert 125 <= len(sample.rows) <= 500
@@ -132,7 +132,7 @@ def test_points_machines_and_measures_are_asked_for_and_passed_on() -> None:
     )  # fmt: skip
     learner = Recorder()
     prequential = Prequential(learner)
-    predicted = prequential.take(columns)[None]
+    predicted = prequential.predict_and_learn(columns)[None]
     # Learned: every row once, in order, with all that it has.
     again = [columns_of(ComponentNames(reported.pop("components")), **reported) for reported in learner.reported]
     assert np.array_equal(np.concatenate([np.column_stack([b.predictor, b.further[:, 0]]) for b in again]), x)
@@ -166,7 +166,7 @@ def test_rows_of_several_widths_are_learned_in_their_order() -> None:
     further[width == 2, 1] = 6.0
     base = columns_of(ComponentNames(["a"]), np.zeros(n, int), np.arange(1.0, n + 1), np.ones(n), np.ones(n))
     learner = Recorder()
-    Prequential(learner).take(replace(base, further=further))
+    Prequential(learner).predict_and_learn(replace(base, further=further))
     again = [columns_of(ComponentNames(reported.pop("components")), **reported) for reported in learner.reported]
     assert np.concatenate([b.predictor for b in again]).tolist() == base.predictor.tolist()
     widths = [0 if b.further is None else int((~np.isnan(b.further[0])).sum()) for b in again for _ in range(len(b))]

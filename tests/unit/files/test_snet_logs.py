@@ -51,7 +51,7 @@ def test_the_flow_of_a_network_is_learned_without_any_annotation() -> None:
     advisor = Advisor()
     advisor.define_network(TEXT, id="film")
     for row in fed(written):
-        advisor.fold(columns_of_rows([row.plain()]))
+        advisor.learn_batch(columns_of_rows([row.plain()]))
     flow = advisor.flow("film")
     assert flow.shares == ([written.branches["small"] / 300, written.branches["large"] / 300],)
     assert flow.visits["step"] == pytest.approx(sum(depth * n for depth, n in written.depths.items()) / 300)

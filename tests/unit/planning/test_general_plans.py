@@ -39,7 +39,7 @@ def joined(*names: str, kind: str = "join", **extra: Any) -> Network:
 
 
 def table(*rows: list[float], **extra: Any) -> TabulatedCurves:
-    return TabulatedCurves.of(COUNTS, np.array(rows, float), **extra)
+    return TabulatedCurves.from_arrays(COUNTS, np.array(rows, float), **extra)
 
 
 def ones(n: int) -> TabulatedCurves:
@@ -209,8 +209,8 @@ class TestCoresThatAreLeft:
         counts = np.arange(1, 13)
         seconds = np.stack([np.maximum(2.0 / counts, 1.0), 4.7 / counts, 0.5 / counts])
         network = series("slow", "near", "far")
-        exact = plan(network, TabulatedCurves.of(counts, seconds), Request(cores=12, turns="never"))
-        learned = TabulatedCurves.of(counts, seconds, upper_s=seconds * 1.05)
+        exact = plan(network, TabulatedCurves.from_arrays(counts, seconds), Request(cores=12, turns="never"))
+        learned = TabulatedCurves.from_arrays(counts, seconds, upper_s=seconds * 1.05)
         found = plan(network, learned, Request(cores=12, turns="never"))
         assert exact.cores == {"slow": 2, "near": 5, "far": 1}
         assert found.cores == {"slow": 2, "near": 6, "far": 1}

@@ -40,7 +40,7 @@ def estimate(a: float, b: float, cores: tuple[float, float] = (1.0, 1.0), spread
 
 def curves(a: float, b: float, upper: float = 1.02) -> TabulatedCurves:
     seconds = np.array([a, b])[:, None] / COUNTS
-    return TabulatedCurves.of(COUNTS, seconds, upper_s=upper * seconds)
+    return TabulatedCurves.from_arrays(COUNTS, seconds, upper_s=upper * seconds)
 
 
 def test_a_change_of_throughput_is_repaid_when_as_many_records_are_through() -> None:
@@ -117,7 +117,7 @@ def test_a_change_that_was_made_is_not_advised_again() -> None:
     asked = asked_of(parse("a .. b"), Request(cores=8))
     look = reconsider(asked, curves(6.0, 2.0), WatchQuestion(Setting({"a": 4, "b": 4}, {"a": 1, "b": 1})))
     assert (look.pays, look.allocation.cores) == (True, {"a": 6, "b": 2})
-    made = WatchQuestion(Setting.of(look.allocation))
+    made = WatchQuestion(Setting.setting_of(look.allocation))
     assert not reconsider(asked, curves(6.0, 2.0), made).pays
     assert not reconsider(asked, curves(5.8, 2.1), made).pays
     assert reconsider(asked, curves(2.0, 6.0), made).pays
@@ -129,7 +129,7 @@ def test_where_the_best_is_unsure_a_surer_one_is_told() -> None:
     seconds = np.array([30.0, 2.0])[:, None] / COUNTS
     upper = seconds * np.where(COUNTS > 8, 8.0, 1.02)
     present = Setting({"a": 4, "b": 12}, {"a": 1, "b": 1})
-    look = reconsider(asked_of(network, request), TabulatedCurves.of(COUNTS, seconds, upper_s=upper),
+    look = reconsider(asked_of(network, request), TabulatedCurves.from_arrays(COUNTS, seconds, upper_s=upper),
                       WatchQuestion(present, look=6))  # fmt: skip
     assert look.pays
     assert look.allocation.cores["a"] <= 9
@@ -165,7 +165,7 @@ def kinds(seed: int, noise: float) -> list[str]:
             WatchQuestion(present, 1.0, look=look + 1),
         )  # fmt: skip
         if seen.pays:
-            present = Setting.of(seen.allocation)
+            present = Setting.setting_of(seen.allocation)
             reported.append("turns" if seen.allocation.groups else "own")
     return reported
 

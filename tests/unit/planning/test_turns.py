@@ -16,7 +16,7 @@ from advisor.planning import Request, plan, sentences
 COUNTS = np.array([1, 2, 4, 8])
 NET = series("a", "b", "c", "d")
 TIMES = np.array([[4, 2.2, 1.3, 0.9], [2, 1.1, 0.7, 0.6], [1, 0.6, 0.5, 0.6], [3, 1.6, 0.9, 0.6]])
-TABLE = TabulatedCurves.of(COUNTS, TIMES, upper_s=1.1 * TIMES, variation=0.5, contention=0.05, peak_bytes=1e9)
+TABLE = TabulatedCurves.from_arrays(COUNTS, TIMES, upper_s=1.1 * TIMES, variation=0.5, contention=0.05, peak_bytes=1e9)
 AMDAHL = amdahl_curves(np.full(4, 0.1), np.array([4.0, 2.0, 1.0, 3.0]))
 
 OPTIONS: list[dict[str, Any]] = [
@@ -77,7 +77,7 @@ def test_what_cannot_be_is_refused(asked: dict[str, Any], error: type[AdvisorErr
 
 
 def test_instances_are_capped_where_they_would_not_fit_into_memory_and_it_is_said() -> None:
-    curves = TabulatedCurves.of(COUNTS, TIMES, peak_bytes=1e9)
+    curves = TabulatedCurves.from_arrays(COUNTS, TIMES, peak_bytes=1e9)
     free = plan(NET, curves, Request(cores=3, instances_max=3))
     capped = plan(NET, curves, Request(cores=3, instances_max=3, memory_bytes=5e9))
     assert sum(free.instances.values()) > 5
@@ -89,7 +89,7 @@ def test_instances_are_capped_where_they_would_not_fit_into_memory_and_it_is_sai
 def large(n: int, seed: int, **more: Any) -> TabulatedCurves:
     rng = np.random.default_rng(seed)
     seconds = rng.lognormal(0, 1, (n, 1)) * (rng.random((n, 1)) * 0.3 + 0.7 / COUNTS)
-    return TabulatedCurves.of(COUNTS, seconds, **more)
+    return TabulatedCurves.from_arrays(COUNTS, seconds, **more)
 
 
 def test_large_cases_keep_nodes_and_bounds() -> None:
@@ -139,7 +139,7 @@ def test_costs_and_contention_of_many_components_tell_a_gap_that_holds() -> None
 
 def test_the_fewest_in_turns_tell_what_cores_of_ones_own_would_take() -> None:
     counts = np.arange(1, 9)
-    network, curves = series("a", "b"), TabulatedCurves.of(counts, np.array([[4.0], [1.0]]) / counts)
+    network, curves = series("a", "b"), TabulatedCurves.from_arrays(counts, np.array([[4.0], [1.0]]) / counts)
     asked = {"cores": 8, "objective": "fewest_cores", "target": {"throughput_per_s": 0.4}}
     own, shared = (plan(network, curves, Request(**asked, turns=turns)) for turns in ("never", "better"))
     assert (own.cores_used, shared.cores_used) == (3, 2)

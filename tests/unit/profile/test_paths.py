@@ -18,19 +18,19 @@ def serial(flags: Flag, depth: int, *, creates: bool = True) -> Measures:
     """Return the measures of a chain of tasks, each run inside its creator, while another worker waits at the barrier."""
     out = EventWriter()
     for thread in (0, 1):
-        out.add(0, Kind.SYNC_BEGIN, thread=thread, type="barrier", other=SyncKind.BARRIER)
+        out.add_event(0, Kind.SYNC_BEGIN, thread=thread, type="barrier", other=SyncKind.BARRIER)
     now = 0
     for number in range(1, depth + 1):
         if creates:
-            out.add(now, Kind.CREATE, instance=number, type="A", flags=flags)
-        out.add(now, Kind.BEGIN, instance=number, type="A", flags=flags)
+            out.add_event(now, Kind.CREATE, instance=number, type="A", flags=flags)
+        out.add_event(now, Kind.BEGIN, instance=number, type="A", flags=flags)
         now += 10
     for number in range(depth, 0, -1):
         now += 5
-        out.add(now, Kind.END, instance=number)
-        out.add(now, Kind.SWITCH, instance=number - 1)
+        out.add_event(now, Kind.END, instance=number)
+        out.add_event(now, Kind.SWITCH, instance=number - 1)
     profiler = Profiler(window_ns=0, compiled=False, burden_ns=BURDEN_NS)
-    folded = profiler.fold(out.batch())
+    folded = profiler.fold_batch(out.batch())
     assert not folded.refused
     return profile_of(profiler).measures
 
@@ -73,17 +73,17 @@ def test_what_runs_at_once_in_a_team_of_one_has_the_paths_of_deferred_tasks(flag
 
 def test_the_creator_goes_on_behind_what_it_ran_in_line() -> None:
     out = EventWriter()
-    out.add(0, Kind.BEGIN, instance=1, type="A")
-    out.add(10, Kind.CREATE, instance=2, type="B", flags=Flag.UNDEFERRED)
-    out.add(10, Kind.BEGIN, instance=2, type="B")
-    out.add(40, Kind.END, instance=2)
-    out.add(40, Kind.SWITCH, instance=1)
-    out.add(45, Kind.CREATE, instance=3, type="C")
-    out.add(50, Kind.END, instance=1)
-    out.add(60, Kind.BEGIN, instance=3, type="C")
-    out.add(67, Kind.END, instance=3)
+    out.add_event(0, Kind.BEGIN, instance=1, type="A")
+    out.add_event(10, Kind.CREATE, instance=2, type="B", flags=Flag.UNDEFERRED)
+    out.add_event(10, Kind.BEGIN, instance=2, type="B")
+    out.add_event(40, Kind.END, instance=2)
+    out.add_event(40, Kind.SWITCH, instance=1)
+    out.add_event(45, Kind.CREATE, instance=3, type="C")
+    out.add_event(50, Kind.END, instance=1)
+    out.add_event(60, Kind.BEGIN, instance=3, type="C")
+    out.add_event(67, Kind.END, instance=3)
     profiler = Profiler(window_ns=0, compiled=False)
-    profiler.fold(out.batch())
+    profiler.fold_batch(out.batch())
     assert profile_of(profiler).measures.span_s == pytest.approx((45 + 7) * 1e-9)
 
 
@@ -91,17 +91,17 @@ def test_the_creator_goes_on_behind_what_it_ran_in_line() -> None:
 def test_a_task_that_depends_on_another_is_behind_it(depends: bool) -> None:
     out = EventWriter()
     for thread in (0, 1):
-        out.add(0, Kind.SYNC_BEGIN, thread=thread, type="barrier", other=SyncKind.BARRIER)
+        out.add_event(0, Kind.SYNC_BEGIN, thread=thread, type="barrier", other=SyncKind.BARRIER)
     for number in (1, 2):
-        out.add(0, Kind.CREATE, instance=number, type="A")
+        out.add_event(0, Kind.CREATE, instance=number, type="A")
     if depends:
-        out.add(0, Kind.DEPENDENCE, instance=2, other=1)
-    out.add(0, Kind.BEGIN, instance=1, type="A")
-    out.add(10, Kind.END, instance=1)
-    out.add(10, Kind.BEGIN, instance=2, type="A")
-    out.add(17, Kind.END, instance=2)
+        out.add_event(0, Kind.DEPENDENCE, instance=2, other=1)
+    out.add_event(0, Kind.BEGIN, instance=1, type="A")
+    out.add_event(10, Kind.END, instance=1)
+    out.add_event(10, Kind.BEGIN, instance=2, type="A")
+    out.add_event(17, Kind.END, instance=2)
     profiler = Profiler(window_ns=0, compiled=False)
-    assert not profiler.fold(out.batch()).refused
+    assert not profiler.fold_batch(out.batch()).refused
     m = profile_of(profiler).measures
     assert m.dependences == depends
     assert m.span_s == pytest.approx(17e-9 if depends else 10e-9)

@@ -34,16 +34,16 @@ def times_of(graph: TaskGraph) -> dict[str, float]:
 def two_tasks() -> EventWriter:
     """10 of work, a task, 5, another, 5, a wait in which they run for 20 and 30 with 1 or 2 between, 7."""
     out = EventWriter()
-    out.add(0, K.ENTER, type="main")
-    out.add(10, K.CREATE, instance=1, type="f")
-    out.add(15, K.CREATE, instance=2, type="g")
-    out.add(20, K.SYNC_BEGIN, other=S.TASKWAIT, type="wait")
-    out.add(22, K.BEGIN, instance=1)
-    out.add(42, K.END, instance=1)
-    out.add(43, K.BEGIN, instance=2)
-    out.add(73, K.END, instance=2)
-    out.add(74, K.SYNC_END, other=S.TASKWAIT, type="wait")
-    out.add(81, K.EXIT, type="main")
+    out.add_event(0, K.ENTER, type="main")
+    out.add_event(10, K.CREATE, instance=1, type="f")
+    out.add_event(15, K.CREATE, instance=2, type="g")
+    out.add_event(20, K.SYNC_BEGIN, other=S.TASKWAIT, type="wait")
+    out.add_event(22, K.BEGIN, instance=1)
+    out.add_event(42, K.END, instance=1)
+    out.add_event(43, K.BEGIN, instance=2)
+    out.add_event(73, K.END, instance=2)
+    out.add_event(74, K.SYNC_END, other=S.TASKWAIT, type="wait")
+    out.add_event(81, K.EXIT, type="main")
     return out
 
 
@@ -68,14 +68,14 @@ def test_an_instance_is_split_where_it_creates_and_where_it_waits() -> None:
 
 def test_where_several_threads_ran_waiting_is_nobodys_time() -> None:
     out = two_tasks()
-    out.add(0, K.WORKER_START, thread=1)
-    out.add(0, K.IDLE_BEGIN, thread=1)
-    out.add(16, K.IDLE_END, thread=1)
-    out.add(18, K.ENTER, thread=1, type="other")
-    out.add(48, K.EXIT, thread=1, type="other")
-    out.add(48, K.WORKER_STOP, thread=1)
-    out.add(90, K.WORKER_START, thread=1)
-    out.add(90, K.WORKER_STOP, thread=1)
+    out.add_event(0, K.WORKER_START, thread=1)
+    out.add_event(0, K.IDLE_BEGIN, thread=1)
+    out.add_event(16, K.IDLE_END, thread=1)
+    out.add_event(18, K.ENTER, thread=1, type="other")
+    out.add_event(48, K.EXIT, thread=1, type="other")
+    out.add_event(48, K.WORKER_STOP, thread=1)
+    out.add_event(90, K.WORKER_START, thread=1)
+    out.add_event(90, K.WORKER_STOP, thread=1)
     times = times_of(graph_of_events([out.batch()]))
     assert (times["f 1, part 1"], times["g 2, part 1"], times["thread 0, part 4"]) == (20, 30, 7)
     assert times["thread 1, part 1"] == 32
@@ -84,14 +84,14 @@ def test_where_several_threads_ran_waiting_is_nobodys_time() -> None:
 def test_an_undeferred_task_is_waited_for_unless_one_thread_ran_all_tasks_so() -> None:
     def made(flags: Flag) -> TaskGraph:
         out = EventWriter()
-        out.add(0, K.CREATE, instance=1, type="f")
-        out.add(0, K.CREATE, instance=2, type="f", flags=Flag.UNDEFERRED)
-        out.add(0, K.BEGIN, instance=2)
-        out.add(10, K.END, instance=2)
-        out.add(30, K.SYNC_BEGIN, other=S.TASKWAIT, type="w")
-        out.add(30, K.BEGIN, instance=1)
-        out.add(70, K.END, instance=1)
-        out.add(70, K.SYNC_END, other=S.TASKWAIT, type="w")
+        out.add_event(0, K.CREATE, instance=1, type="f")
+        out.add_event(0, K.CREATE, instance=2, type="f", flags=Flag.UNDEFERRED)
+        out.add_event(0, K.BEGIN, instance=2)
+        out.add_event(10, K.END, instance=2)
+        out.add_event(30, K.SYNC_BEGIN, other=S.TASKWAIT, type="w")
+        out.add_event(30, K.BEGIN, instance=1)
+        out.add_event(70, K.END, instance=1)
+        out.add_event(70, K.SYNC_END, other=S.TASKWAIT, type="w")
         batch = out.batch()
         batch.records["flags"][0] = flags
         return graph_of_events([batch])
@@ -107,18 +107,18 @@ def test_an_undeferred_task_is_waited_for_unless_one_thread_ran_all_tasks_so() -
 def test_dependences_untied_tasks_and_sizes() -> None:
     out = EventWriter()
     for number in (1, 2):
-        out.add(number, K.CREATE, instance=number, type="stage", flags=Flag.UNTIED)
-    out.add(3, K.DEPENDENCE, instance=2, other=1)
-    out.add(4, K.SYNC_BEGIN, other=S.TASKWAIT, type="w")
-    out.add(4, K.BEGIN, instance=1)
+        out.add_event(number, K.CREATE, instance=number, type="stage", flags=Flag.UNTIED)
+    out.add_event(3, K.DEPENDENCE, instance=2, other=1)
+    out.add_event(4, K.SYNC_BEGIN, other=S.TASKWAIT, type="w")
+    out.add_event(4, K.BEGIN, instance=1)
     out.rows.append((5, 1, 4_617_315_517_961_601_024, 2**32 - 1, 0, int(K.SIZE), 0))  # 5.0
-    out.add(6, K.CREATE, instance=3, type="leaf")
-    out.add(9, K.END, instance=1)
-    out.add(9, K.BEGIN, instance=2)
-    out.add(19, K.END, instance=2)
-    out.add(19, K.BEGIN, instance=3)
-    out.add(20, K.END, instance=3)
-    out.add(20, K.SYNC_END, other=S.TASKWAIT, type="w")
+    out.add_event(6, K.CREATE, instance=3, type="leaf")
+    out.add_event(9, K.END, instance=1)
+    out.add_event(9, K.BEGIN, instance=2)
+    out.add_event(19, K.END, instance=2)
+    out.add_event(19, K.BEGIN, instance=3)
+    out.add_event(20, K.END, instance=3)
+    out.add_event(20, K.SYNC_END, other=S.TASKWAIT, type="w")
     graph = graph_of_events([out.batch()])
     assert ("stage 1, part 2", "stage 2, part 1") in edges_of(graph)
     assert ("leaf 3, part 1", "thread 0, part 4") not in edges_of(graph)  # a taskwait is for children only
@@ -130,45 +130,45 @@ def test_dependences_untied_tasks_and_sizes() -> None:
 @pytest.mark.parametrize("begins_early", [True, False])
 def test_a_taskgroup_waits_for_descendants_and_what_is_done_inside_is_work(begins_early: bool) -> None:
     out = EventWriter()
-    out.add(0, K.ENTER, type="main")
+    out.add_event(0, K.ENTER, type="main")
     if begins_early:
-        out.add(0, K.SYNC_BEGIN, other=S.TASKGROUP, type="g")
-    out.add(5, K.CREATE, instance=1, type="f")
+        out.add_event(0, K.SYNC_BEGIN, other=S.TASKGROUP, type="g")
+    out.add_event(5, K.CREATE, instance=1, type="f")
     if not begins_early:
-        out.add(5, K.SYNC_BEGIN, other=S.TASKGROUP, type="g")
-    out.add(5, K.BEGIN, instance=1)
-    out.add(7, K.CREATE, instance=2, type="f")
-    out.add(8, K.END, instance=1)
-    out.add(8, K.BEGIN, instance=2)
-    out.add(20, K.END, instance=2)
-    out.add(20, K.SYNC_END, other=S.TASKGROUP, type="g")
-    out.add(26, K.EXIT, type="main")
+        out.add_event(5, K.SYNC_BEGIN, other=S.TASKGROUP, type="g")
+    out.add_event(5, K.BEGIN, instance=1)
+    out.add_event(7, K.CREATE, instance=2, type="f")
+    out.add_event(8, K.END, instance=1)
+    out.add_event(8, K.BEGIN, instance=2)
+    out.add_event(20, K.END, instance=2)
+    out.add_event(20, K.SYNC_END, other=S.TASKGROUP, type="g")
+    out.add_event(26, K.EXIT, type="main")
     graph = graph_of_events([out.batch()])
     assert [simulate(graph, cores).makespan for cores in (1, 2)] == [26, 5 + 2 + 12 + 6]
 
 
 def team(out: EventWriter, thread: int, start: int, work: int, end: int) -> None:
     """A member of region 9 that works, makes a task of 8 where it is thread 0, and comes to the barrier."""
-    out.add(start, K.ENTER, thread=thread, instance=9, other=R.PARALLEL, type="parallel")
+    out.add_event(start, K.ENTER, thread=thread, instance=9, other=R.PARALLEL, type="parallel")
     if thread == 0:
-        out.add(start + work, K.CREATE, thread=0, instance=1, type="f")
-    out.add(start + work, K.SYNC_BEGIN, thread=thread, other=S.BARRIER, type="barrier")
+        out.add_event(start + work, K.CREATE, thread=0, instance=1, type="f")
+    out.add_event(start + work, K.SYNC_BEGIN, thread=thread, other=S.BARRIER, type="barrier")
     if thread == 0:
-        out.add(start + work, K.BEGIN, thread=0, instance=1)
-        out.add(start + work + 8, K.END, thread=0, instance=1)
-    out.add(end, K.SYNC_END, thread=thread, other=S.BARRIER, type="barrier")
-    out.add(end, K.EXIT, thread=thread, instance=9, other=R.PARALLEL, type="parallel")
+        out.add_event(start + work, K.BEGIN, thread=0, instance=1)
+        out.add_event(start + work + 8, K.END, thread=0, instance=1)
+    out.add_event(end, K.SYNC_END, thread=thread, other=S.BARRIER, type="barrier")
+    out.add_event(end, K.EXIT, thread=thread, instance=9, other=R.PARALLEL, type="parallel")
 
 
 @pytest.mark.parametrize("worker_enters", [9, 10, 12])
 def test_a_barrier_is_for_all_members_and_tasks_and_the_master_opens_the_region(worker_enters: int) -> None:
     out = EventWriter()
-    out.add(0, K.ENTER, type="initial")
-    out.add(worker_enters - 1, K.WORKER_START, thread=1)
+    out.add_event(0, K.ENTER, type="initial")
+    out.add_event(worker_enters - 1, K.WORKER_START, thread=1)
     team(out, 0, 10, 3, 40)
     team(out, 1, worker_enters, 28, 41)
-    out.add(41, K.WORKER_STOP, thread=1)
-    out.add(45, K.EXIT, type="initial")
+    out.add_event(41, K.WORKER_STOP, thread=1)
+    out.add_event(45, K.EXIT, type="initial")
     graph = graph_of_events([out.batch()])
     assert ("thread 0, part 1", "thread 1, part 2") in edges_of(graph)  # opened by the one who ran something around it
     assert simulate(graph, 2).makespan == 10 + 28 + 5
@@ -178,50 +178,50 @@ def test_a_barrier_is_for_all_members_and_tasks_and_the_master_opens_the_region(
 
 def test_a_task_that_was_given_up_leaves_no_strand() -> None:
     out = EventWriter()
-    out.add(1, K.CREATE, instance=1, type="f")
-    out.add(2, K.CREATE, instance=2, type="f")
-    out.add(3, K.CANCEL, instance=1)
-    out.add(3, K.DEPENDENCE, instance=2, other=1)
-    out.add(4, K.SYNC_BEGIN, other=S.TASKWAIT, type="w")
-    out.add(4, K.BEGIN, instance=2)
-    out.add(6, K.CANCEL, instance=2)
-    out.add(6, K.SYNC_END, other=S.TASKWAIT, type="w")
+    out.add_event(1, K.CREATE, instance=1, type="f")
+    out.add_event(2, K.CREATE, instance=2, type="f")
+    out.add_event(3, K.CANCEL, instance=1)
+    out.add_event(3, K.DEPENDENCE, instance=2, other=1)
+    out.add_event(4, K.SYNC_BEGIN, other=S.TASKWAIT, type="w")
+    out.add_event(4, K.BEGIN, instance=2)
+    out.add_event(6, K.CANCEL, instance=2)
+    out.add_event(6, K.SYNC_END, other=S.TASKWAIT, type="w")
     graph = graph_of_events([out.batch()])
     assert [name for name in graph.names if name.startswith("f")] == ["f 2, part 1"]
     assert simulate(graph, 1).makespan == 5  # from the first event on
 
 
 def end_of_nothing(out: EventWriter) -> None:
-    out.add(5, K.END, instance=7)
+    out.add_event(5, K.END, instance=7)
 
 
 def end_before_begin(out: EventWriter) -> None:
-    out.add(5, K.CREATE, instance=7, type="f")
-    out.add(5, K.END, instance=7)
+    out.add_event(5, K.CREATE, instance=7, type="f")
+    out.add_event(5, K.END, instance=7)
 
 
 def wait_that_was_not_begun(out: EventWriter) -> None:
-    out.add(5, K.SYNC_END, other=S.TASKWAIT, type="w")
+    out.add_event(5, K.SYNC_END, other=S.TASKWAIT, type="w")
 
 
 def switch_to_nobody(out: EventWriter) -> None:
-    out.add(5, K.SWITCH, instance=7)
+    out.add_event(5, K.SWITCH, instance=7)
 
 
 def switch_to_what_has_not_begun(out: EventWriter) -> None:
-    out.add(5, K.CREATE, instance=7, type="f")
-    out.add(5, K.SWITCH, instance=7)
+    out.add_event(5, K.CREATE, instance=7, type="f")
+    out.add_event(5, K.SWITCH, instance=7)
 
 
 def begun_twice(out: EventWriter) -> None:
     for _ in range(2):
-        out.add(5, K.BEGIN, instance=7, type="f")
+        out.add_event(5, K.BEGIN, instance=7, type="f")
 
 
 def barrier_of_another_region(out: EventWriter) -> None:
-    out.add(5, K.SYNC_BEGIN, other=S.BARRIER, type="barrier")
-    out.add(5, K.ENTER, instance=9, other=R.PARALLEL, type="parallel")
-    out.add(5, K.SYNC_END, other=S.BARRIER, type="barrier")
+    out.add_event(5, K.SYNC_BEGIN, other=S.BARRIER, type="barrier")
+    out.add_event(5, K.ENTER, instance=9, other=R.PARALLEL, type="parallel")
+    out.add_event(5, K.SYNC_END, other=S.BARRIER, type="barrier")
 
 
 ILLEGAL = [

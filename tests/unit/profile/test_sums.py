@@ -42,18 +42,18 @@ def tasks(seed: int, n: int) -> list[tuple[int, int, int, int]]:
 def followed(given: list[tuple[int, int, int, int]]) -> TaskEvents:
     out = EventWriter()
     for name in STRINGS:
-        out.number(name)
+        out.string_number(name)
     now = 0
     for number, (depth, work, creation, waiting) in enumerate(given, 1):
-        out.add(now, Kind.CREATE, instance=number, type="fib")
-        out.add(now, Kind.BEGIN, instance=number, type="fib")
-        out.add(now, Kind.PARAMETER, type="depth", other=depth)
-        out.add(now + work, Kind.ENTER, type="fib", other=RegionKind.CREATION)
-        out.add(now + work + creation, Kind.EXIT, type="fib", other=RegionKind.CREATION)
-        out.add(now + work + creation, Kind.SYNC_BEGIN, type="fib")
+        out.add_event(now, Kind.CREATE, instance=number, type="fib")
+        out.add_event(now, Kind.BEGIN, instance=number, type="fib")
+        out.add_event(now, Kind.PARAMETER, type="depth", other=depth)
+        out.add_event(now + work, Kind.ENTER, type="fib", other=RegionKind.CREATION)
+        out.add_event(now + work + creation, Kind.EXIT, type="fib", other=RegionKind.CREATION)
+        out.add_event(now + work + creation, Kind.SYNC_BEGIN, type="fib")
         now += work + creation + waiting
-        out.add(now, Kind.SYNC_END, type="fib")
-        out.add(now, Kind.END, instance=number)
+        out.add_event(now, Kind.SYNC_END, type="fib")
+        out.add_event(now, Kind.END, instance=number)
     return out.batch()
 
 
@@ -91,8 +91,8 @@ def events_of_sums(*parts: Any, clock: Clock | None = None, ended: bool = False)
 def test_sums_give_the_nodes_that_events_give(compiled: bool, ticks: int) -> None:
     given = tasks(1, 500)
     one, other = Profiler(window_ns=0, compiled=compiled), Profiler(window_ns=0, compiled=compiled)
-    one.fold(followed(given))
-    folded = other.fold(
+    one.fold_batch(followed(given))
+    folded = other.fold_batch(
         events_of_sums(summed(given[:200], ticks), summed(given[200:], ticks), clock=Clock(1e9 * ticks))
     )
     assert (folded.accepted, folded.summed, folded.refused) == (6, 500, {})
@@ -119,16 +119,16 @@ def test_a_thread_whose_tasks_are_told_apart_is_accounted_for_once() -> None:
     took = sum(work + creation + waiting for _, work, creation, waiting in given)
     out = EventWriter()
     for name in STRINGS:
-        out.number(name)
-    out.add(0, Kind.SYNC_BEGIN, type="barrier", other=1)
-    out.add(10, Kind.ENTER, type="tasks not followed", other=RegionKind.APART)
-    out.add(10 + took, Kind.EXIT, type="tasks not followed", other=RegionKind.APART)
-    out.add(30 + took, Kind.SYNC_END, type="barrier", other=1)
+        out.string_number(name)
+    out.add_event(0, Kind.SYNC_BEGIN, type="barrier", other=1)
+    out.add_event(10, Kind.ENTER, type="tasks not followed", other=RegionKind.APART)
+    out.add_event(10 + took, Kind.EXIT, type="tasks not followed", other=RegionKind.APART)
+    out.add_event(30 + took, Kind.SYNC_END, type="barrier", other=1)
     profiler = Profiler(window_ns=0, compiled=False)
-    profiler.fold(out.batch())
+    profiler.fold_batch(out.batch())
     before = profile_of(profiler)
     assert before.measures.unaccounted_s == pytest.approx(took * 1e-9)  # until the sums are there
-    profiler.fold(TaskEvents(NO_EVENTS.records, sums=summed(given)))
+    profiler.fold_batch(TaskEvents(NO_EVENTS.records, sums=summed(given)))
     after = profile_of(profiler)
     m = after.measures
     assert m.unaccounted_s == pytest.approx(0.0, abs=1e-15)
@@ -140,20 +140,20 @@ def test_a_thread_whose_tasks_are_told_apart_is_accounted_for_once() -> None:
 
 def test_whoever_ends_meanwhile_knows_that_the_others_work() -> None:
     out = EventWriter()
-    out.add(0, Kind.ENTER, thread=1, type="apart", other=RegionKind.APART)
-    out.add(0, Kind.BEGIN, instance=1, type="fib")
-    out.add(9, Kind.END, instance=1)
+    out.add_event(0, Kind.ENTER, thread=1, type="apart", other=RegionKind.APART)
+    out.add_event(0, Kind.BEGIN, instance=1, type="fib")
+    out.add_event(9, Kind.END, instance=1)
     profiler = Profiler(window_ns=0, compiled=False)
-    (row,) = profiler.fold(out.batch()).ended
+    (row,) = profiler.fold_batch(out.batch()).ended
     assert row[at.ENDED_RUNNING] == 2
 
 
 def test_a_sync_region_has_no_such_kind() -> None:
     out = EventWriter()
-    out.add(0, Kind.SYNC_BEGIN, type="x", other=4)
-    out.add(0, Kind.ENTER, type="x", other=5)
+    out.add_event(0, Kind.SYNC_BEGIN, type="x", other=4)
+    out.add_event(0, Kind.ENTER, type="x", other=5)
     profiler = Profiler(window_ns=0, compiled=False)
-    assert profiler.fold(out.batch()).refused == {"unknown_region_kind": 2}
+    assert profiler.fold_batch(out.batch()).refused == {"unknown_region_kind": 2}
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -171,7 +171,7 @@ def test_bad_sums_are_refused_one_by_one_and_change_nothing(compiled: bool) -> N
             row[name] = value
             rows.append(row)
     profiler = Profiler(window_ns=0, compiled=compiled)
-    folded = profiler.fold(events_of_sums(np.array(rows, SUM)))
+    folded = profiler.fold_batch(events_of_sums(np.array(rows, SUM)))
     assert folded.refused == {"unknown_string": 3, "bad_sum": len(rows) - 3}
     assert (folded.accepted, folded.summed) == (0, 0)
     assert folded.first[0][1] == "unknown_string"
@@ -181,7 +181,7 @@ def test_bad_sums_are_refused_one_by_one_and_change_nothing(compiled: bool) -> N
 
 def test_sums_beyond_the_cap_of_nodes_go_to_the_overflow() -> None:
     profiler = Profiler(window_ns=0, compiled=False, caps=Caps(nodes=8))
-    profiler.fold(events_of_sums(summed([(depth, 100, 20, 30) for depth in range(50)])))
+    profiler.fold_batch(events_of_sums(summed([(depth, 100, 20, 30) for depth in range(50)])))
     profile = profile_of(profiler)
     assert len(profile) <= 8
     assert profile.measures.ends == 50
@@ -199,7 +199,7 @@ def test_headers_with_sums_that_are_none_are_refused() -> None:
 def test_sums_and_the_end_go_to_a_file_and_through_a_restart(tmp_path: Path) -> None:
     given = tasks(3, 30)
     last = EventWriter()
-    last.add(10**6, Kind.WORKER_STOP)
+    last.add_event(10**6, Kind.WORKER_STOP)
     records = np.concatenate([followed(given).records, last.batch().records])
     events = TaskEvents(records, STRINGS, sums=summed(given), ended=True)
     write_events(tmp_path / "run.events", [events])
@@ -207,7 +207,7 @@ def test_sums_and_the_end_go_to_a_file_and_through_a_restart(tmp_path: Path) -> 
     assert back.sums.tobytes() == events.sums.tobytes()
     assert back.ended
     profiler = Profiler(compiled=False)
-    profiler.fold(back)
+    profiler.fold_batch(back)
     again = from_bytes(to_bytes(profiler), Profiler(compiled=False))
     assert profile_of(again).as_dict() == profile_of(profiler).as_dict()
     assert profile_of(again).notes == {"instances_summed": 30}
@@ -217,10 +217,10 @@ def test_the_end_of_a_run_empties_the_window_and_the_next_run_goes_on() -> None:
     first, second = followed([(0, 5, 5, 5)]), followed([(0, 5, 5, 5)])
     second.records["time"] += 100
     profiler = Profiler(compiled=False)
-    assert profiler.fold(first).waiting == 8
-    folded = profiler.fold(TaskEvents(NO_EVENTS.records, ended=True))
+    assert profiler.fold_batch(first).waiting == 8
+    folded = profiler.fold_batch(TaskEvents(NO_EVENTS.records, ended=True))
     assert (folded.accepted, folded.waiting, len(folded.ended)) == (8, 0, 1)
-    folded = profiler.fold(TaskEvents(second.records, ended=True))
+    folded = profiler.fold_batch(TaskEvents(second.records, ended=True))
     assert (folded.accepted, folded.waiting, len(folded.ended)) == (8, 0, 1)
     assert "events_waiting" not in profile_of(profiler).notes
 

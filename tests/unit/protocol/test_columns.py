@@ -134,7 +134,7 @@ def test_rows_of_several_dimensions_share_a_batch_and_are_taken_apart(x: list, d
     assert (columns.further is None) == all(len(point) == 1 for point in x)
     assert np.array_equal(np.column_stack([columns.predictor, further]), full, equal_nan=True)
     chosen = data.draw(st.lists(st.integers(0, len(x) - 1)))
-    part = columns.take(np.array(chosen, int))
+    part = columns.select_rows(np.array(chosen, int))
     if part.further is not None:
         assert np.array_equal(part.further, further[chosen], equal_nan=True)
 
@@ -314,9 +314,9 @@ def test_names_are_numbered_per_connection() -> None:
         names.learn(Names(1, ["x"]))
     with pytest.raises(TooLarge):
         names.learn(Names(3, ["x"] * limits.NAME_IDS_MAX))
-    assert names.of(None) is names.numbered
-    assert names.of(["x"]) is names.of(["x"])
-    assert names.of(["y"]) is not names.of(["x"])
+    assert names.names_of(None) is names.numbered
+    assert names.names_of(["x"]) is names.names_of(["x"])
+    assert names.names_of(["y"]) is not names.names_of(["x"])
 
 
 def test_an_index_without_a_name_refuses_the_batch_for_now() -> None:

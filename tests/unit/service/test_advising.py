@@ -78,7 +78,7 @@ class Adviser:
             if request.method == "unwatch":
                 result = self.watching.close(client, params.watch)
             elif params.watch is not None:
-                result = self.watching.tell(client, params)
+                result = self.watching.apply_current(client, params)
             else:
                 result = await self.watching.open(client, params)
         except AdvisorError as error:
@@ -90,7 +90,7 @@ class Adviser:
             self.engine.advisor.observe(component, predictor=predictor, cores=cores, elapsed_s=elapsed_s)
 
     async def reported(self, name: str) -> dict[str, Any]:
-        found = await self.advice.of(name)
+        found = await self.advice.advice_of(name)
         assert found is not None
         state, answer = found
         assert answer["state"] == state
@@ -187,7 +187,7 @@ async def test_nothing_is_planned_where_no_rows_came_or_nobody_asks(monkeypatch:
     it.engine.advisor.define_network("write .. blur", id="film")
     await it.looked("film")
     assert len(planned) == 2
-    assert await it.advice.of("unknown") is None
+    assert await it.advice.advice_of("unknown") is None
 
 
 async def test_a_failure_keeps_what_was_advised_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

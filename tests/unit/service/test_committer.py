@@ -33,7 +33,7 @@ class Waits:
             raise ZeroDivisionError
         self.reported.set_result(answers)
 
-    def drop(self, reason: str) -> None:
+    def close_now(self, reason: str) -> None:
         self.dropped = reason
 
 
@@ -51,8 +51,8 @@ async def test_one_who_cannot_be_answered_keeps_no_other_waiting(tmp_path: Path)
         for _ in range(2):  # pages first, the journal then
             engine.apply(None, None, columns_of_rows(rows_of(3)))
             broken, well = Waits(broken=True), Waits()
-            committer.hold(broken, [b"never"])
-            committer.hold(well, [b"one", b"two"])
+            committer.defer_reply(broken, [b"never"])
+            committer.defer_reply(well, [b"one", b"two"])
             async with asyncio.timeout(PATIENCE_S):
                 assert await well.reported == [b"one", b"two"]
             assert broken.dropped
@@ -68,8 +68,8 @@ async def test_who_waits_for_work_is_told_before_what_comes_behind_it_ends() -> 
         done.append("behind")
 
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    writer.begin(lambda: done.append("first"), lambda *_: reported.set(), behind)
-    writer.begin(lambda: done.append("second"), lambda *_: ended.set_result(None), lambda: None)
+    writer.start_write(lambda: done.append("first"), lambda *_: reported.set(), behind)
+    writer.start_write(lambda: done.append("second"), lambda *_: ended.set_result(None), lambda: None)
     async with asyncio.timeout(2 * PATIENCE_S):
         await ended
     writer.close()
@@ -97,14 +97,14 @@ async def test_a_defect_while_committing_ends_the_service(
         await asyncio.sleep(0)
         engine.apply(None, None, columns_of_rows(rows_of(3)))
         first = Waits()
-        committer.hold(first, [b"one"])
+        committer.defer_reply(first, [b"one"])
         await first.reported
         where, name = broken[0].split(".")
         monkeypatch.setattr({"commits": engine.commits, "store": store}[where], name, broken[1])
         monkeypatch.setattr(engine.commits.journal, "put_back", defect)
         engine.apply(None, None, columns_of_rows(rows_of(3)))
         waits = Waits()
-        committer.hold(waits, [b"two"])
+        committer.defer_reply(waits, [b"two"])
         with pytest.raises(ZeroDivisionError):
             async with asyncio.timeout(PATIENCE_S):
                 await runs

@@ -58,7 +58,7 @@ def test_what_is_there_throughout_is_told_while_others_come_and_go() -> None:
     engine = taught(10)
     advisor = engine.advisor
     found = [exporting.page(engine, None)]
-    advisor.drop(["c0", "c1", "c8"])
+    advisor.remove_components(["c0", "c1", "c8"])
     advisor.observe("new", elapsed_s=1.0)
     while found[-1][1] is not None:
         found.append(exporting.page(engine, found[-1][1]))

@@ -114,10 +114,10 @@ async def test_metrics_tell_how_predictions_fare_and_what_happens_to_models(tmp_
 
 async def test_late_lost_and_illegal_events_are_counted_for_prometheus(tmp_path: Path) -> None:
     out = EventWriter()
-    out.add(0, Kind.BEGIN, instance=5, type="A")
-    out.add(50, Kind.END, instance=5)
-    out.add(60, Kind.END, instance=5)
-    out.add(10**9, Kind.BEGIN, instance=6, type="A")
+    out.add_event(0, Kind.BEGIN, instance=5, type="A")
+    out.add_event(50, Kind.END, instance=5)
+    out.add_event(60, Kind.END, instance=5)
+    out.add_event(10**9, Kind.BEGIN, instance=6, type="A")
     async with running(tmp_path, http="127.0.0.1:0") as live:
         peer = await live.peer()
         first = out.batch()
@@ -125,7 +125,7 @@ async def test_late_lost_and_illegal_events_are_counted_for_prometheus(tmp_path:
         answer = await peer.call("task_events", request | {"sequence": 1})
         assert (answer["accepted"], answer["late"], answer["waiting"]) == (2, 0, 1)
         assert answer["refused"]["by_code"] == {"unknown_instance": 1}
-        out.add(10, Kind.IDLE_BEGIN, thread=1)
+        out.add_event(10, Kind.IDLE_BEGIN, thread=1)
         late = {"records": out.batch().records.tobytes(), "producer": "p", "sequence": 2, "dropped": 7}
         answer = await peer.call("task_events", late)
         assert (answer["accepted"], answer["late"], answer["waiting"]) == (0, 1, 1)

@@ -36,7 +36,7 @@ async def test_both_clients_teach_and_ask(tmp_path: Path) -> None:
 async def test_a_profile_fills_a_run_and_its_types_are_components(tmp_path: Path) -> None:
     events = Program(2, recursive(4, 2, 1000)).run()
     late = EventWriter()
-    late.add(10**12, Kind.IDLE_BEGIN, thread=7)
+    late.add_event(10**12, Kind.IDLE_BEGIN, thread=7)
     records = events.records[events.records["time"].argsort(kind="stable")]
     async with running(tmp_path) as live:
         peer = await live.peer()

@@ -23,10 +23,10 @@ def in_order(events: TaskEvents) -> tuple[Any, tuple[str, ...]]:
 
 async def test_instances_open_at_a_restart_close_as_lost(tmp_path: Path) -> None:
     out = EventWriter()
-    out.add(0, Kind.ENTER, instance=1, other=RegionKind.PARALLEL, type="parallel")
-    out.add(100, Kind.BEGIN, instance=5, type="A")
-    out.add(300, Kind.ENTER, instance=5, type="foo")
-    out.add(10**9, Kind.EXIT, instance=5, type="foo")  # pushes the others out of the window
+    out.add_event(0, Kind.ENTER, instance=1, other=RegionKind.PARALLEL, type="parallel")
+    out.add_event(100, Kind.BEGIN, instance=5, type="A")
+    out.add_event(300, Kind.ENTER, instance=5, type="foo")
+    out.add_event(10**9, Kind.EXIT, instance=5, type="foo")  # pushes the others out of the window
     state = tmp_path / "state"
     async with running(tmp_path, state=state) as live:
         peer = await live.peer()
@@ -40,9 +40,9 @@ async def test_instances_open_at_a_restart_close_as_lost(tmp_path: Path) -> None
         profile = Profile.from_dict(answer["profile"])
         (task,) = profile.roots(at.TASK)
         assert (profile.count[task], profile.open[task], profile.inclusive_ns[task]) == (0, 0, 200)
-        out.add(2 * 10**9, Kind.END, instance=5)
-        out.add(2 * 10**9 + 1, Kind.CREATE, instance=6, type="A")
-        out.add(3 * 10**9, Kind.IDLE_BEGIN)
+        out.add_event(2 * 10**9, Kind.END, instance=5)
+        out.add_event(2 * 10**9 + 1, Kind.CREATE, instance=6, type="A")
+        out.add_event(3 * 10**9, Kind.IDLE_BEGIN)
         batch = out.batch()
         answer = await peer.call("task_events", {"records": batch.records.tobytes(), "producer": "p", "sequence": 2})
         assert answer["refused"]["by_code"] == {"unknown_instance": 1}
@@ -80,5 +80,5 @@ async def test_the_threaded_client_sends_events_exactly_once(tmp_path: Path) -> 
     async with running(tmp_path):
         reported = await to_thread.run_sync(say)
     expected = Profiler(window_ns=0, compiled=False)
-    expected.fold(TaskEvents(*in_order(events)))
+    expected.fold_batch(TaskEvents(*in_order(events)))
     assert reported["profile"] == profile_of(expected).as_dict()

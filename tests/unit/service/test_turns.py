@@ -29,8 +29,8 @@ def test_each_who_waits_is_served_as_often_as_the_others_of_its_level(queues: di
     rounds: Rounds[tuple[str, str, int]] = Rounds()
     for (grant, producer), length in queues.items():
         for number in range(length):
-            rounds.add((grant, producer), (grant, producer, number))
-    order = [rounds.take() for _ in range(rounds.count)]
+            rounds.push_work((grant, producer), (grant, producer, number))
+    order = [rounds.pop_next() for _ in range(rounds.count)]
     assert rounds.count == 0
     for path, length in queues.items():
         assert [number for *own, number in order if tuple(own) == path] == list(range(length))

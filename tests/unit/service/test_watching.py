@@ -219,7 +219,7 @@ async def test_a_watch_is_renewed_after_the_service_was_gone(tmp_path: Path) -> 
             watch = await client.watch(TEXT, 24, turns="scarce")
             assert watch.allocation is not None
             has = watch.allocation.runs_on
-            assert watch.number == 1
+            assert watch.watch_number == 1
             del live
         runtime.slow = 2.0
         async with running(tmp_path, state=state):
@@ -235,4 +235,4 @@ async def test_a_watch_is_renewed_after_the_service_was_gone(tmp_path: Path) -> 
             assert advice.allocation.runs_on["b"] > has["b"]
             await watch.close()
             while (advice := await watch.next(0.0)) is not None:  # what came before the close
-                assert advice.watch == watch.number
+                assert advice.watch == watch.watch_number

@@ -68,9 +68,9 @@ def test_divisions_of_loops() -> None:
 
 def test_processor_splitting_shares_the_processors_out() -> None:
     graph = bag(np.ones(8), loop=[0, 0, 0, 0, 1, 1, 2, 2], group=[0, 0, 0, 0, 1, 1, -1, -1])
-    assert divisions.split(Program(graph), 5).tolist() == [0, 2, 4, 0, 1, 3, 0, 1]
-    assert set(divisions.split(Program(graph), 1).tolist()) == {0}
-    assert divisions.split(Program(graph), 2).tolist() == [0, 0, 0, 0, 1, 1, 0, 1]
+    assert divisions.split_processors(Program(graph), 5).tolist() == [0, 2, 4, 0, 1, 3, 0, 1]
+    assert set(divisions.split_processors(Program(graph), 1).tolist()) == {0}
+    assert divisions.split_processors(Program(graph), 2).tolist() == [0, 0, 0, 0, 1, 1, 0, 1]
 
 
 def test_areas_are_cut_equally_and_work_is_shared_equally() -> None:

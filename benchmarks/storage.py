@@ -36,7 +36,7 @@ def filled(components: int) -> tuple[Engine, ComponentNames]:
     for start in range(0, components, FILL_ROWS):
         index = np.arange(start, min(start + FILL_ROWS, components))
         ones = np.ones(len(index))
-        engine.apply(None, None, columns_of(names, index, ones, ones, ones))
+        engine.apply_event(None, None, columns_of(names, index, ones, ones, ones))
     return engine, names
 
 
@@ -48,7 +48,7 @@ def logged(engine: Engine, names: ComponentNames, store: Store, plain: Path, row
     with plain.open("wb", buffering=0) as file:
         for _ in range(repeats):
             index = rng.integers(0, len(names), rows)
-            engine.apply(KEY, engine.applied(*KEY) + 1, columns_of(
+            engine.apply_event(KEY, engine.applied(*KEY) + 1, columns_of(
                 names, index, rng.uniform(1, 100, rows), np.ones(rows), rng.uniform(0.1, 1.0, rows)
             ))  # fmt: skip
             entry = engine.commits.take_entry()

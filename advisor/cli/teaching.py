@@ -115,13 +115,13 @@ class StateSink:
         """Keep as `Sink`."""
         from advisor.engine.events import NetworkDefined
 
-        self._engine.apply(None, None, NetworkDefined(text, network))
+        self._engine.apply_event(None, None, NetworkDefined(text, network))
 
     def allow(self, component: str, counts: Sequence[int]) -> None:
         """Set as `Sink`."""
         from advisor.engine.events import AllowedSet
 
-        self._engine.apply(None, None, AllowedSet(component, counts))
+        self._engine.apply_event(None, None, AllowedSet(component, counts))
 
     def teach(self, rows: Sequence[Row]) -> Mapping[str, int]:
         """Teach as `Sink`."""
@@ -131,7 +131,7 @@ class StateSink:
         for row in {row.producer: row for row in reversed(rows)}.values():
             number = row.sequence - self._in_blocks(row.producer)
             self._engine.state.ledger.replays((row.producer, NO_INCARNATION), number)
-        answer = self._engine.apply(None, None, columns_of_rows([row.plain() for row in rows], NameBook()))
+        answer = self._engine.apply_event(None, None, columns_of_rows([row.plain() for row in rows], NameBook()))
         for producer, number in {row.producer: row.sequence for row in rows}.items():
             self._engine.advance((producer, NO_INCARNATION), number - self._in_blocks(producer))
         self._rows += len(rows)

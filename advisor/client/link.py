@@ -199,7 +199,7 @@ class Link:
 
     def _take(self, data: bytes, pauses: int) -> tuple[AdvisorError | None, int]:
         """Pass on what the bytes say; return why the connection is over, and how many pauses were asked for."""
-        for outcome in self.session.receive(data):
+        for outcome in self.session.receive_outcomes(data):
             match outcome:
                 case Answered():
                     self._answered = True

@@ -208,10 +208,10 @@ class Session:
         self._out.clear()
         return out
 
-    def receive(self, data: bytes | memoryview) -> list[Outcome]:
+    def receive_outcomes(self, data: bytes | memoryview) -> list[Outcome]:
         """Return what the bytes mean for the program and for the binding; after a `GiveUp` there is no more."""
         try:
-            replies = self._connection.receive(data)
+            replies = self._connection.receive_replies(data)
         except (MalformedMessage, TooLarge) as error:
             return [GiveUp(error.detached())]
         outcomes: list[Outcome] = []

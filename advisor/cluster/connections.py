@@ -74,7 +74,7 @@ class ShardConnection:
         """Seconds that the oldest call has waited."""
         return 0.0 if self._since is None else self._clock() - self._since
 
-    def apply(self, item: Item, rows: int, done: Callable[[Answer], object]) -> None:
+    def queue_item(self, item: Item, rows: int, done: Callable[[Answer], object]) -> None:
         """Have an item applied after all before it."""
         if self._since is None:
             self._since = self._clock()
@@ -82,7 +82,7 @@ class ShardConnection:
         self.rows += rows
         self._filled.set()
 
-    async def run(self) -> None:
+    async def send_items(self) -> None:
         """Send what waits as long as the front lives."""
         while True:
             await self._filled.wait()
@@ -102,7 +102,7 @@ class ShardConnection:
             rows += call.rows
         handle = self.handle
         try:
-            answers, self.report = await handle.call("apply", [call.item for call in calls])
+            answers, self.report = await handle.call("apply_items", [call.item for call in calls])
         except (Gone, AdvisorError) as error:
             self._keep_numbered(calls, error)
             await self._reopen(handle, error)

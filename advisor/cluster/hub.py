@@ -61,11 +61,11 @@ class ShardCommits:
         """Return the number that all shards have committed."""
         return self._shards.durable.get(key, 0)
 
-    def look(self) -> AdvisorError | None:
+    def check_storage(self) -> AdvisorError | None:
         """As `failure`."""
         return self.failure
 
-    async def run(self) -> None:
+    async def commit_changes(self) -> None:
         """Bring up to date what is followed, as long as the service lives."""
         while True:
             await anyio.sleep(self._every_s)

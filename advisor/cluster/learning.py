@@ -174,7 +174,7 @@ class RoutedLearning:
         if isinstance(event, TaskEvents):
             return await self._shards.fold_events(key, sequence, event)
         if isinstance(event, ProfileForgotten):
-            return await self._shards.apply(bucket_of_producer(event.producer), key, sequence, event)
+            return await self._shards.apply_by_shard(bucket_of_producer(event.producer), key, sequence, event)
         if isinstance(event, RunObserved):
             run = {name: value for name, value in event.run.items() if value is not None}
             named = run.pop("profile", None)
@@ -182,7 +182,7 @@ class RoutedLearning:
                 run = await self._shards.of_producer(named["producer"]).ask("run_of", named) | run
             event = RunObserved(run)
         name = event.program if isinstance(event, (RunObserved, ProgramForgotten)) else event.component
-        answer = await self._shards.apply(bucket_of(name), key, sequence, event)
+        answer = await self._shards.apply_by_shard(bucket_of(name), key, sequence, event)
         self._replicas.forget(name)
         return answer
 
@@ -197,10 +197,10 @@ class RoutedLearning:
         """Define a network here, where ids are given, and at its shard."""
         network = None if questions.is_small(given) else await self._hub.heavy.run(network_of, given)
         async with self._defining:
-            answer = self._engine.apply(None, None, NetworkDefined(given, network_id, network))
+            answer = self._engine.apply_event(None, None, NetworkDefined(given, network_id, network))
             definition = self._engine.advisor.components.flows.definition(answer["id"])
             home = bucket_of(name_of(answer["id"]))
-            await self._shards.apply(home, None, None, NetworkDefined(definition, answer["id"]))
+            await self._shards.apply_by_shard(home, None, None, NetworkDefined(definition, answer["id"]))
         self._replicas.follow()
         return answer
 

@@ -86,7 +86,7 @@ class Shard:
 
     # -- changes ----------------------------------------------------------------------------------------------------------
 
-    def apply(self, items: Sequence[Item]) -> tuple[list[Answer], Answer]:
+    def apply_items(self, items: Sequence[Item]) -> tuple[list[Answer], Answer]:
         """Apply items in their order and commit them together; return the answer of each, and the report.
 
         An item is (producer, sequence, events); one whose number was applied is not applied again. Raises StorageFailed.
@@ -104,10 +104,10 @@ class Shard:
                 self._resume(key, sequence)
                 return {}
             if key is not None and sequence is not None and sequence <= self._engine.applied(*key):
-                return self._engine.apply(key, sequence, EMPTY)
+                return self._engine.apply_event(key, sequence, EMPTY)
             found: Answer = {}
             for event in events or (EMPTY,):
-                answer = self._engine.apply(key, sequence, self._by_known_names(event))
+                answer = self._engine.apply_event(key, sequence, self._by_known_names(event))
                 found = found or answer
                 key = sequence = None  # the first, which is of rows where there are some, has taken the number
             return found
@@ -127,7 +127,7 @@ class Shard:
         rows = replace(rows, components=self._names, index=own[rows.index])
         return e.Travels(rows) if isinstance(event, e.Travels) else rows
 
-    def receive(self, part: bytes | None, producers: Mapping[Producer, int]) -> Answer:
+    def receive_part(self, part: bytes | None, producers: Mapping[Producer, int]) -> Answer:
         """Take in buckets, and numbers of producers where they are greater; commit."""
         if part is not None:
             self._engine.replace_part(Engine.from_bytes(part))

@@ -143,7 +143,7 @@ class ShardSet:
             self._run(shard)
 
     def _run(self, shard: ShardConnection) -> None:
-        task = asyncio.get_running_loop().create_task(shard.run())
+        task = asyncio.get_running_loop().create_task(shard.send_items())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -219,7 +219,7 @@ class ShardSet:
         for number in receivers:
             part = parts.get(number, BatchPart())
             rows = max((len(each) for each in part.events), default=0)
-            self.shards[number].apply((key, sequence, part.events), rows, partial(one, part))
+            self.shards[number].queue_item((key, sequence, part.events), rows, partial(one, part))
 
     def _note(self, key: Producer | None, sequence: int | None, *, whole: bool, some: bool) -> None:
         """Note whether all shards, or some, have a number."""
@@ -239,13 +239,13 @@ class ShardSet:
             if not answer.done():  # not cancelled
                 answer.set_result(found)
 
-        self.shards[number].apply((key, sequence, events), sum(map(_rows, events)), done)
+        self.shards[number].queue_item((key, sequence, events), sum(map(_rows, events)), done)
         found = await answer
         if "error" in found:
             raise from_dict(found["error"])
         return found
 
-    async def apply(self, bucket: int, key: Producer | None, sequence: int | None, event: Any) -> Answer:
+    async def apply_by_shard(self, bucket: int, key: Producer | None, sequence: int | None, event: Any) -> Answer:
         """Have an event applied by the shard of a bucket, and then its number by the others; raises what is wrong with it.
 
         An error takes no number anywhere. Nothing else of the producer may be sent meanwhile.
@@ -294,7 +294,7 @@ class ShardSet:
     def _to_all(self, key: Producer, sequence: int | None, what: str) -> None:
         for shard in self.shards:
             self._gate.enter(
-                lambda shard=shard: shard.apply((key, sequence, (what,)), 0, lambda _: self._gate.finish_work())
+                lambda shard=shard: shard.queue_item((key, sequence, (what,)), 0, lambda _: self._gate.finish_work())
             )
 
     # -- questions --------------------------------------------------------------------------------------------------------
@@ -307,7 +307,9 @@ class ShardSet:
         for kind, some in enumerate((names, networks, programs)):
             for name in some:
                 wanted.setdefault(self.layout.shard_of(name), ([], [], []))[kind].append(name)
-        return await asyncio.gather(*(self.shards[number].ask("part", *each) for number, each in wanted.items()))
+        return await asyncio.gather(
+            *(self.shards[number].ask("extract_part", *each) for number, each in wanted.items())
+        )
 
     async def each(self, method: str, *args: Any) -> list[Any]:
         """Return the answers of all shards, in their order."""
@@ -367,7 +369,7 @@ class ShardSet:
 
     async def _grow(self, new: list[ShardConnection]) -> None:
         for shard in new:
-            shard.report = await shard.ask("receive", None, self.durable)
+            shard.report = await shard.ask("receive_part", None, self.durable)
         self._save(self.layout.after(shards=len(self.shards) + len(new)))
         self.shards += new
         for shard in new:
@@ -387,7 +389,7 @@ class ShardSet:
         source, target = self.shards[move.source], self.shards[move.target]
         part: bytes = await source.ask("give", move.buckets)
         self.moved_bytes += len(part)
-        target.report = await target.ask("receive", part, {})
+        target.report = await target.ask("receive_part", part, {})
         self._save(self.layout.moved(move))
         await self._keep_own(move.source)
 

@@ -37,7 +37,7 @@ class Shape(NamedTuple):
     type: Any
     further: Take | None
 
-    def take(self, field: str, value: Any) -> Any:
+    def check_value(self, field: str, value: Any) -> Any:
         """Return a value typed; raises InvalidValue, TooLarge, UnknownKey."""
         try:
             found = msgspec.convert(value, self.type)

@@ -75,7 +75,7 @@ class Engine:
 
     # -- events -----------------------------------------------------------------------------------------------------------
 
-    def apply(self, producer: Producer | None, sequence: int | None, event: e.Event) -> Answer:
+    def apply_event(self, producer: Producer | None, sequence: int | None, event: e.Event) -> Answer:
         """Let an event happen: exactly once where a producer numbers it, else at most once.
 
         Raises SequenceGap when the number is beyond the next; nothing is changed; TooLarge when the producer, or what the

@@ -117,7 +117,7 @@ class TaskTypeModels:
     def learn_instances(
         self, names: Sequence[str], index: Ints, sizes: Floats, times: Floats, running: Ints, stands: Floats
     ) -> int:
-        """Take n instances in order: of type ``names[index[i]]``, and columns (n,) as `SizeTime.learn_instances` has them. Cost O(n).
+        """Take n instances in order: of type ``names[index[i]]``, columns (n,) as in `SizeTime.learn_instances`. Cost O(n).
 
         Returns how many are of types beyond the cap, and left out. The records are the same however instances are cut.
         """

@@ -76,7 +76,7 @@ class ServerConnection:
         """Bytes received of a message that is not whole yet."""
         return self._framing.pending_bytes
 
-    def receive(self, data: bytes | bytearray | memoryview) -> list[RpcRequest | Singles | Violation]:
+    def receive_requests(self, data: bytes | bytearray | memoryview) -> list[RpcRequest | Singles | Violation]:
         """Return the events that `data` completes; nothing more after a `Violation`. Never raises on bad input."""
         if self._dead:
             return []
@@ -113,7 +113,7 @@ class ClientConnection:
     def __init__(self) -> None:
         self._framing = Framing(limits.MESSAGE_BYTES_MAX)  # an answer is as long as its question asked for
 
-    def receive(self, data: bytes | bytearray | memoryview) -> list[Reply | Notice]:
+    def receive_replies(self, data: bytes | bytearray | memoryview) -> list[Reply | Notice]:
         """Return the replies and notices that `data` completes.
 
         Raises MalformedMessage, TooLarge when the bytes are no replies; the connection is of no use any more.

@@ -73,11 +73,11 @@ class Durability(Protocol):
     @property
     def age_s(self) -> float: ...
     def sequence(self, key: Key) -> int: ...
-    def look(self) -> AdvisorError | None: ...
+    def check_storage(self) -> AdvisorError | None: ...
     def defer_reply(self, who: Waiting, answers: list[bytes]) -> None: ...
     def discard_replies(self, who: Waiting) -> None: ...
     def want_image(self) -> None: ...
-    async def run(self) -> None: ...
+    async def commit_changes(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -159,7 +159,7 @@ class Committer:
         self._image_wanted = self._store is not None and self._store.log_entries > 0 and size <= STOP_IMAGE_BYTES_MAX
         self.changed()
 
-    def forget(self, keys: list[Key]) -> None:
+    def forget_evicted(self, keys: list[Key]) -> None:
         """Producers were evicted."""
         for key in keys:
             self._durable.pop(key, None)
@@ -184,11 +184,11 @@ class Committer:
         self._waiting.setdefault(who, []).extend(answers)
         self.changed(rows)
 
-    def look(self) -> StorageFailed | None:
+    def check_storage(self) -> StorageFailed | None:
         """Return why nothing is acknowledged, having looked at the state's files; None where all is well."""
         if self._store is not None and self.failure is None:
             try:
-                self._store.compare()
+                self._store.compare_files()
             except StorageFailed as failure:
                 self._fail(failure)
                 if not self._committing:
@@ -199,7 +199,7 @@ class Committer:
         """Forget the answers of a connection that is gone; what they acknowledge stays."""
         self._waiting.pop(who, None)
 
-    async def run(self) -> None:
+    async def commit_changes(self) -> None:
         """Commit as long as the service lives; raises what makes it impossible."""
         if self._store is None:
             return
@@ -243,11 +243,11 @@ class Committer:
                 else:
                     write = partial(_append, store, entry)
             producers = self._engine.producers if entry is None else entry.producers
-            self._write(store, write, lost, producers)
+            self._write_changes(store, write, lost, producers)
         except Exception as defect:
             self._give_up(defect)
 
-    def _write(
+    def _write_changes(
         self, store: Store, write: Callable[[], None] | None, lost: Callable[[], None], producers: Mapping[Key, int]
     ) -> None:
         """Write what was taken from the engine just now, and then release the answers that wait for it."""
@@ -255,11 +255,11 @@ class Committer:
         taken = CommitTaken(store.commits, lost, self._waiting, self._rows, self._dirty_since, self._clock())
         self._waiting, self._rows, self._dirty_since = {}, 0, None
         if write is None:
-            self._ended(taken, None, 0.0)
+            self._finish_commit(taken, None, 0.0)
         else:
-            self._writer.start_write(write, partial(self._ended, taken), store.take_image)
+            self._writer.start_write(write, partial(self._finish_commit, taken), store.take_image)
 
-    def _ended(self, taken: CommitTaken, error: BaseException | None, spent_s: float) -> None:
+    def _finish_commit(self, taken: CommitTaken, error: BaseException | None, spent_s: float) -> None:
         """Release answers, where what they promise was written."""
         store = self._store
         assert store is not None
@@ -322,7 +322,7 @@ class Committer:
         if not self._committing and self._store is not None:
             self._committing = True
             nothing = CommitTaken(self._store.commits, int, {}, 0, None, self._clock())
-            self._writer.start_write(int, partial(self._ended, nothing), self._store.take_image)
+            self._writer.start_write(int, partial(self._finish_commit, nothing), self._store.take_image)
 
     def _give_up(self, defect: BaseException) -> None:
         """Nothing can be made durable any more, and so nothing acknowledged: let `run`, and with it the service, end."""

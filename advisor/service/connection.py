@@ -143,7 +143,7 @@ class Connection(asyncio.BufferedProtocol):
             self._work(turn=turn)
 
     def _decode(self, data: bytes | memoryview) -> None:
-        events = self._framing.receive(data)
+        events = self._framing.receive_requests(data)
         pending = self._framing.pending_bytes
         if pending != self.pending_bytes:
             self._hub.pending_changed(self, pending)

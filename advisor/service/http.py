@@ -154,7 +154,7 @@ def application(hub: Hub, page: LivePage, advice: AdviceFace, shown: Sequence[An
         return PlainTextResponse("alive\n")
 
     async def readyz(_: Request) -> Response:
-        failure = hub.committer.look()
+        failure = hub.committer.check_storage()
         if hub.background.stopping:
             return PlainTextResponse("stopping\n", status_code=503)
         if failure is not None:

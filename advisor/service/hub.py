@@ -192,7 +192,7 @@ class Hub:
         Rows are replayed under one limit a commit: it falls to what is there, which all rows of this commit kept, and
         rises again only between two.
         """
-        if self.memory.look(may_recover=not self.committer.unsaved):
+        if self.memory.check_memory(may_recover=not self.committer.unsaved):
             components = self.engine.advisor.components
             components.slots.components_max = len(components) if self.memory.short else self.config.components_max
 

@@ -80,7 +80,7 @@ class Learning:
             return
         columns = columns_of_rows(rows, self._book)
         self.sampled.columns(columns)
-        self.engine.apply(None, None, columns)
+        self.engine.apply_event(None, None, columns)
         self.committer.changed(len(columns))
         self.happened()
 
@@ -129,7 +129,7 @@ class Learning:
     def _observe(self, connection: Connection, params: m.Observe, msgid: int | None) -> dict[str, Any] | None:
         columns = columns_of_rows([params.row], self._book)
         self.sampled.columns(columns)
-        answer = self.engine.apply(None, None, columns)
+        answer = self.engine.apply_event(None, None, columns)
         self.committer.changed(1)
         return answer
 
@@ -152,10 +152,10 @@ class Learning:
         if key is None or params.sequence is None:
             self.admission.refuse_while_storage_fails()
         elif self.admission.replays(connection, key, params.sequence):
-            return self._durably(connection, msgid, self.engine.apply(key, params.sequence, EMPTY), 0, key)
+            return self._durably(connection, msgid, self.engine.apply_event(key, params.sequence, EMPTY), 0, key)
         columns = read()
         self.sampled.columns(columns)
-        answer = self.engine.apply(key, params.sequence, columns)
+        answer = self.engine.apply_event(key, params.sequence, columns)
         return self._durably(connection, msgid, answer, len(columns), key)
 
     # Networks, task events, runs, and what is changed by hand
@@ -168,13 +168,15 @@ class Learning:
 
         async def define() -> dict[str, Any] | None:
             network = await self.heavy.run(network_of, given)
-            answer = self.engine.apply(None, None, NetworkDefined(given, params.id, network))
+            answer = self.engine.apply_event(None, None, NetworkDefined(given, params.id, network))
             return self._durably(connection, msgid, answer, 0)
 
         if not is_small(given):
             self.background.later("define_network", connection, msgid, define)
             return LATER
-        return self._durably(connection, msgid, self.engine.apply(None, None, NetworkDefined(given, params.id)), 0)
+        return self._durably(
+            connection, msgid, self.engine.apply_event(None, None, NetworkDefined(given, params.id)), 0
+        )
 
     def _apply(
         self,
@@ -192,7 +194,7 @@ class Learning:
         known = key is not None and self.admission.replays(connection, key, cast("int", params.sequence))
         event = again if known and again is not None else read(params)
         size = len(event) if isinstance(event, Sized) else 0
-        answer = self.engine.apply(key, params.sequence, event)
+        answer = self.engine.apply_event(key, params.sequence, event)
         return self._durably(connection, msgid, answer, size, key)
 
     # Once, and durable
@@ -202,7 +204,7 @@ class Learning:
         self.admission.forget_producers(keys)
 
     def _evicted(self, keys: list[Key]) -> None:
-        self.committer.forget(keys)
+        self.committer.forget_evicted(keys)
         self.committer.changed()
 
     def _durably(

@@ -52,7 +52,7 @@ class LocalClient:
 
     def receive_message(self, data: bytes) -> None:
         """Take in an answer or a notification."""
-        for message in self._answers.receive(data):
+        for message in self._answers.receive_replies(data):
             if not isinstance(message, Notice):
                 self.answer(message.msgid, message.error or message.result)
             else:

@@ -56,7 +56,7 @@ class Memory:
         self.short = False
         self._resident = resident
 
-    def look(self, *, may_recover: bool) -> bool:
+    def check_memory(self, *, may_recover: bool) -> bool:
         """Look how much is taken; return whether `short` has changed."""
         taken = self._resident()
         if self.bytes_max is None or taken is None:

@@ -198,7 +198,7 @@ class _Service:
         try:
             bound = await self._listen(sockets)
             async with anyio.create_task_group() as group:
-                group.start_soon(self._hub.committer.run)
+                group.start_soon(self._hub.committer.commit_changes)
                 group.start_soon(self._sweep)
                 if self._config.memory_max is not None:
                     group.start_soon(self._look_at_memory)

@@ -278,7 +278,7 @@ class Store:
             raise self._failed(error) from error
         self._acknowledged = self._commit.number
 
-    def compare(self) -> None:
+    def compare_files(self) -> None:
         """Compare the files with what their names stand for, unless they are written just now; raises as `acknowledge`.
 
         From any thread.

@@ -106,9 +106,9 @@ def ours(found: list[Any]) -> list[str]:
 def test_bytes_that_are_no_protocol_leave_nothing_to_collect() -> None:
     with collected() as found:
         for data in HOSTILE:
-            ServerConnection().receive(pack([0, 1, "status", [{}]]) + data)
+            ServerConnection().receive_requests(pack([0, 1, "status", [{}]]) + data)
             try:
-                ClientConnection().receive(data)
+                ClientConnection().receive_replies(data)
             except Exception as error:  # noqa: BLE001, RUF100 - whatever it is, it must go
                 str(error)
     assert ours(found) == []

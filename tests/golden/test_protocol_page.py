@@ -62,14 +62,14 @@ def section(number: int) -> str:
 def test_a_frame_is_its_message(side: str, message: list, data: bytes) -> None:
     assert msgpack.packb(message) == data
     if side == "service":
-        (reply,) = ClientConnection().receive(data)
+        (reply,) = ClientConnection().receive_replies(data)
         if message[0] == 2:
             assert (reply.method, reply.params) == (message[1], message[2])
             return
         assert (reply.msgid, reply.result) == (message[1], message[3])
         assert (reply.error and reply.error.as_dict()) == message[2]
         return
-    (event,) = ServerConnection().receive(data)
+    (event,) = ServerConnection().receive_requests(data)
     if isinstance(event, Singles):
         assert event.rows == [message[2]]
     else:
@@ -89,7 +89,7 @@ def sent_by_our_client() -> set[bytes]:
     said = [teaching.outgoing()]
     session.connected()
     session.outgoing()
-    session.receive(msgpack.packb([1, 1, None, {"sequence": 0}]))
+    session.receive_outcomes(msgpack.packb([1, 1, None, {"sequence": 0}]))
     session.declare(["matmul", "sort"])
     said.append(session.outgoing())
     numbered = [
@@ -155,11 +155,11 @@ def test_our_client_understands_what_the_page_answers() -> None:
     call = session.call_numbered(body_of("forget", {"component": "sort"}))
     session._last_id = 0
     session.connected()
-    session.receive(answers[1][1])
+    session.receive_outcomes(answers[1][1])
     session.outgoing()
-    session.receive(answers[2][1])
-    session.receive(answers[3][1])
-    session.receive(answers[4][1])
+    session.receive_outcomes(answers[2][1])
+    session.receive_outcomes(answers[3][1])
+    session.receive_outcomes(answers[4][1])
     stats = session.stats
     assert (stats.rows_acknowledged, stats.rows_accepted, stats.rows_refused) == (4, 3, 1)
     together = read(Together, answers[18][0][3])
@@ -172,9 +172,9 @@ def test_our_client_understands_what_the_page_answers() -> None:
     assert (pool.cores, pool.jobs[1].elapsed_s, pool.assumed) == ({7: 4, 8: 8}, 0.25, {})
     (suggestion,) = read(list[Suggestion], answers[11][0][3])
     assert (suggestion.predictor, suggestion.cores, suggestion.cost_core_s) == (2048.0, 16.0, 4.0)
-    assert session.receive(answers[5][1]) == []  # a gap is no failure: sent again
+    assert session.receive_outcomes(answers[5][1]) == []  # a gap is no failure: sent again
     session.outgoing()
-    assert session.receive(msgpack.packb([1, session._last_id, None, {"rows": 1}])) == [
+    assert session.receive_outcomes(msgpack.packb([1, session._last_id, None, {"rows": 1}])) == [
         Answered(call, None, {"rows": 1})
     ]
 

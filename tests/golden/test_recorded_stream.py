@@ -86,7 +86,7 @@ def replay(batch: int) -> Engine:
             columns = columns_of(
                 ComponentNames(names), index, x, p, t, count=count, ok=ok.astype(bool), running=running.astype(bool)
             )
-            engine.apply(producer, number, columns)
+            engine.apply_event(producer, number, columns)
             waiting.clear()
 
     with STREAM.open(newline="", encoding="utf-8") as file:
@@ -94,7 +94,7 @@ def replay(batch: int) -> Engine:
             if row[0] == "forget":
                 send()
                 number += 1
-                engine.apply(producer, number, ComponentForgotten(row[1], float(row[2])))
+                engine.apply_event(producer, number, ComponentForgotten(row[1], float(row[2])))
                 continue
             waiting.append(row)
             if len(waiting) == batch:

@@ -77,9 +77,9 @@ def happens(engine: Engine, kinds: Collection[int], start: int = 0) -> None:
         run = isinstance(what, TaskEvents)
         try:
             if run:
-                engine.apply((f"run-{number}", bytes(16)), 1, what)
+                engine.apply_event((f"run-{number}", bytes(16)), 1, what)
             else:
-                engine.apply(KEY, engine.applied(*KEY) + 1, what)
+                engine.apply_event(KEY, engine.applied(*KEY) + 1, what)
         except (UnknownComponent, UnknownProgram):  # nothing happens, in any engine
             assert not isinstance(what, (Columns, TaskEvents))
         except InvalidValue:
@@ -189,13 +189,13 @@ def test_a_dropped_component_leaves_its_slot_to_the_next_new_name() -> None:
         each = [1.0] * len(names)
         return columns_of(ComponentNames(names), range(len(names)), each, each, [0.5] * len(names))
 
-    engine.apply(key, 1, of("a", "b", "c", "d"))
+    engine.apply_event(key, 1, of("a", "b", "c", "d"))
     live = engine.advisor.curves()
     assert engine.take_rows(key, 2, [["b", 1.0, 1.0, 0.5]])
-    assert engine.apply(key, 3, Drop(("b", "c", "nobody"))) == {"dropped": 2, "sequence": 3}
+    assert engine.apply_event(key, 3, Drop(("b", "c", "nobody"))) == {"dropped": 2, "sequence": 3}
     assert list(engine.advisor.components.slots.components) == ["a", "d"]
     assert not engine.take_rows(key, 4, [["b", 1.0, 1.0, 0.5]])
-    answer = engine.apply(key, 4, of("x", "b", "y"))
+    answer = engine.apply_event(key, 4, of("x", "b", "y"))
     assert (answer["accepted"], answer["refused"]["by_code"]) == (2, {"too_many_components": 1})
     assert engine.take_rows(key, 5, [["b", 1.0, 1.0, 0.5], ["a", 1.0, 1.0, 0.5], ["x", 1.0, 1.0, 0.5]])
     engine.flush()
@@ -245,10 +245,10 @@ def test_a_part_moves_to_another_engine_and_rows_split_by_network_teach_as_whole
     engine, split, home = (Engine(model_memory_bytes=MEMORY) for _ in range(3))
     for number in range(4):
         rows = rows_of(3 * number)
-        engine.apply(KEY, number + 1, rows)
+        engine.apply_event(KEY, number + 1, rows)
         bare = replace(rows, network=None, networks=(), record=None, entered=None)
-        split.apply(KEY, number + 1, bare)
-        home.apply(KEY, number + 1, Travels(rows))
+        split.apply_event(KEY, number + 1, bare)
+        home.apply_event(KEY, number + 1, Travels(rows))
     assert canonical_parts(split, ()) == canonical_parts(engine, ())
     assert not home.advisor.components.slots.components
     flows = [list(each.advisor.components.flows.kind.records()) for each in (home, engine)]

@@ -110,16 +110,16 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(rows=ROWS)
     def observe(self, rows: list[Any]) -> None:
-        self.fold(rows, self.engine.apply(None, None, as_columns(rows)))
+        self.fold(rows, self.engine.apply_event(None, None, as_columns(rows)))
 
     @rule(key=st.sampled_from(PRODUCERS), rows=ROWS)
     def next_batch(self, key: tuple[str, bytes], rows: list[Any]) -> None:
         number = self.applied.get(key, 0) + 1
         if not self.room_for(key):
             with pytest.raises(TooLarge):
-                self.engine.apply(key, number, as_columns(rows))
+                self.engine.apply_event(key, number, as_columns(rows))
             return
-        receipt = self.engine.apply(key, number, as_columns(rows))
+        receipt = self.engine.apply_event(key, number, as_columns(rows))
         assert (receipt["sequence"], "replayed" in receipt) == (number, False)
         self.fold(rows, receipt)
         self.applied[key] = number
@@ -131,7 +131,7 @@ class EngineMachine(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(sorted(self.applied)))
         number = data.draw(st.integers(0, self.applied[key]))
         rows = self.sent_batches.get((key, number), [])
-        receipt = self.engine.apply(key, number, as_columns(rows))
+        receipt = self.engine.apply_event(key, number, as_columns(rows))
         assert (receipt["accepted"], receipt["refused"]["count"], receipt["replayed"]) == (0, 0, True)
         self.replayed += 1
 
@@ -141,7 +141,7 @@ class EngineMachine(RuleBasedStateMachine):
             return
         expected = self.applied.get(key, 0) + 1
         with pytest.raises(SequenceGap) as caught:
-            self.engine.apply(key, expected - 1 + ahead, as_columns([(0, 1.0, 1.0, 1.0, True)]))
+            self.engine.apply_event(key, expected - 1 + ahead, as_columns([(0, 1.0, 1.0, 1.0, True)]))
         assert caught.value.bound == expected
         self.gaps += 1
 
@@ -152,21 +152,21 @@ class EngineMachine(RuleBasedStateMachine):
         number = self.applied.get(key, 0) + 1
         if component not in {name for name, _ in self.counted}:
             with pytest.raises(UnknownComponent):
-                self.engine.apply(key, number, ComponentForgotten(component, keep))
+                self.engine.apply_event(key, number, ComponentForgotten(component, keep))
             return  # the number is not consumed
-        answer = self.engine.apply(key, number, ComponentForgotten(component, keep))
+        answer = self.engine.apply_event(key, number, ComponentForgotten(component, keep))
         assert answer["rows"] == self.counted[component, "rows"]
         self.applied[key] = number
         before = self.engine.advisor.to_bytes()
-        assert self.engine.apply(key, number, ComponentForgotten(component, keep))["replayed"]
+        assert self.engine.apply_event(key, number, ComponentForgotten(component, keep))["replayed"]
         self.replayed += 1
         assert words_of(self.engine.advisor.to_bytes()) == words_of(before), "a replayed forget forgets nothing more"
 
     @rule(number=st.integers(0, 1), nodes=st.sampled_from(NETWORKS))
     def define(self, number: int, nodes: list[dict[str, Any]]) -> None:
-        answer = self.engine.apply(None, None, NetworkDefined(nodes, f"n{number}"))
+        answer = self.engine.apply_event(None, None, NetworkDefined(nodes, f"n{number}"))
         state = self.engine.advisor.to_bytes()
-        assert self.engine.apply(None, None, NetworkDefined(nodes, f"n{number}")) == answer
+        assert self.engine.apply_event(None, None, NetworkDefined(nodes, f"n{number}")) == answer
         assert self.engine.advisor.to_bytes() == state
 
     @precondition(lambda self: self.applied)
@@ -208,7 +208,7 @@ class EngineMachine(RuleBasedStateMachine):
     def pin(self, component: str) -> None:
         if component in {name for name, _ in self.counted}:
             with suppress(TooLarge):  # no room for its record
-                self.engine.apply(None, None, ComponentPinned(component, "two_step"))
+                self.engine.apply_event(None, None, ComponentPinned(component, "two_step"))
 
     @rule(rows=ROWS)
     def commit_that_fails(self, rows: list[Any]) -> None:

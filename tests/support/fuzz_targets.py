@@ -233,12 +233,12 @@ def frames_of_a_client(data: bytes) -> None:
     """Bytes that come to the service: events, or one violation; never an error."""
     connection = ServerConnection()
     for start in range(0, len(data), 7):
-        connection.receive(data[start : start + 7])
+        connection.receive_requests(data[start : start + 7])
 
 
 def answers(data: bytes) -> None:
     """Bytes that come to a client: answers, or an error of ours."""
-    ClientConnection().receive(data)
+    ClientConnection().receive_replies(data)
 
 
 def snet(data: bytes) -> None:

@@ -178,7 +178,7 @@ def by_observe(advisor: Advisor, columns: Columns) -> None:
 def by_engine(advisor: Advisor, columns: Columns) -> None:
     engine = Engine()
     engine.state.advisor = advisor
-    engine.apply(("laws", bytes(16)), 1, fresh(columns))
+    engine.apply_event(("laws", bytes(16)), 1, fresh(columns))
 
 
 FACES = {"columns": by_columns, "observe": by_observe, "engine": by_engine}

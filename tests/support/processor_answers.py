@@ -156,7 +156,7 @@ def questions(advisor: Advisor) -> Iterator[tuple[str, Callable[[], Any]]]:
 def profile() -> Any:
     """Return the profile of a run, what is wrong with it, and what was learned of it."""
     engine = Engine()
-    engine.apply(("run", bytes(16)), 1, Program(2, recursive(4, 2, 700)).run())
+    engine.apply_event(("run", bytes(16)), 1, Program(2, recursive(4, 2, 700)).run())
     return engine.profiles.answer("run", None, nodes=True, diagnosis=True), engine.advisor.to_bytes()
 
 

@@ -122,7 +122,7 @@ class ScriptedService:
             while budget != 0 and (data := await reader.read(65536 if budget is None else min(budget, 65536))):
                 if budget is not None:
                     budget -= len(data)
-                for event in connection.receive(data):
+                for event in connection.receive_requests(data):
                     assert not isinstance(event, Violation), event
                     answer = self._answer(event, names)
                     if speech is not None and len(answer) > speech:

@@ -175,7 +175,7 @@ async def test_who_is_greeted_and_turned_away_comes_back_ever_later(
         return 0.0
 
     async def turn_away(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        [hello] = ServerConnection().receive(await reader.read(2**16))
+        [hello] = ServerConnection().receive_requests(await reader.read(2**16))
         writer.write(encode_response(hello.msgid, {"sequence": 0}))
         writer.close()
 

@@ -241,7 +241,7 @@ async def test_task_events_teach_the_shards_of_their_types_and_profiles_are_told
                 AsyncClient(address, producer=f"run{producer}", timeout_s=PATIENCE_S)
             )
             for number, events in enumerate(batches, 1):
-                wanted = one.apply((f"run{producer}", bytes(16)), number, events)
+                wanted = one.apply_event((f"run{producer}", bytes(16)), number, events)
                 reported = await client.task_events(events.records, strings=list(events.strings), ended=True)
                 if not kills:
                     assert {key: reported[key] for key in ("accepted", "refused")} == {
@@ -277,7 +277,7 @@ async def test_task_events_teach_the_shards_of_their_types_and_profiles_are_told
             assert reported["profile"] == one.profiles.answer(producer, None, nodes=True, diagnosis=False)["profile"]
         learned = await client.observe_run("prog", size=10.0, profile={"producer": "run1"})
         assert learned["program"] == "prog"
-        one.apply(None, None, RunObserved({"program": "prog", "size": 10.0, "profile": {"producer": "run1"}}))
+        one.apply_event(None, None, RunObserved({"program": "prog", "size": 10.0, "profile": {"producer": "run1"}}))
         assert (await client.status())["programs"] == one.advisor.status()["programs"]
         with pytest.raises(InvalidValue, match="run0, run1, run2"):
             await client.profile("nobody")

@@ -45,7 +45,7 @@ def alone(upto: Sequence[int]) -> Engine:
     engine = Engine(**LIMITS)
     for producer, last in enumerate(upto):
         for number in range(1, last + 1):
-            engine.apply(PRODUCERS[producer], number, batch(producer, number))
+            engine.apply_event(PRODUCERS[producer], number, batch(producer, number))
     return engine
 
 
@@ -207,7 +207,7 @@ async def test_an_event_of_one_shard_takes_its_number_everywhere_and_an_error_no
     key = PRODUCERS[0]
 
     async def forget(name: str, number: int) -> dict[str, Any]:
-        return await front.shards.apply(bucket_of(name), key, number, ComponentForgotten(name))
+        return await front.shards.apply_by_shard(bucket_of(name), key, number, ComponentForgotten(name))
 
     with pytest.raises(UnknownComponent):
         await forget("nobody", 5)

@@ -55,8 +55,8 @@ def test_plain_rows_leave_the_same_bytes_as_batches(kept: tuple[Engine, Stored])
     engine, storage = kept
     twin = Engine(components_max=20)
     for each in (engine, twin):
-        each.apply(KEY, 1, rows_of(1))
-        each.apply(KEY, 2, ComponentForgotten("c3", 0.5))
+        each.apply_event(KEY, 1, rows_of(1))
+        each.apply_event(KEY, 2, ComponentForgotten("c3", 0.5))
     rng, reported = np.random.default_rng(3), list[int]()
     engine.reported = lambda columns: reported.append(len(columns))
     waves = [1, 9, 9, 40, 200, 2]
@@ -66,7 +66,7 @@ def test_plain_rows_leave_the_same_bytes_as_batches(kept: tuple[Engine, Stored])
             for _ in range(wave)
         ]
         assert engine.take_rows(KEY, number, rows)
-        twin.apply(KEY, number, columns_of_rows(rows))
+        twin.apply_event(KEY, number, columns_of_rows(rows))
         append(engine, storage)
         assert engine.advisor.to_bytes() == twin.advisor.to_bytes()
     assert reported == waves
@@ -75,7 +75,7 @@ def test_plain_rows_leave_the_same_bytes_as_batches(kept: tuple[Engine, Stored])
 
 def test_rows_are_replayed_under_the_limits_of_then(kept: tuple[Engine, Stored]) -> None:
     engine, storage = kept
-    engine.apply(
+    engine.apply_event(
         None, None, columns_of(ComponentNames([f"x{i}" for i in range(30)]), range(30), None, [1.0] * 30, [0.5] * 30)
     )
     assert engine.totals["refused.too_many_components"] == 10
@@ -91,7 +91,7 @@ def test_rows_are_replayed_under_the_limits_of_then(kept: tuple[Engine, Stored])
 
 def test_an_entry_that_does_not_read_is_damage(kept: tuple[Engine, Stored]) -> None:
     engine, storage = kept
-    engine.apply(None, None, rows_of(1))
+    engine.apply_event(None, None, rows_of(1))
     append(engine, storage)
     whole = storage.journal[0]
     for bad in (whole + b"more", whole[:-1], whole[:9], whole.replace(b'"Columns"', b'"Engine" ')):
@@ -103,13 +103,13 @@ def test_an_entry_that_does_not_read_is_damage(kept: tuple[Engine, Stored]) -> N
 def test_a_defect_in_a_fold_asks_for_an_image(kept: tuple[Engine, Stored], monkeypatch: pytest.MonkeyPatch) -> None:
     engine, _ = kept
     with monkeypatch.context() as broken:
-        broken.setattr(engine.advisor, "fold", lambda _: 1 / 0)
+        broken.setattr(engine.advisor, "learn_batch", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            engine.apply(None, None, rows_of(1))
+            engine.apply_event(None, None, rows_of(1))
     assert engine.commits.take_entry() is None
 
 
 def test_an_engine_without_a_journal_keeps_nothing() -> None:
     engine = Engine()
-    engine.apply(None, None, rows_of(1))
+    engine.apply_event(None, None, rows_of(1))
     assert engine.commits.take_entry() is None

@@ -18,7 +18,7 @@ def taken(monkeypatch: pytest.MonkeyPatch, *rows: dict[str, Any]) -> list[Column
     """Return the columns that rows become, each its own; a plain row of a known component becomes none."""
     found: list[Columns] = []
     advisor = Advisor()
-    monkeypatch.setattr(batches, "fold", lambda _, columns: found.append(columns))
+    monkeypatch.setattr(batches, "learn_columns", lambda _, columns: found.append(columns))
     for row in rows:
         advisor.observe("a", **({"elapsed_s": 1.0} | row))
     return found

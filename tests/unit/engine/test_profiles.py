@@ -43,7 +43,7 @@ def test_processor_time_comes_with_the_end_and_stays(halves: tuple[TaskEvents, T
     engine, stored = Engine(), Stored()
     first, last = halves
     for number, events in enumerate((first, replace(last, cpu_s=2.5)), 1):
-        engine.apply(("p", ONE), number, events)
+        engine.apply_event(("p", ONE), number, events)
     stored.commit(engine.commits.image())
     for each in (engine, Engine.restore(stored.stored())):
         assert profile(each, "p")["measures"]["cpu_s"] == 2.5
@@ -53,18 +53,18 @@ def test_an_ended_run_is_forgotten_and_does_not_come_back(halves: tuple[TaskEven
     engine, stored = Engine(), Stored()
     for producer, incarnation in (("p", ONE), ("p", TWO), ("q", ONE)):
         for number, events in enumerate(halves, 1):
-            engine.apply((producer, incarnation), number, events)
+            engine.apply_event((producer, incarnation), number, events)
     stored.commit(engine.commits.image())
     kept = profile(engine, "q")
     learned = engine.advisor.status(components=None)["components"]
-    answer = engine.apply(("p", TWO), 3, ProfileForgotten("p", ONE))
+    answer = engine.apply_event(("p", TWO), 3, ProfileForgotten("p", ONE))
     assert (answer["profile"]["runs"], answer["sequence"]) == (1, 3)
     assert answer["profile"]["events"] == sum(map(len, halves))
-    assert engine.apply(("p", TWO), 3, ProfileForgotten("p", ONE))["replayed"]
+    assert engine.apply_event(("p", TWO), 3, ProfileForgotten("p", ONE))["replayed"]
     assert producers(engine) == [("q", ONE), ("p", TWO)]
-    assert engine.apply(None, None, ProfileForgotten("p"))["profile"]["runs"] == 1
+    assert engine.apply_event(None, None, ProfileForgotten("p"))["profile"]["runs"] == 1
     with pytest.raises(InvalidValue, match="q"):
-        engine.apply(None, None, ProfileForgotten("p"))
+        engine.apply_event(None, None, ProfileForgotten("p"))
     stored.commit(engine.commits.image())
     for each in (engine, Engine.restore(stored.stored())):
         assert producers(each) == [("q", ONE)]
@@ -72,7 +72,7 @@ def test_an_ended_run_is_forgotten_and_does_not_come_back(halves: tuple[TaskEven
         assert each.advisor.status(components=None)["components"] == learned  # components are forgotten by their names
         assert each.advisor.components.totals["profiles_forgotten"] == 2
         for number, events in enumerate(halves, 1):  # a new run takes a free place
-            each.apply(("r", ONE), number, events)
+            each.apply_event(("r", ONE), number, events)
         mine = deepcopy(stored)
         mine.commit(each.commits.image())
         again = Engine.restore(mine.stored())
@@ -82,13 +82,13 @@ def test_an_ended_run_is_forgotten_and_does_not_come_back(halves: tuple[TaskEven
 
 def test_a_run_that_goes_on_begins_anew(halves: tuple[TaskEvents, TaskEvents]) -> None:
     engine, stored = Engine(), Stored()
-    engine.apply(("p", ONE), 1, halves[0])
-    engine.apply(None, None, ProfileForgotten("p"))
+    engine.apply_event(("p", ONE), 1, halves[0])
+    engine.apply_event(None, None, ProfileForgotten("p"))
     assert producers(engine) == []
     stored.commit(engine.commits.image())
     for each in (engine, Engine.restore(stored.stored())):
         assert producers(each) == []
-        each.apply(("p", ONE), 2, halves[1])
+        each.apply_event(("p", ONE), 2, halves[1])
         assert producers(each) == [("p", ONE)]
         reported = profile(each, "p")
         assert reported["measures"]["begins"] > 0
@@ -96,8 +96,8 @@ def test_a_run_that_goes_on_begins_anew(halves: tuple[TaskEvents, TaskEvents]) -
     ((key, first),) = engine.profiles.runs.items()
     assert key == ("p", ONE)
     assert first.accepted < len(halves[1])  # ends of tasks whose begin is forgotten
-    engine.apply(("p", ONE), 3, replace(NO_EVENTS, ended=True))
-    engine.apply(None, None, ProfileForgotten("p"))
+    engine.apply_event(("p", ONE), 3, replace(NO_EVENTS, ended=True))
+    engine.apply_event(None, None, ProfileForgotten("p"))
     assert not engine.profiles.runs
 
 
@@ -108,14 +108,14 @@ def test_after_a_restart_who_was_silent_longest_gives_way_and_who_has_ended_is_d
     engine.profiles.runs_max = 3
     for name in "acbcde":  # a gives way to d, b to e, which have their numbers
         known = (name, ONE) in engine.producers
-        engine.apply((name, ONE), 1 + known, halves[known])
+        engine.apply_event((name, ONE), 1 + known, halves[known])
     stored.commit(engine.commits.image())
     restored = Engine.restore(stored.stored())
     restored.profiles.runs_max = 3
     for each in (engine, restored):
         assert [name for name, _ in producers(each)] == ["e", "d", "c"]
-        each.apply(None, None, ProfileForgotten("c"))
+        each.apply_event(None, None, ProfileForgotten("c"))
         assert len(each.profiles.runs) == 2
-        each.apply(("f", ONE), 1, halves[0])
-        each.apply(("g", ONE), 1, halves[0])
+        each.apply_event(("f", ONE), 1, halves[0])
+        each.apply_event(("g", ONE), 1, halves[0])
         assert [name for name, _ in producers(each)] == ["g", "f", "e"]

@@ -85,33 +85,33 @@ def test_a_program_is_forgotten_as_if_it_had_never_been(taught: Advisor) -> None
 def test_a_refused_first_run_leaves_nothing_to_store() -> None:
     engine = Engine()
     with pytest.raises(InvalidValue):
-        engine.apply(None, None, RunObserved({"program": "law", **run(100.0, 4), "size": 1e4, "transform": "n!"}))
-    engine.apply(None, None, RunObserved({"program": "law", **run(100.0, 4)}))
+        engine.apply_event(None, None, RunObserved({"program": "law", **run(100.0, 4), "size": 1e4, "transform": "n!"}))
+    engine.apply_event(None, None, RunObserved({"program": "law", **run(100.0, 4)}))
     assert list(engine.advisor.programs.kind.known) == ["law"]
 
 
 def test_a_forgotten_program_does_not_come_back_from_what_is_stored() -> None:
     engine, stored = Engine(), Stored()
     for name in ("law", "other"):
-        engine.apply(None, None, RunObserved({"program": name, **run(100.0, 1)}))
+        engine.apply_event(None, None, RunObserved({"program": name, **run(100.0, 1)}))
     stored.commit(engine.commits.image())
     number = 1
-    assert engine.apply(("p", bytes(16)), number, ProgramForgotten("law"))["runs"] == 1
-    assert engine.apply(("p", bytes(16)), number, ProgramForgotten("law"))["replayed"]
+    assert engine.apply_event(("p", bytes(16)), number, ProgramForgotten("law"))["runs"] == 1
+    assert engine.apply_event(("p", bytes(16)), number, ProgramForgotten("law"))["replayed"]
     stored.commit(engine.commits.image())
     restored = Engine.restore(stored.stored())
     assert list(restored.advisor.programs.programs) == ["other"]
     assert restored.advisor.components.totals["programs_forgotten"] == 1
     assert not any(b"law" in block for block in stored.blocks)
     for each in (engine, restored):  # its place is taken again
-        each.apply(None, None, RunObserved({"program": "new", **run(7.0, 2)}))
+        each.apply_event(None, None, RunObserved({"program": "new", **run(7.0, 2)}))
         mine = deepcopy(stored)
         mine.commit(each.commits.image())
         again = Engine.restore(mine.stored()).advisor
         assert sorted(again.programs.programs) == ["new", "other"]
         assert list(again.programs.kind.records()) == list(each.advisor.programs.kind.records())
-    engine.apply(None, None, RunObserved({"program": "never stored", **run(7.0, 2)}))
-    engine.apply(None, None, ProgramForgotten("never stored"))
+    engine.apply_event(None, None, RunObserved({"program": "never stored", **run(7.0, 2)}))
+    engine.apply_event(None, None, ProgramForgotten("never stored"))
     stored.commit(engine.commits.image())
     assert "never stored" not in Engine.restore(stored.stored()).advisor.programs.programs
 

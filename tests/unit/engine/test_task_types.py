@@ -238,7 +238,7 @@ def test_task_events_teach_with_the_workers_that_ran() -> None:
         if together == 2:
             out.add_event(time, Kind.END, instance=1000 + number, thread=1)
     events = replace(out.batch(), ended=True)
-    answer = engine.apply(("p", bytes(16)), 1, events)
+    answer = engine.apply_event(("p", bytes(16)), 1, events)
     assert answer["accepted"] == len(events.records)
     advisor = engine.advisor
     (ran,) = engine.profiles.runs.values()
@@ -248,7 +248,7 @@ def test_task_events_teach_with_the_workers_that_ran() -> None:
     for workers, times in truth.items():
         found = advisor.predict("kernel", predictor=1000.0, model="rate_by_workers", active_cores=workers)
         assert found.elapsed_s == pytest.approx(np.mean(times), rel=0.05)
-    assert engine.apply(("p", bytes(16)), 1, events)["replayed"]
+    assert engine.apply_event(("p", bytes(16)), 1, events)["replayed"]
     assert advisor.task_type("kernel").count == 400
 
 

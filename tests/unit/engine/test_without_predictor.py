@@ -105,7 +105,7 @@ def test_changes_bring_both_kinds_to_another_engine_as_they_come() -> None:
     rng = np.random.default_rng(6)
     one, two, version = Engine(), Engine(), None
     for _ in range(6):
-        one.apply(None, None, columns_of_rows(outlier(rng, 25)))
+        one.apply_event(None, None, columns_of_rows(outlier(rng, 25)))
         version = two.apply_changes(one.changes(version))
         for name in one.advisor.components.slots.components:
             assert two.advisor.extract([name], ()) == one.advisor.extract([name], ())

@@ -32,13 +32,13 @@ ROW = ["c", 1.0, 2.0, 3.0]
 def violation(data: bytes) -> tuple[int | None, str]:
     """Return msgid and code of the violation that `data` ends in, after a good request."""
     connection = ServerConnection()
-    *before, last = connection.receive(encode_request(1, "status", []) + data)
+    *before, last = connection.receive_requests(encode_request(1, "status", []) + data)
     assert before == [RpcRequest(1, "status", [])]
     assert isinstance(last, Violation)
     kind, msgid, error, result = msgpack.unpackb(last.reply)
     assert (kind, result) == (1, None)
     assert error == last.error.as_dict()
-    assert connection.receive(encode_request(2, "status", [])) == []
+    assert connection.receive_requests(encode_request(2, "status", [])) == []
     return msgid, error["code"]
 
 
@@ -107,15 +107,15 @@ def test_what_is_no_message_is_answered_and_ends_the_connection(name: str) -> No
 )
 def test_what_is_within_the_limits_is_a_request(params: list) -> None:
     connection = ServerConnection()
-    assert connection.receive(encode_request(7, "m", params)) == [RpcRequest(7, "m", params)]
+    assert connection.receive_requests(encode_request(7, "m", params)) == [RpcRequest(7, "m", params)]
 
 
 def test_a_large_message_leaves_no_buffer_behind() -> None:
     connection = ServerConnection()
-    connection.receive(b"")
+    connection.receive_requests(b"")
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    connection.receive(encode_request(1, "m", [bytes(limits.MESSAGE_BYTES_MAX - 100)]))
+    connection.receive_requests(encode_request(1, "m", [bytes(limits.MESSAGE_BYTES_MAX - 100)]))
     kept = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert kept < 2**18
@@ -127,7 +127,7 @@ def test_headers_that_lie_make_nothing_grow() -> None:
     connections = [ServerConnection() for _ in range(10)]
     tracemalloc.start()
     for connection in connections:
-        assert connection.receive(lie) == []
+        assert connection.receive_requests(lie) == []
     grown = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert grown < 2**20
@@ -156,10 +156,10 @@ def flat(events: list) -> list:
 @given(MESSAGES, st.lists(st.integers(0, 6000), max_size=12))
 def test_events_do_not_depend_on_where_the_bytes_are_cut(messages: list[bytes], cuts: list[int]) -> None:
     data = b"".join(messages)
-    whole = flat(ServerConnection().receive(data))
+    whole = flat(ServerConnection().receive_requests(data))
     bounds = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     parts = ServerConnection()
-    pieces = [parts.receive(memoryview(data)[a:b]) for a, b in pairwise(bounds)]
+    pieces = [parts.receive_requests(memoryview(data)[a:b]) for a, b in pairwise(bounds)]
     assert flat([event for piece in pieces for event in piece]) == whole
 
 
@@ -170,28 +170,28 @@ def test_events_do_not_depend_on_where_the_bytes_are_cut(messages: list[bytes], 
 @settings(max_examples=500)
 def test_garbage_never_raises(data: bytes) -> None:
     connection = ServerConnection()
-    events = connection.receive(data) + connection.receive(data)
+    events = connection.receive_requests(data) + connection.receive_requests(data)
     assert all(isinstance(event, (RpcRequest, Singles, Violation)) for event in events)
     assert not any(isinstance(event, Violation) for event in events[:-1])
-    assert len(connection.receive(b"\xc1")) <= 1
+    assert len(connection.receive_requests(b"\xc1")) <= 1
 
 
 def test_consecutive_singles_come_together() -> None:
     single, other = encode_notification("observe", ROW), encode_request(1, "status", [])
-    assert ServerConnection().receive(single * 3) == [Singles([ROW] * 3)]
-    assert ServerConnection().receive(single + other + single * 2) == [
+    assert ServerConnection().receive_requests(single * 3) == [Singles([ROW] * 3)]
+    assert ServerConnection().receive_requests(single + other + single * 2) == [
         Singles([ROW]),
         RpcRequest(1, "status", []),
         Singles([ROW] * 2),
     ]
-    assert ServerConnection().receive(encode_notification("observe", [])) == [Singles([[]])]
-    assert ServerConnection().receive(encode_notification("hello", [])) == [RpcRequest(None, "hello", [])]
+    assert ServerConnection().receive_requests(encode_notification("observe", [])) == [Singles([[]])]
+    assert ServerConnection().receive_requests(encode_notification("hello", [])) == [RpcRequest(None, "hello", [])]
 
 
 def test_a_reply_is_what_was_sent() -> None:
     gap = SequenceGap(7, 5)
     data = encode_response(3, {"a": [1.5, None]}) + encode_error(4, gap) + encode_error(None, InvalidValue("x", 1, "2"))
-    good, refused, lost = ClientConnection().receive(data)
+    good, refused, lost = ClientConnection().receive_replies(data)
     assert good == Reply(3, None, {"a": [1.5, None]})
     assert refused.msgid == 4
     assert isinstance(refused.error, SequenceGap)
@@ -202,19 +202,19 @@ def test_a_reply_is_what_was_sent() -> None:
 
 def test_an_answer_may_be_longer_than_a_question() -> None:
     answer = {"elapsed_s": [0.5] * limits.PREDICT_POINTS_MAX, "low_s": [0.5] * limits.PREDICT_POINTS_MAX}
-    assert ClientConnection().receive(encode_response(1, answer)) == [Reply(1, None, answer)]
+    assert ClientConnection().receive_replies(encode_response(1, answer)) == [Reply(1, None, answer)]
 
 
 @pytest.mark.parametrize("data", [b"\xc1", pack([0, 1, "status", []]), pack([1, "1", None, None]), pack([1, 1, None])])
 def test_a_service_that_breaks_the_protocol_is_given_up(data: bytes) -> None:
     with pytest.raises(MalformedMessage):
-        ClientConnection().receive(data)
+        ClientConnection().receive_replies(data)
 
 
 def test_a_foreign_error_is_still_an_error() -> None:
-    assert str(ClientConnection().receive(pack([1, 1, "no such method", None]))[0].error) == "no such method"
+    assert str(ClientConnection().receive_replies(pack([1, 1, "no such method", None]))[0].error) == "no such method"
 
 
 def test_a_service_may_not_send_more_than_a_message() -> None:
     with pytest.raises(TooLarge):
-        ClientConnection().receive(b"\x94\x01\x01\xc0\xc6\xff\xff\xff\xff" + bytes(limits.MESSAGE_BYTES_MAX))
+        ClientConnection().receive_replies(b"\x94\x01\x01\xc0\xc6\xff\xff\xff\xff" + bytes(limits.MESSAGE_BYTES_MAX))

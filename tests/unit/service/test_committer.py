@@ -46,10 +46,10 @@ def committer_of(store: Store) -> tuple[Engine, Committer]:
 async def test_one_who_cannot_be_answered_keeps_no_other_waiting(tmp_path: Path) -> None:
     with Store.open(tmp_path / "state") as store:
         engine, committer = committer_of(store)
-        runs = asyncio.create_task(committer.run())
+        runs = asyncio.create_task(committer.commit_changes())
         await asyncio.sleep(0)
         for _ in range(2):  # pages first, the journal then
-            engine.apply(None, None, columns_of_rows(rows_of(3)))
+            engine.apply_event(None, None, columns_of_rows(rows_of(3)))
             broken, well = Waits(broken=True), Waits()
             committer.defer_reply(broken, [b"never"])
             committer.defer_reply(well, [b"one", b"two"])
@@ -93,16 +93,16 @@ async def test_a_defect_while_committing_ends_the_service(
 ) -> None:
     with Store.open(tmp_path / "state") as store:
         engine, committer = committer_of(store)
-        runs = asyncio.create_task(committer.run())
+        runs = asyncio.create_task(committer.commit_changes())
         await asyncio.sleep(0)
-        engine.apply(None, None, columns_of_rows(rows_of(3)))
+        engine.apply_event(None, None, columns_of_rows(rows_of(3)))
         first = Waits()
         committer.defer_reply(first, [b"one"])
         await first.reported
         where, name = broken[0].split(".")
         monkeypatch.setattr({"commits": engine.commits, "store": store}[where], name, broken[1])
         monkeypatch.setattr(engine.commits.journal, "put_back", defect)
-        engine.apply(None, None, columns_of_rows(rows_of(3)))
+        engine.apply_event(None, None, columns_of_rows(rows_of(3)))
         waits = Waits()
         committer.defer_reply(waits, [b"two"])
         with pytest.raises(ZeroDivisionError):

@@ -57,13 +57,13 @@ async def test_many_singles_of_one_read_are_folded_a_batch_a_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches: list[int] = []
-    apply = Engine.apply
+    apply = Engine.apply_event
 
     def noted(self: Engine, producer: Any, sequence: Any, event: Any) -> Any:
         batches.append(len(event))
         return apply(self, producer, sequence, event)
 
-    monkeypatch.setattr(Engine, "apply", noted)
+    monkeypatch.setattr(Engine, "apply_event", noted)
     async with running(tmp_path) as live:
         peer = await live.peer()
         n = 2 * limits.ROWS_BATCH_MAX + 1

@@ -264,7 +264,7 @@ async def test_grants_follow_curves_that_differ_threefold_within_two_seconds() -
     ports = ["127.0.0.1:0=film", "127.0.0.1:0=sound", "127.0.0.1:0"]
     async with lending(cores=8, snet_resources=ports) as lender:
         for network, box in (("film", "blur"), ("sound", "mix")):
-            lender.engine.apply(None, None, NetworkDefined(box, network))
+            lender.engine.apply_event(None, None, NetworkDefined(box, network))
         holds: list[set[int]] = [set(), set(), set()]
         async with asyncio.TaskGroup() as group:
             peers = [await lender.peer(port, hello="{ access 0 }{ local 8 }") for port in range(2)]
@@ -285,7 +285,7 @@ async def test_grants_follow_curves_that_differ_threefold_within_two_seconds() -
                 teach(lender.engine, "mix", 1.0 / 3.0)
             await lender.passes(2.0)
             await settled(1, 6, 1)
-            lender.engine.apply(None, None, NetworkDefined("unheard", "sound"))  # of which nothing is known
+            lender.engine.apply_event(None, None, NetworkDefined("unheard", "sound"))  # of which nothing is known
             await lender.passes(2.0)
             await settled(4, 3, 1)
             for task in tasks:

@@ -52,14 +52,14 @@ class Service:
     def teach(self, rng: np.random.Generator) -> None:
         number = self.engine.applied(*KEY) + 1
         if number % 9 == 0:
-            self.engine.apply(KEY, number, Drop((f"c{rng.integers(COMPONENTS)}", f"c{rng.integers(COMPONENTS)}")))
+            self.engine.apply_event(KEY, number, Drop((f"c{rng.integers(COMPONENTS)}", f"c{rng.integers(COMPONENTS)}")))
         elif number % 11 == 0:
             tasks = TASKS[number % 2]
-            self.engine.apply((f"run {number % 3}", bytes([number]) * 16), 1,
+            self.engine.apply_event((f"run {number % 3}", bytes([number]) * 16), 1,
                               TaskEvents(tasks.records, tuple(tasks.strings), ended=True))  # fmt: skip
             self.engine.advance(KEY, number)
         else:
-            self.engine.apply(KEY, number, batch(rng))
+            self.engine.apply_event(KEY, number, batch(rng))
 
     def save(self) -> None:
         self.store.save(self.engine.commits.image())
@@ -168,7 +168,7 @@ def test_parts_that_are_lost_leave_the_others(tmp_path: Path) -> None:
     """Without a block of components the others keep their slots; the lost ones begin anew with their next rows."""
     rng = np.random.default_rng(4)
     service = Service(tmp_path / "state")
-    service.engine.apply(KEY, 1, columns_of(NAMES, np.arange(COMPONENTS), np.ones(COMPONENTS) + rng.random(COMPONENTS),
+    service.engine.apply_event(KEY, 1, columns_of(NAMES, np.arange(COMPONENTS), np.ones(COMPONENTS) + rng.random(COMPONENTS),
                                             np.ones(COMPONENTS), np.ones(COMPONENTS)))  # fmt: skip
     service.save()
     service.store.close()
@@ -188,4 +188,4 @@ def test_parts_that_are_lost_leave_the_others(tmp_path: Path) -> None:
     assert engine.extract() == whole.extract(parts=()) or engine.advisor.extract(kept, ()) == whole.advisor.extract(
         kept, ()
     )
-    engine.apply(KEY, 2, batch(rng))
+    engine.apply_event(KEY, 2, batch(rng))

@@ -394,7 +394,7 @@ def test_a_file_changed_in_place_stops_acknowledgements_until_it_is_whole(
             with pytest.raises(StorageFailed, match=f"{file} was {happens}"):
                 store.append(b"second")
         with pytest.raises(StorageFailed, match=happens):
-            store.compare()
+            store.compare_files()
         assert store.commits == commits
         file.write_bytes(whole)
         store.append(b"second")

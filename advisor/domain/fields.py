@@ -15,7 +15,7 @@ from msgspec import Meta
 from advisor.domain.names import NAME_BOUND, checked_name
 from advisor.errors import InvalidValue, TooLarge, UnknownKey, closest
 
-Take = Callable[[str, Any], Any]  # (field, value) to the typed value; raises InvalidValue, TooLarge or UnknownKey
+Check = Callable[[str, Any], Any]  # (field, value) to the typed value; raises InvalidValue, TooLarge or UnknownKey
 
 UNIONS, LISTS, MAPS = (Union, UnionType), (list, tuple, Sequence), (dict, Mapping)
 NUMBER_TYPES = frozenset((int, float))
@@ -25,7 +25,7 @@ SIMPLE = {bool: "true or false", str: "text", bytes: "bin", NoneType: "nil", Any
 class Further(NamedTuple):
     """What looks at a value whose type is as it should be."""
 
-    take: Take
+    check: Check
 
 
 Name = Annotated[str, Meta(title="name", description=NAME_BOUND), Further(checked_name)]
@@ -35,7 +35,7 @@ class Shape(NamedTuple):
     """A type, and what looks further at its values."""
 
     type: Any
-    further: Take | None
+    further: Check | None
 
     def check_value(self, field: str, value: Any) -> Any:
         """Return a value typed; raises InvalidValue, TooLarge, UnknownKey."""
@@ -62,10 +62,10 @@ def taken_apart(said: Any) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
     return (Sequence, parts[:1], ()) if of is tuple and parts[1:] == (...,) else (of, parts, ())
 
 
-def further_of(said: Any) -> Take | None:
+def further_of(said: Any) -> Check | None:
     """Return what looks further at the values of an annotation: at a list's items, a map's values, one side of a union."""
     of, parts, notes = taken_apart(said)
-    own = next((note.take for note in notes if isinstance(note, Further)), None)
+    own = next((note.check for note in notes if isinstance(note, Further)), None)
     takes = [None if own or of is Literal else further_of(part) for part in parts]
     of_all = next(filter(None, takes), None)
     if of_all is None:

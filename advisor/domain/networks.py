@@ -300,7 +300,7 @@ Mappings = Annotated[tuple[Routes, ...], Meta(description="a list of lists of li
 Children = Annotated[tuple[int, ...], Meta(description="a list of node indices")]
 Position = Annotated[int, Meta(ge=0, le=POSITION_MAX)]
 READERS: Mapping[str, Callable[[str, Any], Any]] = {
-    key: shape_of(said).take
+    key: shape_of(said).check_value
     for key, said in {
         "name": Name, "children": Children, "ordered": bool, "once": bool, "placed": bool, "tag": Name, "place": Position,
         "patterns": Labels, "text": Label, "consumes": Labels, "produces": Variants, "mappings": Mappings, "line": Position,

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast, data
 
 import msgspec
 
-from advisor.domain.fields import Take, further_of, refusal, taken_apart, unknown_key
+from advisor.domain.fields import Check, further_of, refusal, taken_apart, unknown_key
 from advisor.domain.shapes import plain
 from advisor.errors import InvalidValue, UnknownKey, UnknownMethod, Unsupported, closest
 
@@ -63,7 +63,7 @@ class Verb(NamedTuple):
     # the class of its parameters; a field without default is required, in the order of a positional call
     into: type[Any]
     keys: Mapping[str, Any]  # what each takes, as its annotation says
-    further: Mapping[str, Take]  # what looks at values of the right type
+    further: Mapping[str, Check]  # what looks at values of the right type
     required: tuple[str, ...]  # the keys that must be given; another may be nil, which is the same as absent
     positional: int  # parameters may be an array of values, the first so many keys in order; 0: they are one map
     named: bool  # parameters may be one map
@@ -133,8 +133,8 @@ def checked(spec: Verb, given: Mapping[Any, Any]) -> Any:
         wrong = (refusal(key, spec.keys[key], value) for key, value in there.items())
         raise next(filter(None, wrong), InvalidValue("params", str(error), "as declared")) from error
     for key in there:
-        if (take := spec.further.get(key)) is not None:
-            object.__setattr__(found, key, take(key, getattr(found, key)))
+        if (check := spec.further.get(key)) is not None:
+            object.__setattr__(found, key, check(key, getattr(found, key)))
     if spec.rule is not None:
         spec.rule(found)
     return found

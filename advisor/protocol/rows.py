@@ -25,12 +25,12 @@ _ROW_BOUND = bound_text("invalid_row")
 def _within(low: int, high: int, code: str = "") -> Further:
     """Integers that need not fit int64."""
 
-    def take(field: str, value: int) -> int:
+    def check(field: str, value: int) -> int:
         if not low <= value <= high:
             raise InvalidValue(field, value, bound_text(code) if code else f"an integer from {low} to {high}")
         return value
 
-    return Further(take)
+    return Further(check)
 
 
 _IDENTITY = Annotated[int, _within(0, verbs.ABSENT_U64 - 1)]
@@ -210,12 +210,12 @@ def _plain_row(row: Any) -> tuple[str, list[float], float, float]:
     if len(component) > limits.NAME_BYTES_MAX:
         raise InvalidValue("name", component, bound_text("invalid_name"))
     if isinstance(predictor, list):
-        point = _NUMBERS.take("predictor", predictor)
+        point = _NUMBERS.check_value("predictor", predictor)
         if not 1 <= len(point) <= limits.DIMENSIONS_MAX:
             raise InvalidValue("predictor", len(point), f"1 to {limits.DIMENSIONS_MAX} values")
     else:
-        point = [1.0 if predictor is None else _NUMBER.take("predictor", predictor)]
-    return component, point, _NUMBER.take("cores", cores), _NUMBER.take("elapsed_s", elapsed_s)
+        point = [1.0 if predictor is None else _NUMBER.check_value("predictor", predictor)]
+    return component, point, _NUMBER.check_value("cores", cores), _NUMBER.check_value("elapsed_s", elapsed_s)
 
 
 def _optional_fields(rows: Sequence[Any], misread: dict[int, CallerError]) -> dict[str, dict[int, Any]]:
@@ -225,7 +225,7 @@ def _optional_fields(rows: Sequence[Any], misread: dict[int, CallerError]) -> di
         if i in misread or len(row) == 4:
             continue
         try:
-            given = _OPTIONAL.take("row", row[4])
+            given = _OPTIONAL.check_value("row", row[4])
             _check_dimensions(row[1], given.get("dimensions"))
         except CallerError as error:
             misread[i] = error

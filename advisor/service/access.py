@@ -201,7 +201,7 @@ def _token(where: str, given: Any) -> tuple[bytes, Grant]:
     """Return the digest of a table's secret, and what it allows."""
     if not isinstance(given, dict):
         raise InvalidValue(where, given, "a table [[token]] with a secret and a scope")
-    table: dict[str, Any] = TOKEN.take(where, given)
+    table: dict[str, Any] = TOKEN.check_value(where, given)
     scope, producers = table.get("scope"), table.get("producers", ())
     if scope is None:
         raise InvalidValue(f"{where}.scope", None, SCOPE_BOUND)

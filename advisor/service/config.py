@@ -151,7 +151,7 @@ def _option(said: Any) -> Option:
     if own is not None:
         return own
     form = "|".join(parts) if of is Literal else {bool: "", float: "SECONDS"}.get(of, "N")
-    return Option(shape_of(said).take, form, cast("type[Any]", str if of is Literal else of))
+    return Option(shape_of(said).check_value, form, cast("type[Any]", str if of is Literal else of))
 
 
 SETTINGS: Mapping[str, ConfigKey] = _declared()
@@ -170,7 +170,7 @@ def load_config(file: Path | str | None = None, *, socket_else: Path | None = No
         raise unknown_key("the configuration", unknown[0], SETTINGS, "config")
     if not given.keys() & {"socket", "tcp", "snet_resources"} and socket_else is not None:
         given["socket"] = socket_else
-    return Config(**{key: setting.option.take(key, given[key]) for key, setting in SETTINGS.items() if key in given})
+    return Config(**{key: setting.option.check(key, given[key]) for key, setting in SETTINGS.items() if key in given})
 
 
 def _from_file(file: Path) -> dict[str, Any]:

@@ -35,7 +35,7 @@ SECONDS_MAX = 86_400.0  # of a wait or a change: a load of a day ago is another 
 class Option(NamedTuple):
     """What a key takes that is no plain type: stands in its annotation."""
 
-    take: Callable[[str, Any], Any]  # (key, value) to its checked form; raises InvalidValue
+    check: Callable[[str, Any], Any]  # (key, value) to its checked form; raises InvalidValue
     form: str  # of its text, in a help text
     type: type[Any] = str  # of the value that a text stands for, before it is taken
 

@@ -40,30 +40,30 @@ class Described(Protocol):
 def within_bytes(bytes_max: int) -> Further:
     """Text of at most `bytes_max` bytes of UTF-8."""
 
-    def take(field: str, value: str) -> str:
+    def check(field: str, value: str) -> str:
         if len(value) > bytes_max or len(value.encode()) > bytes_max:
             raise TooLarge(f"bytes of {field}", len(value.encode()), bytes_max)
         return value
 
-    return Further(take)
+    return Further(check)
 
 
 def secret(field: str, value: Any) -> str:
     """A token, which no error repeats."""
     if not isinstance(value, str):
         raise InvalidValue(field, type(value).__name__, "text")
-    return within_bytes(TOKEN_BYTES_MAX).take(field, value)
+    return within_bytes(TOKEN_BYTES_MAX).check(field, value)
 
 
 def items_of(item_bytes: int) -> Further:
     """Whole items of so many bytes."""
 
-    def take(field: str, value: bytes) -> bytes:
+    def check(field: str, value: bytes) -> bytes:
         if len(value) % item_bytes:
             raise InvalidValue(field, len(value), f"bin of a multiple of {item_bytes} bytes")
         return value
 
-    return Further(take)
+    return Further(check)
 
 
 def one_point(field: str, value: Any) -> Any:

@@ -320,9 +320,9 @@ def test_machines_are_numbered_by_their_first_rows_whatever_the_labels_and_forms
 def test_a_machine_that_is_no_name_refuses_its_rows_also_after_a_cut() -> None:
     batch = columns(machine=["good", "bad\n"])
     assert refusals_of(bad_rows(batch), batch).first == ((1, "invalid_machine", "bad\\u000a"),)
-    cut = batch.take([1, 0])
+    cut = batch.select_rows([1, 0])
     assert refusals_of(bad_rows(cut), cut).first == ((0, "invalid_machine", "bad\\u000a"),)
-    assert len(refusals_of(bad_rows(batch.take([0])), batch.take([0])).first) == 0
+    assert len(refusals_of(bad_rows(batch.select_rows([0])), batch.select_rows([0])).first) == 0
 
 
 @pytest.mark.parametrize("name", sorted(limits.MEASURES))

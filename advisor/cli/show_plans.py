@@ -172,7 +172,7 @@ def together(found: Together, cores: int) -> Iterator[Printed]:
     yield table(
         [
             Column("network", "name"), Column("weight", "weight", tables.format_number), Column("priority", "priority", str),
-            Column("cores", "used", str), Column("records/s beside the others", "guaranteed_per_s", rate),
+            Column("cores", "cores_used", str), Column("records/s beside the others", "guaranteed_per_s", rate),
             Column("at most", lambda part: part.allocation.throughput_per_s, rate),
             Column("latency", lambda part: _latency(part.allocation), seconds),
         ],
@@ -192,7 +192,7 @@ def swept(found: Sequence[tuple[int, Together]]) -> Iterator[Printed]:
     yield table(
         [
             Column("cores", lambda row: row[1]), Column("spare", lambda row: row[2], str),
-            Column("network", lambda row: row[0].name), Column("cores of it", lambda row: row[0].used, str),
+            Column("network", lambda row: row[0].name), Column("cores of it", lambda row: row[0].cores_used, str),
             Column("records/s beside the others", lambda row: row[0].guaranteed_per_s, rate),
             Column("latency", lambda row: _latency(row[0].allocation), seconds),
         ],

@@ -273,7 +273,7 @@ class ShardSet:
             types = dict[int, set[str]]() if key is None else {number: set[str]() for number in range(len(self.shards))}
             for name in () if ended is None else ended.types:
                 types.setdefault(self.layout.shard_of(name), set()).add(name)
-            learned = {number: (ended.of(own),) if ended and own else () for number, own in types.items()}
+            learned = {number: (ended.of_types(own),) if ended and own else () for number, own in types.items()}
             own = learned.pop(home, ())
             await asyncio.gather(*(self._apply(number, key, sequence, *each) for number, each in learned.items()))
             answer = await self._apply(home, key, sequence, Profiled(events), *own)

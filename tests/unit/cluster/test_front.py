@@ -199,7 +199,7 @@ async def test_metrics_are_of_all_shards_together_and_of_each(tmp_path: Path, mo
         hubs.append(self._hub)
         await begin(self)
 
-    monkeypatch.setattr(RoutedBackend, "begin", began)
+    monkeypatch.setattr(RoutedBackend, "fetch_networks", began)
     async with (
         front(tmp_path, Processes()) as address,
         AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,

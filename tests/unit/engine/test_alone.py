@@ -27,7 +27,7 @@ CALLS = (
     lambda adv: adv.define_network("m", id="net"),
     lambda adv: adv.flow("kept"),
     lambda adv: adv.extract(["m"]),
-    lambda adv: adv.drop(["m"]),
+    lambda adv: adv.remove_components(["m"]),
     lambda adv: adv.observe_run("p", **RUN),
     lambda adv: adv.predict_run("kept", size=1.0, workers=1.0),
     lambda adv: adv.forget_program("kept"),

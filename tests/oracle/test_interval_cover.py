@@ -38,5 +38,26 @@ def test_the_lower_end_of_widely_spread_times_is_at_least_a_third_of_their_5_per
     assert 0.85 <= cover <= 0.95
 
 
+SHAPES: dict[str, Draw] = {
+    "Gauss": lambda rng, n: np.maximum(rng.normal(1.0, 0.05, n), 0.1),
+    "Student t(3)": lambda rng, n: np.maximum(1.0 + 0.05 * rng.standard_t(3, n), 0.1),
+    "a clock's ticks": lambda rng, n: np.floor(rng.normal(10.0, 1.0, n) + rng.random(n)) * 0.1,
+    "two modes": lambda rng, n: rng.lognormal(0.0, 0.05, n) * np.where(rng.random(n) < 0.3, 1.4, 0.83),
+} | {name: draw for name, (draw, _) in SPREADS.items()}
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_intervals_of_every_level_hold_their_share_of_runs(kind: str) -> None:
+    cover = dict.fromkeys((0.5, 0.9, 0.99), 0.0)
+    for seed in range(10):
+        rng, advisor = np.random.default_rng((seed, 100)), Advisor()
+        learn(advisor, np.ones(100), np.ones(100), SHAPES[kind](rng, 100))
+        fresh = SHAPES[kind](rng, 1000)
+        for level in cover:
+            found = advisor.predict("c", predictor=1.0, cores=1, level=level)
+            cover[level] += np.mean((found.low_s <= fresh) & (fresh <= found.high_s)) / 10.0
+    assert all(share >= level - 0.02 for level, share in cover.items()), cover
+
+
 def learn(advisor: Advisor, x: Floats, p: Floats, t: Floats) -> None:
     advisor.observe_columns(components=["c"], index=np.zeros(len(t), np.uint32), predictor=x, cores=p, elapsed_s=t)

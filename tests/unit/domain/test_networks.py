@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import pytest
@@ -27,20 +26,8 @@ def test_choices_are_numbered_in_text_order_outer_before_inner() -> None:
     assert network.choices == tuple(sorted(network.choices, key=lambda index: (index > 4, -index)))
 
 
-def test_nodes_go_out_and_come_back() -> None:
-    network = series("a", choice("b", "c", ordered=True), "d")
-    assert network_from_nodes(network.as_nodes()) == network
-    assert network_from_nodes(network.as_nodes()).keys == network.keys
-    assert pickle.loads(pickle.dumps(network)).keys == network.keys
-    assert network.as_nodes()[3] == {"kind": "choice", "children": [1, 2], "ordered": True}
-
-
 def test_children_need_not_stand_in_text_order() -> None:
     assert network_from_nodes([B, A, {"kind": "series", "children": [1, 0]}]).keys == ("a", "b")
-
-
-def test_names_are_normalised() -> None:
-    assert network_from_nodes([{"kind": "box", "name": "e\u0301"}]).keys == ("\u00e9",)
 
 
 def nested(depth: int) -> list[dict[str, Any]]:

@@ -30,31 +30,6 @@ def shape(network: Network) -> Any:
     return done[-1]
 
 
-@pytest.mark.parametrize(
-    ("text", "tree"),
-    [
-        ("a", "a"),
-        ("((a))", "a"),
-        ("a .. b", ("..", "a", "b")),
-        ("a..b..c", ("..", "a", "b", "c")),
-        ("a .. (b .. c)", ("..", "a", ("..", "b", "c"))),
-        ("a | b | c", ("|", "a", "b", "c")),
-        ("a | (b | c)", ("|", "a", ("|", "b", "c"))),
-        ("a || b || c", ("||", "a", "b", "c")),
-        ("a | b || c", ("|", "a", ("||", "b", "c"))),
-        ("a || b | c", ("|", ("||", "a", "b"), "c")),
-        ("a | b || c .. d", ("|", "a", ("||", "b", ("..", "c", "d")))),
-        ("a .. b | c .. d", ("|", ("..", "a", "b"), ("..", "c", "d"))),
-        ("a .. (b | c) .. d", ("..", "a", ("|", "b", "c"), "d")),
-        ("a // one\n .. /* two\n*/ b", ("..", "a", "b")),
-        ("typed .. boxes .. iffy .. _x9", ("..", "typed", "boxes", "iffy", "_x9")),
-    ],
-)
-def test_expressions_bind_as_the_grammar_says(text: str, tree: Any) -> None:
-    assert shape(parse(text)) == tree
-    assert shape(parse(f"net main connect {text};")) == tree
-
-
 PROGRAM = """
 // A frame pipeline.
 <metadata> <creator>nobody</creator> </metadata>
@@ -99,11 +74,6 @@ def test_declarations_are_kept_as_written() -> None:
     assert blur.consumes == (Label("field", "image", passes=True), Label("tag", "w"))
     assert blur.produces == ((),)
     assert program.metadata == ("<metadata> <creator>nobody</creator> </metadata>",)
-
-
-def test_an_initialiser_box_runs_once() -> None:
-    network = parse("box start (-> (a)); box step (() -> (a)); net m connect start .. step;")
-    assert [network.nodes[index].once for index in network.boxes] == [True, False]
 
 
 def test_the_innermost_definition_wins_and_order_does_not_matter() -> None:
@@ -331,28 +301,6 @@ def test_any_expression_reads_back_as_the_tree_it_was_written_from(data: st.Data
     assert shape(parse(text_of(tree, data.draw))) == tree
 
 
-@given(st.text(alphabet="ab .|()[]{}<>*!;,\n/=-#@\\", max_size=60) | st.text(max_size=30))
-@settings(max_examples=300, deadline=None)
-def test_any_text_reads_or_is_an_error_of_the_caller(text: str) -> None:
-    error = error_of(text)
-    if error is None:
-        assert parse(text).nodes
-        return
-    assert isinstance(error, (NetworkSyntax, TooLarge))
-    if isinstance(error, NetworkSyntax):
-        lines = text.split("\n")
-        assert 1 <= error.line <= len(lines)
-        assert 1 <= error.column <= len(lines[error.line - 1]) + 1
-
-
-def error_of(text: str) -> AdvisorError | None:
-    try:
-        parse(text)
-    except AdvisorError as error:
-        return error
-    return None
-
-
 @pytest.mark.parametrize(
     ("text", "blank"),
     [
@@ -375,12 +323,3 @@ def error_of(text: str) -> AdvisorError | None:
 )
 def test_comments_are_blank_and_nothing_else_is(text: str, blank: str) -> None:
     assert uncommented(text) == blank
-
-
-@pytest.mark.parametrize(
-    "opening", ["/*", "<<<", "<?", "<!--", "<metadata ", "<metadata>", "//", "<m:metadata", "<m:n>", "<m:n></m:n>"]
-)
-def test_openings_without_end_cost_no_more_than_their_length(opening: str) -> None:
-    """A quadratic search would take hours here."""
-    text = opening * (2**21 // len(opening))
-    assert len(uncommented(text)) == len(text)

@@ -9,90 +9,25 @@ import numpy as np
 import pytest
 
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.networks import series
 from advisor.errors import TargetNotReached
 from advisor.network import parse
 from advisor.planning import Request, asked_of
-from advisor.planning.demand import demand_of
-from advisor.planning.estimates import Estimate, Setting
-from advisor.planning.judge import Placed, PlanModel
+from advisor.planning.estimates import Setting
 from advisor.planning.stability import (
     LEAST_ROWS,
     ChangePolicy,
     Schedule,
     WatchQuestion,
-    judge,
     reconsider,
     risk_at,
 )
 
-KEYS = ("a", "b")
 COUNTS = np.array([1, 2, 4, 8, 16, 32])
-
-
-def estimate(a: float, b: float, cores: tuple[float, float] = (1.0, 1.0), spread: float = 0.02) -> Estimate:
-    seconds = np.array([[a, b]])
-    demand = demand_of(asked_of(series(*KEYS), Request(cores=99)), curves(a, b))
-    ones = np.ones((1, 2), np.int64)
-    placed = Placed(np.array([cores]), ones, seconds, ones.astype(float), np.array([int(sum(cores))]))  # type: ignore[arg-type]
-    return Estimate(PlanModel(demand), placed, np.full(2, spread), np.full(2, 0.02))
 
 
 def curves(a: float, b: float, upper: float = 1.02) -> TabulatedCurves:
     seconds = np.array([a, b])[:, None] / COUNTS
     return TabulatedCurves.from_arrays(COUNTS, seconds, upper_s=upper * seconds)
-
-
-def test_a_change_of_throughput_is_repaid_when_as_many_records_are_through() -> None:
-    cost = 6.0
-    verdict = judge("throughput", KEYS, estimate(3.0, 1.0, (2, 2)), estimate(2.0, 2.0, (3, 1)), cost, ChangePolicy())
-    assert verdict.worth
-    assert verdict.gain == pytest.approx(0.5)
-    t = verdict.break_even_s
-    assert (t - 6.0) / 2.0 == pytest.approx(t / 3.0)  # records with the change and without
-    assert verdict.changed == KEYS
-
-
-def test_a_change_of_latency_is_repaid_when_what_waited_is_made_up_for() -> None:
-    verdict = judge(
-        "latency",
-        KEYS,
-        estimate(3.0, 1.0, (2, 2)),
-        estimate(2.0, 1.0, (3, 2)),
-        4.0,
-        ChangePolicy(),
-    )
-    assert verdict.worth
-    saved, waited = 1.0 * (verdict.break_even_s - 4.0), 4.0 * 4.0 / 2.0  # per record/s that arrives
-    assert saved == pytest.approx(waited)
-
-
-@pytest.mark.parametrize(
-    ("now", "then", "policy", "cost", "code"),
-    [
-        (estimate(2.0, 1.0), estimate(2.0, 1.0), ChangePolicy(), 0.0, "same"),
-        (estimate(2.0, 1.0, (2, 2)), estimate(1.9, 1.0, (3, 1)), ChangePolicy(), 0.0, "small"),
-        (
-            estimate(2.0, 1.0, (2, 2), 0.0),
-            estimate(1.6, 1.0, (3, 1), 0.0),
-            ChangePolicy(horizon_s=60.0),
-            20.0,
-            "unpaid",
-        ),
-        (estimate(2.0, 1.0, (2, 2)), estimate(1.6, 1.0, (3, 1)), ChangePolicy(), 0.0, "worth"),
-    ],
-)
-def test_why_not(now: Estimate, then: Estimate, policy: ChangePolicy, cost: float, code: str) -> None:
-    assert judge("throughput", KEYS, now, then, cost, policy).code == code
-
-
-def test_what_may_be_noise_is_not_told() -> None:
-    now, then = estimate(2.0, 0.01, (2, 2)), estimate(1.7, 0.01, (3, 1))
-    vague = replace(then, shape=np.full(2, 0.5))
-    assert judge("throughput", KEYS, now, vague, 0.0, ChangePolicy()).code == "unsure"
-    # The level is common to both: it does not matter how well it is known.
-    assert judge("throughput", KEYS, replace(now, level=np.array([0.5, 0.0])),
-                 replace(then, level=np.array([0.5, 0.0])), 0.0, ChangePolicy()).code == "worth"  # fmt: skip
 
 
 def test_the_risk_of_all_looks_together_is_the_risk() -> None:

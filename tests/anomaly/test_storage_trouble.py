@@ -10,10 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 from live import Live, refused, rows_of, running
-from task_program import Program, recursive
 
 from advisor.engine import Engine
-from advisor.errors import StateDamaged, StateLocked
+from advisor.errors import StateDamaged
 from advisor.storage import Store, marker
 
 LOG_BYTES = 600  # less than a log of two commits
@@ -72,58 +71,6 @@ async def test_a_full_disk_stops_acknowledgements_only_and_heals_by_itself(
     engine = Engine.restore(loaded)
     assert engine.applied("p", bytes(16)) == 3
     assert engine.totals["rows_accepted"] == 60
-
-
-EVENTS = Program(2, recursive(2, 2, 1000)).run()
-RUN = {"program": "fib", "size": 9, "workers": 1, "elapsed_s": 1.0, "work_s": 1.0, "delay_s": 0.0, "no_work_s": 0.0,
-       "creates": 8, "waits": 4}  # fmt: skip
-DOORS = {
-    "define_network": {"id": "net", "text": "c0 .. c1"},
-    "observe_run": RUN,
-    "task_events": {
-        "producer": "t",
-        "sequence": 1,
-        "records": EVENTS.records.tobytes(),
-        "strings": list(EVENTS.strings),
-    },
-    "forget": {"program": "fib"},
-}
-
-
-@pytest.mark.parametrize("verb", DOORS)
-async def test_on_a_full_disk_every_door_that_keeps_something_is_shut_with_words(
-    tmp_path: Path, file_bytes_max: Callable[[int | None], None], verb: str
-) -> None:
-    state = tmp_path / "state"
-    async with running(tmp_path, state=state, http="127.0.0.1:0") as live:
-        peer = await live.peer()
-        await peer.call("observe_rows", {"rows": rows_of(20), "producer": "p", "sequence": 1})
-        if verb == "forget":
-            await peer.call("observe_run", RUN)
-        file_bytes_max(LOG_BYTES)
-        waiting = await peer.post("observe_rows", {"rows": rows_of(20), "producer": "p", "sequence": 2})
-        while (await ready(live))[0] == 200:
-            pass
-        error = await refused("storage_failed", peer.call(verb, DOORS[verb]))
-        assert error.retry
-        assert waiting not in peer.early
-        file_bytes_max(None)
-        await peer.answer(waiting)
-        await peer.call(verb, DOORS[verb])
-    async with running(tmp_path, state=state) as live:  # and what was taken then is there
-        peer = await live.peer()
-        asked = {
-            "define_network": ("flow", {"network": "net"}),
-            "observe_run": ("predict_run", {"program": "fib", "size": 9, "workers": 1}),
-            "task_events": ("profile", {"producer": "t"}),
-            "forget": ("predict_run", {"program": "fib", "size": 9, "workers": 1}),
-        }[verb]
-        if verb == "observe_run":
-            await refused("not_enough_data", peer.call(*asked))  # it is known; one run is too few
-        elif verb == "forget":
-            await refused("unknown_program", peer.call(*asked))
-        else:
-            assert await peer.call(*asked)
 
 
 async def test_a_service_that_stops_on_a_full_disk_says_what_is_lost_in_time(
@@ -211,15 +158,6 @@ async def test_a_start_on_a_copy_says_that_it_is_one(tmp_path: Path, caplog: pyt
 async def start(tmp_path: Path, **options: object) -> None:
     async with running(tmp_path, **options):
         pass
-
-
-async def test_a_locked_state_refuses_the_second_service_with_words(tmp_path: Path) -> None:
-    async with running(tmp_path, state=tmp_path / "state") as live:
-        (tmp_path / "second").mkdir()
-        with pytest.RaisesGroup(StateLocked, flatten_subgroups=True) as caught:
-            await start(tmp_path / "second", state=tmp_path / "state")
-        assert "another service" in str(caught.value.exceptions[0])
-        await (await live.peer()).call("status", {})
 
 
 async def test_a_damaged_state_names_its_components_and_starts_without_them_when_told(tmp_path: Path) -> None:

@@ -138,16 +138,6 @@ def test_a_thread_whose_tasks_are_told_apart_is_accounted_for_once() -> None:
     assert after.exclusive_ns[after.role[after.root] == at.TASK].sum() == took
 
 
-def test_whoever_ends_meanwhile_knows_that_the_others_work() -> None:
-    out = EventWriter()
-    out.add_event(0, Kind.ENTER, thread=1, type="apart", other=RegionKind.APART)
-    out.add_event(0, Kind.BEGIN, instance=1, type="fib")
-    out.add_event(9, Kind.END, instance=1)
-    profiler = Profiler(window_ns=0, compiled=False)
-    (row,) = profiler.fold_batch(out.batch()).ended
-    assert row[at.ENDED_RUNNING] == 2
-
-
 def test_a_sync_region_has_no_such_kind() -> None:
     out = EventWriter()
     out.add_event(0, Kind.SYNC_BEGIN, type="x", other=4)

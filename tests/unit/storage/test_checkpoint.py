@@ -36,10 +36,6 @@ def batch(rng: np.random.Generator) -> Columns:
     )
 
 
-def pictures(engine: Engine) -> dict[tuple[str, bytes], object]:
-    return {key: profile_of(run).as_dict() for key, run in engine.profiles.runs.items()}
-
-
 class Service:
     """An engine and its store, driven as a committer does."""
 
@@ -141,25 +137,6 @@ def test_each_commit_gives_the_state_of_then(tmp_path: Path, seed: int, monkeypa
             service.check()
     assert finished > 0
     assert cut_off > 0
-    service.store.close()
-    service.check()
-
-
-def test_an_image_that_was_given_up_costs_nothing_of_the_log(tmp_path: Path) -> None:
-    """Names are numbered anew behind an image: the log goes on where the image does not come."""
-    rng = np.random.default_rng(3)
-    service = Service(tmp_path / "state")
-    for _ in range(5):
-        service.teach(rng)
-        service.append()
-    service.teach(rng)
-    service.append(checkpoint=True)
-    assert service.store.writes_image
-    service.store._give_up_image()
-    for _ in range(3):
-        service.teach(rng)
-        service.append()
-    service.check()
     service.store.close()
     service.check()
 

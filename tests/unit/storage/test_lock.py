@@ -118,35 +118,3 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, suffix: str, how: str
         with opened(path) as store:
             store.save(number(2))
     assert victim.read_text() == "precious"
-
-
-@pytest.mark.parametrize("happens", ["deleted", "renamed", "replaced"])
-@pytest.mark.parametrize("suffix", ["", "-log-0000000000000003", "-marker"])
-def test_nothing_is_acknowledged_while_a_file_is_not_what_its_name_stands_for(
-    tmp_path: Path, happens: str, suffix: str
-) -> None:
-    path, aside = tmp_path / "s", tmp_path / "aside"
-    file = path.with_name(path.name + suffix)
-    with opened(path) as store:
-        store.save(number(1))
-        commits = store.commits
-        if happens == "deleted":
-            aside.hardlink_to(file)
-            file.unlink()
-        else:
-            file.rename(aside)
-        if happens == "replaced":
-            file.write_bytes(aside.read_bytes())
-        with pytest.raises(StorageFailed, match=f"{file} was .*{happens}"):
-            store.save(number(2))
-        assert store.commits == commits
-        with pytest.raises(StorageFailed):
-            store.acknowledge()
-        aside.replace(file)
-        store.acknowledge()
-        assert store.acknowledged
-        store.save(number(3))
-    with opened(path) as store:
-        loaded = store.load()
-    assert loaded is not None
-    assert list(loaded.blocks) == [b"3"]

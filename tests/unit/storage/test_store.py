@@ -7,15 +7,13 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from advisor.engine.state_bytes import Block
-from advisor.errors import AdvisorError, StateDamaged, StateLocked, StateTooNew, StorageFailed
+from advisor.errors import AdvisorError, StateDamaged, StateTooNew, StorageFailed
 from advisor.storage import Store, image, log
 from advisor.storage.marker import SECTOR
 
@@ -182,26 +180,6 @@ def test_an_empty_state_leaves_no_file(tmp_path: Path) -> None:
     assert (tmp_path / "other").exists()
     with pytest.raises(StateDamaged, match="is empty"):
         Store.open(tmp_path / "s", read_only=True)
-
-
-def test_a_second_service_is_refused_with_words(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "s"), pytest.raises(StateLocked, match=f"process {os.getpid()}"):
-        Store.open(tmp_path / "s")
-    Store.open(tmp_path / "s").close()
-
-
-def test_the_lock_dies_with_its_holder(tmp_path: Path) -> None:
-    program = (
-        "import sys, os, signal\nfrom advisor.storage import Store\n"
-        f"s = Store.open({str(tmp_path / 's')!r})\nprint('held', flush=True)\nsignal.pause()"
-    )
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(StateLocked, match=f"process {holder.pid}"):
-            Store.open(tmp_path / "s")
-        holder.send_signal(signal.SIGKILL)
-    Store.open(tmp_path / "s").close()
 
 
 def test_readers_read_beside_a_running_service(tmp_path: Path) -> None:

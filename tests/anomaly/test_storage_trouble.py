@@ -28,6 +28,14 @@ def file_bytes_max() -> Iterator[Callable[[int | None], None]]:
     signal.signal(signal.SIGXFSZ, before)
 
 
+RUN = {"program": "fib", "size": 9, "workers": 1, "elapsed_s": 1.0, "work_s": 1.0, "delay_s": 0.0, "no_work_s": 0.0,
+       "creates": 8, "waits": 4}  # fmt: skip
+CHANGES = [
+    ("define_network", {"id": "net", "text": "c0 .. c1"}), ("observe_run", RUN), ("forget", {"component": "c0"}),
+    ("task_events", {"producer": "t", "sequence": 1, "records": b""}),
+]  # fmt: skip
+
+
 async def ready(live: Live) -> tuple[int, str]:
     async with httpx.AsyncClient() as client:
         answer = await client.get(f"http://{live.bound.http}/readyz")
@@ -53,8 +61,8 @@ async def test_a_full_disk_stops_acknowledgements_only_and_heals_by_itself(
         assert "storage failed" in words
 
         assert (await peer.call("predict", "c0", 4.0, 2))["observations"] > 0  # queries go on
-        error = await refused("storage_failed", peer.call("observe_rows", batch | {"sequence": 3}))
-        assert error.retry
+        for verb, params in [("observe_rows", batch | {"sequence": 3}), *CHANGES]:
+            assert (await refused("storage_failed", peer.call(verb, params))).retry
         assert second not in peer.early  # nothing is acknowledged
         assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 1
         health = (await peer.call("status", {}))["service"]

@@ -107,17 +107,6 @@ async def test_a_forgotten_component_is_forgotten_once_through_a_cut(service) ->
     assert service.forgotten == ["c"]
 
 
-async def test_a_component_is_pinned_once_through_a_cut(service) -> None:
-    async with AsyncClient(service.address) as client:
-        size = len(str(await client.hello()))
-        service.stop()
-        service.mute_after = [size + 100]
-        service.start()
-        await client.pin("c", "two_step")
-        assert (await client.suggest("c"))[0].cost_core_s == 3.0
-    assert service.pinned == [("c", "two_step")]
-
-
 async def test_a_full_buffer_drops_the_newest(tmp_path) -> None:
     async with AsyncClient(str(tmp_path / "nobody"), buffer_rows=10, batch_rows=3, close_s=0.0) as client:
         taken = [await client.observe("c", 1, 1, 1.0 + i) for i in range(15)]
@@ -146,20 +135,6 @@ async def test_rows_that_wait_for_room_and_are_not_awaited_are_counted(service) 
         assert await waits == 15
         stats = await client.flush()
     assert (service.rows.total(), stats.rows_accepted, stats.rows_dropped) == (25, 25, 20)
-
-
-async def test_a_question_is_answered_from_the_rows_before_it(service) -> None:
-    async with AsyncClient(service.address, batch_rows=4, window=2, linger_s=60.0) as client:
-        for rows in range(1, 40):
-            client.observe("c", 1, 1, float(rows))
-            assert (await client.status())["rows"] == rows
-
-
-async def test_a_full_buffer_blocks(service) -> None:
-    async with AsyncClient(service.address, buffer_rows=10, batch_rows=2, when_full="block") as client:
-        await observe(client, 300)
-        await client.flush()
-    assert service.rows.total() == 300
 
 
 async def test_who_is_greeted_and_turned_away_comes_back_ever_later(

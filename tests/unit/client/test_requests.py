@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from advisor.domain.rows import row_of
-from advisor.errors import InvalidValue
 from advisor.protocol.declaring import called, sent
 from advisor.protocol.framing import pack
-from advisor.protocol.points import flattened
 from advisor.protocol.verbs import Predict, check_params
 
 
@@ -21,17 +19,6 @@ def test_a_predictor_of_several_values_becomes_a_list_of_floats(point: Any) -> N
     assert row == ["a", [1.0, 2.0, 3.0], 4.0, 1.0, {"machine": "m", "measures": {"energy_j": 2.0}}]
     assert {type(value) for value in row[1]} == {float}
     pack(row)
-
-
-@pytest.mark.parametrize(
-    ("predictor", "cores", "field"),
-    [([1, "two"], 1, "predictor"), ([1, [2]], 1, "predictor"), ([1, None], 1, "predictor"), ({"a": 1}, 1, "predictor"),
-     ([1, 10**400], 1, "predictor"), ([1, 2], None, "cores"), ([1, 2], [1, 2], "cores"), (b"12", 1, "predictor")],
-)  # fmt: skip
-def test_what_is_no_row_names_what_is_wrong(predictor: Any, cores: Any, field: str) -> None:
-    with pytest.raises(InvalidValue) as caught:
-        row_of("a", predictor, cores, 1.0, {})
-    assert caught.value.field == field
 
 
 @pytest.mark.parametrize(
@@ -50,22 +37,3 @@ def test_what_is_no_row_names_what_is_wrong(predictor: Any, cores: Any, field: s
 )
 def test_a_question_is_what_the_service_reads(asked: dict[str, Any], expected: Predict) -> None:
     assert check_params("predict", [sent(called(Predict, ("a",), asked))]) == expected
-
-
-@pytest.mark.parametrize(
-    ("values", "dimensions", "field"),
-    [([[1] * 5], None, "predictor"), ([[]], None, "predictor"), ([[1, 2], [3]], None, "predictor"),
-     ([[1, 2], 3], None, "predictor"), ([[1, 2]], 3, "predictor"), ([[1, 2]], 1, "predictor"), (None, 2, "predictor"),
-     (np.ones((2, 5)), None, "predictor"), (np.ones((2, 0)), None, "predictor"), ([1], 0, "dimensions"),
-     ([1], 5, "dimensions"), ([1], True, "dimensions"), ([1], 2.0, "dimensions")],
-)  # fmt: skip
-def test_points_of_no_one_width_are_refused(values: Any, dimensions: Any, field: str) -> None:
-    with pytest.raises(InvalidValue) as caught:
-        flattened(values, dimensions)
-    assert caught.value.field == field
-
-
-def test_predictors_of_one_value_are_not_touched() -> None:
-    for values in ([1.0] * 5, np.ones(5), 5, None, b"12345678", [], ()):
-        assert flattened(values)[0] is values
-        assert flattened(values)[1] == 1

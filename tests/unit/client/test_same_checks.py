@@ -15,12 +15,15 @@ GOOD: dict[str, Any] = {"component": "m", "predictor": 2.0, "cores": 2, "elapsed
 BAD: tuple[dict[str, Any], ...] = (
     {"component": ""}, {"component": 3}, {"component": "a\nb"}, {"component": "x" * 201},
     {"cores": 0}, {"cores": -1}, {"cores": "4"}, {"cores": None}, {"cores": True}, {"cores": float("nan")}, {"cores": 2**21},
+    {"cores": 10**400}, {"cores": [1, 2]}, {"cores": b"1"}, {"elapsed_s": 1 + 2j}, {"elapsed_s": {}}, {"count": True},
     {"elapsed_s": 0.0}, {"elapsed_s": -1}, {"elapsed_s": None}, {"elapsed_s": float("inf")}, {"elapsed_s": "fast"},
     {"predictor": -1}, {"predictor": "big"}, {"predictor": 2.0**61}, {"predictor": True}, {"predictor": [1, "x"]},
+    {"predictor": [1, [2]]}, {"predictor": [1, None]}, {"predictor": float("nan")}, {"predictor": [True, False]},
     {"predictor": []}, {"predictor": [1] * 5}, {"predictor": [1, -2]}, {"predictor": {"a": 1}},
     {"predictor": [1, 2], "dimensions": 3}, {"dimensions": 0}, {"dimensions": "2"}, {"dimensions": 2},
     {"count": 0}, {"count": 1.5}, {"count": "2"}, {"ok": 1}, {"ok": None}, {"running": "no"},
-    {"machine": ""}, {"network": 7}, {"record": -1}, {"record": 1.5}, {"record": 2**64 - 1}, {"replica": "a"}, {"entered": 1},
+    {"machine": ""}, {"machine": "x" * 201}, {"network": 7},
+    {"record": -1}, {"record": 1.5}, {"record": 2**64 - 1}, {"replica": "a"}, {"entered": 1},
     {"active_cores": -1}, {"active_cores": "many"}, {"measures": 3}, {"measures": {"watts": 1}},
     {"measures": {"peak_bytes": -1}}, {"measures": {"energy_j": "x"}}, {"predictr": 3}, {"core": 2}, {"zzz": 0},
 )  # fmt: skip
@@ -34,8 +37,9 @@ def refusal(face: Any, row: dict[str, Any]) -> tuple[str, Any, str]:
 
 @pytest.mark.parametrize("bad", BAD, ids=str)
 def test_a_row_is_refused_by_both_in_the_same_words(bad: dict[str, Any]) -> None:
-    row = GOOD | bad
-    reported = refusal(Advisor(), row)
+    row, advisor = GOOD | bad, Advisor()
+    reported = refusal(advisor, row)
+    assert advisor.to_bytes() == Advisor().to_bytes()
     assert reported == refusal(SyncClient("/nowhere"), row) == refusal(AsyncClient("/nowhere"), row)
     assert next(iter(bad)) in reported[2] or reported[1] in bad
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import subprocess
 import sys
@@ -53,20 +52,14 @@ def test_rows_arrive_once_and_in_order(service) -> None:
     assert adds_up(stats)
 
 
-@pytest.mark.parametrize("cut", [0, 1, 50, 200, 3000, 5555])
-def test_a_cut_on_the_way_there_loses_and_doubles_nothing(service, cut: int) -> None:
-    service.cut_after = [cut, cut + 900, cut + 3000]
-    with SyncClient(service.address, batch_rows=20) as client:
-        observe(client, 500)
-        stats = client.flush()
-    assert counted_once(service, 500)
-    assert stats.connections >= 2
-    assert stats.rows_acknowledged == 500
-
-
-@pytest.mark.parametrize("mute", [0, 3, 60, 130, 500])
-def test_a_cut_on_the_way_back_loses_and_doubles_nothing(service, mute: int) -> None:
-    service.mute_after = [mute, mute + 77, mute + 333]
+@pytest.mark.parametrize(
+    ("way", "after"),
+    [*(("cut_after", n) for n in (0, 1, 50, 200, 3000)), *(("mute_after", n) for n in (0, 3, 60, 130, 500))],
+)
+def test_a_cut_on_the_way_there_or_back_loses_and_doubles_nothing(service, way: str, after: int) -> None:
+    setattr(
+        service, way, [after, after + 900, after + 3000] if way == "cut_after" else [after, after + 77, after + 333]
+    )
     with SyncClient(service.address, batch_rows=20) as client:
         observe(client, 500)
         stats = client.flush()
@@ -136,14 +129,6 @@ def test_a_batch_refused_for_now_is_sent_again(service) -> None:
     assert counted_once(service, 50)
     assert stats.batches_resent >= 2
     assert stats.connections == 1
-
-
-def test_a_row_needs_a_component_and_a_time_only(service) -> None:
-    with SyncClient(service.address) as client:
-        assert client.observe("c", elapsed_s=1.0)
-        with pytest.raises(InvalidValue, match="elapsed_s"):
-            client.observe("c", cores=2)
-        assert client.flush().rows_accepted == 1
 
 
 def test_refused_rows_are_told_and_warned_of_once(service) -> None:
@@ -319,14 +304,6 @@ def test_what_is_wrong_with_the_options_is_said_at_once(options) -> None:
         SyncClient(**options)
 
 
-def test_a_number_that_is_none_is_refused_where_it_stands() -> None:
-    client = SyncClient("/nowhere")
-    with pytest.raises(InvalidValue, match="elapsed_s is 'x', must be a finite number"):
-        client.observe("c", 1, 1, "x")
-    with pytest.raises(InvalidValue, match="cores is None"):
-        client.observe("c", 1, None, 1)
-
-
 def test_neither_numpy_nor_the_engine_is_loaded() -> None:
     check = "import advisor.client, sys; assert 'numpy' not in sys.modules and 'advisor.engine' not in sys.modules"
     subprocess.run([sys.executable, "-c", check], check=True, timeout=300)
@@ -426,10 +403,3 @@ def test_a_client_that_is_told_no_address_asks_the_usual_one(monkeypatch: pytest
     assert "unix:/there/socket" in repr(AsyncClient())
     monkeypatch.delenv("ADVISOR_SOCKET")
     assert usual_address() == str(default_socket())
-
-
-def test_the_signature_of_a_verb_tells_plain_types() -> None:
-    reported = str(inspect.signature(SyncClient.predict))
-    assert "Annotated" not in reported
-    assert "level: float = 0.9" in reported
-    assert SyncClient.predict.__qualname__ == "SyncClient.predict"

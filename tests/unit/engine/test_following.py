@@ -21,20 +21,6 @@ def teach(advisor: Advisor, name: str, rows: int, factor: float = 1.0, **more: A
     advisor.flush()
 
 
-def test_versions_rise_with_changes_and_only_then_and_are_their_runs_own() -> None:
-    advisor = taught()
-    advisor.bundles.origin = 5
-    first = advisor.bundles.version
-    assert advisor.bundles.version == first
-    assert advisor.bundles.changed(first) == []
-    teach(advisor, "b", 1)
-    assert advisor.bundles.changed(first) == [1]
-    assert advisor.bundles.version > first
-    again = Advisor.from_bytes(advisor.to_bytes())
-    again.bundles.origin = 6
-    assert again.bundles.changed(advisor.bundles.version) == [0, 1, 2]
-
-
 def test_a_choice_is_kept_until_rows_come_and_serves_every_tolerance() -> None:
     advisor = taught()
     first = advisor.choose_cores("a", predictor=3.0, cores_max=8)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,6 @@ from task_program import Program, recursive
 from advisor.domain.task_events import NO_EVENTS, TaskEvents
 from advisor.engine import Engine
 from advisor.engine.events import ProfileForgotten
-from advisor.errors import InvalidValue
 
 ONE, TWO = bytes(15) + b"\1", bytes(15) + b"\2"
 
@@ -47,37 +45,6 @@ def test_processor_time_comes_with_the_end_and_stays(halves: tuple[TaskEvents, T
     stored.commit(engine.commits.image())
     for each in (engine, Engine.restore(stored.stored())):
         assert profile(each, "p")["measures"]["cpu_s"] == 2.5
-
-
-def test_an_ended_run_is_forgotten_and_does_not_come_back(halves: tuple[TaskEvents, TaskEvents]) -> None:
-    engine, stored = Engine(), Stored()
-    for producer, incarnation in (("p", ONE), ("p", TWO), ("q", ONE)):
-        for number, events in enumerate(halves, 1):
-            engine.apply_event((producer, incarnation), number, events)
-    stored.commit(engine.commits.image())
-    kept = profile(engine, "q")
-    learned = engine.advisor.status(components=None)["components"]
-    answer = engine.apply_event(("p", TWO), 3, ProfileForgotten("p", ONE))
-    assert (answer["profile"]["runs"], answer["sequence"]) == (1, 3)
-    assert answer["profile"]["events"] == sum(map(len, halves))
-    assert engine.apply_event(("p", TWO), 3, ProfileForgotten("p", ONE))["replayed"]
-    assert producers(engine) == [("q", ONE), ("p", TWO)]
-    assert engine.apply_event(None, None, ProfileForgotten("p"))["profile"]["runs"] == 1
-    with pytest.raises(InvalidValue, match="q"):
-        engine.apply_event(None, None, ProfileForgotten("p"))
-    stored.commit(engine.commits.image())
-    for each in (engine, Engine.restore(stored.stored())):
-        assert producers(each) == [("q", ONE)]
-        assert profile(each, "q") == kept
-        assert each.advisor.status(components=None)["components"] == learned  # components are forgotten by their names
-        assert each.advisor.components.totals["profiles_forgotten"] == 2
-        for number, events in enumerate(halves, 1):  # a new run takes a free place
-            each.apply_event(("r", ONE), number, events)
-        mine = deepcopy(stored)
-        mine.commit(each.commits.image())
-        again = Engine.restore(mine.stored())
-        assert sorted(producers(again)) == [("q", ONE), ("r", ONE)]
-        assert profile(again, "r") == profile(each, "r") == kept
 
 
 def test_a_run_that_goes_on_begins_anew(halves: tuple[TaskEvents, TaskEvents]) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 import pytest
 from program_runs import run, runs
-from stored import Stored
 
 from advisor import Advisor
 from advisor.domain import limits
 from advisor.engine import Engine
-from advisor.engine.events import ProgramForgotten, RunObserved
+from advisor.engine.events import RunObserved
 from advisor.errors import (
     InvalidValue,
     Mismatch,
@@ -88,32 +85,6 @@ def test_a_refused_first_run_leaves_nothing_to_store() -> None:
         engine.apply_event(None, None, RunObserved({"program": "law", **run(100.0, 4), "size": 1e4, "transform": "n!"}))
     engine.apply_event(None, None, RunObserved({"program": "law", **run(100.0, 4)}))
     assert list(engine.advisor.programs.kind.known) == ["law"]
-
-
-def test_a_forgotten_program_does_not_come_back_from_what_is_stored() -> None:
-    engine, stored = Engine(), Stored()
-    for name in ("law", "other"):
-        engine.apply_event(None, None, RunObserved({"program": name, **run(100.0, 1)}))
-    stored.commit(engine.commits.image())
-    number = 1
-    assert engine.apply_event(("p", bytes(16)), number, ProgramForgotten("law"))["runs"] == 1
-    assert engine.apply_event(("p", bytes(16)), number, ProgramForgotten("law"))["replayed"]
-    stored.commit(engine.commits.image())
-    restored = Engine.restore(stored.stored())
-    assert list(restored.advisor.programs.programs) == ["other"]
-    assert restored.advisor.components.totals["programs_forgotten"] == 1
-    assert not any(b"law" in block for block in stored.blocks)
-    for each in (engine, restored):  # its place is taken again
-        each.apply_event(None, None, RunObserved({"program": "new", **run(7.0, 2)}))
-        mine = deepcopy(stored)
-        mine.commit(each.commits.image())
-        again = Engine.restore(mine.stored()).advisor
-        assert sorted(again.programs.programs) == ["new", "other"]
-        assert list(again.programs.kind.records()) == list(each.advisor.programs.kind.records())
-    engine.apply_event(None, None, RunObserved({"program": "never stored", **run(7.0, 2)}))
-    engine.apply_event(None, None, ProgramForgotten("never stored"))
-    stored.commit(engine.commits.image())
-    assert "never stored" not in Engine.restore(stored.stored()).advisor.programs.programs
 
 
 def test_merging_is_learning_both() -> None:

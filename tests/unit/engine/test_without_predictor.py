@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from advisor import Advisor
-from advisor.engine.engine import Engine
 from advisor.errors import AdvisorError
 from advisor.protocol.rows import columns_of_rows
 
@@ -54,17 +53,6 @@ def test_each_kind_of_rows_is_answered_as_if_the_other_had_not_been(share: float
     assert both.status()["components"][0]["rows"] == 120
 
 
-def outlier(rng: np.random.Generator, n: int) -> list[Row]:
-    rows: list[Row] = []
-    for _ in range(n):
-        name, kind = str(rng.choice(["a", "b", "c", "d"])), rng.random()
-        x: Any = None if kind < 0.4 else [3.0, 2.0] if kind < 0.5 and name in "cd" else float(rng.integers(1, 200))
-        optional = {"ok": False, "running": True, "count": 3, "measures": {"peak_bytes": 1e6}, "active_cores": 5.0}
-        more = {key: value for key, value in optional.items() if rng.random() < 0.15}
-        rows.append([name, x, float(rng.choice([1, 2])), -1.0 if rng.random() < 0.05 else float(rng.lognormal()), more])
-    return rows
-
-
 @pytest.mark.parametrize("turned", [False, True])
 def test_merged_advisors_that_saw_one_kind_each_answer_for_both(turned: bool) -> None:
     rows = mixed(np.random.default_rng(3), 100, 0.4)
@@ -99,16 +87,6 @@ def test_a_part_of_the_state_has_both_kinds_and_a_dropped_component_none() -> No
     both.remove_components(["c"])
     both.observe("c", predictor=2.0, elapsed_s=1.0)
     assert "runs without one" not in str(both.predict("c").notes)
-
-
-def test_changes_bring_both_kinds_to_another_engine_as_they_come() -> None:
-    rng = np.random.default_rng(6)
-    one, two, version = Engine(), Engine(), None
-    for _ in range(6):
-        one.apply_event(None, None, columns_of_rows(outlier(rng, 25)))
-        version = two.apply_changes(one.changes(version))
-        for name in one.advisor.components.slots.components:
-            assert two.advisor.extract([name], ()) == one.advisor.extract([name], ())
 
 
 def test_rows_without_room_for_them_are_refused() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from array import array
 from typing import Any
 
 import numpy as np
@@ -24,12 +23,12 @@ from advisor.domain.observations import (
 )
 from advisor.domain.rows import COUNTED_FIELDS, FLOW_FIELDS, LEARNED_FIELDS, OPTIONAL_FIELDS
 from advisor.domain.vectors import ABSENT_U64
-from advisor.errors import InvalidValue, TooLarge, UnknownNameId
+from advisor.errors import InvalidValue, TooLarge
 from advisor.protocol import encoding
 from advisor.protocol import rows as reading
 from advisor.protocol.columns import ConnectionNames, columns_of_bins
-from advisor.protocol.rows import NameBook, columns_of_rows
-from advisor.protocol.verbs import METHODS, Names, ObserveColumns
+from advisor.protocol.rows import columns_of_rows
+from advisor.protocol.verbs import METHODS, Names
 
 FULL = {
     "count": 3, "ok": True, "running": False, "dimensions": 1, "network": "n", "record": 2**63, "entered": True,
@@ -292,17 +291,6 @@ def test_all_at_once_and_one_by_one_agree(rows: list) -> None:
         assert codes == set(bad_rows(alone))
 
 
-def test_a_book_of_names_serves_many_batches_and_starts_anew_when_it_is_full() -> None:
-    book = NameBook(names_max=3)
-    first = columns_of_rows([["a", 1, 1, 1], ["b", 1, 1, 1]], book)
-    second = columns_of_rows([["b", 1, 1, 1], ["c", 1, 1, 1]], book)
-    assert first.components is second.components
-    assert second.index.tolist() == [1, 2]
-    third = columns_of_rows([["d", 1, 1, 1], ["b", 1, 1, 1]], book)
-    assert third.components.names == ["d", "b"]
-    assert [first.components.names[i] for i in first.index] == ["a", "b"]
-
-
 def test_names_are_numbered_per_connection() -> None:
     names = ConnectionNames()
     assert names.learn(Names(0, ["a", "b"])) == 2
@@ -317,14 +305,3 @@ def test_names_are_numbered_per_connection() -> None:
     assert names.names_of(None) is names.numbered
     assert names.names_of(["x"]) is names.names_of(["x"])
     assert names.names_of(["y"]) is not names.names_of(["x"])
-
-
-def test_an_index_without_a_name_refuses_the_batch_for_now() -> None:
-    params = ObserveColumns(index=array("I", [0, 2]).tobytes(), cores=bytes(16), elapsed_s=bytes(16))
-    names = ConnectionNames()
-    names.learn(Names(0, ["a", "b"]))
-    with pytest.raises(UnknownNameId, match="index 2 has no name") as caught:
-        columns_of_bins(params, names)
-    assert caught.value.retry
-    names.learn(Names(2, ["c"]))
-    assert columns_of_bins(params, names).index.tolist() == [0, 2]

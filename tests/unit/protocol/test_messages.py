@@ -87,10 +87,6 @@ def test_every_parameter_has_its_place() -> None:
     assert check_params("observe", ["a", 1, 1, 1, {"ok": True}]).row == ["a", 1, 1, 1, {"ok": True}]
 
 
-def test_names_are_normalised() -> None:
-    assert check_params("predict", ["e\N{COMBINING ACUTE ACCENT}"]).component == "\N{LATIN SMALL LETTER E WITH ACUTE}"
-
-
 @pytest.mark.parametrize(
     ("method", "params", "bound"),
     [
@@ -173,21 +169,3 @@ def test_what_the_client_needs_does_not_load_numpy() -> None:
     modules = "advisor.protocol.connection, advisor.protocol.verbs, advisor.protocol.encoding"
     check = f"import {modules}, sys; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", check], check=True, timeout=300)
-
-
-@pytest.mark.parametrize(
-    ("asked", "points"),
-    [
-        ({}, None),
-        ({"predictor": 5}, None),
-        ({"predictor": [5]}, 1),
-        ({"predictor": [1, 2, 3]}, 3),
-        ({"predictor": [1, 2, 3], "dimensions": 3, "cores": [1, 2]}, None),
-        ({"predictor": [1, 2, 3, 4], "dimensions": 2, "cores": [1, 2]}, 2),
-        ({"predictor": [1, 2, 3, 4], "dimensions": 2, "cores": 8, "machine": "m", "measure": "peak_bytes"}, 2),
-    ],
-)
-def test_a_predict_tells_its_points(asked: dict, points: int | None) -> None:
-    params = check_params("predict", [{"component": "a"} | asked])
-    assert params.points == points
-    assert (params.machine, params.measure) == (asked.get("machine"), asked.get("measure", "elapsed_s"))

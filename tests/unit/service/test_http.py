@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from advisor.domain.task_events import EventWriter, Kind
-from advisor.service.listeners import tcp_sockets
 from advisor.service.metrics import WORST_COMPONENTS
-from advisor.service.option_types import Address
 
 
 async def get(live: Live, path: str, **options: Any) -> httpx.Response:
@@ -31,13 +28,6 @@ def samples(text: str) -> dict[tuple[str, str], float]:
         for family in parse_text(text)
         for sample in family.samples
     }
-
-
-def test_answers_in_two_parts_do_not_wait_for_an_acknowledgement() -> None:
-    """asyncio turns Nagle's rule off only where a socket says that it speaks TCP, as the listener said."""
-    (listener,) = tcp_sockets("http", Address("127.0.0.1", 0))
-    with listener:
-        assert listener.proto == socket.IPPROTO_TCP
 
 
 async def test_metrics_count_what_happened(tmp_path: Path) -> None:
@@ -176,13 +166,6 @@ async def test_liveness_and_readiness(tmp_path: Path) -> None:
     async with running(tmp_path, http="127.0.0.1:0") as live:
         assert (await get(live, "/healthz")).text == "alive\n"
         assert (await get(live, "/readyz")).text == "ready\n"
-
-
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
-async def test_nothing_but_get(tmp_path: Path, method: str) -> None:
-    async with running(tmp_path, http="127.0.0.1:0") as live:
-        assert (await get(live, "/metrics", method=method)).status_code == 405
-        assert (await get(live, "/status")).status_code == 404
 
 
 async def test_a_foreign_host_is_turned_away(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import itertools
 import json
 from collections.abc import AsyncIterator
@@ -268,14 +267,3 @@ async def test_a_network_is_told_with_the_newest_answer_about_it_and_its_reasons
         monkeypatch.setattr(page, "NETWORK_TEXT_MAX", len(TEXT) - 1)
         refused = await get(live, "/page/network?name=pipe")
         assert (refused.status_code, refused.json()["code"]) == (400, "too_large")
-
-
-def test_a_token_may_come_as_a_password() -> None:
-    def basic(text: str) -> bytes:
-        return b"Basic " + base64.b64encode(text.encode())
-
-    for header, token in (
-        (basic("anyone:the secret"), b"the secret"), (basic(":a:b"), b"a:b"), (basic("no colon"), b""), (b"Basic %%%", b""),
-        (b"Bearer x", b"x"), (b"bearer  x ", b"x"), (b"Digest x", b""), (b"", b""),
-    ):  # fmt: skip
-        assert http._token(header) == token, header

@@ -9,16 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from live import refused, running
-from task_program import Program as Run
-from task_program import recursive
 
 from advisor import Advisor
 from advisor.client import AsyncClient
 from advisor.domain import limits
 from advisor.domain.task_graphs import graph_as_flat, task_graph
 from advisor.errors import AdvisorError
-from advisor.profile.recorded import graph_of_events
-from advisor.simulation import simulate
 from advisor.simulation.shapes import polyroots
 
 ROWS = [
@@ -81,13 +77,6 @@ async def test_task_times_come_from_what_was_learned(tmp_path: Path) -> None:
         assert (await peer.call("simulate", named))["results"] == answer["results"]
 
 
-async def test_a_recorded_graph_goes_over_the_wire(tmp_path: Path) -> None:
-    graph = graph_of_events([Run(3, recursive(3, 2, 500), seed=1).run()])
-    asked = {"policies": ["work_stealing", "fifo", "static_cyclic"], "metrics": ["makespan", "timeline"]}
-    async with running(tmp_path) as live, AsyncClient(str(live.bound.socket)) as client:
-        assert await client.simulate(graph, [1, 3], **asked) == Advisor().simulate(graph, cores=[1, 3], **asked)
-
-
 async def test_strands_share_the_time_of_the_instance_that_was_learned(tmp_path: Path) -> None:
     graph = typed_graph()
     whole = [(graph.columns["type"] == kind).sum() for kind in range(len(graph.types))]
@@ -127,14 +116,6 @@ async def test_the_deadline_kills_an_analysis_and_the_service_lives(tmp_path: Pa
         assert caught.value.code == "work_failed"
         assert caught.value.retry
         assert (await peer.call("status", {}))["totals"] is not None
-
-
-def test_the_library_refuses_what_it_does_not_know() -> None:
-    with pytest.raises(AdvisorError, match="wheels"):
-        Advisor().simulate(task_graph([1.0]), wheels=4)
-    assert (
-        Advisor().simulate(task_graph([1.0]), cores=2)["results"][0]["makespan"] == simulate(task_graph([1.0])).makespan
-    )
 
 
 async def test_a_loop_of_any_number_needs_no_room_for_those_below(tmp_path: Path) -> None:

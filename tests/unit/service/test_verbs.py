@@ -6,10 +6,7 @@ from pathlib import Path
 
 import msgpack
 import numpy as np
-import pytest
 from live import Closed, refused, rows_of, running
-
-from advisor.service import questions
 
 
 async def test_hello_tells_protocol_limits_features_and_the_durable_sequence(tmp_path: Path) -> None:
@@ -147,46 +144,3 @@ async def test_many_points_are_those_one_by_one_and_others_have_their_turn(tmp_p
             "predict", {"component": "mm", "predictor": [8.0, 4.0], "dimensions": 2, "cores": [1.0] * 200}
         )
         assert len(curve["elapsed_s"]) == 200
-
-
-async def test_the_status_of_many_components_is_told_in_turns_with_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slices, reported = list[int](), questions.status
-    monkeypatch.setattr(
-        questions, "status", lambda advisor, asked: slices.append(asked.limit) or reported(advisor, asked)
-    )
-    async with running(tmp_path) as live:
-        peer, other = await live.peer(), await live.peer()
-        await peer.call("observe_rows", {"rows": rows_of(2000, components=300)})
-        answer = await peer.call("status", {"components": True, "offset": 5, "limit": 1000})
-        assert slices == [questions.STATUS_SLICE] * (1 + 295 // questions.STATUS_SLICE)
-        assert [each["component"] for each in answer["components"]] == [f"c{i}" for i in range(5, 300)]
-        assert (answer["offset"], answer["components_known"]) == (5, 300)
-        assert answer["service"]["connections"] == 2
-        one = await other.call("status", {"components": ["c7"]})
-        assert one["components"] == [answer["components"][2]]
-        await refused("unknown_component", peer.call("status", {"components": ["c1"] * 40 + ["nobody"], "limit": 1000}))
-
-
-async def test_many_components_are_predicted_in_turns_with_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slices, reported = list[int](), questions._predicted
-    monkeypatch.setattr(
-        questions, "_predicted",
-        lambda advisor, asked, x, p: slices.append(len(asked.component)) or reported(advisor, asked, x, p),
-    )  # fmt: skip
-    async with running(tmp_path) as live:
-        peer = await live.peer()
-        await peer.call("observe_rows", {"rows": rows_of(600, components=50)})
-        asked = {"component": [f"c{i % 50}" for i in range(70)], "cores": [float(1 + i % 4) for i in range(70)]}
-        answer = await peer.call("predict", asked | {"predictor": 2.0})
-        whole, rest = divmod(70, questions.NAMES_SLICE)
-        assert slices == [questions.NAMES_SLICE] * whole + [rest]
-        slices.clear()
-        few = {key: values[10:20] for key, values in asked.items()}
-        assert (await peer.call("predict", few | {"predictor": 2.0}))["elapsed_s"] == answer["elapsed_s"][10:20]
-        assert slices == [10]
-        unknown = {"component": [f"new{i}" for i in range(40)], "predictor": 2.0, "cores": 1, "prior": True}
-        assert len((await peer.call("predict", unknown))["elapsed_s"]) == 40

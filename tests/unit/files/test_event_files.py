@@ -11,7 +11,7 @@ import pytest
 from task_program import Program, recursive
 
 from advisor.cli import main
-from advisor.domain.task_events import Clock, EventWriter, Kind, TaskEvents, decode, events_of
+from advisor.domain.task_events import Clock, Kind, TaskEvents, events_of
 from advisor.errors import InvalidValue
 from advisor.files.events import read_events, write_events
 from advisor.files.profiles import read_profile
@@ -88,11 +88,6 @@ def test_ticks_become_nanoseconds() -> None:
             Clock(**bad)  # type: ignore[arg-type]
 
 
-def test_decoding_touches_no_record(run: TaskEvents) -> None:
-    data = run.records.tobytes()
-    assert np.shares_memory(decode(data).records, np.frombuffer(data, np.uint8))
-
-
 def test_sizes_parameters_and_metrics_reach_instances_and_nodes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -124,20 +119,6 @@ def test_sizes_parameters_and_metrics_reach_instances_and_nodes(
     shown = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line}
     assert shown["call"][-1] == "misses"
     assert shown["foo"][-1] == "7"
-
-
-def test_late_events_are_counted_and_left_out() -> None:
-    out = EventWriter()
-    out.add_event(0, Kind.ENTER, type="main")
-    out.add_event(10**9, Kind.IDLE_BEGIN, thread=1)
-    out.add_event(10**9 + 1, Kind.IDLE_END, thread=1)
-    out.add_event(2 * 10**9, Kind.IDLE_BEGIN, thread=1)
-    profiler = Profiler(window_ns=1000, compiled=False)
-    assert profiler.fold_batch(out.batch()).accepted == 3
-    out.add_event(5, Kind.EXIT, type="main")
-    folded = profiler.fold_batch(out.batch())
-    assert (folded.accepted, folded.refused) == (0, {})
-    assert profiler.window.late == 1
 
 
 def test_the_trace_is_balanced_and_of_the_same_length(tmp_path: Path, run: TaskEvents) -> None:

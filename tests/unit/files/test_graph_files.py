@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 from graphs import graphs
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from advisor.domain.task_graphs import Task, TaskGraph, graph_as_flat, graph_from_flat, graph_of_tasks, task_graph
-from advisor.errors import AdvisorError, InvalidValue
-from advisor.files.chrome import write_chrome
+from advisor.errors import InvalidValue
 from advisor.files.dask_graph import graph_from_dask
-from advisor.files.dot import dot_tasks
 from advisor.files.graphs import graph_from_json, read_graph, write_graph
 from advisor.simulation import simulate
 from advisor.simulation.shapes import locusroute, psim
@@ -163,14 +159,6 @@ def test_dot_as_tools_write_it(tmp_path: Path) -> None:
     check_diamond(read_graph(path).graph, "ms")
 
 
-@given(st.text(alphabet='digraph{}[]=-><+;,:"\\ \nab1.#/*', max_size=60))
-@settings(max_examples=300)
-def test_any_text_is_read_as_dot_or_refused(text: str) -> None:
-    for whole in (text, f"digraph {{{text}}}"):
-        with suppress(InvalidValue):
-            dot_tasks(whole)
-
-
 STG = """        3
   0   0   0
   1   4   1   0
@@ -198,45 +186,6 @@ def test_stg_folds_long_lists_and_has_times_with_a_fraction(tmp_path: Path) -> N
     assert edges_of(graph) == {("0", "3"), ("1", "3"), ("2", "3")}
     assert simulate(graph, 3).makespan == 5.0
     assert simulate(graph, 1).makespan == 7.5
-
-
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.floats() | st.text(max_size=4),
-        lambda inner: (
-            st.lists(inner, max_size=3)
-            | st.dictionaries(
-                st.sampled_from(
-                    [
-                        "tasks",
-                        "nodes",
-                        "edges",
-                        "id",
-                        "time",
-                        "after",
-                        "unit",
-                        "workflow",
-                        "children",
-                        "specification",
-                        "execution",
-                        "makespan",
-                        "type",
-                        "size",
-                        "files",
-                        "machines",
-                    ]
-                ),
-                inner,
-                max_size=4,
-            )
-        ),
-        max_leaves=12,
-    )
-)
-@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow])
-def test_any_json_is_a_graph_or_refused(data: object) -> None:
-    with suppress(AdvisorError):
-        graph_from_json(data)
 
 
 WRONG = Path(__file__).with_name("wrong_graphs.jsonl")  # a line each: suffix, text, what is said of it
@@ -334,22 +283,6 @@ def test_dask_graphs_read_in_both_forms() -> None:
         graph_from_dask(new, {"a": 1.0})
     with pytest.raises(InvalidValue, match="Dask"):
         graph_from_dask(5, 1.0)
-
-
-def test_a_chrome_trace_has_every_task_on_its_core(tmp_path: Path) -> None:
-    graph = task_graph([1.0, 2.0, 3.0], [(0, 1), (0, 2)], unit="ms", names=("a", "b", "c"))
-    execution = simulate(graph, 2, trace=True)
-    data = json.loads(write_chrome(execution, tmp_path / "t.json").read_text())
-    tasks = {event["name"]: event for event in data["traceEvents"] if event["ph"] == "X"}
-    assert {name: (event["tid"], event["ts"], event["dur"]) for name, event in tasks.items()} == {
-        "a": (1, 0.0, 1000.0), "b": (1, 1000.0, 2000.0), "c": (2, 1000.0, 3000.0),
-    }  # fmt: skip
-    counters = [event["args"]["ready"] for event in data["traceEvents"] if event["ph"] == "C"]
-    assert counters[-1] == 0
-    with pytest.raises(InvalidValue):
-        write_chrome(execution, tmp_path / "no" / "t.json")
-    with pytest.raises(InvalidValue, match="trace"):
-        write_chrome(simulate(graph, 2), tmp_path / "t.json")
 
 
 def test_a_million_edges_in_any_order_are_one_graph() -> None:

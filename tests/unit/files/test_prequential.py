@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from advisor.domain.answers import Prediction
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.errors import InvalidValue, UnknownComponent
 from advisor.files import ComponentScore, Prequential, Sample
-from advisor.files.replay import BLOCK_SHARE, ROWS_ONE_BY_ONE, ROWS_UNSCORED
+from advisor.files.replay import ROWS_UNSCORED
 
 
 class MeanLearner:
@@ -51,22 +50,6 @@ def test_each_of_the_first_rows_is_predicted_from_the_rows_before_it() -> None:
         score = prequential.scores[None][name]
         assert (score.rows, score.scored) == (len(t), len(expected))
         assert score.error == pytest.approx(np.mean(expected), rel=1e-12)
-
-
-def test_no_row_is_predicted_from_itself_or_later_and_blocks_stay_small() -> None:
-    calls: list[tuple[int, int]] = []
-
-    class Spy(MeanLearner):
-        def predict(self, component: str, *, predictor: Any, cores: Any, model: str | None = None) -> Prediction:
-            calls.append((len(self.seen[component]), len(predictor)))
-            return super().predict(component, predictor=predictor, cores=cores, model=model)
-
-    prequential = Prequential(Spy())
-    for chunk in (stream(np.random.default_rng(2), 1000), stream(np.random.default_rng(3), 1000)):
-        prequential.predict_and_learn(chunk)
-    assert all(size == 1 for seen, size in calls if seen < ROWS_ONE_BY_ONE)
-    assert all(size <= max(1, seen // BLOCK_SHARE) for seen, size in calls)
-    assert sum(score.rows for score in prequential.scores[None].values()) == 2000
 
 
 def test_the_windows_hold_every_scored_row_once_and_their_number_is_bounded() -> None:
@@ -156,18 +139,3 @@ def test_points_machines_and_measures_are_asked_for_and_passed_on() -> None:
     score = prequential.scores[None]["a"]
     assert (score.rows, score.scored) == (n, int(np.count_nonzero(late & ~lost)))
     assert (score.error, score.bias) == (0.5, -0.5)
-
-
-def test_rows_of_several_widths_are_learned_in_their_order() -> None:
-    n = 90
-    width = np.arange(n) % 3
-    further = np.full((n, 3), np.nan)
-    further[width >= 1, 0] = 5.0
-    further[width == 2, 1] = 6.0
-    base = columns_of(ComponentNames(["a"]), np.zeros(n, int), np.arange(1.0, n + 1), np.ones(n), np.ones(n))
-    learner = Recorder()
-    Prequential(learner).predict_and_learn(replace(base, further=further))
-    again = [columns_of(ComponentNames(reported.pop("components")), **reported) for reported in learner.reported]
-    assert np.concatenate([b.predictor for b in again]).tolist() == base.predictor.tolist()
-    widths = [0 if b.further is None else int((~np.isnan(b.further[0])).sum()) for b in again for _ in range(len(b))]
-    assert widths == width.tolist()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.errors import AdvisorError, InvalidValue
+from advisor.errors import InvalidValue
 from advisor.files import nextflow, slurm, snakemake, workflows
-from advisor.files.run_files import Reader, RunFile, clock_of, span_of
+from advisor.files.run_files import Reader, RunFile
 
 SAMPLES = Path(__file__).parents[2] / "golden" / "run_files"
 READERS: dict[str, Reader] = {
@@ -278,64 +277,9 @@ def test_a_file_that_is_read_while_a_line_is_written_teaches_each_run_once(
         assert found == whole[: len(found)], data[:cut][-20:]
 
 
-@given(st.sampled_from(sorted(READERS)), st.lists(st.text(max_size=60), max_size=8), st.booleans())
-def test_whatever_stands_in_a_file_is_a_run_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, kind: str, lines: list[str], headed: bool
-) -> None:
-    sample = {"nextflow": "trace.txt", "sacct": "sacct.txt", "snakemake": "count_words.a.tsv"}.get(kind)
-    head = [(SAMPLES / sample).read_text().splitlines()[0]] if sample and headed else []
-    path = tmp_path_factory.mktemp("any") / "file"
-    path.write_text("\n".join([*head, *lines]), encoding="utf-8", errors="surrogatepass")
-    try:
-        _, rows = read(kind, path)
-    except AdvisorError:
-        return
-    for _component, predictor, cores, elapsed_s, _more in rows:
-        assert all(map(math.isfinite, (predictor, cores, elapsed_s)))
-        assert elapsed_s > 0.0
-
-
-@given(st.integers(0, 6), st.lists(st.text(alphabet="0123456789.-:hmsdKMGB%\t|", max_size=8), min_size=15, max_size=15))
-def test_odd_cells_are_refused_with_their_line(
-    tmp_path_factory: pytest.TempPathFactory, place: int, cells: list[str]
-) -> None:
-    header, first, *_ = (SAMPLES / "trace.txt").read_text().splitlines()
-    row = first.split("\t")
-    odd = [cell.replace("\t", "") for cell in cells]
-    row[place + 8] = odd[place]
-    path = tmp_path_factory.mktemp("odd") / "trace.txt"
-    path.write_text("\n".join([header, "\t".join(row), ""]))
-    file, rows = read("nextflow", path)
-    assert len(rows) + file.refused + file.passed.total() == 1
-    assert all(bad.line == 2 for bad in file.first_refused)
-
-
 @pytest.mark.parametrize("busy", ["inf", "1e999%", "-inf", "nan"])
 def test_busy_cores_beyond_all_numbers_are_refused(tmp_path: Path, busy: str) -> None:
     path = tmp_path / "trace.txt"
     path.write_text(f"name\tstatus\trealtime\t%cpu\na\tCOMPLETED\t3s\t{busy}\nb\tCOMPLETED\t3s\t150%\n")
     file, rows = read("nextflow", path)
     assert ([row[2] for row in rows], file.refused) == ([2.0], 1)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("1h 9m 9s", 4149.0),
-        ("931ms", 0.931),
-        ("2d 3h", 183600.0),
-        ("8.5s", 8.5),
-        ("-", math.nan),
-        ("5 apples", math.nan),
-    ],
-)
-def test_spans(text: str, seconds: float) -> None:
-    assert span_of(text) == pytest.approx(seconds, nan_ok=True)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("1-02:03:04", 93784.0), ("02:03.5", 123.5), ("x", math.nan), ("", math.nan), ("1-", math.nan)],
-)
-def test_clocks(text: str, seconds: float) -> None:
-    assert clock_of(text) == pytest.approx(seconds, nan_ok=True)

@@ -14,7 +14,7 @@ from snet_runs import HEADER, TEXT, Written, write_run
 from advisor import Advisor
 from advisor.errors import InvalidValue, TooLarge
 from advisor.files import snet_logs
-from advisor.files.snet_logs import Entries, Message, Stop, stop_of
+from advisor.files.snet_logs import Entries
 from advisor.files.snet_runs import Row, SnetFiles, SnetRun
 from advisor.protocol.rows import columns_of_rows
 
@@ -133,31 +133,6 @@ def test_another_run_that_begins_in_the_same_place_is_told(tmp_path: Path, how: 
         (tmp_path / "new").rename(log)
     with pytest.raises(InvalidValue, match="another run began here"):
         list(files.rows())
-
-
-def test_an_entry_is_read_as_the_page_has_it() -> None:
-    entry = b"1500I7 900 3rI2?-*12wO1-!*|600I0.5S80;900O0.6S16;1200I0.7S8;"
-    assert stop_of(entry, "log") == Stop(
-        1500,
-        "I",
-        7,
-        900,
-        (Message(600, True, "0.5", 80), Message(900, False, "0.6", 16), Message(1200, True, "0.7", 8)),
-    )
-    assert stop_of(b"20Z7 5 11 ", "log") == Stop(20, "Z", 7, 5, ())
-    assert [stop_of(each, "log") for each in (b"3S", b"4W17", b"9E", HEADER[:-1].encode(), b"")] == [
-        "start",
-        "",
-        "end",
-        "",
-        "",
-    ]
-    for bad in (b"x", b"12I", b"12I7 5 wrong", b"12I7 5 3rI2?-*x"):
-        with pytest.raises(InvalidValue, match=r"format 2\.2"):
-            stop_of(bad, "log")
-    for timeless in (b"I7 ", b"I7 3rI2?-*I0.5S80;", b"15I7 5 I0.5S80;"):
-        with pytest.raises(InvalidValue, match="-m A"):
-            stop_of(timeless, "log")
 
 
 def test_a_run_lasts_from_its_record_to_the_next_or_to_the_stop() -> None:

@@ -115,11 +115,6 @@ def test_the_list_of_names_is_renewed_before_it_grows_with_the_file(
     assert max(len(chunk.components) for chunk in chunks) <= 10 + 2 * 4
 
 
-def test_progress_reaches_the_size_of_the_file(table: Path) -> None:
-    _, reader = read(table, "component,x,p,t\na,1,2,3\nbad\n")
-    assert reader.bytes_read == reader.bytes_total == table.stat().st_size
-
-
 # -- optional columns -----------------------------------------------------------------------------------------------------
 
 
@@ -138,12 +133,6 @@ def test_optional_columns_are_read_and_empty_cells_say_nothing(table: Path) -> N
     assert (chunk.machines, chunk.machine.tolist()) == (("m",), [0, -1, 0])
     assert np.array_equal(chunk.measures["energy_j"], [5, nan, nan], equal_nan=True)
     assert np.array_equal(chunk.measures["peak_bytes"], [nan, 4096, 1], equal_nan=True)
-
-
-def test_a_table_without_optional_columns_makes_none(table: Path) -> None:
-    (chunk,), _ = read(table, "component,x,p,t\na,1,2,0.5\n")
-    assert chunk.further is chunk.machine is None
-    assert (chunk.machines, chunk.measures) == ((), {})
 
 
 def test_a_bad_optional_cell_refuses_its_row_with_its_column(table: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import struct
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -37,12 +36,6 @@ def test_panels_stand_two_a_line(tmp_path: Path, panels: list[Panel], columns: i
     width, height = pixels(draw(tmp_path / "p.png", "title", panels))
     assert width == pytest.approx(columns * PANEL_INCHES[0] * DOTS_PER_INCH, abs=1)
     assert height == pytest.approx((rows * PANEL_INCHES[1] + 0.5) * DOTS_PER_INCH, abs=1)
-
-
-def test_drawing_leaves_no_trace_in_pyplot(tmp_path: Path) -> None:
-    draw(tmp_path / "p.png", "title", [LINES])
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    assert pyplot is None or pyplot.get_fignums() == []
 
 
 def test_the_same_chart_is_the_same_file(tmp_path: Path) -> None:

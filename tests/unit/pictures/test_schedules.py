@@ -98,14 +98,6 @@ def test_on_one_number_of_cores_policies_are_bars(tmp_path: Path) -> None:
             )
 
 
-def test_a_chart_tells_in_words_what_it_shows(tmp_path: Path) -> None:
-    execution = simulate(polyroots(), 4, trace=True)
-    with Image.open(draw_gantt(tmp_path / "g.png", "roots", execution)) as picture:
-        assert picture.info["Title"].startswith("roots: fifo on 4 cores")
-        assert "348 tasks on 4 cores" in picture.info["Description"]
-        assert "loop 23" in picture.info["Description"]
-
-
 @pytest.mark.parametrize("kind", range(len(COLOURS)))
 def test_names_stand_out_from_their_bars(kind: int) -> None:
     """On each colour the ink is that of black and white which has more contrast, 4.5 at least."""

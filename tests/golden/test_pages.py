@@ -35,7 +35,6 @@ HELD = {
 }
 # Blocks by a line of theirs, and what holds them: most set machines up, and no test can run all tests.
 ELSEWHERE = {
-    "monday.csv": "tests/integration/test_cli_pages.py",
     "pip install": ".ci/run",
     ".venv/bin/": ".ci/run",
     "--engine ray": "tests/unit/cli/test_serving.py",

@@ -6,15 +6,12 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 from rich.cells import cell_len
 from terminal import in_pipe, in_terminal
 
-from advisor.cli.source import moves
 from advisor.domain.observations import ComponentNames, columns_of
 from advisor.files import write_table
 
@@ -80,28 +77,3 @@ def test_a_progress_bar_moves_within_a_chunk_of_the_file(commands: dict[str, lis
     (seen,) = in_terminal([commands["replay"]], 100, errors=True)
     assert len(set(re.findall(r"replaying ([\d,]+) rows", seen))) >= 2
     assert "replaying 400 rows" in seen
-
-
-class Reported:
-    """What a bar was told."""
-
-    def __init__(self) -> None:
-        self.updates: list[tuple[float, int]] = []
-
-    def add_task(self, words: str, **fields: Any) -> int:
-        return 0
-
-    def update(self, task: int, *, completed: float, rows: int) -> None:
-        self.updates.append((completed, rows))
-
-
-def test_a_bar_is_told_bytes_and_rows_as_they_are_done() -> None:
-    bar = Reported()
-    reader = SimpleNamespace(bytes_total=100, bytes_read=10)  # the header
-    moved = moves(bar, "replaying", reader)  # type: ignore[arg-type]
-    reader.bytes_read = 50  # a chunk of 4 rows was read
-    for done in (1, 3, 4):
-        moved(done, 4)
-    reader.bytes_read = 100
-    moved(2, 2)
-    assert bar.updates == [(20.0, 1), (40.0, 3), (50.0, 4), (100.0, 6)]

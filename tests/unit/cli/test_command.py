@@ -141,16 +141,6 @@ def test_replay_scores_every_row_but_the_first_five(table: Path, tmp_path: Path)
     assert "median error of the median component" in human.stdout
 
 
-def test_bad_rows_are_told_on_standard_error_and_the_rest_is_learned(table: Path, tmp_path: Path) -> None:
-    spoilt = tmp_path / "spoilt.csv"
-    spoilt.write_text(table.read_text() + "square,1,0,1\nsquare,1,1,never\n")
-    result = invoke("replay", spoilt, "--json")
-    found = json.loads(result.stdout)
-    assert (found["rows"], found["refused"]) == (80, 2)
-    assert "line 82, column p: '0'" in result.stderr
-    assert "line 83, column t: 'never'" in result.stderr
-
-
 def test_a_table_may_come_through_a_pipe(table: Path) -> None:
     done = run("replay", "-", "--json", given=table.read_text())
     assert done.returncode == 0, done.stderr
@@ -167,15 +157,6 @@ def test_with_json_an_error_is_json_too(table: Path) -> None:
         "nobody",
         False,
     )
-
-
-def test_nobody_at_the_socket_ends_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SOON_S", "CONNECT_S"):
-        monkeypatch.setattr(f"advisor.cli.source.{name}", 0.1)
-    done = invoke("status", "--socket", tmp_path / "none")
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.count("\n") == 1
-    assert str(tmp_path / "none") in done.stderr
 
 
 def test_a_reader_that_leaves_is_no_error(table: Path) -> None:
@@ -225,20 +206,6 @@ def test_jobs_of_a_pool_are_read_from_a_file(table: Path, tmp_path: Path) -> Non
         assert error in refused.stderr
 
 
-def test_suggestions_are_a_table_or_json(table: Path) -> None:
-    found = answer("suggest", "square", "--cores-max", "32", "--limit", "2", "--table", table)
-    assert list(found) == ["component", "suggestions"]
-    assert [list(each) for each in found["suggestions"]] == [
-        ["predictor", "cores", "elapsed_s", "cost_core_s", "narrower", "why"]
-    ] * 2
-    human = invoke("suggest", "square", "--cores-max", "32", "--limit", "2", "--table", table).stdout.splitlines()
-    assert re.fullmatch(r"predictor +cores +elapsed +cost +narrower", human[0])
-    for line, each in zip(human[1:3], found["suggestions"], strict=True):
-        cost, narrower = f"{each['cost_core_s']:.3g} core-s", f"{100 * each['narrower']:.2g}%"
-        assert re.fullmatch(rf" *{each['predictor']:g} +{each['cores']:g} +\S+ m?s +{cost} +{narrower}", line)
-    assert human[3].startswith("run next, for square")
-
-
 def grown(path: Path, factors: dict[str, float], seed: int) -> Path:
     """Write a table of components whose times are those of all others times a factor, with 5 % of noise."""
     rng = np.random.default_rng(seed)
@@ -280,15 +247,6 @@ def test_two_states_are_compared(tmp_path: Path) -> None:
     nothing = invoke("diff", exported, exported)
     assert nothing.exit_code == 0
     assert "0 slower, 0 faster" in nothing.stdout
-
-
-def test_status_of_a_table_counts_its_rows(table: Path) -> None:
-    found = answer("status", "--table", table)
-    assert found["totals"]["rows_accepted"] == 80
-    assert {entry["component"] for entry in found["components"]} == {"square", "linear"}
-    one = answer("status", "square", "--table", table)
-    assert [entry["component"] for entry in one["components"]] == ["square"]
-    assert "rows_accepted" in invoke("status", "--table", table).stdout
 
 
 ASKED_OF = {

@@ -8,14 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from snet_runs import TEXT, Written, write_run
 
 from advisor.cli import learning, main
 from advisor.cli.source import stored
-from advisor.cli.teaching import stored_sink
-from advisor.files.snet_runs import SnetFiles
 
 RUN = write_run(30, seed=11)
 
@@ -57,35 +53,6 @@ def test_a_state_learns_a_run_once(tmp_path: Path, capsys: pytest.CaptureFixture
     assert stored(state).flow("film").visits["large"] == RUN.branches["large"] / 30
     learn(capsys, write(tmp_path / "film", write_run(30, seed=12)), "--state", state)  # another run in the same place
     assert stored(state).flow("film").records == 60
-
-
-@settings(max_examples=12, deadline=None)
-@given(st.lists(st.floats(0.01, 1.0), max_size=4))
-def test_a_run_is_learned_in_pieces_as_it_is_whole(
-    tmp_path_factory: pytest.TempPathFactory, shares: list[float]
-) -> None:
-    directory = tmp_path_factory.mktemp("run")
-    state = directory / "state"
-    for share in (*sorted(shares), 1.0):
-        files = SnetFiles(write(directory / "film", RUN, share), "film")
-        with stored_sink(state) as sink:
-            for rows in learning._batches(files, follow=False, ended=False):
-                sink.teach(learning._new(rows, sink, Counter()))
-    assert rows_of(state) == BOXES
-    flows = stored(state).components.flows.kept["film"].counts
-    assert flows.n["entered"] == RUN.records
-    assert dict(zip(flows.keys, flows.counts["runs"].tolist(), strict=True)) == BOXES
-
-
-def test_rows_that_were_not_durable_are_learned_again(tmp_path: Path) -> None:
-    state, logs = tmp_path / "state", write(tmp_path / "film", RUN)
-    for stop in (7, 40, 10**6):
-        rows = [row for part in learning._batches(SnetFiles(logs, "film"), follow=False, ended=False) for row in part]
-        with stored_sink(state) as sink:
-            sink.teach(learning._new(rows, sink, Counter())[:stop])
-            if stop == 40:
-                sink.commit = lambda: None  # type: ignore[method-assign] - killed before it was
-    assert rows_of(state) == BOXES
 
 
 def test_it_follows_a_run_to_its_end(

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor import Advisor
-from advisor.domain import limits
 from advisor.domain.job_pools import OrderWord
-from advisor.errors import InvalidValue, TooLarge, UnknownKey
+from advisor.errors import InvalidValue
 
 POWERS = [1, 2, 4, 8, 16, 32, 64]
 
@@ -143,24 +142,6 @@ def test_a_job_that_no_pool_of_this_size_serves_says_so() -> None:
     for resizable in (False, True):
         plan = learned().choose_together([job(0, allowed=[64, 128], resizable=resizable)], 16)
         assert plan.why[0] == "waits: it needs 64 cores or more, the pool has 16"
-
-
-def test_what_is_no_list_of_jobs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    advisor = Advisor()
-    with pytest.raises(UnknownKey, match="did you mean 'component'"):
-        advisor.choose_together([{"id": 1, "componnent": "a"}], 4)
-    for jobs in ({"id": 1}, "job", [1]):
-        with pytest.raises(InvalidValue):
-            advisor.choose_together(jobs, 4)  # type: ignore[arg-type]
-    for order, wait_max_s in (("size", None), ("work", None), ("given", -1.0)):
-        with pytest.raises(InvalidValue):
-            advisor.choose_together([], 4, order=order, wait_max_s=wait_max_s)  # type: ignore[arg-type]
-    with pytest.raises(TooLarge):
-        advisor.choose_together([job(0, allowed=list(range(1, limits.ALLOWED_COUNTS_MAX + 2)))], 4)
-    monkeypatch.setattr(limits, "JOBS_TOGETHER_MAX", 1)
-    with pytest.raises(TooLarge):
-        advisor.choose_together([job(0), job(1)], 4)
-    assert advisor.choose_together([], 4).cores == {}
 
 
 JOBS = st.lists(

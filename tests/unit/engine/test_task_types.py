@@ -18,9 +18,7 @@ from advisor import Advisor
 from advisor.domain import limits
 from advisor.domain.limits import TASK_TYPES_MAX as TYPES_MAX
 from advisor.domain.task_events import EventWriter, Kind
-from advisor.engine.components import Components
 from advisor.engine.engine import Engine
-from advisor.engine.task_types import TaskTypeModels
 from advisor.errors import InvalidValue, NotEnoughData, StateDamaged, UnknownComponent
 from advisor.models.type_verdict import MODELS, SIZED_MODELS
 
@@ -345,11 +343,3 @@ def test_types_beyond_the_cap_are_counted_and_left_out() -> None:
     advisor.merge(other)
     assert advisor.status()["totals"]["instances_beyond"] == 7
     assert "new" not in advisor.task_types.numbers
-
-
-def test_a_damaged_record_is_refused() -> None:
-    advisor = taught(few_sizes([10.0, 20.0]))
-    record = advisor.task_types.kind.encode_record("a")
-    for bad in (record[:-8], record[:-3], b"\xff" * len(record), bytes(len(record))):
-        with pytest.raises((ValueError, StateDamaged), match=r"words a task type|multiple|no instances lead to"):
-            TaskTypeModels(Components(9)).kind.restore_record("a", bad)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import pickle
 import re
@@ -16,16 +15,15 @@ import pytest
 from live import running
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from advisor.domain import limits
 from advisor.engine import Engine
 from advisor.errors import AdvisorError, InvalidValue, Unavailable
 from advisor.protocol.connection import RpcRequest
 from advisor.protocol.verbs import check_params
-from advisor.service import advice, load_config, worker
-from advisor.service.advice import SERIES_MAX, AdviceFace
+from advisor.service import load_config, worker
+from advisor.service.advice import AdviceFace
 from advisor.service.answers import RecentAnswers
 from advisor.service.heavy import Heavy
-from advisor.service.load import ARRIVED, UNFINISHED, read_load
+from advisor.service.load import ARRIVED, UNFINISHED
 from advisor.service.measures import ServiceMeasures
 from advisor.service.option_types import Advise
 from advisor.service.planner import Planner
@@ -166,30 +164,6 @@ async def test_noise_changes_nothing_and_a_change_of_speed_does() -> None:
     assert (await it.looked("film"))["cores"]["blur"] > first["cores"]["blur"]
 
 
-async def test_nothing_is_planned_where_no_rows_came_or_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    it = Adviser("film=cores:4")
-    for name in ("film", "other"):
-        it.engine.advisor.define_network(TEXT, id=name)
-    it.learn(rows(80))
-    await it.looked("film")
-    assert (await it.reported("other"))["why"] == ["it is not planned yet"]
-    planned: list[Any] = []
-    plain = it.planner.reconsider
-
-    async def counted(*args: Any) -> Any:
-        planned.append(args)
-        return await plain(*args)
-
-    monkeypatch.setattr(it.planner, "reconsider", counted)
-    assert (await it.looked("other"))["state"] == "advised"  # asked about before
-    await it.looked("other")
-    assert len(planned) == 1
-    it.engine.advisor.define_network("write .. blur", id="film")
-    await it.looked("film")
-    assert len(planned) == 2
-    assert await it.advice.advice_of("unknown") is None
-
-
 async def test_a_failure_keeps_what_was_advised_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     it = Adviser("*=cores:4")
     it.engine.advisor.define_network(TEXT, id="film")
@@ -208,17 +182,6 @@ async def test_a_failure_keeps_what_was_advised_and_is_tried_again(monkeypatch: 
     again = await it.looked("film")
     assert again["fresh"]["rows"] == 240
     assert "error" not in again
-
-
-async def test_the_gauge_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    it = Adviser("*=cores:4")
-    it.learn(rows(80))
-    for i in range(3):
-        it.engine.advisor.define_network(TEXT, id=f"n{i}")
-    await it.looked("n0")
-    monkeypatch.setattr(advice, "SERIES_MAX", 5)
-    assert {name for name, *_ in it.advice.series()} == {"n0", "n1"}
-    assert SERIES_MAX < limits.COMPONENTS_MAX
 
 
 async def test_who_shares_cores_is_one_component() -> None:
@@ -330,19 +293,6 @@ async def test_advice_follows_the_load_that_is_read() -> None:
     totals = None  # pyright: ignore[reportAssignmentType]
     clock[0] += 15.0
     assert (await it.looked("film"))["cores"] == busy["cores"]
-
-
-def test_both_metrics_are_read_from_an_answer_of_prometheus(monkeypatch: pytest.MonkeyPatch) -> None:
-    series = [
-        {"metric": {"__name__": name, "network": "film"}, "value": [1.0, text]}
-        for name, text in ((ARRIVED, "7"), (ARRIVED, "5"), (UNFINISHED, "2"), (UNFINISHED, "NaN"))
-    ]
-    answer = json.dumps({"status": "success", "data": {"resultType": "vector", "result": series}}).encode()
-    monkeypatch.setattr("urllib.request.urlopen", lambda url, timeout: io.BytesIO(answer))
-    assert read_load("http://p:9090/") == {ARRIVED: {"film": 12.0}, UNFINISHED: {"film": 2.0}}
-    answer = b'{"status": "error"}'
-    with pytest.raises(ValueError, match="no answer"):
-        read_load("http://p:9090")
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,12 @@ import contextlib
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from live import PATIENCE_S, Live, Peer, refused, running
 
 from advisor.errors import AdvisorError, WorkFailed
-from advisor.service import heavy, server
+from advisor.service import server
 
 
 async def taught(live: Live, components: int) -> Peer:
@@ -56,50 +55,6 @@ async def test_a_small_network_is_planned(tmp_path: Path) -> None:
         assert (error.line, error.column) == (1, 6)  # type: ignore[attr-defined]
         surely = await peer.call("allocate", {"network": pipeline(4), "cores": 20, "level": 0.99})
         assert surely["throughput_per_s"] < plan["throughput_per_s"]  # planned for the upper bound of each curve
-
-
-async def test_the_same_question_is_planned_again_only_when_what_is_known_has_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Any] = []
-    here, apart = heavy.done, heavy.Worker.ask
-
-    async def noted(self: heavy.Worker, job: bytes) -> bytes:
-        asked.append(job)
-        return await apart(self, job)
-
-    monkeypatch.setattr(heavy, "done", lambda job: asked.append(job) or here(job))
-    monkeypatch.setattr(heavy.Worker, "ask", noted)
-    async with running(tmp_path) as live:
-        peer = await taught(live, 3)
-
-        async def planned(cores: int) -> dict[str, Any]:
-            return await peer.call("allocate", {"network": pipeline(3), "cores": cores})
-
-        first = await planned(9)
-        assert await planned(9) == first
-        assert len(asked) == 1
-        await planned(10)
-        await peer.call("observe", "component_1", 1.0, 2.0, 0.5)
-        assert await planned(9) != first
-        assert len(asked) == 3
-        for _ in range(2):  # a refusal, too
-            await refused("invalid", peer.call("allocate", {"network": pipeline(3), "cores": 2, "turns": "never"}))
-        assert len(asked) == 4
-
-
-async def test_as_many_workers_as_may_work_are_started_before_anybody_asks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(heavy, "WARM_AFTER_S", 0.0)
-    before = set(workers())
-    async with running(tmp_path) as live:
-        peer = await live.peer()
-        while len(set(workers()) - before) < 2:
-            await peer.call("status", {})
-        assert {os.getpriority(os.PRIO_PROCESS, each) for each in set(workers()) - before} == {
-            os.getpriority(os.PRIO_PROCESS, 0)
-        }
 
 
 async def test_a_large_network_gives_what_a_small_one_does(tmp_path: Path) -> None:

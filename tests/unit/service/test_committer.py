@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from advisor.errors import StorageFailed
 from advisor.protocol.rows import columns_of_rows
 from advisor.service.committer import Committer
 from advisor.service.measures import ServiceMeasures
-from advisor.service.writer import Writer
 from advisor.storage import Store
 
 
@@ -41,39 +39,6 @@ def committer_of(store: Store) -> tuple[Engine, Committer]:
     engine = Engine()
     committer = Committer(engine, store, ServiceMeasures(), rows_max=1000, share=1.0, durable={})
     return engine, committer
-
-
-async def test_one_who_cannot_be_answered_keeps_no_other_waiting(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "state") as store:
-        engine, committer = committer_of(store)
-        runs = asyncio.create_task(committer.commit_changes())
-        await asyncio.sleep(0)
-        for _ in range(2):  # pages first, the journal then
-            engine.apply_event(None, None, columns_of_rows(rows_of(3)))
-            broken, well = Waits(broken=True), Waits()
-            committer.defer_reply(broken, [b"never"])
-            committer.defer_reply(well, [b"one", b"two"])
-            async with asyncio.timeout(PATIENCE_S):
-                assert await well.reported == [b"one", b"two"]
-            assert broken.dropped
-        runs.cancel()
-        committer.close()
-
-
-async def test_who_waits_for_work_is_told_before_what_comes_behind_it_ends() -> None:
-    writer, reported, done = Writer(), threading.Event(), list[str]()
-
-    def behind() -> None:
-        assert reported.wait(PATIENCE_S)
-        done.append("behind")
-
-    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    writer.start_write(lambda: done.append("first"), lambda *_: reported.set(), behind)
-    writer.start_write(lambda: done.append("second"), lambda *_: ended.set_result(None), lambda: None)
-    async with asyncio.timeout(2 * PATIENCE_S):
-        await ended
-    writer.close()
-    assert done == ["first", "behind", "second"]
 
 
 def defect(*_: Any) -> Any:

@@ -203,29 +203,6 @@ async def test_floods_are_read_a_little_at_a_time_one_client_in_a_turn_of_the_lo
         assert await other.reported() in {f"{{ grant 0 {core} }}" for core in range(8)}
 
 
-async def test_grants_that_took_long_come_after_others_have_had_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with lending(cores=2) as lender:
-        plain, calls = lender.resources.granting.balance, []
-
-        def slow(now: float) -> Any:
-            calls.append(now)
-            lender.now[0] += 0.01
-            return plain(now)
-
-        later: list[tuple[float, Any]] = []
-        monkeypatch.setattr(lender.resources.granting, "balance", slow)
-        monkeypatch.setattr(asyncio.get_running_loop(), "call_later", lambda *given: later.append(given))
-        for _ in range(3):
-            lender.resources.balance()
-        assert len(calls) == 1
-        assert [delay for delay, _ in later] == [pytest.approx(0.03)]
-        later.pop()[1]()
-        assert len(calls) == 2
-        lender.now[0] += 0.03
-        lender.resources.balance()
-        assert len(calls) == 3
-
-
 async def test_too_many_clients_are_turned_away() -> None:
     async with lending() as lender:
         for _ in range(CLIENTS_MAX):

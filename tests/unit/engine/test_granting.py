@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from advisor.engine.granting import GAIN_MIN, TURN_S, CoreOrder, Granting
+from advisor.engine.granting import GAIN_MIN, TURN_S, Granting
 from advisor.errors import InvalidValue
 
 
@@ -29,25 +29,6 @@ def asking(granting: Granting, **apps: tuple[str | None, int]) -> None:
         granting.local(app, local)
 
 
-def test_a_declined_core_is_not_offered_again_before_the_client_asks_anew() -> None:
-    granting = Granting([0, 1])
-    asking(granting, one=(None, 2))
-    granting.balance(0.0)
-    granting.give_back("one", [1])
-    granting.accept("one", [0], 0.0)
-    assert granting.balance(0.0) == []
-    granting.local("one", 2)
-    assert granting.balance(0.0) == [CoreOrder("one", "grant", (1,))]
-
-
-def test_more_clients_than_cores_wait_in_the_order_of_their_coming() -> None:
-    granting = Granting([0, 1])
-    asking(granting, **dict.fromkeys(("one", "two", "three", "four"), (None, 5)))
-    assert settled(granting) == {"one": 1, "two": 1, "three": 0, "four": 0}
-    granting.remove_app("one")
-    assert settled(granting) == {"two": 1, "three": 1, "four": 0}
-
-
 def test_each_application_has_its_turn_where_there_are_fewer_cores() -> None:
     granting, apps = Granting([0, 1, 2]), [f"app{n}" for n in range(7)]
     asking(granting, **dict.fromkeys(apps, (None, 2)))
@@ -63,27 +44,6 @@ def test_each_application_has_its_turn_where_there_are_fewer_cores() -> None:
     assert longest <= len(apps) / 3 * TURN_S + TURN_S  # nobody waits longer than all others' turns take
     shares = [len(times) for times in had.values()]
     assert max(shares) <= 1.5 * min(shares)
-
-
-def test_an_application_that_waits_has_the_first_core_that_comes_back_not_that_of_a_busy_box() -> None:
-    granting = Granting([0, 1])
-    asking(granting, busy=(None, 1), other=(None, 1))
-    settled(granting)
-    asking(granting, late=(None, 1))
-    assert granting.balance(TURN_S) == [CoreOrder("busy", "revoke", (0,))]  # which is not returned
-    assert granting.waiting(TURN_S + 0.5) == {"late": 0.5}
-    assert granting.balance(2 * TURN_S) == [CoreOrder("other", "revoke", (1,))]
-    granting.give_back("other", [1])
-    assert granting.balance(2 * TURN_S) == [CoreOrder("late", "grant", (1,))]
-    assert granting.waiting(2 * TURN_S) == {"other": 0.0}
-
-
-def test_nobody_gives_way_where_there_are_enough_cores() -> None:
-    granting = Granting([0, 1, 2])
-    asking(granting, a=(None, 1), b=(None, 1), c=(None, 3))
-    settled(granting)
-    assert granting.balance(100 * TURN_S) == []
-    assert granting.waiting(100 * TURN_S) == {}
 
 
 def test_grants_follow_who_gains_most_and_move_when_that_changes() -> None:

@@ -20,7 +20,7 @@ from advisor.engine.granting import ANSWER_S, RETURN_S, TURN_S
 from advisor.errors import InvalidValue
 from advisor.service import load_config
 from advisor.service.snet_machine import host_name, parse_cores, this_machine
-from advisor.service.snet_resources import CLIENTS_MAX, REFRESH_S, TURN_BYTES, WAIT_REPORTED_S
+from advisor.service.snet_resources import CLIENTS_MAX, REFRESH_S, WAIT_REPORTED_S
 
 
 async def test_the_recorded_dialogue_verb_by_verb() -> None:
@@ -54,22 +54,6 @@ async def test_the_topology_comes_before_any_grant_however_the_bytes_come() -> N
             )
             assert (await peer.reported()).startswith("{ hardware 0 host here children 1 { kind Machine")
             assert await peer.reported() == "{ grant 0 0 }"
-
-
-async def test_a_cut_frees_at_once_and_what_it_had_goes_to_who_waits() -> None:
-    async with lending(cores=1) as lender:
-        one = await lender.peer(hello="{ access 0 }{ local 4 }")
-        assert await one.reported() == "{ grant 0 0 }"
-        two = await lender.peer(hello="{ access 0 }{ local 4 }")
-        await two.comes_after()
-        one.writer.transport.abort()
-        assert await two.reported() == "{ grant 0 0 }"
-        assert lender.resources.ends == {"error": 1} or lender.resources.ends == {"closed": 1}
-        three = await lender.peer(hello="{ access 0 }{ local 4 }")
-        await three.comes_after()
-        two.say("{ accept 0 0 }{ quit }")
-        assert await two.reported() == ""
-        assert await three.reported() == "{ grant 0 0 }"
 
 
 async def test_who_waits_is_logged_shown_and_served_in_turn(caplog: pytest.LogCaptureFixture) -> None:
@@ -181,26 +165,6 @@ async def test_a_cut_after_any_byte_leaves_no_core_lent() -> None:
                     await asyncio.sleep(0)
             assert lender.resources.granting.lent() == {"free": 2}, said[:sent]
             lender.resources.granting.check()
-
-
-async def test_floods_are_read_a_little_at_a_time_one_client_in_a_turn_of_the_loop() -> None:
-    async with lending(cores=8) as lender:
-        for _ in range(3):
-            await (await lender.peer(hello="{ access 0 }{ local 2 }{ list }")).reported()
-        clients = list(lender.resources.clients)
-        for client, words in zip(clients, (b"{ local 1 }", b"{}", b" " * 8), strict=True):
-            client.data_received(words * 4000)
-        unread = sum(len(client._unread) for client in clients)
-        passes = 0
-        while unread:
-            await asyncio.sleep(0)
-            left = sum(len(client._unread) for client in clients)
-            assert left >= unread - TURN_BYTES
-            unread, passes = left, passes + 1
-        assert passes >= 4000 * (11 + 2 + 8) // TURN_BYTES
-        assert lender.resources.granting.counts["unknown command"] == 4000
-        other = await lender.peer(hello="{ access 0 }{ local 1 }")
-        assert await other.reported() in {f"{{ grant 0 {core} }}" for core in range(8)}
 
 
 async def test_too_many_clients_are_turned_away() -> None:

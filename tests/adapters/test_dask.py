@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from live import running
+from served import Served
 
 from advisor import Advisor
 from advisor.adapters.dask.edges import Edges
@@ -320,47 +318,14 @@ async def test_a_scheduler_in_this_process_tells_its_successful_runs_and_is_told
         assert [each["rows"] for each in status["components"]] == [31, 1]
 
 
-class Service:
-    """A service in a process of its own, that can be killed and started again on its state."""
-
-    def __init__(self, folder: Path) -> None:
-        self.address = str(folder / "s")
-        self._command = [
-            sys.executable,
-            "-m",
-            "advisor.cli",
-            "serve",
-            "--socket",
-            self.address,
-            "--state",
-            str(folder / "state"),
-        ]
-        self._process: subprocess.Popen[str] | None = None
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True)
-        assert self._process.stderr is not None
-        while json.loads(self._process.stderr.readline())["event"] != "serving":
-            pass
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            assert self._process.stderr is not None
-            self._process.stderr.close()
-
-
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    found = Service(tmp_path)
-    found.start()
-    yield found
-    found.kill()
+def service(tmp_path: Path) -> Iterator[Served]:
+    with Served(tmp_path, state=True) as found:
+        yield found
 
 
 @pytest.mark.slow
-def test_rows_are_the_successful_runs_through_retries_lost_workers_and_a_kill_of_the_service(service: Service) -> None:
+def test_rows_are_the_successful_runs_through_retries_lost_workers_and_a_kill_of_the_service(service: Served) -> None:
     attempts: dict[int, int] = {}
 
     def flaky(i: int) -> int:
@@ -382,7 +347,7 @@ def test_rows_are_the_successful_runs_through_retries_lost_workers_and_a_kill_of
         LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
-        plugin, counted = AdvisorPlugin(service.address), Counted()
+        plugin, counted = AdvisorPlugin(str(service.path)), Counted()
         client.register_plugin(plugin)
         client.register_plugin(counted)
         inner = cluster.scheduler.plugins["advisor"]
@@ -394,7 +359,7 @@ def test_rows_are_the_successful_runs_through_retries_lost_workers_and_a_kill_of
         service.kill()
         kept = client.map(work, range(100, 120))
         distributed.wait(kept, timeout=PATIENCE_S)
-        service.start()
+        assert service.start()
         cluster.scale(1)  # a worker goes, with results that are computed again
         cluster.wait_for_workers(1, timeout=PATIENCE_S)
         assert [len(each) for each in client.gather(kept)] == [1000 * (i + 1) for i in range(100, 120)]
@@ -402,7 +367,7 @@ def test_rows_are_the_successful_runs_through_retries_lost_workers_and_a_kill_of
         held = inner._client.flush(PATIENCE_S)
         assert held.rows_held == 0
         assert inner.rows_sent == counter.successes >= 85
-        with SyncClient(service.address) as asked:
+        with SyncClient(str(service.path)) as asked:
             status = asked.status(components=["work", "reads", "flaky", "fails"])
             rows = {each["component"]: each["rows"] for each in status["components"]}
             totals = status["totals"]

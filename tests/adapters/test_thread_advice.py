@@ -20,7 +20,7 @@ from advisor.adapters.threads import Advised
 from advisor.adapters.threads.deciding import LOSS_SHARE, UNSEEN_S, CallTotals, powers
 from advisor.adapters.threads.memory import FunctionMemory
 from advisor.adapters.threads.size import FLOOR_S, LONG
-from advisor.errors import ConnectionFailed, InvalidValue
+from advisor.errors import InvalidValue
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -72,43 +72,6 @@ def test_short_calls_of_a_function_pass_until_one_takes_longer(tmp_path: Path, m
     for seconds in (*long[1:], short, *long, short, short, short):  # fewer in a row change nothing
         call(9, seconds)
     assert limits[4:] == [*[7] * (2 * LONG), 1, 1, 7]  # measured until two in a row are short
-
-
-def questions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], answers: Callable[..., Any]
-) -> list[tuple[str, int]]:
-    """Return (component, points) of the questions that calls of 0.1 s ask, where each takes a second of a planted clock."""
-    clock, asked = Clock(), list[tuple[str, int]]()
-
-    def predict(self: FunctionMemory, component: str, **more: Any) -> Any:
-        asked.append((component, len(more["predictor"])))
-        clock.now += 1.0
-        return answers(self, component, **more)
-
-    monkeypatch.setattr(FunctionMemory, "predict", predict)
-    advised = Advised(path=tmp_path / "t.state", clock=clock, load=lambda: 0.0)
-    for number, name in enumerate(names):
-        with advised.cores(name, predictor=2.0 ** (number % 4), cores_max=4):
-            clock.now += 0.1
-    return asked
-
-
-def test_a_question_about_what_nobody_knows_stands_in_no_other_ones_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = [*("a", "b", "c") * 3, *["c"] * 2]
-    asked = questions(
-        tmp_path, monkeypatch, names, lambda memory, *name, **more: memory._learn().predict(*name, **more)
-    )
-    # Three are unknown. The fourth call of one asks again, for its three sizes on four counts, and for as long for another.
-    assert asked == [("a", 4), ("b", 4), ("c", 4), ("c", 12), ("a", 12)]
-
-
-def test_who_does_not_answer_is_not_asked_again_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(*_: Any, **__: Any) -> Any:
-        raise ConnectionFailed("nobody is there")
-
-    assert len(questions(tmp_path, monkeypatch, ["a"] * 20, away)) == 2  # the first is free, the second is not
 
 
 def played(tmp_path: Path, calls: int, seconds: Callable[[int], float], others: float = 0.0) -> list[int]:

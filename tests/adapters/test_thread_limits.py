@@ -63,13 +63,6 @@ def test_a_call_that_used_more_than_it_was_given_is_reported_once_and_not_learne
     assert [("polars" in each.getMessage()) for each in caplog.records] == ([] if learned else [True])
 
 
-def test_a_limit_that_holds_already_is_not_set(advised: Advised, blas: Pool) -> None:
-    blas.threads = 1
-    with advised.cores("fit") as cores:
-        assert cores == 1
-    assert blas.sets == 0
-
-
 def test_an_exception_passes_and_leaves_the_limits(advised: Advised, blas: Pool) -> None:
     with pytest.raises(KeyError), advised.cores("fit"):
         raise KeyError
@@ -181,19 +174,6 @@ def test_a_thread_of_the_program_that_holds_a_pool_keeps_it_and_no_run_is_learne
     assert (grant.changed, pool.threads) == (False, 1)
     elsewhere(lambda: grants.end_call(grant))
     assert pool.threads == 3
-
-
-def test_workers_take_what_calls_leave(monkeypatch: pytest.MonkeyPatch, blas: Pool) -> None:
-    grants = use(monkeypatch, Found(blas))
-    call = elsewhere(lambda: grants.enter(4, 4))
-    workers = grants.enter(4, 4, workers=True)
-    assert workers.cores + blas.threads <= 4
-    assert blas.threads == 1
-    assert call.changed
-    assert call.others == workers.cores
-    grants.end_call(workers)
-    assert blas.threads == 4
-    elsewhere(lambda: grants.end_call(call))
 
 
 def test_tasks_of_one_loop_overlap_like_threads(monkeypatch: pytest.MonkeyPatch, blas: Pool, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -14,7 +13,6 @@ from advisor.domain.task_events import EventWriter, Flag, Kind, RegionKind, Sync
 from advisor.kernels import can_compile
 from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
-from advisor.profile.state import Caps
 from advisor.profile.view import profile_of
 
 THREADS = 3
@@ -289,23 +287,3 @@ Interleavings.TestCase.settings = settings(
     max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestInterleavings = Interleavings.TestCase
-
-
-def test_caps_hold_and_are_told() -> None:
-    profiler = Profiler(window_ns=0, compiled=False, caps=Caps(nodes=12, instances=6, frames=20, threads=2, edges=1))
-    out = EventWriter()
-    for number in range(1, 30):
-        out.add_event(number, Kind.CREATE, instance=number, type="A")
-    for k in range(30):
-        out.add_event(100 + k, Kind.ENTER, type=f"region {k}")
-    folded = profiler.fold_batch(out.batch())
-    assert folded.refused["too_deep"] > 0
-    tables = profiler.tables
-    assert len(tables.contexts) == 6 * at.CONTEXT
-    assert len(tables.frames) == 20 * at.FRAME
-    assert tables.g[at.NODES] == 12
-    notes = profile_of(profiler).notes
-    assert notes["instances_untracked"] == 29 - 5
-    assert notes["nodes_beyond_cap"] > 0
-    profile = profile_of(profiler)
-    assert profile.exclusive_ns[profile.role != at.STUB].sum() == pytest.approx(profile.measures.workers_s * 1e9)

@@ -56,20 +56,8 @@ def test_a_column_s_sum_is_the_same_alone_and_beside_others() -> None:
     assert [elementary.weighted(weights, values[:, k]) for k in range(100)] == together.tolist()
 
 
-def test_a_product_is_that_of_matrices() -> None:
-    left, right = RNG.random((4, 7)), RNG.random((7, 5))
-    assert elementary.product(left, right) == pytest.approx(left @ right, rel=1e-14)
-    assert elementary.product(left, right[:, 0]) == pytest.approx(left @ right[:, 0], rel=1e-14)
-
-
 def test_a_system_is_solved_and_a_singular_one_refused() -> None:
     matrix, right = RNG.normal(size=(9, 9)), RNG.normal(size=9)
     assert elementary.solved(matrix, right) == pytest.approx(np.linalg.solve(matrix, right), rel=1e-9)
     with pytest.raises(ZeroDivisionError, match="singular"):
         elementary.solved(np.zeros((2, 2)), np.ones(2))
-
-
-def test_powers_are_those_of_python() -> None:
-    base, exponent = RNG.uniform(0.0, 40.0, 500), RNG.uniform(0.0, 5.0, 500)
-    assert elementary.power(base, exponent) == pytest.approx(base**exponent, rel=1e-14)
-    assert elementary.power(np.array([0.0, 0.0]), np.array([0.0, 2.0])).tolist() == [1.0, 0.0]

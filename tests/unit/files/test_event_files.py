@@ -16,7 +16,6 @@ from advisor.errors import InvalidValue
 from advisor.files.events import read_events, write_events
 from advisor.files.profiles import read_profile
 from advisor.files.trace import TraceWriter
-from advisor.pictures.profile_page import draw_profile
 from advisor.profile.profiler import Profiler
 from advisor.profile.view import profile_of
 
@@ -150,15 +149,6 @@ def read_profile_of(run: TaskEvents):
     profiler.fold_batch(run)
     profiler.flush()
     return profile_of(profiler)
-
-
-def test_a_picture_is_a_page(tmp_path: Path, run: TaskEvents) -> None:
-    profile = read_profile_of(run)
-    path = draw_profile(tmp_path / "p.html", "<run> & more", profile)
-    assert "&lt;run&gt; &amp; more" in path.read_text()
-    for refused in ("p.png", "p.svg", "no/p.html"):
-        with pytest.raises(InvalidValue, match="html"):
-            draw_profile(tmp_path / refused, "", profile)
 
 
 def test_the_command_shows_one_run_and_compares_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

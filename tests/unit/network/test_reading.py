@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +15,7 @@ from advisor.domain.networks import Network
 from advisor.errors import AdvisorError, InvalidValue, NetworkSyntax, TooLarge
 from advisor.network import parse, read, write
 from advisor.network.program import Box, Label
-from advisor.network.reader import read_filter, uncommented
+from advisor.network.reader import read_filter
 
 MISTAKES = Path(__file__).with_name("mistakes.jsonl")  # a line each: text, line and column of the mistake, words
 
@@ -246,18 +245,6 @@ def test_what_programs_in_the_wild_write_reads_and_is_written_back(text: str) ->
     assert parse(write(parse(text))) == parse(text)
 
 
-@pytest.mark.parametrize(
-    "signature",
-    ["(x)->(y)", "->", "-> (a)", "() -> ()|(<t>)", "(a=,<b> =,<#c>) -> (d,<#e>) | ()", "( a\n,b )->( c )"],
-)
-def test_a_box_read_as_one_token_is_the_box_that_the_rules_read(signature: str) -> None:
-    (plain,) = read(f"box\n b \n({signature}) ;").definitions
-    (ruled,) = read(f"box\n b \n({signature}) {{<<<>>>}}").definitions  # code keeps it from being one token
-    (commented,) = read(f"box\n b /* {{ */\n({signature}) // }}\n;").definitions
-    assert plain == commented == replace(cast("Box", ruled), code=cast("Box", plain).code)
-    assert [(item.line, item.column) for item in (plain, ruled, commented)] == [(2, 2)] * 3
-
-
 @pytest.mark.parametrize("text", [None, 7, b"a", ["a"]])
 def test_what_is_no_text_is_refused(text: Any) -> None:
     with pytest.raises(InvalidValue):
@@ -299,27 +286,3 @@ def text_of(tree: Any, draw: Any, around: int = -1) -> str:
 def test_any_expression_reads_back_as_the_tree_it_was_written_from(data: st.DataObject) -> None:
     tree = data.draw(TREES)
     assert shape(parse(text_of(tree, data.draw))) == tree
-
-
-@pytest.mark.parametrize(
-    ("text", "blank"),
-    [
-        ("a // b\n.. c", "a     \n.. c"),
-        ("a /* b\n* / */ .. c", "a     \n       .. c"),
-        ("a // no end", "a          "),
-        ("a // <<< b\n.. c // >>>", "a         \n.. c       "),
-        ("a /* <metadata> // */ .. c", "a                     .. c"),
-        (
-            "box b ((x) -> (y)) {<<< // kept /* as is >>>}; // gone",
-            "box b ((x) -> (y)) {<<< // kept /* as is >>>};        ",
-        ),
-        ("<metadata a='//'/> /* gone */", "<metadata a='//'/>           "),
-        ("<metadata> // kept </metadata>// gone", "<metadata> // kept </metadata>       "),
-        ("<? // kept ?> <!-- /* kept --> // gone", "<? // kept ?> <!-- /* kept -->        "),
-        ("a .. /* open", "a .. /* open"),
-        ("a // gone\n<!-- open // kept", "a        \n<!-- open // kept"),
-        ("<<< /* a */", "<<< /* a */"),
-    ],
-)
-def test_comments_are_blank_and_nothing_else_is(text: str, blank: str) -> None:
-    assert uncommented(text) == blank

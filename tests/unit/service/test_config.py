@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from advisor.errors import InvalidValue, UnknownKey
-from advisor.service import SETTINGS, Address, load_config
-from advisor.service.option_types import parse_address
+from advisor.service import Address, load_config
 
 
 def test_a_file_and_options_together_options_win(tmp_path: Path) -> None:
@@ -74,15 +73,6 @@ def test_tcp_beyond_loopback_needs_token_and_tls_or_an_explicit_flag(tmp_path: P
     load_config(tcp="0.0.0.0:0", tokens=token, open_beyond_loopback="tcp")
     load_config(tcp="0.0.0.0:0", tokens=token, tls_certificate=token, tls_key=token)
     load_config(tcp="0.0.0.0:0", tls_clients=token, tls_certificate=token, tls_key=token)
-
-
-def test_every_key_says_what_it_is_about() -> None:
-    assert all(len(about) > 10 for about, *_ in SETTINGS.values())
-
-
-@pytest.mark.parametrize("text", ["[::1]:80", "127.0.0.1:0", "example.org:65535"])
-def test_addresses_round_trip(text: str) -> None:
-    assert str(parse_address("tcp", text)) == text
 
 
 def test_shards_need_a_folder_for_their_states() -> None:

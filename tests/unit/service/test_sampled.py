@@ -60,19 +60,6 @@ def test_the_median_is_that_of_the_errors_and_tiny_times_do_not_ruin_it(plain: b
     assert errors.quantile(1.0) == ERROR_BOUNDS[-1]
 
 
-@pytest.mark.parametrize(("takes_s", "every_s"), [(3e-5, EVERY_S), (0.004, 0.4), (9.0, SELDOM_S)])
-def test_looks_take_a_bounded_share_of_the_time(takes_s: float, every_s: float) -> None:
-    slow = Slow(taught(), takes_s)
-    sampled = slow.sampled()
-    sampled.columns(batch([1.0]))
-    began = slow.now - takes_s
-    for share, looked in ((0.99, 1), (1.01, 2)):
-        slow.now = max(slow.now, began + share * every_s)
-        if slow.now < began + every_s or looked == 2:
-            sampled.columns(batch([1.0]))
-            assert sum(sampled.errors.counts) == looked
-
-
 def test_what_nobody_could_have_been_told_is_not_counted() -> None:
     slow = Slow(taught())
     sampled = slow.sampled()

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from anyio import to_thread
 from live import running
 from task_program import Program, recursive
 
-from advisor.client import AsyncClient, SyncClient
-from advisor.domain.task_events import EventWriter, Kind, RegionKind, TaskEvents
+from advisor.client import AsyncClient
+from advisor.domain.task_events import EventWriter, Kind, RegionKind
 from advisor.profile import layout as at
-from advisor.profile.profiler import Profiler
 from advisor.profile.tree import Profile
-from advisor.profile.view import profile_of
-
-
-def in_order(events: TaskEvents) -> tuple[Any, tuple[str, ...]]:
-    return events.records[events.records["time"].argsort(kind="stable")], events.strings
 
 
 async def test_instances_open_at_a_restart_close_as_lost(tmp_path: Path) -> None:
@@ -66,19 +58,3 @@ async def test_the_client_sends_events_exactly_once(tmp_path: Path) -> None:
         answer = await client.profile("mine", nodes=False)
         assert answer["notes"] == {}
         assert (await client.profile("mine"))["profile"] == whole["profile"]
-
-
-async def test_the_threaded_client_sends_events_exactly_once(tmp_path: Path) -> None:
-    events = Program(2, recursive(2, 2, 1000)).run()
-
-    def say() -> dict[str, Any]:
-        with SyncClient(f"unix:{tmp_path / 's'}", producer="mine") as client:
-            answer = client.task_events(events.records, strings=list(events.strings), ended=True)
-            assert answer["accepted"] == len(events)
-            return client.profile("mine")
-
-    async with running(tmp_path):
-        reported = await to_thread.run_sync(say)
-    expected = Profiler(window_ns=0, compiled=False)
-    expected.fold_batch(TaskEvents(*in_order(events)))
-    assert reported["profile"] == profile_of(expected).as_dict()

@@ -26,7 +26,7 @@ SIZED_MODELS: Final = ("support_points", "clusters")  # those that need sizes
 MODELS: Final = ("one_time", *SIZED_MODELS, "rate_by_workers")
 KNOTS: Final = 32
 SIGNIFICANT: Final = 2.0  # standard errors by which a cell's mean must miss the interpolation to become a knot
-TOLERATED: Final = 0.02  # and share of it
+TOLERATED: Final = 0.02  # and share of it; the error that paper 2 leaves to clusters
 BELIEF: Final = 0.3  # of the standard deviation of log time, worth one instance: one or two say nothing of their spread
 
 
@@ -86,11 +86,9 @@ def report_of(learned: SizeTime) -> TypeReport:
         cells = learned.cells
         knots = support_points(cells, learned.sized_share)
         clusters, _ = chosen_clusters(cells)
-        at: Floats = np.array(knots)
         n: Floats = cells[N]
         alone: Floats = cells[TIME] * elementary.exp(_missed_by_neighbours(cells, learned.sized_share))
-        x: Floats = cells[SIZE] / n
-        points = n * np.interp(x, at[:, 0], at[:, 1])
+        points = n * _by_points(cells[SIZE] / n, knots)
         by_points: Floats = np.where(n * learned.sized_share < FEW, alone, points)
         errors["support_points"] = abs(1.0 - float(by_points.sum()) / sized_total)
         of_clusters = elementary.added(each.count * each.representative_s for each in clusters)
@@ -101,7 +99,7 @@ def report_of(learned: SizeTime) -> TypeReport:
     deviation = float(
         np.sqrt(max(learned.head_field("log_squares") / count - (learned.head_field("logs") / count) ** 2, 0.0))
     )
-    verdict, ask, why = _judged(learned, deviation, clusters, slowdown if certain else 1.0, errors)
+    verdict, ask, why = _judged(learned, deviation, knots, clusters, slowdown if certain else 1.0, errors)
     return TypeReport(
         round(count), round(sized), int(learned.head_field("rows")), total, mean, deviation, errors, knots, clusters, rates,
         slowdown, verdict, ask, why,
@@ -145,12 +143,9 @@ def predicted(
     slow = slowness(report, workers)
     match model or report.ask:
         case "support_points":
-            knots: Floats = np.array(report.knots)
-            return slow * np.interp(sizes, knots[:, 0], knots[:, 1])
+            return slow * _by_points(sizes, report.knots)
         case "clusters":
-            centres = np.array([each.size for each in report.clusters])
-            times = np.array([each.representative_s for each in report.clusters])
-            return slow * times[np.abs(sizes[:, None] - centres).argmin(axis=1)]
+            return slow * _by_clusters(sizes, report.clusters)
         case "rate_by_workers" if report.sized:
             seconds_a_size = learned.head_field("sized_total") / float(learned.cells[SIZE].sum())
             return slow * np.where(sizes > 0.0, sizes * seconds_a_size, report.mean_s)
@@ -279,24 +274,72 @@ def _missed_by_neighbours(cells: Floats, share: float) -> Floats:
     return missed
 
 
+def _by_points(sizes: Floats, knots: tuple[tuple[float, float], ...]) -> Floats:
+    """Return the times of instances of sizes (n,): interpolated between support points."""
+    at: Floats = np.array(knots)
+    return np.interp(sizes, at[:, 0], at[:, 1])
+
+
+def _by_clusters(sizes: Floats, clusters: tuple[Cluster, ...]) -> Floats:
+    """Return the times of instances of sizes (n,): of each the representative of the cluster with the nearest centroid."""
+    centres = np.array([each.size for each in clusters])
+    times = np.array([each.representative_s for each in clusters])
+    return times[np.abs(sizes[:, None] - centres).argmin(axis=1)]
+
+
+def _held_out(cells: Floats, share: float, times: Floats) -> float:
+    """Return the mean square of log(time / predicted) of an instance that the form has not seen; `times` (c,) are the form's.
+
+    Where a form predicts a cell's own mean, an instance is left out of it: of n, residuals grow by n / (n - 1); one that is
+    alone is predicted by its neighbours.
+    """
+    n, logs = cells[N], elementary.log(times)
+    lost = np.maximum(cells[LOG2] - 2.0 * logs * cells[LOG] + n * logs**2, 0.0)
+    own, rows = times == cells[TIME] / n, n * share
+    several = np.where(rows >= FEW, rows, 2.0)
+    lost *= np.where(own, (several / (several - 1.0)) ** 2, 1.0)
+    alone = own & (rows < FEW)
+    lost[alone] = (n * _missed_by_neighbours(cells, share) ** 2)[alone]
+    return float(lost.sum() / n.sum())
+
+
+def _clusters_serve(
+    learned: SizeTime, knots: tuple[tuple[float, float], ...], clusters: tuple[Cluster, ...], errors: dict[str, float]
+) -> bool:
+    """Return whether clusters are as good as support points: then they serve, being simpler.
+
+    They are where they err by at most `TOLERATED` more, of the total and, noise left aside, of an instance held out.
+    """
+    cells, share = learned.cells, learned.sized_share
+    sizes: Floats = cells[SIZE] / cells[N]
+    by_points = _held_out(cells, share, _by_points(sizes, knots))
+    by_clusters = _held_out(cells, share, _by_clusters(sizes, clusters))
+    worse = errors["clusters"] - errors["support_points"]
+    return by_clusters - by_points <= TOLERATED * TOLERATED and worse <= TOLERATED
+
+
 def _judged(
-    learned: SizeTime, deviation: float, clusters: tuple[Cluster, ...], slowdown: float, errors: dict[str, float]
+    learned: SizeTime,
+    deviation: float,
+    knots: tuple[tuple[float, float], ...],
+    clusters: tuple[Cluster, ...],
+    slowdown: float,
+    errors: dict[str, float],
 ) -> tuple[str, str, str]:
     """Return the verdict, the model and why."""
-    guess = f"one time is off by {errors['first']:.1%} of the total"
+    first = f"{errors['first']:.1%}"
     if deviation <= REGULAR:
-        return "regular", "one_time", f"times vary by {deviation:.1%}; {guess}"
+        return "regular", "one_time", f"times vary by {deviation:.1%}; one time is off by {first} of the total"
     sized = learned.head_field("sized")
     explained = _by_size(learned) if sized else 0.0
     if explained >= EXPLAINED:
-        if len(clusters) >= 2 and chosen_clusters(learned.cells)[1]:
-            return "several behaviours", "clusters", (
-                f"sizes come in {len(clusters)} clusters and explain {explained:.0%} of the variance of time; clusters are off "
-                f"by {errors['clusters']:.1%} of the total, {guess}"
-            )  # fmt: skip
-        return "input-dependent", "support_points", (
-            f"sizes explain {explained:.0%} of the variance of time; support points are off by {errors['support_points']:.1%} "
-            f"of the total, {guess}"
+        split = len(clusters) >= 2 and chosen_clusters(learned.cells)[1]
+        ask = "clusters" if split and _clusters_serve(learned, knots, clusters, errors) else "support_points"
+        come = f"come in {len(clusters)} clusters and " if split else ""
+        off = f"support points by {errors['support_points']:.1%}, one time by {first}"
+        return "several behaviours" if split else "input-dependent", ask, (
+            f"sizes {come}explain {explained:.0%} of the variance of time; of the total clusters are off by "
+            f"{errors['clusters']:.1%}, {off}"
         )  # fmt: skip
     what = f"sizes explain {explained:.0%} of the variance of time" if sized else "no sizes were sent"
     if slowdown >= SLOWED:

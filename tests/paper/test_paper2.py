@@ -10,7 +10,7 @@ from printed_task_models import by_clusters, by_support_points, error_of
 
 from advisor.models.size_clusters import clustered
 from advisor.models.size_time import WORDS, SizeTime
-from advisor.models.type_verdict import predicted, report_of
+from advisor.models.type_verdict import SIZED_MODELS, predicted, report_of
 
 
 def learned(mix: task_mixes.Mix) -> SizeTime:
@@ -44,6 +44,19 @@ def test_clusters_serve_several_behaviours(seed: int) -> None:
     assert [each.count for each in report.clusters] == [len(mix.sizes) // 2] * 2
     assert error_of(mix, by_clusters(mix, 2)) < 0.02
     assert report.errors["clusters"] < 0.02
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.05, 0.3])
+@pytest.mark.parametrize("width", [0.05, 0.2])
+def test_support_points_serve_clusters_within_which_time_depends_on_size(width: float, noise: float) -> None:
+    random = np.random.default_rng(7)
+    sizes = np.where(random.random(4_000) < 0.5, 1e3, 1e5) * np.exp(width * random.standard_normal(4_000))
+    mix = task_mixes.Mix(sizes, 1e-9 * sizes * np.exp(noise * random.standard_normal(4_000)), np.ones(4_000, np.int64))
+    made = learned(mix)
+    report = report_of(made)
+    assert (report.verdict, report.ask) == ("several behaviours", "support_points")
+    squares = {m: np.mean(np.log(predicted(made, report, sizes, m) / mix.times) ** 2) for m in SIZED_MODELS}
+    assert squares["support_points"] < squares["clusters"]
 
 
 def test_swaptions_are_regular_and_a_histogram_is_contended() -> None:

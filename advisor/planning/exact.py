@@ -284,6 +284,8 @@ def lowest_sum(demand: Demand, cores: int, sum_s: float = 0.0) -> tuple[Ints, fl
         if int(np.abs(many - few).sum()) <= THRESHOLDS_FEW + 2 * len(few) or most <= least * (1 + TIE):
             break
     component, at = _steps(few, np.maximum(many, few))
+    if not len(component):
+        return few.copy(), max(bound, 0.0)
     gain = demand.visits[component] * (demand.rows(component).seconds(at) - demand.rows(component).seconds(at + 1))
     gain = _least_before(gain, component)
     count = cores - int(few.sum())

@@ -305,3 +305,13 @@ class TestExtremes:
         assert answer.throughput_per_s == pytest.approx(10_000 / 9, rel=1e-3)
         answer = plan(pipeline(3), curves((1, 1), (2, 0), (0, 5)), Request(cores=2, instances_max=2**20))
         assert answer.throughput_per_s == pytest.approx(2 / 9)
+
+
+@pytest.mark.parametrize("seconds", [[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]])
+def test_the_lowest_latency_may_be_that_of_one_core(seconds: list[float]) -> None:
+    table = TabulatedCurves.from_arrays([1, 2, 3], [seconds])
+    answer = plan(pipeline(1), table, Request(cores=3, objective="latency"))
+    assert list(answer.cores.values()) == [1]
+    assert answer.knee is not None
+    assert answer.knee.cores == 1
+    assert "spare" in codes(answer)

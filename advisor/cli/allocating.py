@@ -36,6 +36,7 @@ LIST = {"type": options.NUMBERS, "multiple": True}
 BY_BOX = {"type": options.key_numbers(), "multiple": True}
 WHOLE_BY_BOX: dict[str, Any] = {"type": options.key_numbers(int), "multiple": True}
 KEYLESS: dict[str, Any] = {"type": options.key_numbers(keyless=True), "multiple": True}
+CURRENT = "What is in use: BOX=N for every box, or a file that --json wrote. It stays unless a change gains 5 %."
 COST = "Of cost: core_s=N, latency_s=N, record=N (its worth). Of several networks: NETWORK=N."
 FORMS: dict[str, dict[str, Any]] = {
     "shares": LIST,
@@ -44,6 +45,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "returns": {"type": float, "multiple": True},
     "pinned": {"name": "pin", "into": "pin", "help": "Cores that a box has, whatever else."} | WHOLE_BY_BOX,
     "allowed": {"type": options.ALLOWED},
+    "current": {"type": options.CURRENT, "multiple": True, "help": CURRENT},
     "scale": {"name": "speed", "into": "speed", "help": "What if: BOX=2 is twice as fast as it is."} | BY_BOX,
     "components": {"name": "component", "into": "component", "type": options.KEY_TEXT, "multiple": True},
     "arrival_per_s": KEYLESS,
@@ -108,8 +110,19 @@ def asked_for(given: dict[str, Any], verb: type[v.Allocate] = v.Allocate, **inst
         returns=list(given["returns"]) or None, components=dict(given["component"]) or None,
         pinned=by_name("pin", given["pin"]), scale=scale or None,
         weights=_weights(given["objective"], given["weight"]),
-        arrival_per_s=_of_one("arrival_per_s", given["arrival_per_s"]), **instead,
+        arrival_per_s=_of_one("arrival_per_s", given["arrival_per_s"]),
+        **{"current": current_of(given["current"])} | instead,
     )  # fmt: skip
+
+
+def current_of(pairs: Sequence[tuple[str, Any]]) -> Any:
+    """Return the allocation in use, from a file or by box; None where none is given."""
+    answers = [answer for name, answer in pairs if not name]
+    if not answers:
+        return by_name("current", pairs)
+    if len(pairs) > 1:
+        raise InvalidValue("current", len(pairs), "one file, or BOX=N for every box")
+    return answers[0]
 
 
 @command(
@@ -155,6 +168,8 @@ def allocate_command(networks: tuple[Path, ...], cores: int | None, sweep: list[
         raise InvalidValue("sweep", given["objective"], f"of {', '.join(SWEPT)}", hint)
     named = [named_network(path) for path in networks]
     if len(networks) > 1:
+        if given["current"]:
+            raise InvalidValue("current", given["current"][0][0], "absent for several networks", "watch takes it")
         return _allocate_together(named, cores, sweep, given)
     (network,) = named
     request = asked_for(given)
@@ -262,7 +277,7 @@ def asked_together(
     machine: dict[str, Any] = {}
     names = sharing.names_of(networks)
     for network, one in zip(networks, sharing.spread(networks, names, given, asker), strict=True):
-        request = asked_for({**one, "weight": one["costs"], "priority": ()})
+        request = asked_for({**one, "weight": one["costs"], "priority": (), "current": ()})
         machine = {key: request.pop(key) for key in sharing.MACHINE if key in request}
         request.pop("cores", None)
         ranks = {key: one[key][0][1][0] for key in ("weight", "priority") if one[key]}

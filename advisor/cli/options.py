@@ -219,17 +219,19 @@ WORDS = ValueForm("NAME[,…]", _words_in, "names")
 HEADINGS = ValueForm("name=heading[,…]", _headings_of, "like component=job,x=size_mb,p=threads,t=seconds")
 
 
+def _key_numbers_of(text: str, kind: type[int] | type[float], *, keyless: bool = False) -> tuple[str, list[Any]]:
+    key, sign, numbers = text.rpartition("=")
+    if not (keyless and not sign) and not (key and sign):
+        raise ValueError(text)
+    return key, numbers_of(numbers, kind)
+
+
 def key_numbers(kind: type[int] | type[float] = float, *, keyless: bool = False) -> ValueForm:
     """Return the form NAME=NUMBER, or NAME=NUMBER,NUMBER…; `keyless`: a number alone is taken too, with the empty name."""
-
-    def read(text: str) -> tuple[str, list[Any]]:
-        key, sign, numbers = text.rpartition("=")
-        if not (keyless and not sign) and not (key and sign):
-            raise ValueError(text)
-        return key, numbers_of(numbers, kind)
-
     wanted = f"NAME=N with {'a whole number' if kind is int else 'a number'} after the last ="
-    return ValueForm("n or name=n" if keyless else "name=n", read, wanted)
+    return ValueForm(
+        "n or name=n" if keyless else "name=n", partial(_key_numbers_of, kind=kind, keyless=keyless), wanted
+    )
 
 
 def _text_by_key(text: str, *, keyless: bool = False) -> tuple[str, str]:
@@ -241,6 +243,17 @@ def _text_by_key(text: str, *, keyless: bool = False) -> tuple[str, str]:
     return key, value
 
 
+def _current_of(text: str) -> tuple[str, Any]:
+    """Return BOX=N, or with an empty name the answer in a file."""
+    if "=" in text:
+        return _key_numbers_of(text, int)
+    try:
+        return "", json.loads(Path(text).read_bytes())
+    except OSError as error:
+        raise Unfit("is no file that can be read") from error
+
+
+CURRENT = ValueForm("name=n|answer.json", _current_of, "BOX=N, or a file that `advisor allocate --json` wrote")
 KEY_TEXT = ValueForm("name=text", _text_by_key, "NAME=TEXT")
 TEXT_BY_BOX = ValueForm("name=text", partial(_text_by_key, keyless=True), "NAME=TEXT")
 

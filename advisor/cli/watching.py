@@ -10,7 +10,7 @@ import click
 
 from advisor import Advisor
 from advisor.cli import options, show_plans, tables
-from advisor.cli.allocating import BY_BOX, NETWORKS, asked_for, asked_together, hinted, planned
+from advisor.cli.allocating import NETWORKS, asked_for, asked_together, current_of, hinted, planned
 from advisor.cli.declared import asked_by
 from advisor.cli.known_networks import named_network
 from advisor.cli.options import Output, command
@@ -25,8 +25,7 @@ ADVICE = ("watch", "kind", "gain", "probability", "cost_s", "break_even_s", "fig
 
 @command(
     NETWORKS,
-    planned(v.Watch, "deadline_s", "watch", "networks", change_cost_s={"type": float},
-            current=BY_BOX | {"help": "Cores that a box has now; every box, or none."}),
+    planned(v.Watch, "deadline_s", "watch", "networks", change_cost_s={"type": float}),
     click.option("--count", type=int, help="End after so many advices."),
     click.option("--within", "within_s", type=float, help="End after so many seconds without one."),
     options.service,
@@ -38,7 +37,7 @@ def watch_command(networks: tuple[Path, ...], count: int | None, within_s: float
     boxes are then written NETWORK:BOX.
     Ends with Ctrl-C, or as --count and --within say. With --json each advice is a line.
     """
-    current = {box: cores[0] for box, cores in given["current"]} or None
+    current = current_of(given["current"])
     named = [named_network(path) for path in networks]
     as_json, cores = options.wants_json(), given["cores"]
     alone = asked_for(given, v.Watch, current=current) if len(named) == 1 else {}

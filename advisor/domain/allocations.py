@@ -207,6 +207,11 @@ class Allocation:
         """Cores that an instance of each component runs on, its own or in its turn, in text order: not to be summed."""
         return {key: self.cores[key] for key in self.instances}
 
+    def as_wire(self) -> dict[str, Any]:
+        """Return what a runtime that follows it has: `current` of the next question."""
+        groups = [{"cores": cores, "components": list(keys)} for cores, keys in self.groups]
+        return {"cores": dict(self.cores), "instances": dict(self.instances), "groups": groups}
+
     def as_dict(self) -> dict[str, Any]:
         """Return the shape on the wire; what does not apply is left out."""
         own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "details"}

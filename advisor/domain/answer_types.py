@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
+from advisor.domain.allocations import Allocation
 from advisor.domain.allowed_cores import AllowedForm
 
 ObjectiveWord = Literal["throughput", "latency", "fewest_cores", "pareto", "cost"]
@@ -37,6 +38,7 @@ class PlanOptions(TypedDict, total=False):
     scale: Mapping[str, float] | None
     work_max: int | None
     turns: TurnsWord
+    current: Mapping[str, Any] | Allocation | None
 
 
 class ProgramRunReport(TypedDict, total=False):

@@ -39,7 +39,7 @@ def _listed(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as the wire has it: arrays and tuples as lists, a network as its nodes. Cost O(size)."""
+    """Return a value as the wire has it: arrays and tuples as lists, networks as nodes, allocations as cores. Cost O(size)."""
     if type(value) in SCALARS:
         return value
     if isinstance(value, Mapping):

@@ -15,6 +15,7 @@ from advisor.domain.bundle import pack
 from advisor.domain.curves import Demands, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes
+from advisor.domain.shapes import plain
 from advisor.domain.sharing import Together
 from advisor.engine.bundles import CORES_DEFAULT, Bundles, LiveCurves
 from advisor.engine.components import Components
@@ -74,7 +75,7 @@ class Networks:
             What components ask of the cores, as `demands` of this or another advisor gave it: then nothing else of what was
             learned of components is looked at, and `load` is left out.
         **options
-            `target`, `visits`, `shares`, `minimum`, `maximum`, `instances_max`, `level` and more: see
+            `target`, `visits`, `shares`, `minimum`, `maximum`, `instances_max`, `level`, `current` and more: see
             `advisor.planning.Request`.
 
         Returns
@@ -91,6 +92,8 @@ class Networks:
         from advisor.planning import plan_request  # noqa: PLC0415 - loaded with the first plan: rows and questions need none
 
         given: dict[str, Any] = {"cores": cores, "objective": objective, **options}
+        if "current" in given:
+            given["current"] = plain(given["current"])
         structure = self._read.get(network) if isinstance(network, str) and not self._flows.kept else None
         if structure is None:
             structure = self.network(network)

@@ -28,8 +28,8 @@ from advisor.planning.tables import front_of, knee_of, marginals_of, runners_up_
 EVIDENCE_MAX = 64  # components of which is reported what their curves rest on
 
 
-def answer(found: Plan, *, brief: bool = False) -> Allocation:
-    """Return the allocation; when `brief` without tables, knee and runners-up. Reasons and tables are made when read."""
+def answer(found: Plan) -> Allocation:
+    """Return the allocation. Reasons and tables are made when read."""
     demand, judged, placed, group = found.demand, found.judged, found.placed, found.placed.group
     promised = found.promised_figures
     request, keys, used = demand.request, demand.keys, int(placed.used[0])
@@ -64,7 +64,7 @@ def answer(found: Plan, *, brief: bool = False) -> Allocation:
         placement=placement,
         front=front_of(found) if found.search is not None and found.search.front else (),
         cost_per_s=float(cost_of(request, judged, placed.used)[0]) if request.weights else None,
-        details=partial(_details, found, tables=not brief and not groups),
+        details=partial(_details, found, tables=found.tables and not groups),
     )
 
 
@@ -141,4 +141,4 @@ def evaluated(asked: Asked, curves: TabulatedCurves, shape: Ints) -> Allocation:
     if not nodes_of(demand, placed, 0):
         raise InvalidValue("cores", used, "an allocation that fits the machine's nodes and memory")
     model, judged = PlanModel(demand).executed(placed)
-    return answer(Plan(model, placed, judged, None, None, None), brief=True)
+    return answer(Plan(model, placed, judged, None, None, None, tables=False))

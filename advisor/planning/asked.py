@@ -4,19 +4,91 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from advisor.domain import limits
+from advisor.domain.allocations import Allocation
 from advisor.domain.allowed_cores import AllowedCores, intersect_allowed
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
+from advisor.domain.shapes import plain
+from advisor.errors import InvalidValue
 from advisor.planning.placing import MachineNodes, machine_of
-from advisor.planning.requests import Floats, Ints, Request, allowed_of, limits_of, pins_of, scales_of
+from advisor.planning.requests import Floats, Ints, Request, allowed_of, limits_of, pins_of, scales_of, whole
 from advisor.planning.structure import Structure, structure_of
 from advisor.planning.visits import Visits, visits_of
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a runtime gives its components, each key: cores of an instance, and instances.
+
+    `groups` are the cores of each group and the keys that take turns on them; empty where each has its own.
+    """
+
+    cores: Mapping[str, int]
+    instances: Mapping[str, int]
+    groups: tuple[tuple[int, tuple[str, ...]], ...] = ()
+
+    @classmethod
+    def setting_of(cls, allocation: Allocation) -> Setting:
+        """Return the setting of a runtime that follows the advice."""
+        return cls(allocation.cores, allocation.instances, allocation.groups)
+
+    @classmethod
+    def given(cls, field: str, value: Any, keys: Sequence[str]) -> Setting:
+        """Return the setting that a caller names: an answer, or key -> cores or ``{"cores": p, "instances": k}``.
+
+        Raises InvalidValue when a key is missing or unknown, or its value is none of these.
+        """
+        given: Any = plain(value)
+        groups: tuple[tuple[int, tuple[str, ...]], ...] = ()
+        if not isinstance(given, dict):
+            raise InvalidValue(field, value, "an answer, or a map by key of the network")
+        parts = cast("dict[str, Any]", given)
+        if "cores" in parts and not parts.keys() <= set(keys):
+            groups, parts = _groups(f"{field}.groups", parts.get("groups") or (), keys), _by_key(field, parts)
+        unknown = next((key for key in parts if key not in set(keys)), None)
+        if unknown is not None:
+            raise InvalidValue(field, unknown, f"a key of the network: {', '.join(keys[:8])}")
+        missing = next((key for key in keys if key not in parts), None)
+        if missing is not None:
+            raise InvalidValue(field, missing, "every key of the network", "leave it out where nothing is in use")
+        cores, instances = dict[str, int](), dict[str, int]()
+        for key in keys:
+            entry: Any = parts[key]
+            part: Any = cast("Any", entry) if isinstance(entry, dict) else {"cores": entry}
+            if not {"cores"} <= part.keys() <= {"cores", "instances"}:
+                bound = "a number of cores, or a map of cores and instances"
+                raise InvalidValue(f"{field}.{key}", cast("object", entry), bound)
+            cores[key] = whole(f"{field}.{key}.cores", part["cores"], limits.ALLOCATE_CORES_MAX)
+            instances[key] = whole(f"{field}.{key}.instances", part.get("instances", 1), limits.INSTANCES_MAX)
+        return cls(cores, instances, groups)
+
+
+def _by_key(field: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an answer gives each key."""
+    cores: Any = answer["cores"]
+    instances: Any = answer.get("instances") or {}
+    if not isinstance(cores, dict) or not isinstance(instances, dict):
+        raise InvalidValue(f"{field}.cores", cast("object", cores), "a map by key of the network")
+    own, many = cast("dict[str, Any]", cores), cast("dict[str, Any]", instances)
+    return {key: {"cores": p, "instances": many.get(key, 1)} for key, p in own.items()}
+
+
+def _groups(field: str, given: Any, keys: Sequence[str]) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """Return the groups of an answer: those of all keys, or none."""
+    parts = [cast("Mapping[str, Any]", each) for each in given if isinstance(each, Mapping)]
+    found = [
+        (whole(f"{field}.cores", part.get("cores"), limits.ALLOCATE_CORES_MAX), tuple(part.get("components") or ()))
+        for part in parts
+    ]
+    if len(found) != len(given) or (found and sorted(key for _, some in found for key in some) != sorted(keys)):
+        raise InvalidValue(field, given, "maps of cores and components, each key in one")
+    return tuple(found)
 
 
 @dataclass(eq=False)
@@ -39,6 +111,7 @@ class Asked:
     pins: Mapping[int, tuple[int | None, int | None]]
     rules: Mapping[int, AllowedCores]
     replicas: Mapping[int, Sequence[float]]
+    current: Setting | None = None  # what the runtime has now
     # the last demand by its price: of other times at the same counts only these are put in
     last: dict[float, Any] = field(init=False, default_factory=dict[float, Any], repr=False)
     promises: bool = field(init=False)  # a throughput, where nobody asks for a level
@@ -69,7 +142,8 @@ def asked_of(network: Network, request: Request, flow: Flow | None = None) -> As
         most[row] = max(min(int(most[row]), len(shares)), int(fewest[row]))
     scale = scales_of(network, request)[:, None] if request.scale else None
     return Asked(request, network.keys, visits, structure_of(network, visits), machine, low, high, fewest, most, scale,
-                 pins, allowed_of(network, request), replicas)  # fmt: skip
+                 pins, allowed_of(network, request), replicas,
+                 None if request.current is None else Setting.given("current", request.current, network.keys))  # fmt: skip
 
 
 def rules_of(asked: Asked, curves: TabulatedCurves) -> dict[int, AllowedCores]:

@@ -10,23 +10,19 @@ for all allocations, each judged as the plan itself is; near 0 and 1, where draw
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from statistics import NormalDist
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from advisor.domain import elementary
-from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.limits import CORES_MAX, CORES_MIN, INSTANCES_MAX
-from advisor.errors import InvalidValue
-from advisor.planning.asked import Asked
-from advisor.planning.demand import LEVEL, TIE, demand_of, heaviest_share
-from advisor.planning.judge import Judged, Placed, PlanModel, cost_of, figure_of, latency_of
-from advisor.planning.requests import MEASURES, PERIOD, RATE, Floats, Ints, whole, within
+from advisor.planning.asked import Asked, Setting
+from advisor.planning.demand import LEVEL, TIE, Demand, Shapes, demand_of
+from advisor.planning.judge import Judged, Placed, PlanModel, cost_of, figure_of, latency_of, own_placed
+from advisor.planning.requests import MEASURES, PERIOD, RATE, Floats, Ints
 
 # What the curves' own bounds cannot know of: a form that does not fit. The base tier is off by some per cent on its own forms.
 SPREAD_MIN = 0.02
@@ -34,47 +30,6 @@ SPREAD_MAX = 1.0  # what is less known is unknown
 LEVEL_LEAST = 0.6  # nearer to 0.5 the bound lies on the curve, and says nothing of its error
 DRAWS = 1024  # of the curves' errors: they fill space evenly, so that a share of them is good to about 0.01
 TAIL = 12  # draws on one side below which a share is the normal tail's
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What a runtime gives its components: key -> cores of an instance (whole, or a mean of what was seen) and instances.
-
-    `groups` are the keys that take turns on the same cores; empty where each has its own.
-    """
-
-    cores: Mapping[str, float]
-    instances: Mapping[str, int]
-    groups: tuple[tuple[str, ...], ...] = ()
-
-    @classmethod
-    def setting_of(cls, allocation: Allocation) -> Setting:
-        """Return the setting of a runtime that follows the advice."""
-        return cls(allocation.runs_on, allocation.instances, tuple(keys for _, keys in allocation.groups))
-
-    @classmethod
-    def given(cls, field: str, value: Mapping[str, Any], keys: Sequence[str]) -> Setting:
-        """Return the setting that a caller names: key -> cores, or ``{"cores": p, "instances": k}``.
-
-        Raises InvalidValue when a key is missing or unknown, or its value is none of these.
-        """
-        unknown = next((key for key in value if key not in set(keys)), None)
-        if unknown is not None:
-            raise InvalidValue(field, unknown, f"a key of the network: {', '.join(keys[:8])}")
-        missing = next((key for key in keys if key not in value), None)
-        if missing is not None:
-            fix = "leave it out, and rows tell the cores in use"
-            raise InvalidValue(field, missing, "every key of the network", fix)
-        cores, instances = dict[str, float](), dict[str, int]()
-        for key in keys:
-            entry: Any = value[key]
-            parts: Any = cast("Any", entry) if isinstance(entry, Mapping) else {"cores": entry}
-            if not {"cores"} <= parts.keys() <= {"cores", "instances"}:
-                bound = "a number of cores, or a map of cores and instances"
-                raise InvalidValue(f"{field}.{key}", cast("object", entry), bound)
-            cores[key] = within(f"{field}.{key}.cores", parts["cores"], CORES_MIN, CORES_MAX)
-            instances[key] = whole(f"{field}.{key}.instances", parts.get("instances", 1), INSTANCES_MAX)
-        return cls(cores, instances)
 
 
 @dataclass(frozen=True)
@@ -162,23 +117,24 @@ class Estimate:
         return factors
 
 
+def placed_of(demand: Demand, setting: Setting) -> Placed:
+    """Return a setting as the judge takes it."""
+    keys = demand.keys
+    cores, instances = (np.array([some[key] for key in keys], np.int64) for some in (setting.cores, setting.instances))
+    every = replace(demand, replicas=demand.asked.visits.replicas)
+    placed = own_placed(every, Shapes(cores, instances))
+    if not setting.groups:
+        return placed
+    number = {key: order for order, (_, members) in enumerate(setting.groups) for key in members}
+    sizes, group = np.array([size for size, _ in setting.groups]), np.array([number[key] for key in keys], np.int64)
+    return placed._replace(used=sizes.sum(keepdims=True), group=group[None], widths=sizes[group][None])
+
+
 def estimate_of(asked: Asked, curves: TabulatedCurves, setting: Setting) -> Estimate:
     """Return what a setting gives on the curves' expectations, contention and queueing included as the planner has them."""
-    keys = asked.keys
-    cores = np.array([setting.cores[key] for key in keys], np.float64)
-    instances = np.array([setting.instances[key] for key in keys], np.int64)
     demand = demand_of(replace(asked, request=replace(asked.request, level=None)), curves)
-    heaviest = 1.0 / instances
-    for row, replicas in asked.visits.replicas.items():
-        heaviest[row] = heaviest_share(replicas, int(instances[row]))[0]
-    group, used = None, float((cores * instances).sum())
-    if setting.groups:
-        number = {key: order for order, members in enumerate(setting.groups) for key in members}
-        group = np.array([number[key] for key in keys], np.int64)
-        used = sum(float((cores * instances)[group == one].max()) for one in range(len(setting.groups)))
-    placed = Placed(cores[None], instances[None], demand.seconds(cores)[None], heaviest[None],  # type: ignore[arg-type]
-                    np.array([round(used)]), None if group is None else group[None])  # fmt: skip
-    level, shape = errors_of(curves, asked.request.level, cores)
+    placed = placed_of(demand, setting)
+    level, shape = errors_of(curves, asked.request.level, placed.cores[0])
     model, _ = PlanModel(demand).executed(placed)
     return Estimate(model, placed, level, np.maximum(shape, SPREAD_MIN))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,14 @@ CELLS_MAX = 960_000  # components times cores up to which many components are pa
 GAP_MAX = 0.05  # of the best: a bound that is further away tells nobody what to do
 
 
+class Change(NamedTuple):
+    """What became of the current allocation; `gain` is that of the best one known."""
+
+    kept: bool
+    gain: float = 0.0
+    why: str = ""  # what it breaks
+
+
 @dataclass(frozen=True)
 class Plan:
     """What was found for a demand, as its answer needs it."""
@@ -34,6 +43,8 @@ class Plan:
     own_value: float | None  # what cores of one's own reach, in the measure of the objective
     search: Search | None  # what was judged on the way; None where closed forms answer
     capped: bool = False  # memory has kept instances from being considered
+    change: Change | None = None  # where an allocation was in use
+    tables: bool = True  # what stands near it is worked out
 
     @property
     def demand(self) -> Demand:

@@ -24,6 +24,7 @@ from advisor.planning.refusals import not_excluded, refused, too_far, unsure
 from advisor.planning.requests import BARE, LATE, RATE, Request
 from advisor.planning.search import WORK_MAX, Search, search_near, search_own
 from advisor.planning.sharing import Turns
+from advisor.planning.stability import keep_current
 from advisor.planning.verifying import verified
 
 DOUBLED = 2  # of the cores searched where as many are asked for as it takes
@@ -74,7 +75,7 @@ def plan_request(asked: Asked, curves: TabulatedCurves) -> Allocation:
             vars(demand)["plan"] = found  # the same is often asked again
         if asked.request.target and (far := too_far(found)):
             raise far
-        return answer(found)
+        return answer(found if asked.current is None else keep_current(found, asked.current))
     likely = question_of(asked, curves)
     expected = _found(likely) if demand.price else None
     if expected is not None:

@@ -12,6 +12,7 @@ from advisor.planning.estimates import reaches
 from advisor.planning.exact import Plan
 from advisor.planning.judge import latency_of
 from advisor.planning.requests import RATE, SCARCE, Ints
+from advisor.planning.stability import GAIN_KEPT
 from advisor.planning.tables import KNEE_SHARE
 
 REASONS_MAX = 3  # of one code: the rest are counted in the last one's words
@@ -42,6 +43,20 @@ def _first(found: Plan, rows: Ints) -> Iterator[tuple[int, str, str]]:
     for order, row in enumerate(rows[:REASONS_MAX].tolist()):
         last = left > 0 and order == REASONS_MAX - 1
         yield row, found.demand.keys[row], f" (and {left} more alike)" if last else ""
+
+
+def _change(found: Plan, whole: Allocation) -> Said:
+    """Say whether the current allocation stays."""
+    change = found.change
+    if change is None:
+        return
+    if change.kept:
+        best = f"the best one known would gain {change.gain:.2%}, less than the {GAIN_KEPT:.0%} that a change takes"
+        yield None, change.gain, f"the current allocation is kept: {best if change.gain else 'no better one is known'}"
+    elif change.why:
+        yield None, None, f"changed, for the current allocation breaks the request: {change.why}"
+    else:
+        yield None, change.gain, f"changed from the current allocation: that gains {change.gain:.1%}"
 
 
 def _target(found: Plan, whole: Allocation) -> Said:
@@ -224,7 +239,9 @@ def _spare(found: Plan, whole: Allocation) -> Said:
     request = found.demand.request
     if found.spare > 0:
         because = "no component gains from them"
-        if request.aim.fewest:
+        if found.change is not None and found.change.kept:
+            because = "the current allocation is kept"
+        elif request.aim.fewest:
             because = "the target is reached without them"
         elif not found.shared and not request.for_latency:
             because = f"they cannot speed up {whole.bottleneck[0]}, or are too few for the next step"
@@ -265,9 +282,9 @@ def _own_cores(found: Plan, whole: Allocation) -> Said:
 
 
 def _gap(found: Plan, whole: Allocation) -> Said:
-    if whole.gap is None:
+    if whole.gap is None and found.tables:
         yield None, None, "the best that was found; nothing better is excluded"
-    elif whole.gap > 0:
+    elif whole.gap is not None and whole.gap > 0:
         yield None, whole.gap, f"at most {amount(100 * whole.gap)} % from the best, by a bound"
 
 
@@ -327,6 +344,7 @@ def far_words(known: Evidence) -> str:
 
 
 REASONS: Mapping[str, Callable[[Plan, Allocation], Said]] = {
+    "current": _change,
     "target": _target, "sharing": _sharing, "workers": _workers, "bottleneck": _bottleneck, "remaining": _remaining,
     "pinned": _pinned, "maximum": _maximum, "minimum": _minimum, "curve_end": _curve_end, "skew": _skew, "nodes": _nodes,
     "next_core": _next_core, "knee": _knee, "unvisited": _unvisited, "spare": _spare, "runner_up": _runner_up,

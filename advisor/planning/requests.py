@@ -135,6 +135,9 @@ class Request:
     # whether components may take turns on shared cores: `better`, wherever that does better than cores of one's own, so
     # that more cores are never worse; `scarce`, only where there are fewer cores than components; `never`
     turns: str = "better"
+    # an allocation in use, as an answer or key -> cores or `{"cores": p, "instances": n}`: it is answered, by the curves of
+    # the moment, unless the new one gains `stability.GAIN_MIN` or it breaks the request
+    current: Any = None
 
     def __post_init__(self) -> None:
         if self.objective not in tuple(OBJECTIVES):  # a tuple compares what cannot be hashed, too

@@ -31,8 +31,8 @@ from advisor.planning.plans import plan, plan_request
 from advisor.planning.questions import question_of
 from advisor.planning.reasons import amount, plural, spare_words
 from advisor.planning.requests import NEVER, OBJECTIVES, Ints, Request, finite_number, values_by_key, whole
-from advisor.planning.stability import Look, WatchQuestion, reconsidered, sure_of
 from advisor.planning.visits import FIELDS, nodes_of_kind
+from advisor.planning.watches import Look, WatchQuestion, reconsidered, sure_of
 
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses
 PRIORITY_MAX = 1000  # either side of 0: ranks for far more than NETWORKS_TOGETHER_MAX networks
@@ -422,8 +422,7 @@ def _reported(share: Share, given: Sequence[Mapping[str, int]], found: Allocatio
                     nodes=None, memory_bytes=None)  # fmt: skip
     judged = evaluate(share.network, share.curves, asked, cores, instances)
     placement = None if found.placement is None else share.own(found.placement)
-    reported = structs.replace(judged.reported, why=tuple(some for some in judged.why if some.code != "gap"))
-    return replace(judged, objective=found.objective, placement=placement, details=reported, gap=None, steps=0, spare=0)
+    return replace(judged, objective=found.objective, placement=placement, gap=None, steps=0, spare=0)
 
 
 def _reasons(

@@ -154,6 +154,8 @@ def allocation_asked(advisor: Advisor, params: m.Allocate) -> tuple[Spec, dict[s
     UnknownNetwork.
     """
     request = {key: value for key in ALLOCATE_OPTIONS if (value := getattr(params, key)) is not None}
+    if isinstance(params, m.Watch):
+        request.pop("current", None)  # what the runtime has changes with each advice
     if advisor.components.flows.keeps(params.network):
         return of_kept(advisor, cast("int | str", params.network), request)
     return _spec_of(advisor, cast("Spec | int", params.network)), request

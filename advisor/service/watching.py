@@ -28,8 +28,9 @@ from advisor.errors import (
     Unavailable,
     UnknownComponent,
 )
-from advisor.planning.estimates import Setting
-from advisor.planning.stability import ChangePolicy, Look, Schedule, Verdict, WatchQuestion
+from advisor.planning.asked import Setting
+from advisor.planning.stability import ChangePolicy, Verdict
+from advisor.planning.watches import Look, Schedule, WatchQuestion
 from advisor.protocol.connection import encode_notification
 from advisor.protocol.verbs import Watch
 from advisor.service import questions

@@ -24,8 +24,8 @@ from advisor.errors import AdvisorError
 from advisor.network import parse
 from advisor.planning import Request, Share, Together, asked_of, plan, plan_together
 from advisor.planning.search import WORK_MAX
-from advisor.planning.stability import Look, WatchQuestion, reconsider
 from advisor.planning.together import about, reconsider_together
+from advisor.planning.watches import Look, WatchQuestion, reconsider
 
 Floats = NDArray[np.float64]
 Spec = str | Sequence[Mapping[str, Any]]  # a network: its text, or its nodes

@@ -11,8 +11,8 @@ from advisor.domain.allocations import Allocation
 from advisor.engine import Advisor
 from advisor.network import parse
 from advisor.planning import Request, asked_of
-from advisor.planning.estimates import Setting
-from advisor.planning.stability import Look, Schedule, WatchQuestion, reconsider
+from advisor.planning.asked import Setting
+from advisor.planning.watches import Look, Schedule, WatchQuestion, reconsider
 
 NOISE = 0.1
 CORES = 24

@@ -9,8 +9,9 @@ from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import series
 from advisor.network import parse
 from advisor.planning import Request, asked_of, plan
+from advisor.planning.asked import Setting
 from advisor.planning.demand import demand_of
-from advisor.planning.estimates import Estimate, Setting, chance_of, estimate_of, reaches
+from advisor.planning.estimates import Estimate, chance_of, estimate_of, reaches
 from advisor.planning.judge import Placed, PlanModel
 from advisor.planning.requests import LATENCY, PERIOD
 

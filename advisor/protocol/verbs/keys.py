@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast
 from msgspec import Meta
 
 from advisor.domain import limits
+from advisor.domain.allocations import Allocation
 from advisor.domain.allowed_cores import AllowedForm, parse_allowed
 from advisor.domain.core_requests import checked_explore
 from advisor.domain.fields import Further, Name, record
@@ -117,6 +118,7 @@ if TYPE_CHECKING:  # what a caller gives
     NodesGiven = Sequence[Mapping[str, Any]] | Described
     Allowed = AllowedForm
     AllowedByKey = AllowedForm | Mapping[str, Any]
+    Current = Mapping[str, Any] | Allocation
     Runs = Mapping[int, int]
     Target = Mapping[str, float]
     One = TypeVar("One")
@@ -143,6 +145,7 @@ else:  # what the wire has
         Any, Further(parse_allowed), Meta(title=_SET), "counts that may be chosen; a component's own hold, too"
     ]
     AllowedByKey = Annotated[Any, Further(allowed_by_key), Meta(title=f"{_SET}; or a map of such sets by key")]
+    Current = Mapping[str, Any]
     Runs = Annotated[
         list[Annotated[tuple[Count, Annotated[int, Meta(ge=0, le=limits.RUNS_AT_ONCE_MAX)]],
                        Meta(description="a pair [cores, runs]")]],

@@ -90,6 +90,8 @@ class Allocate(OfMachine):
     scale: what if: by key a factor on its time, 0.5 is twice as fast
     turns: whether components may take turns on shared cores: wherever that does better, only where cores are fewer than
         components, or not at all
+    current: an allocation in use: an answer, or by key cores or `{cores, instances}`. It is answered, by what is known now,
+        unless a new one gains 5 % or it breaks the request
     """
 
     network: NetworkGiven
@@ -114,9 +116,10 @@ class Allocate(OfMachine):
     arrival_variation: Number | None = None
     scale: NumbersByKey | None = None
     turns: TurnsWord | None = None
+    current: Current | None = None
 
 
-_OF_ALL = ("cores", "turns", *(each.name for each in fields(OfMachine)))  # of all networks together
+_OF_ALL = ("cores", "turns", "current", *(each.name for each in fields(OfMachine)))  # of all networks together
 _OF_ONE: Mapping[str, Any] = {key: of for key, of in Allocate.verb.keys.items() if key not in _OF_ALL} | {
     "name": Name, "weight": Number,
     "priority": Annotated[int, Meta(ge=-PRIORITY_MAX, le=PRIORITY_MAX)],
@@ -155,7 +158,7 @@ class Watch(Allocate):
     network: the network, of a new watch
     networks: several, as of `allocate_together`; keys are then ``name:key``, and what is of one network stands in its map
     watch: the number of a watch that stands; only `current` may come with it
-    current: by key: cores, or `{cores, instances}`, that the runtime has now
+    current: what the runtime has now: an answer, or by key cores or `{cores, instances}`
     change_cost_s: seconds that the network stands still for a change, or by key where its allocation changes
     horizon_s: a change must be repaid within so long
     gain_min: gains below are not worth a change
@@ -166,7 +169,6 @@ class Watch(Allocate):
     _: KW_ONLY
     networks: Networks | None = None
     watch: WatchNumber | None = None
-    current: Mapping[str, Any] | None = None
     change_cost_s: (
         Annotated[Seconds | Mapping[str, Seconds], Meta(description="seconds, or a map of seconds by key")] | None
     ) = None

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
-from advisor.errors import TargetNotReached
+from advisor.errors import InvalidValue, TargetNotReached
 from advisor.network import parse
-from advisor.planning import Request, asked_of
-from advisor.planning.estimates import Setting
-from advisor.planning.stability import (
-    LEAST_ROWS,
-    ChangePolicy,
-    Schedule,
-    WatchQuestion,
-    reconsider,
-    risk_at,
-)
+from advisor.planning import Request, asked_of, evaluate, plan
+from advisor.planning.asked import Setting
+from advisor.planning.stability import CHANCE, GAIN_KEPT, risk_at
+from advisor.planning.watches import LEAST_ROWS, Schedule, WatchQuestion, reconsider
 
 COUNTS = np.array([1, 2, 4, 8, 16, 32])
 
@@ -31,8 +27,7 @@ def curves(a: float, b: float, upper: float = 1.02) -> TabulatedCurves:
 
 
 def test_the_risk_of_all_looks_together_is_the_risk() -> None:
-    policy = ChangePolicy()
-    assert math.fsum(risk_at(look, policy) for look in range(1, 10_000)) == pytest.approx(1 - policy.chance, rel=1e-3)
+    assert math.fsum(risk_at(look, CHANCE) for look in range(1, 10_000)) == pytest.approx(1 - CHANCE, rel=1e-3)
 
 
 def test_looks_are_spaced_and_a_change_is_looked_at_at_once() -> None:
@@ -108,3 +103,100 @@ def kinds(seed: int, noise: float) -> list[str]:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_watch_does_not_flap_between_turns_and_cores_of_ones_own(seed: int) -> None:
     assert len(kinds(seed, 0.05)) == 1
+
+
+# --- the current allocation of `allocate` -----------------------------------------------------------------------------------
+
+TWO = parse("a .. b")
+
+
+def current_plan(current: Any, **request: Any) -> Allocation:
+    """Plan with an allocation in use."""
+    asked = {"cores": 8, "turns": "never", **request}
+    return plan(TWO, curves(6.0, 2.0, upper=1.0), Request(**asked, current=current))
+
+
+@pytest.mark.parametrize("objective", ["throughput", "latency", "pareto"])
+@pytest.mark.parametrize("cores", [{"a": 6, "b": 2}, {"a": 5, "b": 2}, {"a": 5, "b": 3}, {"a": 2, "b": 6}])
+def test_the_current_plan_stays_exactly_while_the_best_gains_less_than_the_share(
+    objective: str, cores: dict[str, int]
+) -> None:
+    best = plan(TWO, curves(6.0, 2.0, upper=1.0), Request(cores=8, objective=objective, turns="never"))
+    now = evaluate(TWO, curves(6.0, 2.0, upper=1.0), Request(cores=8), cores)
+    by_latency = objective == "latency"
+    gain = 1 - best.latency_s / now.latency_s if by_latency else best.throughput_per_s / now.throughput_per_s - 1
+    answer = current_plan(cores, objective=objective)
+    stays = gain < GAIN_KEPT
+    assert answer.cores == (cores if stays else best.cores)
+    assert answer.throughput_per_s == pytest.approx((now if stays else best).throughput_per_s)
+    assert answer.latency_s == pytest.approx((now if stays else best).latency_s)
+    (reason,) = (some for some in answer.why if some.code == "current")
+    assert reason.value == pytest.approx(gain, abs=1e-9)
+    assert reason.text.startswith("the current allocation is kept" if stays else "changed from the current")
+    if stays and answer.gap is not None:
+        assert now.throughput_per_s >= best.throughput_per_s * (1 - answer.gap) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("current", "request_", "words"),
+    [
+        ({"a": 7, "b": 2}, {}, "it takes 9 cores of 8"),
+        ({"a": 6, "b": 2}, {"allowed": {"a": [1, 2, 4, 5]}}, "a may not have"),
+        ({"a": 6, "b": 2}, {"maximum": {"a": 5}}, "a may not have"),
+        ({"a": 6, "b": 2}, {"pinned": {"b": 3}}, "b may not have"),
+        ({"a": {"cores": 3, "instances": 2}, "b": 2}, {}, "a may not have"),
+        ({"a": 6, "b": 2}, {"nodes": 4}, "does not fit the nodes"),
+        ({"a": 1, "b": 1}, {"objective": "fewest_cores", "target": {"throughput_per_s": 0.3}}, "misses the target"),
+        (
+            {
+                "cores": {"a": 8, "b": 8},
+                "instances": {"a": 1, "b": 1},
+                "groups": [{"cores": 8, "components": ["a", "b"]}],
+            },
+            {},
+            "may not take turns",
+        ),
+    ],
+)
+def test_a_current_plan_that_breaks_the_request_is_changed(current: Any, request_: dict[str, Any], words: str) -> None:
+    answer = current_plan(current, **request_)
+    assert answer == replace(current_plan(None, **request_), details=answer.details)
+    (reason,) = (some for some in answer.why if some.code == "current")
+    assert words in reason.text
+
+
+@pytest.mark.parametrize("turns", ["never", "better"])
+def test_an_answer_in_any_form_is_a_current_plan(turns: str) -> None:
+    asked = {"cores": 8 if turns == "never" else 1, "turns": turns}
+    best = plan(TWO, curves(6.0, 2.0, upper=1.0), Request(**asked))
+    assert bool(best.groups) == (turns == "better")
+    for form in (best, best.as_wire(), best.as_dict(), *([dict(best.cores)] if turns == "never" else ())):
+        answer = plan(TWO, curves(6.0, 2.0, upper=1.0), Request(**asked, current=form))
+        assert (answer.cores, answer.groups, answer.marginal) == (best.cores, best.groups, best.marginal)
+        assert answer.why[0].text == "the current allocation is kept: no better one is known"
+
+
+@pytest.mark.parametrize(
+    ("current", "field"),
+    [
+        ({"a": 1}, "current"),
+        ({"a": 1, "b": 1, "c": 1}, "current"),
+        ({"a": 1, "b": 1.5}, "current.b.cores"),
+        ({"a": 1, "b": {"instances": 2}}, "current.b"),
+        ([1, 2], "current"),
+        ({"cores": 3}, "current.cores"),
+        ({"cores": {"a": 1, "b": 1}, "groups": [{"cores": 1, "components": ["a"]}]}, "current.groups"),
+    ],
+)
+def test_what_is_no_current_plan_is_refused_by_name(current: Any, field: str) -> None:
+    with pytest.raises(InvalidValue) as raised:
+        current_plan(current)
+    assert raised.value.field == field
+
+
+def test_fewer_cores_for_a_target_are_a_change_from_a_share_on() -> None:
+    request = {"objective": "fewest_cores", "cores": 64, "target": {"throughput_per_s": 2.5}}
+    best = current_plan(None, **request)
+    assert best.cores_used == 20
+    assert current_plan({"a": 16, "b": 5}, **request).cores_used == 21 - (GAIN_KEPT <= 1 / 21)
+    assert current_plan({"a": 17, "b": 5}, **request).cores_used == 22 - (GAIN_KEPT <= 2 / 22) * 2

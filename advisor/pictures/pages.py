@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+ROWS_SHOWN = 200  # of a table beside a chart
+
 
 class Document(NamedTuple):
     """A page, and the policy that it names itself, for a server to send along."""
@@ -26,13 +28,20 @@ class Document(NamedTuple):
     policy: str
 
 
-def page(title: str, chart: str, data: Mapping[str, Any], help_text: str) -> str:
-    """Return a page.
+def page(title: str, data: Mapping[str, Any], help_text: str) -> str:
+    """Return a page of bars over time.
 
-    `chart`: which program draws: ``gantt`` or ``profile``. `data`: what it draws, as JSON has it; arrays `packed`.
-    `help_text`: one line for the reader.
+    `data`: what `page/timeline.js` draws, as JSON has it; arrays `packed`. `help_text`: one line for the reader.
     """
-    return document("page", ("words", "page", chart), {"TITLE": title, "HELP": help_text}, data).html
+    return document("page", ("words", "timeline"), {"TITLE": title, "HELP": help_text}, data).html
+
+
+def shortened_table(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], many: int | None = None
+) -> tuple[str, Sequence[str], Sequence[Sequence[str]]]:
+    """Return a table as a page has it: its first rows, of `many`, and in its title how many there are."""
+    many = len(rows) if many is None else many
+    return f"{title}, the first {ROWS_SHOWN} of {many}" if many > ROWS_SHOWN else title, heads, rows[:ROWS_SHOWN]
 
 
 def document(frame: str, programs: Sequence[str], texts: Mapping[str, str], data: Any, more: str = "") -> Document:

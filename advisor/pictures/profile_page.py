@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from advisor.domain.wording import seconds
 from advisor.errors import InvalidValue
-from advisor.pictures.pages import packed, page
+from advisor.pictures.pages import ROWS_SHOWN, packed, page, shortened_table
 from advisor.pictures.roles import BANDS, COLOURS, LEGEND, OTHER
 from advisor.profile.diagnosis import diagnose
 from advisor.profile.tree import Profile
+from advisor.simulation.words import reported_time
 
 HELP = (
     "A click shows a box alone, Escape all; wheel or + and − zoom, drag or arrow keys move, pointing or n and p name a box. "
     "A box is as wide as its time, with all that it called below it."
 )
+MARGINS = (14, 14)  # left and right of the boxes
+ROW = 20  # dots of a level of calls
+WORDS = {colour: words for words, colour in LEGEND}
 NO_VISITS = -1.0  # of a band, which is no node
 
 
@@ -38,41 +43,63 @@ def draw_profile(path: Path, title: str, profile: Profile, *, flame: bool = Fals
 def profile_page(title: str, profile: Profile, *, flame: bool = False) -> str:
     """Return the page of a profile: tasks, threads and what is beyond the cap side by side, about 60 bytes a node."""
     palette = [colour for _, colour in LEGEND]
-    bands = [(heading, [root for role in roles for root in profile.roots(role)]) for heading, roles in BANDS]
-    bands = [(heading, roots) for heading, roots in bands if roots]
-    spans = [float(sum(int(profile.inclusive_ns[root]) for root in roots)) for _, roots in bands]
-    labels: dict[str, int] = {}
-    rows: list[tuple[float, float, float, int, int, int, float, int]] = []
+    found = [(heading, [root for role in roles for root in profile.roots(role)]) for heading, roles in BANDS]
+    bands: list[tuple[str, float, float]] = []
+    names: dict[str, int] = {}
+    rows: list[tuple[int, float, float, float, int, int, float]] = []
     left = 0.0
-    for place, ((heading, roots), span) in enumerate(zip(bands, spans, strict=True)):
-        own = labels.setdefault(heading, len(labels))
-        rows.append((left, span, 0.0, 0, palette.index(OTHER), own, NO_VISITS, place))
-        for node, start, depth in _preorder(profile, roots, left):
-            inclusive, exclusive = float(profile.inclusive_ns[node]), float(profile.exclusive_ns[node])
-            kind = palette.index(COLOURS[int(profile.role[node])])
-            text = labels.setdefault(profile.label(node), len(labels))
-            rows.append((start, inclusive, exclusive, depth, kind, text, float(profile.count[node]), place))
-        left += span
-    before, inclusive, exclusive, depth, kind, label, visits, band = np.array(rows, np.float64).reshape(-1, 8).T
+    for heading, roots in found:
+        if not roots:
+            continue
+        nodes = list(_preorder(profile, roots, left))
+        right = left + float(profile.inclusive_ns[roots].sum())
+        bands.append((heading, left, right))
+        rows.append((0, left, right, 0.0, palette.index(OTHER), names.setdefault(heading, len(names)), NO_VISITS))
+        for node, start, depth in nodes:
+            end, kind = start + float(profile.inclusive_ns[node]), palette.index(COLOURS[int(profile.role[node])])
+            name = names.setdefault(profile.label(node), len(names))
+            rows.append((depth, start, end, float(profile.exclusive_ns[node]), kind, name, float(profile.count[node])))
+        left = right
+    depth, start, end, own, kind, label, visits = np.array(rows, np.float64).reshape(-1, 7).T
+    levels = int(depth.max(initial=0.0)) + 1
+    row = levels - 1 - depth if flame else depth
+    order = np.lexsort((start, row))
     data = {
-        "flame": flame,
-        "whole": left,
-        "palette": palette,
-        "kinds": [words for words, _ in LEGEND],
-        "labels": list(labels),
-        "diagnosis": [finding.text for finding in diagnose(profile)],
-        "bands": [(heading, span) for (heading, _), span in zip(bands, spans, strict=True)],
-        "before": packed(before),
-        "inclusive": packed(inclusive),
-        "exclusive": packed(exclusive),
-        "depth": packed(depth.astype(np.uint32)),
-        "kind": packed(kind.astype(np.uint8)),
-        "label": packed(label.astype(np.uint32)),
-        "visits": packed(visits),
-        "band": packed(band.astype(np.uint8)),
-    }
-    reported = ", ".join(f"{heading} {seconds(span * 1e-9)}" for (heading, _), span in zip(bands, spans, strict=True))
-    return page(f"{title}: {reported}" if reported else title, "profile", data, HELP)
+        "rows": levels, "tall": ROW, "fromBelow": flame, "rowName": "", "noun": "boxes", "margins": MARGINS, "lengths": True,
+        "end": left or 1.0, "least": min(left or 1.0, 1.0),
+        "unit": "ns", "seconds": 1e-9, "decimals": 0,
+        "palette": palette, "kinds": [words for words, _ in LEGEND], "bands": bands,
+        "from": packed(start[order]), "to": packed(end[order]), "own": packed(own[order]), "visits": packed(visits[order]),
+        "row": packed(row[order].astype(np.uint32)), "kind": packed(kind[order].astype(np.uint8)),
+        "names": list(names), "label": packed(label[order].astype(np.uint32)),
+        "reasons": [finding.text for finding in diagnose(profile)],
+        "tables": [_paths(profile)],
+    }  # fmt: skip
+    reported = ", ".join(f"{heading} {seconds((right - left) * 1e-9)}" for heading, left, right in bands)
+    return page(f"{title}: {reported}" if reported else title, data, HELP)
+
+
+def _paths(profile: Profile) -> Any:
+    """Return the call paths with most time of their own, in words."""
+    order: list[int] = np.argsort(-profile.exclusive_ns, kind="stable").tolist()
+
+    rows: list[list[str]] = []
+    for node in order[:ROWS_SHOWN]:
+        labels, root = [profile.label(node)], node
+        while profile.parent[root] >= 0:
+            root = int(profile.parent[root])
+            labels.append(profile.label(root))
+        heading, roles = next(band for band in BANDS if int(profile.role[root]) in band[1])
+        whole = float(sum(profile.inclusive_ns[each] for role in roles for each in profile.roots(role)))
+        inclusive, own = float(profile.inclusive_ns[node]), float(profile.exclusive_ns[node])
+        rows.append([
+            " › ".join([heading, *reversed(labels)]), WORDS[COLOURS[int(profile.role[node])]], f"{profile.count[node]:,}",
+            reported_time(inclusive, "ns"), reported_time(own, "ns"), f"{100 * own / whole:.1f} %" if whole else "–",
+        ])  # fmt: skip
+    return shortened_table(
+        "Call paths, most time of their own first", ["call path", "kind", "visits", "inclusive", "own", "own, of all"],
+        rows, len(order),
+    )  # fmt: skip
 
 
 def _preorder(profile: Profile, roots: list[int], left: float) -> Iterator[tuple[int, float, int]]:

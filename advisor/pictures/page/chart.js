@@ -10,12 +10,6 @@ function widthOf(text, size, weight) { measuring.font = (weight || 400) + " " + 
 const shortened = (text, room, size, weight) => cut(text, some => widthOf(some, size, weight) <= room, -1);
 
 // -- axes
-function steps(low, high, most) { // 1, 2 or 5 times a power of ten apart
-  const raw = (high - low) / Math.max(1, most), power = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].map(m => m * power).find(s => s >= raw * (1 - 1e-9));
-  const out = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-12) + step * 1e-9 && out.length < 50; k++) out.push(Number((k * step).toPrecision(12)));
-  return out;
-}
 function powers(low, high, base, within) {
   const out = [], log = Math.log(base);
   for (let k = Math.floor(Math.log(low) / log) - 1; k <= Math.ceil(Math.log(high) / log); k++)

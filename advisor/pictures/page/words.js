@@ -11,6 +11,13 @@ function suiting(seconds) {
   return (size < 1e4 ? String(Number((seconds / scale).toPrecision(4))) : seconds.toFixed(0)) + " " + unit;
 }
 function share(part, whole) { return whole > 0 ? (100 * part / whole).toFixed(1) + " %" : "–"; }
+// Numbers of an axis: 1, 2 or 5 times a power of ten apart.
+function steps(low, high, most) {
+  const raw = (high - low) / Math.max(1, most), power = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].map(m => m * power).find(s => s >= raw * (1 - 1e-9));
+  const out = [];
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-12) + step * 1e-9 && out.length < 50; k++) out.push(Number((k * step).toPrecision(15)));
+  return out;
+}
 // As much of a text as fits, whole letters and an ellipsis; nothing where only `least` letters would be left of it.
 function cut(text, fits, least) {
   if (fits(text)) return text;

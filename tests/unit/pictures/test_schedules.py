@@ -47,11 +47,11 @@ def test_the_page_stands_alone_and_holds_the_schedule(tmp_path: Path) -> None:
     def unpacked(name: str, kind: str) -> list[float]:
         return np.frombuffer(base64.b64decode(data[name]), kind).tolist()
 
-    assert unpacked("starts", "<f8") == pytest.approx([0.0, 1.5, 1.5])
-    assert unpacked("finishes", "<f8") == pytest.approx([1.5, 3.5, 4.5])
-    assert unpacked("processors", "<u4") == [0, 0, 1]
-    assert unpacked("critical", "u1") == [1, 0, 1]
-    assert data["makespan"] == pytest.approx(4.5)
+    assert unpacked("from", "<f8") == pytest.approx([0.0, 1.5, 1.5])
+    assert unpacked("to", "<f8") == pytest.approx([1.5, 3.5, 4.5])
+    assert unpacked("row", "<u4") == [0, 0, 1]
+    assert unpacked("marked", "u1") == [1, 0, 1]
+    assert data["end"] == pytest.approx(4.5)
 
 
 def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:

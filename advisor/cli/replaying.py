@@ -63,13 +63,12 @@ def _here(
 ) -> Replayed:
     from advisor import Advisor
     from advisor.files import Prequential, Sample, TableReader, replay
-    from advisor.files.spans import reader_of
 
     advisor, sample = Advisor(), Sample()
     prequential = Prequential(advisor)
     readers: list[TableReader] = []
     for table in tables:
-        with reader_of(table, columns) as reader, progress() as bar:
+        with TableReader(table, columns) as reader, progress() as bar:
             tell_separator(reader)
             prequential.report_progress(moves(bar, "replaying", reader))
             for _ in replay(reader.chunks(), prequential, sample if plot else None):

@@ -186,10 +186,10 @@ def learned_from(
 ) -> Advisor:
     """Return an advisor that has learned a table, by `fold` where it is given, with a progress bar on standard error."""
     from advisor import Advisor
-    from advisor.files.spans import reader_of
+    from advisor.files import TableReader
 
     advisor = Advisor()
-    with reader_of(table, columns) as reader, progress() as bar:
+    with TableReader(table, columns) as reader, progress() as bar:
         tell_separator(reader)
         moved = moves(bar, "learning", reader)
         for chunk in reader.chunks():
@@ -203,7 +203,7 @@ def learned_from(
 
 def tell_separator(reader: TableReader | FileRead) -> None:
     """Say what stands between the fields of a table, where it is no comma."""
-    from advisor.files.tables import SEPARATORS
+    from advisor.files.csv_rows import SEPARATORS
 
     if reader.separator != ",":
         said = f"{SEPARATORS[reader.separator]} separates the columns, a comma within a number is a decimal comma"

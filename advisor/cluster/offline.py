@@ -18,10 +18,9 @@ from advisor.domain.buckets import BUCKETS, bucket_of
 from advisor.domain.limits import FIRST_REFUSALS, STATUS_PAGE_MAX
 from advisor.domain.observations import Columns
 from advisor.engine import Advisor
-from advisor.files import BadCell, ComponentScore, Prequential
-from advisor.files.parquet import ParquetReader, is_parquet
-from advisor.files.spans import counted, cuts, reader_of, spans_of
-from advisor.files.tables import Span
+from advisor.files import BadCell, ComponentScore, Prequential, TableReader
+from advisor.files.csv_rows import counted, cuts, spans_of
+from advisor.files.row_batches import Span
 
 TASK_BYTES = 2**24  # of a table that one task reads: 2 to 5 s
 TOGETHER = 8  # states that one task merges
@@ -117,11 +116,11 @@ def _spans(files: Sequence[str], headings: Mapping[str, str] | None, tasks: Task
     counts: dict[int, list[Any]] = {}
     found: list[tuple[int, Span]] = []
     for number, file in enumerate(files):
-        if is_parquet(file):
-            with ParquetReader(file, headings) as reader:
-                found += [(number, span) for span in reader.spans()]
-        else:
-            counts[number] = [tasks.run(counted, file, *cut) for cut in cuts(file, TASK_BYTES, headings)]
+        with TableReader(file, headings) as reader:
+            spans, begin, end = reader.spans(), reader.bytes_read, reader.bytes_total or 0
+        found += [(number, span) for span in spans or ()]
+        if spans is None:
+            counts[number] = [tasks.run(counted, file, *cut) for cut in cuts(begin, end, TASK_BYTES)]
     for number, each in counts.items():
         found += [(number, span) for span in spans_of(tasks.values(each))]
     return sorted(found)
@@ -131,7 +130,7 @@ def read_span(number: int, file: str, headings: Mapping[str, str] | None, span: 
     """Return the rows of a span by the share of their component, a list of pieces each, and after them what was read."""
     found: list[Any] = [[] for _ in range(shares)]
     known: dict[str, int] = {}
-    with reader_of(file, headings) as reader:
+    with TableReader(file, headings) as reader:
         for chunk, rows in enumerate(reader.chunks(within=span)):
             names = rows.components.names
             present, places = np.unique(rows.index, return_inverse=True)

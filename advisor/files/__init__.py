@@ -1,6 +1,7 @@
 """Readers and writers of tables, and the replay of a table through a learner."""
 
 from advisor.files.replay import ComponentScore, Learner, Prequential, Sample, replay
-from advisor.files.tables import BadCell, TableReader, write_table
+from advisor.files.row_batches import BadCell
+from advisor.files.tables import TableReader, write_table
 
 __all__ = ["BadCell", "ComponentScore", "Learner", "Prequential", "Sample", "TableReader", "replay", "write_table"]

@@ -9,7 +9,7 @@ over as they are.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from advisor.domain.task_graphs import Task
@@ -24,175 +24,131 @@ COLUMNS = ("loop", "group", "queue", "x", "y", "area", "rate", "demand")
 DEPTH_MAX = 100  # of subgraphs: recursion stays far below Python's limit
 TOKEN = re.compile(
     r"""\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*
-      |(?P<quoted>"(?:[^"\\]|\\.)*")
-      |(?P<edge>->|--)
-      |(?P<sign>[{}\[\]=;,:+<])
-      |(?P<name>-?(?:\.\d+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(?![\w.])|[\w.][\w.]*)
-      |(?P<bad>.)""",
+      |(?P<quoted>"(?:[^"\\]|\\.)*"(?:\s*\+\s*"(?:[^"\\]|\\.)*")*)
+      |(?P<html><(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>)
+      |(?P<word>-?(?:\.\d+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)(?![\w.])|[\w.]+)
+      |(?P<sign>->|[{}\[\]=;,:])
+      |(?P<bad>--|.)""",
     re.VERBOSE | re.DOTALL,
 )
-ESCAPED = re.compile(r'\\(?:(["\\])|\n)')  # in a quoted text: a quote, and the end of a line that goes on
-BRACKET = re.compile("[<>]")
+PIECE = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)  # of a quoted text
+ESCAPED = re.compile(r'\\(?:(["\\])|\n)')  # in a piece: a quote, and the end of a line that goes on
 KEYWORDS = ("node", "edge", "graph", "subgraph", "strict", "digraph")
+DIRECTED = "digraph: the edges of a task graph have a direction"
+BAD = {
+    "--": "-> between tasks: a task graph is directed",
+    "<": "an HTML text with as many > as <",
+    "+": "between two quoted texts",
+}
+NODE, END = "name", "end of file"
 
 
 class _Token(NamedTuple):
-    kind: str
+    kind: str  # NODE, END, or the keyword or sign itself
     text: str
     line: int
 
 
-def _tokens(text: str) -> list[_Token]:
-    tokens: list[_Token] = []
-    line, at, joins = 1, 0, False
-    while found := TOKEN.match(text, at):
-        kind, value = found.lastgroup, found.group()
-        at = found.end()
-        if kind == "bad":
-            raise _wrong(_Token("bad", value, line), "DOT")
-        if value == "<" and kind == "sign":
-            at = _html_end(text, at, line)
-            value = text[found.start() : at]
-            tokens.append(_Token("name", value, line))
-        elif value == "+" and kind == "sign":
-            joins = True
-        elif kind == "quoted":
-            whole = ESCAPED.sub(lambda escaped: escaped.group(1) or "", value[1:-1])
-            if joins and tokens and tokens[-1].kind == "name":
-                whole = tokens.pop().text + whole
-            tokens.append(_Token("name", whole, line))
-            joins = False
-        elif kind:
-            word = kind == "name" and value.lower() in KEYWORDS
-            tokens.append(_Token("word" if word else kind, value.lower() if word else value, line))
-        if joins and kind and value != "+":
-            raise _wrong(_Token("sign", "+", line), "between two quoted texts")
+def _tokens(text: str) -> Iterator[_Token]:
+    line = 1
+    for found in TOKEN.finditer(text):
+        group, value = found.lastgroup, found.group()
+        if group == "bad":
+            raise _wrong(_Token(group, value, line), BAD.get(value, "DOT"))
+        if group == "quoted":
+            pieces = (ESCAPED.sub(lambda escaped: escaped.group(1) or "", piece) for piece in PIECE.findall(value))
+            yield _Token(NODE, "".join(pieces), line)
+        elif group is not None:
+            word = value.lower()
+            yield _Token(word if group == "sign" or word in KEYWORDS else NODE, value, line)
         line += value.count("\n")
-    tokens.append(_Token("end", "end of file", line))
-    return tokens
-
-
-def _html_end(text: str, at: int, line: int) -> int:
-    """Return where the HTML text ends whose < stands before `at`: brackets nest."""
-    depth = 1
-    for found in BRACKET.finditer(text, at):
-        depth += 1 if found.group() == "<" else -1
-        if not depth:
-            return found.end()
-    raise _wrong(_Token("sign", "<", line), "an HTML text with as many > as <")
+    yield _Token(END, END, line)
 
 
 def _wrong(token: _Token, wanted: str) -> InvalidValue:
     return InvalidValue("graph", f"{token.text!r} in line {token.line}", wanted)
 
 
-@dataclass
 class _DotReader:
-    tokens: list[_Token]
-    at: int = 0
-    depth: int = 0
-    nodes: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
-    own: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])  # without the defaults
-    parents: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    graph: dict[str, str] = field(default_factory=dict[str, str])
+    """Reads a text, token by token: what the graph says of itself, and of each node its defaults, own attributes, parents."""
 
-    def peek(self) -> _Token:
-        return self.tokens[self.at]
-
-    def take(self, kind: str, text: str | None = None) -> _Token:
-        token = self.peek()
-        if token.kind != kind or (text is not None and token.text != text):
-            raise _wrong(token, f"{text or kind} there")
-        self.at += 1
-        return token
-
-    def accept(self, kind: str, text: str) -> bool:
-        token = self.peek()
-        if token.kind == kind and token.text == text:
-            self.at += 1
-            return True
-        return False
-
-    def whole(self) -> None:
-        self.accept("word", "strict")
-        if not self.accept("word", "digraph"):
-            raise _wrong(self.peek(), "digraph: the edges of a task graph have a direction")
-        if self.peek().kind == "name":
-            self.at += 1
-        self.take("sign", "{")
+    def __init__(self, text: str) -> None:
+        self.tokens = _tokens(text)
+        self.token = next(self.tokens)
+        self.settings: dict[str, str] = {}
+        self.nodes: dict[str, tuple[dict[str, str], dict[str, str], list[str]]] = {}
+        self.accept("strict")
+        self.expect("digraph", DIRECTED)
+        self.accept(NODE)
         self.body({})
-        self.take("end")
+        self.expect(END)
 
-    def body(self, defaults: dict[str, str]) -> list[str]:
-        """Read statements up to the closing brace; return the nodes that they name."""
-        self.depth += 1
-        if self.depth > DEPTH_MAX:
-            raise _wrong(self.peek(), f"subgraphs at most {DEPTH_MAX} deep")
+    def accept(self, *kinds: str) -> str | None:
+        """Return the text of the next token, and go on, where it is of one of these kinds."""
+        token = self.token
+        if token.kind not in kinds:
+            return None
+        self.token = next(self.tokens, token)
+        return token.text
+
+    def expect(self, kind: str, wanted: str = "") -> str:
+        """Return the text of the next token, which has to be of a kind."""
+        token = self.token
+        if self.accept(kind) is None:
+            raise _wrong(token, wanted or f"{kind} there")
+        return token.text
+
+    def body(self, defaults: dict[str, str], depth: int = 1) -> list[str]:
+        """Read statements between braces; return the nodes that they name."""
+        if depth > DEPTH_MAX:
+            raise _wrong(self.token, f"subgraphs at most {DEPTH_MAX} deep")
+        self.expect("{")
         named: list[str] = []
-        while not self.accept("sign", "}"):
-            if self.accept("sign", ";"):
-                continue
-            named += self.statement(defaults)
-        self.depth -= 1
+        while self.accept("}") is None:
+            if self.accept(";") is None:
+                named += self.statement(defaults, depth)
         return named
 
-    def statement(self, defaults: dict[str, str]) -> list[str]:
-        token = self.peek()
-        if token.kind == "word" and token.text in ("node", "edge", "graph"):
-            self.at += 1
-            found = self.attributes()
-            {"node": defaults, "graph": self.graph}.get(token.text, {}).update(found)
+    def statement(self, defaults: dict[str, str], depth: int) -> list[str]:
+        kind = self.token.kind
+        if self.accept("node", "edge", "graph"):
+            {"node": defaults, "graph": self.settings}.get(kind, {}).update(self.attributes())
             return []
-        if token.kind == "name" and self.tokens[self.at + 1][:2] == ("sign", "="):
-            self.at += 2
-            self.graph[token.text.lower()] = self.take("name").text
+        name = self.accept(NODE)
+        if name is not None and self.accept("="):
+            self.settings[name.lower()] = self.expect(NODE)
             return []
-        ends = self.end(defaults)
-        named = list(ends)
-        chained = False
-        while self.peek().kind == "edge":
-            if self.peek().text == "--":
-                raise _wrong(self.peek(), "-> between tasks: a task graph is directed")
-            self.at += 1
-            chained = True
-            following = self.end(defaults)
-            for child in following:
-                self.parents[child] += ends
-            ends = following
-            named += following
+        named = before = self.nodes_of(name, defaults, depth)
+        while self.accept("->"):
+            here = self.nodes_of(self.accept(NODE), defaults, depth)
+            for child in here:
+                self.nodes[child][2].extend(before)
+            named, before = named + here, here
         found = self.attributes()
-        if not chained:
-            for node in ends:
-                self.nodes[node].update(found)
-                self.own[node].update(found)
+        for node in named if named is before else ():  # those of edges say nothing of a task
+            self.nodes[node][1].update(found)
         return named
 
-    def end(self, defaults: dict[str, str]) -> list[str]:
-        """Read a node or a subgraph, one side of an edge; return its nodes."""
-        if self.accept("word", "subgraph"):
-            if self.peek().kind == "name":
-                self.at += 1
-            self.take("sign", "{")
-            return self.body(dict(defaults))
-        if self.accept("sign", "{"):
-            return self.body(dict(defaults))
-        name = self.take("name").text
-        while self.accept("sign", ":"):  # a port, which says where an edge is drawn
-            self.take("name")
-        if name not in self.nodes:
-            self.nodes[name] = dict(defaults)
-            self.own[name] = {}
-            self.parents[name] = []
+    def nodes_of(self, name: str | None, defaults: dict[str, str], depth: int) -> list[str]:
+        """Return the nodes of one side of an edge: a node whose name was read, or a subgraph."""
+        if name is None:
+            if self.accept("subgraph"):
+                self.accept(NODE)
+            elif self.token.kind != "{":
+                self.expect(NODE)
+            return self.body(dict(defaults), depth + 1)
+        while self.accept(":"):  # a port, which says where an edge is drawn
+            self.expect(NODE)
+        self.nodes.setdefault(name, (dict(defaults), {}, []))
         return [name]
 
     def attributes(self) -> dict[str, str]:
         found: dict[str, str] = {}
-        while self.accept("sign", "["):
-            while not self.accept("sign", "]"):
-                key = self.take(self.peek().kind if self.peek().kind in ("name", "word") else "name").text
-                found[key.lower()] = self.take("name").text if self.accept("sign", "=") else "true"
-                if not self.accept("sign", ","):
-                    self.accept("sign", ";")
+        while self.accept("["):
+            while self.accept("]") is None:
+                key = self.accept(*KEYWORDS) or self.expect(NODE)
+                found[key.lower()] = self.expect(NODE) if self.accept("=") else "true"
+                self.accept(",", ";")
         return found
 
 
@@ -201,28 +157,20 @@ def dot_tasks(text: str, *, timed: bool = True) -> tuple[str, list[Task]]:
 
     Without `timed` a node that has a type needs no time: it is to be predicted.
     """
-    reader = _DotReader(_tokens(text))
-    reader.whole()
+    reader = _DotReader(text)
     names = [name.lower() for name in TIMES]
     tasks: list[Task] = []
-    for name, attributes in reader.nodes.items():
+    for name, (defaults, own, parents) in reader.nodes.items():
+        attributes = defaults | own
         task_type = attributes.get("type", attributes.get("task_type", ""))
         # What a node says itself goes before a default, whatever either is called.
-        given = next((key for each in (reader.own[name], attributes) for key in names if key in each), None)
+        given = next((key for each in (own, attributes) for key in names if key in each), None)
         if given is None and (timed or not task_type):
             raise InvalidValue(f"tasks[{name}].duration", None, "a number", f"or one of {', '.join(TIMES[1:])}")
+        time = _number(name, given, attributes[given]) if given else 0.0
         columns = {key: _number(name, key, attributes[key]) for key in COLUMNS if key in attributes}
-        tasks.append(
-            Task(
-                name,
-                _number(name, given, attributes[given]) if given else 0.0,
-                reader.parents[name],
-                task_type,
-                _number(name, "size", attributes.get("size", "1")),
-                columns,
-            )
-        )
-    return reader.graph.get("unit", "s"), tasks
+        tasks.append(Task(name, time, parents, task_type, _number(name, "size", attributes.get("size", "1")), columns))
+    return reader.settings.get("unit", "s"), tasks
 
 
 def _number(name: str, key: str, text: str) -> float:

@@ -1,11 +1,8 @@
-"""Tables of observations as Parquet: the columns of `advisor.files.tables`, of numbers and texts; a null is an empty cell.
-
-Read by pyarrow, which the extra `ray` brings, one group of rows at a time.
-"""
+"""Rows of Parquet: numbers and texts, a null is an empty cell. Read by pyarrow, which the extra `ray` brings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -13,11 +10,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.observations import Columns
 from advisor.errors import InvalidValue, Unavailable
-from advisor.files.tables import ROWS_CHUNK, Span, TableReader
+from advisor.files.csv_rows import number_of
+from advisor.files.row_batches import Batch, Span
 
 MAGIC: Final = b"PAR1"
+NUMBERS: Final = ("int", "uint", "float", "double", "halffloat")
 
 
 def is_parquet(path: str | Path) -> bool:
@@ -29,14 +27,15 @@ def is_parquet(path: str | Path) -> bool:
         return False
 
 
-class ParquetReader(TableReader):
-    """Reads Parquet as `TableReader` does CSV; lines are rows, `bytes_read` and `bytes_total` count rows, too.
+class ParquetRows:
+    """A Parquet file as `CsvRows`; lines are rows, `read` and `total` count rows, too. Batches end where groups of rows do.
 
-    Chunks end where groups of rows do. Its spans are groups of rows. Raises Unavailable without pyarrow; InvalidValue as
-    `TableReader`, and when the file is damaged.
+    Raises Unavailable without pyarrow; InvalidValue when the file cannot be read, or is damaged.
     """
 
-    def _open(self, path: str | Path) -> tuple[Any, int | None]:
+    separator = ","
+
+    def __init__(self, path: str | Path) -> None:
         try:
             arrow: Any = import_module("pyarrow.parquet")
         except ImportError as error:
@@ -44,46 +43,44 @@ class ParquetReader(TableReader):
                 "Parquet is read by pyarrow", field="table", value=str(path), hint="pip install pyarrow"
             ) from error
         try:
-            file = arrow.ParquetFile(path)
+            self._file = arrow.ParquetFile(path)
         except (OSError, ValueError) as error:
             raise InvalidValue("table", str(path), "Parquet that can be read", str(error).partition("\n")[0]) from error
-        return file, file.metadata.num_rows or None
+        self.titles: list[str] = [field.name for field in self._file.schema_arrow]
+        self.header = ",".join(self.titles)
+        self.total: int | None = self._file.metadata.num_rows or None
+        self.read = 0
 
-    def _read_header(self) -> dict[str, int]:
-        names: list[str] = [field.name for field in self._file.schema_arrow]
-        return self._places(names, ",".join(names))
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
     def spans(self) -> list[Span]:
-        """Return its groups of rows."""
+        """Return its groups of rows: parts that can be read at the same time."""
         found: list[Span] = []
         for group in range(self._file.num_row_groups):
             before = found[-1].rows + found[-1].own if found else 0
             found.append(Span(group, before, before, self._file.metadata.row_group(group).num_rows))
         return found
 
-    def chunks(self, rows: int = ROWS_CHUNK, within: Span | None = None) -> Iterator[Columns]:
-        """As `TableReader.chunks`."""
-        wanted = [self._file.schema_arrow.names[place] for place in self._columns.values()]
+    def batches(self, places: Collection[int], rows: int, within: Span | None) -> Iterator[Batch]:
+        """Yield its rows as `CsvRows.batches`."""
+        wanted = [self.titles[place] for place in places]
         for span in self.spans() if within is None else (within,):
             group = self._file.read_row_group(span.start, columns=wanted)
             for start in range(0, len(group), rows):
-                part = group.slice(start, rows)
-                self._line = span.rows + start
-                self.bytes_read += len(part)
-                chunk = self._parse(range(self._line + 1, self._line + 1 + len(part)), part, ())
-                if len(chunk):
-                    self.rows += len(chunk)
-                    yield chunk
+                yield self._batch(group.slice(start, rows), span.rows + start + 1)
 
-    def _column(self, cells: Any, field: str) -> Any:
-        return cells[self._file.schema_arrow.names[self._columns[field]]]
+    def _batch(self, part: Any, line: int) -> Batch:
+        self.read += len(part)
 
-    def _texts(self, cells: Any, field: str) -> list[str]:
-        values: Sequence[Any] = self._column(cells, field).to_pylist()
-        return ["" if value is None else str(value) for value in values]
+        def texts(place: int) -> list[str]:
+            return ["" if value is None else str(value) for value in part[self.titles[place]].to_pylist()]
 
-    def _numbers(self, cells: Any, field: str) -> NDArray[np.float64]:
-        column = self._column(cells, field)
-        if str(column.type).startswith(("int", "uint", "float", "double", "halffloat")):
-            return np.array(column.cast("float64", safe=False).to_numpy(), np.float64)
-        return super()._numbers(cells, field)
+        def numbers(place: int) -> NDArray[np.float64]:
+            column = part[self.titles[place]]
+            if str(column.type).startswith(NUMBERS):
+                return np.array(column.cast("float64", safe=False).to_numpy(), np.float64)
+            return np.fromiter(map(number_of, texts(place)), np.float64, len(part))
+
+        return Batch(range(line, line + len(part)), texts, numbers)

@@ -20,7 +20,8 @@ from advisor.domain.limits import FIRST_REFUSALS, MEASURES
 from advisor.domain.names import checked_name
 from advisor.domain.rows import BOUNDS, bound_text, measure_bound
 from advisor.errors import InvalidValue, TooLarge
-from advisor.files.tables import LINE_BYTES_MAX, BadCell
+from advisor.files.csv_rows import LINE_BYTES_MAX
+from advisor.files.row_batches import BadCell
 
 ZERO: Final = "with a run time of 0: none was measured"
 KIB: Final = 1024.0

@@ -11,7 +11,7 @@ from typing import Any
 
 from advisor.domain.runs import ProgramRun
 from advisor.errors import InvalidValue, UnknownKey, closest
-from advisor.files.tables import number_of, separator_of
+from advisor.files.csv_rows import number_of, separator_of
 
 RUNS_MAX = 1_000_000  # of one table: each is learned in a fifth of a millisecond
 TEXTS = ("program", "transform")

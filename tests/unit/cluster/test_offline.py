@@ -14,7 +14,7 @@ from advisor import Advisor
 from advisor.cluster import offline
 from advisor.errors import InvalidValue, TooLarge
 from advisor.files import Prequential, TableReader
-from advisor.files.spans import counted, reader_of, spans_of
+from advisor.files.csv_rows import counted, spans_of
 
 
 class Here:
@@ -32,8 +32,7 @@ class Here:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offline, "TASK_BYTES", 700)
     monkeypatch.setattr(offline, "TOGETHER", 2)
-    for function in (TableReader.chunks, offline.ParquetReader.chunks):
-        monkeypatch.setattr(function, "__defaults__", (64, None))
+    monkeypatch.setattr(TableReader.chunks, "__defaults__", (64, None))
 
 
 def table(path: Path, seed: int, rows: int = 700) -> Path:
@@ -51,7 +50,7 @@ def table(path: Path, seed: int, rows: int = 700) -> Path:
 def alone(files: Sequence[Path]) -> tuple[Advisor, Prequential, list[TableReader]]:
     advisor = Advisor()
     prequential = Prequential(advisor)
-    readers = [reader_of(file) for file in files]
+    readers = [TableReader(file) for file in files]
     for reader in readers:
         with reader:
             for chunk in reader.chunks():
@@ -90,7 +89,7 @@ def test_parquet_is_replayed_as_the_same_rows_in_csv(tmp_path: Path) -> None:
     ]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     headings = {"component": "job"}
-    with reader_of(tmp_path / "t.parquet", headings) as one, TableReader(tmp_path / "t.csv") as other:
+    with TableReader(tmp_path / "t.parquet", headings) as one, TableReader(tmp_path / "t.csv") as other:
         advisors = Advisor(), Advisor()
         for reader, advisor in zip((one, other), advisors, strict=True):
             for chunk in reader.chunks():
@@ -100,7 +99,7 @@ def test_parquet_is_replayed_as_the_same_rows_in_csv(tmp_path: Path) -> None:
         assert one.first_refused[0].line == bad + 1
         assert one.first_refused[0].value == "-1.0"
     found = offline.replay([str(tmp_path / "t.parquet")], headings, Here(), 3)
-    with reader_of(tmp_path / "t.parquet", headings) as reader:
+    with TableReader(tmp_path / "t.parquet", headings) as reader:
         wanted = Advisor()
         prequential = Prequential(wanted)
         for chunk in reader.chunks():
@@ -108,7 +107,7 @@ def test_parquet_is_replayed_as_the_same_rows_in_csv(tmp_path: Path) -> None:
     assert found.state() == wanted.extract()
     (tmp_path / "t.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(InvalidValue, match="Parquet"):
-        reader_of(tmp_path / "t.parquet")
+        TableReader(tmp_path / "t.parquet")
 
 
 @pytest.mark.parametrize("size", [1, 50, 333, 10**6])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.errors import InvalidValue, TooLarge
 from advisor.files import TableReader, write_table
-from advisor.files.tables import LINE_BYTES_MAX
+from advisor.files.csv_rows import LINE_BYTES_MAX
 
 
 def read(path: Path, text: str | bytes, rows: int = 16_384) -> tuple[list[Columns], TableReader]:

@@ -31,34 +31,16 @@ Part = syntax.Reference | syntax.Chain | syntax.Postfix | syntax.Sync | syntax.F
 Tags = list[int | str]
 
 
-class _Consumed(NamedTuple):
-    labels: tuple[Label, ...]
+class _Role(NamedTuple):
+    """What a part of a rule is there for, and what it says."""
+
+    role: str
+    said: tuple[Any, ...]
 
 
-class _Produced(NamedTuple):
-    labels: tuple[Label, ...]
-
-
-class _Body(NamedTuple):
-    definitions: tuple[syntax.Definition, ...]
-
-
-class _Signed(NamedTuple):
-    signature: syntax.Signature
-
-
-class _Head(NamedTuple):
-    name: Token
-    definitions: tuple[syntax.Definition, ...]
-    signature: syntax.Signature | None
-
-
-class _Takes(NamedTuple):
-    variants: tuple[syntax.Variant, ...]
-
-
-class _Gives(NamedTuple):
-    variants: tuple[syntax.Variant, ...]
+def _said(parts: Iterable[object], role: str) -> tuple[Any, ...] | None:
+    """Return what the part of a role says; None where there is none."""
+    return next((part.said for part in parts if isinstance(part, _Role) and part.role == role), None)
 
 
 _SHARED = "boxes and nets of one scope share a name space"
@@ -134,48 +116,48 @@ class _Building(Transformer[Token, syntax.SnetProgram]):
         return _whole_box(text)
 
     def box_signature(self, *parts: object) -> tuple[tuple[Label, ...] | None, tuple[tuple[Label, ...], ...]]:
-        consumed = next((part.labels for part in parts if isinstance(part, _Consumed)), None)
-        return consumed, tuple(part.labels for part in parts if isinstance(part, _Produced))
+        produced = (part for part in parts if isinstance(part, _Role) and part.role == "produced")
+        return _said(parts, "consumed"), tuple(part.said for part in produced)
 
-    def consumed(self, *labels: Label) -> _Consumed:
-        return _Consumed(labels)
+    def consumed(self, *labels: Label) -> _Role:
+        return _Role("consumed", labels)
 
-    def produced(self, *labels: Label) -> _Produced:
-        return _Produced(labels)
+    def produced(self, *labels: Label) -> _Role:
+        return _Role("produced", labels)
 
     def passing_label(self, label: Label) -> Label:
         return label._replace(passes=True)
 
-    def net_definition(self, head: _Head, expression: list[Part]) -> syntax.Net:
-        return syntax.Net(str(head.name), *_place(head.name), head.definitions, tuple(expression), head.signature)
+    def net_definition(self, head: tuple[Token, *tuple[_Role, ...]], expression: list[Part]) -> syntax.Net:
+        name, *parts = head
+        definitions, signature = _said(parts, "body") or (), _said(parts, "signature")
+        return syntax.Net(str(name), *_place(name), definitions, tuple(expression), signature)
 
     unfinished_net = net_definition
 
-    def external_net(self, name: Token, signed: _Signed | None = None) -> syntax.Net:
-        return syntax.Net(str(name), *_place(name), (), None, None if signed is None else signed.signature)
+    def external_net(self, name: Token, *parts: _Role) -> syntax.Net:
+        return syntax.Net(str(name), *_place(name), (), None, _said(parts, "signature"))
 
-    def net_head(self, name: Token, *parts: _Signed | _Body) -> _Head:
-        definitions = next((part.definitions for part in parts if isinstance(part, _Body)), ())
-        return _Head(name, definitions, next((part.signature for part in parts if isinstance(part, _Signed)), None))
+    def net_head(self, name: Token, *parts: _Role) -> tuple[Token, *tuple[_Role, ...]]:
+        return name, *parts
 
-    def net_signature(self, *mappings: syntax.TypeMapping | Token) -> _Signed:
-        return _Signed(_signature(mappings))
+    def net_signature(self, *mappings: syntax.TypeMapping | Token) -> _Role:
+        return _Role("signature", _signature(mappings))
 
-    def net_body(self, *items: syntax.Definition) -> _Body:
-        return _Body(_defined(items))
+    def net_body(self, *items: syntax.Definition) -> _Role:
+        return _Role("body", _defined(items))
 
     # Types and labels
 
     def mapping(self, *parts: object) -> syntax.TypeMapping:
-        takes = next((part.variants for part in parts if isinstance(part, _Takes)), None)
-        gives = next((part.variants for part in parts if isinstance(part, _Gives)), None)
-        return syntax.TypeMapping(takes, syntax.ANYTHING if any(isinstance(part, Token) for part in parts) else gives)
+        gives = syntax.ANYTHING if any(isinstance(part, Token) for part in parts) else _said(parts, "gives")
+        return syntax.TypeMapping(_said(parts, "takes"), gives)
 
-    def takes(self, variants: tuple[syntax.Variant, ...]) -> _Takes:
-        return _Takes(variants)
+    def takes(self, variants: tuple[syntax.Variant, ...]) -> _Role:
+        return _Role("takes", variants)
 
-    def gives(self, variants: tuple[syntax.Variant, ...]) -> _Gives:
-        return _Gives(variants)
+    def gives(self, variants: tuple[syntax.Variant, ...]) -> _Role:
+        return _Role("gives", variants)
 
     def type(self, *items: Any) -> tuple[syntax.Variant, ...]:
         return tuple(str(item) if isinstance(item, Token) else item for item in items

@@ -92,13 +92,6 @@ def _service(service: Mapping[str, Any]) -> Iterator[str]:
         yield f"storage ok: {service['state']}, {commits}"
     else:
         yield f"storage FAILED, nothing is acknowledged: {service['storage_failure']}"
-    if service["errors_sampled"]:
-        covered = service["errors_covered"] / service["errors_sampled"]
-        yield (
-            f"half of the predictions are off by less than {percent(service['error_median'])}, nine of ten by less than "
-            f"{percent(service['error_9_of_10'])}; {percent(covered)} within their 90% interval "
-            f"({several(service['errors_sampled'], 'row')} sampled)"
-        )
     slow = [state for state in service["kernels"].values() if state != "compiled"]
     if slow:
         kernels = len(service["kernels"])

@@ -32,7 +32,6 @@ from advisor.service.committer import Durability
 from advisor.service.connection import Connection
 from advisor.service.hub import Hub
 from advisor.service.learning import EVENTS
-from advisor.service.sampled import Sampled
 from advisor.service.worker import network_of
 
 WAITING_ROWS_MAX = 2_000_000  # that are not acknowledged, at some 60 bytes: beyond, who sends waits
@@ -48,7 +47,6 @@ class RoutedLearning:
             hub.engine, committer, hub.producers, hub.measures, hub.background, lambda keys: [*map(shards.evict, keys)]
         )  # fmt: skip
         self._committer = committer
-        self.sampled = Sampled(hub.engine.advisor)
         self.counted = Counter[str]()
         self._book = NameBook()
         self._defining = anyio.Lock()
@@ -101,7 +99,6 @@ class RoutedLearning:
     def _send(
         self, connection: Connection, msgid: int | None, key: Producer | None, sequence: int | None, columns: Columns
     ) -> None:
-        self.sampled.columns(columns)
         began = time.perf_counter()
 
         def done(answer: Answer) -> None:

@@ -9,7 +9,6 @@ from advisor.service.admission import Key
 from advisor.service.background import Handler
 from advisor.service.committer import Durability
 from advisor.service.connection import RowTaker
-from advisor.service.sampled import Sampled
 
 Gather = Callable[[], Awaitable[object]]  # brings here what a question is about
 
@@ -28,8 +27,6 @@ class StateSize(NamedTuple):
 class Intake(RowTaker, Protocol):
     """What takes rows and events in, see `advisor.service.learning`."""
 
-    @property
-    def sampled(self) -> Sampled: ...
     @property
     def verbs(self) -> Mapping[str, Handler]: ...
     def forget_producers(self, keys: list[Key]) -> None: ...

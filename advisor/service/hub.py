@@ -355,17 +355,12 @@ class Hub:
         """Return what an operator asks first."""
         failure, now = self.committer.failure, time.monotonic()
         rows_per_s, requests_per_s = self.rates.rates(now, self._counts())
-        errors = self.learning.sampled.errors
         return {
             "version": __version__,
             "uptime_s": now - self.rates.started,
             "rows_per_s": rows_per_s,
             "requests_per_s": requests_per_s,
             "memory_bytes": resident_bytes(),
-            "error_median": errors.quantile(0.5),
-            "error_9_of_10": errors.quantile(0.9),
-            "errors_sampled": sum(errors.counts),
-            "errors_covered": self.learning.sampled.covered,
             "state": None if self.config.state is None else str(self.config.state.absolute()),
             "connections": len(self.connections),
             "producers": len(self.engine.producers),

@@ -37,7 +37,6 @@ from advisor.service.heavy import Heavy
 from advisor.service.measures import ServiceMeasures
 from advisor.service.producers import Producers
 from advisor.service.questions import is_small
-from advisor.service.sampled import Sampled
 from advisor.service.worker import network_of
 
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
@@ -59,7 +58,6 @@ class Learning:
         self.admission = ChangeAdmission(
             self.engine, self.committer, self.producers, self.measures, self.background, self._evicted
         )  # fmt: skip
-        self.sampled = Sampled(self.engine.advisor)  # how far answers were off
         self._book = NameBook()
         self.engine.reported = self._folded
         # the handler of each verb
@@ -79,7 +77,6 @@ class Learning:
             self.measures.errors[Unauthorized.code] += len(rows)
             return
         columns = columns_of_rows(rows, self._book)
-        self.sampled.columns(columns)
         self.engine.apply_event(None, None, columns)
         self.committer.changed(len(columns))
         self.happened()
@@ -107,8 +104,6 @@ class Learning:
                 if type(message) is not RpcRequest or message.method != "observe_rows" or message.msgid is None:
                     break
                 batch = plain_batch(message.params)
-                if batch is not None:
-                    self.sampled.rows(batch.rows)
                 if batch is None or not self.producers.speaks(batch.key, connection) or not engine.take_rows(*batch):
                     break
                 backlog.popleft()
@@ -128,7 +123,6 @@ class Learning:
 
     def _observe(self, connection: Connection, params: m.Observe, msgid: int | None) -> dict[str, Any] | None:
         columns = columns_of_rows([params.row], self._book)
-        self.sampled.columns(columns)
         answer = self.engine.apply_event(None, None, columns)
         self.committer.changed(1)
         return answer
@@ -154,7 +148,6 @@ class Learning:
         elif self.admission.replays(connection, key, params.sequence):
             return self._durably(connection, msgid, self.engine.apply_event(key, params.sequence, EMPTY), 0, key)
         columns = read()
-        self.sampled.columns(columns)
         answer = self.engine.apply_event(key, params.sequence, columns)
         return self._durably(connection, msgid, answer, len(columns), key)
 

@@ -72,8 +72,6 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
      lambda hub: all(word == "compiled" for word in kernels.states().values())),
     (GAUGE, "advisor_producers", "Producers remembered for exactly-once", lambda hub: len(hub.engine.producers)),
     (GAUGE, "advisor_producers_max", "Producers remembered at most", lambda hub: hub.engine.state.ledger.producers_max),
-    (COUNTER, "advisor_predictions_covered", "Of these rows, those within their interval at 0.9",
-     lambda hub: hub.learning.sampled.covered),
     (GAUGE, "advisor_model_memory_bytes", "Bytes that learners may take",
      lambda hub: hub.backend.held().model_bytes_max),
     (GAUGE, "advisor_model_memory_used_bytes", "Bytes that learners take",
@@ -162,8 +160,6 @@ class HubCollector(Collector):
         for prefix, name, label, about in ENGINE_COUNTERS_BY:
             counts = {key.removeprefix(prefix): n for key, n in hub.engine.totals.items() if key.startswith(prefix)}
             yield family(CounterMetricFamily, name, label, about, counts)
-        about = "|t - predicted| / t of a sample of rows, predicted before they were learned; 10 where it is more"
-        yield _histogram("advisor_prediction_error_ratio", about, {"": hub.learning.sampled.errors})
         for kind, name, about, value in (*NUMBERS, *(STORED if hub.committer.durable_storage else ())):
             found = value(hub)
             if found is not None:

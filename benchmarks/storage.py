@@ -51,7 +51,7 @@ def logged(engine: Engine, names: ComponentNames, store: Store, plain: Path, row
             engine.apply_event(KEY, engine.applied(*KEY) + 1, columns_of(
                 names, index, rng.uniform(1, 100, rows), np.ones(rows), rng.uniform(0.1, 1.0, rows)
             ))  # fmt: skip
-            entry = engine.commits.take_entry()
+            entry = engine.take_entry()
             assert entry is not None
             begun = time.perf_counter()
             data = entry.encode()
@@ -74,12 +74,12 @@ def main() -> None:
     n = given.components
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}")
     engine, names = filled(n)
-    engine.commits.keep_journal()
+    engine.journal.keep()
     with tempfile.TemporaryDirectory(dir=given.directory) as place:
         path = Path(place) / "state"
         with Store.open(path) as store:
             begun = time.perf_counter()
-            blocks = engine.commits.image()
+            blocks = engine.take_image()
             encoded = time.perf_counter()
             store.save(blocks)
             print(

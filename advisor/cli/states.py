@@ -51,7 +51,7 @@ def import_command(exported: Path, state: Path) -> Output:
     engine = Engine()
     engine.state.advisor = advisor
     with Store.open(state) as store:
-        store.save(engine.commits.image())
+        store.save(engine.take_image())
     return _file(state, advisor, state.stat().st_size)
 
 

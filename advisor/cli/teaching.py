@@ -96,7 +96,7 @@ class StateSink:
 
     def __init__(self, engine: Engine, store: Store) -> None:
         self._engine, self._store = engine, store
-        engine.commits.keep_journal()
+        engine.journal.keep()
         self._rows = 0
 
     @property
@@ -133,7 +133,7 @@ class StateSink:
             self._engine.state.ledger.replays((row.producer, NO_INCARNATION), number)
         answer = self._engine.apply_event(None, None, columns_of_rows([row.plain() for row in rows], NameBook()))
         for producer, number in {row.producer: row.sequence for row in rows}.items():
-            self._engine.advance((producer, NO_INCARNATION), number - self._in_blocks(producer))
+            self._engine.state.ledger.advance((producer, NO_INCARNATION), number - self._in_blocks(producer))
         self._rows += len(rows)
         if self._rows >= COMMIT_ROWS:
             self.commit()
@@ -145,8 +145,8 @@ class StateSink:
 
     def commit(self) -> None:
         """Make it durable."""
-        if (entry := self._engine.commits.take_entry()) is None or self._store.image_due:
-            self._store.save(self._engine.commits.image())
+        if (entry := self._engine.take_entry()) is None or self._store.image_due:
+            self._store.save(self._engine.take_image())
         else:
             self._store.append(entry.encode())
         self._rows = 0

@@ -93,7 +93,7 @@ class RoutedLearning:
         columns = read()
         if key is not None and sequence is not None and sequence > self._engine.applied(*key):
             self._engine.state.ledger.replays(key, sequence)  # raises where one before it is missing
-            self._engine.advance(key, sequence)
+            self._engine.state.ledger.advance(key, sequence)
         return self._send(connection, msgid, key, sequence, columns)  # what came again is completed where it is missing
 
     def _send(
@@ -105,7 +105,7 @@ class RoutedLearning:
             if answer.get("replayed"):
                 self.counted["batches_replayed"] += 1
             if "error" in answer and key is not None:  # its number was not taken everywhere: it has to come again
-                self._engine.advance(key, self._shards.durable.get(key, 0))
+                self._engine.state.ledger.advance(key, self._shards.durable.get(key, 0))
             if "error" not in answer:
                 self._replicas.networks_behind.update(columns.networks)
             self._hub.measures.commit_s.count_value(time.perf_counter() - began)
@@ -158,7 +158,7 @@ class RoutedLearning:
         try:
             answer = await self._routed(key, sequence, event)
             if key is not None and sequence is not None:
-                self._engine.advance(key, sequence)
+                self._engine.state.ledger.advance(key, sequence)
         except AdvisorError as error:
             answer = {"error": error.as_dict()}
         if key is not None:

@@ -55,17 +55,16 @@ class Shard:
             )
         self._engine = Engine(**limits) if stored is None else Engine.restore(stored, **limits)
         if stored is None:  # from now on there is one
-            self._store.save(self._engine.commits.image())
-        self._engine.commits.keep_journal()
+            self._store.save(self._engine.take_image())
+        self._engine.journal.keep()
         self._names = ComponentNames()  # of all rows so far: what each is in the engine and in the log is found once
         self._numbers: dict[str, int] = {}
 
     def _commit(self) -> None:
         """Make what was applied durable. Raises StorageFailed: the engine is ahead of the file then, and the process ends."""
-        commits = self._engine.commits
-        entry = commits.take_entry()
+        entry = self._engine.take_entry()
         if entry is None or self._store.image_due:
-            self._store.save(commits.image())
+            self._store.save(self._engine.take_image())
         else:
             self._store.append(entry.encode())
 
@@ -98,7 +97,7 @@ class Shard:
     def _applied(self, key: Producer | None, sequence: int | None, events: tuple[Any, ...]) -> Answer:
         try:
             if EVICTED in events and key is not None:
-                self._engine.evict_producers([key])
+                self._engine.state.ledger.evict([key])
                 return {}
             if RESUMED in events and key is not None and sequence is not None:
                 self._resume(key, sequence)
@@ -138,7 +137,7 @@ class Shard:
 
     def _resume(self, key: Producer, sequence: int) -> None:
         if sequence > self._engine.applied(*key):
-            self._engine.advance(key, sequence)
+            self._engine.state.ledger.advance(key, sequence)
 
     def give(self, buckets: Collection[int]) -> bytes:
         """Return all that buckets hold."""

@@ -184,11 +184,6 @@ class Advisor:
         """Learn a batch of checked shape; its rows are refused one by one."""
         return batches.learn_columns(self.components, columns)
 
-    @alone
-    def fold_plain(self, columns: Columns) -> None:
-        """Learn rows that are known to be good, see `advisor.engine.plain`."""
-        batches.fold_plain(self.components, columns)
-
     def flush(self) -> None:
         """Do nothing: rows are learned when they are observed. A client's `flush` waits; code may have either."""
 

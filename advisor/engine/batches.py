@@ -1,16 +1,24 @@
-"""A batch of rows, or one of them, folded into the tables of components; bad rows are refused one by one."""
+"""A batch of rows, or one of them, folded into the tables of components; bad rows are refused one by one.
+
+A row is plain where nothing about it can be refused: its component is known and has one predictor, and its three numbers lie
+in their domains. So it is answered when it is taken, and nothing of it is looked at again when it is folded: to fold a
+hundred together costs little more than one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.domain import limits
 from advisor.domain.answers import Receipt, Refusals
-from advisor.domain.observations import UNRESOLVED, Bools, Columns, Floats, Ints, bad_rows, refusals_of
+from advisor.domain.observations import UNRESOLVED, Columns, ComponentNames, bad_rows, refusals_of
+from advisor.domain.vectors import Bools, Floats, Ints
 from advisor.engine.components import Components
 from advisor.engine.learners import ABSENT, machine_number
 from advisor.engine.rows import SEPARATOR, Rows, cut_short, first_rows, widths_of, with_internal_names
@@ -19,7 +27,121 @@ from advisor.models import contention
 from advisor.models.fold import KERNELS
 from advisor.models.layout import AT
 
-DIMENSIONS = AT["dimensions"].start
+DIMENSIONS, ROWS = AT["dimensions"].start, AT["rows"].start
+PLAIN_ROWS_MAX = 1_024  # taken before they are folded; more would save nothing
+ARRAY_ROWS = 32  # a batch of so many rows is looked at as columns: arrays of fewer cost more than a loop
+_X, _P_LOW, _P_HIGH = limits.PREDICTOR_MAX, limits.CORES_MIN, limits.CORES_MAX
+_T_LOW, _T_HIGH = limits.ELAPSED_MIN_S, limits.ELAPSED_MAX_S
+_NUMBERS = frozenset((int, float))
+
+
+class PlainRows:
+    """Plain rows taken and not folded yet, in the order of their coming."""
+
+    def __init__(self, components: Components) -> None:
+        self.components = components  # whose slots they are
+        self.count = 0  # rows that wait
+        self._rows: list[tuple[int, float, float, float]] = []  # the last of them: (slot, predictor, cores, elapsed_s)
+        self._parts: list[tuple[Ints, Floats, Floats, Floats]] = []  # those before, as columns
+        self._find_components_anew()
+
+    def append_plain_rows(self, rows: Sequence[Any]) -> bool:
+        """Take rows ``[component, predictor, cores, elapsed_s]``, all or none; False where one is not plain. Cost O(rows)."""
+        if self._renames != self.components.slots.renames:
+            self._find_components_anew()
+        if len(rows) >= ARRAY_ROWS:
+            return self._append_as_columns(rows)
+        slots, taken = self._slots, self._rows
+        before = len(taken)
+        try:
+            for component, x, p, t in rows:
+                slot = slots.get(component)
+                if slot is None:
+                    slot = self._slot_of_plain(component)
+                numbers = type(x) in _NUMBERS and type(p) in _NUMBERS and type(t) in _NUMBERS
+                if not (numbers and 0.0 <= x <= _X and _P_LOW <= p <= _P_HIGH and _T_LOW <= t <= _T_HIGH):
+                    break
+                taken.append((slot, x, p, t))
+            else:
+                self.count += len(rows)
+                return True
+        except (TypeError, ValueError, KeyError):  # no row of four, no name, no such component
+            pass
+        del taken[before:]
+        return False
+
+    def append_plain_columns(self, names: ComponentNames, columns: Sequence[bytes]) -> bool:
+        """Take rows as the bytes of their columns, all or none; False where one is not plain. Cost O(rows).
+
+        `columns`: index (u32) into `names`, predictor, cores, elapsed_s (float64), little-endian and of one length.
+        """
+        index = np.frombuffer(columns[0], "<u4").astype(np.int64)
+        if index.max() >= len(names.names):
+            return False
+        slots = self.components.slots.among(names, index)
+        whole = self.components.table.records_whole
+        if slots.min() == UNRESOLVED or not (whole[slots, DIMENSIONS] == 1).all():
+            return False
+        x, p, t = (np.frombuffer(each, "<f8") for each in columns[1:])
+        return self._append_arrays(slots, x, p, t)
+
+    def _append_as_columns(self, rows: Sequence[Any]) -> bool:
+        try:
+            names, x, p, t = zip(*rows, strict=True)
+            for name in set(names).difference(self._slots):
+                self._slot_of_plain(name)
+            if not _NUMBERS.issuperset(map(type, chain(x, p, t))):
+                return False
+            slots = np.fromiter(map(self._slots.__getitem__, names), np.int64, len(rows))
+            return self._append_arrays(slots, *(np.array(each, np.float64) for each in (x, p, t)))
+        except (TypeError, ValueError, KeyError, OverflowError):  # as above; an integer that no float holds
+            return False
+
+    def _append_arrays(self, slots: Ints, x: Floats, p: Floats, t: Floats) -> bool:
+        # min and max find NaN as well: a comparison with NaN is False.
+        if not (x.min() >= 0.0 and x.max() <= _X and p.min() >= _P_LOW and p.max() <= _P_HIGH):
+            return False
+        if not (t.min() >= _T_LOW and t.max() <= _T_HIGH):
+            return False
+        self._close_part()
+        self._parts.append((slots, x, p, t))
+        self.count += len(slots)
+        return True
+
+    def _close_part(self) -> None:
+        """Let the rows that wait be columns."""
+        if self._rows:
+            table = np.fromiter(chain.from_iterable(self._rows), np.float64, 4 * len(self._rows)).reshape(-1, 4)
+            slots, x, p, t = np.ascontiguousarray(table.T)
+            self._parts.append((slots.astype(np.int64), x, p, t))
+            self._rows.clear()
+
+    def _slot_of_plain(self, component: Any) -> int:
+        """Return the slot of a component that has one predictor; KeyError for all else."""
+        slot = self.components.slots.by_name[component]
+        if SEPARATOR in component or self.components.table.records_whole[slot, DIMENSIONS] != 1:
+            raise KeyError(component)
+        self._slots[component] = slot
+        return slot
+
+    def pop_columns(self) -> Columns:
+        """Return the rows in their order, numbered by their slots, and hold none. Cost O(rows)."""
+        self._close_part()
+        parts = self._parts
+        index, x, p, t = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        self._parts, self.count = [], 0
+        names, slots = self._names, self.components.slots
+        if len(names.names) < len(slots.names):
+            names.names += slots.names[len(names.names) :]
+            names.valid = np.ones(len(slots.names), np.bool_)
+            names.owner, names.slots = slots.generation, np.arange(len(slots.names))
+        return Columns(names, index, x, p, t)
+
+    def _find_components_anew(self) -> None:
+        """Forget what components are: one may have got another number of predictors, or another one's slot."""
+        self._slots: dict[str, int] = {}  # of components found to have one predictor
+        self._names = ComponentNames()  # numbered by their slots
+        self._renames = self.components.slots.renames
 
 
 def learn_columns(components: Components, columns: Columns) -> Receipt:
@@ -52,11 +174,11 @@ def learn_columns(components: Components, columns: Columns) -> Receipt:
     return Receipt(accepted, refused)
 
 
-def fold_plain(components: Components, columns: Columns) -> None:
-    """Learn rows of components with one predictor, numbered by their slots, that are known to be good: as `fold` does."""
+def fold_plain_rows(components: Components, columns: Columns) -> None:
+    """Learn plain rows, numbered by their slots: as `learn_columns` does."""
     slots = columns.index
     rows = Rows(np.arange(len(slots)), slots, columns.predictor, None, columns.cores, columns.elapsed_s, None, None)
-    known = components.table.int_field("rows")
+    known = components.table.records_whole[:, ROWS]
     if not known[slots].all():
         for slot, _ in first_rows(known, [rows]):
             if components.learners.find_record(slot) is None:
@@ -154,17 +276,19 @@ def _fold_alike(
     components: Components, rows: Rows, axes: int, kind: str, homes: Ints | None = None, others: Floats | None = None
 ) -> None:
     """Fold rows of components over the same axes; `homes`: the places of their contentions, beside `others` busy cores."""
-    n, slots = len(rows.slots), _own(rows.slots)
-    KERNELS.count(n)
-    learners = components.learners
+    n, learners = len(rows.slots), components.learners
+    if not KERNELS.ready:
+        KERNELS.count(n)
+    slots = _own(rows.slots)
+    points = _own(rows.predictor)[:, None] if axes == 2 else rows.predictors(axes - 1)
     table, room = learners.table(axes, kind), learners.room(axes)
     places = learners.places(slots)
     found, ratios = np.empty(n, np.int64), np.empty(n)
     count = np.ones(n) if rows.count is None else rows.count.astype(np.float64)
     machine = np.full(n, ABSENT, np.int64) if rows.machine is None else rows.machine
     given = (
-        components.table.records, slots, table.words, places, axes, rows.predictors(axes - 1), _own(rows.cores),
-        _own(rows.elapsed_s), count, _own(machine),
+        components.table.records, slots, table.words, places, axes, points, _own(rows.cores), _own(rows.elapsed_s), count,
+        _own(machine),
     )  # fmt: skip
     if homes is None:
         changes = KERNELS.fold_rows(*given, *room, found, ratios)

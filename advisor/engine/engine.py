@@ -1,7 +1,7 @@
 """The engine: an advisor, its profiles and its producers; the sole owner of state behind a service. Events in, answers out.
 
-`apply` is the one way by which anything changes; `advisor.engine.effects` says what each type of event does, and
-`advisor.engine.commits` what is written then: the applied numbers travel in the same commit as what they changed.
+`apply_event` is the one way by which anything changes; `advisor.engine.effects` says what each type of event does, and
+`advisor.engine.journal` what is written then: the applied numbers travel in the same commit as what they changed.
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from advisor.domain import limits
-from advisor.domain.observations import Columns
+from advisor.domain.observations import ComponentNames
 from advisor.engine import events as e
 from advisor.engine.advisor import Advisor
-from advisor.engine.commits import Commits
+from advisor.engine.batches import PLAIN_ROWS_MAX, PlainRows, fold_plain_rows
 from advisor.engine.effects import KINDS, Answer
 from advisor.engine.exactly_once import Producer, ProducerLedger
-from advisor.engine.journal import Book, Limits, decode
+from advisor.engine.journal import Book, Entry, Journal, Limits, decode
 from advisor.engine.learners import MODEL_MEMORY_BYTES
-from advisor.engine.plain import PLAIN_ROWS_MAX, PlainRows
 from advisor.engine.profiles import Profiles
 from advisor.engine.state import COMPONENTS, PARTS, State, head_of, version_of
-from advisor.engine.state_bytes import Stored, framed, frames, from_bytes
+from advisor.engine.state_bytes import Block, Stored, framed, frames, from_bytes
 from advisor.engine.state_bytes import decode as decode_blocks
 from advisor.engine.versions import Versions
 from advisor.errors import AdvisorError, StateDamaged
@@ -45,12 +44,11 @@ class Engine:
         ledger = ProducerLedger(producers_max, self.totals_add)
         self.state = State(Advisor(components_max, model_memory_bytes), Profiles(), ledger)
         self._versions = Versions()
-        self.commits = Commits(self.state, self._versions, self._settle)
-        self._journal = self.commits.journal
+        self.journal = Journal(self.state, self._versions)
         self._plain = PlainRows(self.advisor.components)  # rows taken, and not folded yet
         self._defect: Exception | None = None
-        # called with plain rows when they are folded, see `take_rows`
-        self.reported: Callable[[Columns], None] | None = None
+        # called when plain rows were folded, see `take_plain_batch`
+        self.reported: Callable[[], None] | None = None
 
     @property
     def advisor(self) -> Advisor:
@@ -99,41 +97,48 @@ class Engine:
         if self.state.ledger.replays(producer, sequence):
             return KINDS[type(event)].again(event) | {"sequence": sequence, "replayed": True}
         answer = self._happen(producer, event)
-        self.advance(producer, sequence)
+        self.state.ledger.advance(producer, sequence)
         return answer | {"sequence": sequence}
 
-    def take_rows(self, key: Producer, sequence: int, rows: Sequence[Any]) -> bool:
-        """Take a batch of plain rows ``[component, predictor, cores, elapsed_s]``, all of which are then accepted.
+    def take_plain_batch(
+        self, key: Producer, sequence: int, rows: Sequence[Any], names: ComponentNames | None = None
+    ) -> bool:
+        """Take a batch of plain rows, all of which are then accepted. Cost O(rows).
 
         They are folded with others before anything else is done (`flush`); a question to the advisor itself must flush
-        first. False: nothing was taken, `apply` has the words. Cost O(rows).
+        first. False: nothing was taken, `apply_event` has the words.
+
+        `rows`: each ``[component, predictor, cores, elapsed_s]``; with `names` the bytes of these columns, the first of numbers
+        of `names`, see `PlainRows`.
         """
-        if self.producers.get(key) != sequence - 1:
+        ledger, plain = self.state.ledger, self._plain
+        if ledger.applied.get(key) != sequence - 1:
             return False
-        plain = self._plain
-        if plain.components is not self.advisor.components:
-            plain = self._plain = PlainRows(self.advisor.components)
-        if not plain.append_plain_rows(rows):
+        if plain.components is not self.state.advisor.components:
+            plain = self._plain = PlainRows(self.state.advisor.components)
+        if not (plain.append_plain_rows(rows) if names is None else plain.append_plain_columns(names, rows)):
             return False
-        self.advance(key, sequence)
-        if len(plain.rows) >= PLAIN_ROWS_MAX:
+        ledger.advance(key, sequence)
+        if plain.count >= PLAIN_ROWS_MAX:
             self.flush()
         return True
 
     def flush(self) -> None:
-        """Fold the plain rows that were taken. Cost O(rows)."""
-        if not self._plain.rows:
+        """Fold the plain rows that were taken; raises what an earlier fold of such has raised. Cost O(rows)."""
+        if self._defect is not None:
+            raise self._defect
+        if not self._plain.count:
             return
-        columns = self._plain.columns()
+        columns = self._plain.pop_columns()
         try:
-            self.advisor.fold_plain(columns)
-            self._journal.note(columns)
+            fold_plain_rows(self.state.advisor.components, columns)
+            self.journal.note_event(columns)
         except Exception as defect:  # of ours: they count as accepted, and so nothing may be acknowledged any more
             self._defect = defect
-            self._journal.beyond = True
+            self.journal.beyond = True
             raise
         if self.reported is not None:
-            self.reported(columns)
+            self.reported()
 
     def _happen(self, producer: Producer | None, event: e.Event) -> Answer:
         """Fold an event, and note it."""
@@ -143,13 +148,13 @@ class Engine:
             answer, *logged = KINDS[type(event)].fold(self.state, producer, event)
         except AdvisorError:  # what was refused is counted, and nothing else changed
             if counted := self.advisor.components.totals - before:
-                self._journal.note(e.Counted(counted))
+                self.journal.note_event(e.Counted(counted))
             raise
         except BaseException:  # of a defect of ours nobody knows how much was folded
-            self._journal.beyond = True
+            self.journal.beyond = True
             raise
         for each in logged:
-            self._journal.note(each)
+            self.journal.note_event(each)
         return answer
 
     # -- producers --------------------------------------------------------------------------------------------------------
@@ -161,22 +166,11 @@ class Engine:
     def resume_producer(self, producer: str, incarnation: bytes, applied: int) -> None:
         """Take `applied` as the last number folded; as `ProducerLedger.accept_number`."""
         self.state.ledger.accept_number((producer, incarnation), applied)
-        self._journal.advance((producer, incarnation), applied)
-
-    def evict_producers(self, producers: Iterable[Producer]) -> None:
-        """Drop producers that the caller knows to be idle."""
-        for key in self.state.ledger.evict(producers):
-            self._journal.evict(key)
 
     def totals_add(self, name: str, n: int = 1) -> None:
         """Count an event of the face that drives this engine among the durable totals."""
         self.state.count_total(name, n)
-        self._journal.count_total(name, n)
-
-    def advance(self, key: Producer, sequence: int) -> None:
-        """Take a number as applied: a producer's, or one by which whoever drives this engine counts."""
-        self.state.ledger.advance(key, sequence)
-        self._journal.advance(key, sequence)
+        self.journal.note_count(name, n)
 
     # -- parts and changes ------------------------------------------------------------------------------------------------
 
@@ -210,7 +204,7 @@ class Engine:
     def merge(self, other: Engine) -> None:
         """Add what another engine has learned, see `Advisor.merge` and the laws of `extract`."""
         self.flush()
-        self._journal.beyond = True
+        self.journal.beyond = True
         self.state.merge(other.state)
 
     def changes(self, since: int | None = None) -> bytes:
@@ -219,7 +213,7 @@ class Engine:
         Any number of readers may ask, each since the version that it has come to: nothing is cleared. Cost O(components) to
         look, then O(what changed).
         """
-        self._settle()
+        self.flush()
         versions, origin = self._versions, self.advisor.bundles.origin
         self.state.sweep(versions)
         return framed(self.state.changes(versions, versions.after(origin, since), versions.public_version(origin)))
@@ -230,8 +224,8 @@ class Engine:
         What comes stands in the place of what is here of the same names, so that the same may come twice; after a cut the
         changes since the same version are asked for again. Raises StateDamaged, StateTooNew, TooLarge.
         """
-        self._settle()
-        self._journal.beyond = True
+        self.flush()
+        self.journal.beyond = True
         found = frames(bytes(data))
         first = next(found, None)
         if first is None:
@@ -249,7 +243,7 @@ class Engine:
         profiles: Collection[Producer] = (),
     ) -> bytes:  # fmt: skip
         """Return components with their task types, networks, programs, profiles, those known, for `put` of another engine."""
-        self._settle()
+        self.flush()
         return self.state.extract_records(
             {COMPONENTS: names, "networks": networks, "programs": programs, "profiles": profiles}
         )
@@ -259,25 +253,35 @@ class Engine:
         profiles: Collection[Producer] = (),
     ) -> None:  # fmt: skip
         """Remove what `part` has: another engine has it now. Totals stay."""
-        self._settle()
-        self._journal.beyond = True
+        self.flush()
+        self.journal.beyond = True
         self.state.remove_records({
             COMPONENTS: names, "networks": networks, "programs": programs, "task_types": names, "profiles": profiles,
         })  # fmt: skip
 
     def replace_part(self, part: Engine) -> None:
         """Let a part stand in the place of what is here of the same names; raises as `merge`."""
-        self._settle()
-        self._journal.beyond = True
+        self.flush()
+        self.journal.beyond = True
         self.state.replace_records(part.state)
 
-    # -- snapshots --------------------------------------------------------------------------------------------------------
+    # -- commits ----------------------------------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
-        """Fold what was taken; raises what an earlier fold of it has raised."""
+    def take_entry(self) -> Entry | None:
+        """Return what was applied since the last entry or image, for the log; see `Journal.pop_entry`."""
         self.flush()
-        if self._defect is not None:
-            raise self._defect
+        return self.journal.pop_entry()
+
+    def take_image(self) -> list[Block]:
+        """Return all of the state, see `Journal.pop_image`."""
+        self.flush()
+        return self.journal.pop_image()
+
+    def allow(self, to: Limits) -> None:
+        """Allow so many components, or as many as there are, and so much memory."""
+        components = self.advisor.components
+        components.slots.components_max = max(to.components_max, len(components))
+        components.learners.memory_bytes = to.model_memory_bytes
 
     @classmethod
     def restore(
@@ -302,9 +306,7 @@ class Engine:
         known_max = limits.COMPONENTS_MAX if components_max is None else components_max
         engine._replay(stored.log, profiles)
         learners = engine.advisor.components.learners
-        engine.commits.limit(
-            Limits(known_max, learners.memory_bytes if model_memory_bytes is None else model_memory_bytes)
-        )
+        engine.allow(Limits(known_max, learners.memory_bytes if model_memory_bytes is None else model_memory_bytes))
         return engine
 
     def _replay(self, log: Iterable[bytes], profiles: dict[Producer, bytes]) -> None:
@@ -312,7 +314,7 @@ class Engine:
         components, book = self.advisor.components, Book()
         for data in log:
             entry = decode(data, book)
-            self.commits.limit(entry.limits)
+            self.allow(entry.limits)
             try:  # it was applied before: nothing is refused that was not then
                 for logged in entry.events:
                     self._happen(None, logged.event)
@@ -322,8 +324,8 @@ class Engine:
             except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
                 raise StateDamaged(f"what the log tells cannot have been applied: {error!r}") from error
             components.totals.update(entry.counts)
-            self.evict_producers(entry.producers_gone)
+            self.state.ledger.evict(entry.producers_gone)
             for key, number in entry.producers.items():
-                self.advance(key, number)
+                self.state.ledger.advance(key, number)
         self.profiles.stored(profiles)
         components.events.clear()  # they were reported when they happened

@@ -30,6 +30,8 @@ class ProducerLedger:
             lambda key, data: self.advance(key, int.from_bytes(data, "little")), lambda key: self.evict((key,)),
         )  # fmt: skip
         self._seen: dict[Producer, int] = {}
+        # whose number the log does not have yet, and those forgotten; None while nobody keeps a log
+        self.unlogged: dict[Producer, None] | None = None
 
     def replays(self, key: Producer, sequence: int) -> bool:
         """Return whether a number was applied before; False: it is the next.
@@ -50,6 +52,8 @@ class ProducerLedger:
     def advance(self, key: Producer, sequence: int) -> None:
         """Take a number as applied."""
         self.applied[key] = sequence
+        if self.unlogged is not None:
+            self.unlogged[key] = None
 
     def accept_number(self, key: Producer, applied: int) -> None:
         """Take `applied` as the last number: the producer says so, and our state of it is older or lost.
@@ -63,9 +67,11 @@ class ProducerLedger:
         self._count("producers_resumed")
         self.advance(key, applied)
 
-    def evict(self, producers: Iterable[Producer]) -> list[Producer]:
-        """Forget producers; return those that were known."""
-        return [key for key in producers if self.applied.pop(key, None) is not None]
+    def evict(self, producers: Iterable[Producer]) -> None:
+        """Forget producers."""
+        for key in producers:
+            if self.applied.pop(key, None) is not None and self.unlogged is not None:
+                self.unlogged[key] = None
 
     def set_applied(self, numbers: Mapping[Producer, int]) -> None:
         """Take numbers as applied, whatever they were."""

@@ -13,7 +13,7 @@ import json
 import operator
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
 from typing import Any, Final, cast
@@ -27,6 +27,9 @@ from advisor.engine import events as e
 from advisor.engine.effects import LOGGED
 from advisor.engine.exactly_once import Producer
 from advisor.engine.patches import Patch
+from advisor.engine.state import State
+from advisor.engine.state_bytes import Block
+from advisor.engine.versions import Versions
 from advisor.errors import StateDamaged
 
 _HEAD: Final = struct.Struct("<I")
@@ -230,28 +233,31 @@ class _Arrays:
 
 
 class Journal:
-    """Events on their way into the next entry."""
+    """What was applied to a state and is not written yet: events on their way into the next entry, or the need of an image."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: State, versions: Versions) -> None:
+        self._state, self._versions = state, versions
         self.kept = False  # whether somebody takes entries: else nothing is noted
         self.beyond = False  # something changed that only an image holds: the next commit must write one
-        self._waiting: Entry | None = None  # whose commit failed
-        self.restart()
-
-    def _clear(self) -> None:
         self._events: list[Logged] = []
-        self._producers: dict[Producer, int] = {}
-        self._gone: dict[Producer, None] = {}
         self._counts: Counter[str] = Counter()
+        self._restart()
 
-    def restart(self) -> None:
+    def keep(self) -> None:
+        """From now on note what is applied: somebody keeps it. What was before needs an image."""
+        self.kept = True
+        self._restart()
+
+    def _restart(self) -> None:
         """Begin anew, with a new dictionary of names: an image holds all that was noted."""
         self.beyond, self._waiting = False, None
         self._generation, self._anew = object(), True
         self._numbers: dict[tuple[str, bool], int] = {}
-        self._clear()
+        self._events, self._counts = [], Counter()
+        if self.kept:
+            self._state.ledger.unlogged = {}
 
-    def note(self, event: e.Event) -> None:
+    def note_event(self, event: e.Event) -> None:
         """Note an event that was folded. Cost O(rows)."""
         if not self.kept:
             return
@@ -260,7 +266,8 @@ class Journal:
             self._events.append(Logged(event))
             return
         known, before = rows.components, len(self._numbers)
-        cache = known.logged_of(self._generation)
+        cached = known.log is self._generation and len(known.logged) == len(known.names)
+        cache = known.logged if cached else known.logged_of(self._generation)
         numbers = cache[rows.index]
         if (missing := numbers == UNRESOLVED).any():
             for number in cast("list[int]", np.unique(rows.index[missing]).tolist()):
@@ -271,33 +278,49 @@ class Journal:
         self._events.append(Logged(event, numbers, new, self._anew))
         self._anew = False
 
-    def advance(self, key: Producer, number: int) -> None:
-        """Note the number that a producer has come to."""
-        if self.kept:
-            self._producers[key] = number
-            self._gone.pop(key, None)
-
-    def evict(self, key: Producer) -> None:
-        """Note that a producer was forgotten."""
-        if self.kept:
-            self._producers.pop(key, None)
-            self._gone[key] = None
-
-    def count_total(self, name: str, n: int) -> None:
+    def note_count(self, name: str, n: int) -> None:
         """Note what the totals count and no event tells."""
         if self.kept:
             self._counts[name] += n
 
-    def pop_changes(self, limits: Limits, patches: Sequence[Patch]) -> Entry:
-        """Return what was noted since the last time, and count it as written; counts alone wait for company."""
-        if not (self._events or self._producers or self._gone or self._waiting or patches):
+    def pop_entry(self) -> Entry | None:
+        """Return what was noted since the last entry or image, and count it as written; None where that takes an image.
+
+        Counts alone wait for company. Cost O(1), and O(record) for a profile that changed: the rows are not copied. An entry
+        whose commit failed is given to `put_back`, and the next one holds what it held.
+        """
+        if self.beyond or not self.kept:
+            return None
+        state, unlogged = self._state, self._state.ledger.unlogged
+        components = state.advisor.components
+        limits = Limits(components.slots.components_max, components.learners.memory_bytes)
+        patches = state.profiles.take_patches() if state.profiles.unlogged else ()
+        if not (self._events or unlogged or self._waiting or patches):
             return Entry(limits)
-        entry = Entry(limits, tuple(self._events), self._producers, tuple(self._gone), self._counts, tuple(patches))
+        applied = state.ledger.applied
+        numbers: dict[Producer, Any] = dict(zip(unlogged or (), map(applied.get, unlogged or ()), strict=True))
+        gone = tuple(key for key, number in numbers.items() if number is None) if None in numbers.values() else ()
+        for key in gone:
+            del numbers[key]
+        entry = Entry(limits, tuple(self._events), numbers, gone, self._counts, tuple(patches))
         if self._waiting is not None:
             entry, self._waiting = self._waiting.then(entry), None
-        self._clear()
+        self._events, self._counts, state.ledger.unlogged = [], Counter(), {}
         return entry
 
     def put_back(self, entry: Entry) -> None:
         """Count an entry as not written: its commit failed, and the next one begins with it."""
         self._waiting = entry if self._waiting is None else entry.then(self._waiting)
+
+    def pop_image(self) -> list[Block]:
+        """Return all of the state, and count it as written. Cost O(state). Where it is not, `beyond` has to be set."""
+        blocks = list(self._state.blocks())
+        self.begin_image()
+        return blocks
+
+    def begin_image(self) -> Iterator[Block]:
+        """Count all of the state as written; return what yields it, as it then is: for a copy of this process's memory."""
+        self._state.sweep(self._versions)
+        self._state.profiles.take_patches()
+        self._restart()
+        return self._state.blocks()

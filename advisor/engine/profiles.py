@@ -42,7 +42,7 @@ class Profiles:
             self.remove_run,
         )
         self._logged: dict[Key, bytes] = {}  # the record of each run as the log and the image before it have it
-        self._changed: dict[Key, None] = {}  # keys of runs that changed, or went, since then
+        self.unlogged: dict[Key, None] = {}  # keys of runs that changed, or went, since then
 
     def fold_events(self, key: Key, events: TaskEvents) -> Folded:
         """Fold a batch of a producer; raises as `Profiler.fold_batch`."""
@@ -179,7 +179,7 @@ class Profiles:
     # -- as bytes ---------------------------------------------------------------------------------------------------------
 
     def _touch(self, key: Key) -> None:
-        self.kind.touched[key] = self._changed[key] = None
+        self.kind.touched[key] = self.unlogged[key] = None
 
     def _restore(self, key: Key, data: bytes) -> None:
         self._make_room(key)
@@ -192,12 +192,12 @@ class Profiles:
         What is open in a run is in no record, and closes as lost at a restart; so a log of its events would not do.
         """
         found: list[Patch] = []
-        for key in self._changed:
+        for key in self.unlogged:
             before = self._logged.pop(key, b"")
             if key in self.runs:
                 self._logged[key] = self.kind.encode_record(key)
             found.append(Patch.between(key, before, self._logged.get(key)))
-        self._changed.clear()
+        self.unlogged.clear()
         return found
 
     def stored(self, records: Mapping[Key, bytes]) -> None:
@@ -205,7 +205,7 @@ class Profiles:
         for key, data in records.items():
             self._restore(key, data)
         self._logged = dict(records)
-        self._changed.clear()
+        self.unlogged.clear()
 
 
 def _ended(profiler: Profiler, folded: Folded) -> Ended:

@@ -54,7 +54,7 @@ class ChangeAdmission:
 
     def forget_producers(self, keys: list[Key]) -> None:
         """Forget the numbers of producers that are gone."""
-        self.engine.evict_producers(keys)
+        self.engine.state.ledger.evict(keys)
         self.measures.evicted += len(keys)
         self.evicted(keys)
 

@@ -122,7 +122,7 @@ class Committer:
         # While batches wait for long turns, what each brings is committed before the next, not behind it.
         self.turns: WorkTurns | None = None
         if store is not None:
-            engine.commits.keep_journal()
+            engine.journal.keep()
 
     @property
     def durable_storage(self) -> bool:
@@ -223,20 +223,20 @@ class Committer:
     def _commit(self) -> None:
         """Take what was applied, and have it written."""
         self._timer = None
-        store, commits = self._store, self._engine.commits
+        store, engine = self._store, self._engine
         if self._committing or store is None:
             return
         self._committing = True
         try:
-            entry = commits.take_entry()
+            entry = engine.take_entry()
             if entry is None or self._image_wanted:
                 self._image_wanted = False
-                write, lost = partial(store.save, commits.image()), commits.image_lost
+                write, lost = partial(store.save, engine.take_image()), partial(setattr, engine.journal, "beyond", True)
             else:
-                lost = partial(commits.journal.put_back, entry)
+                lost = partial(engine.journal.put_back, entry)
                 if store.image_due and store.acknowledged:
                     data = entry.encode()
-                    store.begin_image(data, commits.blocks())
+                    store.begin_image(data, engine.journal.begin_image())
                     write = partial(store.append, data)
                 elif entry.empty and self.failure is None and store.acknowledged:
                     write = None

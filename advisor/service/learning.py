@@ -59,7 +59,7 @@ class Learning:
             self.engine, self.committer, self.producers, self.measures, self.background, self._evicted
         )  # fmt: skip
         self._book = NameBook()
-        self.engine.reported = self._folded
+        self.engine.reported = self.happened
         # the handler of each verb
         self.verbs: dict[str, Handler] = {
             "observe": self._observe,
@@ -104,7 +104,11 @@ class Learning:
                 if type(message) is not RpcRequest or message.method != "observe_rows" or message.msgid is None:
                     break
                 batch = plain_batch(message.params)
-                if batch is None or not self.producers.speaks(batch.key, connection) or not engine.take_rows(*batch):
+                if (
+                    batch is None
+                    or not self.producers.speaks(batch.key, connection)
+                    or not engine.take_plain_batch(*batch)
+                ):
                     break
                 backlog.popleft()
                 rows += len(batch.rows)
@@ -116,10 +120,6 @@ class Learning:
             return len(answers), []
         engine.flush()
         return len(answers), answers
-
-    def _folded(self, columns: Columns) -> None:
-        """Plain rows were folded."""
-        self.happened()
 
     def _observe(self, connection: Connection, params: m.Observe, msgid: int | None) -> dict[str, Any] | None:
         columns = columns_of_rows([params.row], self._book)

@@ -51,7 +51,7 @@ def through_bytes(advisor: Advisor) -> Advisor:
 def through_an_image(advisor: Advisor) -> Advisor:
     engine, stored = Engine(), Stored()
     engine.state.advisor = advisor
-    stored.commit(engine.commits.image())
+    stored.commit(engine.take_image())
     memory = advisor.components.learners.memory_bytes
     return Engine.restore(stored.stored(), model_memory_bytes=memory).advisor
 

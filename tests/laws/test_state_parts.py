@@ -161,15 +161,15 @@ def test_who_follows_the_changes_has_the_state_however_they_are_cut(
 @given(st.lists(st.lists(st.sampled_from([*range(9), 11]), max_size=4), min_size=1, max_size=5), st.data())
 def test_what_is_dropped_is_gone_from_image_and_log_too(kinds: list[list[int]], data: st.DataObject) -> None:
     engine, storage = Engine(model_memory_bytes=MEMORY), Stored()
-    engine.commits.keep_journal()
+    engine.journal.keep()
     for number, some in enumerate([[0, 1, 4], *kinds, [4, 0]]):
         happens(engine, some, 10 * number)
         if data.draw(st.booleans()):
-            engine.commits.image()
-            engine.commits.image_lost()  # it could not be written
-        entry = None if data.draw(st.booleans()) else engine.commits.take_entry()
+            engine.take_image()
+            engine.journal.beyond = True  # it could not be written
+        entry = None if data.draw(st.booleans()) else engine.take_entry()
         if entry is None:
-            storage.commit(engine.commits.image())
+            storage.commit(engine.take_image())
         else:
             storage.append(entry)
         restored = Engine.restore(storage.stored(), model_memory_bytes=MEMORY)
@@ -191,13 +191,13 @@ def test_a_dropped_component_leaves_its_slot_to_the_next_new_name() -> None:
 
     engine.apply_event(key, 1, of("a", "b", "c", "d"))
     live = engine.advisor.curves()
-    assert engine.take_rows(key, 2, [["b", 1.0, 1.0, 0.5]])
+    assert engine.take_plain_batch(key, 2, [["b", 1.0, 1.0, 0.5]])
     assert engine.apply_event(key, 3, Drop(("b", "c", "nobody"))) == {"dropped": 2, "sequence": 3}
     assert list(engine.advisor.components.slots.components) == ["a", "d"]
-    assert not engine.take_rows(key, 4, [["b", 1.0, 1.0, 0.5]])
+    assert not engine.take_plain_batch(key, 4, [["b", 1.0, 1.0, 0.5]])
     answer = engine.apply_event(key, 4, of("x", "b", "y"))
     assert (answer["accepted"], answer["refused"]["by_code"]) == (2, {"too_many_components": 1})
-    assert engine.take_rows(key, 5, [["b", 1.0, 1.0, 0.5], ["a", 1.0, 1.0, 0.5], ["x", 1.0, 1.0, 0.5]])
+    assert engine.take_plain_batch(key, 5, [["b", 1.0, 1.0, 0.5], ["a", 1.0, 1.0, 0.5], ["x", 1.0, 1.0, 0.5]])
     engine.flush()
     rows = {each["component"]: each["rows"] for each in engine.advisor.status()["components"]}
     assert rows == {"a": 2, "x": 2, "b": 2, "d": 1}

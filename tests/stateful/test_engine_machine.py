@@ -67,7 +67,7 @@ class EngineMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.engine = Engine(components_max=COMPONENTS_MAX, producers_max=PRODUCERS_MAX, model_memory_bytes=MEMORY)
-        self.engine.commits.keep_journal()
+        self.engine.journal.keep()
         self.storage = Stored()
         self.counted: Counter[tuple[str, str]] = Counter()  # (component, rows | failed)
         self.accepted = self.refused = self.sent = self.replayed = self.gaps = 0
@@ -173,7 +173,7 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def evict(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(sorted(self.applied)))
-        self.engine.evict_producers([key, ("never", bytes(16))])
+        self.engine.state.ledger.evict([key, ("never", bytes(16))])
         del self.applied[key]
         self.sent_batches = {k: v for k, v in self.sent_batches.items() if k[0] != key}
 
@@ -181,14 +181,14 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(rows=ROWS)
     def commit(self, rows: list[Any]) -> None:
-        snapshot, state = self.engine.commits.image(), self.state()
+        snapshot, state = self.engine.take_image(), self.state()
         self.observe(rows)  # what comes while the commit is in flight belongs to the next one
         self.storage.commit(snapshot)
         self.durable = state
 
     @rule(rows=ROWS)
     def commit_to_the_journal(self, rows: list[Any]) -> None:
-        state, entry = self.state(), self.engine.commits.take_entry()
+        state, entry = self.state(), self.engine.take_entry()
         if entry is None:  # something changed that the journal does not hold
             self.commit(rows)
             return
@@ -199,10 +199,10 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(rows=ROWS)
     def commit_to_the_journal_that_fails(self, rows: list[Any]) -> None:
-        entry = self.engine.commits.take_entry()
+        entry = self.engine.take_entry()
         self.observe(rows)
         if entry is not None and not entry.empty:
-            self.engine.commits.journal.put_back(entry)
+            self.engine.journal.put_back(entry)
 
     @rule(component=st.sampled_from(NAMES[:3]))
     def pin(self, component: str) -> None:
@@ -212,10 +212,10 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(rows=ROWS)
     def commit_that_fails(self, rows: list[Any]) -> None:
-        snapshot = self.engine.commits.image()
+        snapshot = self.engine.take_image()
         self.observe(rows)
         assert snapshot
-        self.engine.commits.image_lost()
+        self.engine.journal.beyond = True
 
     @rule()
     def crash(self) -> None:
@@ -227,8 +227,8 @@ class EngineMachine(RuleBasedStateMachine):
         self.accepted, self.refused, self.sent, self.replayed, self.gaps = self.durable["sums"]
         self.sent_batches = {k: v for k, v in self.sent_batches.items() if k[1] <= self.applied.get(k[0], 0)}
         assert self.engine.advisor.to_bytes() == self.durable["bytes"]
-        self.engine.commits.keep_journal()
-        assert self.engine.commits.take_entry() == Entry(self.limits)
+        self.engine.journal.keep()
+        assert self.engine.take_entry() == Entry(self.limits)
 
     # -- laws ---------------------------------------------------------------------------------------------------------------
 

@@ -430,10 +430,10 @@ def _made(target: str) -> list[bytes]:
             return [b"".join(len(each).to_bytes(2, "little") + each for each in frames(whole) if len(each) < 2**16)]
         case "journal":
             engine = Engine()
-            engine.commits.keep_journal()
+            engine.journal.keep()
             found = list[bytes]()
             for _ in taught_by(engine, 5):
-                entry = engine.commits.take_entry()
+                entry = engine.take_entry()
                 found += [entry.encode()] if entry is not None else []
             return found
         case "bundle":

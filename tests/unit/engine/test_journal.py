@@ -31,13 +31,13 @@ def rows_of(seed: int, n: int = 60, **more: Any) -> Columns:
 @pytest.fixture
 def kept() -> tuple[Engine, Stored]:
     engine, storage = Engine(components_max=20), Stored()
-    engine.commits.keep_journal()
-    storage.commit(engine.commits.image())
+    engine.journal.keep()
+    storage.commit(engine.take_image())
     return engine, storage
 
 
 def append(engine: Engine, storage: Stored) -> Entry:
-    entry = engine.commits.take_entry()
+    entry = engine.take_entry()
     assert entry is not None
     storage.append(entry)
     return entry
@@ -65,7 +65,7 @@ def test_plain_rows_leave_the_same_bytes_as_batches(kept: tuple[Engine, Stored])
             [NAMES[int(rng.integers(4))], int(rng.integers(1, 100)), 2, float(rng.uniform(0.1, 1.0))]
             for _ in range(wave)
         ]
-        assert engine.take_rows(KEY, number, rows)
+        assert engine.take_plain_batch(KEY, number, rows)
         twin.apply_event(KEY, number, columns_of_rows(rows))
         append(engine, storage)
         assert engine.advisor.to_bytes() == twin.advisor.to_bytes()
@@ -106,10 +106,10 @@ def test_a_defect_in_a_fold_asks_for_an_image(kept: tuple[Engine, Stored], monke
         broken.setattr(engine.advisor, "learn_batch", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             engine.apply_event(None, None, rows_of(1))
-    assert engine.commits.take_entry() is None
+    assert engine.take_entry() is None
 
 
 def test_an_engine_without_a_journal_keeps_nothing() -> None:
     engine = Engine()
     engine.apply_event(None, None, rows_of(1))
-    assert engine.commits.take_entry() is None
+    assert engine.take_entry() is None

@@ -42,7 +42,7 @@ def test_processor_time_comes_with_the_end_and_stays(halves: tuple[TaskEvents, T
     first, last = halves
     for number, events in enumerate((first, replace(last, cpu_s=2.5)), 1):
         engine.apply_event(("p", ONE), number, events)
-    stored.commit(engine.commits.image())
+    stored.commit(engine.take_image())
     for each in (engine, Engine.restore(stored.stored())):
         assert profile(each, "p")["measures"]["cpu_s"] == 2.5
 
@@ -52,7 +52,7 @@ def test_a_run_that_goes_on_begins_anew(halves: tuple[TaskEvents, TaskEvents]) -
     engine.apply_event(("p", ONE), 1, halves[0])
     engine.apply_event(None, None, ProfileForgotten("p"))
     assert producers(engine) == []
-    stored.commit(engine.commits.image())
+    stored.commit(engine.take_image())
     for each in (engine, Engine.restore(stored.stored())):
         assert producers(each) == []
         each.apply_event(("p", ONE), 2, halves[1])
@@ -76,7 +76,7 @@ def test_after_a_restart_who_was_silent_longest_gives_way_and_who_has_ended_is_d
     for name in "acbcde":  # a gives way to d, b to e, which have their numbers
         known = (name, ONE) in engine.producers
         engine.apply_event((name, ONE), 1 + known, halves[known])
-    stored.commit(engine.commits.image())
+    stored.commit(engine.take_image())
     restored = Engine.restore(stored.stored())
     restored.profiles.runs_max = 3
     for each in (engine, restored):

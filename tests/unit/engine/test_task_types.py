@@ -278,9 +278,9 @@ def test_a_forgotten_type_does_not_come_back_from_what_is_stored() -> None:
     engine, stored = Engine(), Stored()
     for name in ("a", "b"):
         taught(task_mixes.forces(100), name, into=engine.advisor)
-    stored.commit(engine.commits.image())
+    stored.commit(engine.take_image())
     engine.advisor.forget("a")
-    stored.commit(engine.commits.image())
+    stored.commit(engine.take_image())
     restored = Engine.restore(stored.stored())
     assert [each["task_type"] for each in restored.advisor.status()["task_types"]] == ["b"]
     with pytest.raises(NotEnoughData):
@@ -288,7 +288,7 @@ def test_a_forgotten_type_does_not_come_back_from_what_is_stored() -> None:
     for each in (engine, restored):  # its place is taken again
         taught(task_mixes.forces(50), "c", into=each.advisor)
         mine = deepcopy(stored)
-        mine.commit(each.commits.image())
+        mine.commit(each.take_image())
         again = Engine.restore(mine.stored()).advisor
         assert [each["task_type"] for each in again.status()["task_types"]] == ["b", "c"]
         assert list(again.task_types.kind.records()) == list(each.advisor.task_types.kind.records())

@@ -51,7 +51,7 @@ def full(*_: Any) -> Any:
 
 @pytest.mark.parametrize(
     "broken",
-    [("commits.take_entry", defect), ("store.append", defect), ("store.append", full)],
+    [("engine.take_entry", defect), ("store.append", defect), ("store.append", full)],
 )
 async def test_a_defect_while_committing_ends_the_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: tuple[str, Any]
@@ -65,8 +65,8 @@ async def test_a_defect_while_committing_ends_the_service(
         committer.defer_reply(first, [b"one"])
         await first.reported
         where, name = broken[0].split(".")
-        monkeypatch.setattr({"commits": engine.commits, "store": store}[where], name, broken[1])
-        monkeypatch.setattr(engine.commits.journal, "put_back", defect)
+        monkeypatch.setattr({"engine": engine, "store": store}[where], name, broken[1])
+        monkeypatch.setattr(engine.journal, "put_back", defect)
         engine.apply_event(None, None, columns_of_rows(rows_of(3)))
         waits = Waits()
         committer.defer_reply(waits, [b"two"])

@@ -41,7 +41,7 @@ class Service:
 
     def __init__(self, path: Path) -> None:
         self.engine = Engine()
-        self.engine.commits.keep_journal()
+        self.engine.journal.keep()
         self.path = path
         self.store = Store.open(path)
 
@@ -53,23 +53,23 @@ class Service:
             tasks = TASKS[number % 2]
             self.engine.apply_event((f"run {number % 3}", bytes([number]) * 16), 1,
                               TaskEvents(tasks.records, tuple(tasks.strings), ended=True))  # fmt: skip
-            self.engine.advance(KEY, number)
+            self.engine.state.ledger.advance(KEY, number)
         else:
             self.engine.apply_event(KEY, number, batch(rng))
 
     def save(self) -> None:
-        self.store.save(self.engine.commits.image())
+        self.store.save(self.engine.take_image())
 
     def append(self, *, checkpoint: bool = False) -> None:
-        entry = self.engine.commits.take_entry()
+        entry = self.engine.take_entry()
         assert entry is not None
         data = entry.encode()
         if checkpoint and not self.store.writes_image:
-            self.store.begin_image(data, self.engine.commits.blocks())
+            self.store.begin_image(data, self.engine.journal.begin_image())
         try:
             self.store.append(data)
         except StorageFailed:
-            self.engine.commits.journal.put_back(entry)
+            self.engine.journal.put_back(entry)
             raise
 
     def take_image(self) -> None:
@@ -102,7 +102,7 @@ class Service:
         loaded = self.store.load()
         assert loaded is not None
         self.engine = Engine.restore(loaded)
-        self.engine.commits.keep_journal()
+        self.engine.journal.keep()
 
 
 @pytest.mark.parametrize("seed", range(3))

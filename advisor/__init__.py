@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from advisor.domain.allocations import Allocation
     from advisor.domain.answers import CoreChoice, Prediction, Suggestion
     from advisor.engine.advisor import Advisor
+    from advisor.engine.evidence import replay_answer
     from advisor.errors import *
     from advisor.models.bundle import Bundle
 
@@ -26,7 +27,7 @@ __all__ = [
     "MissingShares", "NetworkSyntax", "NotAnswered", "NotEnoughData", "Prediction", "RowsRefused", "SequenceGap",
     "ServiceError", "StateDamaged", "StateError", "StateLocked", "StateTooNew", "StorageFailed", "Suggestion",
     "SyncClient", "TargetNotReached", "TooLarge", "Unauthorized", "Unavailable", "UnknownComponent", "UnknownKey",
-    "UnknownMethod", "UnknownNameId", "UnknownNetwork", "UnknownProgram", "Unsupported", "WorkFailed",
+    "UnknownMethod", "UnknownNameId", "UnknownNetwork", "UnknownProgram", "Unsupported", "WorkFailed", "replay_answer",
 ]  # fmt: skip
 
 # Where each is; the others are errors.
@@ -36,6 +37,7 @@ _HOMES = dict.fromkeys(__all__, "advisor.errors") | {
     "Bundle": "advisor.models.bundle",
     "SyncClient": "advisor.client",
     "Allocation": "advisor.domain.allocations",
+    "replay_answer": "advisor.engine.evidence",
     **dict.fromkeys(("CoreChoice", "Prediction", "Suggestion"), "advisor.domain.answers"),
 }
 

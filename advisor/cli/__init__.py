@@ -30,7 +30,7 @@ COMMANDS = {
     "slurm": ("advisor.cli.slurm_loop", "Learn Slurm's jobs as they end; write advice for its job_submit plugin."),
     "allocate": ("advisor.cli.allocating", "Allocate cores to the components of an S-Net network."),
     "watch": ("advisor.cli.watching", "Watch a network: report when a better allocation is worth the change."),
-    "explain": ("advisor.cli.watching", "Explain an answer of `advisor allocate --json` in sentences."),
+    "explain": ("advisor.cli.explaining", "Explain an answer in sentences; compute it again from its evidence."),
     "network": ("advisor.cli.structure", "Check a network in S-Net or JSON and show its structure."),
     "simulate": ("advisor.cli.simulating", "Compute what executing a task graph would take, without running it."),
     "status": ("advisor.cli.asking", "Show totals and what is known of the components."),

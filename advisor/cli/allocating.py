@@ -161,6 +161,8 @@ def allocate_command(networks: tuple[Path, ...], cores: int | None, sweep: list[
         raise InvalidValue("deadline", given["deadline_s"], "absent with --state and --table", "a service has a clock")
     if given["form"] is not None and (len(networks) > 1 or sweep is not None or pareto):
         raise click.UsageError("--as prints one allocation of one network")
+    if given["evidence"] and (given["form"] is not None or sweep is not None or len(networks) > 1):
+        raise click.UsageError("--evidence is of one allocation of one network")
     if plot is not None and sweep is not None and len(networks) > 1:
         raise click.UsageError("--plot draws the sweep of one network")
     if sweep is not None and given["objective"] not in SWEPT:

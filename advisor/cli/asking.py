@@ -87,7 +87,10 @@ def suggest_command(component: str, predictor: list[Any] | None, **given: Any) -
     with asked(given) as advisor:
         answers = advisor.suggest(component, **asked_by(v.Suggest, given, predictor=_one(predictor)))
     found = [each.as_dict() for each in answers]
-    return Output({"component": component, "suggestions": found}, show.suggestions(component, found))
+    plain = {"component": component, "suggestions": found} | (
+        {"basis": answers.basis.as_dict()} if answers.basis else {}
+    )
+    return Output(plain, show.suggestions(component, found))
 
 
 @command(

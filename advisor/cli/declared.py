@@ -17,6 +17,7 @@ from advisor.protocol.declaring import Params, meanings
 Function = TypeVar("Function", bound=Callable[..., Any])
 Pairs = Sequence[tuple[str, list[Any]]]
 
+WANTED = ("fresh", "evidence")
 UNITS = re.compile(r"(_per)?_s$|_bytes$")  # an option is called without the unit of its key
 NOT_HERE = re.compile(r" \(below\)")  # on the protocol page
 # What a map by name takes.
@@ -80,8 +81,8 @@ def asked_by(question: type[Params], given: Mapping[str, Any], **instead: Any) -
     """Return the keys of a verb that a command was given, as clients and `Advisor` take them, or others `instead`."""
     found = {key: given[key] for key in question.verb.keys if key in given} | instead
     found = {key: by_name(key, value) if _is_pairs(value) else value for key, value in found.items()}
-    # An advisor in process is fresh always, and takes no word for it: `fresh` is said where it is wanted.
-    return {key: value for key, value in found.items() if value is not None and not (key == "fresh" and value is False)}
+    # An advisor in process is fresh always, and takes no word for it: what is not wanted is not said.
+    return {key: value for key, value in found.items() if value is not None and not (key in WANTED and value is False)}
 
 
 def _is_pairs(value: Any) -> bool:

@@ -57,6 +57,8 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error of the advisor ends it with the status that stands for it."""
         as_json = ctx.meta[WANTS_JSON] = ctx.params.pop("as_json", False)
+        if ctx.params.get("evidence") and not as_json:
+            raise click.UsageError("--evidence is printed with --json, for `advisor explain`", ctx)
         try:
             answer = super().invoke(ctx)
             if isinstance(answer, Output):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -92,11 +93,13 @@ def put_json_line(value: Any) -> None:
 
 
 def finite(value: Any) -> Any:
-    """Return a value as JSON has it: what is not finite is null."""
+    """Return a value as JSON has it: what is not finite is null, bytes are base64."""
     if isinstance(value, Mapping):
         return {str(key): finite(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, (list, tuple)):
         return [finite(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -1,8 +1,7 @@
-"""The commands `watch` and `explain`: advice of a service as it comes, and why an answer is as it is."""
+"""The command `watch`: advice of a service as it comes."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,17 @@ from advisor.cli import options, show_plans, tables
 from advisor.cli.allocating import NETWORKS, asked_for, asked_together, current_of, hinted, planned
 from advisor.cli.declared import asked_by
 from advisor.cli.known_networks import named_network
-from advisor.cli.options import Output, command
+from advisor.cli.options import command
 from advisor.cli.source import connected
 from advisor.domain.advice import Advice
-from advisor.errors import InvalidValue
 from advisor.protocol import verbs as v
-from advisor.service.explaining import sentences
 
 ADVICE = ("watch", "kind", "gain", "probability", "cost_s", "break_even_s", "figures", "why")
 
 
 @command(
     NETWORKS,
-    planned(v.Watch, "deadline_s", "watch", "networks", change_cost_s={"type": float}),
+    planned(v.Watch, "deadline_s", "evidence", "watch", "networks", change_cost_s={"type": float}),
     click.option("--count", type=int, help="End after so many advices."),
     click.option("--within", "within_s", type=float, help="End after so many seconds without one."),
     options.service,
@@ -74,14 +71,3 @@ def watch_command(networks: tuple[Path, ...], count: int | None, within_s: float
 def _plain(advice: Advice) -> dict[str, Any]:
     allocation = None if advice.allocation is None else advice.allocation.as_dict()
     return {key: getattr(advice, key) for key in ADVICE} | {"changed": list(advice.changed), "allocation": allocation}
-
-
-@command(click.argument("file", metavar="ANSWER.json", type=click.File("rb")))
-def explain_command(file: Any) -> Output:
-    """Explain ANSWER.json, what `advisor allocate --json` printed, in sentences. "-" reads standard input."""
-    try:
-        answer = json.load(file)
-        said = list(sentences(answer, {}))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidValue("file", file.name, "what `advisor allocate --json` prints") from error
-    return Output({"sentences": said}, show_plans.explained(said, answer))

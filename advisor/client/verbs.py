@@ -27,7 +27,7 @@ from advisor.client.watching import Followed, watched
 from advisor.domain.allocations import Allocation
 from advisor.domain.allowed_cores import AllowedForm, parse_allowed
 from advisor.domain.answer_types import Exported, ProfileReport, ProgramRunReport, Simulated, Status
-from advisor.domain.answers import CoreChoice, Curves, Prediction, Suggestion
+from advisor.domain.answers import CoreChoice, Curves, Prediction, Suggestions
 from advisor.domain.flows import Flow
 from advisor.domain.job_pools import PoolPlan
 from advisor.domain.runs import RunPrediction
@@ -113,7 +113,7 @@ class Verbs:
     predict = asks(v.Predict, Prediction)
     choose_cores = asks(v.ChooseCores, CoreChoice)
     choose_together = asks(v.ChooseTogether, PoolPlan)
-    suggest = asks(v.Suggest, list[Suggestion])
+    suggest = asks(v.Suggest, Suggestions)
     allocate = asks(v.Allocate, Allocation)
     allocate_together = asks(v.AllocateTogether, Together)
     flow = asks(v.FlowAsked, Flow)

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from msgspec.structs import asdict
 
+from advisor.domain.answers import Basis
 from advisor.domain.shapes import Answer, converted, on_wire
 
 
@@ -144,6 +145,8 @@ class Allocation:
         For ``pareto``: by cores.
     cost_per_s : float or None
         For ``cost``.
+    basis : Basis or None
+        What the answer rests on, where that was asked for by `evidence`.
     details : Details or function
         What `why`, `knee`, `marginal`, `runner_up`, `evidence` and `expected_per_s` hold, or what works them out of the
         allocation when they are first read: it knows only what was known when the answer was given.
@@ -168,6 +171,7 @@ class Allocation:
     cost_per_s: float | None = None
     in_turn: Mapping[str, int] = field(default_factory=dict[str, int])
     details: Any = field(default=Details(), repr=False)
+    basis: Basis | None = field(default=None, repr=False)
 
     @cached_property
     def reported(self) -> Details:

@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 from advisor.domain.limits import FIRST_REFUSALS
-from advisor.domain.shapes import Answer
+from advisor.domain.shapes import Answer, converted
+
+
+class Basis(Answer, frozen=True):
+    """What an answer rests on: it is computed again from this alone, see `advisor.replay_answer`.
+
+    Attributes
+    ----------
+    verb : str
+        What was asked.
+    request : mapping
+        With what: each option that was given or has a default; of a network that is kept by id its definition, and what was
+        learned of its flow.
+    curves : bytes
+        What was learned of the components in question, from which their curves are solved: a part of a state.
+    versions : mapping
+        Of the program that answered, and of the format of its state.
+    """
+
+    verb: str
+    request: Mapping[str, Any]
+    curves: bytes
+    versions: Mapping[str, str]
 
 
 class Prediction(Answer, frozen=True):
@@ -27,6 +49,8 @@ class Prediction(Answer, frozen=True):
         Distance outside the seen ranges of predictor and cores in log2, 0.0 inside.
     nearest : tuple of str or None
         Of a component that was never observed: the known names that are most like its own.
+    basis : Basis or None
+        What the answer rests on, where that was asked for by `evidence`.
     """
 
     elapsed_s: Any
@@ -37,6 +61,7 @@ class Prediction(Answer, frozen=True):
     observations: Any
     extrapolates: Any
     nearest: tuple[str, ...] | None = None
+    basis: Basis | None = None
 
 
 class TakeOrWait(Answer, frozen=True):
@@ -100,6 +125,7 @@ class CoreChoice(Answer, frozen=True):
     counts: tuple[int, ...]
     take_or_wait: TakeOrWait | None = None
     nearest: tuple[str, ...] | None = None
+    basis: Basis | None = None
 
 
 class Suggestion(Answer, frozen=True):
@@ -124,6 +150,29 @@ class Suggestion(Answer, frozen=True):
     cost_core_s: float
     narrower: float | None
     why: str
+
+
+class Suggestions(list[Suggestion]):
+    """Settings worth running next, the best first; `basis` where it was asked for."""
+
+    def __init__(self, found: Iterable[Suggestion] = (), basis: Basis | None = None) -> None:
+        super().__init__(found)
+        self.basis = basis
+
+    def as_wire(self) -> Any:
+        """Return the shape on the wire: a list, with evidence a map of it and its basis."""
+        found = [each.as_dict() for each in self]
+        return found if self.basis is None else {"suggestions": found, "basis": self.basis.as_dict()}
+
+    @classmethod
+    def of_wire(cls, given: Any) -> Suggestions:
+        """Return suggestions from their shape on the wire. Raises MalformedMessage."""
+        if not isinstance(given, Mapping):
+            return cls(converted(list[Suggestion], given))
+        with_basis = cast("Mapping[str, Any]", given)
+        return cls(
+            converted(list[Suggestion], with_basis.get("suggestions")), converted(Basis, with_basis.get("basis"))
+        )
 
 
 class Curves(Answer, frozen=True):

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
+from advisor.domain.answers import Basis
 from advisor.domain.shapes import Answer
 
 OrderWord = Literal["given", "work"]
@@ -40,10 +41,13 @@ class PoolPlan(Answer, frozen=True, dict=True):
     jobs : tuple of PoolChoice
     assumed : mapping
         For each component that has no rows: what was assumed instead, and the known names most like its own.
+    basis : Basis or None
+        What the answer rests on, where that was asked for by `evidence`.
     """
 
     jobs: tuple[PoolChoice, ...]
     assumed: Mapping[str, str]
+    basis: Basis | None = None
 
     @cached_property
     def cores(self) -> dict[Hashable, int]:

@@ -26,7 +26,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def on_wire(answer: Any) -> Any:
     """Return the shape of answers on the wire, those within others, too."""
-    return _listed(msgspec.to_builtins(answer, enc_hook=_encoded))
+    return _listed(msgspec.to_builtins(answer, builtin_types=(bytes,), enc_hook=_encoded))
 
 
 def _listed(value: Any) -> Any:

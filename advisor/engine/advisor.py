@@ -24,6 +24,7 @@ from advisor.engine.bundles import Bundles
 from advisor.engine.component_questions import ComponentQuestions
 from advisor.engine.components import Components
 from advisor.engine.curve_tables import CurveTables
+from advisor.engine.evidence import answer_with_evidence
 from advisor.engine.guards import alone, verb
 from advisor.engine.kinds import RecordKind
 from advisor.engine.learners import MODEL_MEMORY_BYTES
@@ -254,10 +255,10 @@ class Advisor:
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
-    predict = alone(ComponentQuestions.predict, "_questions")
-    choose_cores = alone(ComponentQuestions.choose_cores, "_questions")
-    choose_together = alone(ComponentQuestions.choose_together, "_questions")
-    suggest = alone(ComponentQuestions.suggest, "_questions")
+    predict = alone(ComponentQuestions.predict, "_questions", answer_with_evidence)
+    choose_cores = alone(ComponentQuestions.choose_cores, "_questions", answer_with_evidence)
+    choose_together = alone(ComponentQuestions.choose_together, "_questions", answer_with_evidence)
+    suggest = alone(ComponentQuestions.suggest, "_questions", answer_with_evidence)
     simulate = verb(ComponentQuestions.simulate, "_questions")
     contention = verb(ComponentQuestions.contention, "_questions")
     model = verb(ComponentQuestions.model, "_questions")
@@ -312,7 +313,7 @@ class Advisor:
     network = verb(Networks.network, "networks")
     tables_of = verb(Networks.tables_of, "networks")
     tables_missing = verb(Networks.tables_missing, "networks")
-    allocate = alone(Networks.allocate, "networks")
+    allocate = alone(Networks.allocate, "networks", answer_with_evidence)
     allocate_together = alone(Networks.allocate_together, "networks")
     define_network = alone(Networks.define_network, "networks")
     flow = alone(Networks.flow, "networks")

@@ -11,7 +11,7 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.allowed_cores import AllowedForm, allowed_in_all
 from advisor.domain.answer_types import ChoiceObjectiveWord, MeasureWord, Simulated
-from advisor.domain.answers import CoreChoice, Prediction, Suggestion
+from advisor.domain.answers import CoreChoice, Prediction, Suggestions
 from advisor.domain.core_requests import core_request, plain_request
 from advisor.domain.job_pools import OrderWord, PoolPlan
 from advisor.domain.names import checked_name
@@ -52,6 +52,7 @@ class ComponentQuestions:
         measure: MeasureWord = TIME,
         active_cores: float | None = None,
         prior: bool = False,
+        evidence: bool = False,
     ) -> Prediction:
         """Predict the elapsed time of one run, or what else is measured of it; scalars, or arrays that broadcast together.
 
@@ -79,6 +80,9 @@ class ComponentQuestions:
             Workers that run tasks meanwhile, its own among them: for the models of task types.
         prior : bool
             A component that was never observed is answered by a guess from the others, `nearest` naming those most like it.
+        evidence : bool
+            The answer carries what it rests on as `basis`, for `advisor.replay_answer`; so it does of `choose_cores`,
+            `choose_together`, `suggest` and `allocate`.
 
         Raises
         ------
@@ -117,6 +121,7 @@ class ComponentQuestions:
         machine: str | None = None,
         free_now: int | None = None,
         wait_s: float | None = None,
+        evidence: bool = False,
     ) -> CoreChoice:
         """Choose the cores for one run: a function of what was learned alone; a question changes nothing.
 
@@ -182,6 +187,7 @@ class ComponentQuestions:
         *,
         order: OrderWord = "given",
         wait_max_s: float | None = None,
+        evidence: bool = False,
     ) -> PoolPlan:
         """Choose the cores of jobs that share one pool: of those that wait and of those that run.
 
@@ -231,7 +237,8 @@ class ComponentQuestions:
         allowed: AllowedForm | None = None,
         candidates: Sequence[tuple[float, float]] | None = None,
         limit: int = 3,
-    ) -> list[Suggestion]:
+        evidence: bool = False,
+    ) -> Suggestions:
         """Suggest which (predictor, cores) to run next: those that narrow the answers most for what they cost.
 
         Parameters
@@ -248,8 +255,8 @@ class ComponentQuestions:
         ------
         UnknownComponent, InvalidValue, TooLarge, UnknownKey
         """
-        return suggest(
-            self._asking, self._components, component, predictor, cores, cores_max, allowed, candidates, limit
+        return Suggestions(
+            suggest(self._asking, self._components, component, predictor, cores, cores_max, allowed, candidates, limit)
         )
 
     def simulate(

@@ -10,17 +10,20 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from advisor.domain import limits
-from advisor.domain.rows import BOUNDS, bound_text, is_number, whole
+from advisor.domain.rows import BOUNDS, bound_text, is_number, is_truth, whole
 from advisor.errors import ConcurrentUse, InvalidValue, TooLarge
 
 P = ParamSpec("P")
 Answer = TypeVar("Answer")
 
 
-def alone(method: Callable[Concatenate[Any, P], Answer], part: str = "") -> Callable[Concatenate[Any, P], Answer]:
+def alone(
+    method: Callable[Concatenate[Any, P], Answer], part: str = "", evidence: Callable[..., Any] | None = None
+) -> Callable[Concatenate[Any, P], Answer]:
     """Return a method that holds its object's `turn` while it runs: a list of one item, taken out in one atomic step.
 
-    With `part` the object answers by `method` of its attribute of that name, as by `verb`.
+    With `part` the object answers by `method` of its attribute of that name, as by `verb`. With `evidence` that answers
+    where the argument of that name is true.
 
     Kernels run without the interpreter's lock, so that two calls at once would mix their sums. No lock is waited for: who
     shares an advisor between threads puts one around each call; else it raises ConcurrentUse. Cost: some tenths of a
@@ -29,6 +32,11 @@ def alone(method: Callable[Concatenate[Any, P], Answer], part: str = "") -> Call
 
     @wraps(method)
     def guarded(this: Any, /, *args: P.args, **given: P.kwargs) -> Answer:
+        if evidence is not None and "evidence" in given:
+            if not is_truth(asked := given.pop("evidence")):
+                raise InvalidValue("evidence", asked, "true or false")
+            if asked:
+                return evidence(this, method, args, given)
         turn: list[None] = this.turn
         try:
             turn.pop()

@@ -53,6 +53,7 @@ class Networks:
         components: Mapping[str, str] | None = None,
         load: Mapping[str, float] | None = None,
         demands: Demands | None = None,
+        evidence: bool = False,
         **options: Unpack[PlanOptions],
     ) -> Allocation:
         """Allocate whole cores to the components of a network.
@@ -74,6 +75,8 @@ class Networks:
         demands : Demands, optional
             What components ask of the cores, as `demands` of this or another advisor gave it: then nothing else of what was
             learned of components is looked at, and `load` is left out.
+        evidence : bool
+            The answer carries what it rests on as `basis`.
         **options
             `target`, `visits`, `shares`, `minimum`, `maximum`, `instances_max`, `level`, `current` and more: see
             `advisor.planning.Request`.

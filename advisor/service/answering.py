@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from advisor.engine import Engine
+from advisor.engine.evidence import advisor_of, basis_of
 from advisor.protocol import verbs as m
 from advisor.service import curves, questions
 from advisor.service.background import Background, Handler
@@ -50,22 +51,26 @@ class Answering:
 
     def _predict(self, connection: Connection, params: m.Predict, msgid: int | None) -> dict[str, Any] | None:
         advisor = self.engine.advisor
-        if questions.fits_a_slice(params):
+        if params.evidence or questions.fits_a_slice(params):
             return questions.predict(advisor, params)
         return self.background.later("predict", connection, msgid, questions.predict_in_slices, advisor, params)
 
     def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> dict[str, Any] | None:
         network, request = questions.allocation_asked(self.engine.advisor, params)
+        planner, extra = self.planner, dict[str, Any]()
+        if params.evidence:  # planned from the evidence alone, so that a replay gives the same
+            basis = basis_of(self.engine.advisor, "allocate", {"network": network, **request})
+            planner, extra = replace(planner, advisor=advisor_of(basis)), {"basis": basis.as_dict()}
 
         def recorded(found: dict[str, Any]) -> dict[str, Any]:
             if connection.recorded:
                 self.planner.answers.append(network, request, found)
-            return found
+            return found | extra
 
         async def planned() -> dict[str, Any]:
-            return recorded(await self.planner.allocate(network, request, params.deadline_s))
+            return recorded(await planner.allocate(network, request, params.deadline_s))
 
-        found = None if params.deadline_s else self.planner.allocate_at_once(network, request)
+        found = None if params.deadline_s else planner.allocate_at_once(network, request)
         return self.background.later("allocate", connection, msgid, planned) if found is None else recorded(found)
 
     def _allocate_together(self, connection: Connection, params: m.AllocateTogether, msgid: int | None) -> None:

@@ -1,9 +1,13 @@
-"""Why an answer is as it is, in sentences: what was asked, what was answered, what it rests on."""
+"""Why an answer is as it is, in sentences: what was asked, what was answered, what it rests on; and whether it is the same."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from itertools import zip_longest
+from typing import Any, cast
+
+from advisor.domain.answers import Basis, Suggestions
+from advisor.engine.evidence import advisor_of, replay_answer
 
 TEXT_SHOWN = 200  # characters of a network's text in a sentence
 FEW_RUNS = 30  # observations below which a curve is said to rest on few
@@ -12,16 +16,55 @@ COMPONENTS_SAID = 12  # of each sentence about several
 
 
 def sentences(answer: Mapping[str, Any], request: Mapping[str, Any], network: Any = None) -> Iterator[str]:
-    """Yield why an answer of `allocate` or `allocate_together` is as it is, in sentences. Cost O(components).
+    """Yield why an answer is as it is, in sentences. Cost O(components).
 
-    answer: as it comes over the wire, or as `advisor allocate --json` prints it
+    answer: as it comes over the wire, or as a command prints it with `--json`
     request: what it was asked with, as far as that is known
     network: the text that it was asked about, or anything else
     """
     if "networks" in answer:
         yield from _sentences_together(answer, request)
-    else:
+    elif "instances" in answer:
         yield from _sentences(answer, request, network)
+    elif "jobs" in answer:
+        yield from (f"Job {job['id']}: {_sentence(job['why'])}" for job in answer["jobs"])
+        yield from (f"{component}: {_sentence(text)}" for component, text in answer["assumed"].items())
+    elif "suggestions" in answer:
+        yield from (_sentence(f"{at}. {each['why']}") for at, each in enumerate(answer["suggestions"], 1))
+    elif "why" in answer:
+        low, high = _figure(answer["low_s"]), _figure(answer["high_s"])
+        yield f"{_several(answer['cores'], 'core')}: {_figure(answer['elapsed_s'])} s expected, {low} to {high} s."
+        yield from map(_sentence, (answer["why"], *answer["assumed"]))
+    else:
+        yield from _sentences_of_prediction(answer, request)
+
+
+def _sentences_of_prediction(answer: Mapping[str, Any], request: Mapping[str, Any]) -> Iterator[str]:
+    columns = (
+        [each] if isinstance(each, float) else each for each in map(answer.get, ("elapsed_s", "low_s", "high_s"))
+    )
+    points = list(zip(*columns, strict=True))
+    unit = {"peak_bytes": " bytes", "energy_j": " J"}.get(str(request.get("measure")), " s")
+    for value, low, high in points[:COMPONENTS_SAID]:
+        yield f"{_figure(value)}{unit} expected, {_figure(low)} to {_figure(high)}{unit} for a single run."
+    if len(points) > COMPONENTS_SAID:
+        yield f"And {len(points) - COMPONENTS_SAID:,} points more."
+    runs = cast(
+        "list[int]", answer["observations"] if isinstance(answer["observations"], list) else [answer["observations"]]
+    )
+    yield f"The model is {answer['model']}, learned from {_span(runs)} runs."
+    yield from map(_sentence, answer["notes"])
+
+
+def sentences_of_basis(basis: Basis) -> Iterator[str]:
+    """Yield what an answer rests on, in sentences. Raises StateDamaged, StateTooNew."""
+    components = advisor_of(basis).status()["components"]
+    shown = [f"{each['component']} ({_several(each['rows'], 'row')})" for each in components[:COMPONENTS_SAID]]
+    more = ", …" if len(components) > COMPONENTS_SAID else ""
+    yield f"Advisor {basis.versions.get('advisor', '?')} answered {basis.verb} from {', '.join(shown) or 'no component'}{more}."
+    if basis.verb != "allocate":  # whose sentences have it
+        asked = [f"{key} {str(value)[:TEXT_SHOWN]}" for key, value in basis.request.items() if key != "jobs"]
+        yield f"Asked with {'; '.join(asked)}."
 
 
 def _sentences_together(answer: Mapping[str, Any], request: Mapping[str, Any]) -> Iterator[str]:
@@ -154,3 +197,28 @@ def _span(runs: list[int]) -> str:
 
 def _figure(value: float) -> str:
     return f"{value:,.0f}" if 1e4 <= value < 1e15 else f"{value:.4g}"
+
+
+# -- the answer again -------------------------------------------------------------------------------------------------------
+
+
+def replayed(basis: Basis) -> dict[str, Any]:
+    """Return the answer to a request, computed again from its evidence alone, as it comes over the wire.
+
+    Raises as `advisor.engine.evidence.replay_answer`.
+    """
+    found = replay_answer(basis)
+    return {"suggestions": found.as_wire()} if isinstance(found, Suggestions) else found.as_dict()
+
+
+def differences(answer: Any, again: Any, field: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield each field in which an answer differs from another, with both values; None stands for one that is not there."""
+    if isinstance(answer, Mapping) and isinstance(again, Mapping):
+        here, there = cast("Mapping[str, Any]", answer), cast("Mapping[str, Any]", again)
+        for key in dict.fromkeys((*here, *there)):
+            yield from differences(here.get(key), there.get(key), f"{field}.{key}" if field else key)
+    elif isinstance(answer, list) and isinstance(again, list):
+        for at, (one, other) in enumerate(zip_longest(cast("list[Any]", answer), cast("list[Any]", again))):
+            yield from differences(one, other, f"{field}[{at}]")
+    elif answer != again or isinstance(answer, bool) is not isinstance(again, bool):
+        yield field, answer, again

@@ -26,7 +26,9 @@ Answer = TypeVar("Answer", bound=Callable[..., Any])
 # A text of this size is read within 2 ms; larger ones are read by a worker process.
 INLINE_TEXT_BYTES_MAX = 1024
 INLINE_NODES_MAX = 64
-ALLOCATE_OPTIONS = tuple(key for key in m.Allocate.verb.keys if key not in ("network", "deadline_s", "fresh"))
+ALLOCATE_OPTIONS = tuple(
+    key for key in m.Allocate.verb.keys if key not in ("network", "deadline_s", "evidence", "fresh")
+)
 PREDICT_SLICE = 128  # points predicted at a time, within 2 ms, before others have their turn
 NAMES_SLICE = 16  # components predicted at a time: each may have to be solved first, in half a millisecond
 STATUS_SLICE = 16  # components reported at a time, within 5 ms where all of them are solved first
@@ -121,11 +123,11 @@ def predict_run(engine: Engine, params: m.PredictRun) -> dict[str, Any]:
 
 
 @answers
-def suggest(engine: Engine, params: m.Suggest) -> list[dict[str, Any]]:
+def suggest(engine: Engine, params: m.Suggest) -> Any:
     """Raises as `Advisor.suggest`."""
     point = None if params.predictor is None else _one_point(engine.advisor, params.component, params.predictor)
     candidates = None if params.candidates is None else [(x, p) for x, p in params.candidates]
-    return [each.as_dict() for each in engine.advisor.suggest(**params.given(predictor=point, candidates=candidates))]
+    return engine.advisor.suggest(**params.given(predictor=point, candidates=candidates)).as_wire()
 
 
 @answers

@@ -84,6 +84,7 @@ class Predict(Question):
     measure: MeasureWord = "elapsed_s"
     active_cores: Number | None = None
     prior: Prior = False
+    evidence: Evidence = False
     fresh: Fresh = False
 
     def wire(self) -> Self:
@@ -146,6 +147,7 @@ class ChooseCores(Question):
     machine: Machine | None = None
     free_now: Annotated[int, Meta(ge=0, le=limits.ALLOCATE_CORES_MAX)] | None = None
     wait_s: Seconds | None = None
+    evidence: Evidence = False
     fresh: Fresh = False
 
     def wire(self) -> Self:
@@ -169,6 +171,7 @@ class ChooseTogether(Question):
     _: KW_ONLY
     order: OrderWord = "given"
     wait_max_s: Seconds | None = None
+    evidence: Evidence = False
     fresh: Fresh = False
 
 
@@ -192,6 +195,7 @@ class Suggest(Question):
     allowed: Allowed | None = None
     candidates: Annotated[Sequence[Setting], Meta(max_length=limits.CANDIDATES_MAX)] | None = None
     limit: Annotated[int, Meta(ge=1, le=limits.CANDIDATES_MAX)] = 3
+    evidence: Evidence = False
     fresh: Fresh = False
 
 

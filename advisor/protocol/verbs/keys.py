@@ -187,4 +187,7 @@ Quantile = Annotated[Number, "of the latency, e.g. 0.95, instead of its mean"]
 Nodes = Annotated[Count, "cores of one node of the machine: no instance straddles two"]
 MemoryBytes = Annotated[Number, "bytes of memory of a node, or of the machine"]
 WatchNumber = Annotated[int, Meta(ge=1, le=2**53), "the watch's number"]
+Evidence = Annotated[
+    bool, "the answer has what it rests on as `basis`: request, curves, versions. `advisor explain` replays it"
+]
 Fresh = Annotated[bool, "of a service on Ray: answer with all that is acknowledged, not from copies some rows behind"]

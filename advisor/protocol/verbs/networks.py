@@ -23,6 +23,8 @@ def _watchable(params: Any) -> None:
             "network" if params.watch is None else "watch", None if params.watch is None else params.watch,
             "one of network or networks (a new watch) and watch (one that stands)",
         )  # fmt: skip
+    if params.evidence:
+        raise InvalidValue("evidence", True, "false: a watch is asked again as rows come", "ask allocate")
     if params.networks is not None:
         for name in (_OF_ONE.keys() | {"turns"}) & params.verb.keys.keys():
             if getattr(params, name) != getattr(Watch(), name):
@@ -55,7 +57,14 @@ class OfMachine(Question):
     fresh: Fresh = False
 
 
-@verb("allocate", "read")
+def _without_clock(params: Any) -> None:
+    if params.evidence and params.deadline_s is not None:
+        raise InvalidValue(
+            "deadline_s", params.deadline_s, "absent with evidence", "work_max bounds a plan that is replayed"
+        )
+
+
+@verb("allocate", "read", rule=_without_clock)
 class Allocate(OfMachine):
     """Return cores for each component of a network: S-Net text, a network, its list of nodes, or its id.
 
@@ -117,9 +126,10 @@ class Allocate(OfMachine):
     scale: NumbersByKey | None = None
     turns: TurnsWord | None = None
     current: Current | None = None
+    evidence: Evidence = False
 
 
-_OF_ALL = ("cores", "turns", "current", *(each.name for each in fields(OfMachine)))  # of all networks together
+_OF_ALL = ("cores", "turns", "current", "evidence", *(each.name for each in fields(OfMachine)))  # of all networks together
 _OF_ONE: Mapping[str, Any] = {key: of for key, of in Allocate.verb.keys.items() if key not in _OF_ALL} | {
     "name": Name, "weight": Number,
     "priority": Annotated[int, Meta(ge=-PRIORITY_MAX, le=PRIORITY_MAX)],

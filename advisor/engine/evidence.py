@@ -1,0 +1,119 @@
+"""Evidence: what an answer rests on, and the same answer computed again from that alone.
+
+An answer with evidence is computed from it in the first place: from a part of the state that has the components in question,
+and nothing else. So a replay gives the same bits, whatever was learned since, by the same version of the program.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from advisor import __version__
+from advisor.domain.allocations import Allocation
+from advisor.domain.answers import Basis, Suggestions
+from advisor.domain.names import checked_name
+from advisor.domain.networks import Network
+from advisor.domain.shapes import plain
+from advisor.engine.flows import filled
+from advisor.engine.prior import OTHERS_MAX
+from advisor.engine.state_bytes import FORMAT
+from advisor.errors import InvalidValue, TooLarge
+
+if TYPE_CHECKING:
+    from advisor.engine.advisor import Advisor
+
+COMPONENTS_MAX: Final = OTHERS_MAX  # of one evidence, some 1.5 MB: what a component without rows is answered from
+ANSWERED: Final = ("allocate", "choose_cores", "choose_together", "predict", "suggest")  # the verbs that give evidence
+
+
+def answer_with_evidence(
+    advisor: Advisor, method: Callable[..., Any], args: Sequence[Any], given: Mapping[str, Any]
+) -> Any:
+    """Return what a method answers, with its evidence; raises as the method, and TooLarge beyond `COMPONENTS_MAX`."""
+    called = inspect.signature(method).bind(None, *args, **given)
+    called.apply_defaults()
+    options = called.arguments.pop("options", {})
+    request = {key: value for key, value in (called.arguments | options).items() if key not in ("self", "evidence")}
+    if request.pop("demands", None) is not None:
+        raise InvalidValue("evidence", True, "false with demands", "ask the advisor whose demands these are")
+    if method.__name__ == "allocate":
+        request |= network_of(advisor, request)
+    basis = basis_of(advisor, method.__name__, request)
+    return with_basis(replay_answer(basis), basis)
+
+
+def network_of(advisor: Advisor, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a request to allocate with the definition of its network, and what was learned of its flow."""
+    network, flows = request["network"], advisor.components.flows
+    if not flows.keeps(network):
+        return {"network": network if isinstance(network, (str, Network)) else list(network)}
+    return filled(request, flows.flow(network, None)) | {"network": flows.definition(network)}
+
+
+def basis_of(advisor: Advisor, verb: str, request: Mapping[str, Any]) -> Basis:
+    """Return what the answer to a request rests on. Cost O(components of the request). Raises TooLarge."""
+    names = list(dict.fromkeys(_components_of(advisor, verb, request)))
+    known = advisor.components.slots
+    slots = [known.find_slot(name) for name in names]
+    if not all(slot is not None and bool(advisor.components.table.evidence(slot) > 0) for slot in slots):
+        names = list(known.components)  # of a component without rows all others tell something
+    if len(names) > COMPONENTS_MAX:
+        raise TooLarge("components of the evidence", len(names), COMPONENTS_MAX, "ask without evidence")
+    asked = {key: _listed(value) for key, value in request.items() if value is not None}
+    return Basis(verb, asked, advisor.extract(names, ()), {"advisor": __version__, "state": str(FORMAT)})
+
+
+def replay_answer(basis: Basis) -> Any:
+    """Return the answer to the request of some evidence, computed from nothing else.
+
+    Raises
+    ------
+    InvalidValue, UnknownKey, StateDamaged, StateTooNew
+        For evidence that is none, or was changed.
+    """
+    if basis.verb not in ANSWERED:
+        raise InvalidValue("basis.verb", basis.verb, f"one of {', '.join(ANSWERED)}")
+    request = dict(basis.request)
+    if "under_way" in request:
+        request["under_way"] = dict(request["under_way"])
+    return getattr(advisor_of(basis), basis.verb)(**request)
+
+
+def advisor_of(basis: Basis) -> Advisor:
+    """Return an advisor that knows what some evidence has, and nothing else; raises StateDamaged, StateTooNew."""
+    from advisor.engine.advisor import Advisor  # noqa: PLC0415 - it answers by this module
+
+    return Advisor.from_bytes(basis.curves)
+
+
+def with_basis(answer: Any, basis: Basis) -> Any:
+    """Return an answer with its evidence."""
+    if isinstance(answer, Allocation):
+        return replace(answer, basis=basis)
+    if isinstance(answer, list):
+        return Suggestions(cast("list[Any]", answer), basis)
+    return msgspec.structs.replace(answer, basis=basis)
+
+
+def _components_of(advisor: Advisor, verb: str, request: Mapping[str, Any]) -> list[str]:
+    """Return the components that a request is about."""
+    if verb == "allocate":
+        called = cast("Mapping[str, str]", request.get("components") or {})
+        return [called.get(box, box) for box in advisor.network(request["network"]).components]
+    if verb == "choose_together":
+        return [checked_name("component", job.get("component")) for job in request["jobs"]]
+    given = request["component"]
+    names = cast("Sequence[Any]", given if isinstance(given, (list, tuple)) else [given])
+    return [checked_name("component", name) for name in names]
+
+
+def _listed(value: Any) -> Any:
+    """Return a value of a request as JSON has it; a map by numbers is a list of pairs."""
+    if isinstance(value, Mapping) and not all(isinstance(key, str) for key in cast("Mapping[Any, Any]", value)):
+        return [list(pair) for pair in cast("Mapping[Any, Any]", value).items()]
+    return plain(value)

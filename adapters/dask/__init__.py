@@ -15,7 +15,15 @@ from advisor import handing_out
 
 if TYPE_CHECKING:
     from advisor.adapters.dask.plugin import AdvisorPlugin
+    from advisor.adapters.dask.pool import annotate_cores, cluster_pool
 
-__all__ = ["AdvisorPlugin"]
+__all__ = ["AdvisorPlugin", "annotate_cores", "cluster_pool"]
 
-__getattr__ = handing_out(__name__, {"AdvisorPlugin": "advisor.adapters.dask.plugin"})
+__getattr__ = handing_out(
+    __name__,
+    {
+        "AdvisorPlugin": "advisor.adapters.dask.plugin",
+        "annotate_cores": "advisor.adapters.dask.pool",
+        "cluster_pool": "advisor.adapters.dask.pool",
+    },
+)

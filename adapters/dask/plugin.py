@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from advisor.adapters.dask.edges import Edges
+from advisor.adapters.dask.pool import RESOURCE
 from advisor.adapters.dask.sizes import Sizes
 from advisor.client import SyncClient
 from advisor.errors import AdvisorError, InvalidValue
@@ -74,7 +75,7 @@ class AdvisorPlugin(SchedulerPlugin):
         self._asking: asyncio.Task[None] | None = None
         self._prefixes: dict[str, Sizes] = {}
         self._running: dict[Any, tuple[Sizes, float | None, float | None]] = {}  # known, size, seconds
-        self._rows: deque[tuple[str, float | None, float, bool]] = deque()  # since the last tick
+        self._rows: deque[tuple[str, float | None, int, float, bool]] = deque()  # since the last tick
         self._events = events
         self._edges: Edges | None = None
 
@@ -113,6 +114,7 @@ class AdvisorPlugin(SchedulerPlugin):
                 self._made(edges, ts, known)
                 edges.sent(key, time.time())
             size = size_of(ts)
+            known.cores = cores_of(ts)
             self._running[key] = known, size, known.begin_task(size)
             self._average(ts, known)
             return
@@ -147,7 +149,7 @@ class AdvisorPlugin(SchedulerPlugin):
         ok = finish == "memory"
         known.runs += ok
         self.rows_sent += ok
-        self._rows.append((known.name, size, elapsed_s, ok))
+        self._rows.append((known.name, size, cores_of(ts), elapsed_s, ok))
 
     def _known(self, ts: TaskState) -> Sizes:
         prefix = ts.prefix.name
@@ -188,26 +190,31 @@ class AdvisorPlugin(SchedulerPlugin):
     def _gathered(self) -> TaskEvents | None:
         """Hand over the rows: for each alone the client's thread would be woken, which takes as long as all else here."""
         while self._rows and self._client is not None:
-            name, size, elapsed_s, ok = self._rows.popleft()
-            self._client.observe(name, size, 1, elapsed_s, ok=ok)
+            name, size, cores, elapsed_s, ok = self._rows.popleft()
+            self._client.observe(name, size, cores, elapsed_s, ok=ok)
         return None if self._edges is None else self._edges.batch(time.time())
 
     async def ask_now(self) -> None:
         """Ask the service, beside the loop, about each prefix of which enough has run since it was last asked."""
         for known in [each for each in self._prefixes.values() if each.due]:
             sizes = known.question()
-            seconds = await asyncio.to_thread(self._ask, known.name, sizes)
-            bare = await asyncio.to_thread(self._ask, known.name, None) if known.mixed and sizes else [None]
+            seconds = await asyncio.to_thread(self._ask, known, sizes)
+            bare = await asyncio.to_thread(self._ask, known, None) if known.mixed and sizes else [None]
             known.learn(sizes, seconds, bare[0])
 
-    def _ask(self, name: str, sizes: list[float] | None) -> list[float]:
+    def _ask(self, known: Sizes, sizes: list[float] | None) -> list[float]:
         assert self._client is not None
-        found: Any = self._client.predict(name, sizes, 1).elapsed_s
+        found: Any = self._client.predict(known.name, sizes, known.cores).elapsed_s
         return [float(each) for each in found] if sizes is not None else [float(found)]
 
     def estimate(self, ts: TaskState) -> float | None:
         """Return the seconds that a task will take; None where nothing is known of its kind."""
         return self._known(ts).seconds(size_of(ts))
+
+
+def cores_of(ts: TaskState) -> int:
+    """Return the cores that a task takes of its worker: what its annotation says, see `annotate_cores`, else 1."""
+    return int((ts.resource_restrictions or {}).get(RESOURCE, 1))
 
 
 def size_of(ts: TaskState) -> float | None:

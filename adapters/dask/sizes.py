@@ -46,6 +46,8 @@ class Sizes:
         Of its tasks in task events. Their instances are rows of a component of that name: of `name` each run would be two.
     runs : int
         Tasks that ended well.
+    cores : int
+        Of the task that was sent last.
     mean_s : float or None
         Seconds of one task: the mean over those at work, else over tasks as large as the last begun; None: not known yet.
     """
@@ -63,6 +65,7 @@ class Sizes:
         "_seconds",
         "_sizes",
         "_sum_s",
+        "cores",
         "name",
         "runs",
         "task_type",
@@ -70,6 +73,7 @@ class Sizes:
 
     def __init__(self, prefix: str) -> None:
         self.name, self.task_type = cleaned(prefix), cleaned(f"task {prefix}")
+        self.cores = 1
         self.runs = self._asked = self._at_work = 0
         self._low, self._high = math.inf, -1.0
         self._sizes: list[float] = []

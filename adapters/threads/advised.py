@@ -12,7 +12,8 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from math import log2
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +23,7 @@ from advisor import kernels
 from advisor.adapters.threads.deciding import PER_DOUBLING, CallTotals, Deciding, checked_predictor
 from advisor.adapters.threads.executor import AdvisedExecutor
 from advisor.adapters.threads.grants import GRANTS, CoreGrant
+from advisor.adapters.threads.job_pool import AdvisedPool
 from advisor.adapters.threads.machine import MachineLoad, cache_file, cores_here
 from advisor.adapters.threads.memory import FunctionMemory
 from advisor.adapters.threads.size import FLOOR_S, Size
@@ -194,6 +196,16 @@ class Advised:
         """Return an executor of `concurrent.futures` whose number of workers is advised, see `AdvisedExecutor`."""
         return AdvisedExecutor(self, component, cores_max=cores_max, **options)
 
+    def pool(self, cores: int | None = None, executor: Executor | None = None) -> AdvisedPool:
+        """Return an executor whose jobs share so many cores, each with several where that pays, see `AdvisedPool`."""
+        return AdvisedPool(self, self.cores_max if cores is None else checked_cores(cores), executor)
+
+    def register_joblib(self, name: str = "advised") -> None:
+        """Register a backend of joblib, see `AdvisedBackend`. Needs joblib, of the extra ``threads``."""
+        from advisor.adapters.threads.joblib_backend import register_backend  # noqa: PLC0415 - of an extra
+
+        register_backend(name, self)
+
     def flush(self) -> None:
         """Write what was learned now."""
         if self._memory is not None:
@@ -226,6 +238,14 @@ class Advised:
             self._learner().observe(component, predictor=predictor, cores=cores, elapsed_s=elapsed_s, **optional)
         except AdvisorError as error:
             self._tell(error)
+
+    def choose_together(self, jobs: Sequence[Mapping[str, Any]], cores: int) -> Mapping[Any, int] | None:
+        """Return the cores of each job by its id, None where nobody answers; see `Advisor.choose_together`."""
+        try:
+            return self._learner().choose_together(jobs=jobs, cores=cores, **self._patience).cores
+        except AdvisorError as error:
+            self._tell(error)
+            return None
 
     def deciding(self, component: str, cores_max: int | None) -> Deciding:
         """Return what decides for a component."""

@@ -82,6 +82,11 @@ class Grants:
         sharing = 1 + sum(not grant.workers for grant in roots)
         return max(1, (min(cores_max, *(grant.cores_max for grant in roots)) - held) // sharing)
 
+    def cores_granted(self) -> int:
+        """Return the cores of the call that this thread is in, 1 where it is in none."""
+        grant = _current.get()
+        return 1 if grant is None else grant.cores
+
     def enter(self, wish: int, cores_max: int, *, workers: bool = False) -> CoreGrant:
         """Give a call `wish` cores, or what is left; from now on its limits hold. `leave` must follow."""
         outer = _current.get()

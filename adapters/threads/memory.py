@@ -101,6 +101,11 @@ class FunctionMemory:
         with self._lock:
             return self._learn().predict(component, **asked)
 
+    def choose_together(self, **asked: Any) -> Any:
+        """Choose the cores of jobs that share a pool, as an advisor does."""
+        with self._lock:
+            return self._learn().choose_together(**asked)
+
     def _learn(self) -> Advisor:
         """Learn the oldest rows that wait, as many as `PAUSE_S` allows; rows that no file will have are let go of."""
         advisor = self._ready()

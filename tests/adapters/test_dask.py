@@ -149,7 +149,9 @@ class Scripted:
     def begin(self, key: str, prefix: str = "f", nbytes: list[int] | None = None, **annotations: Any) -> Any:
         of = self.prefixes.setdefault(prefix, SimpleNamespace(name=prefix, duration_average=-1.0, states={}))
         deps = [SimpleNamespace(nbytes=each) for each in nbytes or []]
-        self.tasks[key] = SimpleNamespace(key=key, prefix=of, dependencies=deps, annotations=annotations)
+        self.tasks[key] = SimpleNamespace(
+            key=key, prefix=of, dependencies=deps, annotations=annotations, resource_restrictions=None
+        )
         self.plugin.transition(key, "waiting", "processing", stimulus_id="s")
         return of
 
@@ -164,8 +166,8 @@ class Scripted:
     def ask(self) -> None:
         for known in self.plugin._prefixes.values():
             sizes = known.question()
-            bare = self.plugin._ask(known.name, None)[0] if known.mixed else None
-            known.learn(sizes, self.plugin._ask(known.name, sizes), bare)
+            bare = self.plugin._ask(known, None)[0] if known.mixed else None
+            known.learn(sizes, self.plugin._ask(known, sizes), bare)
 
 
 def test_each_successful_run_is_a_row_with_the_bytes_of_its_inputs() -> None:

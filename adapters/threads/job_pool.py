@@ -1,0 +1,321 @@
+"""An executor whose jobs share one pool of cores, each with as many as `choose_together` gives it.
+
+Jobs wait in the pool. Each time jobs arrive or one ends, those that wait and those that run are put into one question, and
+the jobs that get cores start. A job keeps its cores until it ends; its run is then learned.
+
+A job's thread pools have as many threads as it has cores. In worker processes each job has its own; in threads of one process
+jobs that overlap share the smallest limit, see `grants`, and a run that had another limit than its cores is not learned.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any, Final, Protocol, TypeVar
+
+from advisor.adapters.threads.deciding import checked_predictor
+from advisor.adapters.threads.grants import GRANTS
+from advisor.domain.allowed_cores import AllowedCores, allowed_range, intersect_allowed, parse_allowed
+
+GATHER_S: Final = (
+    0.002  # after an arrival, before cores are chosen: the first job of a loop would get those of the others
+)
+ASKED_MAX: Final = 256  # waiting jobs in one question: with more behind them each gets its cheapest count anyway
+MARK: Final = "advised_job"
+
+log = logging.getLogger("advisor.threads")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Job:
+    """Describes a job to the pool; as a decorator it marks a function whose calls are such jobs.
+
+    Attributes
+    ----------
+    component : str
+        Its runs are learned under this name.
+    predictor : float, tuple or callable, optional
+        What its time depends on, or a function that returns it from the call's arguments. Absent: all its runs are alike.
+    allowed : optional
+        The core counts that it may use, as `choose_together` takes them. Absent: 1 to those of the pool.
+    cores_as : str, optional
+        The name of the function's argument that is given the number of cores, ``n_jobs`` say. A run is then learned also
+        where jobs in threads share their thread pools.
+    weight : float
+        Of its response time beside other jobs.
+    """
+
+    component: str
+    predictor: Any = None
+    allowed: Any = None
+    cores_as: str | None = None
+    weight: float = 1.0
+
+    def __call__(self, function: Function) -> Function:
+        """Mark a function and return it."""
+        setattr(function, MARK, self)
+        return function
+
+
+def job_of(function: Callable[..., Any]) -> Job:
+    """Return what a function was marked with; where it was not, a component of its name."""
+    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__qualname__)}"
+    return getattr(function, MARK, None) or Job(name)
+
+
+@dataclass(slots=True, eq=False)
+class _Submission:
+    future: Future[Any]
+    call: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    job: Job
+    predictor: Any
+    allowed: AllowedCores
+    cores: int = 0
+
+
+class Adviser(Protocol):
+    """What a pool needs of an `Advised`."""
+
+    def choose_together(self, jobs: Sequence[Mapping[str, Any]], cores: int) -> Mapping[Any, int] | None: ...
+
+    def learn(
+        self, component: str, predictor: Any, cores: int, elapsed_s: float, others: float, *, ok: bool
+    ) -> None: ...
+
+
+class AdvisedPool(Executor):
+    """Runs jobs on a pool of cores; never more cores are in use than it has. Safe to use from all threads.
+
+    Parameters
+    ----------
+    advised : Advised
+        Who learns and answers.
+    cores : int
+        Of the pool.
+    executor : Executor, optional
+        Whose workers run the jobs, as many as the pool has cores: a `ProcessPoolExecutor`, say. It is shut down with the
+        pool. One that places jobs by their cores has a method ``submit_on(cores, fn, *args)``. Absent: threads.
+    job_cores_max : int, optional
+        The most cores of one job. Absent: all.
+
+    Attributes
+    ----------
+    cores : int
+        Of the pool.
+    """
+
+    def __init__(
+        self, advised: Adviser, cores: int, executor: Executor | None = None, *, job_cores_max: int | None = None
+    ) -> None:
+        self.cores = cores
+        self._counts = allowed_range(1, job_cores_max or cores)
+        self._advised = advised
+        self._inner: Any = ThreadPoolExecutor(cores, "advised pool") if executor is None else executor
+        self._submit_on: Callable[..., Any] = getattr(self._inner, "submit_on", self._submit_anywhere)
+        self._lock = threading.RLock()
+        self._idle = threading.Condition(self._lock)
+        self._waiting: list[_Submission] = []
+        self._running: dict[_Submission, None] = {}
+        self._unfinished = 0
+        self._gathering = False
+        self._choosing = threading.Lock()  # one question at a time; who comes meanwhile has it asked again
+        self._changed = False
+        self._closed = False
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Return the future of a job: what `Job` marked the function with, else a component of the function's name."""
+        return self.submit_job(job_of(fn), fn, *args, **kwargs)
+
+    def submit_job(self, job: Job, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Return the future of a call that is such a job.
+
+        Raises
+        ------
+        InvalidValue
+            For a predictor that is none, or core counts of which the pool has none.
+        RuntimeError
+            After `shutdown`.
+        """
+        predictor = job.predictor(*args, **kwargs) if callable(job.predictor) else job.predictor
+        allowed = self._counts if job.allowed is None else parse_allowed("allowed", job.allowed)
+        submission = _Submission(
+            Future(), fn, args, kwargs, job,
+            1.0 if predictor is None else checked_predictor(predictor),
+            intersect_allowed("allowed", allowed, self._counts, "the pool"),
+        )  # fmt: skip
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            self._waiting.append(submission)
+            self._unfinished += 1
+            if not self._gathering and self._free() > 0:
+                self._gathering = True
+                threading.Timer(GATHER_S, self._end_gathering).start()
+        return submission.future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more jobs; with `wait` return when all have ended."""
+        with self._lock:
+            self._closed = True
+        if cancel_futures:
+            self.cancel_waiting()
+        self._choose()
+        self._close_if_idle(0)
+        if wait:
+            with self._lock:
+                self._idle.wait_for(lambda: not self._unfinished)
+            self._inner.shutdown(wait=True)
+
+    def cancel_waiting(self) -> None:
+        """Cancel the jobs that have not started."""
+        with self._lock:
+            waiting = [*self._waiting]
+        for submission in waiting:
+            submission.future.cancel()
+
+    # -- choosing -----------------------------------------------------------------------------------------------------------
+
+    def _free(self) -> int:
+        return self.cores - sum(each.cores for each in self._running)
+
+    def _end_gathering(self) -> None:
+        with self._lock:
+            self._gathering = False
+        self._choose()
+
+    def _choose(self) -> None:
+        """Ask and start jobs, and again where something changed meanwhile."""
+        self._changed = True
+        while self._changed and self._choosing.acquire(blocking=False):
+            try:
+                self._changed = False
+                self._remove_cancelled()
+                with self._lock:
+                    waiting, running, free = self._waiting[:ASKED_MAX], [*self._running], self._free()
+                if any(each.allowed.least <= free for each in waiting):
+                    self._start(self._chosen(waiting, running, free), free)
+            finally:
+                self._choosing.release()
+
+    def _remove_cancelled(self) -> None:
+        with self._lock:
+            cancelled = [each for each in self._waiting if each.future.cancelled()]
+            for each in cancelled:
+                self._waiting.remove(each)
+        for each in cancelled:
+            each.future.set_running_or_notify_cancel()
+        self._close_if_idle(len(cancelled))
+
+    def _chosen(
+        self, waiting: Sequence[_Submission], running: Sequence[_Submission], free: int
+    ) -> dict[_Submission, int]:
+        """Return the cores of the waiting jobs that are to start."""
+        jobs: list[dict[str, Any]] = [
+            {
+                "id": number, "component": each.job.component, "predictor": each.predictor, "weight": each.job.weight,
+                "allowed": [each.cores] if each.cores else each.allowed.as_wire(), "cores_now": each.cores or None,
+            }
+            for number, each in enumerate([*running, *waiting])
+        ]  # fmt: skip
+        try:
+            answer = self._advised.choose_together(jobs, self.cores)
+        except Exception:
+            log.exception("jobs get cores by a fixed rule")
+            answer = None
+        found = {each: (answer or {}).get(len(running) + number, 0) for number, each in enumerate(waiting)}
+        found = {each: cores for each, cores in found.items() if cores <= free and cores in each.allowed}
+        if answer is not None and (running or found):
+            return found
+        share = self.cores // len(waiting)  # nobody answered, or a pool without a job would stay so
+        return {each: each.allowed.nearest(share) for each in waiting}
+
+    def _start(self, chosen: Mapping[_Submission, int], free: int) -> None:
+        """Start the jobs that have cores; only here are cores taken, so `free` are left at least."""
+        for submission, cores in chosen.items():
+            if cores > free:
+                continue
+            with self._lock:
+                self._waiting.remove(submission)
+            if not submission.future.set_running_or_notify_cancel():
+                self._close_if_idle(1)
+                continue
+            with self._lock:
+                submission.cores = cores
+                self._running[submission] = None
+            free -= cores
+            if submission.job.cores_as is not None:
+                submission.kwargs[submission.job.cores_as] = cores
+            try:
+                inner = self._submit_on(
+                    cores, run_job, self.cores, cores, submission.call, submission.args, submission.kwargs
+                )
+            except BaseException as error:
+                self._end(submission, (None, 0.0, error, False))
+                continue
+            inner.add_done_callback(partial(self._end_inner, submission))
+
+    def _submit_anywhere(self, _cores: int, fn: Callable[..., Any], *args: Any) -> Any:
+        return self._inner.submit(fn, *args)
+
+    def _end_inner(self, submission: _Submission, inner: Any) -> None:
+        self._end(submission, _outcome(inner))
+
+    def _end(self, submission: _Submission, outcome: Outcome) -> None:
+        """Learn what ran, give its cores to others, and pass on what it gave."""
+        value, elapsed_s, error, own = outcome
+        job = submission.job
+        with self._lock:
+            del self._running[submission]
+            others = self.cores - self._free()
+        if elapsed_s > 0.0 and (own or job.cores_as is not None):
+            ok = error is None
+            self._advised.learn(job.component, submission.predictor, submission.cores, elapsed_s, others, ok=ok)
+        self._choose()
+        if error is None:
+            submission.future.set_result(value)
+        else:
+            submission.future.set_exception(error)
+        self._close_if_idle(1)
+
+    def _close_if_idle(self, ended: int) -> None:
+        """Count jobs that have ended; after the last one of a closed pool its workers end."""
+        with self._lock:
+            self._unfinished -= ended
+            if not self._unfinished and self._closed:
+                self._inner.shutdown(wait=False)
+            self._idle.notify_all()
+
+
+Outcome = tuple[Any, float, BaseException | None, bool]  # value, seconds, error, whether its thread pools had its cores
+
+
+def run_job(
+    pool_cores: int, cores: int, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Outcome:
+    """Run a job in its worker, whose thread pools have as many threads as it has cores."""
+    grant = GRANTS.enter(cores, pool_cores)
+    own, value, failed = grant.cores == cores, None, None
+    begun = perf_counter()
+    try:
+        value = call(*args, **kwargs)
+    except BaseException as error:
+        failed = error
+    elapsed_s = perf_counter() - begun
+    GRANTS.end_call(grant)
+    return value, elapsed_s, failed, own and not grant.changed
+
+
+def _outcome(inner: Any) -> Outcome:
+    if inner.cancelled():
+        return None, 0.0, RuntimeError("the worker was shut down"), False
+    error = inner.exception()
+    return inner.result() if error is None else (None, 0.0, error, False)

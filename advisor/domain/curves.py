@@ -18,13 +18,21 @@ VALUES = ("elapsed_s", "upper_s", "variation", "contention", "peak_bytes")  # of
 UPPER_SLACK = 1e-9  # an upper bound may lie this share below its curve: the rounding of two computations
 
 
+DOUBLINGS_MAX = 4  # of cores beyond the most seen that siblings' runs say something of
+Growth = tuple[float, ...]  # ln of a time's growth by so many doublings of the cores; NaN where it is not known
+
+
 class Seen(NamedTuple):
-    """What curves rest on, by component, (n,) each: the model's name, its runs, and the fewest and most cores of these."""
+    """What curves rest on, by component, (n,) each: the model's name, its runs, and the fewest and most cores of these.
+
+    `growth` (n, DOUBLINGS_MAX): beyond the most cores, what a promise allows for, see `engine.siblings`.
+    """
 
     models: NDArray[Any]
     runs: NDArray[np.int64]
     least: NDArray[np.float64]
     most: NDArray[np.float64]
+    growth: NDArray[np.float64]
 
 
 def _are_legal(values: NDArray[np.float64]) -> bool:

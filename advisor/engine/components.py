@@ -17,6 +17,7 @@ from advisor.engine.flows import Flows
 from advisor.engine.learners import MODEL_MEMORY_BYTES, Learners
 from advisor.engine.records_by_slot import RecordsBySlot
 from advisor.engine.rows import SEPARATOR
+from advisor.engine.siblings import Siblings
 from advisor.engine.slots import Slots
 from advisor.errors import InvalidValue
 from advisor.models import contention
@@ -54,6 +55,7 @@ class Components:
         # `batches_replayed`, `gaps`, `producers_resumed`. They never go back.
         self.totals: Counter[str] = Counter()
         self.learners = Learners(model_memory_bytes, self.totals)
+        self.siblings = self.learners.siblings = Siblings(self.slots, self.learners, self.table)
         self.contentions = RecordsBySlot(lambda _: RecordTable(contention.FIELDS, contention.LAYOUT))
         self.allowed = AllowedSets()
         self.flows = Flows(self.totals)

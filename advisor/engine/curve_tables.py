@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain import elementary
-from advisor.domain.curves import VALUES, Seen, TabulatedCurves
+from advisor.domain.curves import VALUES, Growth, Seen, TabulatedCurves
 from advisor.domain.rows import is_number
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.asking import LEARNER, Asking, Load, load_of
@@ -19,6 +19,7 @@ from advisor.engine.components import Components
 from advisor.engine.guards import checked
 from advisor.engine.kept import Kept
 from advisor.engine.learners import Solved
+from advisor.engine.siblings import Borrowed
 from advisor.errors import InvalidValue, NotEnoughData
 from advisor.models import prediction
 from advisor.models.layout import AT
@@ -34,7 +35,6 @@ NETWORKS_KEPT = 16  # networks whose tables are kept together
 ROWS_OF_TABLE = 16  # interpreted, a table takes as long as so many rows
 PEAK = "peak_bytes"
 ROWS, DIMENSIONS = AT["rows"].start, AT["dimensions"].start
-CORES_SEEN = [AT["p_low"].start, AT["p_high"].start]
 
 
 @lru_cache(64)
@@ -62,9 +62,10 @@ class _Table(NamedTuple):
     runs: int
     least: float
     most: float
+    growth: Growth
 
 
-KINDS = np.float64, np.float64, np.float64, np.float64, np.float64, object, np.int64, np.float64, np.float64
+KINDS = *(np.float64,) * 5, object, np.int64, *(np.float64,) * 3
 
 
 class _Together(NamedTuple):
@@ -74,6 +75,7 @@ class _Together(NamedTuple):
     places: Ints
     rows: Ints
     curves: TabulatedCurves
+    borrowed: Mapping[int, Borrowed]  # by the slots that borrow from siblings
 
 
 def _renewed(curves: TabulatedCurves, rows: Sequence[int], tables: Sequence[_Table]) -> TabulatedCurves:
@@ -82,7 +84,7 @@ def _renewed(curves: TabulatedCurves, rows: Sequence[int], tables: Sequence[_Tab
     for place, old in enumerate([*map(known.__getitem__, VALUES), *cast("Seen", curves.seen)]):
         values = old
         for row, table in zip(rows, tables, strict=True):
-            if place < 2 or old[row] != table[place]:  # most numbers of a component stay as they are
+            if place < 2 or not np.array_equal(old[row], table[place]):  # most numbers of a component stay as they are
                 values = old.copy() if values is old else values
                 values[row] = table[place]
         changed.append(values)
@@ -97,7 +99,7 @@ class CurveTables:
     def __init__(self, components: Components, asking: Asking) -> None:
         self._components = components
         self._asking = asking
-        self._kept = Kept[tuple[list[int], _Table]](TABLES_KEPT)  # each with the rows that it stands for
+        self._kept = Kept[tuple[tuple[list[int], Borrowed], _Table]](TABLES_KEPT)  # each with what it stands for
         self._together = Kept[_Together](NETWORKS_KEPT)
         self._scratch = scratch_of()
 
@@ -128,10 +130,11 @@ class CurveTables:
             tuple(boxes), tuple(components.items()), tuple(load.items()), cores_max, level, len(self._components.slots.names)
         )  # fmt: skip
         kept, counted = self._together.get(asked), self._components.table.records_whole[:, ROWS]
+        now = counted[:0] if kept is None else counted[kept.watched]
         if kept is not None:
-            now = counted[kept.watched]
-            changed = (now != kept.rows).nonzero()[0]
-            if not len(changed):
+            changed = (now != kept.rows).nonzero()[0].tolist()
+            changed += self._reborrowed(kept, float(counts_of(cores_max)[-1]))
+            if not changed:
                 return kept.curves
             places: list[int] = sorted(set(kept.places[changed].tolist()))
             slots: list[int] = kept.watched[places].tolist()
@@ -147,13 +150,14 @@ class CurveTables:
             )
             self._asking.require_rows(slots)
         counts = counts_of(cores_max)
+        end = float(counts[-1])
         if not KERNELS.ready:
             KERNELS.count(ROWS_OF_TABLE * len(slots))
         tables: list[_Table] = []
         for place, slot in zip(places, slots, strict=True):
             tables.append(self._table(slot, load.get(boxes[place]), boxes[place], counts, level))
         if kept is not None:
-            kept = _Together(kept.watched, kept.places, now, _renewed(kept.curves, places, tables))  # type: ignore[possibly-undefined]
+            curves, watched, of_rows = _renewed(kept.curves, places, tables), kept.watched, kept.places
         else:
             columns: list[Any] = list(map(np.array, zip(*tables, strict=True) if tables else [()] * len(KINDS), KINDS))
             more = [(place, each) for place, slot in enumerate(slots) for each in self._beside(slot)]
@@ -164,11 +168,24 @@ class CurveTables:
                 counts, elapsed, upper, *columns[2:5], seen=Seen(*columns[5:]), allowed=own if any(own) else None
             )
             of_rows = np.array([*places, *(place for place, _ in more)], np.int64)
-            kept = _Together(watched, of_rows, counted[watched], curves)
+            now = counted[watched]
             self._kept.trim()
-            self._together.store_value(asked, kept)
-        self._together[asked] = kept
-        return kept.curves
+        siblings = self._components.siblings
+        borrowed = {
+            slot: siblings.borrowed(slot, end) for slot in watched[: len(boxes)].tolist() if siblings.lend(slot, end)
+        }
+        self._together.store_value(asked, _Together(watched, of_rows, now, curves, borrowed))
+        return curves
+
+    def _reborrowed(self, kept: _Together, end: float) -> list[int]:
+        """Return the places in `watched` of components that now borrow otherwise from their siblings."""
+        if not kept.borrowed:
+            return []
+        borrowed = self._components.siblings.borrowed
+        return [
+            place for place, slot in enumerate(kept.watched.tolist())
+            if slot in kept.borrowed and borrowed(slot, end) != kept.borrowed[slot]
+        ]  # fmt: skip
 
     def missing(
         self, boxes: Sequence[str], components: Mapping[str, str], load: Mapping[str, Any], cores_max: int, level: float
@@ -179,7 +196,7 @@ class CurveTables:
         found = 0
         for slot, x in wanted:
             kept = self._kept.get((slot, counts, level, x))
-            found += slot >= 0 and (kept is None or kept[0] != self._rows(slot))
+            found += slot >= 0 and (kept is None or kept[0][0] != self._rows(slot))
         return found
 
     def _beside(self, slot: int) -> list[int]:
@@ -195,7 +212,7 @@ class CurveTables:
 
     def _table(self, slot: int, x: float | None, box: str, counts: Ints, level: float) -> _Table:
         key = (slot, len(counts), level, x)
-        rows = self._rows(slot)
+        rows = self._rows(slot), self._components.siblings.borrowed(slot, float(counts[-1]))
         kept = self._kept.get(key)
         if kept is not None and kept[0] == rows:
             return kept[1]
@@ -234,7 +251,8 @@ class CurveTables:
                 elementary.weighted(share, [upper, beside.upper]),
             )
         table = _Table(
-            elapsed, upper, variation, kappa, peak, model, count, *base.records[slot, CORES_SEEN].tolist()
+            elapsed, upper, variation, kappa, peak, model, count, float(base["p_low"][slot]), float(base["p_high"][slot]),
+            rows[1].growth,
         )  # fmt: skip
         self._kept[key] = rows, table
         return table

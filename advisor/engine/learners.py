@@ -19,12 +19,14 @@ import numpy as np
 
 from advisor.domain.vectors import Bools, Floats, Ints
 from advisor.engine.records_by_slot import RecordsBySlot
+from advisor.engine.siblings import YIELDED, Leaning, Siblings, is_same
 from advisor.models.cells import COUNT
 from advisor.models.core_rule import KERNELS as CHOOSING
 from advisor.models.fold import ABSENT, KERNELS, QuestionRoom, room_of, solution_of
 from advisor.models.layout import AT
 from advisor.models.learner_layout import AT as PLACES
 from advisor.models.learner_layout import AXES_MAX, CELLS, LANES, LEVELS, WIDTHS, LearnerTable
+from advisor.models.siblings import KERNELS as LEANING
 from advisor.models.table import Table
 
 MODEL_MEMORY_BYTES = 64 * 2**20  # by default: 16,000 components with one predictor; their sums are not counted in it
@@ -83,6 +85,7 @@ class Solved(NamedTuple):
     longest: float  # seconds that a run was seen running, where no run that ended took so long; else 0
     room: QuestionRoom  # to ask in
     reach: dict[float, tuple[float, float]]  # half-widths of intervals, by level, as far as they were asked for
+    leaning: Leaning | None = None  # what its first rows lean on
 
     @property
     def noise(self) -> float:
@@ -152,6 +155,7 @@ class Learners(RecordsBySlot[LearnerTable]):
         self.totals = totals
         self._rooms: dict[int, QuestionRoom] = {}
         self._solved: OrderedDict[int, Solved] = OrderedDict()
+        self.siblings: Siblings | None = None  # of the components that these are of
 
     # -- records ----------------------------------------------------------------------------------------------------------
 
@@ -202,7 +206,8 @@ class Learners(RecordsBySlot[LearnerTable]):
         whole = base.records_whole[slot]
         rows = int(whole[ROWS]) + int(whole[UNFINISHED])
         found = self._solved.get(slot)
-        if found is not None and found.rows == rows:
+        leaning = None if self.siblings is None or rows >= YIELDED else self.siblings.leaning(slot)
+        if found is not None and found.rows == rows and is_same(found.leaning, leaning):
             return found
         record = self.find_record(slot)
         if record is None:
@@ -214,14 +219,18 @@ class Learners(RecordsBySlot[LearnerTable]):
             return None
         arrays = solution_of(table.axes) if found is None or found.table is not table else found.solution
         room = self.room(table.axes)
-        KERNELS.refresh_one(table.words, place, table.axes, arrays, room.scratch)
+        if leaning is None:
+            KERNELS.refresh_one(table.words, place, table.axes, arrays, room.scratch)
+        else:
+            LEANING.refresh_leaning(table.words, place, table.axes, leaning.slopes, arrays, room.scratch)
         notes = ONE_CELL if cells == 1 else ()
+        notes = notes if leaning is None else (f"how time depends on predictor and cores: as of {leaning.note}",)
         running = float(base.records[slot, RUNNING_HIGH])
         longest = running if running > 0.0 and running > words[table.at["mean"]].max() else 0.0
         if longest > 0.0:
             notes = (*notes, f"a run was still running after {longest:.3g} s, longer than any that ended")
         pin, runs = int(words.view(np.int64)[PIN]), int(whole[ROWS] + whole[EXTRA_RUNS])
-        found = self._solved[slot] = Solved(rows, table, place, arrays, notes, pin, runs, longest, room, {})
+        found = self._solved[slot] = Solved(rows, table, place, arrays, notes, pin, runs, longest, room, {}, leaning)
         if len(self._solved) > SOLUTIONS_KEPT:
             self._solved.popitem(last=False)
         return found
@@ -229,6 +238,8 @@ class Learners(RecordsBySlot[LearnerTable]):
     def clear_solutions(self) -> None:
         """Forget all solutions: components changed otherwise than by rows."""
         self._solved.clear()
+        if self.siblings is not None:
+            self.siblings.clear_parts()
 
     # -- changes ----------------------------------------------------------------------------------------------------------
 

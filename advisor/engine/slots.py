@@ -38,6 +38,7 @@ class Slots:
         self.free: list[int] = []  # slots whose components were dropped, a heap: the least serves the next new name
         self.dropped: dict[str, None] = {}  # names of those that are no more: since somebody took note
         self.renames = 0  # how often a slot got another name
+        self.renamed: dict[int, None] = {}  # slots that did, since `Siblings` took note
         self.generation = object()  # a list of names resolved before another one began is resolved anew
 
     def __len__(self) -> int:
@@ -206,6 +207,7 @@ class Slots:
         del self.by_name[former]
         self.names[slot], self.by_name[name] = name, slot
         self.renames += 1
+        self.renamed[slot] = None
 
     def free_slots(self, names: Iterable[str]) -> dict[str, list[int]]:
         """Free the slots of components, of those that are known; return them by name.

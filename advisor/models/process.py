@@ -259,9 +259,15 @@ def count_machines(r, n, frame):
 
 def refresh(r, n, axes, solution, scratch):
     """Solve a record with the settings it has: what a question needs after new rows. Cost O(cells**3)."""
+    frame, points, _, _ = solution
+    lay_out(r, n, axes, frame, points)
+    solve_laid_out(r, n, solution, scratch)
+
+
+def solve_laid_out(r, n, solution, scratch):
+    """Solve what `lay_out` has filled in, with the settings that a record has."""
     frame, points, root, alpha = solution
     rows, planes = scratch[0], scratch[1]
-    lay_out(r, n, axes, frame, points)
     assemble(frame, points, rows, planes)
     mix(frame, points, planes, root)
     fit(frame, points, root, alpha)

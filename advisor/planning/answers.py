@@ -80,7 +80,7 @@ def evidence_of(found: Plan) -> dict[str, Evidence]:
     curves, keys = found.demand.curves, found.demand.keys
     if curves.seen is None:
         return {}
-    models, runs, least, most = curves.seen
+    models, runs, least, most, _ = curves.seen
     cores = found.placed.cores[0]
     beyond = np.maximum(elementary.log2(np.maximum(cores / most, least / cores)), 0.0)
     rows = dict.fromkeys([*found.slowest.tolist(), *np.argsort(-beyond, kind="stable").tolist()])

@@ -197,7 +197,8 @@ class Demand:
 
         Beyond the most cores seen, m, a promise is flat with a margin, T_c(m) (1 + MARGIN)^log2(cores / m), or w / cores +
         c cores where that is longer: what was lost between the fewest and the most cores seen may be a cost of each core.
-        Below the fewest it is T_c(least) least / cores, the work of the run. None is below what is planned with. Cost
+        Where siblings ran on so many cores, their quantile takes the place of both. Below the fewest it is T_c(least) least
+        / cores, the work of the run. None is below what is planned with. Cost
         O(n log m).
         """
         seen = self.curves.seen
@@ -208,7 +209,9 @@ class Demand:
         cost = np.maximum(wide - narrow, 0.0) / np.maximum(np.square(most) - np.square(least), 1.0)
         rising = np.maximum(narrow - cost * np.square(least), 0.0) / cores + cost * cores
         flat = wide / most * elementary.exp(doublings * MARGIN)
-        bound = np.where(cores > seen.most, np.maximum(flat, rising), np.where(cores < seen.least, narrow / cores, 0.0))
+        of_siblings = wide / most * elementary.exp(growth_at(seen.growth, doublings))
+        beyond = np.where(np.isnan(of_siblings), np.maximum(flat, rising), of_siblings)
+        bound = np.where(cores > seen.most, beyond, np.where(cores < seen.least, narrow / cores, 0.0))
         return np.maximum(bound / self.seconds(cores), 1.0)
 
     def rigid(self) -> tuple[Ints, Floats]:
@@ -403,11 +406,21 @@ def demand_of(asked: Asked, curves: TabulatedCurves, price: float = 0.0) -> Dema
                   asked.replicas, *rest, last, curves, scale, asked, asked.request, asked.machine, price)  # fmt: skip
 
 
+def growth_at(growth: Floats, doublings: Floats) -> Floats:
+    """Return ln of times' growth (n,) at doublings (n,) of the cores, linear between those at 1, 2, .. (n, k); NaN beyond."""
+    rows, known = np.arange(len(growth)), np.column_stack([np.zeros(len(growth)), growth, np.full(len(growth), np.nan)])
+    place = np.minimum(doublings.astype(np.int64), growth.shape[1])
+    share = doublings - place
+    return np.where(
+        share > 0.0, known[rows, place] * (1.0 - share) + known[rows, place + 1] * share, known[rows, place]
+    )
+
+
 def pieces_at(curves: TabulatedCurves, price: float | None) -> tuple[Floats, Floats]:
     """Return level and fall of curves at a price, or of their upper bounds where None is given, (n, m) each. Cost O(n m)."""
     upper, seen, n = curves.upper_s, curves.seen, curves.elapsed_s.shape[0]
     elapsed = curves.elapsed_s if price is not None else np.maximum(upper, curves.elapsed_s)
-    least, most = (np.zeros(n), np.full(n, np.inf)) if seen is None else seen[2:]
+    least, most = (np.zeros(n), np.full(n, np.inf)) if seen is None else (seen.least, seen.most)
     level, fall = np.empty(elapsed.shape), np.empty(elapsed.shape)
     if not KERNELS.ready:
         KERNELS.count(n)

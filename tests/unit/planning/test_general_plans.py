@@ -11,7 +11,7 @@ from amdahl import amdahl_curves
 
 from advisor import planning
 from advisor.domain.allocations import Allocation
-from advisor.domain.curves import Seen, TabulatedCurves
+from advisor.domain.curves import DOUBLINGS_MAX, Seen, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes, series
 from advisor.errors import ImpossibleTarget
@@ -193,7 +193,7 @@ class TestTelling:
 
     def test_sentences_tell_answer_reasons_and_evidence(self) -> None:
         seen = Seen(np.array(["joint degree 2", "free degree 1", "learner"], object), np.array([120, 8, 3]),
-                    np.array([1.0, 1, 1]), np.array([8.0, 0.5, 8]))  # fmt: skip
+                    np.array([1.0, 1, 1]), np.array([8.0, 0.5, 8]), np.full((3, DOUBLINGS_MAX), np.nan))  # fmt: skip
         answer = plan(self.NET, replace(self.CURVES, seen=seen), Request(cores=9, pinned={"b": 2}))
         reported = sentences(answer)
         assert reported[0].startswith(f"For the highest throughput, {answer.cores_used} cores: a ")

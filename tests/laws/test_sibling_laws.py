@@ -1,0 +1,127 @@
+"""First rows borrow from siblings, and nothing else does: laws of what they borrow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from advisor import Advisor
+from advisor.domain.answers import Prediction
+from advisor.engine.siblings import MEMBERS_LEAST, YIELDED, bound_of, groups_of
+
+COUNTS = [1, 2, 4, 8, 16]
+SLOPE = -0.9  # of ln t in ln p: all siblings have it, and the belief without them is -0.5
+
+
+def observe_family(advisor: Advisor, prefix: str, members: int, seed: int = 1) -> None:
+    """Let components learn times x p**SLOPE on all counts."""
+    rng = np.random.default_rng(seed)
+    for number in range(members):
+        for cores in COUNTS:
+            x = float(rng.uniform(1.0, 9.0))
+            advisor.observe(f"{prefix}{number}", predictor=x, cores=cores, elapsed_s=x * cores**SLOPE)
+
+
+def observe_first(advisor: Advisor, name: str, rows: int) -> None:
+    for row in range(rows):
+        advisor.observe(name, predictor=2.0 + row, cores=2, elapsed_s=(2.0 + row) * 2**SLOPE)
+
+
+def ask(advisor: Advisor, name: str) -> Prediction:
+    return advisor.predict(name, predictor=3.0, cores=COUNTS)
+
+
+def same(one: Prediction, other: Prediction) -> bool:
+    return all(np.array_equal(getattr(one, key), getattr(other, key)) for key in ("elapsed_s", "low_s", "high_s"))
+
+
+@pytest.mark.parametrize("rows", range(1, YIELDED + 2))
+def test_siblings_are_borrowed_from_up_to_the_fifth_row_and_no_bit_remains(rows: int) -> None:
+    among, alone = Advisor(), Advisor()
+    observe_family(among, "g/", 6)
+    for advisor in (among, alone):
+        observe_first(advisor, "g/new", rows)
+    one, other = ask(among, "g/new"), ask(alone, "g/new")
+    assert same(one, other) == (rows >= YIELDED)
+    named = "how time depends on predictor and cores: as of 6 other components named g/…"
+    assert (named in one.notes) == (rows < YIELDED)
+    assert among.extract(["g/new"], ()) == alone.extract(["g/new"], ())  # never learned from
+
+
+def test_the_first_row_takes_the_slopes_of_siblings() -> None:
+    among, alone = Advisor(), Advisor()
+    observe_family(among, "g/", 6)
+    true = np.array([3.0 * cores**SLOPE for cores in COUNTS])
+    errors = list[float]()
+    for advisor in (among, alone):
+        observe_first(advisor, "g/new", 1)
+        errors.append(float(np.abs(np.log(ask(advisor, "g/new").elapsed_s / true)).max()))
+    assert errors[0] < 0.25 * errors[1]
+
+
+def test_the_nearest_group_counts_most() -> None:
+    found = list[float]()
+    for name in ("g/new", "h/new"):
+        advisor = Advisor()
+        observe_family(advisor, "g/", 6)
+        for number in range(6):
+            for cores in COUNTS:
+                advisor.observe(f"h/{number}", predictor=1.0 + number, cores=cores, elapsed_s=1.0 + number)
+        observe_first(advisor, name, 1)
+        found.append(float(ask(advisor, name).elapsed_s[-1]))
+    assert found[0] < 0.5 * found[1]
+
+
+def test_merged_parts_restored_states_and_copies_lend_as_the_whole_does() -> None:
+    whole = Advisor()
+    observe_family(whole, "g/", 9)
+    observe_first(whole, "g/new", 2)
+    names = [f"g/{number}" for number in range(9)]
+    parts = [whole.extract(some, ()) for some in (names[5:], ["g/new"], names[:5])]
+    merged = Advisor()
+    for part in parts:
+        merged.merge(Advisor.from_bytes(part))
+    asked = ask(whole, "g/new")
+    assert same(ask(merged, "g/new"), asked)
+    assert same(ask(Advisor.from_bytes(whole.to_bytes()), "g/new"), asked)
+
+
+def test_a_removed_sibling_lends_nothing_and_a_new_name_in_its_place_stands_in_its_own_group() -> None:
+    advisor, alone = Advisor(), Advisor()
+    observe_family(advisor, "g/", 6)
+    for one in (advisor, alone):
+        observe_first(one, "g/new", 1)
+    assert not same(ask(advisor, "g/new"), ask(alone, "g/new"))
+    advisor.remove_components([f"g/{number}" for number in range(6)])
+    assert same(ask(advisor, "g/new"), ask(alone, "g/new"))
+    observe_family(advisor, "h/", 6)  # in the freed slots
+    observe_first(advisor, "h/new", 1)
+    assert ask(advisor, "h/new").notes == (
+        "how time depends on predictor and cores: as of 6 other components named h/…",
+    )
+
+
+def test_answers_follow_siblings_though_the_component_has_no_new_row() -> None:
+    advisor = Advisor()
+    observe_first(advisor, "g/new", 1)
+    before = ask(advisor, "g/new")
+    observe_family(advisor, "g/", 6)
+    again = Advisor()
+    observe_family(again, "g/", 6)
+    observe_first(again, "g/new", 1)
+    assert not same(ask(advisor, "g/new"), before)
+    assert same(ask(advisor, "g/new"), ask(again, "g/new"))
+
+
+def test_groups_are_prefixes_up_to_a_separator_and_of_one_kind() -> None:
+    assert groups_of("a/b.c") == ["", "a/", "a/b."]
+    assert groups_of("a/b\x1fpeak_bytes") == ["\x1fpeak_bytes", "a/\x1fpeak_bytes"]
+    assert groups_of("plain") == [""]
+
+
+@pytest.mark.parametrize("n", [MEMBERS_LEAST, 38, 39, 64])
+def test_the_bound_of_siblings_holds_for_the_next_one_as_often_as_it_says(n: int) -> None:
+    rng = np.random.default_rng(n)
+    for draw in (rng.normal, rng.uniform, rng.logistic):
+        kept = [draw() <= bound_of(np.sort(draw(size=n))) for _ in range(4000)]
+        assert np.mean(kept) > 0.975 - 4 * (0.975 * 0.025 / 4000) ** 0.5 - (0.01 if n < 39 else 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import inf
 from operator import itemgetter
 from typing import Any, cast
 
@@ -145,7 +146,7 @@ class RoutedBackend:
             return self._fetch_all
         names = [given] if isinstance(given, str) else given
         due = self._replicas.due(names, fresh=getattr(params, "fresh", False))
-        return partial(self._replicas.fetch, due) if due else None
+        return partial(self._replicas.fetch_with_siblings, due) if due else None
 
     async def _fetch_networks(self, params: Any) -> None:
         """Fetch the networks of a plan or watch, and the components of these."""
@@ -176,7 +177,7 @@ class RoutedBackend:
 
     async def _fetch(self, due: list[str]) -> None:
         for start in range(0, len(due), FETCHED_AT_ONCE):
-            await self._replicas.fetch(due[start : start + FETCHED_AT_ONCE])
+            await self._replicas.fetch_with_siblings(due[start : start + FETCHED_AT_ONCE], inf)
 
     async def _profile(self, params: m.ProfileAsked) -> dict[str, Any]:
         producer = params.producer

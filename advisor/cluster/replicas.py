@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable
+from itertools import chain
 from typing import NamedTuple
 
 import anyio.lowlevel
@@ -15,6 +16,7 @@ from advisor.cluster.connections import ShardConnection
 from advisor.cluster.shard_set import ShardSet
 from advisor.domain.names import normalised_name
 from advisor.engine import Engine
+from advisor.engine.siblings import first_members
 
 PUT_AT_ONCE = 32  # replicas taken in at a time, some 2 ms, before others have their turn
 
@@ -42,6 +44,7 @@ class ComponentReplicas:
         self.networks_behind = set[str]()  # networks that rows have named since they were fetched
         self._followed = set[str]()  # components of defined networks: advice follows them
         self.watched: Callable[[], set[str]] = set  # returns those of watches
+        self._siblings: dict[str, list[str]] = {}  # of components whose answers rest on siblings, too
 
     def __len__(self) -> int:
         return len(self._fetched)
@@ -61,10 +64,23 @@ class ComponentReplicas:
         """Return the names to be fetched before a question about them is answered."""
         since = self._clock() - (0.0 if fresh else self._age_s)
         legal = dict.fromkeys(name for given in names if (name := normalised_name(given)) is not None)
+        legal |= dict.fromkeys(each for name in legal for each in self._siblings.get(name, ()))
         return [
             name for name in legal
             if name not in self._fetched or (self._fetched[name].at <= since and self._behind(name))
         ]  # fmt: skip
+
+    async def fetch_with_siblings(self, names: Collection[str], cores: float = 0.0) -> None:
+        """Fetch components, and the siblings that answers about them on so many cores rest on."""
+        await self.fetch(names)
+        siblings = self._engine.advisor.components.siblings
+        asked = {name: siblings.groups_asked(name, cores) for name in names}
+        groups = [*dict.fromkeys(chain.from_iterable(asked.values()))]
+        each = await self._shards.each("siblings", groups) if groups else []
+        lent = {group: first_members(chain(*some)) for group, *some in zip(groups, *each, strict=True)}
+        self._siblings |= {name: [*chain.from_iterable(map(lent.__getitem__, own))] for name, own in asked.items()}
+        if groups:
+            await self.fetch(self.due(chain.from_iterable(lent.values()), fresh=True))
 
     async def fetch(self, names: Collection[str], programs: Collection[str] = ()) -> None:
         """Fetch components and programs, and the networks that rows have named since."""
@@ -115,4 +131,5 @@ class ComponentReplicas:
             gone = [name for name in self._fetched if name not in followed][: more + self._most // 8]
             for name in gone:
                 del self._fetched[name]
+                self._siblings.pop(name, None)
             self._engine.remove_part(gone)

@@ -172,6 +172,10 @@ class Shard:
         """Return the names of all components."""
         return list(self._engine.advisor.components.slots.components)
 
+    def siblings(self, groups: Sequence[tuple[str, int]]) -> list[list[str]]:
+        """Return the components of this shard that lend to each group, see `Siblings.members`."""
+        return self._engine.advisor.components.siblings.members(groups)
+
     def networks(self) -> bytes:
         """Return all networks of this shard."""
         return self._engine.extract_part((), self._engine.advisor.components.flows.kept)

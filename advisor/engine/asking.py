@@ -326,6 +326,11 @@ class Asking:
         whole = self._components.table.records_whole[slot]
         return int(whole[0] + whole[1])
 
+    def assumed_of(self, slot: int) -> tuple[str, ...]:
+        """Return what first rows take from siblings, in words: of a component that answers by its learner."""
+        leaning = self._components.siblings.leaning(slot)
+        return () if leaning is None else (leaning.note,)
+
     def allowed_of(self, component: str) -> AllowedCores | None:
         """Return the core counts that a component itself allows; None: every count."""
         components = self._components
@@ -365,7 +370,8 @@ class Asking:
             if place is not None:
                 cores = float(counts[place])
                 trial = int(cores), self.predict(component, x, cores, level, None, machine, TIME)
-        return answer_of(request, seen, chosen, trial, chosen.answer.notes if predictor is None else ())
+        assumed = chosen.answer.notes if predictor is None else self.assumed_of(slot)
+        return answer_of(request, seen, chosen, trial, assumed)
 
     def _chosen_by_learner(
         self, found: Solved, slot: int, x: Any, request: CoreRequest, counts: Floats, level: float, machine: str | None

@@ -172,7 +172,9 @@ class CurveTables:
             self._kept.trim()
         siblings = self._components.siblings
         borrowed = {
-            slot: siblings.borrowed(slot, end) for slot in watched[: len(boxes)].tolist() if siblings.lend(slot, end)
+            slot: siblings.borrowed(slot, end)
+            for slot in watched[: len(boxes)].tolist()
+            if siblings.may_borrow(slot, end)
         }
         self._together.store_value(asked, _Together(watched, of_rows, now, curves, borrowed))
         return curves

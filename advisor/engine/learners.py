@@ -224,7 +224,7 @@ class Learners(RecordsBySlot[LearnerTable]):
         else:
             LEANING.refresh_leaning(table.words, place, table.axes, leaning.slopes, arrays, room.scratch)
         notes = ONE_CELL if cells == 1 else ()
-        notes = notes if leaning is None else (f"how time depends on predictor and cores: as of {leaning.note}",)
+        notes = notes if leaning is None else (leaning.note,)
         running = float(base.records[slot, RUNNING_HIGH])
         longest = running if running > 0.0 and running > words[table.at["mean"]].max() else 0.0
         if longest > 0.0:

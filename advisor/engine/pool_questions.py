@@ -72,7 +72,12 @@ class PoolQuestion:
         """Return the plan."""
         given = share_pool(self.jobs, self.cores, order, wait_max_s)
         found = tuple(PoolChoice(name, *each) for name, each in zip(self.ids, given, strict=True))
-        return PoolPlan(found, {name: self._assumed_of(name, at) for at, name in enumerate(self._unseen)})
+        assumed = {name: self._assumed_of(name, at) for at, name in enumerate(self._unseen)}
+        for component, _, _ in self._kinds:
+            slot = self._components.slots.find_slot(component)
+            for note in () if slot is None else self._asking.assumed_of(slot):
+                assumed[component] = note
+        return PoolPlan(found, assumed)
 
     def _assumed_of(self, component: str, at: int) -> str:
         text = "no run was learned: its time is taken to fall with the root of the cores"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 from math import ceil, isnan, nan, sqrt
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
@@ -44,7 +45,7 @@ class Leaning(NamedTuple):
     """What a component's first rows lean on."""
 
     slopes: Floats  # float64 array (axes + 2,): prior coefficients of the straight features
-    note: str  # who the siblings are
+    note: str  # what is assumed, and who the siblings are
 
 
 def is_same(one: Leaning | None, other: Leaning | None) -> bool:
@@ -138,8 +139,23 @@ class Siblings:
                 total, known = total + part.slopes, known + part.known
             mean = total / known
             prefix = group.partition(SEPARATOR)[0]
-            note = f"{len(members)} other component{'' if len(members) == 1 else 's'}{prefix and f' named {prefix}…'}"
+            note = f"how time depends on predictor and cores: as of {len(members)} other component"
+            note += f"{'' if len(members) == 1 else 's'}{prefix and f' named {prefix}…'}"
         return Leaning(mean, note) if note else None
+
+    def groups_asked(self, name: str, cores: float) -> list[tuple[str, int]]:
+        """Return the groups, each with a number of axes, that answers about a component on so many cores may rest on."""
+        found = list[tuple[str, int]]()
+        for slot in self._slots.group(name):
+            record = self._learners.find_record(slot)
+            if record is not None and self.may_borrow(slot, cores):
+                found += [(group, record[0].axes) for group in groups_of(self._slots.names[slot])]
+        return found
+
+    def members(self, groups: Iterable[tuple[str, int]]) -> list[list[str]]:
+        """Return the components of each group that lend, as far as they are here, in the order in which they are asked."""
+        self._index_names()
+        return [[self._slots.owner(slot) for slot in self._members(*each)] for each in groups]
 
     def _members(self, group: str, axes: int) -> list[int]:
         """Return the slots of the members that stand alone, over as many axes: the first by hash of their names."""
@@ -155,7 +171,7 @@ class Siblings:
                     break
         return found
 
-    def lend(self, slot: int, cores: float) -> bool:
+    def may_borrow(self, slot: int, cores: float) -> bool:
         """Return whether a component's times on so many cores may rest on its siblings."""
         base = self._base
         young = base.int_field("rows")[slot] < YIELDED
@@ -163,7 +179,7 @@ class Siblings:
 
     def borrowed(self, slot: int, cores: float) -> Borrowed:
         """Return what a component's times on up to so many cores take from its siblings."""
-        if not self.lend(slot, cores):
+        if not self.may_borrow(slot, cores):
             return NOTHING
         leaning = self.leaning(slot)
         growth = self.growth(slot) if self._base["p_high"][slot] < cores else UNKNOWN
@@ -231,5 +247,14 @@ class Siblings:
                 insort(self._groups.setdefault(group, []), _number(self._names[slot], slot))
 
 
+def first_members(names: Iterable[str]) -> list[str]:
+    """Return the components that a group asks, of those that lend at one place or another."""
+    return sorted(dict.fromkeys(names), key=_hash_of)[:MEMBERS_MAX]
+
+
+def _hash_of(name: str) -> int:
+    return crc32(name.partition(SEPARATOR)[0].encode()) >> 1  # with the slot below it within 63 bits
+
+
 def _number(name: str, slot: int) -> int:
-    return crc32(name.encode()) >> 1 << NUMBER_BITS | slot  # within 63 bits
+    return _hash_of(name) << NUMBER_BITS | slot

@@ -125,3 +125,13 @@ def test_the_bound_of_siblings_holds_for_the_next_one_as_often_as_it_says(n: int
     for draw in (rng.normal, rng.uniform, rng.logistic):
         kept = [draw() <= bound_of(np.sort(draw(size=n))) for _ in range(4000)]
         assert np.mean(kept) > 0.975 - 4 * (0.975 * 0.025 / 4000) ** 0.5 - (0.01 if n < 39 else 0.0)
+
+
+def test_choices_and_pools_name_the_siblings_that_they_rest_on() -> None:
+    advisor = Advisor()
+    observe_family(advisor, "g/", 6)
+    observe_first(advisor, "g/new", 1)
+    named = "how time depends on predictor and cores: as of 6 other components named g/…"
+    assert named in advisor.choose_cores("g/new", predictor=2.0, cores_max=8).assumed
+    jobs = [{"id": name, "component": name, "predictor": 2.0} for name in ("g/new", "g/1")]
+    assert advisor.choose_together(jobs, 8).assumed == {"g/new": named}

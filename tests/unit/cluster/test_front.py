@@ -112,11 +112,17 @@ async def test_answers_are_those_of_one_advisor(tmp_path: Path) -> None:
             each["component"] for each in status["components"][2:5]
         ]
         assert {each["component"] for each in (await client.status(["c1", "c3"]))["components"]} == {"c1", "c3"}
+        for advisor in (one, client):  # its answers rest on siblings in all shards
+            advisor.observe("young", predictor=2.0, cores=4, elapsed_s=1.0)
+        await client.flush()
+        young = await client.predict("young", 5.0, 2)
+        assert young == one.predict("young", predictor=5.0, cores=2)
+        assert f"as of {len(BOXES)} other components" in young.notes[0]
     async with (
         front(tmp_path, Processes()) as address,
         AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
     ):
-        assert (await client.status())["totals"]["rows_accepted"] == 240
+        assert (await client.status())["totals"]["rows_accepted"] == 241
         assert (await client.allocate("film", **OPTIONS)).throughput_per_s == wanted.throughput_per_s
         assert await client.predict("c1", 5.0, 2) == one.predict("c1", predictor=5.0, cores=2)
 

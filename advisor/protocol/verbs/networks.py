@@ -129,7 +129,13 @@ class Allocate(OfMachine):
     evidence: Evidence = False
 
 
-_OF_ALL = ("cores", "turns", "current", "evidence", *(each.name for each in fields(OfMachine)))  # of all networks together
+_OF_ALL = (
+    "cores",
+    "turns",
+    "current",
+    "evidence",
+    *(each.name for each in fields(OfMachine)),
+)  # of all networks together
 _OF_ONE: Mapping[str, Any] = {key: of for key, of in Allocate.verb.keys.items() if key not in _OF_ALL} | {
     "name": Name, "weight": Number,
     "priority": Annotated[int, Meta(ge=-PRIORITY_MAX, le=PRIORITY_MAX)],

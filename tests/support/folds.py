@@ -40,24 +40,6 @@ def fold(
     return Changes(slots[rows[:found]], rows[:found], ratios[:found])
 
 
-def fold_singly(
-    table: Table, learners: LearnerTable | None, slots: np.ndarray, x: np.ndarray, p: np.ndarray, t: np.ndarray,
-    count: np.ndarray | None = None,
-) -> Changes:  # fmt: skip
-    """Fold rows of one predictor as `observe` does: one by one, in plain numbers."""
-    words, places = _records(learners, slots, 2)
-    room = ROOMS[2]
-    ratios = np.zeros(len(slots))
-    for i, slot in enumerate(slots.tolist()):
-        room.point[:2] = x[i], p[i]
-        ratios[i] = KERNELS.fold_one(
-            table.records, slot, words, int(places[i]), 2, room.point, float(t[i]),
-            1.0 if count is None else float(count[i]), ABSENT, room.solution, room.scratch, room.out,
-        )  # fmt: skip
-    rows = np.flatnonzero(ratios)
-    return Changes(slots[rows], rows, ratios[rows])
-
-
 def _records(learners: LearnerTable | None, slots: np.ndarray, axes: int) -> tuple[np.ndarray, np.ndarray]:
     if learners is None:
         return LearnerTable(axes).words, np.full(len(slots), ABSENT)

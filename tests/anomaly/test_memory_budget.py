@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import socket
-import subprocess
-import sys
 from array import array
 from pathlib import Path
-from typing import Any
 
-import msgpack
 import pytest
 from live import refused, rows_of, running
+from served import Served
 
 from advisor.service import hub as hubs
 from advisor.service import memory
 
-PROGRAM = "import sys, json; from advisor.service import load_config, run; run(load_config(**json.loads(sys.argv[1])))"
 MIB = 2**20
 
 
@@ -52,45 +46,21 @@ async def test_nothing_new_is_taken_while_memory_is_short(tmp_path: Path, monkey
 
 
 def test_a_flood_of_new_names_stays_within_the_budget(tmp_path: Path) -> None:
-    """A service of its own, whose other bounds allow ten times as much."""
-    options = {"socket": str(tmp_path / "s"), "compiled": False, "components_max": 10**7, "memory_max": 192 * MIB}
-    with subprocess.Popen([sys.executable, "-c", PROGRAM, json.dumps(options)], stderr=subprocess.PIPE) as process:
-        try:
-            assert process.stderr is not None
-            process.stderr.readline()
-            refusals, most = flood(tmp_path / "s", Path(f"/proc/{process.pid}/statm"))
-        finally:
-            process.terminate()
-            process.communicate()
-    assert refusals > 0
-    assert most <= 192 * MIB
-
-
-def flood(path: Path, statm: Path) -> tuple[int, int]:
-    """Send names until some are refused, and as many again; return how many, and the most pages seen as bytes."""
-    refusals = most = sent = 0
-    with socket.socket(socket.AF_UNIX) as link:
-        link.connect(str(path))
-        unpacker = msgpack.Unpacker()
-
-        def call(method: str, *params: Any) -> Any:
-            link.sendall(msgpack.packb([0, 1, method, list(params)]))
-            while True:
-                for _, _, error, result in unpacker:
-                    assert error is None, error
-                    return result
-                unpacker.feed(link.recv(2**16))
-
-        after = 0
+    """A service of its own, whose other bounds allow ten times as much, until names are refused and as many again."""
+    refusals = most = sent = after = 0
+    with Served(tmp_path, "--components-max", "10000000", "--memory-max", "192MiB") as service:
+        assert service.process is not None
+        statm, peer = Path(f"/proc/{service.process.pid}/statm"), service.wire()
         while after < 5 and sent < 2_000_000:
             names = [f"name {sent + i} {'x' * 150}" for i in range(500)]
             ones = array("d", [1.0] * len(names)).tobytes()
             index = array("I", range(len(names))).tobytes()
             columns = {"components": names, "index": index, "cores": ones, "elapsed_s": ones}
-            receipt = call("observe_columns", columns)
-            refusals += receipt["refused"]["count"]
+            refusals += peer.call("observe_columns", columns)["refused"]["count"]
             after += bool(refusals)
             sent += len(names)
             most = max(most, int(statm.read_text().split()[1]) * 4096)
-        assert call("predict", "name 0 " + "x" * 150, 1.0, 1)["observations"] == 1
-    return refusals, most
+        assert peer.call("predict", "name 0 " + "x" * 150, 1.0, 1)["observations"] == 1
+        peer.close()
+    assert refusals > 0
+    assert most <= 192 * MIB

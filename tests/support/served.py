@@ -16,7 +16,6 @@ from typing import Any, Self
 import msgpack
 
 PATIENCE_S = 120.0  # what hangs fails after this; long enough for a busy machine
-START_LINES_MAX = 50  # of the log, before the service serves
 ADVISOR = (sys.executable, "-m", "advisor")
 
 
@@ -109,6 +108,7 @@ class Served:
             if b'"serving"' in line:
                 self.start_words = json.loads(line)
                 return True
+        self.process.stderr.close()
         self.process.wait(PATIENCE_S)
         return False
 

@@ -45,13 +45,13 @@ class LocalClient:
         try:
             data = self._hub.handle(self, RpcRequest(msgid, method, [params]))
             if data is not None:
-                self.receive_message(data)
+                self.send_notification(data)
             return await answer
         finally:
             del self._asked[msgid]
 
-    def receive_message(self, data: bytes) -> None:
-        """Take in an answer or a notification."""
+    def send_notification(self, data: bytes) -> None:
+        """Take in an answer or a notification, as a watch sends it to its owner."""
         for message in self._answers.receive_replies(data):
             if not isinstance(message, Notice):
                 self.answer(message.msgid, message.error or message.result)

@@ -127,7 +127,7 @@ async def test_what_many_connections_send_at_once_is_decoded_in_turns(
     async with running(tmp_path, **BOTH, socket=tmp_path / "s") as live:
         honest = await live.peer()
         greedy = [await stranger(live) for _ in range(30)]
-        decoded = counted(monkeypatch, ServerConnection, "receive")
+        decoded = counted(monkeypatch, ServerConnection, "receive_requests")
         for i, peer in enumerate(greedy):  # all of it is readable at once
             batch = {"producer": f"many-{i}", "sequence": 1, "rows": rows_of(100)}
             peer.writer.write(msgpack.packb([0, 0, "observe_rows", [batch]]))

@@ -89,13 +89,6 @@ def unaccounted(profile: Profile) -> float:
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_task_is_told(programs: Programs, name: str, threads: int, tied: bool) -> None:
-    exact(programs.run(name, *PROGRAMS[name][0], threads=threads, tied=tied))
-
-
-@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("name", PROGRAMS)
 def test_with_a_cut_off_all_time_is_accounted_for(programs: Programs, name: str, threads: int, tied: bool) -> None:
     profiles: list[Profile] = []
 

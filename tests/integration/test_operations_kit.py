@@ -151,14 +151,6 @@ def test_a_service_without_a_state_says_that_nothing_is_kept(tmp_path: Path) -> 
         assert log.count("no state: all that is learned ends with the service") == times
 
 
-def test_a_refused_start_leaves_no_folder(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    for where in ("new", "new/deeper"):
-        refused = invoke("serve", "--socket", tmp_path / "file" / "s", "--state", tmp_path / where / "state")
-        assert refused.exit_code != 0
-        assert [each.name for each in tmp_path.iterdir()] == ["file"]
-
-
 def test_doctor_says_how_to_begin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     reported = invoke("doctor", ADVISOR_SOCKET="")

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from advisor.domain.task_events import EventWriter, Kind
-from advisor.models.size_time import CELLS, WORDS, SizeTime
+from advisor.models.size_time import WORDS, SizeTime
 from advisor.models.type_verdict import VERDICTS, report_of
 from advisor.profile import layout as at
-from advisor.profile.profiler import Profiler
 from advisor.profile.task_types import LEARNED_ALL, TYPES_MAX, TaskTypes
 
 
@@ -144,17 +142,6 @@ def report_of_fold(*columns):
     return report_of(made)
 
 
-def test_points_and_cells_are_bounded_over_the_widest_range():
-    sizes = 2.0 ** np.linspace(-60, 60, 4_000)
-    made = fresh()
-    made.learn_instances(sizes, np.full(4_000, 1e-6), np.ones(4_000, np.int64))
-    assert made.cells.shape[1] <= CELLS
-    assert made.words[len(made.words) - 1] >= 0.0
-    known = [size for size, _ in report_of(made).knots]
-    assert (np.diff(known) > 0.0).all()
-    assert known[-1] <= sizes[-1]
-
-
 def ended(types, ns):
     rows = np.zeros((len(types), at.ENDED_FIELDS), np.int64)
     rows[:, at.ENDED_TYPE], rows[:, at.ENDED_NS], rows[:, at.ENDED_RUNNING] = types, ns, 1
@@ -191,17 +178,3 @@ def test_hostile_sizes_are_none_and_types_beyond_the_cap_are_counted():
     back = TaskTypes()
     back.restore_words(*many.to_words())
     assert back.reports(str) == many.reports(str)
-
-
-def test_a_look_at_what_waits_teaches_nothing():
-    out = EventWriter()
-    for number in range(1, 11):
-        out.add_event(10 * number, Kind.BEGIN, instance=number, type="a")
-        out.add_event(10 * number + 5, Kind.END, instance=number)
-    profiler = Profiler(compiled=False)
-    profiler.fold_batch(out.batch())
-    for _ in range(3):
-        assert profiler.as_if_ended().types.reports(str)["0"].count == 10
-    assert profiler.types.reports(str) == {}
-    profiler.flush()
-    assert profiler.types.reports(str)["0"].count == 10

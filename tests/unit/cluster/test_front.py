@@ -17,7 +17,6 @@ from task_program import Program, recursive
 
 from advisor import Advisor, AsyncClient
 from advisor.cluster.actors import Actors
-from advisor.cluster.hub import RoutedBackend
 from advisor.cluster.serving import serve
 from advisor.domain.bundle import Directory
 from advisor.domain.task_events import TaskEvents
@@ -26,8 +25,6 @@ from advisor.engine.events import RunObserved
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, Unavailable, UnknownComponent
 from advisor.service.config import load_config
-from advisor.service.hub import Hub
-from advisor.service.metrics import HubCollector
 
 PATIENCE_S = 300.0  # nothing here depends on how busy the machine is
 BOXES = [f"c{i}" for i in range(6)]
@@ -194,37 +191,6 @@ async def test_networks_over_shards_are_watched(tmp_path: Path, asked: dict[str,
         await asyncio.gather(teaching, return_exceptions=True)
         slower = next(key for key in has if key.endswith("c1"))
         assert advice.allocation.cores[slower] > has[slower]
-
-
-async def test_metrics_are_of_all_shards_together_and_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Advisor()
-    hubs: list[Hub] = []
-    begin = RoutedBackend.fetch_networks
-
-    async def began(self: RoutedBackend) -> None:
-        hubs.append(self._hub)
-        await begin(self)
-
-    monkeypatch.setattr(RoutedBackend, "fetch_networks", began)
-    async with (
-        front(tmp_path, Processes()) as address,
-        AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
-    ):
-        for name, x, p, t in rows(0, 240):
-            one.observe(name, predictor=x, cores=p, elapsed_s=t)
-            client.observe(name, predictor=x, cores=p, elapsed_s=t)
-        await client.flush()
-        shards = (await client.shards())["shards"]
-        found = {family.name: family.samples for family in HubCollector(hubs[0]).collect()}
-        learners = one.components.learners
-        for name, value in (
-            ("advisor_rows_accepted", 240), ("advisor_components", 6), ("advisor_scores", one.ledger()["scores"]),
-            ("advisor_model_memory_used_bytes", learners.used_bytes),
-        ):  # fmt: skip
-            assert found[name][0].value == value, name
-        of_each = [(sample.labels, sample.value) for sample in found["advisor_shard_rows_accepted"]]
-        assert of_each == [({"shard": str(each["shard"])}, each["rows"]) for each in shards]
-        assert sum(sample.value for sample in found["advisor_shard_components"]) == 6
 
 
 def runs() -> list[list[TaskEvents]]:

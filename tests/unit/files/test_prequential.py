@@ -12,7 +12,7 @@ import pytest
 from advisor.domain.answers import Prediction
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.errors import InvalidValue, UnknownComponent
-from advisor.files import ComponentScore, Prequential, Sample
+from advisor.files import Prequential
 from advisor.files.replay import ROWS_UNSCORED
 
 
@@ -50,37 +50,6 @@ def test_each_of_the_first_rows_is_predicted_from_the_rows_before_it() -> None:
         score = prequential.scores[None][name]
         assert (score.rows, score.scored) == (len(t), len(expected))
         assert score.error == pytest.approx(np.mean(expected), rel=1e-12)
-
-
-def test_the_windows_hold_every_scored_row_once_and_their_number_is_bounded() -> None:
-    score = ComponentScore()
-    for first in range(1, 20_001, 50):
-        score.count_errors(first, np.full(50, 0.25))
-    rows, errors = score.online()
-    assert score.scored == 20_000 - ROWS_UNSCORED
-    assert sum(window[0] for window in score.windows.values()) == score.scored
-    assert np.all(np.diff(rows) > 0)
-    assert errors == pytest.approx(np.full(len(rows), 0.25))
-    assert len(rows) <= 2 * math.log2(20_000) + 1
-
-
-@pytest.mark.parametrize("cuts", [[5000], [1, 7, 992, 4000], [100] * 50])
-def test_a_sample_is_bounded_spread_evenly_and_the_same_however_the_stream_is_cut(cuts: list[int]) -> None:
-    whole, sample, start = Sample(500), Sample(500), 0
-    columns = stream(np.random.default_rng(5), 5000)
-    whole.offer_batch(columns, columns.elapsed_s)
-    for cut in cuts:
-        part = columns.select_rows(slice(start, start + cut))
-        sample.offer_batch(part, part.elapsed_s)
-        start += cut
-    assert sample.rows == whole.rows
-    assert 125 <= len(sample.rows) <= 500
-    kept = np.searchsorted(np.sort(columns.elapsed_s), [t for *_, t, _ in sample.rows])
-    assert len(set(kept.tolist())) == len(sample.rows)  # each row once
-    order = np.flatnonzero(np.isin(columns.elapsed_s, [t for *_, t, _ in sample.rows]))
-    assert np.diff(order).max() <= 3 * 5000 / len(order)
-    # In step with no short period: odd and even rows alike.
-    assert np.count_nonzero(order % 2) == pytest.approx(len(order) / 2, rel=0.2)
 
 
 class Recorder:

@@ -139,33 +139,6 @@ def test_a_few_components_with_times_near_the_timers_step_ruin_the_mean_and_not_
     assert ledger["error"] / ledger["scores"] > 0.1
 
 
-def test_a_network_is_drawn_as_composed_with_what_each_box_is_given() -> None:
-    advisor = learned()
-    network = advisor.network("net main connect blur .. (small | blur) .. (large * {done});")
-    allocation = {
-        "cores": {"blur#1": 4, "small": 1, "blur#2": 2, "large": 2}, "in_turn": {"blur#2": 2, "large": 2},
-        "instances": {"blur#1": 2, "small": 1, "blur#2": 1, "large": 1}, "bottleneck": ["blur#1"],
-        "utilization": {"blur#1": 1.0, "small": 0.5, "blur#2": 0.25},
-    }  # fmt: skip
-    reported = composed.composed(network, allocation, {"shares": [[0.7, 0.3]]})
-    first, choice, star = reported["tree"]["children"]
-    assert [each["kind"] for each in (reported["tree"], first, choice, star)] == [
-        "series",
-        "box",
-        "choice",
-        "replication",
-    ]
-    assert (first["key"], first["cores"], first["instances"], first["bottleneck"]) == ("blur#1", 4, 2, True)
-    assert choice["shares"] == [0.7, 0.3]
-    assert [(box["key"], box["component"], box["in_turn"]) for box in choice["children"]] == [
-        ("small", "small", False), ("blur#2", "blur", True),
-    ]  # fmt: skip
-    assert star["label"] == "* {done}"
-    assert [box["key"] for box in reported["busiest"]] == ["blur#1", "small", "blur#2", "large"]
-    bare = composed.composed(network)
-    assert bare["tree"]["children"][0] == {"kind": "box", "component": "blur", "key": "blur#1"}
-
-
 def test_of_a_large_network_the_first_boxes_are_drawn_and_the_others_counted() -> None:
     nodes: list[dict[str, Any]] = [{"kind": "box", "name": f"b{n}"} for n in range(1000)]
     nodes += [{"kind": "choice", "children": [*range(500, 1000)]}, {"kind": "series", "children": [*range(500), 1000]}]

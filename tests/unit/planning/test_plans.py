@@ -168,24 +168,22 @@ class TestImpossible:
         assert raised.value.bound == pytest.approx(1 / 0.15, rel=1e-4)
         assert raised.value.hint
 
-    def test_a_maximum_forbids_a_throughput(self) -> None:
+    @pytest.mark.parametrize(
+        ("pairs", "asked", "field", "bound"),
+        [
+            ([(0, 1), (0, 8)], {"cores": 99, "maximum": {"c1": 4}, "target": {"throughput_per_s": 0.51}}, "c1", 0.5),
+            ([(0, 1), (0, 8)], {"cores": 8, "target": {"throughput_per_s": 0.9}}, "c1", 0.875),
+            ([(1, 1), (3, 1), (0, 1)], {"target": {"latency_s": 3.9}}, "c1", 4.0),
+        ],
+        ids=["a maximum", "too few cores", "serial parts"],
+    )
+    def test_what_forbids_a_target_is_named_with_what_it_allows(
+        self, pairs: Any, asked: Any, field: str, bound: float
+    ) -> None:
         with pytest.raises(ImpossibleTarget) as raised:
-            plan(pipeline(2), curves((0, 1), (0, 8)), Request(
-                cores=99, maximum={"c1": 4}, objective="fewest_cores", target={"throughput_per_s": 0.51}))  # fmt: skip
-        assert (raised.value.field, raised.value.bound) == ("c1", 0.5)
-
-    def test_too_few_cores_forbid_a_throughput(self) -> None:
-        with pytest.raises(ImpossibleTarget) as raised:
-            plan(pipeline(2), curves((0, 1), (0, 8)), Request(
-                cores=8, objective="fewest_cores", target={"throughput_per_s": 0.9}))  # fmt: skip
-        assert (raised.value.field, raised.value.bound) == ("c1", 0.875)
-        assert "8 cores" in str(raised.value)
-
-    def test_serial_parts_forbid_a_latency(self) -> None:
-        with pytest.raises(ImpossibleTarget) as raised:
-            plan(pipeline(3), curves((1, 1), (3, 1), (0, 1)), Request(
-                objective="fewest_cores", target={"latency_s": 3.9}))  # fmt: skip
-        assert (raised.value.field, raised.value.bound) == ("c1", pytest.approx(4.0, rel=1e-4))
+            plan(pipeline(len(pairs)), curves(*pairs), Request(objective="fewest_cores", **asked))
+        assert (raised.value.field, raised.value.bound) == (field, pytest.approx(bound, rel=1e-4))
+        assert "cores" not in asked or "maximum" in asked or "8 cores" in str(raised.value)
 
     def test_many_components_that_share_are_impossible_beyond_the_bound_only(self) -> None:
         rng = np.random.default_rng(0)

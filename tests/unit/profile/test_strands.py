@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pytest
@@ -191,49 +191,26 @@ def test_a_task_that_was_given_up_leaves_no_strand() -> None:
     assert simulate(graph, 1).makespan == 5  # from the first event on
 
 
-def end_of_nothing(out: EventWriter) -> None:
-    out.add_event(5, K.END, instance=7)
-
-
-def end_before_begin(out: EventWriter) -> None:
-    out.add_event(5, K.CREATE, instance=7, type="f")
-    out.add_event(5, K.END, instance=7)
-
-
-def wait_that_was_not_begun(out: EventWriter) -> None:
-    out.add_event(5, K.SYNC_END, other=S.TASKWAIT, type="w")
-
-
-def switch_to_nobody(out: EventWriter) -> None:
-    out.add_event(5, K.SWITCH, instance=7)
-
-
-def switch_to_what_has_not_begun(out: EventWriter) -> None:
-    out.add_event(5, K.CREATE, instance=7, type="f")
-    out.add_event(5, K.SWITCH, instance=7)
-
-
-def begun_twice(out: EventWriter) -> None:
-    for _ in range(2):
-        out.add_event(5, K.BEGIN, instance=7, type="f")
-
-
-def barrier_of_another_region(out: EventWriter) -> None:
-    out.add_event(5, K.SYNC_BEGIN, other=S.BARRIER, type="barrier")
-    out.add_event(5, K.ENTER, instance=9, other=R.PARALLEL, type="parallel")
-    out.add_event(5, K.SYNC_END, other=S.BARRIER, type="barrier")
-
-
-ILLEGAL = [
-    end_of_nothing, end_before_begin, wait_that_was_not_begun, switch_to_nobody, switch_to_what_has_not_begun, begun_twice,
-    barrier_of_another_region,
-]  # fmt: skip
+ILLEGAL: dict[str, list[tuple[Kind, dict[str, Any]]]] = {
+    "an end of nothing": [(K.END, {"instance": 7})],
+    "an end before its begin": [(K.CREATE, {"instance": 7, "type": "f"}), (K.END, {"instance": 7})],
+    "a wait that was not begun": [(K.SYNC_END, {"other": S.TASKWAIT, "type": "w"})],
+    "a switch to nobody": [(K.SWITCH, {"instance": 7})],
+    "a switch to what has not begun": [(K.CREATE, {"instance": 7, "type": "f"}), (K.SWITCH, {"instance": 7})],
+    "begun twice": [(K.BEGIN, {"instance": 7, "type": "f"})] * 2,
+    "a barrier of another region": [
+        (K.SYNC_BEGIN, {"other": S.BARRIER, "type": "barrier"}),
+        (K.ENTER, {"instance": 9, "other": R.PARALLEL, "type": "parallel"}),
+        (K.SYNC_END, {"other": S.BARRIER, "type": "barrier"}),
+    ],
+}
 
 
 @pytest.mark.parametrize("illegal", ILLEGAL)
-def test_a_stream_that_lacks_events_is_refused_with_its_moment(illegal: Callable[[EventWriter], None]) -> None:
+def test_a_stream_that_lacks_events_is_refused_with_its_moment(illegal: str) -> None:
     out = EventWriter()
-    illegal(out)
+    for kind, fields in ILLEGAL[illegal]:
+        out.add_event(5, kind, **fields)
     with pytest.raises(InvalidValue, match="at 5 ns"):
         graph_of_events([out.batch()])
 

@@ -25,7 +25,6 @@ from advisor.service.answers import RecentAnswers
 from advisor.service.heavy import Heavy
 from advisor.service.load import ARRIVED, UNFINISHED
 from advisor.service.measures import ServiceMeasures
-from advisor.service.option_types import Advise
 from advisor.service.planner import Planner
 from advisor.service.watching import Watching
 
@@ -232,22 +231,6 @@ async def test_autoscalers_read_what_the_page_tells_them_to(tmp_path: Path) -> N
         assert (await client.get("/advice/unknown")).status_code == 404
         assert (await client.get(url[1], headers={"host": "evil.example"})).status_code == 421
         assert (await client.get(url[1], headers={"host": "advisor"})).status_code == 200
-
-
-@pytest.mark.parametrize(
-    ("given", "options"),
-    [
-        ("*=cores:16", {"cores": 16}),
-        ("a=b=throughput_per_s:2.5", {"objective": "fewest_cores", "target": {"throughput_per_s": 2.5}}),
-        (
-            "film=objective:latency,throughput_per_s:2,cores:4",
-            {"objective": "latency", "target": {"throughput_per_s": 2.0}, "cores": 4},
-        ),
-    ],
-)
-def test_what_is_asked_for_in_the_background(given: str, options: dict[str, Any]) -> None:
-    name = given.rpartition("=")[0]
-    assert load_config(socket="/s", advise=[given]).advise == (Advise(name, options),)
 
 
 async def test_advice_follows_the_load_that_is_read() -> None:

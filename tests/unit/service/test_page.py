@@ -14,7 +14,7 @@ import httpx
 import pytest
 from live import PATIENCE_S, Live, rows_of, running
 
-from advisor.service import heavy, http, page
+from advisor.service import http, page
 from advisor.service.page_topics import PageTopics
 
 TEXT = "net main connect read .. (small | large) .. write;"
@@ -230,40 +230,3 @@ async def test_components_are_searched_paged_and_shown(tmp_path: Path, monkeypat
             response = await get(live, path)
             assert response.status_code == status, path
             assert word in response.json()["error"], path
-
-
-async def test_a_network_is_told_with_the_newest_answer_about_it_and_its_reasons(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(heavy, "START_S", PATIENCE_S)
-    async with running(tmp_path, http="127.0.0.1:0", heavy_deadline_s=PATIENCE_S) as live:
-        peer = await live.peer()
-        rows = [
-            [name, float(x), float(p), x / p]
-            for name in ("read", "small", "large", "write")
-            for x in (1, 2, 3)
-            for p in (1, 2, 4)
-        ]
-        await peer.call("observe_rows", {"rows": rows * 2})
-        await peer.call("define_network", {"id": "pipe", "text": TEXT})
-        bare = await reported(live, "/page/network?name=pipe")
-        assert "answer" not in bare
-        for cores in (8, 16):
-            given = await peer.call(
-                "allocate", {"network": "pipe", "cores": cores, "shares": [[0.7, 0.3]], "turns": "never"}
-            )
-        drawn = await reported(live, "/page/network?name=pipe")
-        number = drawn["answer"]["id"]
-        assert {box["key"]: box["cores"] for box in drawn["busiest"]} == given["cores"]
-        assert [box["key"] for box in drawn["busiest"] if box["bottleneck"]] == given["bottleneck"]
-        assert (await reported(live, f"/page/network?answer={number}"))["tree"] == drawn["tree"]
-        said = " ".join((await reported(live, f"/page/answer?id={number}"))["sentences"])
-        assert "a network of 4 components on 16 cores" in said
-        assert all(reason["text"] in said for reason in given["why"])
-        async with reading(live) as [reader]:
-            answers = await reader.until("answers")
-        assert answers["answers"][0]["id"] == number
-        assert answers["answers"][0]["why"] == [reason["text"] for reason in given["why"]][:4]
-        monkeypatch.setattr(page, "NETWORK_TEXT_MAX", len(TEXT) - 1)
-        refused = await get(live, "/page/network?name=pipe")
-        assert (refused.status_code, refused.json()["code"]) == (400, "too_large")

@@ -6,36 +6,7 @@ from pathlib import Path
 
 import msgpack
 import numpy as np
-from live import Closed, refused, rows_of, running
-
-
-async def test_hello_tells_protocol_limits_features_and_the_durable_sequence(tmp_path: Path) -> None:
-    async with running(tmp_path, state=tmp_path / "state") as live:
-        peer = await live.peer()
-        hello = await peer.call("hello", {"producer": "p"})
-        assert hello["protocol"] == 2
-        assert hello["limits"]["rows_batch_max"] == 2_048
-        assert hello["features"]["learned"] == [
-            "count",
-            "dimensions",
-            "machine",
-            "measures",
-            "network",
-            "record",
-            "entered",
-            "replica",
-            "active_cores",
-            "killed",
-        ]
-        assert hello["sequence"] == 0
-        await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(5)})
-        assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 1
-        assert (await peer.call("hello", {"producer": "p", "incarnation": b"x" * 16}))["sequence"] == 0
-        for version in (1, 3):
-            error = await refused("unsupported", peer.call("hello", {"protocol": version}))
-            assert (error.value, error.bound) == (version, 2)
-            assert f"version {version}" in str(error)
-            assert "version 2" in str(error)
+from live import refused, rows_of, running
 
 
 async def test_notifications_are_learned_without_an_answer(tmp_path: Path) -> None:
@@ -47,20 +18,6 @@ async def test_notifications_are_learned_without_an_answer(tmp_path: Path) -> No
         totals = (await peer.call("status", {}))["totals"]
         assert totals["rows_accepted"] == 50
         assert totals["rows_refused"] == 1
-
-
-async def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
-    async with running(tmp_path, state=tmp_path / "state") as live:
-        peer = await live.peer()
-        await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(100)})
-        before = await peer.call("predict", "c0", 3, 2)
-        await peer.call("observe", "single", 1, 1, 1)
-    async with running(tmp_path, state=tmp_path / "state") as live:
-        peer = await live.peer()
-        assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 1
-        assert await peer.call("predict", "c0", 3, 2) == before
-        totals = (await peer.call("status", {"components": ["single"]}))["totals"]
-        assert totals["rows_accepted"] == 101  # an orderly stop loses not even what has no number
 
 
 async def test_the_newer_connection_of_a_producer_wins(tmp_path: Path) -> None:
@@ -92,22 +49,6 @@ async def test_answers_of_many_requests_in_one_read_come_in_order_of_work(tmp_pa
         many = b"".join(msgpack.packb([0, 1000 + i, "predict", ["c0", 1 + i % 7, 2]]) for i in range(3000))
         await peer.send(many)
         assert [(await peer.message())[1] for _ in range(3000)] == list(range(1000, 4000))
-
-
-async def test_a_peer_that_has_sent_all_still_gets_its_answers(tmp_path: Path) -> None:
-    async with running(tmp_path, state=tmp_path / "state") as live:
-        peer = await live.peer()
-        numbers = [
-            await peer.post("observe_rows", {"producer": "p", "sequence": n, "rows": rows_of(4)}) for n in range(1, 6)
-        ]
-        peer.writer.write_eof()
-        for number in numbers:
-            assert (await peer.answer(number))["accepted"] == 4
-        try:
-            await peer.message()
-        except Closed:
-            return
-        raise AssertionError("the connection stays open")
 
 
 async def test_many_points_are_those_one_by_one_and_others_have_their_turn(tmp_path: Path) -> None:

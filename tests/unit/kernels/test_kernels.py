@@ -165,17 +165,10 @@ def test_a_damaged_file_is_not_loaded_and_made_again_for_the_next(tmp_path):
 
 
 @COMPILES
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        ("return {}.get(values, lambda: values)()", "Error"),
-        ("values[:] = sorted(values)\n    return len(values)", "let them make no list"),
-    ],
-)
-def test_what_cannot_be_compiled_is_tried_once_a_machine(tmp_path, body, reason):
+def test_what_cannot_be_compiled_is_tried_once_a_machine(tmp_path):
     (tmp_path / "bad_kernels.py").write_text(
         "import numpy as np\nfrom advisor import kernels\n"
-        f"def fold(values):\n    {body}\n"
+        "def fold(values):\n    return {}.get(values, lambda: values)()\n"
         "KERNELS = kernels.Source(__name__, (fold,), lambda: [('fold', (np.zeros(1),))], patience=0)\n"
     )
     program = (
@@ -185,7 +178,7 @@ def test_what_cannot_be_compiled_is_tried_once_a_machine(tmp_path, body, reason)
     )
     env = {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     first = python(tmp_path / "cache", program, **env)
-    assert reason in first
+    assert "Error" in first
     [failed] = (tmp_path / "cache").glob("bad_kernels-*")
     assert failed.name.endswith(cache.FAILED)
     assert python(tmp_path / "cache", program, **env) == first

@@ -279,9 +279,9 @@ class TestExtremes:
             assert 0 < answer.latency_s < float("inf")
             assert 0 < answer.throughput_per_s < float("inf")
 
-    @pytest.mark.parametrize("equal", [True, False])
-    def test_a_hundred_thousand_components(self, equal: bool) -> None:
-        n, rng = 100_000, np.random.default_rng(0)
+    @pytest.mark.parametrize(("equal", "n"), [(True, 20_000), (False, 100_000)])
+    def test_a_hundred_thousand_components(self, equal: bool, n: int) -> None:
+        rng = np.random.default_rng(0)
         some = (
             amdahl_curves(np.full(n, 1.0), np.full(n, 1e-9))
             if equal

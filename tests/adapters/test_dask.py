@@ -17,7 +17,7 @@ from served import Served
 
 from advisor import Advisor
 from advisor.adapters.dask.edges import Edges
-from advisor.adapters.dask.sizes import DRIFT_RUNS, GROWTH, cleaned
+from advisor.adapters.dask.sizes import cleaned
 from advisor.client import SyncClient
 from advisor.domain.names import normalised_name
 from advisor.errors import InvalidValue
@@ -73,46 +73,6 @@ def test_edges_make_the_longest_path_of_a_graph() -> None:
     assert (found.no_work_s, found.delay_s) == pytest.approx(
         (2.0, 0.0)
     )  # the second thread, from 104 s on; the first, once
-
-
-def test_events_wait_until_no_task_at_work_may_have_begun_before_them() -> None:
-    edges = Edges(0.0)
-    for key in "ab":
-        edges.made(key, "f", "", "", 1.0)
-        edges.sent(key, 2.0)
-    edges.ran("b", "w", 1, 5.0, 6.0)
-    first = edges.batch(7.0)
-    assert first is not None
-    assert len(first) == 2  # both were made; b's run came after a may have begun
-    assert edges.batch(8.0) is None
-    edges.ran("a", "w", 2, 3.0, 7.5)
-    rest = edges.batch(8.0)
-    assert rest is not None
-    assert [int(time) // 10**8 for time in rest.records["time"]] == [30, 50, 60, 60, 75, 75]
-
-
-async def test_the_model_is_asked_again_at_once_where_runs_take_something_else_than_it_said() -> None:
-    it = Scripted()
-    for i in range(200):
-        it.begin(f"a{i}")
-        it.end(f"a{i}", seconds=1.0)
-        if it.plugin._prefixes["f"].due:
-            it.ask()
-    it.ask()
-    known, later = it.plugin._prefixes["f"], 0
-    while not known.due:
-        it.begin(f"b{later}")
-        it.end(f"b{later}", seconds=1.0 + (later % 3 - 1) / 10)
-        later += 1
-    it.ask()
-    assert later > 200 / GROWTH  # runs a tenth off are no reason
-    for i in range(DRIFT_RUNS):
-        assert not known.due
-        it.begin(f"c{i}")
-        it.end(f"c{i}", seconds=0.5)
-    assert known.due
-    it.ask()
-    assert not known.due
 
 
 # -- scripted transitions ----------------------------------------------------------------------------------------------------

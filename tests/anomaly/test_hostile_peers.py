@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import socket
 from pathlib import Path
 from typing import Any
@@ -99,68 +98,6 @@ async def test_half_sent_megabytes_are_bounded_together(tmp_path: Path, monkeypa
         for peer in live.peers:
             peer.close()
         await asyncio.gather(*waiting)
-
-
-async def half_sent_flood(tmp_path: Path, count: int, at_a_time: int) -> None:
-    async with running(tmp_path, connections_max=at_a_time * 2, stall_s=5.0) as live:
-        witness = await taught(live)
-        frames = [pack([0, 1, "observe_rows", [{"rows": rows_of(3)}]]), pack([0, 1, "predict", ["c0", 1, 1]])]
-        for start in range(0, count, at_a_time):
-            peers = await asyncio.gather(*(live.peer() for _ in range(at_a_time)))
-            for i, peer in enumerate(peers):
-                frame = frames[i % 2]
-                peer.writer.write(frame[: 1 + (start + i) % (len(frame) - 1)])
-            await serves(witness)
-            for peer in peers:
-                peer.writer.transport.abort()
-            await asyncio.gather(*(peer.closed() for peer in peers))
-            live.peers[:] = [witness]
-        assert (await witness.call("status", {}))["totals"]["rows_accepted"] == 60
-        assert (await witness.call("status", {}))["service"]["connections"] <= at_a_time + 1
-
-
-async def test_hundreds_of_half_sent_frames(tmp_path: Path) -> None:
-    await half_sent_flood(tmp_path, 400, 100)
-
-
-@pytest.mark.slow
-async def test_thousands_of_half_sent_frames(tmp_path: Path) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-    try:
-        await half_sent_flood(tmp_path, 20_000, 400)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-async def new_names(tmp_path: Path, count: int, room: int) -> None:
-    async with running(tmp_path, components_max=room) as live:
-        witness = await taught(live)
-        peer = await live.peer()
-        before = resident_bytes()
-        accepted = refusals = 0
-        for start in range(0, count, 2000):
-            rows = [[f"name-{start + i}", 1.0, 1.0, 1.0] for i in range(2000)]
-            receipt = await peer.call("observe_rows", {"rows": rows})
-            accepted += receipt["accepted"]
-            refusals += receipt["refused"]["by_code"].get("too_many_components", 0)
-        assert accepted == room - 3
-        assert accepted + refusals == count
-        assert (
-            resident_bytes() - before < 64 * 2**20 + 2400 * room
-        )  # names and state; the answers and rows of this test
-        error = await refused("unknown_component", peer.call("predict", f"name-{count - 1}", 1, 1))
-        assert not error.retry
-        await serves(witness)
-
-
-async def test_ever_new_names_are_bounded(tmp_path: Path) -> None:
-    await new_names(tmp_path, 50_000, 1000)
-
-
-@pytest.mark.slow
-async def test_a_million_new_names_are_bounded(tmp_path: Path) -> None:
-    await new_names(tmp_path, 1_000_000, 100_000)
 
 
 async def test_numbered_names_of_a_connection_are_bounded(tmp_path: Path) -> None:

@@ -187,16 +187,6 @@ def test_no_answer_leaves_the_times_that_a_run_may_have(kind: str, name: str) ->
             assert ELAPSED_MIN_S <= low_s <= elapsed_s <= high_s <= ELAPSED_MAX_S
 
 
-def test_core_counts_are_whole_rising_and_reach_their_end() -> None:
-    for top in (1, 2, 3, 17, 256, 1000, 2**20):
-        for per in (1, 2, 4, 8):
-            counts = core_counts(top, per)
-            assert counts[0] == 1
-            assert counts[-1] == max(top, 2)
-            assert (np.diff(counts) >= 1).all()
-            assert (counts[1:] / counts[:-1] <= max(2.0 ** (1 / per) * 1.35, 2.0)).all()
-
-
 def test_mutants_are_refused_or_answer_and_never_raise_otherwise() -> None:
     rng = np.random.default_rng(8)
     data = pack(BUNDLES["grid"].records()[:3] + BUNDLES["form"].records()[3:5], 1, 0.9)

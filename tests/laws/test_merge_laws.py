@@ -271,19 +271,6 @@ def test_a_merge_with_nothing_changes_no_sum() -> None:
     assert failed.components.table.int_field("failed")[0] == 1
 
 
-def test_merging_goes_on_learning() -> None:
-    columns = rows(9, 300, "grid")
-    parts = shards(columns, [100, 200])
-    advisor = learned(parts[0])
-    advisor.merge(learned(parts[1]))
-    advisor.learn_batch(parts[2])
-    assert advisor.components.table.int_field("rows")[0] == 300
-    assert advisor.components.table.int_field("solve_at")[0] == 512
-    for model in (None, "joint degree 1"):
-        answer = advisor.predict("c0", predictor=200.0, cores=2, model=model)
-        assert answer.elapsed_s == pytest.approx(1.2e-3 * 0.55, rel=0.03), model
-
-
 def test_states_that_do_not_fit_are_refused_and_nothing_is_changed() -> None:
     advisor = Advisor(components_max=2)
     advisor.observe("a", elapsed_s=1.0)

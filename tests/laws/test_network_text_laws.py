@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from snet_grammar import EXPRESSION, MODULE, texts
@@ -122,13 +121,3 @@ def test_tag_expressions_bind_as_the_levels_say(tree: Any) -> None:
     pattern = read_pattern(f"{{x}} if <{text}>")
     assert pattern.guard == postfix(tree)
     assert read_pattern(pattern.text) == pattern
-
-
-@pytest.mark.slow
-@given(texts(MODULE))
-@settings(max_examples=1_500, deadline=None, suppress_health_check=list(HealthCheck))
-def test_many_modules_read_back_equal(text: str) -> None:
-    network = expanded(text)
-    if network is not None:
-        assert parse(write(network)) == network
-        assert from_plain(as_plain(network)) == network

@@ -5,11 +5,9 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-import pytest
 from task_program import Program, recursive
 
 from advisor.domain.task_events import EventWriter, Kind, TaskEvents
-from advisor.kernels import can_compile
 from advisor.profile.profiler import Profiler
 from advisor.profile.state import Caps
 from advisor.profile.view import profile_of
@@ -55,19 +53,3 @@ def test_tasks_whose_begin_was_lost_do_not_take_the_room_of_those_that_run() -> 
     profile = profile_of(profiler)
     assert profile.measures.ends == 100
     assert profile.notes == {"instances_untracked": 199 - 69}
-
-
-@pytest.mark.slow
-def test_tables_are_flat_over_ten_million_tasks() -> None:
-    if not can_compile():
-        pytest.skip("numba is not installed: ten million tasks take a quarter of an hour")
-    events = Program(4, recursive(6, 3, 300)).run()
-    events = TaskEvents(events.records[events.records["time"].argsort(kind="stable")], events.strings)
-    profiler = Profiler(window_ns=0, compiled=True)
-    repeat(profiler, events, 2)
-    before = sizes(profiler)
-    each = profile_of(profiler).measures.ends // 2
-    rounds = 10**7 // each + 1
-    repeat(profiler, events, rounds, 2)
-    assert profile_of(profiler).measures.ends == (rounds + 2) * each >= 10**7
-    assert sizes(profiler) == before

@@ -10,15 +10,12 @@ import pytest
 from graphs import graphs, parents_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_laws import both_ways
 
 from advisor.domain.task_graphs import task_graph
-from advisor.kernels import can_compile
 from advisor.simulation import POLICIES, Program, metrics, simulate
 from advisor.simulation.bounds import bounds
 from advisor.simulation.executing import executed
 from advisor.simulation.fixed import Enumerated, Heft
-from advisor.simulation.loops import KERNELS
 from advisor.simulation.policies import Ranked, bottom_level
 from advisor.simulation.systems import Bandwidth, Centre, Custom, Lock, Queueing
 
@@ -60,13 +57,6 @@ def check_bounds(graph, cores, policy):
 @given(graph=graphs(), cores=CORES, policy=st.sampled_from(ANY_GRAPH))
 @settings(max_examples=400, deadline=None)
 def test_every_policy_gives_a_legal_schedule_within_the_bounds(graph, cores, policy):
-    check_bounds(graph, cores, policy)
-
-
-@pytest.mark.slow
-@given(graph=graphs(), cores=st.integers(1, 20), policy=st.sampled_from(ANY_GRAPH))
-@settings(max_examples=10_000, deadline=None)
-def test_ten_thousand_schedules_are_legal_and_within_the_bounds(graph, cores, policy):
     check_bounds(graph, cores, policy)
 
 
@@ -118,19 +108,6 @@ def test_the_loops_without_timeline_agree_with_the_general_one(graph, cores):
         stepped = executed(program, cores, policy.queue(program, cores))
         assert (walked.starts == stepped.starts).all()
         assert (walked.processors == stepped.processors).all()
-
-
-@pytest.mark.skipif(not can_compile(), reason="numba is not installed")
-def test_the_loops_give_the_same_ticks_interpreted_and_compiled():
-    @given(
-        graph=graphs(), cores=CORES, policy=st.sampled_from(["fifo", "lifo", "lpt", "bottom_level", "static_cyclic"])
-    )
-    @settings(max_examples=200, deadline=None)
-    def check(graph, cores, policy):
-        ticks = both_ways(lambda: simulate(graph, cores, policy).ticks, KERNELS)
-        assert ticks == simulate(graph, cores, policy, trace=True).ticks
-
-    check()
 
 
 @given(graph=graphs(), cores=CORES, policy=st.sampled_from(["fifo", "bottom_level", "static_cyclic", "semi_static"]))

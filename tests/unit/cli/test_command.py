@@ -114,21 +114,6 @@ def test_predict_answers_every_predictor_on_every_core_count(table: Path) -> Non
     assert re.search(r"500 +2 +13[78] ms", human.stdout)  # 0.25 (0.1 + 0.45) = 0.1375
 
 
-def test_allocate_reads_a_network_and_cuts_the_cores(table: Path, network: Path) -> None:
-    found = answer(
-        "allocate", network, "--cores", "8", "--table", table, "--load", "square=1000", "--load", "linear=500"
-    )
-    times = {"square": 1.0, "linear": 0.5}
-    best = max(
-        min(1 / (times["square"] * (0.1 + 0.9 / p)), 1 / (times["linear"] * (0.1 + 0.9 / (8 - p)))) for p in range(1, 8)
-    )
-    assert found["throughput_per_s"] == pytest.approx(best, rel=1e-2)  # as near as predictions are
-    assert sum(found["cores"].values()) + found["spare"] == 8
-    human = invoke("allocate", network, "--cores", "8", "--table", table)
-    assert "bottleneck" in human.stdout
-    assert "of 8 cores used" in human.stdout
-
-
 def test_replay_scores_every_row_but_the_first_five(table: Path, tmp_path: Path) -> None:
     found = answer("replay", table, "--plot", tmp_path / "out.png")
     assert (found["rows"], found["refused"]) == (80, 0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from advisor.cli import learning, main
+from advisor.cli import main
 from advisor.cli.source import stored
 
 SAMPLES = Path(__file__).parents[2] / "golden" / "run_files"
@@ -50,19 +50,6 @@ def test_a_file_teaches_once(tmp_path: Path, capsys: pytest.CaptureFixture[str],
     for reported in learn(capsys, "--from", kind, sample, copied, "--state", state)[0]:
         assert (reported["runs"], reported["failed"], reported["learned_before"]) == (0, 0, runs + failed)
     assert totals(state) == (runs, failed)
-
-
-def test_many_files_are_taught_some_at_a_time(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(learning, "FILES_TOGETHER", 2)
-    files = [tmp_path / f"{number}.txt" for number in range(5)]
-    for number, file in enumerate(files):
-        file.write_text(f"name\tstatus\trealtime\nP\tCOMPLETED\t{number + 1}s\n")
-    for before in (0, 1):
-        reported, _ = learn(capsys, "--from", "nextflow", *files, "--state", tmp_path / "state")
-        assert [(each["runs"], each["learned_before"]) for each in reported] == [(1 - before, before)] * 5
-    assert totals(tmp_path / "state") == (5, 0)
 
 
 def test_a_file_that_has_grown_teaches_what_is_new(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

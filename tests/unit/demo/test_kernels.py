@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -37,15 +36,3 @@ def test_a_kernel_gives_its_answer_on_any_number_of_cores(name: str, cores: int,
     before = matrix.copy()
     np.testing.assert_allclose(KERNELS[name](matrix, cores, workers), expected(name, matrix), rtol=1e-11, atol=1e-12)
     np.testing.assert_array_equal(matrix, before)
-
-
-def test_each_part_runs_on_a_thread_of_its_own_and_the_first_on_the_caller(workers: Workers) -> None:
-    barrier = threading.Barrier(8, timeout=30)
-
-    def part() -> int:
-        barrier.wait()  # passes only when all eight run at once
-        return threading.get_ident()
-
-    threads = workers.run([part] * 8)
-    assert len(set(threads)) == 8
-    assert threads[0] == threading.get_ident()

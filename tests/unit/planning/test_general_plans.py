@@ -101,17 +101,6 @@ class TestConstraints:
         assert answer.spare == 17
         assert "curve_end" in codes(answer)
 
-    def test_instances_do_not_straddle_nodes(self) -> None:
-        answer = plan(self.NET, self.CURVES, Request(cores=8, nodes=4, instances_max=2))
-        assert answer.placement is not None
-        load = [0, 0]
-        for key, nodes in answer.placement.items():
-            assert len(nodes) == answer.instances[key]
-            for node in nodes:
-                load[node] += answer.cores[key]
-        assert max(load) <= 4
-        assert max(answer.cores.values()) <= 4
-
 
 class TestObjectives:
     NET = series("a", "b")

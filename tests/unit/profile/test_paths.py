@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from advisor.domain.task_events import EventWriter, Flag, Kind, SyncKind
@@ -56,19 +54,6 @@ def test_deferred_tasks_run_in_the_same_order_could_have_run_apart() -> None:
     )  # what each does before it creates the next, and the last one
     assert m.burdened_span_s == pytest.approx(m.span_s + 20 * BURDEN_NS * 1e-9)
     assert m.delay_s > 0.0
-
-
-@pytest.mark.parametrize("flags", [Flag.UNDEFERRED, Flag.MERGED | Flag.UNTIED, Flag.UNDEFERRED | Flag.FINAL])
-@pytest.mark.parametrize("creates", [True, False])
-def test_what_runs_at_once_in_a_team_of_one_has_the_paths_of_deferred_tasks(flags: Flag, creates: bool) -> None:
-    m, deferred = serial(flags | Flag.AT_ONCE, 20, creates=creates), serial(Flag(0), 20, creates=creates)
-    assert (m.work_s, m.span_s, m.burdened_span_s) == (deferred.work_s, deferred.span_s, deferred.burdened_span_s)
-    assert (m.at_once, deferred.at_once) == (20, 0)
-    assert m.delay_s == 0.0  # the other worker, of another team, could have taken none of them
-    assert Measures.from_dict(m.as_dict()) == m
-    reported = m.as_dict()
-    del reported["at_once"], reported["in_order"], reported["summed"]  # as earlier versions wrote it
-    assert Measures.from_dict(reported) == replace(m, at_once=0)
 
 
 def test_the_creator_goes_on_behind_what_it_ran_in_line() -> None:

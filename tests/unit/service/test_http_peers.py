@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import resource
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -55,30 +54,11 @@ async def ended(peer: Streams) -> bytes:
             return b""
 
 
-@contextmanager
-def descriptors(soft: int) -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, before[1]), before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
 @pytest.mark.parametrize("first_bytes", [b"", b"GET /metrics HT", GET % b"/healthz"], ids=["idle", "half", "kept"])
 async def test_a_crowd_of_idle_connections_keeps_nobody_out(tmp_path: Path, first_bytes: bytes) -> None:
     async with running(tmp_path, http="127.0.0.1:0") as live, crowd(live, 4 * http.CONNECTIONS_MAX, first_bytes):
         await answers(live)
         await (await live.peer()).call("status", {})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first_bytes", [b"", b"GET /metrics HT", GET % b"/metrics"], ids=["idle", "half", "unread"])
-async def test_thousands_of_idle_connections_keep_nobody_out(tmp_path: Path, first_bytes: bytes) -> None:
-    with descriptors(16_384):
-        async with running(tmp_path, http="127.0.0.1:0") as live, crowd(live, 5000, first_bytes):
-            await answers(live)
-            await (await live.peer()).call("status", {})
 
 
 @pytest.mark.parametrize(

@@ -146,19 +146,6 @@ def test_the_fit_is_the_global_minimum_of_its_squares() -> None:
             assert mine <= loss(demand, base) + 1e-9
 
 
-def test_the_analysis_predicts_the_slowdowns_that_the_fit_has_learned() -> None:
-    rng = np.random.default_rng(1)
-    active = np.repeat([1.0, 2.0, 4.0, 8.0, 12.0], 8)
-    elapsed = 2.0 * np.maximum(1.0, active * 0.21) * np.exp(rng.normal(0, 0.03, 40))
-    found = fit_bandwidth(active, elapsed)
-    assert found.demand == pytest.approx(0.21, rel=0.05)
-    assert found.error < 0.05 < found.flat_error
-    for cores in (3, 6, 10, 16):  # numbers that were not all seen
-        graph = together([found.alone] * cores)
-        measured = 2.0 * max(1.0, cores * 0.21)
-        assert simulate(graph, cores, contention=found.system).makespan == pytest.approx(measured, rel=0.05)
-
-
 def test_a_fit_needs_two_numbers_of_active_cores_and_sound_values() -> None:
     with pytest.raises(NotEnoughData):
         fit_bandwidth([2, 2, 2], [1, 2, 3])

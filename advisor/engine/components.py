@@ -55,7 +55,8 @@ class Components:
         # `batches_replayed`, `gaps`, `producers_resumed`. They never go back.
         self.totals: Counter[str] = Counter()
         self.learners = Learners(model_memory_bytes, self.totals)
-        self.siblings = self.learners.siblings = Siblings(self.slots, self.learners, self.table)
+        self.siblings = Siblings(self.slots, self.learners, self.table)
+        self.learners.leaning_of = self.siblings.leaning
         self.contentions = RecordsBySlot(lambda _: RecordTable(contention.FIELDS, contention.LAYOUT))
         self.allowed = AllowedSets()
         self.flows = Flows(self.totals)

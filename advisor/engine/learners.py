@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import accumulate
@@ -19,7 +19,6 @@ import numpy as np
 
 from advisor.domain.vectors import Bools, Floats, Ints
 from advisor.engine.records_by_slot import RecordsBySlot
-from advisor.engine.siblings import YIELDED, Leaning, Siblings, is_same
 from advisor.models.cells import COUNT
 from advisor.models.core_rule import KERNELS as CHOOSING
 from advisor.models.fold import ABSENT, KERNELS, QuestionRoom, room_of, solution_of
@@ -27,6 +26,7 @@ from advisor.models.layout import AT
 from advisor.models.learner_layout import AT as PLACES
 from advisor.models.learner_layout import AXES_MAX, CELLS, LANES, LEVELS, WIDTHS, LearnerTable
 from advisor.models.siblings import KERNELS as LEANING
+from advisor.models.siblings import YIELDED, Leaning, is_same
 from advisor.models.table import Table
 
 MODEL_MEMORY_BYTES = 64 * 2**20  # by default: 16,000 components with one predictor; their sums are not counted in it
@@ -155,7 +155,8 @@ class Learners(RecordsBySlot[LearnerTable]):
         self.totals = totals
         self._rooms: dict[int, QuestionRoom] = {}
         self._solved: OrderedDict[int, Solved] = OrderedDict()
-        self.siblings: Siblings | None = None  # of the components that these are of
+        self.forgotten = 0  # how often all solutions were forgotten
+        self.leaning_of: Callable[[int], Leaning | None] = lambda _: None  # what a slot's first rows lean on
 
     # -- records ----------------------------------------------------------------------------------------------------------
 
@@ -206,7 +207,7 @@ class Learners(RecordsBySlot[LearnerTable]):
         whole = base.records_whole[slot]
         rows = int(whole[ROWS]) + int(whole[UNFINISHED])
         found = self._solved.get(slot)
-        leaning = None if self.siblings is None or rows >= YIELDED else self.siblings.leaning(slot)
+        leaning = None if rows >= YIELDED else self.leaning_of(slot)
         if found is not None and found.rows == rows and is_same(found.leaning, leaning):
             return found
         record = self.find_record(slot)
@@ -238,8 +239,7 @@ class Learners(RecordsBySlot[LearnerTable]):
     def clear_solutions(self) -> None:
         """Forget all solutions: components changed otherwise than by rows."""
         self._solved.clear()
-        if self.siblings is not None:
-            self.siblings.clear_parts()
+        self.forgotten += 1
 
     # -- changes ----------------------------------------------------------------------------------------------------------
 

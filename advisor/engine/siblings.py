@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from math import ceil, isnan, nan, sqrt
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -18,39 +18,23 @@ import numpy as np
 from advisor.domain import elementary
 from advisor.domain.curves import DOUBLINGS_MAX, Growth
 from advisor.domain.vectors import Floats, Ints
+from advisor.engine.learners import ANY_MACHINE, Learners
 from advisor.engine.rows import SEPARATOR
+from advisor.engine.slots import Slots
 from advisor.models.covariance import MIDDLES
 from advisor.models.fold import KERNELS
 from advisor.models.logarithm import log2_of
-from advisor.models.siblings import slopes_of
+from advisor.models.siblings import YIELDED, Leaning, slopes_of
 from advisor.models.student import quantile
+from advisor.models.table import Table
 from advisor.planning.demand import PROMISED
 
-if TYPE_CHECKING:
-    from advisor.engine.learners import Learners
-    from advisor.engine.slots import Slots
-    from advisor.models.table import Table
-
-YIELDED: Final = 5  # learned rows from which a component stands alone, and is a sibling itself
 MEMBERS_MAX: Final = 64  # of a group that are asked: a mean is well known from so many
 LEVELS_MAX: Final = 8  # prefixes of a name that are groups, the longest ones
 SEPARATORS: Final = re.compile(r"[/:.|]")
 MEMBERS_LEAST: Final = 20  # of a promise: fewer have no quantile near its level
 COUNTS: Final = 2.0 ** np.arange(18)  # of cores at which members' times are compared: up to CORES_MAX
-ANY_MACHINE: Final = -1
 NUMBER_BITS: Final = 32  # of a slot, below the hash by which members are ordered
-
-
-class Leaning(NamedTuple):
-    """What a component's first rows lean on."""
-
-    slopes: Floats  # float64 array (axes + 2,): prior coefficients of the straight features
-    note: str  # what is assumed, and who the siblings are
-
-
-def is_same(one: Leaning | None, other: Leaning | None) -> bool:
-    """Return whether both lean on the same."""
-    return one is other or (one is not None and other is not None and np.array_equal(one.slopes, other.slopes))
 
 
 class Borrowed(NamedTuple):
@@ -110,11 +94,8 @@ class Siblings:
         self._slots, self._learners, self._base = slots, learners, base
         self._names: list[str] = []  # by slot, as the groups below have them
         self._groups: dict[str, list[int]] = {}  # members by group: hash of the name, then slot, ascending
-        self._parts: dict[int, _Part] = {}  # by slot
-
-    def clear_parts(self) -> None:
-        """Forget what members say: components changed otherwise than by rows."""
-        self._parts.clear()
+        self._parts: dict[int, _Part] = {}  # by slot, as of so many times that solutions were forgotten
+        self._forgotten = learners.forgotten
 
     def leaning(self, slot: int) -> Leaning | None:
         """Return what the first rows of a component lean on; None where no sibling is known, or it stands alone by now.
@@ -212,6 +193,9 @@ class Siblings:
         return tuple(found)
 
     def _part(self, slot: int) -> _Part:
+        if self._forgotten != self._learners.forgotten:
+            self._forgotten = self._learners.forgotten
+            self._parts.clear()
         rows = int(self._base.int_field("rows")[slot])
         part = self._parts.get(slot)
         if part is None or part.rows != rows:

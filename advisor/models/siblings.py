@@ -12,7 +12,7 @@ and what it learns, never depends on siblings.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from advisor.models.covariance import HIGHS, LEVEL, LOWS, RESIDUAL, STRAIGHT, fe
 from advisor.models.fold import room_of
 from advisor.models.learner_layout import LearnerTable
 from advisor.models.process import lay_out, solve_laid_out
+
+YIELDED: Final = 5  # learned rows from which a component stands alone, and is a sibling itself
 
 
 def refresh_leaning(learners, place, axes, slopes, solution, scratch):
@@ -43,6 +45,18 @@ def refresh_leaning(learners, place, axes, slopes, solution, scratch):
     solve_laid_out(r, n, solution, scratch)
     for feature in range(axes + 2):
         frame[STRAIGHT + 1 + feature] += slopes[feature]
+
+
+class Leaning(NamedTuple):
+    """What a component's first rows lean on."""
+
+    slopes: Floats  # float64 array (axes + 2,): prior coefficients of the straight features
+    note: str  # what is assumed, and who the siblings are
+
+
+def is_same(one: Leaning | None, other: Leaning | None) -> bool:
+    """Return whether both lean on the same."""
+    return one is other or (one is not None and other is not None and np.array_equal(one.slopes, other.slopes))
 
 
 def slopes_of(frame: Floats, axes: int) -> tuple[Floats, Floats]:

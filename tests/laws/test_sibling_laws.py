@@ -7,7 +7,8 @@ import pytest
 
 from advisor import Advisor
 from advisor.domain.answers import Prediction
-from advisor.engine.siblings import MEMBERS_LEAST, YIELDED, bound_of, groups_of
+from advisor.engine.siblings import MEMBERS_LEAST, bound_of, groups_of
+from advisor.models.siblings import YIELDED
 
 COUNTS = [1, 2, 4, 8, 16]
 SLOPE = -0.9  # of ln t in ln p: all siblings have it, and the belief without them is -0.5

@@ -23,6 +23,7 @@ from advisor.engine.rows import SEPARATOR
 from advisor.engine.slots import Slots
 from advisor.models.covariance import MIDDLES
 from advisor.models.fold import KERNELS
+from advisor.models.learner_layout import LearnerTable
 from advisor.models.logarithm import log2_of
 from advisor.models.siblings import YIELDED, Leaning, slopes_of
 from advisor.models.student import quantile
@@ -33,6 +34,7 @@ MEMBERS_MAX: Final = 64  # of a group that are asked: a mean is well known from 
 LEVELS_MAX: Final = 8  # prefixes of a name that are groups, the longest ones
 SEPARATORS: Final = re.compile(r"[/:.|]")
 MEMBERS_LEAST: Final = 20  # of a promise: fewer have no quantile near its level
+SHARE_LEAST: Final = 0.5  # of a group: if few ran on more cores, it is those that gain from them
 COUNTS: Final = 2.0 ** np.arange(18)  # of cores at which members' times are compared: up to CORES_MAX
 NUMBER_BITS: Final = 32  # of a slot, below the hash by which members are ordered
 
@@ -94,8 +96,11 @@ class Siblings:
         self._slots, self._learners, self._base = slots, learners, base
         self._names: list[str] = []  # by slot, as the groups below have them
         self._groups: dict[str, list[int]] = {}  # members by group: hash of the name, then slot, ascending
-        self._parts: dict[int, _Part] = {}  # by slot, as of so many times that solutions were forgotten
-        self._forgotten = learners.forgotten
+        self._parts: dict[int, _Part] = {}  # by slot
+        # By slot, and by group, axes and most cores seen, as of a state: rows accepted, and how often all was forgotten
+        self._leanings: dict[int, Leaning | None] = {}
+        self._growths: dict[tuple[str, int, float], Growth] = {}
+        self._state = -1, -1
 
     def leaning(self, slot: int) -> Leaning | None:
         """Return what the first rows of a component lean on; None where no sibling is known, or it stands alone by now.
@@ -104,12 +109,14 @@ class Siblings:
         believed of every component. Cost O(members).
         """
         record = self._learners.find_record(slot)
-        if record is None:
+        if record is None or not 0 < int(record[0].int_field("seen")[record[1]]) < YIELDED:
             return None
-        table, place = record
-        if not 0 < int(table.int_field("seen")[place]) < YIELDED:
-            return None
-        self._index_names()
+        self._bring_up_to_date()
+        if slot not in self._leanings:
+            self._leanings[slot] = self._mean_of_groups(slot, record[0])
+        return self._leanings[slot]
+
+    def _mean_of_groups(self, slot: int, table: LearnerTable) -> Leaning | None:
         mean, note = np.zeros(table.axes + 2), ""
         for group in groups_of(self._slots.names[slot]):
             members = self._members(group, table.axes)
@@ -135,7 +142,7 @@ class Siblings:
 
     def members(self, groups: Iterable[tuple[str, int]]) -> list[list[str]]:
         """Return the components of each group that lend, as far as they are here, in the order in which they are asked."""
-        self._index_names()
+        self._bring_up_to_date()
         return [[self._slots.owner(slot) for slot in self._members(*each)] for each in groups]
 
     def _members(self, group: str, axes: int) -> list[int]:
@@ -170,32 +177,35 @@ class Siblings:
         """Return what a promise allows for beyond the most cores seen m: ln T(2 m) / T(m), ln T(4 m) / T(m), ..
 
         It is exceeded by a sibling with a probability of 1 - `PROMISED`, of those that ran on both counts: of the narrowest
-        group in which `MEMBERS_LEAST` did. NaN where there is none. Cost O(members).
+        group in which `MEMBERS_LEAST` did, and `SHARE_LEAST`. NaN where there is none. Cost O(members).
         """
-        found = list(UNKNOWN)
         record = self._learners.find_record(slot)
-        if record is None or len(self._slots.names) <= MEMBERS_LEAST:
+        found = UNKNOWN
+        if record is not None and len(self._slots.names) > MEMBERS_LEAST:
+            self._bring_up_to_date()
+            most = float(self._base["p_high"][slot])
+            for group in groups_of(self._slots.names[slot]):
+                key = group, record[0].axes, most
+                if key not in self._growths:
+                    self._growths[key] = self._growth_of_group(*key)
+                found = tuple(wide if isnan(own) else own for wide, own in zip(found, self._growths[key], strict=True))
+        return found
+
+    def _growth_of_group(self, group: str, axes: int, most: float) -> Growth:
+        found, base = list(UNKNOWN), self._base
+        if len(self._groups[group]) <= MEMBERS_LEAST:
             return UNKNOWN
-        self._index_names()
-        base = self._base
-        most = float(base["p_high"][slot])
-        for group in reversed(groups_of(self._slots.names[slot])):
-            if len(self._groups[group]) <= MEMBERS_LEAST:
-                continue
-            members = [
-                one for one in self._members(group, record[0].axes) if one != slot and base["p_low"][one] <= most
-            ]
-            for doubling in range(1, DOUBLINGS_MAX + 1):
-                on_both = [one for one in members if base["p_high"][one] >= most * 2.0**doubling]
-                if isnan(found[doubling - 1]) and len(on_both) >= MEMBERS_LEAST:
-                    times = np.array([self._part(one).times for one in on_both])
-                    found[doubling - 1] = bound_of(_at(times, log2_of(most) + doubling) - _at(times, log2_of(most)))
+        members = np.array(self._members(group, axes), np.int64)
+        members = members[base["p_low"][members] <= most]
+        for doubling in range(1, DOUBLINGS_MAX + 1):
+            on_both = members[base["p_high"][members] >= most * 2.0**doubling].tolist()
+            if len(on_both) < max(MEMBERS_LEAST, SHARE_LEAST * len(members)):
+                break
+            times = np.array([self._part(one).times for one in on_both])
+            found[doubling - 1] = bound_of(_at(times, log2_of(most) + doubling) - _at(times, log2_of(most)))
         return tuple(found)
 
     def _part(self, slot: int) -> _Part:
-        if self._forgotten != self._learners.forgotten:
-            self._forgotten = self._learners.forgotten
-            self._parts.clear()
         rows = int(self._base.int_field("rows")[slot])
         part = self._parts.get(slot)
         if part is None or part.rows != rows:
@@ -213,9 +223,16 @@ class Siblings:
             part = self._parts[slot] = _Part(rows, slopes, known, out[:, 0].copy())
         return part
 
-    def _index_names(self) -> None:
-        """Bring the groups up to date with the names of slots. Cost O(changed names)."""
-        slots = self._slots
+    def _bring_up_to_date(self) -> None:
+        """Forget what was found before the latest changes, and index the names of new slots. Cost O(changed names)."""
+        slots, learners = self._slots, self._learners
+        state = learners.totals["rows_accepted"], learners.forgotten
+        if state != self._state:
+            if state[1] != self._state[1]:
+                self._parts.clear()
+            self._leanings.clear()
+            self._growths.clear()
+            self._state = state
         known = len(self._names)
         changed = [slot for slot in slots.renamed if slot < known]
         slots.renamed.clear()
@@ -223,6 +240,8 @@ class Siblings:
             for group in groups_of(self._names[slot]):
                 numbers = self._groups[group]
                 del numbers[bisect_left(numbers, _number(self._names[slot], slot))]
+                if not numbers:
+                    del self._groups[group]
         self._names += slots.names[known:]
         for slot in changed:
             self._names[slot] = slots.names[slot]

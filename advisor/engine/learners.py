@@ -26,7 +26,7 @@ from advisor.models.layout import AT
 from advisor.models.learner_layout import AT as PLACES
 from advisor.models.learner_layout import AXES_MAX, CELLS, LANES, LEVELS, WIDTHS, LearnerTable
 from advisor.models.siblings import KERNELS as LEANING
-from advisor.models.siblings import YIELDED, Leaning, is_same
+from advisor.models.siblings import YIELDED, Leaning
 from advisor.models.table import Table
 
 MODEL_MEMORY_BYTES = 64 * 2**20  # by default: 16,000 components with one predictor; their sums are not counted in it
@@ -208,7 +208,7 @@ class Learners(RecordsBySlot[LearnerTable]):
         rows = int(whole[ROWS]) + int(whole[UNFINISHED])
         found = self._solved.get(slot)
         leaning = None if rows >= YIELDED else self.leaning_of(slot)
-        if found is not None and found.rows == rows and is_same(found.leaning, leaning):
+        if found is not None and found.rows == rows and found.leaning == leaning:
             return found
         record = self.find_record(slot)
         if record is None:
@@ -223,7 +223,8 @@ class Learners(RecordsBySlot[LearnerTable]):
         if leaning is None:
             KERNELS.refresh_one(table.words, place, table.axes, arrays, room.scratch)
         else:
-            LEANING.refresh_leaning(table.words, place, table.axes, leaning.slopes, arrays, room.scratch)
+            slopes = np.array(leaning.slopes)
+            LEANING.refresh_leaning(table.words, place, table.axes, slopes, arrays, room.scratch)
         notes = ONE_CELL if cells == 1 else ()
         notes = notes if leaning is None else (leaning.note,)
         running = float(base.records[slot, RUNNING_HIGH])

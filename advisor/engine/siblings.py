@@ -42,12 +42,12 @@ NUMBER_BITS: Final = 32  # of a slot, below the hash by which members are ordere
 class Borrowed(NamedTuple):
     """What a table takes from siblings: equal ones give equal tables."""
 
-    slopes: tuple[float, ...]
+    leaning: Leaning | None
     growth: Growth
 
 
 UNKNOWN: Final[Growth] = (nan,) * DOUBLINGS_MAX
-NOTHING: Final = Borrowed((), UNKNOWN)
+NOTHING: Final = Borrowed(None, UNKNOWN)
 
 
 class _Part(NamedTuple):
@@ -129,7 +129,7 @@ class Siblings:
             prefix = group.partition(SEPARATOR)[0]
             note = f"how time depends on predictor and cores: as of {len(members)} other component"
             note += f"{'' if len(members) == 1 else 's'}{prefix and f' named {prefix}…'}"
-        return Leaning(mean, note) if note else None
+        return Leaning(tuple(mean.tolist()), note) if note else None
 
     def groups_asked(self, name: str, cores: float) -> list[tuple[str, int]]:
         """Return the groups, each with a number of axes, that answers about a component on so many cores may rest on."""
@@ -169,9 +169,7 @@ class Siblings:
         """Return what a component's times on up to so many cores take from its siblings."""
         if not self.may_borrow(slot, cores):
             return NOTHING
-        leaning = self.leaning(slot)
-        growth = self.growth(slot) if self._base["p_high"][slot] < cores else UNKNOWN
-        return Borrowed(() if leaning is None else tuple(leaning.slopes.tolist()), growth)
+        return Borrowed(self.leaning(slot), self.growth(slot) if self._base["p_high"][slot] < cores else UNKNOWN)
 
     def growth(self, slot: int) -> Growth:
         """Return what a promise allows for beyond the most cores seen m: ln T(2 m) / T(m), ln T(4 m) / T(m), ..

@@ -50,13 +50,8 @@ def refresh_leaning(learners, place, axes, slopes, solution, scratch):
 class Leaning(NamedTuple):
     """What a component's first rows lean on."""
 
-    slopes: Floats  # float64 array (axes + 2,): prior coefficients of the straight features
+    slopes: tuple[float, ...]  # (axes + 2,): prior coefficients of the straight features
     note: str  # what is assumed, and who the siblings are
-
-
-def is_same(one: Leaning | None, other: Leaning | None) -> bool:
-    """Return whether both lean on the same."""
-    return one is other or (one is not None and other is not None and np.array_equal(one.slopes, other.slopes))
 
 
 def slopes_of(frame: Floats, axes: int) -> tuple[Floats, Floats]:

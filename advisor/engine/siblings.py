@@ -35,7 +35,7 @@ LEVELS_MAX: Final = 8  # prefixes of a name that are groups, the longest ones
 SEPARATORS: Final = re.compile(r"[/:.|]")
 MEMBERS_LEAST: Final = 20  # of a promise: fewer have no quantile near its level
 SHARE_LEAST: Final = 0.5  # of a group: if few ran on more cores, it is those that gain from them
-COUNTS: Final = 2.0 ** np.arange(18)  # of cores at which members' times are compared: up to CORES_MAX
+COUNTS: Final = np.ldexp(1.0, np.arange(21))  # of cores at which members' times are compared: up to CORES_MAX
 NUMBER_BITS: Final = 32  # of a slot, below the hash by which members are ordered
 
 

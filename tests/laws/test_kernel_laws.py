@@ -134,6 +134,24 @@ def tabled() -> list[Any]:
     return found
 
 
+def leaned() -> list[Any]:
+    """Predict a component of one to four rows among siblings, over one predictor and over two."""
+    found: list[Any] = []
+    for predictors in (1, 2):
+        advisor, rng = Advisor(), np.random.default_rng(8)
+        advisor.observe_columns(**rows_of(rng, 60, predictors))
+        for _ in range(4):
+            point = rng.uniform(1.0, 50.0, predictors).tolist()
+            x = point[0] if predictors == 1 else point
+            advisor.observe(
+                "young", predictor=x, cores=float(rng.integers(1, 9)), elapsed_s=float(rng.uniform(1.0, 2.0))
+            )
+            answer = advisor.predict("young", predictor=x, cores=16)
+            found += [answer.elapsed_s, answer.low_s, answer.high_s]
+            assert "other component" in answer.notes[0]
+    return found
+
+
 def chosen() -> list[Any]:
     """Choose cores of three components, two with many seen counts: by time and core-seconds, with a risk, of all loads."""
     found: list[Any] = []
@@ -273,6 +291,7 @@ STREAMS: dict[str, Callable[[], Any]] = {
     "advisor.models.core_rule": chosen,
     "advisor.models.fold": taught,
     "advisor.models.load_table": tabled,
+    "advisor.models.siblings": leaned,
     "advisor.planning.judge": judged,
     "advisor.planning.packing": packed,
     "advisor.planning.partitions": partitioned,

@@ -21,7 +21,8 @@ from pathlib import Path
 INPUT_BYTES_MAX = 8192
 INPUT_S_MAX = 300  # the first may have kernels compiled
 KERNELS = (  # not instrumented: they are compiled
-    "advisor.models.core_rule", "advisor.models.fold", "advisor.models.load_table", "advisor.planning.judge",
+    "advisor.models.core_rule", "advisor.models.fold", "advisor.models.load_table",
+    "advisor.models.siblings", "advisor.planning.judge",
     "advisor.planning.packing", "advisor.planning.partitions", "advisor.planning.pieces",
     "advisor.planning.record_kernels", "advisor.profile.kernels", "advisor.simulation.loops",
 )  # fmt: skip

@@ -98,7 +98,7 @@ enum {
 #define BEYOND 2.0
 #define STAYS 1.5
 #define SURE 2.0
-#define RARE 2.0
+#define RARE 1.0
 #define NOISIEST 0.25
 #define FURTHEST 40.0
 #define X_KNOTS_MAX 1024
@@ -696,8 +696,7 @@ static uint32_t choose(const double *record, double x, const counts_asked *q, do
     }
     least = clamped(row[best], shortest, longest);
     if (d.seen) {
-        d.noise = record[NOISE] - slack * slack;
-        if (d.noise > NOISIEST) d.noise = NOISIEST;
+        d.noise = record[NOISE] < NOISIEST ? record[NOISE] : NOISIEST;
         d.best = place_near(&d, counts[best]);
     }
     for (k = 0; k < used; k++) {

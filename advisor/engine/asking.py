@@ -356,7 +356,7 @@ class Asking:
         if isinstance(found, Solved) and x is not None:
             chosen = self._chosen_by_learner(found, slot, x, request, counts, level, machine)
         else:
-            noise = found.noise if isinstance(found, Solved) else 0.0
+            noise = found.noise if isinstance(found, Solved) and request.explore is not True else 0.0
             points: Any = x if dimensions == 1 or x is None else np.broadcast_to(x, (len(counts), dimensions))
             answer = self.predict(component, points, counts, level, None, machine, TIME)
             chosen = choose(self._components.table, slot, request, counts, answer, noise)
@@ -378,11 +378,12 @@ class Asking:
     ) -> Chosen:
         room, table = found.room, found.table
         columns, of_cores = np.empty((3, len(counts))), request.objective == CORE_SECONDS
+        excused = request.explore is not True  # trials find out what runs leave open
         room.point[: table.axes - 1] = x
         place, fewest, best = CHOOSING.choose_at(
             self._components.table.records, slot, table.words, found.place, table.axes, counts, found.machine(machine),
-            *found.reach_at(level), found.longest, request.tolerance, request.risk, of_cores, found.solution,
-            room.scratch, room.point, columns, room.out,
+            *found.reach_at(level), found.longest, request.tolerance, request.risk, of_cores, excused,
+            found.solution, room.scratch, room.point, columns, room.out,
         )  # fmt: skip
         value, low, high, outside = room.out.tolist()
         answer = Prediction(value, low, high, LEARNER, found.notes, found.runs, outside)

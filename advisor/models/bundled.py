@@ -42,7 +42,7 @@ STEEPEST = 1.0  # of log time in log p, either way: work shared without loss, or
 WIDER_MOST = 2.0  # octaves of an interval's half width in an octave of x or p
 LOG_MOST = 1000.0  # of log2 of a time: keeps `exp2_of` finite
 BEYOND = 2.0  # as in `advisor.engine.choice`
-EQUAL, STAYS, SURE, RARE, NOISIEST, FURTHEST = 1e-12, 1.5, 2.0, 2.0, 0.25, 40.0  # as in `advisor.models.core_rule`
+EQUAL, STAYS, SURE, RARE, NOISIEST, FURTHEST = 1e-12, 1.5, 2.0, 1.0, 0.25, 40.0  # as in `advisor.models.core_rule`
 
 
 def clamped(value: float, low: float, high: float) -> float:
@@ -241,7 +241,7 @@ def choose_cores(words: Sequence[float], at: int, x: float, allowed: AllowedCore
     least = clamped(min(row), shortest, longest)
     if doubts.counts:
         best = place_near(doubts.counts, float(counts[row.index(min(row))]))
-        doubts = doubts._replace(noise=min(words[at + NOISE] - tolerance * tolerance, NOISIEST), best=best)
+        doubts = doubts._replace(noise=min(words[at + NOISE], NOISIEST), best=best)
     slack, k, bound = log2_of(1.0 + tolerance), 0, longest
     for k, count in enumerate(counts):
         by_chance = doubts.by_chance(float(count))

@@ -3,11 +3,11 @@
 Scores are times, or core-seconds. A count is good enough where its score is within the tolerance of the least, or where it is
 not shown to be worse: of m runs on it, n on the best and N on all, with a variance v of ln t, the difference has the standard
 error e = sqrt(v (1/m + 1/n)), and is shown beyond max(2, sqrt(2 ln(1 + N/m))) e. Runs are those on the nearest seen count;
-where that is the same for both, predictions alone tell them apart. Noise within the tolerance decides nothing: v is what is
-above its square, and 1/4 at most, for noisier times have several modes. Without this one unlucky run would keep a job that
-cannot use cores off few of them for ever, for nothing is tried; and the longer nobody runs there, the rarer the bad luck must
-be (Lattimore and Szepesvari, Bandit Algorithms, ch. 9). Where m is more than `RARE` n the doubt is about the best: then the
-best is run, which ends it. Else a count that is much slower would be excused for ever by the few runs on the best.
+where that is the same for both, predictions alone tell them apart. v is 1/4 at most, for noisier times have several modes.
+Without this one unlucky run would keep a job that cannot use cores off few of them for ever, for nothing is tried; and the
+longer nobody runs there, the rarer the bad luck must be (Lattimore and Szepesvari, Bandit Algorithms, ch. 9). Where log2 m is
+more than `RARE` n the doubt is about the best: then the best is run, which ends it. Else a count that is much slower would be
+excused for ever by the few runs on the best. Where trials are asked for, they find out: no count is excused.
 """
 
 # Kernels are compiled as they stand and know no types.
@@ -35,7 +35,7 @@ from advisor.models.process import EXCESS, SHARE, predict, run_noise
 STAYS = 1.5  # tolerances by which the last count may be worse than the best: noise moves no count
 TOO_MANY = (3.0, 4.0)  # more than a third above the fewest that are good enough is given up
 SURE = 2.0  # standard errors, at least: chance has one in 44 beyond
-RARE = 2.0  # log2 of the runs on a count, for each run on the best: beyond, they do not excuse it
+RARE = 1.0  # log2 of the runs on a count, for each run on the best: beyond, they do not excuse it
 NOISIEST = 0.25  # variance of ln t that is believed
 FURTHEST = 40.0  # of a logarithm: keeps `exp` finite
 EQUAL = 1e-12  # relative: times closer than this are one time, and fewer cores win
@@ -103,7 +103,7 @@ def choose_among(base, slot, counts, noise, tolerance, risk, of_cores, columns):
     best = 0
     while columns[SCORES, best] > least * (1.0 + EQUAL):
         best += 1
-    slack, noise = max(tolerance, EQUAL), min(noise - tolerance * tolerance, NOISIEST)
+    slack, noise = max(tolerance, EQUAL), min(noise, NOISIEST)
     mine, all_runs = place_near(n, counts[best]), runs_of(n)
     runs = float(n[mine] & RUNS_MOST)
     fewest = 0
@@ -131,10 +131,13 @@ def choose_among(base, slot, counts, noise, tolerance, risk, of_cores, columns):
 
 
 def choose_at(
-    base, slot, learners, place, axes, counts, machine, reach, beyond, longest, tolerance, risk, of_cores, solution,
+    base, slot, learners, place, axes, counts, machine, reach, beyond, longest, tolerance, risk, of_cores, excused, solution,
     scratch, point, columns, out,
 ):  # fmt: skip
-    """Return as `choose_among` for a run at the predictors in `point`; fill `out` as `answer_one` on the chosen count."""
+    """Return as `choose_among` for a run at the predictors in `point`; fill `out` as `answer_one` on the chosen count.
+
+    `excused`: counts that are not shown to be worse are good enough, too.
+    """
     frame, points, root, alpha = solution
     place_logs(point, axes)
     share, z, wide = learners[place, SHARE : SHARE + LANES], point[AXES_MAX:], risk > 0.0
@@ -148,7 +151,8 @@ def choose_at(
         predict(frame, points, root, alpha, share, scratch, z, machine, wide, out)
         mean = min(max(out[0], LN_ELAPSED_MIN), LN_ELAPSED_MAX)
         columns[TIMES, i] = min(max(exp(mean), ELAPSED_MIN_S), ELAPSED_MAX_S)
-    found = choose_among(base, slot, counts, noise_of(learners, place), tolerance, risk, of_cores, columns)
+    noise = noise_of(learners, place) if excused else 0.0
+    found = choose_among(base, slot, counts, noise, tolerance, risk, of_cores, columns)
     point[axes - 1] = counts[found[0]]
     answer_one(learners, place, axes, point, machine, reach, beyond, longest, solution, scratch, out)
     return found
@@ -161,7 +165,7 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     columns = np.zeros((3, 1))
     yield "choose_among", (base, 0, some, 0.0, 0.05, 0.0, False, columns)
     yield "noise_of", (records, 0)
-    asked = (base, 0, records, 0, 2, some, -1, 1.8, 1.8, 0.0, 0.05, 0.0, False)
+    asked = (base, 0, records, 0, 2, some, -1, 1.8, 1.8, 0.0, 0.05, 0.0, False, True)
     yield "choose_at", (*asked, solution, scratch, point, columns, out)
 
 

@@ -56,11 +56,11 @@ def test_inside_a_table_the_model_is_met_within_the_stated_error(kind: str, name
         assert np.abs(ours_side - real_side).max() <= 1.5 * head[AT["width_error"]] + 0.02 * real_side.max() + 1e-6
 
 
-def by_chance(head: np.ndarray, times: dict[int, float], tolerance: float) -> dict[int, tuple[float, float]]:
+def by_chance(head: np.ndarray, times: dict[int, float]) -> dict[int, tuple[float, float]]:
     """Return by which factor the time of each count may be above the least by chance, and above which the best is run."""
     k, begin = int(head[AT["seen"]]), seen_at(head[:HEAD_WORDS])
     best = min(times, key=lambda count: times[count])
-    noise = min(head[AT["noise"]] - tolerance**2, 0.25)
+    noise = min(head[AT["noise"]], 0.25)
     if not k or noise <= 0.0:
         return dict.fromkeys(times, (1.0, np.inf))
     seen, runs = head[begin : begin + k], head[begin + k : begin + 2 * k]
@@ -69,7 +69,7 @@ def by_chance(head: np.ndarray, times: dict[int, float], tolerance: float) -> di
     sure = {count: max(2.0, np.sqrt(2.0 * np.log1p(runs.sum() / on[count]))) for count in times}
     errors = {count: np.sqrt(noise * (1 / on[count] + 1 / on[best])) for count in times}
     shown = {count: float(np.exp(min(sure[count] * errors[count], 40.0))) for count in times}
-    rare = {count: float(np.exp(errors[count])) if np.log2(on[count]) > 2.0 * on[best] else np.inf for count in times}
+    rare = {count: float(np.exp(errors[count])) if np.log2(on[count]) > on[best] else np.inf for count in times}
     return {count: (1.0, np.inf) if near[count] == near[best] else (shown[count], rare[count]) for count in times}
 
 
@@ -86,7 +86,7 @@ def follows_the_rule(bundle: Bundle, name: str, x: float, most: int, tolerance: 
     counts = [count for count in range(1, most + 1) if count in near]
     times = {count: bundle.predict(name, x, float(count)).elapsed_s for count in counts}
     slack = max(tolerance, 1e-12)
-    shown = by_chance(head, times, slack)
+    shown = by_chance(head, times)
     least = min(times.values())
     bounds = {count: least * max(1.0 + slack, shown[count][0]) for count in counts}
     if min(times.values()) * (1.0 + slack) >= ELAPSED_MAX_S:  # every count takes as long

@@ -113,7 +113,9 @@ def test_the_last_count_stays_while_it_is_nearly_as_good_and_not_a_third_too_man
     assert four.choose_cores("c", **asked, tolerance=0.02).cores == 6
 
 
-@pytest.mark.parametrize(("noise", "risk"), [(0.1, 0.0), (0.3, 0.0), (0.3, 0.25), (0.3, 1.0), (0.6, 0.0)])
+@pytest.mark.parametrize(
+    ("noise", "risk"), [(0.03, 0.0), (0.05, 0.25), (0.1, 0.0), (0.3, 0.0), (0.3, 0.25), (0.3, 1.0), (0.6, 0.0)]
+)
 def test_a_job_that_cannot_use_cores_comes_down_to_few_of_them_whatever_the_noise(noise: float, risk: float) -> None:
     """One unlucky run on fewer cores is not believed for ever."""
     given: list[int] = []

@@ -65,7 +65,7 @@ def spread(
 
 
 def _read(networks: Sequence[NamedNetwork], names: Sequence[str], asker: Advisor | SyncClient) -> list[Network]:
-    from advisor.planning.together import about
+    from advisor.planning.shares import about
 
     read: list[Network] = []
     for place, (network, name) in enumerate(zip(networks, names, strict=True)):

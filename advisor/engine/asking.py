@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -29,50 +28,21 @@ from advisor.engine.components import Components
 from advisor.engine.guards import check_together, checked
 from advisor.engine.kept import Kept
 from advisor.engine.learners import ANY_MACHINE, OTHER_MACHINE, Learners, Solved
-from advisor.engine.load import over_load
+from advisor.engine.load import Load, load_of, over_load
 from advisor.engine.prior import prior_of
 from advisor.engine.slots import MEASURE_SCALES, TIME
 from advisor.errors import InvalidValue, NotEnoughData, TooLarge, not_one_of
 from advisor.models import prediction
-from advisor.models.cells import PITCHES
 from advisor.models.core_rule import KERNELS as CHOOSING
 from advisor.models.cores_seen import CoresSeen, seen_of
 from advisor.models.fold import KERNELS
 from advisor.models.forms import FORM_OF, NAMES, TWO_STEP, TWO_STEPS
-from advisor.models.load_table import points_of
 from advisor.models.prediction import Model
 
 MODELS_KEPT = 4_096  # of the exact sums, about 3 KB each
 LEARNER = "learner"
 # What `pin` can hold a component to. The state keeps places in this list: new names are appended, none is removed.
 PINS = (LEARNER, TWO_STEP, *FORM_OF, *TWO_STEPS)
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Predictors (n, d), their shares (n,), and the sd (d,) of their logs about each of them, where they stand for cells."""
-
-    predictors: Floats
-    share: Floats
-    inside: Floats | None = None
-
-
-def load_of(components: Components, slot: int, found: object) -> Load:
-    """Return the observed load: of the sketch, or where predictors have several values, of the cells of `found`."""
-    if isinstance(found, Solved) and components.dimensions(slot) > 1:
-        cells = found.table.cells(found.place)
-        places, inverse = np.unique(cells.predictors, axis=0, return_inverse=True)
-        share = np.bincount(inverse.reshape(-1), cells.runs, len(places))
-        return Load(places, share / float(share.sum()), _inside(found, places.shape[1]))
-    x, share = points_of(components.table, slot)
-    return Load(x[:, None], share)
-
-
-def _inside(found: Solved, dimensions: int) -> Floats:
-    """Return the sd (d,) of the logs of predictors inside cells, spread evenly over their width; 0 where cells are points."""
-    coarseness = found.table.integers("coarseness")[found.place][:dimensions]
-    begun = found.table.empty_record().view(np.int64)[found.table.at["coarseness"]][:dimensions]
-    return np.where(coarseness > begun, 1.0 / PITCHES[coarseness] / 12.0**0.5, 0.0)
 
 
 class Asking:

@@ -14,11 +14,12 @@ from advisor.domain import elementary
 from advisor.domain.curves import VALUES, Growth, Seen, TabulatedCurves
 from advisor.domain.rows import is_number
 from advisor.domain.vectors import Floats, Ints
-from advisor.engine.asking import LEARNER, Asking, Load, load_of
+from advisor.engine.asking import LEARNER, Asking
 from advisor.engine.components import Components
 from advisor.engine.guards import checked
 from advisor.engine.kept import Kept
 from advisor.engine.learners import Solved
+from advisor.engine.load import Load, load_of
 from advisor.engine.siblings import Borrowed
 from advisor.errors import InvalidValue, NotEnoughData
 from advisor.models import prediction

@@ -1,18 +1,50 @@
-"""What runs over all of a component's observed load take."""
+"""A component's observed load, and what runs over all of it take."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 
 from advisor.domain import elementary
 from advisor.domain.vectors import Floats
+from advisor.engine.components import Components
+from advisor.engine.learners import Solved
+from advisor.models.cells import PITCHES
+from advisor.models.load_table import points_of
 
 HALVINGS = 40  # of the span in which a quantile lies: to 1e-9 of a factor of a thousand
 SPREAD_LEAST = 1e-9  # of log time
 
 FAR = 40.0  # standard deviations beyond which a normal tail is below the least double
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Predictors (n, d), their shares (n,), and the sd (d,) of their logs about each of them, where they stand for cells."""
+
+    predictors: Floats
+    share: Floats
+    inside: Floats | None = None
+
+
+def load_of(components: Components, slot: int, found: object) -> Load:
+    """Return the observed load: of the sketch, or where predictors have several values, of the cells of `found`."""
+    if isinstance(found, Solved) and components.dimensions(slot) > 1:
+        cells = found.table.cells(found.place)
+        places, inverse = np.unique(cells.predictors, axis=0, return_inverse=True)
+        share = np.bincount(inverse.reshape(-1), cells.runs, len(places))
+        return Load(places, share / float(share.sum()), _inside(found, places.shape[1]))
+    x, share = points_of(components.table, slot)
+    return Load(x[:, None], share)
+
+
+def _inside(found: Solved, dimensions: int) -> Floats:
+    """Return the sd (d,) of the logs of predictors inside cells, spread evenly over their width; 0 where cells are points."""
+    coarseness = found.table.integers("coarseness")[found.place][:dimensions]
+    begun = found.table.empty_record().view(np.int64)[found.table.at["coarseness"]][:dimensions]
+    return np.where(coarseness > begun, 1.0 / PITCHES[coarseness] / 12.0**0.5, 0.0)
 
 
 def over_load(share: Floats, elapsed: Floats, low: Floats, high: Floats, level: float) -> tuple[Floats, Floats, Floats]:

@@ -16,7 +16,7 @@ from advisor.engine.guards import checked_cores, checked_level
 from advisor.errors import InvalidValue, TooLarge, UnknownKey
 from advisor.models.prediction import LEVEL
 from advisor.planning import OBJECTIVES, Request, Share, plan_together
-from advisor.planning.together import OF_MACHINE, about
+from advisor.planning.shares import OF_MACHINE, about
 
 # Of a request, what is of the whole machine and its objective, and not of one network.
 NOT_OF_ONE = ("cores", "objective", "turns", "current", *OF_MACHINE)

@@ -13,7 +13,7 @@ import numpy as np
 from advisor.domain import elementary, limits
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.advisor import Advisor
-from advisor.engine.asking import load_of
+from advisor.engine.load import load_of
 from advisor.errors import UnknownComponent
 from advisor.models.learner_layout import CELLS
 from advisor.models.prediction import LEVEL

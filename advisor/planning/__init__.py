@@ -8,7 +8,8 @@ from advisor.planning.asked import Asked, asked_of
 from advisor.planning.plans import plan, plan_request
 from advisor.planning.requests import OBJECTIVES, Request, request_of
 from advisor.planning.sentences import sentences
-from advisor.planning.together import Share, plan_together
+from advisor.planning.shares import Share
+from advisor.planning.together import plan_together
 
 __all__ = [
     "OBJECTIVES",

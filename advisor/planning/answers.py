@@ -16,10 +16,9 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
 from advisor.planning.asked import Asked, asked_of
-from advisor.planning.demand import Shapes, price_of
+from advisor.planning.demand import Shapes, price_of, question_of
 from advisor.planning.exact import Plan
 from advisor.planning.judge import PlanModel, cost_of, latency_of, own_placed
-from advisor.planning.questions import question_of
 from advisor.planning.reasons import reasons_of
 from advisor.planning.requests import BARE, NEVER, RATE, Ints, Request, by_key, whole
 from advisor.planning.search import nodes_of

@@ -6,33 +6,29 @@ neighbouring counts of a table. So seconds, and the fewest cores for some second
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from heapq import heapify, heapreplace
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
-from advisor.domain import elementary
 from advisor.domain.allowed_cores import AllowedCores
-from advisor.domain.curves import Seen, TabulatedCurves
-from advisor.errors import InvalidValue
+from advisor.domain.curves import TabulatedCurves
+from advisor.errors import ImpossibleTarget, InvalidValue
 from advisor.planning.asked import Asked, rules_of
-from advisor.planning.partitions import exact_sizes
-from advisor.planning.pieces import KERNELS, TIE
-from advisor.planning.placing import MachineNodes
+from advisor.planning.partitions import exact_sizes, numbers_of
+from advisor.planning.pieces import KERNELS
+from advisor.planning.placing import SLACK, MachineNodes
 from advisor.planning.requests import BETTER, NEVER, Floats, Ints, Request
 from advisor.planning.structure import Structure
+from advisor.planning.visits import heaviest_share
 
 SHARED_COMPONENTS_MAX = 2_000  # components beyond which turns are for fewer cores than components only: seconds
 LEVEL = 0.9  # at which the curves' upper bounds are made where nobody asks for another
 # The chance with which each component keeps up with a throughput that is promised: the end of an interval of 95 %.
 PROMISED = 0.975
-# Beyond the most cores seen, a promise grows by a tenth for each doubling: more cores may cost a little, and need not help.
-MARGIN = math.log(1.1)
 PRICE = NormalDist().inv_cdf(PROMISED) / NormalDist().inv_cdf(LEVEL)  # of it, in units of the curves' bounds
 
 
@@ -46,7 +42,6 @@ def price_of(asked: Asked, curves: TabulatedCurves) -> float:
 
 
 NEAR = 0.9  # of the slowest turn: learned curves are off by several per cent, beyond the counts seen by more
-BOUND_STEP = 1e-4  # of a period, to which its bound is reported
 
 
 class Shapes(NamedTuple):
@@ -192,45 +187,6 @@ class Demand:
         seen = self.curves.seen
         return seen is None or not self.price or bool(((cores <= seen.most) & (cores >= seen.least)).all())
 
-    def promised_share(self, cores: Ints) -> Floats:
-        """Return what is promised of T_c(cores_c) as a share of what is planned with, (n,): 1 within the counts seen.
-
-        Beyond the most cores seen, m, a promise is flat with a margin, T_c(m) (1 + MARGIN)^log2(cores / m), or w / cores +
-        c cores where that is longer: what was lost between the fewest and the most cores seen may be a cost of each core.
-        Where siblings ran on so many cores, their quantile takes the place of both. Below the fewest it is T_c(least) least
-        / cores, the work of the run. None is below what is planned with. Cost
-        O(n log m).
-        """
-        seen = self.curves.seen
-        if seen is None or self.within_seen(cores):
-            return np.ones(len(self))
-        least, most, narrow, wide = self._ends(seen)
-        doublings = elementary.log2(np.maximum(cores / most, 1.0))
-        cost = np.maximum(wide - narrow, 0.0) / np.maximum(np.square(most) - np.square(least), 1.0)
-        rising = np.maximum(narrow - cost * np.square(least), 0.0) / cores + cost * cores
-        flat = wide / most * elementary.exp(doublings * MARGIN)
-        of_siblings = wide / most * elementary.exp(growth_at(seen.growth, doublings))
-        beyond = np.where(np.isnan(of_siblings), np.maximum(flat, rising), of_siblings)
-        bound = np.where(cores > seen.most, beyond, np.where(cores < seen.least, narrow / cores, 0.0))
-        return np.maximum(bound / self.seconds(cores), 1.0)
-
-    def rigid(self) -> tuple[Ints, Floats]:
-        """Return the most cores seen, (n,), and the seconds that did not fall from the fewest to these, (n,); none without.
-
-        Of s + w / p through both ends: s = (m T(m) - l T(l)) / (m - l).
-        """
-        seen = self.curves.seen
-        if seen is None:
-            return self.high, np.zeros(len(self))
-        least, most, narrow, wide = self._ends(seen)
-        return most.astype(np.int64), np.maximum(wide - narrow, 0.0) / np.maximum(most - least, 1.0)
-
-    def _ends(self, seen: Seen) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return the fewest and the most whole cores seen, and a run's core-seconds on these, (n,) each."""
-        least = np.ceil(seen.least)
-        most = np.maximum(np.floor(seen.most), least)
-        return least, most, self.seconds(least) * least, self.seconds(most) * most
-
     def rows(self, chosen: Ints) -> Demand:
         """Return the demand of some of the components."""
         arrays = ("visits", "level", "fall", "low", "high", "fewest", "most")
@@ -316,55 +272,11 @@ class Demand:
                 left -= int(extra[row])
         return Shapes(*taken)
 
-    def least_cores(self, period_s: float) -> int:
-        """Return the cores below which nothing sustains a period, by the work of turns within it: no proof that so many do."""
-        curves = self.level, self.fall, self.knots, self.low, self.high, self.visits, self.most
-        return max(math.ceil(min(float(KERNELS.least_work(*curves, period_s)) / period_s * (1 - TIE), 1e15)), 1)
-
-    def may_reach(self, period_s: float, cores: int) -> bool:
-        """Return whether the work of turns within a period fits so many cores: no proof that it does."""
-        return self.least_cores(period_s) <= cores
-
-    def bound_s(self, cores: int) -> float:
-        """Return a period that nothing on so many cores beats: by the work of a record, and by each component alone."""
-        alone = self.visits * self.seconds(self.fastest(np.full(len(self), cores))) / self.most
-        return max(float(self.work_s(self.low).sum()) / cores, float(alone.max()))
-
-    def least_period(self, cores: int, longest_s: float) -> float:
-        """Return a period that nothing on so many cores beats, at most `longest_s`, by the work of turns; to BOUND_STEP."""
-        short = self.bound_s(cores)
-        if short >= longest_s or self.may_reach(short, cores):
-            return min(short, longest_s)
-        while longest_s - short > BOUND_STEP * longest_s:
-            middle = (short * longest_s) ** 0.5
-            short, longest_s = (short, middle) if self.may_reach(middle, cores) else (middle, longest_s)
-        return short
-
-    def work_s(self, narrowest: Ints) -> Floats:
-        """Return core-seconds of one record, at least, on `narrowest` cores or more: p T(p) is least at ends of pieces."""
-        start = np.clip(narrowest, self.low, self.high)
-        inner = np.where(self.knots < start[:, None], np.inf, self.inner)
-        ends = np.minimum(start * self.seconds(start), self.high * self.seconds(self.high))
-        return self.visits * np.minimum(ends, (self.knots * inner).min(axis=1))
-
 
 @lru_cache(64)
 def _unlimited(n: int) -> tuple[Ints, Ints, Ints, Floats]:
     """Return the last four of `limits` where every count is allowed, and instances get equal shares."""
     return np.ones((n, 3), np.int64), np.zeros(1, np.int64), np.full(n, -1, np.int64), np.ones(1)
-
-
-def heaviest_share(replicas: Sequence[float], instances: int) -> tuple[float, list[float]]:
-    """Return the heaviest instance's share, and all instances' shares, when replicas are assigned longest first.
-
-    All records of one replica (one tag value) go to one instance; more instances than replicas are of no use. Cost
-    O(replicas log instances).
-    """
-    loads = [0.0] * instances
-    heapify(loads)
-    for share in replicas:
-        heapreplace(loads, loads[0] + share)
-    return max(loads), sorted(loads, reverse=True)
 
 
 def demand_of(asked: Asked, curves: TabulatedCurves, price: float = 0.0) -> Demand:
@@ -406,16 +318,6 @@ def demand_of(asked: Asked, curves: TabulatedCurves, price: float = 0.0) -> Dema
                   asked.replicas, *rest, last, curves, scale, asked, asked.request, asked.machine, price)  # fmt: skip
 
 
-def growth_at(growth: Floats, doublings: Floats) -> Floats:
-    """Return ln of times' growth (n,) at doublings (n,) of the cores, linear between those at 1, 2, .. (n, k); NaN beyond."""
-    rows, known = np.arange(len(growth)), np.column_stack([np.zeros(len(growth)), growth, np.full(len(growth), np.nan)])
-    place = np.minimum(doublings.astype(np.int64), growth.shape[1])
-    share = doublings - place
-    return np.where(
-        share > 0.0, known[rows, place] * (1.0 - share) + known[rows, place + 1] * share, known[rows, place]
-    )
-
-
 def pieces_at(curves: TabulatedCurves, price: float | None) -> tuple[Floats, Floats]:
     """Return level and fall of curves at a price, or of their upper bounds where None is given, (n, m) each. Cost O(n m)."""
     upper, seen, n = curves.upper_s, curves.seen, curves.elapsed_s.shape[0]
@@ -428,18 +330,64 @@ def pieces_at(curves: TabulatedCurves, price: float | None) -> tuple[Floats, Flo
     return level, fall
 
 
-THINNED = 1.04  # the ratio of neighbouring numbers where these are thinned
-ALL_INSTANCES = 32  # numbers of instances up to here are never thinned
+# --- the demand of the moment: the last one again, as far as it is the same --------------------------------------------------
 
 
-def numbers_of(fewest: int, most: int) -> list[int]:
-    """Return the numbers of instances to consider: all while few, then ever wider apart."""
-    return [number for number in spaced(most, ALL_INSTANCES) if number >= fewest]
+def question_of(asked: Asked, curves: TabulatedCurves, price: float = 0.0) -> Demand:
+    """Return what is to be solved, of curves at a price for what is not known: the last one again, as far as it is the same.
+
+    Raises InvalidValue, TooLarge, ImpossibleTarget when limits leave a component nothing, or one instance needs more memory
+    than there is.
+    """
+    last = asked.last.get(price)
+    if last is not None:
+        old = last.curves
+        if old is curves:
+            return last
+        if old.cores is curves.cores and old.allowed is curves.allowed and not curves.peak_bytes.any():
+            last = asked.last[price] = _renewed(last, curves)
+            return last
+    last = asked.last[price] = _first_question(asked, curves, price)
+    return last
 
 
-def spaced(most: int, all_to: int) -> list[int]:
-    found, last = list(range(1, min(most, all_to) + 1)), float(all_to)
-    while found[-1] < most:
-        last *= THINNED
-        found.append(min(int(last), most))
+def _renewed(old: Demand, curves: TabulatedCurves) -> Demand:
+    """Return the demand at other times of the same counts: its limits stay as they were found."""
+    level, fall = pieces_at(curves, None if old.request.level is not None else old.price)
+    found = object.__new__(Demand)
+    vars(found).update(vars(old), level=level * old.scale, fall=fall * old.scale, variation=curves.variation,
+                       contention=curves.contention, peak_bytes=curves.peak_bytes, curves=curves)  # fmt: skip
+    for cached in ("inner", "expected", "contended", "plan"):
+        vars(found).pop(cached, None)
     return found
+
+
+def _first_question(asked: Asked, curves: TabulatedCurves, price: float) -> Demand:
+    keys, machine = asked.keys, asked.machine
+    demand = demand_of(asked, curves, price)
+    low = int(demand.low.max())
+    if low > machine.widest:
+        key = keys[int(demand.low.argmax())]
+        field = _raised_by(asked, curves, demand)
+        raise InvalidValue(f"{field}.{key}", low, f"at most the {machine.widest} cores given")
+    peak = float(demand.peak_bytes.max())
+    if peak > machine.memory_bytes * (1 + SLACK):
+        key = keys[int(demand.peak_bytes.argmax())]
+        raise ImpossibleTarget(
+            f"one instance of {key} may need {peak:.6g} bytes; there are {machine.memory_bytes:.6g}",
+            field=key, value=machine.memory_bytes, bound=peak,
+            hint="give a machine with more memory, or a smaller load",
+        )  # fmt: skip
+    if asked.request.turns == NEVER and demand.cores < len(keys):
+        raise InvalidValue("cores", demand.cores, f"at least {len(keys)}, one for each component",
+                           "let components take turns on them")  # fmt: skip
+    if not demand.sharing and demand.least > demand.cores:
+        field = _raised_by(asked, curves, demand)
+        raise InvalidValue(field, demand.least, f"at most the {demand.cores} cores given in sum")
+    return demand
+
+
+def _raised_by(asked: Asked, curves: TabulatedCurves, demand: Demand) -> str:
+    """Return the field that sets the fewest cores of the components too high: `allowed` where sets of counts raise them."""
+    raised = [row for row in rules_of(asked, curves) if row not in asked.pins and demand.low[row] > asked.low[row]]
+    return "allowed" if raised else "minimum"

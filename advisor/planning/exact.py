@@ -10,11 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.planning.demand import TIE, Demand, Shapes
+from advisor.planning.bounds import least_cores, least_period, may_reach, promised_share
+from advisor.planning.demand import Demand, Shapes
 from advisor.planning.estimates import Estimate, errors_of
 from advisor.planning.judge import Judged, Placed, PlanModel, own_placed
 from advisor.planning.options import Places, places_of
 from advisor.planning.partitions import KERNELS
+from advisor.planning.pieces import TIE
 from advisor.planning.requests import LATE, RATE, Floats, Ints
 from advisor.planning.search import OWN_MAX, Search
 from advisor.planning.sharing import Groupings, best_grouping, in_turns
@@ -85,7 +87,7 @@ class Plan:
         demand = self.demand
         if demand.within_seen(placed.cores):
             return placed
-        share = np.array([demand.promised_share(cores) for cores in placed.cores])
+        share = np.array([promised_share(demand, cores) for cores in placed.cores])
         return placed._replace(seconds_s=placed.seconds_s * share)
 
     @cached_property
@@ -98,7 +100,7 @@ class Plan:
     @cached_property
     def within_seen(self) -> bool:
         """Whether the answer promises what it is planned with."""
-        return bool((self.demand.promised_share(self.placed.cores[0]) == 1.0).all())
+        return bool((promised_share(self.demand, self.placed.cores[0]) == 1.0).all())
 
     @cached_property
     def slowest(self) -> Ints:
@@ -167,9 +169,9 @@ def best_period(
 def near(demand: Demand, period_s: float) -> float | None:
     """Return the share of a throughput that a bound leaves open, where it is little."""
     cores = demand.cores
-    if demand.may_reach(period_s * (1 - GAP_MAX), cores):
+    if may_reach(demand, period_s * (1 - GAP_MAX), cores):
         return None
-    return max(1 - demand.least_period(cores, period_s) / period_s, 0.0)  # it may be none at all
+    return max(1 - least_period(demand, cores, period_s) / period_s, 0.0)  # it may be none at all
 
 
 def _packed(demand: Demand, period_s: float, most: int) -> tuple[tuple[Places, Groupings] | None, bool]:
@@ -177,7 +179,7 @@ def _packed(demand: Demand, period_s: float, most: int) -> tuple[tuple[Places, G
     most so many cores; and whether nothing is better than what was found.
     """
     n = len(demand)
-    least = demand.least_cores(period_s) if period_s < np.inf else 1
+    least = least_cores(demand, period_s) if period_s < np.inf else 1
     if most < max(int(demand.low.max()), least):
         return None, True
     table = places_of(demand, min(most, max(64, CELLS_MAX // n), demand.widest))

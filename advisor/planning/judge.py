@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor import kernels
-from advisor.planning.demand import TIE, Demand, Shapes
-from advisor.planning.pieces import PATIENCE
+from advisor.planning.demand import Demand, Shapes
+from advisor.planning.pieces import PATIENCE, TIE
 from advisor.planning.queueing import FULL, waiting
 from advisor.planning.record_runs import RecordRuns, Run, records_of
 from advisor.planning.requests import CORES, COST, LATENCY, PERIOD, RATE, Floats, Ints, Request

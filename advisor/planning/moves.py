@@ -10,9 +10,9 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from advisor.planning.demand import TIE
 from advisor.planning.judge import Judged, Placed, PlanModel
 from advisor.planning.options import NOTHING, Options
+from advisor.planning.pieces import TIE
 from advisor.planning.queueing import FULL
 from advisor.planning.requests import Floats, Ints
 from advisor.planning.structure import quantile_of, through

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from advisor.domain.allowed_cores import AllowedCores
 from advisor.errors import InvalidValue
-from advisor.planning.demand import Demand, numbers_of, spaced
+from advisor.planning.demand import Demand
 from advisor.planning.judge import Placed
+from advisor.planning.partitions import numbers_of, spaced
 from advisor.planning.pieces import KERNELS
 from advisor.planning.requests import Floats, Ints, Request, is_allowed
 

@@ -14,12 +14,12 @@ from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import answer
 from advisor.planning.asked import Asked, asked_of
-from advisor.planning.demand import PRICE, SHARED_COMPONENTS_MAX, TIE, Demand, price_of
+from advisor.planning.demand import PRICE, SHARED_COMPONENTS_MAX, Demand, price_of, question_of
 from advisor.planning.exact import Plan, by_sums, by_thresholds, near
 from advisor.planning.judge import PLAIN, Placed, PlanModel, Scales, latency_of
 from advisor.planning.options import options_of
+from advisor.planning.pieces import TIE
 from advisor.planning.placing import SLACK, machine_of
-from advisor.planning.questions import question_of
 from advisor.planning.refusals import not_excluded, refused, too_far, unsure
 from advisor.planning.requests import BARE, LATE, RATE, Request
 from advisor.planning.search import WORK_MAX, Search, search_near, search_own

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from advisor.domain.allocations import Allocation, Evidence, Reason
-from advisor.planning.demand import PROMISED, TIE
+from advisor.planning.bounds import bound_s
+from advisor.planning.demand import PROMISED
 from advisor.planning.estimates import reaches
 from advisor.planning.exact import Plan
 from advisor.planning.judge import latency_of
+from advisor.planning.pieces import TIE
 from advisor.planning.requests import RATE, SCARCE, Ints
 from advisor.planning.stability import GAIN_KEPT
 from advisor.planning.tables import KNEE_SHARE
@@ -275,7 +277,7 @@ def _own_cores(found: Plan, whole: Allocation) -> Said:
     request, demand = found.demand.request, found.demand
     if found.shared or request.turns != SCARCE or found.search is not None or request.for_latency:
         return
-    bound = 1 / demand.bound_s(found.cores_used)
+    bound = 1 / bound_s(demand, found.cores_used)
     if bound > WORTH_SAYING * whole.throughput_per_s:
         could = f'could reach at most {amount(bound)} records/s: with turns "better" that is planned'
         yield None, bound, f"each component has cores of its own; taking turns on the same number of cores {could}"

@@ -25,7 +25,6 @@ import numpy as np
 
 from advisor.domain import elementary
 from advisor.domain.networks import BOX, CHOICE, FEEDBACK, REPLICATION, SPLIT
-from advisor.planning.demand import heaviest_share
 from advisor.planning.record_kernels import (
     AGAIN,
     BITS,
@@ -42,6 +41,7 @@ from advisor.planning.record_kernels import (
 )
 from advisor.planning.requests import Floats, Ints
 from advisor.planning.structure import Structure, work_of
+from advisor.planning.visits import heaviest_share
 
 RECORDS_MAX, RECORDS_MIN = 50_000, 2_000  # of one run
 VISITS = 160_000  # of components in one run: 8 ms, and 16,000 records of ten boxes

@@ -9,9 +9,11 @@ import numpy as np
 from advisor.domain import limits
 from advisor.errors import AdvisorError, ImpossibleTarget, TargetNotReached
 from advisor.planning.answers import evidence_of
-from advisor.planning.demand import TIE, Demand, Shapes
+from advisor.planning.bounds import bound_s, rigid
+from advisor.planning.demand import Demand, Shapes
 from advisor.planning.exact import Plan
 from advisor.planning.judge import latency_of, own_placed
+from advisor.planning.pieces import TIE
 from advisor.planning.reasons import plural
 from advisor.planning.requests import BARE, LATE, RATE
 from advisor.planning.structure import through
@@ -74,7 +76,7 @@ def too_far(found: Plan) -> TargetNotReached | None:
     promised = 1 / float(found.promised_figures.period_s[0])
     if promised >= target * (1 - TIE) or far <= FAR_DOUBLINGS:
         return None
-    counts, fixed = demand.rigid()
+    counts, fixed = rigid(demand)
     seen = own_placed(demand, Shapes(demand.fastest(counts), demand.most))
     if int(seen.used[0]) <= demand.cores:
         promised = max(promised, 1 / float(found.model.judge(found.promised(seen)).period_s[0]))
@@ -101,7 +103,7 @@ def too_far(found: Plan) -> TargetNotReached | None:
 def _too_few(demand: Demand, best: Plan, name: str, asked: float) -> AdvisorError:
     """Return the error of a throughput, or of arrivals, that is not reached."""
     row, most = int(best.slowest[0]), 1 / float(best.judged.period_s[0])
-    bound = 1 / demand.bound_s(demand.cores) if best.gap != 0.0 else most
+    bound = 1 / bound_s(demand, demand.cores) if best.gap != 0.0 else most
     what = f"target {name} {asked:.6g}" if name else f"arrivals of {asked:.6g} records/s"
     on = _on(demand, best)
     if most >= asked * (1 - TIE):  # the throughput is there: it is something else that is not

@@ -15,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.domain import elementary
-from advisor.planning.demand import TIE, Demand
+from advisor.planning.demand import Demand
 from advisor.planning.judge import FAR, Judged, Placed, PlanModel, driven, score
 from advisor.planning.moves import best_moves, filled, first_stable, linearised
 from advisor.planning.options import Options
+from advisor.planning.pieces import TIE
 from advisor.planning.placing import MachineNodes, place
 from advisor.planning.requests import Floats, Ints
 

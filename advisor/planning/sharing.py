@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.planning.demand import TIE
 from advisor.planning.judge import Placed, PlanModel
 from advisor.planning.options import Places, places_of
 from advisor.planning.packing import Packings
 from advisor.planning.partitions import EXACT_COMPONENTS, best_partition_of, exact_sizes
+from advisor.planning.pieces import TIE
 from advisor.planning.requests import Ints
 from advisor.planning.search import CHUNK, Lead, Search
 

@@ -22,10 +22,11 @@ import numpy as np
 
 from advisor.domain import elementary
 from advisor.planning.asked import Setting
-from advisor.planning.demand import TIE, Demand
+from advisor.planning.demand import Demand
 from advisor.planning.estimates import Estimate, chance_of, placed_of, reaches
 from advisor.planning.exact import Change, Plan
 from advisor.planning.judge import Placed, PlanModel, meets, score
+from advisor.planning.pieces import TIE
 from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, PERIOD, RATE, is_allowed
 from advisor.planning.search import nodes_of
 

@@ -7,10 +7,11 @@ from itertools import product
 import numpy as np
 
 from advisor.domain.allocations import FrontPoint, Knee, Marginal, RunnerUp
-from advisor.planning.demand import TIE, Demand
+from advisor.planning.demand import Demand
 from advisor.planning.estimates import chance_of
 from advisor.planning.exact import Plan, lowest_sum
 from advisor.planning.judge import Placed, latency_of, own_placed
+from advisor.planning.pieces import TIE
 from advisor.planning.requests import RATE, Floats, Ints, is_allowed
 
 KNEE_SHARE = 0.99

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heapreplace
 from math import floor
 from typing import Any, cast
 
@@ -159,6 +160,19 @@ def _product(parts: Sequence[Sequence[float]]) -> Sequence[float]:
             rest = product[REPLICAS_KEPT:].sum() / REPLICAS_KEPT
             product = product[:REPLICAS_KEPT] + rest
     return product.tolist()
+
+
+def heaviest_share(replicas: Sequence[float], instances: int) -> tuple[float, list[float]]:
+    """Return the heaviest instance's share, and all instances' shares, when replicas are assigned longest first.
+
+    All records of one replica (one tag value) go to one instance; more instances than replicas are of no use. Cost
+    O(replicas log instances).
+    """
+    loads = [0.0] * instances
+    heapify(loads)
+    for share in replicas:
+        heapreplace(loads, loads[0] + share)
+    return max(loads), sorted(loads, reverse=True)
 
 
 # ----------------------------------------------------------------------------------------------------------------------------

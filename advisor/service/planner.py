@@ -14,7 +14,7 @@ from advisor.engine import Advisor
 from advisor.engine.sharing import NetworkAsked
 from advisor.errors import InvalidValue
 from advisor.planning.demand import LEVEL
-from advisor.planning.together import about
+from advisor.planning.shares import about
 from advisor.planning.watches import Look, WatchQuestion
 from advisor.service import worker
 from advisor.service.answers import RecentAnswers

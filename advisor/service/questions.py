@@ -15,7 +15,7 @@ from advisor.engine.flows import filled
 from advisor.engine.sharing import NetworkAsked, asked_of, of_machine
 from advisor.engine.slots import TIME
 from advisor.errors import InvalidValue, UnknownNetwork
-from advisor.planning.together import OF_MACHINE, about
+from advisor.planning.shares import OF_MACHINE, about
 from advisor.protocol import verbs as m
 from advisor.service.exporting import page
 from advisor.service.turns import others_first

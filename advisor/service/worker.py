@@ -24,7 +24,8 @@ from advisor.errors import AdvisorError
 from advisor.network import parse
 from advisor.planning import Request, Share, Together, asked_of, plan, plan_together
 from advisor.planning.search import WORK_MAX
-from advisor.planning.together import about, reconsider_together
+from advisor.planning.shares import about
+from advisor.planning.together import reconsider_together
 from advisor.planning.watches import Look, WatchQuestion, reconsider
 
 Floats = NDArray[np.float64]

@@ -1,0 +1,123 @@
+"""Networks that share a machine, and what can be wrong with one of them or with all together."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from advisor.domain import limits
+from advisor.domain.curves import TabulatedCurves
+from advisor.domain.networks import Network
+from advisor.domain.rows import is_whole
+from advisor.errors import CallerError, InvalidValue, TooLarge, Unsupported
+from advisor.planning.asked import asked_of, rules_of
+from advisor.planning.requests import OBJECTIVES, Request, finite_number
+
+WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses
+PRIORITY_MAX = 1000  # either side of 0: ranks for far more than NETWORKS_TOGETHER_MAX networks
+OF_MACHINE = ("nodes", "memory_bytes", "level", "quantile", "weights", "work_max")  # the same for all of a priority
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A network that shares the machine."""
+
+    network: Network
+    curves: TabulatedCurves
+    request: Request  # its routing and limits; its objective and cores are those of the whole machine
+    weight: float = 1.0  # how its throughput (or latency) counts against others of the same priority
+    priority: int = 0  # higher ones are planned first, others keep their minimum
+    name: str = ""  # what answers and errors call it; empty: its place, from 1
+
+    def key_of(self, key: str) -> str:
+        """Return what its key is called among those of all."""
+        return f"{self.name}:{key}"
+
+    def own(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is its own of values by the keys of all."""
+        return {key: values[self.key_of(key)] for key in self.network.keys}
+
+
+@contextmanager
+def about(place: int, name: str) -> Generator[None]:
+    """Let an error of the caller's tell which network it is about."""
+    try:
+        yield
+    except CallerError as error:
+        error.message = f"network {name}: {error.message}"
+        error.field = f"networks[{place}]" + (f".{error.field}" if error.field else "")
+        raise
+
+
+def checked_shares(shares: Sequence[Share], objective: str) -> tuple[list[Share], list[int]]:
+    """Return the networks with a name each, and the fewest cores of each, after what can be wrong with one alone.
+
+    Raises InvalidValue, TooLarge, Unsupported.
+    """
+    if objective not in tuple(OBJECTIVES):  # a tuple compares what cannot be hashed, too
+        raise InvalidValue("objective", objective, f"one of {', '.join(OBJECTIVES)}")
+    if not shares:
+        raise InvalidValue("networks", 0, "at least one network")
+    if len(shares) > limits.NETWORKS_TOGETHER_MAX:
+        raise TooLarge("networks", len(shares), limits.NETWORKS_TOGETHER_MAX)
+    found, least = list[Share](), list[int]()
+    for place, share in enumerate(shares):
+        name = share.name or str(place + 1)
+        weight, priority = share.weight, share.priority
+        with about(place, name):
+            if any(name == other.name for other in found):
+                raise InvalidValue("name", name, "no other network's", "give each network a name of its own")
+            if not WEIGHT_MIN <= finite_number("weight", weight) <= WEIGHT_MAX:
+                raise InvalidValue("weight", weight, f"a number from {WEIGHT_MIN:g} to {WEIGHT_MAX:g}")
+            if not is_whole(priority) or abs(priority) > PRIORITY_MAX:
+                raise InvalidValue("priority", priority, f"a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}")
+            if share.request.arrival_per_s is not None and weight != 1.0:
+                raise InvalidValue("weight", weight, "absent where arrival_per_s is given", "arrivals are the weights")
+            _check_target(share.request, objective)
+            least.append(_least(share))
+        found.append(replace(share, name=name))
+    _check_machine(found, objective)
+    return found, least
+
+
+def _check_target(request: Request, objective: str) -> None:
+    """Raise InvalidValue unless a network has a target where, and only where, the objective wants one of each."""
+    if not OBJECTIVES[objective].fewest:
+        if request.target is not None:
+            raise InvalidValue("target", request.target, f"absent for {objective}", "ask for the fewest cores")
+    elif request.objective != objective:
+        raise InvalidValue("target", None, "given for each network: throughput_per_s or latency_s")
+    elif request.nodes is not None or request.memory_bytes is not None:
+        what = "nodes and memory are planned for the objectives throughput and latency"
+        raise Unsupported(what, field="nodes", value=request.nodes, hint="ask for the highest throughput")
+
+
+def _check_machine(shares: Sequence[Share], objective: str) -> None:
+    several = len({share.priority for share in shares}) > 1
+    if several and OBJECTIVES[objective].front:
+        what = "a front is of networks of one priority"
+        raise Unsupported(what, field="objective", value=objective, hint="use weights")
+    for field in ("nodes", "memory_bytes") if several else ():
+        if (value := getattr(shares[0].request, field)) is not None:
+            raise Unsupported(
+                f"{field} is planned for networks of one priority", field=field, value=value, hint="use weights"
+            )
+    keys = sum(len(share.network.keys) for share in shares)
+    if keys > limits.NETWORK_COMPONENTS_MAX:
+        raise TooLarge("network components", keys, limits.NETWORK_COMPONENTS_MAX)
+
+
+def _least(share: Share) -> int:
+    """Return the fewest cores that a network may have."""
+    asked = asked_of(share.network, share.request)
+    least: list[int] = asked.low.tolist()
+    for row, rule in rules_of(asked, share.curves).items():
+        inside = rule.between(least[row], int(asked.high[row]))
+        least[row] = least[row] if inside is None else inside.least  # none: the plan says so
+    for row, (cores, _) in asked.pins.items():
+        least[row] = cores or least[row]
+    return int((np.array(least) * asked.fewest).sum())

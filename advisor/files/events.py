@@ -31,62 +31,24 @@ class CutShort(InvalidValue):
     """The last block of a file is not whole: its writer was killed, or still writes."""
 
 
-class EventFileWriter:
-    """Writes batches as blocks; use it as a context, or `close` it.
-
-    Parameters
-    ----------
-    path : Path
-        Made anew.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._file: BinaryIO = path.open("wb")
-        self._file.write(MAGIC)
-
-    def write(self, events: TaskEvents) -> None:
-        """Append a batch."""
-        header: dict[str, Any] = {
-            "strings": list(events.strings),
-            "fields": list(events.further),
-            "clock": {
-                "ticks_per_s": events.clock.ticks_per_s,
-                "anchors": [list(pair) for pair in events.clock.anchors],
-            },
-            "dropped": events.dropped,
-        }
-        if len(events.sums):
-            header["sums"] = np.ascontiguousarray(events.sums).tolist()
-        if events.ended:
-            header["ended"] = True
-        if events.cpu_s:
-            header["cpu_s"] = events.cpu_s
-        text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-        text += b" " * (-len(text) % 8)
-        records = np.ascontiguousarray(events.records).tobytes()
-        self._file.write(BLOCK.pack(len(text), crc32(records, crc32(text)), len(records)))
-        self._file.write(text)
-        self._file.write(records)
-
-    def close(self) -> None:
-        """Write what is left and close the file."""
-        self._file.close()
-
-    def __enter__(self) -> EventFileWriter:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the file."""
-        self.close()
-
-
 def write_events(path: Path, batches: Iterable[TaskEvents]) -> int:
-    """Write batches to a file; return how many events."""
+    """Write batches to a file, made anew; return how many events."""
     written = 0
-    with EventFileWriter(path) as writer:
+    with path.open("wb") as file:
+        file.write(MAGIC)
         for events in batches:
-            writer.write(events)
+            clock = {"ticks_per_s": events.clock.ticks_per_s, "anchors": [list(pair) for pair in events.clock.anchors]}
+            header: dict[str, Any] = {
+                "strings": list(events.strings), "fields": list(events.further), "clock": clock, "dropped": events.dropped,
+            }  # fmt: skip
+            sums = np.ascontiguousarray(events.sums).tolist()
+            header |= {
+                key: value for key, value in (("sums", sums), ("ended", events.ended), ("cpu_s", events.cpu_s)) if value
+            }
+            text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+            text += b" " * (-len(text) % 8)
+            records = np.ascontiguousarray(events.records).tobytes()
+            file.write(BLOCK.pack(len(text), crc32(records, crc32(text)), len(records)) + text + records)
             written += len(events)
     return written
 

@@ -3,7 +3,7 @@
 
 The JSON form is ``{"unit": "s", "tasks": [{"id": "a", "time": 1.5, "after": ["b"]}, …]}``. A task may have a ``type`` and a
 ``size``, from which a model predicts its time, and any other numbers, which become columns of the graph. Beside ``after``,
-or in place of it, stand ``"edges": [["b", "a"], …]``. ``write_graph`` writes the same form.
+or in place of it, stand ``"edges": [["b", "a"], …]``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
 from typing import Any, cast
-
-import numpy as np
 
 from advisor.domain.task_graphs import Task, TaskGraph, graph_of_tasks
 from advisor.errors import InvalidValue, TooLarge
@@ -76,28 +74,6 @@ def read_graph(path: str | Path, *, timed: bool = True) -> GraphFile:
     except UnicodeDecodeError as error:
         raise InvalidValue("graph", source.name, "text in UTF-8") from error
     return reader(text, source.stem, timed)
-
-
-def write_graph(graph: TaskGraph, path: str | Path) -> Path:
-    """Write a graph in the JSON form; it reads back equal."""
-    names = [graph.name(task) for task in range(len(graph))]
-    after: list[list[str]] = [[] for _ in names]
-    parents = np.repeat(np.arange(len(graph)), np.diff(graph.first))
-    for parent, child in zip(parents.tolist(), graph.children.tolist(), strict=True):
-        after[child].append(names[parent])
-    kept = {name: values.tolist() for name, values in graph.columns.items() if name not in ("type", "size")}
-    tasks: list[dict[str, Any]] = []
-    for task, name in enumerate(names):
-        entry: dict[str, Any] = {"id": name, "time": float(graph.times[task])}
-        if after[task]:
-            entry["after"] = after[task]
-        if graph.types:
-            entry["type"] = graph.types[int(graph.columns["type"][task])]
-            entry["size"] = float(graph.columns["size"][task]) if "size" in graph.columns else 1.0
-        tasks.append(entry | {key: values[task] for key, values in kept.items()})
-    target = Path(path)
-    target.write_text(json.dumps({"unit": graph.unit, "tasks": tasks}), encoding="utf-8")
-    return target
 
 
 def graph_from_json(data: Any, name: str = "graph", *, timed: bool = True) -> GraphFile:
@@ -254,4 +230,4 @@ def _number(field: str, value: Any) -> float:
     return float(value)
 
 
-__all__ = ["GraphFile", "graph_from_json", "read_graph", "write_graph"]
+__all__ = ["GraphFile", "graph_from_json", "read_graph"]

@@ -8,14 +8,13 @@ The reader streams: its memory is one chunk, whatever the size of the file.
 
 from __future__ import annotations
 
-import csv
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TextIO
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +40,6 @@ HEADINGS = {
 FURTHER = ("x2", "x3", "x4")
 MACHINE = "machine"
 OPTIONAL = (*FURTHER, MACHINE, *MEASURES)
-HEADER = ("component", "x", "p", "t")
 COLUMNS_HINT = (
     f"the columns are component,x,p,t (or component,predictor,cores,elapsed_s), and optional ones {','.join(OPTIONAL)}; "
     "others are ignored. Columns of other names: --columns component=job,x=size_mb,p=threads,t=seconds"
@@ -238,21 +236,3 @@ def _culprit(columns: Columns, row: int, code: str) -> str:
         bad = next(place for place, x in enumerate(point) if not 0.0 <= x <= PREDICTOR_MAX)
         return ("predictor", *FURTHER)[bad]
     return BOUNDS[code][0] if code in BOUNDS else "component"
-
-
-def write_table(target: str | Path | TextIO, batches: Iterable[Columns]) -> int:
-    """Write observations as a table that `TableReader` reads back to the same bits; return the rows written."""
-    if isinstance(target, (str, Path)):
-        with Path(target).open("w", encoding="utf-8", newline="") as file:
-            return write_table(file, batches)
-    writer = csv.writer(target, lineterminator="\n")
-    writer.writerow(HEADER)
-    written = 0
-    for batch in batches:
-        names = batch.components.names
-        places: list[int] = batch.index.tolist()
-        component = [names[place] for place in places]
-        numbers = (map(repr, column.tolist()) for column in (batch.predictor, batch.cores, batch.elapsed_s))
-        writer.writerows(zip(component, *numbers, strict=True))
-        written += len(batch)
-    return written

@@ -23,6 +23,8 @@ HELP = (
 MARGINS = (14, 14)  # left and right of the boxes
 ROW = 20  # dots of a level of calls
 WORDS = {colour: words for words, colour in LEGEND}
+NOTHING = "Nothing stands out that costs much time."
+NO_TASK = "No task yet: what tasks did appears as their events arrive, in the order of their times."
 NO_VISITS = -1.0  # of a band, which is no node
 
 
@@ -72,11 +74,34 @@ def profile_page(title: str, profile: Profile, *, flame: bool = False) -> str:
         "from": packed(start[order]), "to": packed(end[order]), "own": packed(own[order]), "visits": packed(visits[order]),
         "row": packed(row[order].astype(np.uint32)), "kind": packed(kind[order].astype(np.uint8)),
         "names": list(names), "label": packed(label[order].astype(np.uint32)),
-        "reasons": [finding.text for finding in diagnose(profile)],
-        "tables": [_paths(profile)],
+        "reasons": [finding.text for finding in diagnose(profile)] or [NOTHING if profile.measures.creates else NO_TASK],
+        "tables": [*_measures(profile), _paths(profile)],
     }  # fmt: skip
     reported = ", ".join(f"{heading} {seconds((right - left) * 1e-9)}" for heading, left, right in bands)
     return page(f"{title}: {reported}" if reported else title, data, HELP)
+
+
+def _measures(profile: Profile) -> list[Any]:
+    """Return in words where the workers' time went, what the run was, and its task types, those with most time first."""
+    m = profile.measures
+    times = (
+        ("work", m.work_s), ("creation, management", m.creation_s + m.management_s),
+        ("waits though tasks are ready", m.delay_s), ("nothing to do", m.no_work_s),
+    )  # fmt: skip
+    went = [(name, seconds(time), f"{100 * time / (m.workers_s or 1.0):.1f} %") for name, time in times]
+    run = [
+        ("elapsed", seconds(m.elapsed_s)), ("workers", f"{m.workers_max:,}"), ("tasks", f"{m.ends:,} of {m.creates:,} ended"),
+        ("longest path: no number of cores ends sooner", seconds(m.span_s)),
+        ("parallelism: work over the longest path", f"{m.parallelism:.3g}"),
+    ]  # fmt: skip
+    types = [
+        (name, f"{kind['count']:,}", seconds(kind["mean_s"]), seconds(kind["total_s"]), kind["verdict"], kind["why"])
+        for name, kind in sorted(profile.types.items(), key=lambda each: -each[1]["total_s"])
+    ]
+    return [
+        ("Where the workers' time went", ["", "time", "of all"], went), ("The run", ["", ""], run),
+        shortened_table("Task types", ["type", "instances", "each", "in all", "verdict", "why"], types),
+    ]  # fmt: skip
 
 
 def _paths(profile: Profile) -> Any:

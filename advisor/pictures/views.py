@@ -25,6 +25,8 @@ COUNTS_CARD = 9  # of a small picture
 PREDICTORS_DRAWN = 17
 BEYOND = 2.0  # times the most cores seen: so far a curve is drawn
 CARD_CELLS = 24  # points of a small picture, those of most runs
+TINY = 1e-9  # of a predictor, whose logarithm is taken
+ALIKE = 0.03  # relative difference of predictors up to which a cell is of a curve, and not only near it
 ORDERS = ("runs", "error", "name", "newest")
 
 
@@ -70,7 +72,7 @@ def view(advisor: Advisor, component: str) -> dict[str, Any]:
         component, runs, error; status: as `Advisor.status` tells; seen: the fewest and most cores; curves: maps of lists
         (n,) `cores`, `elapsed_s`, `low_s`, `high_s` at a `predictor`, the typical one first; cells: lists (k,) `predictor`,
         `cores`, `runs`, `mean_s`, `deviation_s`, and of what is predicted there now, `elapsed_s`, `low_s`, `high_s`, and
-        `fewest_s` on the fewest cores drawn; growth: a curve over
+        `fewest_s` on the fewest cores drawn, the nearest `curve`, whether its predictor is `exact`; growth: a curve over
         predictors on the `cores` of most runs, or None; advice: what `choose_cores` says of the typical predictor.
     """
     shown = _Shown(advisor, component)
@@ -170,7 +172,7 @@ class _Shown:
         points = elementary.spaced(low, high, PREDICTORS_DRAWN)
         return {"cores": cores, "predictor": short(points), **self.times(points[:, None], cores)}
 
-    def cells_shown(self, fewest: float, most: int) -> dict[str, list[Any]]:
+    def cells_shown(self, fewest: float, most: int) -> dict[str, Any]:
         """Return what was observed, as far as it is kept, and what is predicted there now: of the `most` cells of most runs."""
         if self.cells is None:
             return {}
@@ -178,7 +180,12 @@ class _Shown:
         chosen = np.argsort(-runs, kind="stable")[:most]
         spread = np.sqrt(scatter / np.maximum(runs - 1.0, 1.0))
         cores, points = elementary.exp(z[:, -1])[chosen], points[chosen]
+        drawn = np.array(self.places() if most > CARD_CELLS else self.places()[:1])
+        sizes, sizes_drawn = (np.log(np.maximum(each, TINY)).sum(axis=1) for each in (points, drawn))
+        curve = np.abs(sizes[:, None] - sizes_drawn).argmin(axis=1)
+        exact = (np.abs(points - drawn[curve]) <= ALIKE * np.abs(drawn[curve])).all(axis=1)
         return {
+            "curve": curve.tolist(), "exact": exact.tolist(),
             "predictor": [short(point) for point in points], "cores": short(cores), "runs": short(runs[chosen]),
             "mean_s": short(means[chosen]), "deviation_s": short(spread[chosen]), **self.times(points, cores),
             "fewest_s": self.times(points, np.full(len(cores), fewest))["elapsed_s"],

@@ -27,7 +27,6 @@ from advisor.pictures.composed import composed
 from advisor.pictures.profile_page import profile_page
 from advisor.pictures.views import ORDERS
 from advisor.profile.checkpoint import from_bytes
-from advisor.profile.diagnosis import diagnose
 from advisor.profile.profiler import Profiler
 from advisor.profile.view import profile_of
 from advisor.service.explaining import sentences
@@ -84,7 +83,7 @@ class LivePage:
         """Return paths and what answers them."""
         questions: dict[str, Question] = {
             "/page/components": self._components, "/page/component": self._component, "/page/network": self._network,
-            "/page/answer": self._answer, "/page/profile": self._profile,
+            "/page/answer": self._answer,
         }  # fmt: skip
         return [
             ("/", self._page),
@@ -203,28 +202,19 @@ class LivePage:
         ]
         return {"id": kept.id, "at": kept.at, "sentences": said, "drawn": kept.network is not None}
 
-    async def _profile(self, request: Request) -> Any:
-        reported, data = await self._run_asked(request)
-        return await to_thread.run_sync(_profile_reported, reported, data)
-
     async def _profile_page(self, request: Request) -> Response:
+        incarnation = _text(request, "incarnation")
         try:
-            reported, data = await self._run_asked(request)
+            key = bytes.fromhex(incarnation) if incarnation else None
+            reported, data = await self._hub.backend.profile(_text(request, "producer"), key)
         except AdvisorError as error:
             return _error(error)
+        except ValueError:
+            return _error(InvalidValue("incarnation", incarnation, "hexadecimal digits"))
         html = await to_thread.run_sync(
             lambda: profile_page(reported["producer"], profile_of(from_bytes(data, Profiler())))
         )
         return Response(html, media_type="text/html", headers=DATA_HEADERS)
-
-    async def _run_asked(self, request: Request) -> tuple[dict[str, Any], bytes]:
-        """Return the summary of the requested run, and the bytes of its profile, for a thread to read."""
-        incarnation = _text(request, "incarnation")
-        try:
-            key = bytes.fromhex(incarnation) if incarnation else None
-        except ValueError as error:
-            raise InvalidValue("incarnation", incarnation, "hexadecimal digits") from error
-        return await self._hub.backend.profile(_text(request, "producer"), key)
 
 
 class Stream(Response):
@@ -264,14 +254,6 @@ class Stream(Response):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             page.streams -= 1
-
-
-def _profile_reported(reported: dict[str, Any], data: bytes) -> dict[str, Any]:
-    profile = profile_of(from_bytes(data, Profiler()))
-    return reported | {
-        "measures": profile.measures.as_dict(), "diagnosis": [finding.as_dict() for finding in diagnose(profile)],
-        "types": dict(profile.types),
-    }  # fmt: skip
 
 
 async def _answered(question: Question, request: Request) -> Response:

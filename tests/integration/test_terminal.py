@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.cells import cell_len
+from tables import write_table
 from terminal import in_pipe, in_terminal
 
 from advisor.domain.observations import ComponentNames, columns_of
-from advisor.files import write_table
 
 NAMES = ("org.example.pipeline.Denoise$apply", "resample", "mux", "encode(video, h264)")
 NETWORK = "box resample ((a) -> (b)); box mux ((b) -> (c)); box other ((b) -> (c)); net film connect resample .. (mux | other);"

@@ -43,80 +43,60 @@ function swap(into, ...nodes) {
 }
 
 // -- charts of what was learned
-const near = (x, curves) => { // which curve's predictor a point is nearest to, as a factor
-  const size = each => Math.log(each.reduce((a, b) => a * Math.max(b, 1e-9), 1));
-  return curves.reduce((best, curve, i) => Math.abs(size(curve.predictor) - size(x)) < Math.abs(size(curves[best].predictor) - size(x)) ? i : best,
-    0);
-};
 const dotSize = runs => Math.min(6, 2.6 + 0.6 * Math.log2(1 + runs));
 const coresAxis = (low, high) => ({ label: "cores", log: true, two: true, text: number, tell: coresText, least: low, most: high });
+const timeAxis = label => ({ label, log: true, text: seconds }), timesText = value => number(Number(value.toPrecision(3))) + " ×";
+const coverageAxis = { label: "runs inside their interval [%]", text: axisPercent, marks: [TARGET], least: 0.75, most: 1, top: 1.02, floor: 0 };
 const unseen = seen => [[null, seen[0], "not seen"], [seen[1], null, "not seen"]];
 const of = (curves, i) => curves.length < 2 && curves[0].predictor.every(x => x === 1) ? "predicted" : "size " + sized(curves[i].predictor);
+// Cells as dots: those that fit, their places and heights, and what is said of each; `spread`: a height of a time, for the deviation.
+function dots(cells, colour, fits, x, y, words, spread) {
+  const mine = cells.cores.map((_, i) => i).filter(fits), mean = i => cells.mean_s[i], ends = i => [mean(i) + cells.deviation_s[i], Math.max(mean(i) - cells.deviation_s[i], mean(i) / 4)];
+  const bounds = spread && mine.map(i => ends(i).map(t => spread(t, i)));
+  return { colour, x: mine.map(x), y: mine.map(y), size: mine.map(i => dotSize(cells.runs[i])), faint: mine.map(i => !cells.exact[i]), words: mine.map(words),
+    ...(spread ? { low: bounds.map(pair => Math.min(...pair)), high: bounds.map(pair => Math.max(...pair)) } : {}) };
+}
+const observed = (cells, k, spread, text) => dots(cells, k, i => cells.curve[i] === k, i => cells.cores[i], i => spread(cells.mean_s[i], i),
+  i => "size " + sized(cells.predictor[i]) + ": " + text(spread(cells.mean_s[i], i)) + ", " + many(cells.runs[i], "run"), spread);
 function speedups(view) {
   const curves = view.curves, base = curves[0].cores[0], last = curves[0].cores.at(-1), cells = view.cells, against = coresText(base);
   const lines = curves.map((curve, i) => ({ label: of(curves, i), colour: i, x: curve.cores, y: curve.elapsed_s.map(t => curve.elapsed_s[0] / t),
     ...(i ? { thin: true } : { low: curve.high_s.map(t => curve.elapsed_s[0] / t), high: curve.low_s.map(t => curve.elapsed_s[0] / t) }) }));
   const best = Math.max(...lines.flatMap(line => line.y)), reach = Math.min(last, base * Math.max(2, 1.8 * best));
   lines.push({ label: "ideal", colour: "i", dashed: true, untold: true, x: [base, reach], y: [1, reach / base] });
-  const points = cells.cores ? curves.map((_, k) => cellsNear(view, k, i => cells.fewest_s[i] / cells.mean_s[i], t => i => cells.fewest_s[i] / t(i),
-    "×")) : [];
   return { title: "Speedup", words: "over " + against + ", at the sizes it mostly meets; the band holds 90 % of runs, dots are what was observed",
-    lines, points, shades: unseen(view.seen),
-    x: coresAxis(base, last), y: { label: "speedup over " + against + " [×]", log: true, two: true,
-      text: value => number(Number(value.toPrecision(3))) + " ×", least: 1, top: Math.max(2.2, 2 * best) } };
+    lines, points: cells.cores ? curves.map((_, k) => observed(cells, k, (t, i) => cells.fewest_s[i] / t, timesText)) : [], shades: unseen(view.seen),
+    x: coresAxis(base, last), y: { label: "speedup over " + against + " [×]", log: true, two: true, text: timesText, least: 1, top: Math.max(2.2, 2 * best) } };
 }
-const exactly = (x, curve) => x.every((value, i) => Math.abs(value - curve.predictor[i]) <= 0.03 * Math.abs(curve.predictor[i]));
-function cellsNear(view, k, value, bound, unit) {
-  const cells = view.cells, mine = cells.cores.map((_, i) => i).filter(i => near(cells.predictor[i], view.curves) === k), at = mine.map(value);
-  const low = mine.map(bound(i => cells.mean_s[i] + cells.deviation_s[i])),
-    high = mine.map(bound(i => Math.max(cells.mean_s[i] - cells.deviation_s[i], cells.mean_s[i] / 4)));
-  return { colour: k, x: mine.map(i => cells.cores[i]), y: at, low: low.map((v, j) => Math.min(v, high[j])),
-    high: high.map((v, j) => Math.max(v, low[j])), size: mine.map(i => dotSize(cells.runs[i])),
-    faint: mine.map(i => !exactly(cells.predictor[i], view.curves[k])),
-    words: mine.map((i, j) => "size " + sized(cells.predictor[i]) + ": " + (unit ? number(Number(at[j].toPrecision(3))) + " " + unit : seconds(at[j])) + ", " + many(cells.runs[i], "run")) };
+function small(card) { // the speedup alone, on the axes of the ideal one
+  const view = { curves: [card.curve], cells: card.cells, seen: card.seen }, spec = speedups(view), { low, high } = { low: card.curve.cores[0], high: card.curve.cores.at(-1) };
+  return { ...spec, lines: [{ colour: "i", dashed: true, x: [low, high], y: [1, high / low] }, spec.lines[0]], x: { ...spec.x, ends: [coresText(low), number(high)] },
+    y: { ...spec.y, label: "speedup", air: false, most: high / low, top: high / low, floor: 0.7 } };
 }
 function times(view) {
-  const curves = view.curves, base = curves[0].cores[0], last = curves[0].cores.at(-1);
+  const curves = view.curves;
   return { title: "Time of a run", words: "over cores; the bands hold 90 % of runs, dots are means of runs alike, with their spread",
-    shades: unseen(view.seen),
+    shades: unseen(view.seen), x: coresAxis(curves[0].cores[0], curves[0].cores.at(-1)), y: timeAxis("elapsed time of one run"),
     lines: curves.map((curve, i) => ({ label: of(curves, i), colour: i, x: curve.cores, y: curve.elapsed_s, low: curve.low_s, high: curve.high_s })),
-    points: view.cells.cores ? curves.map((_, k) => cellsNear(view, k, i => view.cells.mean_s[i], t => t)) : [],
-    x: coresAxis(base, last), y: { label: "elapsed time of one run", log: true, text: seconds } };
+    points: view.cells.cores ? curves.map((_, k) => observed(view.cells, k, t => t, seconds)) : [] };
 }
 function growth(view) {
-  const grown = view.growth, cells = view.cells, mine = cells.cores.map((_,
-    i) => i).filter(i => Math.abs(cells.cores[i] - grown.cores) < 0.02 * grown.cores && cells.predictor[i][0] > 0);
+  const grown = view.growth, cells = view.cells;
+  const points = dots(cells, 0, i => Math.abs(cells.cores[i] - grown.cores) < 0.02 * grown.cores && cells.predictor[i][0] > 0, i => cells.predictor[i][0], i => cells.mean_s[i],
+    i => "observed: " + seconds(cells.mean_s[i]) + ", " + many(cells.runs[i], "run"), t => t);
   return { title: "Growth with the input", words: "on " + coresText(grown.cores) + ", where most runs were", shades: [],
     lines: [{ label: "predicted", colour: 0, x: grown.predictor, y: grown.elapsed_s, low: grown.low_s, high: grown.high_s }],
-    points: [{ label: "observed", colour: 0, x: mine.map(i => cells.predictor[i][0]), y: mine.map(i => cells.mean_s[i]),
-      low: mine.map(i => Math.max(cells.mean_s[i] - cells.deviation_s[i], cells.mean_s[i] / 4)),
-      high: mine.map(i => cells.mean_s[i] + cells.deviation_s[i]),
-      size: mine.map(i => dotSize(cells.runs[i])), words: mine.map(i => "observed: " + seconds(cells.mean_s[i]) + ", " + many(cells.runs[i],
-        "run")) }],
-    x: { label: "predictor (size of the input)", log: true, text: number, tell: x => "size " + number(x) }, y: { label: "elapsed time of one run",
-      log: true, text: seconds } };
+    points: [{ ...points, label: "observed", faint: null }], y: timeAxis("elapsed time of one run"),
+    x: { label: "predictor (size of the input)", log: true, text: number, tell: x => "size " + number(x) } };
 }
 function residuals(view) {
-  const cells = view.cells, off = cells.cores.map((_, i) => cells.mean_s[i] / cells.elapsed_s[i] - 1),
-    order = cells.cores.map((_, i) => i).sort((a, b) => cells.elapsed_s[a] - cells.elapsed_s[b]);
-  const x = order.map(i => cells.elapsed_s[i]), high = cells.high_s.map((t, i) => t / cells.elapsed_s[i] - 1), farthest = Math.max(0.05,
-    ...off.map(Math.abs)), most = Math.max(farthest, Math.min(1.1 * Math.max(...high), 4 * farthest, 1));
+  const cells = view.cells, off = i => cells.mean_s[i] / cells.elapsed_s[i] - 1, all = cells.cores.map((_, i) => i), order = [...all].sort((a, b) => cells.elapsed_s[a] - cells.elapsed_s[b]);
+  const bound = times => order.map(i => times[i] / cells.elapsed_s[i] - 1), x = order.map(i => cells.elapsed_s[i]), high = bound(cells.high_s);
+  const farthest = Math.max(0.05, ...all.map(i => Math.abs(off(i)))), most = Math.max(farthest, Math.min(1.1 * Math.max(...high), 4 * farthest, 1));
   return { title: "Residuals", words: "of observed means from what is predicted there now; the band holds 90 % of single runs", shades: [],
-    lines: [{ colour: 0, untold: true, thin: true, x, y: x.map(() => 0), low: order.map(i => cells.low_s[i] / cells.elapsed_s[i] - 1),
-      high: order.map(i => cells.high_s[i] / cells.elapsed_s[i] - 1) }],
-    points: [{ colour: 0, x: cells.elapsed_s, y: off, size: cells.runs.map(dotSize),
-      words: off.map((value, i) => signed(value) + " at size " + sized(cells.predictor[i]) + ", " + coresText(cells.cores[i])) }],
-    x: { label: "predicted time of a run", log: true, text: seconds }, y: { label: "observed over predicted − 1", least: -most, most,
-      text: signed } };
-}
-function small(card) {
-  const curve = card.curve, base = curve.cores[0], last = curve.cores.at(-1), up = t => curve.elapsed_s[0] / t, cells = card.cells;
-  return { title: "", lines: [{ colour: "i", dashed: true, x: [base, last], y: [1, last / base] }, { colour: 0, x: curve.cores,
-    y: curve.elapsed_s.map(up), low: curve.high_s.map(up), high: curve.low_s.map(up) }], shades: unseen(card.seen),
-    points: cells.cores ? [{ colour: 0, x: cells.cores, y: cells.cores.map((_, i) => cells.fewest_s[i] / cells.mean_s[i]), size: [],
-      words: [] }] : [],
-    x: { ...coresAxis(base, last), ends: [coresText(base), number(last)] }, y: { log: true, two: true, label: "speedup", text: number, air: false,
-      least: 1, most: last / base, top: last / base, floor: 0.7 } };
+    lines: [{ colour: 0, untold: true, thin: true, x, y: x.map(() => 0), low: bound(cells.low_s), high }],
+    points: [{ ...dots(cells, 0, () => true, i => cells.elapsed_s[i], off, i => signed(off(i)) + " at size " + sized(cells.predictor[i]) + ", " + coresText(cells.cores[i])), faint: null }],
+    x: timeAxis("predicted time of a run"), y: { label: "observed over predicted − 1", least: -most, most, text: signed } };
 }
 function trends() {
   const trend = topics.trend, rows = trend.axis === "rows", x = trend.points.map(p => p[0]), last = x.at(-1) || 1;
@@ -126,8 +106,7 @@ function trends() {
     lines: [{ colour: 0, x, y: trend.points.map(p => p[4]) }], x: axis, y: { label: "median relative error [%]", zero: true, text: axisPercent,
     least: 0.02 } };
   const covered = { title: "Coverage", words: "share of runs inside their 90 % interval; dashed: what is promised",
-    lines: [{ colour: 2, x, y: trend.points.map(p => p[2] ? p[3] / p[2] : null) }], x: axis, y: { label: "runs inside their interval [%]",
-    text: axisPercent, marks: [TARGET], least: 0.75, most: 1, top: 1.02, floor: 0 } };
+    lines: [{ colour: 2, x, y: trend.points.map(p => p[2] ? p[3] / p[2] : null) }], x: axis, y: coverageAxis };
   const flow = { title: "Measurements", words: "rows learned a second",
     lines: [{ colour: 1, x, y: trend.points.map((p, i) => p[1] / Math.max(1e-9, p[0] - (i ? trend.points[i - 1][0] : 0))) }], x: axis,
     y: { label: "rows [1/s]", zero: true, text: number } };
@@ -347,48 +326,17 @@ views.answers = chosen => {
   };
   return { node: section("Recent answers", null, inside), topics: ["answers"], draw };
 };
-views.profiles = chosen => {
-  const list = tag("ul", { class: "tabs" }), inside = tag("div");
-  let shown = null;
-  const draw = async () => {
+views.profiles = () => {
+  const inside = tag("div"), page = run => "page/profile.html?" + new URLSearchParams({ producer: run.producer, incarnation: run.incarnation });
+  const draw = () => {
     const runs = topics.profiles || [];
-    if (!runs.length) { swap(list); swap(inside, empty("No run of tasks yet",
-      "Runs of task-parallel programs appear here: where their time went, and what would help. OpenMP programs tell of their tasks by themselves:",
-      code("advisor profile --socket " + where() + " -- ./program"))); return; }
-    const keyOf = run => run.producer + "/" + run.incarnation, now = runs.find(run => keyOf(run) === chosen) || runs[0];
-    swap(list, runs.map(run => tag("li", {}, tag("a", { href: to("profiles", keyOf(run)), "aria-current": run === now ? "page" : null },
-      isolated(run.producer)))));
-    if (shown === keyOf(now) + now.events || (shown && shown.startsWith(keyOf(now)) && !stale())) return;
-    shown = keyOf(now) + now.events;
-    let reply;
-    try { reply = await source.profile(now); } catch (error) { swap(inside, empty("It cannot be shown", error.message)); return; }
-    swap(inside, profileOf(reply, now));
+    swap(inside, runs.length ? table(["Run", "Events", ""], runs.map(run => [isolated(run.producer), whole(run.events),
+      tag("a", { href: page(run), target: "_blank", rel: "noopener" }, "Where its time went, and what would help")]), "Runs of tasks")
+      : empty("No run of tasks yet", "Runs of task-parallel programs appear here: where their time went, and what would help. OpenMP programs tell of their tasks by themselves:",
+        code("advisor profile --socket " + where() + " -- ./program")));
   };
-  return { node: tag("section", {}, tag("div", { class: "head" }, tag("h2", {}, "Task profiles")), list, inside), topics: ["profiles", "now"], draw };
+  return { node: section("Task profiles", null, inside), topics: ["profiles"], draw };
 };
-function profileOf(reply, run) {
-  if (!reply.measures.creates && !reply.measures.workers_s) return [empty("No task yet",
-    "The run has begun. What its tasks did appears as their events arrive, in the order of their times.")];
-  const m = reply.measures, parts = [["work", m.work_s, 0], ["creation, management", m.creation_s + m.management_s, 1],
-    ["waits though tasks are ready", m.delay_s, 3], ["nothing to do", m.no_work_s, "i"]], all = Math.max(1e-12,
-    parts.reduce((sum, each) => sum + Math.max(0, each[1]), 0));
-  const bar = tag("div", { class: "shares", role: "img", "aria-label": parts.map(([name, s]) => name + " " + percent(s / all)).join(", ") },
-    parts.map(([, s, colour]) => { const piece = tag("i", { class: "c" + colour }); piece.style.flexGrow = Math.max(0, s) / all; return piece; }));
-  const types = Object.entries(reply.types).sort((a, b) => b[1].total_s - a[1].total_s).slice(0, 20);
-  return [tag("dl", { class: "tiles" }, tile("Elapsed", seconds(m.elapsed_s), many(m.workers_max, "worker")), tile("Tasks", whole(m.ends),
-    "ended of " + whole(m.creates)), tile("Work", seconds(m.work_s), "of " + seconds(m.workers_s) + " of workers"), tile("Parallelism",
-    number(Number(m.parallelism.toPrecision(3))), "work over the longest path"), tile("Longest path", seconds(m.span_s),
-    "no number of cores ends sooner")),
-    tag("h3", {}, "Where the workers' time went"), bar, tag("ul", { class: "legend" },
-      parts.map(([name, s, colour]) => tag("li", { class: "c" + colour + " box" }, name + " " + percent(Math.max(0, s) / all)))),
-    reply.diagnosis.length ? tag("div", { class: "stack" }, tag("h3", {}, "What would help"),
-      reply.diagnosis.map(found => tag("article", { class: "answer" }, tag("p", {},
-      tag("b", {}, isolated(found.subject || found.code.replaceAll("_", " ")))), tag("p", {}, isolated(found.text))))) : tag("p", { class: "soft" }, "Nothing stands out that costs much time."),
-    types.length ? [tag("h3", {}, "Task types"), table(["Type", "Instances", "Time each", "Time in all", "Verdict"],
-      types.map(([name, type]) => [isolated(name), whole(type.count), seconds(type.mean_s), seconds(type.total_s), tag("span", { title: type.why },
-      type.verdict)]), "Task types")] : [],
-    tag("p", {}, tag("a", { href: "page/profile.html?producer=" + encodeURIComponent(run.producer) + "&incarnation=" + encodeURIComponent(run.incarnation), target: "_blank", rel: "noopener" }, "Call paths as an icicle"), tag("span", { class: "soft" }, " (opens a page of its own)"))].flat();
-}
 views.service = () => {
   const health = tag("div"), verbs = tag("div"), list = tag("div");
   const draw = () => {
@@ -428,8 +376,7 @@ function fates(of) {
     points: dots(scored, card => Math.max(card.error, 1e-4), card => card.component + ": " + percent(card.error)), x: axis,
     y: { label: "relative error [%]", log: true, text: axisPercent } },
     { title: "Coverage of each component", words: "share of its runs inside their 90 % interval; dashed: what is promised", lines: [], points: dots(covered,
-      card => card.coverage, card => card.component + ": " + percent(card.coverage, 1)), x: axis, y: { label: "runs inside their interval [%]",
-      text: axisPercent, marks: [TARGET], least: 0.75, most: 1, top: 1.02, floor: 0 } }].filter(spec => spec.points[0].x.length);
+      card => card.coverage, card => card.component + ": " + percent(card.coverage, 1)), x: axis, y: coverageAxis }].filter(spec => spec.points[0].x.length);
 }
 // What `choose_cores` answers: [component, size, answer, and when it was asked].
 function choices(rows, words) {
@@ -453,7 +400,6 @@ const service = {
   components: given => service.ask("components", given), component: name => service.ask("component", { name }), answer: id => service.ask("answer",
     { id }),
   network: each => service.ask("network", each.network == null ? { answer: each.answer } : { name: each.network }),
-    profile: run => service.ask("profile", { producer: run.producer, incarnation: run.incarnation }),
 };
 const file = {
   async components({ find, order, page }) {
@@ -504,25 +450,10 @@ element("views").append(...NAMES.map(([name, words]) => tag("li", {}, tag("a", {
 window.addEventListener("hashchange", () => { go(); if (document.activeElement === document.body) main.focus({ preventScroll: true }); });
 document.addEventListener("keydown", event => {
   if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName)) return;
-  const at = Number(event.key) - 1;
-  if (event.key === "/") { event.preventDefault(); if (element("find")) element("find").focus(); else { finding = true;
-    location.hash = "#/components"; } }
-  else if (at >= 0 && at < NAMES.length) location.hash = "#/" + NAMES[at][0];
+  if (event.key !== "/") return;
+  event.preventDefault();
+  if (element("find")) element("find").focus(); else { finding = true; location.hash = "#/components"; }
 });
-// Light, dark, or as the system has it.
-const THEMES = { auto: ["◐", "as the system"], light: ["☀", "light"], dark: ["☾", "dark"] };
-function theme(name) {
-  document.documentElement.dataset.theme = name;
-  element("theme").replaceChildren(tag("span", { "aria-hidden": "true" }, THEMES[name][0])); element("theme").setAttribute("aria-label",
-    "Colours: " + THEMES[name][1]); element("theme").title = "Colours: " + THEMES[name][1];
-}
-let kept = "auto";
-try { kept = localStorage.getItem("advisor-theme") || "auto"; } catch { /* a page without storage asks the system */ }
-theme(Object.hasOwn(THEMES, kept) ? kept : "auto");
-element("theme").addEventListener("click", () => { const names = Object.keys(THEMES),
-  next = names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length]; theme(next);
-  try { localStorage.setItem("advisor-theme", next); } catch { /* then it lasts as long as the page */ } });
-
 // -- live
 function state(words, kind) { const live = element("live"); if (live.textContent !== words) live.textContent = words; live.className = kind;
   document.documentElement.dataset.live = kind; }
@@ -537,7 +468,7 @@ function listen() {
   stream.addEventListener("stopping", () => { state("the service has stopped", "bad"); stream.close(); again = setTimeout(listen, PATIENT_MS); });
   stream.addEventListener("error", () => { if (stream.readyState === EventSource.CLOSED) { state("no place: too many pages are open, or the service is away", "bad"); again = setTimeout(listen, PATIENT_MS); } else state("connecting again", "warm"); });
 }
-function foot() { element("foot").textContent = held ? held.foot : "Advisor " + topics.now.version + " · up for " + span(topics.now.uptime_s) + " · / finds a component, 1 to 6 change the view"; }
+function foot() { element("foot").textContent = held ? held.foot : "Advisor " + topics.now.version + " · up for " + span(topics.now.uptime_s) + " · / finds a component"; }
 go();
 if (held) { element("live").remove(); foot(); }
 else {

@@ -13,11 +13,11 @@ import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from tables import write_table
 
 from advisor import __version__
 from advisor.cli import COMMANDS, advisor
 from advisor.domain.observations import ComponentNames, columns_of
-from advisor.files import write_table
 
 
 def run(*arguments: str | Path, given: str = "") -> subprocess.CompletedProcess[str]:

@@ -223,9 +223,8 @@ async def test_components_are_searched_paged_and_shown(tmp_path: Path, monkeypat
             (f"/page/components?find={'x' * 999}", 400, "find"),
             ("/page/network?name=none", 404, "none"),
             ("/page/answer?id=1", 400, "id"),
-            ("/page/profile?producer=p", 400, "producer"),
-            ("/page/profile?producer=p&incarnation=zz", 400, "incarnation"),
             ("/page/profile.html?producer=p", 400, "producer"),
+            ("/page/profile.html?producer=p&incarnation=zz", 400, "incarnation"),
         ):
             response = await get(live, path)
             assert response.status_code == status, path

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import isnan
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -82,9 +81,9 @@ def graph_from_json(data: Any, name: str = "graph", *, timed: bool = True) -> Gr
     if not isinstance(data, (Mapping, list)):
         raise InvalidValue("graph", data, "a JSON object with tasks, or a list of them")
     if isinstance(top.get("workflow"), Mapping):
-        found = workflow_of(top, name, timed=timed)
-        tasks = [replace(task, time=0.0) if isnan(task.time) else task for task in found.tasks]
-        return GraphFile(graph_of_tasks(tasks, unit="s"), found.name, found.makespan, found.cores)
+        found = workflow_of(top, name)
+        graph = graph_of_tasks(_tasks(found.tasks, {}, timed=timed), unit="s")
+        return GraphFile(graph, found.name, found.makespan, found.cores)
     entries = top.get("tasks", top.get("nodes"))
     if isinstance(entries, Mapping):
         entries = [_keyed(key, value) for key, value in cast("Mapping[str, Any]", entries).items()]
@@ -203,7 +202,7 @@ def _tasks(entries: Sequence[Any], after: dict[str, list[str]], *, timed: bool) 
         yield Task(
             name,
             _number(f"tasks[{name}].time", time),
-            [*(str(parent) for parent in parents), *after.get(name, [])],
+            list(dict.fromkeys([*(str(parent) for parent in parents), *after.get(name, [])])),
             str(_field(entry, "task_type", "")),
             _number(f"tasks[{name}].size", _field(entry, "size", 1.0)),
             {key: float(entry[key]) for key in columns[keys] if _is_number(entry[key])},

@@ -13,10 +13,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from advisor.domain.task_graphs import Task
 from advisor.errors import InvalidValue
 from advisor.files.run_files import ZERO, Lines, Passed, Ran, RunEntry, number_of, text_of
 
@@ -25,68 +23,49 @@ TIMELESS = "without a run time"
 TAG = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)$")  # of a task of Nextflow: FASTQC (sample 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Workflow:
-    """An execution as its file has it: the tasks, its name, the makespan in seconds and the cores of each machine, if known."""
+class Workflow(NamedTuple):
+    """An execution as its file has it: the tasks as `advisor.files.graphs` reads them, its makespan and machines, if known."""
 
-    tasks: tuple[Task, ...]
+    tasks: list[dict[str, Any]]  # id, time in seconds or None, after, before, type, size; cores, peak_bytes where known
     name: str
     makespan: float | None
-    cores: tuple[int, ...]
+    cores: tuple[int, ...]  # of each machine
 
 
-def workflow_of(top: Entry, name: str, *, timed: bool = True) -> Workflow:
-    """Return the workflow of decoded JSON. Without `timed` a task needs no run time: it is to be predicted.
-
-    Raises InvalidValue for what WfFormat does not have, and a task that has no run time.
-    """
+def workflow_of(top: Entry, name: str) -> Workflow:
+    """Return the workflow of decoded JSON; raises InvalidValue for what WfFormat does not have."""
     flow = _object(top["workflow"], "workflow")
     specification = _object(flow.get("specification", flow), "workflow.specification")
     execution = _object(flow.get("execution", flow), "workflow.execution")
-    files = _objects(specification, "files")
-    sizes = {_name(file, "workflow.files"): _bytes(file) for file in files}
+    sizes = {_name(file, "workflow.files"): _bytes(file) for file in _objects(specification, "files")}
     entries = _objects(specification, "tasks", "jobs")
-    if "execution" not in flow and specification is not flow and timed:
-        raise InvalidValue("workflow.execution", None, "given: it has runtimeInSeconds of each task")
     ran = {_name(task, "workflow.execution.tasks"): task for task in _objects(execution, "tasks", "jobs")}
     keys = _keys(entries)
-    before: dict[str, list[str]] = {}
-    for entry in entries:
-        for child in _listed(entry, "children"):
-            before.setdefault(keys.get(str(child), str(child)), []).append(_name(entry, "workflow.tasks"))
-    tasks: list[Task] = []
-    for entry in entries:
-        key = _name(entry, "workflow.tasks")
-        after = [keys.get(str(parent), str(parent)) for parent in _listed(entry, "parents")] + before.pop(key, [])
-        tasks.append(_task(key, entry, ran.get(key, {}), tuple(dict.fromkeys(after)), sizes, timed=timed))
-    if before:
-        raise InvalidValue("workflow.tasks.children", min(before), "a task of the workflow")
+    tasks = [_task(entry, ran.get(_name(entry, "workflow.tasks"), {}), keys, sizes) for entry in entries]
     makespan = _first(execution, "makespanInSeconds", "makespan")
-    return Workflow(
-        tuple(tasks),
-        str(top.get("name", name)),
-        float(makespan) if _is_number(makespan) else None,
-        tuple(_cores(machine) for machine in _objects(execution, "machines")),
-    )
+    machines = tuple(_cores(machine) for machine in _objects(execution, "machines"))
+    return Workflow(tasks, str(top.get("name", name)), float(makespan) if _is_number(makespan) else None, machines)
 
 
-def _task(
-    key: str, entry: Entry, run: Entry, after: tuple[str, ...], sizes: Mapping[str, float], *, timed: bool
-) -> Task:
-    time = _first({**entry, **run}, "runtimeInSeconds", "runtime")
-    seconds = math.nan if time is None else _number(time)
-    if timed and math.isnan(seconds):
-        raise InvalidValue(f"tasks[{key}].runtimeInSeconds", time, "a number of seconds")
+def _task(entry: Entry, run: Entry, keys: Mapping[str, str], sizes: Mapping[str, float]) -> dict[str, Any]:
     command: Any = run.get("command", entry.get("command"))
     program = cast("Entry", command).get("program") if isinstance(command, Mapping) else None
-    kind = _word(program) or _first(entry, "category") or _stem(str(entry.get("name", key)))
     read = sum(sizes.get(str(file), 0.0) for file in _listed(entry, "inputFiles"))
     read += sum(_bytes(file) for file in _objects(entry, "files") if str(file.get("link")).lower() == "input")
     kilobytes = _number(_first(run, "memory")) * 1e3  # of versions before 1.4
-    peak = _number(_first(run, "memoryInBytes")) if math.isnan(kilobytes) else kilobytes
-    numbers = {"cores": _number(_first(run, "coreCount", "cores")), "peak_bytes": peak}
-    columns = {name: value for name, value in numbers.items() if math.isfinite(value)}
-    return Task(key, seconds, after, str(kind), max(read, 1.0), columns)
+    numbers = {
+        "time": _number(_first({**entry, **run}, "runtimeInSeconds", "runtime")),
+        "cores": _number(_first(run, "coreCount", "cores")),
+        "peak_bytes": _number(_first(run, "memoryInBytes")) if math.isnan(kilobytes) else kilobytes,
+    }
+    return {
+        "id": _name(entry, "workflow.tasks"),
+        "after": [keys.get(str(parent), str(parent)) for parent in _listed(entry, "parents")],
+        "before": [keys.get(str(child), str(child)) for child in _listed(entry, "children")],
+        "type": str(_word(program) or _first(entry, "category") or _stem(_name(entry, "workflow.tasks", "name", "id"))),
+        "size": max(read, 1.0),
+        **{name: value for name, value in numbers.items() if math.isfinite(value)},
+    }
 
 
 def _keys(entries: list[Entry]) -> dict[str, str]:
@@ -100,8 +79,8 @@ def _keys(entries: list[Entry]) -> dict[str, str]:
     return known | {str(entry["id"]): str(entry["id"]) for entry in entries if "id" in entry}
 
 
-def _name(entry: Entry, field: str) -> str:
-    name = _first(entry, "id", "name")
+def _name(entry: Entry, field: str, *keys: str) -> str:
+    name = _first(entry, *(keys or ("id", "name")))
     if name is None:
         raise InvalidValue(field, None, "objects with an id or a name")
     return str(name)
@@ -174,10 +153,11 @@ def runs(lines: Lines) -> Iterator[RunEntry]:
         raise InvalidValue(str(lines.path), "no JSON", "a workflow in WfFormat") from error
     if not isinstance(top, Mapping) or not isinstance(cast("Entry", top).get("workflow"), Mapping):
         raise InvalidValue(str(lines.path), "no workflow", "an object with a workflow, as WfFormat has it")
-    for place, task in enumerate(workflow_of(cast("Entry", top), lines.path.stem, timed=False).tasks, 1):
-        if task.time == 0.0 or math.isnan(task.time):
-            yield Passed(place, ZERO if task.time == 0.0 else TIMELESS)
+    for place, task in enumerate(workflow_of(cast("Entry", top), lines.path.stem).tasks, 1):
+        seconds = task.get("time")
+        if not seconds:
+            yield Passed(place, TIMELESS if seconds is None else ZERO)
             continue
-        peak = task.columns.get("peak_bytes")
-        cells = {"elapsed_s": (f"runtimeInSeconds of {task.name}", str(task.time))}
-        yield Ran(place, task.task_type, task.size, task.columns.get("cores", 1.0), task.time, cells, peak or None)
+        cells = {"elapsed_s": (f"runtimeInSeconds of {task['id']}", str(seconds))}
+        peak = task.get("peak_bytes") or None
+        yield Ran(place, task["type"], task["size"], task.get("cores", 1.0), seconds, cells, peak)

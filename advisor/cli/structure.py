@@ -175,16 +175,11 @@ def _label(node: Node, key: str | None) -> Text:
 
 def _sign(node: Node, key: str | None) -> str:
     """Return a node as one line, without its parts."""
+    from advisor.network.writer import sign_of
+
     if key is not None:
         outs = " | ".join(f"({', '.join(variant)})" for variant in node.produces)
         if node.once:
             return f"{key} (-> {outs}) once"
         return key if node.consumes is None else f"{key} (({', '.join(node.consumes)}) -> {outs})"
-    patterns = ", ".join(node.patterns)
-    signs = {
-        "series": "..", "choice": "||" if node.ordered else "|", "join": "join",
-        "replication": f"{'**' if node.ordered else '*'} {patterns}",
-        "split": f"{'!!' if node.ordered else '!'}{'@' if node.placed else ''} <{node.tag}>",
-        "feedback": f"\\ {patterns}", "placement": f"@ {node.place}", "sync": f"[| {patterns} |]", "filter": node.text,
-    }  # fmt: skip
-    return f"{node.kind} {signs[node.kind]}".rstrip()
+    return f"{node.kind} {sign_of(node)}".rstrip()

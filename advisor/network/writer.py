@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple, cast
 
-from advisor.domain.networks import BOX, CHOICE, FILTER, JOIN, KINDS, REPLICATION, SERIES, SPLIT, SYNC, Network, Node
+from advisor.domain.networks import (
+    BOX,
+    CHOICE,
+    FEEDBACK,
+    FILTER,
+    JOIN,
+    KINDS,
+    PLACEMENT,
+    REPLICATION,
+    SERIES,
+    SPLIT,
+    SYNC,
+    Network,
+    Node,
+)  # fmt: skip
 from advisor.errors import InvalidValue, Unsupported
 from advisor.network.reader import ID_PATTERN, read_filter, read_pattern
 
@@ -65,29 +80,24 @@ class _Text(NamedTuple):
         return ["(", *self.pieces, ")"]
 
 
-def _chained(kind: str, parts: Sequence[_Text], *, ordered: bool) -> _Text:
-    tightness, sign = (_SERIES, " .. ") if kind == SERIES else (_ORDERED, " || ") if ordered else (_CHOICE, " | ")
+def sign_of(node: Node) -> str:
+    """Return what S-Net writes for an operator, a synchrocell or a filter, without its parts; a join is called by its name."""
+    patterns = ", ".join(node.patterns)
+    return {
+        SERIES: "..", CHOICE: "||" if node.ordered else "|", JOIN: JOIN,
+        REPLICATION: f"{'**' if node.ordered else '*'} {patterns}",
+        SPLIT: f"{'!!' if node.ordered else '!'}{'@' if node.placed else ''} <{node.tag}>",
+        FEEDBACK: f"\\ {patterns}", PLACEMENT: f"@ {node.place}", SYNC: f"[| {patterns} |]", FILTER: node.text,
+    }[node.kind]  # fmt: skip
+
+
+def _chained(node: Node, parts: Sequence[_Text]) -> _Text:
+    tightness = _SERIES if node.kind == SERIES else _ORDERED if node.ordered else _CHOICE
     pieces = parts[0].within(tightness + 1)
     for part in parts[1:]:
-        pieces.append(sign)
+        pieces.append(f" {sign_of(node)} ")
         pieces += part.within(tightness + 1)
     return _Text(pieces, tightness)
-
-
-def _applied(body: _Text, kind: str, operator: str, *, guarded: bool) -> _Text:
-    if kind == SPLIT and body.guarded:
-        body = _Text(["(", *body.pieces, ")"], _PRIMARY)
-    pieces = body.within(_POSTFIX)
-    pieces.append(operator)
-    return _Text(pieces, _POSTFIX, guarded)
-
-
-def _operator(kind: str, patterns: str, tag: str, place: int, *, ordered: bool, placed: bool) -> str:
-    if kind == REPLICATION:
-        return f" {'**' if ordered else '*'} {patterns}"
-    if kind == SPLIT:
-        return f" {'!!' if ordered else '!'}{'@' if placed else ''} <{tag}>"
-    return f" \\ {patterns}" if kind == "feedback" else f" @ {place}"
 
 
 def _tuple(labels: Iterable[str]) -> str:
@@ -102,7 +112,7 @@ def _node(index: int, node: Node, parts: Sequence[_Text], names: _Names) -> _Tex
     if node.kind == BOX:
         return _Text([names.name_of(index)], _PRIMARY)
     if node.kind in (SERIES, CHOICE):
-        return _chained(node.kind, parts, ordered=node.ordered)
+        return _chained(node, parts)
     if node.kind == JOIN:
         raise Unsupported(f"S-Net has no join (network[{index}])", field=f"network[{index}].kind", value=JOIN,
                           hint=_NO_SNET)  # fmt: skip
@@ -112,13 +122,13 @@ def _node(index: int, node: Node, parts: Sequence[_Text], names: _Names) -> _Tex
     least = 2 if node.kind == SYNC else 1 if "patterns" in KINDS[node.kind].keys else 0
     if len(read) < least:
         raise InvalidValue(f"network[{index}].patterns", len(read), f"at least {least} in S-Net text", _NO_SNET)
-    patterns = ", ".join(pattern.text for pattern in read)
+    sign = sign_of(replace(node, patterns=tuple(pattern.text for pattern in read)))
     if node.kind == SYNC:
-        return _Text([f"[| {patterns} |]"], _PRIMARY)
+        return _Text([sign], _PRIMARY)
     if node.kind == SPLIT:
         _checked(f"network[{index}].tag", f"<{node.tag}>")
-    sign = _operator(node.kind, patterns, node.tag, node.place, ordered=node.ordered, placed=node.placed)
-    return _applied(parts[0], node.kind, sign, guarded=bool(read) and read[-1].guard is not None)
+    body = parts[0].within(_PRIMARY + 1 if node.kind == SPLIT and parts[0].guarded else _POSTFIX)
+    return _Text([*body, f" {sign}"], _POSTFIX, bool(read) and read[-1].guard is not None)
 
 
 class _Names:

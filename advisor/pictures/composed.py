@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from advisor.domain.networks import BOX, CHOICE, FEEDBACK, FILTER, PLACEMENT, REPLICATION, SPLIT, SYNC, Network, Node
+from advisor.network.writer import sign_of
 
 BOXES_DRAWN = 120  # of a network: beyond, only their number is given; a screen holds about a dozen
 BUSIEST_LISTED = 12  # boxes listed in a table, drawn or not
-WORDS: Mapping[str, Callable[[Node], str]] = {  # of a node that is a frame around its part: what stands on the frame
-    REPLICATION: lambda node: f"* {' '.join(node.patterns)}",
-    SPLIT: lambda node: f"! <{node.tag}>",
-    FEEDBACK: lambda node: f"\\ {' '.join(node.patterns)}",
-    PLACEMENT: lambda node: f"@ {node.place}",
-    SYNC: lambda node: f"[| {', '.join(node.patterns)} |]",
-    FILTER: lambda node: node.text,
-}
+FRAMES = (REPLICATION, SPLIT, FEEDBACK, PLACEMENT, SYNC, FILTER)  # kinds whose sign stands on a frame around their part
 
 
 def composed(
@@ -96,11 +90,10 @@ def _spare(box: Mapping[str, Any]) -> tuple[bool, float, int]:
 
 def _part(node: Node) -> dict[str, Any]:
     data: dict[str, Any] = {"kind": node.kind}
-    words = WORDS.get(node.kind)
     if node.kind == BOX:
         data["component"] = node.name
-    elif words is not None:
-        data["label"] = words(node)
+    elif node.kind in FRAMES:
+        data["label"] = sign_of(node)
     return data
 
 

@@ -7,21 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
-from advisor.domain.networks import (
-    BOX,
-    CHOICE,
-    FEEDBACK,
-    FILTER,
-    JOIN,
-    KINDS,
-    PLACEMENT,
-    REPLICATION,
-    SERIES,
-    SPLIT,
-    SYNC,
-    Network,
-    Node,
-)  # fmt: skip
+from advisor.domain import networks as kinds
+from advisor.domain.networks import BOX, CHOICE, FILTER, JOIN, KINDS, SERIES, SPLIT, SYNC, Network, Node
 from advisor.errors import InvalidValue, Unsupported
 from advisor.network.reader import ID_PATTERN, read_filter, read_pattern
 
@@ -85,9 +72,9 @@ def sign_of(node: Node) -> str:
     patterns = ", ".join(node.patterns)
     return {
         SERIES: "..", CHOICE: "||" if node.ordered else "|", JOIN: JOIN,
-        REPLICATION: f"{'**' if node.ordered else '*'} {patterns}",
+        kinds.REPLICATION: f"{'**' if node.ordered else '*'} {patterns}",
         SPLIT: f"{'!!' if node.ordered else '!'}{'@' if node.placed else ''} <{node.tag}>",
-        FEEDBACK: f"\\ {patterns}", PLACEMENT: f"@ {node.place}", SYNC: f"[| {patterns} |]", FILTER: node.text,
+        kinds.FEEDBACK: f"\\ {patterns}", kinds.PLACEMENT: f"@ {node.place}", SYNC: f"[| {patterns} |]", FILTER: node.text,
     }[node.kind]  # fmt: skip
 
 

@@ -73,10 +73,15 @@ class ShardCommits:
             await self._refresh()
 
     def defer_reply(self, who: object, answers: list[bytes]) -> None:
-        """No answer is held: see `RoutedLearning.take_plain`."""
+        """No answer is held: see `RoutedLearning.learn_plain_batches`."""
 
     def discard_replies(self, who: object) -> None:
         """No answer is held."""
+
+    def forget_evicted(self, keys: list[Producer]) -> None:
+        """Have every shard forget producers."""
+        for key in keys:
+            self._shards.evict(key)
 
     def want_image(self) -> None:
         """Shards write their images."""

@@ -26,12 +26,11 @@ from advisor.protocol import verbs as m
 from advisor.protocol.columns import columns_of_bins
 from advisor.protocol.rows import NameBook, columns_of_rows
 from advisor.service import questions
-from advisor.service.admission import ChangeAdmission
 from advisor.service.background import LATER, Handler
 from advisor.service.committer import Durability
 from advisor.service.connection import Connection
 from advisor.service.hub import Hub
-from advisor.service.learning import EVENTS
+from advisor.service.learning import EVENTS, ChangeAdmission
 from advisor.service.worker import network_of
 
 WAITING_ROWS_MAX = 2_000_000  # that are not acknowledged, at some 60 bytes: beyond, who sends waits
@@ -43,9 +42,7 @@ class RoutedLearning:
 
     def __init__(self, hub: Hub, committer: Durability, shards: ShardSet, replicas: ComponentReplicas) -> None:
         self._hub, self._engine, self._shards, self._replicas = hub, hub.engine, shards, replicas
-        self._admission = ChangeAdmission(
-            hub.engine, committer, hub.producers, hub.measures, hub.background, lambda keys: [*map(shards.evict, keys)]
-        )  # fmt: skip
+        self.admission = ChangeAdmission(hub.engine, committer, hub.producers, hub.measures, hub.background)
         self._committer = committer
         self.counted = Counter[str]()
         self._book = NameBook()
@@ -68,9 +65,11 @@ class RoutedLearning:
 
     # -- rows -------------------------------------------------------------------------------------------------------------
 
-    def take_plain(self, connection: Connection, backlog: deque[Any], most: int) -> tuple[int, list[bytes]]:
+    def learn_plain_batches(
+        self, connection: Connection, backlog: deque[Any], most: int
+    ) -> tuple[str, int, list[bytes]]:
         """Take nothing on the short way: every batch goes to shards."""
-        return 0, []
+        return "", 0, []
 
     def fold_singles(self, connection: Connection, rows: list[Any]) -> None:
         """Send the rows of consecutive `observe` notifications together, at most ROWS_BATCH_MAX."""
@@ -86,8 +85,8 @@ class RoutedLearning:
         sequence = params.sequence
         key = None if params.producer is None or sequence is None else (params.producer, params.incarnation)
         if key is None or sequence is None:
-            self._admission.refuse_while_storage_fails()
-        elif self._admission.replays(connection, key, sequence) and sequence <= self._committer.sequence(key):
+            self.admission.refuse_while_storage_fails()
+        elif self.admission.replays(connection, key, sequence) and sequence <= self._committer.sequence(key):
             self.counted["batches_replayed"] += 1
             return {**NOTHING, "sequence": sequence, "replayed": True}
         columns = read()
@@ -133,8 +132,8 @@ class RoutedLearning:
         sequence: int | None = params.sequence
         key = None if sequence is None else (params.producer, params.incarnation)
         if key is None or sequence is None:
-            self._admission.refuse_while_storage_fails()
-        elif self._admission.replays(connection, key, sequence) and sequence <= self._committer.sequence(key):
+            self.admission.refuse_while_storage_fails()
+        elif self.admission.replays(connection, key, sequence) and sequence <= self._committer.sequence(key):
             self.counted["batches_replayed"] += 1
             event = read(params) if again is None else again
             return {**KINDS[type(event)].again(event), "sequence": sequence, "replayed": True}
@@ -186,7 +185,7 @@ class RoutedLearning:
     def _define_network(
         self, connection: Connection, params: m.DefineNetwork, msgid: int | None
     ) -> dict[str, Any] | None:
-        self._admission.refuse_while_storage_fails()
+        self.admission.refuse_while_storage_fails()
         given: Any = params.nodes if params.text is None else params.text
         return self._hub.background.later("define_network", connection, msgid, self._define, given, params.id)
 
@@ -200,10 +199,6 @@ class RoutedLearning:
             await self._shards.apply_by_shard(home, None, None, NetworkDefined(definition, answer["id"]))
         self._replicas.follow()
         return answer
-
-    def forget_producers(self, keys: list[Producer]) -> None:
-        """Forget the numbers of producers that are gone."""
-        self._admission.forget_producers(keys)
 
     def sum_counters(self) -> None:
         """Let the counters be those of all shards."""

@@ -78,8 +78,10 @@ class PlainRows:
         index = np.frombuffer(columns[0], "<u4").astype(np.int64)
         if index.max() >= len(names.names):
             return False
-        slots = self.components.slots.among(names, index)
-        whole = self.components.table.records_whole
+        known, whole = self.components.slots, self.components.table.records_whole
+        slots = names.slots[index] if names.owner is known.generation else known.among(names, index)
+        if slots.min() == UNRESOLVED:  # not looked up yet, or there is none
+            slots = known.among(names, index)
         if slots.min() == UNRESOLVED or not (whole[slots, DIMENSIONS] == 1).all():
             return False
         x, p, t = (np.frombuffer(each, "<f8") for each in columns[1:])
@@ -93,7 +95,7 @@ class PlainRows:
             if not _NUMBERS.issuperset(map(type, chain(x, p, t))):
                 return False
             slots = np.fromiter(map(self._slots.__getitem__, names), np.int64, len(rows))
-            return self._append_arrays(slots, *(np.array(each, np.float64) for each in (x, p, t)))
+            return self._append_arrays(slots, *np.array((x, p, t), np.float64))
         except (TypeError, ValueError, KeyError, OverflowError):  # as above; an integer that no float holds
             return False
 
@@ -103,18 +105,18 @@ class PlainRows:
             return False
         if not (t.min() >= _T_LOW and t.max() <= _T_HIGH):
             return False
-        self._close_part()
+        if self._rows:
+            self._close_part()
         self._parts.append((slots, x, p, t))
         self.count += len(slots)
         return True
 
     def _close_part(self) -> None:
         """Let the rows that wait be columns."""
-        if self._rows:
-            table = np.fromiter(chain.from_iterable(self._rows), np.float64, 4 * len(self._rows)).reshape(-1, 4)
-            slots, x, p, t = np.ascontiguousarray(table.T)
-            self._parts.append((slots.astype(np.int64), x, p, t))
-            self._rows.clear()
+        table = np.fromiter(chain.from_iterable(self._rows), np.float64, 4 * len(self._rows)).reshape(-1, 4)
+        slots, x, p, t = np.ascontiguousarray(table.T)
+        self._parts.append((slots.astype(np.int64), x, p, t))
+        self._rows.clear()
 
     def _slot_of_plain(self, component: Any) -> int:
         """Return the slot of a component that has one predictor; KeyError for all else."""
@@ -126,7 +128,8 @@ class PlainRows:
 
     def pop_columns(self) -> Columns:
         """Return the rows in their order, numbered by their slots, and hold none. Cost O(rows)."""
-        self._close_part()
+        if self._rows:
+            self._close_part()
         parts = self._parts
         index, x, p, t = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
         self._parts, self.count = [], 0

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from typing import Any
 
 from advisor.domain import limits
@@ -47,8 +47,9 @@ class Engine:
         self.journal = Journal(self.state, self._versions)
         self._plain = PlainRows(self.advisor.components)  # rows taken, and not folded yet
         self._defect: Exception | None = None
-        # called when plain rows were folded, see `take_plain_batch`
+        # called when plain rows were folded that changed a model, or while somebody follows, see `take_plain_batch`
         self.reported: Callable[[], None] | None = None
+        self.followers: Sized = ()
 
     @property
     def advisor(self) -> Advisor:
@@ -129,15 +130,15 @@ class Engine:
             raise self._defect
         if not self._plain.count:
             return
-        columns = self._plain.pop_columns()
+        columns, components = self._plain.pop_columns(), self.state.advisor.components
         try:
-            fold_plain_rows(self.state.advisor.components, columns)
+            fold_plain_rows(components, columns)
             self.journal.note_event(columns)
         except Exception as defect:  # of ours: they count as accepted, and so nothing may be acknowledged any more
             self._defect = defect
             self.journal.beyond = True
             raise
-        if self.reported is not None:
+        if self.reported is not None and (components.events or self.followers):
             self.reported()
 
     def _happen(self, producer: Producer | None, event: e.Event) -> Answer:

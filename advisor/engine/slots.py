@@ -133,7 +133,7 @@ class Slots:
 
     def among(self, known: ComponentNames, index: Ints) -> Ints:
         """Return the slots of names by number (n,), UNRESOLVED of those that have none. A look-up is quicker than a sort."""
-        cache = known.slots if known.owner is self.generation else known.slots_of(self.generation)
+        cache = known.slots_of(self.generation)
         slots = cache[index]
         if (missing := slots == UNRESOLVED).any():
             numbers: list[int] = list(set(index[missing].tolist()))

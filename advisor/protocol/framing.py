@@ -111,9 +111,18 @@ class Framing:
         data = bytes(data)
         self._pending.append(data)
         self.pending_bytes += len(data)
-        ends, fault = self._cut(data)
         messages: list[Any] = []
-        head = b""
+        ends: list[int] = []  # of messages, as offsets in the pending bytes
+        fault, head = None, b""
+        try:
+            self._cutter.feed(data)
+            while True:
+                self._cutter.skip()
+                ends.append(self._cutter.tell() - self._origin)
+        except msgpack.OutOfData:
+            pass
+        except _DECODE_ERRORS as error:
+            fault = _fault(error)
         if ends:
             stream = data if len(self._pending) == 1 else b"".join(self._pending)
             end = ends[-1]
@@ -131,20 +140,6 @@ class Framing:
             head = b"".join(self._pending)[:HEAD_BYTES]
             self._pending.clear()
         return messages, fault, head
-
-    def _cut(self, data: bytes) -> tuple[list[int], AdvisorError | None]:
-        """Return where messages end, as offsets in the pending bytes."""
-        cutter, origin = self._cutter, self._origin
-        ends: list[int] = []
-        try:
-            cutter.feed(data)
-            while True:
-                cutter.skip()
-                ends.append(cutter.tell() - origin)
-        except msgpack.OutOfData:
-            return ends, None
-        except _DECODE_ERRORS as error:
-            return ends, _fault(error)
 
     def _decode(self, stream: bytes, ends: Sequence[int]) -> tuple[list[Any], AdvisorError | None, bytes]:
         """Return the messages of `stream` that end at `ends`."""

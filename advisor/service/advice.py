@@ -21,8 +21,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from advisor.errors import AdvisorError
+from advisor.service.hub import Hub
 from advisor.service.load import LOOK_S, NetworkLoad, Totals, read_load
-from advisor.service.local_client import Handles, LocalClient
+from advisor.service.local_client import LocalClient
 from advisor.service.logs import event
 from advisor.service.metrics import family
 from advisor.service.option_types import EVERY_NETWORK, Advise
@@ -67,7 +68,7 @@ class AdviceFace:
     """
 
     def __init__(
-        self, hub: Handles, asked: Sequence[Advise], defined: Callable[[], Mapping[str, Any]],
+        self, hub: Hub, asked: Sequence[Advise], defined: Callable[[], Mapping[str, Any]],
         read: Callable[[str], Totals] = read_load, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._asked = {each.network: each for each in asked}

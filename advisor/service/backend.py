@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from advisor.service.admission import Key
 from advisor.service.background import Handler
 from advisor.service.committer import Durability
-from advisor.service.connection import RowTaker
+from advisor.service.connection import RowLearner
+from advisor.service.learning import ChangeAdmission
+from advisor.service.producers import Key
 
 Gather = Callable[[], Awaitable[object]]  # brings here what a question is about
 
@@ -24,12 +25,13 @@ class StateSize(NamedTuple):
     ledger: Mapping[str, float]
 
 
-class Intake(RowTaker, Protocol):
+class Intake(RowLearner, Protocol):
     """What takes rows and events in, see `advisor.service.learning`."""
 
     @property
     def verbs(self) -> Mapping[str, Handler]: ...
-    def forget_producers(self, keys: list[Key]) -> None: ...
+    @property
+    def admission(self) -> ChangeAdmission: ...
 
 
 class Backend(Protocol):

@@ -79,7 +79,7 @@ class Background:
             result = error.detached()
         except Exception as error:
             result = self.defect(verb, connection, error)
-        self._measures.request(verb, time.perf_counter() - began)
+        self._measures.count_requests(verb, time.perf_counter() - began)
         if result is not None and msgid is not None:
             connection.answer(msgid, result)
 

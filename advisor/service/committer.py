@@ -8,50 +8,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from queue import SimpleQueue
 from typing import Protocol
 
 from advisor.engine import Engine
-from advisor.engine.journal import Entry
 from advisor.errors import AdvisorError, StorageFailed
+from advisor.service.connection import Connection
 from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
 from advisor.service.turns import WorkTurns
-from advisor.service.writer import Writer
 from advisor.storage import Store
 
 RETRY_FIRST_S, RETRY_MAX_S = 0.1, 5.0  # after a failure, doubling
 STOP_IMAGE_BYTES_MAX = 2**26  # of a state that a stopping service writes whole, in a second; else the log goes on
 # Commits take their share of the processor, up to a bound on how long anybody waits. To wait for the disk is no work.
-GATHER_S = 0.001  # a commit waits this long for company: one fsync then serves a burst
+GATHER_S = 0.001  # a commit waits this long for company, where the last one had some: one sync then serves a burst
 PAUSE_MAX_S = 0.005  # however much a commit took, the next waits no longer: acknowledgements shall come within 20 ms
 IMAGE_LOOK_S = 0.2  # between looks whether an image is whole, where no commit comes
 
 Key = tuple[str, bytes]
 
 
-class Waiting(Protocol):
-    """Whoever waits for answers: a connection."""
-
-    def release(self, answers: list[bytes]) -> None:
-        """Send answers that were held back."""
-        ...
-
-    def close_now(self, reason: str) -> None:
-        """Be cut off, so that the peer asks again."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class CommitTaken:
     """What one commit has taken."""
 
+    write: Callable[[], object]
     commits: int  # of the store before it
     lost: Callable[[], object]  # called where it could not be written
-    waiting: dict[Waiting, list[bytes]]
+    waiting: dict[Connection, list[bytes]]
     rows: int
     since: float | None
     began: float
@@ -60,8 +50,8 @@ class CommitTaken:
 class Durability(Protocol):
     """What makes changes durable, see `Committer`."""
 
-    @property
-    def durable_storage(self) -> bool: ...
+    durable_storage: bool
+
     @property
     def failure(self) -> AdvisorError | None: ...
     @property
@@ -74,8 +64,9 @@ class Durability(Protocol):
     def age_s(self) -> float: ...
     def sequence(self, key: Key) -> int: ...
     def check_storage(self) -> AdvisorError | None: ...
-    def defer_reply(self, who: Waiting, answers: list[bytes]) -> None: ...
-    def discard_replies(self, who: Waiting) -> None: ...
+    def defer_reply(self, who: Connection, answers: list[bytes]) -> None: ...
+    def discard_replies(self, who: Connection) -> None: ...
+    def forget_evicted(self, keys: list[Key]) -> None: ...
     def want_image(self) -> None: ...
     async def commit_changes(self) -> None: ...
     def close(self) -> None: ...
@@ -100,20 +91,23 @@ class Committer:
     ) -> None:
         self._engine = engine
         self._store = store
+        self.durable_storage = store is not None
         self._measures = measures
         self._rows_max = rows_max
         self._clock = clock
         self._durable = durable
-        self._waiting: dict[Waiting, list[bytes]] = {}
+        self._waiting: dict[Connection, list[bytes]] = {}
         self._unsealed: dict[Key, int] = {}  # producers' numbers that were taken to be committed
         self._rows = 0
         self._loop: asyncio.AbstractEventLoop | None = None  # while `run` runs
         self._timer: asyncio.TimerHandle | None = None
         self._defect: asyncio.Future[None] | None = None  # what ends `run`
-        self._writer = Writer()
+        self._work: SimpleQueue[CommitTaken | None] = SimpleQueue()  # of the thread that writes
+        self._writer: threading.Thread | None = None
         self._idle_s = (1 - share) / share  # that a second of a commit's work asks for
         self._next_at = clock()  # when the next commit may begin
         self._dirty_since: float | None = None
+        self._crowded = False  # whether the last commit released several answers
         self._committing = False  # from the taking of what is committed to the end of its writing
         self._image_wanted = False
         self._image_failure = ""
@@ -123,11 +117,6 @@ class Committer:
         self.turns: WorkTurns | None = None
         if store is not None:
             engine.journal.keep()
-
-    @property
-    def durable_storage(self) -> bool:
-        """True when there is a state file."""
-        return self._store is not None
 
     @property
     def unsaved(self) -> bool:
@@ -164,6 +153,7 @@ class Committer:
         for key in keys:
             self._durable.pop(key, None)
             self._unsealed.pop(key, None)
+        self.changed()
 
     def changed(self, rows: int = 0) -> None:
         """Say that the engine has changed by so many rows: a commit comes."""
@@ -177,9 +167,10 @@ class Committer:
         full = self._rows >= self._rows_max and self.failure is None
         if full or self._timer is None:
             hurried = full or (self.turns is not None and self.turns.awaited and self.turns.long)
-            self._schedule(0.0 if hurried else max(GATHER_S, self._next_at - self._clock()))
+            wait_s = max(GATHER_S if self._crowded else 0.0, self._next_at - self._clock())
+            self._schedule(0.0 if hurried else wait_s)
 
-    def defer_reply(self, who: Waiting, answers: list[bytes], rows: int = 0) -> None:
+    def defer_reply(self, who: Connection, answers: list[bytes], rows: int = 0) -> None:
         """Hold answers back until everything applied so far, the rows of late among it, is durable."""
         self._waiting.setdefault(who, []).extend(answers)
         self.changed(rows)
@@ -195,7 +186,7 @@ class Committer:
                     self._schedule(self._retry_s)
         return self.failure
 
-    def discard_replies(self, who: Waiting) -> None:
+    def discard_replies(self, who: Connection) -> None:
         """Forget the answers of a connection that is gone; what they acknowledge stays."""
         self._waiting.pop(who, None)
 
@@ -221,7 +212,7 @@ class Committer:
             self._timer = self._loop.call_later(wait_s, self._commit)
 
     def _commit(self) -> None:
-        """Take what was applied, and have it written."""
+        """Take what was applied, have it written, and then release the answers that wait for it."""
         self._timer = None
         store, engine = self._store, self._engine
         if self._committing or store is None:
@@ -234,30 +225,49 @@ class Committer:
                 write, lost = partial(store.save, engine.take_image()), partial(setattr, engine.journal, "beyond", True)
             else:
                 lost = partial(engine.journal.put_back, entry)
+                write = lambda: store.append(entry.encode())  # noqa: E731 - in the thread
                 if store.image_due and store.acknowledged:
                     data = entry.encode()
                     store.begin_image(data, engine.journal.begin_image())
                     write = partial(store.append, data)
                 elif entry.empty and self.failure is None and store.acknowledged:
                     write = None
-                else:
-                    write = partial(_append, store, entry)
-            producers = self._engine.producers if entry is None else entry.producers
-            self._write_changes(store, write, lost, producers)
+            self._unsealed.update(engine.producers if entry is None else entry.producers)
+            taken = CommitTaken(
+                write or int, store.commits, lost, self._waiting, self._rows, self._dirty_since, self._clock()
+            )
+            self._waiting, self._rows, self._dirty_since = {}, 0, None
+            if write is None:
+                self._finish_commit(taken, None, 0.0)
+            else:
+                self._start_writing(taken)
         except Exception as defect:
             self._give_up(defect)
 
-    def _write_changes(
-        self, store: Store, write: Callable[[], None] | None, lost: Callable[[], None], producers: Mapping[Key, int]
-    ) -> None:
-        """Write what was taken from the engine just now, and then release the answers that wait for it."""
-        self._unsealed.update(producers)
-        taken = CommitTaken(store.commits, lost, self._waiting, self._rows, self._dirty_since, self._clock())
-        self._waiting, self._rows, self._dirty_since = {}, 0, None
-        if write is None:
-            self._finish_commit(taken, None, 0.0)
-        else:
-            self._writer.start_write(write, partial(self._finish_commit, taken), store.take_image)
+    def _start_writing(self, taken: CommitTaken) -> None:
+        """Have the thread write, some ten microseconds to hand over and to report; it begins with the first work."""
+        if self._writer is None:
+            loop = asyncio.get_running_loop()
+            self._writer = threading.Thread(
+                target=self._write_in_thread, args=(loop,), name="state writer", daemon=True
+            )
+            self._writer.start()
+        self._work.put(taken)
+
+    def _write_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        while (taken := self._work.get()) is not None:
+            error: BaseException | None = None
+            began = time.thread_time()
+            try:
+                taken.write()
+            except BaseException as raised:
+                error = raised
+            try:
+                loop.call_soon_threadsafe(self._finish_commit, taken, error, time.thread_time() - began)
+            except RuntimeError:  # the loop has ended: nobody waits
+                continue
+            if self._store is not None:
+                self._store.take_image()  # while those are answered who waited
 
     def _finish_commit(self, taken: CommitTaken, error: BaseException | None, spent_s: float) -> None:
         """Release answers, where what they promise was written."""
@@ -265,6 +275,7 @@ class Committer:
         assert store is not None
         try:
             self._committing = False
+            self._crowded = sum(map(len, taken.waiting.values())) > 1
             if isinstance(error, StorageFailed):
                 self._put_back(store, taken, error)
                 return
@@ -321,8 +332,7 @@ class Committer:
         self._timer = None
         if not self._committing and self._store is not None:
             self._committing = True
-            nothing = CommitTaken(self._store.commits, int, {}, 0, None, self._clock())
-            self._writer.start_write(int, partial(self._finish_commit, nothing), self._store.take_image)
+            self._start_writing(CommitTaken(int, self._store.commits, int, {}, 0, None, self._clock()))
 
     def _give_up(self, defect: BaseException) -> None:
         """Nothing can be made durable any more, and so nothing acknowledged: let `run`, and with it the service, end."""
@@ -331,7 +341,10 @@ class Committer:
 
     def close(self) -> None:
         """Wait for the commit in flight; there is no other behind it."""
-        self._writer.close()
+        if self._writer is not None:
+            self._work.put(None)
+            self._writer.join()
+            self._writer = None
 
     def _fail(self, failure: StorageFailed) -> None:
         self._measures.commits_failed += 1
@@ -341,7 +354,3 @@ class Committer:
         else:
             self._retry_s = min(self._retry_s * 2, RETRY_MAX_S)
         self.failure = failure.detached()
-
-
-def _append(store: Store, entry: Entry) -> None:
-    store.append(entry.encode())

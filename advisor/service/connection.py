@@ -14,13 +14,11 @@ from collections import deque
 from typing import Any, Protocol, cast
 
 from advisor.domain import limits
-from advisor.engine import Engine
 from advisor.errors import AdvisorError, Unavailable
 from advisor.protocol.columns import ConnectionNames
 from advisor.protocol.connection import RpcRequest, ServerConnection, Singles, Violation, encode_error, encode_response
 from advisor.protocol.verbs import METHODS
 from advisor.service.access import Access, Grant, Identity, shown_by
-from advisor.service.committer import Durability
 from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
 from advisor.service.turns import Path, WorkTurns
@@ -35,10 +33,12 @@ NOTABLE_S = 0.0002  # after less, another connection's rows need not wait for th
 ROWS_BRING = frozenset(name for name, verb in METHODS.items() if verb.scope == "write")
 
 
-class RowTaker(Protocol):
+class RowLearner(Protocol):
     """What a connection asks of `advisor.service.learning`."""
 
-    def take_plain(self, connection: Connection, backlog: deque[Any], most: int) -> tuple[int, list[bytes]]: ...
+    def learn_plain_batches(
+        self, connection: Connection, backlog: deque[Any], most: int
+    ) -> tuple[str, int, list[bytes]]: ...
     def fold_singles(self, connection: Connection, rows: list[Any]) -> None: ...
 
 
@@ -46,14 +46,12 @@ class Service(Protocol):
     """What a connection asks of the service it belongs to, `advisor.service.hub`."""
 
     access: Access
-    committer: Durability
-    engine: Engine
     measures: ServiceMeasures
     read_buffer: memoryview
     turns: WorkTurns
 
     @property
-    def learning(self) -> RowTaker: ...
+    def learning(self) -> RowLearner: ...
     def add_connection(self, connection: Connection) -> bool: ...
     def remove_connection(self, connection: Connection, how: str) -> None: ...
     def unsubscribe(self, connection: Connection) -> None: ...
@@ -306,59 +304,54 @@ class Connection(asyncio.BufferedProtocol):
         return self._unsent_since is not None or self._waits > 0 or self._unanswered >= limits.UNANSWERED_MAX
 
     def _work(self, *, turn: bool) -> None:
-        """Answer what was received; a defect of ours ends the connection, for what it has cut off nobody would answer."""
-        try:
-            self._work_a_slice(turn=turn)
-        except Exception as defect:
-            event(logging.ERROR, "defect in a connection", error=defect, connection=self.number, peer=self.peer)
-            self.close_now("defect")
+        """Answer what was received, for a slice of time, in one write; rows only in a turn, questions also out of turn.
 
-    def _work_a_slice(self, *, turn: bool) -> None:
-        """Answer what was received, for a slice of time, in one write; rows only in a turn, questions also out of turn."""
+        A defect of ours ends the connection, for what it has cut off nobody would answer.
+        """
         backlog, hub = self._backlog, self._hub
         answers: list[bytes] = []
         answered_bytes = 0
         began = last = time.perf_counter()
-        while backlog:
-            if answered_bytes > OUT_BYTES_HIGH or last - began > SLICE_S or self._stuck():
-                break
-            if not turn and (_brings_rows(backlog[0]) or not hub.turns.may_ask):
-                break
-            taken, answered = hub.learning.take_plain(self, backlog, limits.UNANSWERED_MAX - self._unanswered)
-            if taken:
-                self._unanswered += taken - len(answered)
-                answers += answered
-                now = time.perf_counter()
-                hub.measures.request("observe_rows", (now - last) / taken, taken)
-                last = now
-                continue
-            message = backlog.popleft()
-            if type(message) is RpcRequest:
-                answer, last = self._handle(message, last)
+        try:
+            while backlog and answered_bytes <= OUT_BYTES_HIGH and last - began <= SLICE_S and not self._stuck():
+                if not turn and (_brings_rows(backlog[0]) or not hub.turns.may_ask):
+                    break
+                unanswered = limits.UNANSWERED_MAX - self._unanswered
+                method, taken, answered = hub.learning.learn_plain_batches(self, backlog, unanswered)
+                if taken:
+                    self._unanswered += taken - len(answered)
+                    answers += answered
+                    now = time.perf_counter()
+                    hub.measures.count_requests(method, (now - last) / taken, taken)
+                    last = now
+                    continue
+                message = backlog.popleft()
+                if type(message) is Violation:
+                    self._violation(message, answers)
+                    return
+                answer, last = self._handle(cast("RpcRequest | Singles", message), last)
                 answers.append(answer)
                 answered_bytes += len(answer)
-            elif type(message) is Singles:
-                if len(message.rows) > limits.ROWS_BATCH_MAX:
-                    backlog.appendleft(Singles(message.rows[limits.ROWS_BATCH_MAX :]))
-                hub.learning.fold_singles(self, message.rows[: limits.ROWS_BATCH_MAX])
-                now = time.perf_counter()
-                hub.measures.request("observe", now - last)
-                last = now
-            else:
-                self._violation(cast("Violation", message), answers)
-                return
-        self._rest(answers, last - began, turn=turn)
-
-    def _rest(self, answers: list[bytes], worked_s: float, *, turn: bool) -> None:
-        """End a slice of work."""
+        except Exception as defect:
+            event(logging.ERROR, "defect in a connection", error=defect, connection=self.number, peer=self.peer)
+            self.close_now("defect")
+            return
         if answers:
             self._transport.write(b"".join(answers))  # of nothing, too: asyncio then does nothing
-        if worked_s > NOTABLE_S:
-            self._hub.turns.worked(0.0 if turn else worked_s)
+        if last - began > NOTABLE_S:
+            hub.turns.worked(0.0 if turn else last - began)
         self._go_on()
 
-    def _handle(self, request: RpcRequest, last: float) -> tuple[bytes, float]:
+    def _handle(self, request: RpcRequest | Singles, last: float) -> tuple[bytes, float]:
         """Return the answer, empty where it comes later or not at all, and the time after it; `last` was that before it."""
+        if type(request) is Singles:
+            if len(request.rows) > limits.ROWS_BATCH_MAX:
+                self._backlog.appendleft(Singles(request.rows[limits.ROWS_BATCH_MAX :]))
+            self._hub.learning.fold_singles(self, request.rows[: limits.ROWS_BATCH_MAX])
+            now = time.perf_counter()
+            self._hub.measures.count_requests("observe", now - last)
+            return b"", now
+        request = cast("RpcRequest", request)
         jobs = self.heavy_jobs
         answer = self._hub.handle(self, request)
         if answer is None:
@@ -366,7 +359,7 @@ class Connection(asyncio.BufferedProtocol):
         now = time.perf_counter()
         # What is answered by work in the background is measured at its end; what waits for a commit, when it is folded.
         if answer is not None or self.heavy_jobs == jobs:
-            self._hub.measures.request(request.method if request.method in METHODS else "unknown", now - last)
+            self._hub.measures.count_requests(request.method if request.method in METHODS else "unknown", now - last)
         return answer or b"", now
 
     def _violation(self, violation: Violation, answers: list[bytes]) -> None:

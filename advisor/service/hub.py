@@ -158,7 +158,7 @@ class Hub:
         self.model_events.sweep()
         silent = self.producers.silent(PRODUCER_IDLE_S)
         if silent:
-            self.learning.forget_producers(silent)
+            self.learning.admission.forget_producers(silent)
             event(logging.INFO, "idle producers forgotten", producers=len(silent))
         many = len(self.engine.producers) >= PRODUCERS_REPORTED_AT * self.engine.state.ledger.producers_max
         if many and not self._many_producers:
@@ -296,7 +296,7 @@ class Hub:
                 return answer | {"sequence": self._retire(key, connection)}
             if params.resume_at is not None:
                 self.producers.refuse_another(key, connection)
-            if not self.producers.speaks(key, connection):
+            if self.producers.speakers.get(key) is not connection:
                 self.peers.keep(connection, "producers", PRODUCER_BYTES)
             self.producers.speak(key, connection)
             if params.resume_at is not None:
@@ -334,7 +334,7 @@ class Hub:
         sequence = self.committer.sequence(key)
         if sequence == self.engine.applied(*key):
             self.producers.retire(key)
-            self.learning.forget_producers([key])
+            self.learning.admission.forget_producers([key])
         return sequence
 
     def _names(self, connection: Connection, params: m.Names, _: int | None) -> dict[str, Any]:

@@ -22,24 +22,71 @@ from advisor.engine.events import (
     ProgramForgotten,
     RunObserved,
 )
-from advisor.errors import Unauthorized
+from advisor.errors import Unauthorized, Unavailable, from_dict
 from advisor.protocol import verbs as m
 from advisor.protocol.columns import columns_of_bins
-from advisor.protocol.connection import RpcRequest, encode_response
-from advisor.protocol.plain import encode_accepted, plain_batch
+from advisor.protocol.connection import RpcRequest, encode_accepted, encode_response, plain_batch
 from advisor.protocol.rows import NameBook, columns_of_rows
 from advisor.protocol.task_events import events_of_params
-from advisor.service.admission import ChangeAdmission, Key
 from advisor.service.background import LATER, Background, Handler
-from advisor.service.committer import Committer
+from advisor.service.committer import Committer, Durability
 from advisor.service.connection import Connection
 from advisor.service.heavy import Heavy
 from advisor.service.measures import ServiceMeasures
-from advisor.service.producers import Producers
+from advisor.service.producers import Key, Producers
 from advisor.service.questions import is_small
 from advisor.service.worker import network_of
 
 EMPTY = columns_of(ComponentNames(), [], [], [], [])
+
+
+@dataclass(eq=False)
+class ChangeAdmission:
+    """Looks at each change before it is applied: numbered ones once, from the connection that speaks for their producer."""
+
+    engine: Engine  # whose ledger has the numbers applied
+    committer: Durability
+    producers: Producers
+    measures: ServiceMeasures
+    background: Background
+
+    def replays(self, connection: Connection, key: Key, sequence: int) -> bool:
+        """Return whether a numbered request was applied before; refuse it where it cannot be taken."""
+        self._room_for(key)
+        try:
+            self.producers.speak(key, connection)
+        except Unavailable:
+            self.measures.superseded += 1
+            raise
+        if sequence > self.committer.sequence(key):
+            self.refuse_while_storage_fails()
+        return sequence <= self.engine.applied(*key)
+
+    def _room_for(self, key: Key) -> None:
+        """Have a new producer remembered: at the limit the one that has been silent for longest gives way."""
+        ledger = self.engine.state.ledger
+        if key in ledger.applied or len(ledger.applied) < ledger.producers_max:
+            return
+        silent = self.producers.longest_silent()
+        if silent is None:
+            raise Unavailable(
+                "the service remembers as many producers as it may", field="producers", value=len(ledger.applied),
+                bound=ledger.producers_max, hint="close clients when they are done; or raise producers_max",
+            )  # fmt: skip
+        self.forget_producers([silent])
+
+    def forget_producers(self, keys: list[Key]) -> None:
+        """Forget the numbers of producers that are gone."""
+        self.engine.state.ledger.evict(keys)
+        self.measures.evicted += len(keys)
+        self.committer.forget_evicted(keys)
+
+    def refuse_while_storage_fails(self) -> None:
+        """Raise what the storage failed with, or that the service is stopping."""
+        if self.committer.failure is not None:
+            raise from_dict(self.committer.failure.as_dict())  # its own: each raising lengthens a traceback
+        if self.background.stopping:
+            raise Unavailable("the service is stopping", hint="connect again, and send it again")
 
 
 @dataclass(eq=False)
@@ -55,9 +102,7 @@ class Learning:
     happened: Callable[[], None]  # called when rows were folded
 
     def __post_init__(self) -> None:
-        self.admission = ChangeAdmission(
-            self.engine, self.committer, self.producers, self.measures, self.background, self._evicted
-        )  # fmt: skip
+        self.admission = ChangeAdmission(self.engine, self.committer, self.producers, self.measures, self.background)
         self._book = NameBook()
         self.engine.reported = self.happened
         # the handler of each verb
@@ -81,7 +126,9 @@ class Learning:
         self.committer.changed(len(columns))
         self.happened()
 
-    def take_plain(self, connection: Connection, backlog: deque[Any], most: int) -> tuple[int, list[bytes]]:
+    def learn_plain_batches(
+        self, connection: Connection, backlog: deque[Any], most: int
+    ) -> tuple[str, int, list[bytes]]:
         """Take plain batches at the head of what a connection has sent, as long as nothing about them can go wrong.
 
         That is: their producer is known and speaks here, their numbers are next, their rows plain. Less than two batches of
@@ -89,37 +136,34 @@ class Learning:
 
         Returns
         -------
-        int, list of bytes
-            How many were taken, and their answers, none where these wait for the commit. The first batch not taken is still in
-            `backlog`, untouched, for `handle` to look at closely.
+        str, int, list of bytes
+            The method of the last one; how many were taken, and their answers, none where these wait for the commit. The first
+            batch not taken is still in `backlog`, untouched, for `Hub.handle` to look at closely.
         """
-        engine = self.engine
+        engine, committer, names = self.engine, self.committer, connection.names
         answers: list[bytes] = []
-        rows = 0
-        if connection.grant is None or self.committer.failure is not None or self.background.stopping:
-            return 0, answers
+        method, rows = "", 0
+        if connection.grant is None or committer.failure is not None or self.background.stopping:
+            return method, 0, answers
         try:
             while backlog and len(answers) < most and rows < ROWS_BATCH_MAX:
                 message = backlog[0]
-                if type(message) is not RpcRequest or message.method != "observe_rows" or message.msgid is None:
+                batch = plain_batch(message) if type(message) is RpcRequest else None
+                if batch is None or self.producers.speakers.get(batch.key) is not connection:
                     break
-                batch = plain_batch(message.params)
-                if (
-                    batch is None
-                    or not self.producers.speaks(batch.key, connection)
-                    or not engine.take_plain_batch(*batch)
-                ):
+                known = names.numbered if batch.components is None else names.names_of(batch.components)
+                if not engine.take_plain_batch(batch.key, batch.sequence, batch.rows, known if batch.columns else None):
                     break
-                backlog.popleft()
-                rows += len(batch.rows)
-                answers.append(encode_accepted(message.msgid, len(batch.rows), batch.sequence))
+                method = backlog.popleft().method
+                rows += batch.size
+                answers.append(encode_accepted(batch.msgid, batch.size, batch.sequence))
         finally:
-            if rows and self.committer.durable_storage:
-                self.committer.defer_reply(connection, answers.copy(), rows)
-        if self.committer.durable_storage:
-            return len(answers), []
+            if rows and committer.durable_storage:
+                committer.defer_reply(connection, answers.copy(), rows)
+        if committer.durable_storage:
+            return method, len(answers), []
         engine.flush()
-        return len(answers), answers
+        return method, len(answers), answers
 
     def _observe(self, connection: Connection, params: m.Observe, msgid: int | None) -> dict[str, Any] | None:
         columns = columns_of_rows([params.row], self._book)
@@ -191,14 +235,6 @@ class Learning:
         return self._durably(connection, msgid, answer, size, key)
 
     # Once, and durable
-
-    def forget_producers(self, keys: list[Key]) -> None:
-        """Forget the numbers of producers that are gone."""
-        self.admission.forget_producers(keys)
-
-    def _evicted(self, keys: list[Key]) -> None:
-        self.committer.forget_evicted(keys)
-        self.committer.changed()
 
     def _durably(
         self,

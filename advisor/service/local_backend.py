@@ -9,13 +9,13 @@ from advisor.errors import Unsupported
 from advisor.profile.checkpoint import to_bytes
 from advisor.protocol import verbs as m
 from advisor.service import questions
-from advisor.service.admission import Key
 from advisor.service.backend import Gather, StateSize
 from advisor.service.background import Handler
 from advisor.service.committer import Committer
 from advisor.service.connection import Connection
 from advisor.service.hub import Hub
 from advisor.service.learning import Learning
+from advisor.service.producers import Key
 
 
 class LocalBackend:

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from advisor.domain.limits import NETWORKS_MAX
 from advisor.errors import AdvisorError
 from advisor.protocol.columns import ConnectionNames
 from advisor.protocol.connection import ClientConnection, Notice, RpcRequest
 from advisor.service.access import OWNER
-
-
-class Handles(Protocol):
-    """What answers, `advisor.service.hub`."""
-
-    def handle(self, connection: Any, request: RpcRequest) -> bytes | None: ...
+from advisor.service.hub import Hub
 
 
 class LocalClient:
@@ -31,7 +26,7 @@ class LocalClient:
     peer, path = "local", ("local", 0)
     watches_max = NETWORKS_MAX
 
-    def __init__(self, hub: Handles, notify: Callable[[Mapping[str, Any]], object] = lambda _: None) -> None:
+    def __init__(self, hub: Hub, notify: Callable[[Mapping[str, Any]], object] = lambda _: None) -> None:
         self.heavy_jobs = 0
         self._hub, self._notify = hub, notify
         self._answers = ClientConnection()
@@ -43,7 +38,7 @@ class LocalClient:
         self._last = msgid = (self._last + 1) % 2**32
         answer = self._asked[msgid] = asyncio.get_running_loop().create_future()
         try:
-            data = self._hub.handle(self, RpcRequest(msgid, method, [params]))
+            data = self._hub.handle(cast("Any", self), RpcRequest(msgid, method, [params]))
             if data is not None:
                 self.send_notification(data)
             return await answer

@@ -96,7 +96,7 @@ class ServiceMeasures:
         """Requests so far."""
         return sum(sum(each.counts) for each in self.requests.values())
 
-    def request(self, verb: str, seconds: float, times: int = 1) -> None:
+    def count_requests(self, verb: str, seconds: float, times: int = 1) -> None:
         """Count a request's time; of several that were worked on together, their mean."""
         histogram = self.requests.get(verb)
         if histogram is None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Protocol
 
 from advisor.domain.limits import LARGE_MESSAGES_MAX, MESSAGE_BYTES_MAX, ROWS_BYTES_MAX
 from advisor.errors import Unavailable
+from advisor.service.connection import Connection
 
 PRODUCER_BYTES = 850  # of a producer that a connection speaks for
 NAME_BYTES = 215  # of a name, beside its characters
@@ -15,29 +15,22 @@ PEER_BYTES_MAX = 2 * LARGE_MESSAGES_MAX * MESSAGE_BYTES_MAX
 SHARE = 4  # one connection may have a quarter: one alone keeps nobody out
 
 
-class Peer(Protocol):
-    """A connection, as it is counted here."""
-
-    def pause_reading(self) -> None: ...
-    def resume_reading(self) -> None: ...
-
-
 class Peers:
     """Bytes kept for each connection, and which ones send a large message: `LARGE_MESSAGES_MAX` at a time, the others wait."""
 
     def __init__(self) -> None:
         self.bytes_max = PEER_BYTES_MAX
         self.bytes = 0  # of all connections together
-        self._of: Counter[Peer] = Counter()
-        self._large: dict[Peer, bool] = {}  # whether it waits; in the order of coming
+        self._of: Counter[Connection] = Counter()
+        self._large: dict[Connection, bool] = {}  # whether it waits; in the order of coming
 
-    def count_bytes(self, peer: Peer, by: int) -> bool:
+    def count_bytes(self, peer: Connection, by: int) -> bool:
         """Count bytes that are there already, or are gone; return whether they are more than there may be."""
         self.bytes += by
         self._of[peer] += by
         return by > 0 and self.bytes > self.bytes_max
 
-    def unfinished(self, peer: Peer, size: int) -> None:
+    def unfinished(self, peer: Connection, size: int) -> None:
         """A message of which so many bytes are here goes on, or has ended (0): a large one may have to wait for others."""
         if size <= ROWS_BYTES_MAX:
             self._leave_large(peer)
@@ -46,7 +39,7 @@ class Peers:
             if self._large[peer]:
                 peer.pause_reading()
 
-    def _leave_large(self, peer: Peer) -> None:
+    def _leave_large(self, peer: Connection) -> None:
         if self._large.pop(peer, True):
             return
         following = next((each for each, waits in self._large.items() if waits), None)
@@ -54,7 +47,7 @@ class Peers:
             self._large[following] = False
             following.resume_reading()
 
-    def keep(self, peer: Peer, what: str, more: int) -> None:
+    def keep(self, peer: Connection, what: str, more: int) -> None:
         """Count bytes that are to be kept until the peer leaves.
 
         Raises Unavailable when all peers together, or this one, would have more than there may be.
@@ -68,7 +61,7 @@ class Peers:
             )  # fmt: skip
         self.count_bytes(peer, more)
 
-    def release(self, peer: Peer) -> None:
+    def release(self, peer: Connection) -> None:
         """The peer has left."""
         self.bytes -= self._of.pop(peer, 0)
         self._leave_large(peer)

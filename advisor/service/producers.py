@@ -5,19 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Protocol
 
 from advisor.errors import TooLarge, Unavailable
+from advisor.service.connection import Connection
 
 Key = tuple[str, bytes]
 SPOKEN_MAX = 1_000  # producers that one connection speaks for: when it ends, each is seen to
 SPARED_S = 600.0  # a producer silent for less may come back with batches on their way: it does not give way
-
-
-class Speaker(Protocol):
-    """A connection, numbered in the order of coming."""
-
-    number: int
 
 
 class Producers:
@@ -29,19 +23,19 @@ class Producers:
 
     def __init__(self, known: Iterable[Key] = (), clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._speaker: dict[Key, Speaker] = {}
+        self.speakers: dict[Key, Connection] = {}  # the connection that speaks for each
         self._spoken: dict[int, set[Key]] = {}
         self._silent_since: dict[Key, float] = dict.fromkeys(known, clock())
 
     def __len__(self) -> int:
-        return len(self._speaker)
+        return len(self.speakers)
 
-    def speak(self, key: Key, connection: Speaker) -> None:
+    def speak(self, key: Key, connection: Connection) -> None:
         """Take `connection` as the one that speaks for `key`.
 
         Raises Unavailable when a newer connection does; TooLarge when it speaks for too many.
         """
-        current = self._speaker.get(key)
+        current = self.speakers.get(key)
         if current is connection:
             return
         if current is not None and current.number > connection.number:
@@ -56,36 +50,32 @@ class Producers:
             raise TooLarge("producers of a connection", len(spoken) + 1, SPOKEN_MAX, "open another connection")
         if current is not None:
             self._spoken[current.number].discard(key)
-        self._speaker[key] = connection
+        self.speakers[key] = connection
         spoken.add(key)
         self._silent_since.pop(key, None)
 
-    def refuse_another(self, key: Key, connection: Speaker) -> None:
+    def refuse_another(self, key: Key, connection: Connection) -> None:
         """Refuse what only the live connection of a producer may ask for.
 
         Raises Unavailable when another one speaks for it.
         """
-        if self._speaker.get(key, connection) is not connection:
+        if self.speakers.get(key, connection) is not connection:
             raise Unavailable(
                 f"another connection speaks for producer {key[0]!r}", field="producer", value=key[0],
                 hint="resume_at is for a producer that has no other connection",
             )  # fmt: skip
 
-    def speaks(self, key: Key, connection: Speaker) -> bool:
-        """Return whether `connection` is known as the one that speaks for `key`."""
-        return self._speaker.get(key) is connection
-
     def speaking(self, most: int) -> list[Key]:
         """Return producers with a connection, at most so many."""
-        return list(islice(self._speaker, most))
+        return list(islice(self.speakers, most))
 
     def live(self, key: Key) -> bool:
         """Return whether some connection speaks for a producer."""
-        return key in self._speaker
+        return key in self.speakers
 
     def retire(self, key: Key) -> None:
         """Forget a producer that is done."""
-        speaker = self._speaker.pop(key, None)
+        speaker = self.speakers.pop(key, None)
         if speaker is not None:
             self._spoken[speaker.number].discard(key)
         self._silent_since.pop(key, None)
@@ -98,10 +88,10 @@ class Producers:
         del self._silent_since[key]
         return key
 
-    def release_producer(self, connection: Speaker) -> None:
+    def release_producer(self, connection: Connection) -> None:
         """The connection is gone."""
         for key in self._spoken.pop(connection.number, ()):
-            del self._speaker[key]
+            del self.speakers[key]
             self._silent_since[key] = self._clock()
 
     def silent(self, seconds: float) -> list[Key]:

@@ -70,7 +70,8 @@ class WorkTurns:
         self.may_ask = self._out_of_turn_s < OUT_OF_TURN_S
         if self.free:
             self.free = False
-            asyncio.get_running_loop().call_soon(self._read_first)
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self._next)  # behind what the loop finds readable now
 
     def request_turn(self, path: Path, turn: Callable[[], None]) -> None:
         """Have `turn` called when it is its turn."""
@@ -91,9 +92,6 @@ class WorkTurns:
         given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.request_turn(path, partial(_give, given))
         await given
-
-    def _read_first(self) -> None:
-        asyncio.get_running_loop().call_soon(self._next)  # behind what the loop finds readable now
 
     def _next(self) -> None:
         self.free, self.may_ask, self._out_of_turn_s = True, True, 0.0

@@ -99,6 +99,7 @@ class Watching:
         self._advisor = self.engine.advisor
         self._numbered = 0
         self._watches: dict[int, WatchedNetwork] = {}
+        self.engine.followers = self._watches
         self._learned: anyio.Event | None = None  # made by `run`: an event needs its loop
 
     def __len__(self) -> int:

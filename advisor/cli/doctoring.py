@@ -116,12 +116,12 @@ def _socket(source: Mapping[str, Any]) -> Generator[Examined]:
 
 def _state(path: Path) -> Generator[Examined]:
     """Look at a state file: every bit of it, its marker, and who else may write there."""
-    from advisor.storage import Store
-    from advisor.storage.marker import path_of
+    from advisor.storage import read_state
+    from advisor.storage.log import marker_path
 
     try:
-        with Store.open(path, read_only=True) as store:
-            known = f"{store.commits:,} commits, {store.log_entries:,} of them in the log, all checksums right"
+        log = read_state(path).log
+        known = f"{log.commit.number:,} commits, {len(log.entries):,} of them in the log, all checksums right"
     except AdvisorError as error:
         yield Examined(
             "state", "wrong", str(error), "docs/operations.md says what to do about each: nothing was changed"
@@ -129,9 +129,9 @@ def _state(path: Path) -> Generator[Examined]:
         return
     size = path.stat().st_size
     yield Examined("state", "ok", f"{path}: {size:,} bytes, {known}")
-    if not path_of(path).exists():
+    if not marker_path(path).exists():
         do = "it is a copy: what was committed after it was made is not in it; the next service gives it a marker"
-        yield Examined("marker", "note", f"{path_of(path)} is not there", do)
+        yield Examined("marker", "note", f"{marker_path(path)} is not there", do)
     else:
         yield Examined("marker", "ok", "the state has every acknowledged commit")
     folder = path.absolute().parent

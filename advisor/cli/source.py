@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from advisor.cluster.offline import FileRead
     from advisor.domain.observations import Columns
     from advisor.engine import Engine
+    from advisor.engine.state_bytes import Stored
     from advisor.files import TableReader
     from advisor.files.run_files import RunFile
-    from advisor.storage import Store
 
 SOON_S = 1.0  # until a service that took the connection is said to be silent
 CONNECT_S = 10.0  # for its greeting, on a machine that is very busy
@@ -154,20 +154,18 @@ def stored(path: Path, field: str = "state") -> Advisor:
         raise InvalidValue(field, str(path), "a file that can be read", error.strerror or "") from error
     if exported:
         return Advisor.from_bytes(data)
-    from advisor.storage import Store
+    from advisor.storage import read_state
 
-    with Store.open(path, read_only=True) as store:
-        engine = restored(store)
+    engine = restored(read_state(path).stored())
     if engine is None:
         raise InvalidValue(field, str(path), "a state file that something was committed to")
     return engine.advisor
 
 
-def restored(store: Store) -> Engine | None:
+def restored(stored: Stored | None) -> Engine | None:
     """Return what a state file holds, whatever number of components that is; None where nothing was committed."""
     from advisor.engine import Engine
 
-    stored = store.load()
     return None if stored is None else Engine.restore(stored, components_max=None, model_memory_bytes=None)
 
 

@@ -84,7 +84,7 @@ def stored_sink(path: Path) -> Generator[StateSink]:
     from advisor.storage import Store
 
     with Store.open(path) as store:
-        sink = StateSink(restored(store) or Engine(), store)
+        sink = StateSink(restored(store.load()) or Engine(), store)
         try:
             yield sink
         finally:

@@ -73,7 +73,7 @@ class Shard:
         components = self._engine.advisor.components
         learners = components.learners
         return {
-            "commits": self._store.commits, "components": len(components.slots.components),
+            "commits": self._store.last.number, "components": len(components.slots.components),
             "bytes": components.bytes, "model_bytes": learners.used_bytes, "model_bytes_max": learners.memory_bytes,
             "ledger": self._engine.advisor.ledger(), "totals": dict(self._engine.totals),
             "profiles": self._engine.profiles.held(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -33,6 +34,7 @@ ARRAY_ROWS = 32  # a batch of so many rows is looked at as columns: arrays of fe
 _X, _P_LOW, _P_HIGH = limits.PREDICTOR_MAX, limits.CORES_MIN, limits.CORES_MAX
 _T_LOW, _T_HIGH = limits.ELAPSED_MIN_S, limits.ELAPSED_MAX_S
 _NUMBERS = frozenset((int, float))
+_FLOATS = partial(np.frombuffer, dtype="<f8")
 
 
 class PlainRows:
@@ -84,7 +86,7 @@ class PlainRows:
             slots = known.among(names, index)
         if slots.min() == UNRESOLVED or not (whole[slots, DIMENSIONS] == 1).all():
             return False
-        x, p, t = (np.frombuffer(each, "<f8") for each in columns[1:])
+        x, p, t = map(_FLOATS, columns[1:])
         return self._append_arrays(slots, x, p, t)
 
     def _append_as_columns(self, rows: Sequence[Any]) -> bool:

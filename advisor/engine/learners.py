@@ -167,7 +167,9 @@ class Learners(RecordsBySlot[LearnerTable]):
 
     def table(self, axes: int, kind: str) -> LearnerTable:
         """Return the table of components over `axes` axes of a kind ("" for time), made where there is none."""
-        return self.named(f"learner-{axes}-{kind}" if kind else f"learner-{axes}")
+        name = f"learner-{axes}-{kind}" if kind else f"learner-{axes}"
+        found = self.tables.get(name)
+        return self.named(name) if found is None else found
 
     def room(self, axes: int) -> QuestionRoom:
         """Return the room in which records over `axes` axes are folded and asked."""

@@ -234,7 +234,7 @@ class Committer:
                     write = None
             self._unsealed.update(engine.producers if entry is None else entry.producers)
             taken = CommitTaken(
-                write or int, store.commits, lost, self._waiting, self._rows, self._dirty_since, self._clock()
+                write or int, store.last.number, lost, self._waiting, self._rows, self._dirty_since, self._clock()
             )
             self._waiting, self._rows, self._dirty_since = {}, 0, None
             if write is None:
@@ -266,7 +266,7 @@ class Committer:
                 loop.call_soon_threadsafe(self._finish_commit, taken, error, time.thread_time() - began)
             except RuntimeError:  # the loop has ended: nobody waits
                 continue
-            if self._store is not None:
+            if self._store is not None and self._store.image is not None:
                 self._store.take_image()  # while those are answered who waited
 
     def _finish_commit(self, taken: CommitTaken, error: BaseException | None, spent_s: float) -> None:
@@ -295,7 +295,7 @@ class Committer:
                 self._report_image(store.image_failure)
             if self._dirty_since is not None:
                 self.changed()
-            elif store.writes_image:
+            elif store.image is not None:
                 self._writer_looks()
         except Exception as defect:
             self._give_up(defect)
@@ -309,7 +309,7 @@ class Committer:
 
     def _put_back(self, store: Store, taken: CommitTaken, error: StorageFailed) -> None:
         """Go on as though nothing was taken. What was written and cannot be acknowledged is not written again."""
-        if store.commits == taken.commits:
+        if store.last.number == taken.commits:
             taken.lost()
         self._fail(error)
         for who, answers in taken.waiting.items():
@@ -332,7 +332,7 @@ class Committer:
         self._timer = None
         if not self._committing and self._store is not None:
             self._committing = True
-            self._start_writing(CommitTaken(int, self._store.commits, int, {}, 0, None, self._clock()))
+            self._start_writing(CommitTaken(int, self._store.last.number, int, {}, 0, None, self._clock()))
 
     def _give_up(self, defect: BaseException) -> None:
         """Nothing can be made durable any more, and so nothing acknowledged: let `run`, and with it the service, end."""

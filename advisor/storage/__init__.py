@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from advisor.storage.reading import read_state
 from advisor.storage.store import Store
 
-__all__ = ["Store"]
+__all__ = ["Store", "read_state"]

@@ -20,8 +20,7 @@ from typing import NoReturn
 from advisor.engine.state_bytes import FORMAT, Block
 from advisor.errors import StateDamaged, StateTooNew
 from advisor.storage.lock import file_of
-from advisor.storage.log import write_all
-from advisor.storage.marker import NO_DIGEST, Commit
+from advisor.storage.log import NO_DIGEST, Commit, write_all
 
 MAGIC = b"ADVSTATE"
 HEAD = struct.Struct("<8sI16sQ16s16s64s")  # magic, format, identity, number, digest, the digest before it, file

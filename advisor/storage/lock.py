@@ -98,15 +98,16 @@ class StateLock:
 
     def remove_if_empty(self) -> None:
         """Remove a file that was made for the lock, and that nothing was written to, and then the folders that were made."""
-        found = os.fstat(self._descriptor)
         with suppress(OSError):
+            found = os.fstat(self._descriptor)
             if found.st_size == 0 and FOUND(os.stat(self.path)) == FOUND(found):
                 os.unlink(self.path)
                 for folder in self._made:
                     folder.rmdir()
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Give the lock back, and watch nothing more."""
+        self._watched.clear()
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,23 +1,57 @@
-"""The log: records of what was applied, in files named by their first number, each with the digest of all before it.
+"""The log of a state, and the marker of its last acknowledged commit.
 
-A file begins at a start and where an image ends. Files whose records are all in the image are removed.
+The log has records of what was applied, in files named by their first number, each with the digest of all before it. A file
+begins at a start and where an image ends. Files whose records are all in the image are removed.
+
+A log that was cut, lost or exchanged reads like a shorter one. The marker, a file of its own, holds the number and digest of
+the last acknowledged commit, and so shows what is missing. It has two records in sectors of their own, written in turn and
+synced before a commit is acknowledged: a write that is cut leaves the record before.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.storage.marker import Commit, sync_directory
+from advisor.errors import StorageFailed
 
 INFIX = "-log-"
 HEAD = struct.Struct("<IQ16s")  # bytes of the entry, number, digest; then a CRC-32 of these
 SUM = struct.Struct("<I")
 RECORD_BYTES = HEAD.size + SUM.size  # of a record beside its entry
+SUFFIX = "-marker"
+MAGIC = b"ADVMARK1"
+RECORD = struct.Struct("<8s16sQ16s")  # of the marker: magic, identity, number, digest; then a CRC-32 of them
+SECTOR = 4096  # bytes a record: the largest unit that disks write whole
+RECORDS = 2
+DIGEST_BYTES = 16
+NO_DIGEST = bytes(DIGEST_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit; its digest covers all commits before it."""
+
+    identity: bytes = NO_DIGEST  # 16 random bytes of this state; a copy that goes on by itself takes others
+    number: int = 0
+    digest: bytes = NO_DIGEST
+
+    def after(self, data: bytes) -> Commit:
+        """Return the commit that follows with these bytes. Cost O(bytes)."""
+        summed = hashlib.blake2b(self.digest, digest_size=DIGEST_BYTES)
+        summed.update(data)
+        return Commit(self.identity, self.number + 1, summed.digest())
+
+    def encode(self) -> bytes:
+        """Return a record of the marker."""
+        data = RECORD.pack(MAGIC, self.identity, self.number, self.digest)
+        return data + SUM.pack(zlib.crc32(data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +145,133 @@ def write_all(descriptor: int, data: bytes, offset: int) -> None:
     while view:
         written = os.pwrite(descriptor, view, offset)
         view, offset = view[written:], offset + written
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """Contents of a marker: its last commit, None where no record is whole; and whether a record is damaged."""
+
+    last: Commit | None
+    damaged: bool
+
+
+class Marker:
+    """The marker of a state that is open for writing."""
+
+    def __init__(self, state: Path, *, new: Commit | None = None) -> None:
+        """Open the marker of a state, or make it with a commit that no reply rests on yet; raises StorageFailed."""
+        self.path = marker_path(state)
+        self.descriptor = -1
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            if new is None:
+                self.descriptor = os.open(self.path, flags)
+                return
+            fresh = self.path.with_name(self.path.name + ".new")
+            with suppress(FileNotFoundError):
+                os.unlink(fresh)
+            self.descriptor = os.open(fresh, flags | os.O_CREAT | os.O_EXCL, 0o600)
+            os.pwrite(self.descriptor, new.encode().ljust(SECTOR, b"\0") * RECORDS, 0)
+            os.fsync(self.descriptor)
+            os.replace(fresh, self.path)
+            sync_directory(self.path)
+        except OSError as error:
+            self.close()
+            raise _marker_failed(self.path, error) from error
+
+    def fill(self, commit: Commit) -> None:
+        """Write a commit into both records, one after the other."""
+        self.write_commit(commit)
+        self.write_commit(commit, other=1)
+
+    def write_commit(self, commit: Commit, *, other: int = 0) -> None:
+        """Write and sync one record; raises StorageFailed."""
+        try:
+            os.pwrite(self.descriptor, commit.encode(), (commit.number + other) % RECORDS * SECTOR)
+            os.fdatasync(self.descriptor)
+        except OSError as error:
+            raise _marker_failed(self.path, error) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+def marker_path(state: Path) -> Path:
+    """Return the path of a state's marker."""
+    return state.with_name(state.name + SUFFIX)
+
+
+def read_marker(state: Path) -> Marked | None:
+    """Return the contents of a state's marker; None where there is none. Raises StorageFailed."""
+    path = marker_path(state)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            data = os.pread(descriptor, RECORDS * SECTOR, 0)
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _marker_failed(path, error) from error
+    found = [_decode_marker(data[at * SECTOR :][: RECORD.size + SUM.size]) for at in range(RECORDS)]
+    whole = [commit for commit in found if commit is not None]
+    last = max(whole, key=lambda commit: commit.number, default=None)
+    return Marked(last, len(whole) < RECORDS or len({commit.identity for commit in whole}) > 1)
+
+
+def _decode_marker(data: bytes) -> Commit | None:
+    if len(data) < RECORD.size + SUM.size or SUM.unpack_from(data, RECORD.size)[0] != zlib.crc32(data[: RECORD.size]):
+        return None
+    magic, identity, number, digest = RECORD.unpack_from(data)
+    return Commit(identity, number, digest) if magic == MAGIC else None
+
+
+def missing_commits(marked: Marked | None, commit: Commit, before: bytes, *, copied: bool) -> str:
+    """Return in words what was acknowledged and is not there; "" where nothing is missing.
+
+    `commit`: the last one found, number 0 where there is none. `before`: the digest of the one before it. `copied`: the image
+    is in another file than the one that it was written to, so that no marker of its own need lie beside it.
+    """
+    last = None if marked is None else marked.last
+    if marked is None or (last is not None and last.number == 0 and not marked.damaged):
+        if not commit.number or copied:
+            return ""
+        return (
+            f"its commit marker is gone, and perhaps its log: it holds {commit.number} commits, and whether more were "
+            "acknowledged is not known"
+        )
+    if last is None:
+        return "its commit marker is damaged: whether all that was acknowledged is there is not known"
+    if commit.identity != last.identity or not commit.number:
+        return f"it is not the state that its commit marker belongs to, which acknowledged {last.number} commits"
+    behind = last.number - commit.number
+    if behind > 0:
+        return (
+            f"it holds {commit.number} commits, and {last.number} were acknowledged: the last {behind} are gone; its log was "
+            "lost, cut or damaged, or it is older"
+        )
+    if marked.damaged and behind == 0:  # a write that was cut was of the commit behind the record that is whole
+        return "its commit marker is damaged: whether all that was acknowledged is there is not known"
+    if (behind == 0 and commit.digest != last.digest) or (behind == -1 and before != last.digest):
+        return f"its commit {last.number} is not the one that was acknowledged"
+    return ""
+
+
+def sync_directory(path: Path) -> None:
+    """Make the file's name itself durable."""
+    descriptor = os.open(path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _marker_failed(path: Path, error: OSError) -> StorageFailed:
+    return StorageFailed(
+        f"the commit marker cannot be written or read: {error.strerror}",
+        field="state", value=str(path), hint="see that the disk has room and may be written",
+    )  # fmt: skip

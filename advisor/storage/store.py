@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
-from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 from advisor.engine.state_bytes import Block, Stored
 from advisor.errors import StateDamaged, StateTooNew, StorageFailed
-from advisor.storage.image import Image, ImageProcess, ImageWriter, read_image
-from advisor.storage.lock import FileChanged, StateLock, file_of
-from advisor.storage.log import INFIX, Log, LogContents, log_files, read_log
-from advisor.storage.marker import DIGEST_BYTES, Commit, Marker, missing_commits, read_marker, sync_directory
+from advisor.storage.image import ImageProcess, ImageWriter
+from advisor.storage.lock import FileChanged, StateLock
+from advisor.storage.log import DIGEST_BYTES, Commit, Log, Marker, log_files, sync_directory
+from advisor.storage.reading import StateFiles, keep_aside, read_files
 
 # An image should be written when the log has so many bytes or entries, for a start replays them: a plain row takes 19 to 28
 # bytes and about a microsecond, so 48 MiB some three seconds; an entry of one row 50 microseconds. Of a larger state the log
@@ -25,26 +23,16 @@ from advisor.storage.marker import DIGEST_BYTES, Commit, Marker, missing_commits
 LOG_BYTES_MAX = 3 * 2**24
 LOG_SHARE = 4
 LOG_ENTRIES_MAX = 2**15
-READS_MAX = 8  # of a state whose service writes images meanwhile
-PARTS_NAMED_MAX = 8  # damaged parts in an error
 FRESH = ".new"  # behind the state's name: an image on its way
 
 
-@dataclass(frozen=True, slots=True)
-class _Contents:
-    image: Image
-    log: LogContents
-    damaged: tuple[str, ...]
-    copied: bool
-
-
 class Store:
-    """The state of one service, or a reader of it.
+    """The state of one service; others read it by `reading.read_state`.
 
     Calls come from one thread at a time, but for `compare`. Opened by `Store.open`, closed by `close` or a ``with`` block.
     """
 
-    def __init__(self, path: Path, contents: _Contents, lock: StateLock | None = None) -> None:
+    def __init__(self, path: Path, contents: StateFiles, lock: StateLock) -> None:
         self.path = path
         self.damaged = contents.damaged  # what was lost, in words, where a start was allowed to do without it
         self.copied = contents.copied  # a copy without its marker: commits after it was made are not in it
@@ -52,22 +40,22 @@ class Store:
         self.log_entries = len(contents.log.entries)  # since the image
         self._log_bytes = sum(map(len, contents.log.entries))
         self._image_at = 0  # bytes of the log before which no image is begun
-        blocks = deque(block.data for block in contents.image.blocks)
-        self._stored: Stored | None = Stored(blocks, contents.log.entries, contents.image.bytes)
-        self._image_bytes = contents.image.bytes
-        self._commit, self._before = contents.log.commit, contents.log.before
-        self._acknowledged = self._commit.number
+        self._log_bytes_max = max(LOG_BYTES_MAX, contents.image.bytes // LOG_SHARE)
+        self._stored = contents.stored()
+        # the last commit on disk, acknowledged or not, and the digest of the one before
+        self.last, self._before = contents.log.commit, contents.log.before
+        self._acknowledged = self.last.number
         self._lock = lock
         self._marker: Marker | None = None
         self._log: Log | None = None
-        self._image: ImageProcess | None = None  # on its way
+        self.image: ImageProcess | None = None  # on its way: `take_image` takes it
         self._image_behind: tuple[int, int] | None = (
             None  # entries and bytes of the log before it; None: no log behind it yet
         )
         self._freeing: threading.Thread | None = None  # gives the room of what an image replaced back
 
     @classmethod
-    def open(cls, path: str | Path, *, read_only: bool = False, accept_damage: bool = False) -> Store:
+    def open(cls, path: str | Path, *, accept_damage: bool = False) -> Store:
         """Open a state, and check every byte ever committed; its files are made with the first commit. Cost O(bytes).
 
         Raises StateLocked when another service has the file open, by whatever name; StateDamaged when a checksum does not
@@ -78,22 +66,12 @@ class Store:
         ----------
         path
             The image; its log and marker lie beside it.
-        read_only
-            Read a consistent state, also beside a running service; nothing is locked or changed.
         accept_damage
             Go on with what is whole; the damaged files are kept beside the state; `damaged` names what was lost.
         """
-        path = Path(path)
-        if read_only:
-            contents = _checked(_read(path.resolve()), accept_damage=False)
-            if not contents.log.commit.number:
-                raise StateDamaged(
-                    f"{path} is empty: no state was written yet", hint="name a file that a service writes"
-                )
-            return cls(path.resolve(), contents)
-        lock = StateLock(path)
+        lock = StateLock(Path(path))
         try:
-            contents = _checked(_read(lock.path), accept_damage)
+            contents = read_files(lock.path, accept_damage=accept_damage)
             store = cls(lock.path, contents, lock)
             try:
                 store._own(contents)
@@ -105,21 +83,21 @@ class Store:
             raise
         return store
 
-    def _own(self, contents: _Contents) -> None:
+    def _own(self, contents: StateFiles) -> None:
         """Go on as the only writer. A state that is mended, or copied, is another one from here on."""
         if contents.damaged:
-            kept = _keep_aside(self.path)
+            kept = keep_aside(self.path)
             self.damaged = (*self.damaged, f"what was damaged is kept as {kept.name}")
-        elif not self._commit.number:
+        elif not self.last.number:
             return  # a new one: its files are made with its first commit
         elif not contents.copied:
-            lock, marker = self._owned(), Marker(self.path)
+            lock, marker = self._lock, Marker(self.path)
             for file, end in contents.log.ends.items():  # a write that was cut was never acknowledged
                 if file.stat().st_size > end:
                     os.truncate(file, end)
             self._marker = marker
-            self._begin_log(self._commit.number + 1)
-            marker.fill(self._commit)
+            self._begin_log(self.last.number + 1)
+            marker.fill(self.last)
             for path in (self.path, marker.path, *contents.log.ends):
                 lock.watch(path)
             return
@@ -129,12 +107,12 @@ class Store:
 
     def _begin_state(self, blocks: Iterable[Block], number: int = 0) -> None:
         """Make the files of a state of its own; nothing is acknowledged before its marker is written."""
-        self._commit = Commit(os.urandom(DIGEST_BYTES), number)
-        self._marker = Marker(self.path, new=replace(self._commit, number=0))
-        self._owned().watch(self._marker.path)
+        self.last = Commit(os.urandom(DIGEST_BYTES), number)
+        self._marker = Marker(self.path, new=replace(self.last, number=0))
+        self._lock.watch(self._marker.path)
         self._write_image(blocks)
-        self._marker.fill(self._commit)
-        self._owned().watch(self._marker.path)
+        self._marker.fill(self.last)
+        self._lock.watch(self._marker.path)
 
     def __enter__(self) -> Self:
         return self
@@ -145,7 +123,7 @@ class Store:
     def load(self) -> Stored | None:
         """Return the whole state, None where nothing was committed yet; once, its memory is then the caller's."""
         found, self._stored = self._stored, None
-        return found if found is not None and (found.blocks or found.log) else None
+        return found
 
     def append(self, entry: bytes) -> None:
         """Write an entry of the log, durably, and acknowledge it. Cost O(bytes), two syncs.
@@ -153,7 +131,7 @@ class Store:
         Raises StorageFailed when the entry cannot be written: the state is then as it was, the entry may be tried again.
         Or, `commits` having grown, when it was written and must not be acknowledged, see `acknowledge`.
         """
-        lock = self._owned()
+        lock = self._lock
         try:
             with lock.busy:
                 if self._marker is None:  # nothing was committed yet
@@ -161,18 +139,18 @@ class Store:
                 self._compare()
                 if entry:
                     self._write_log((entry,))
-                if self._image is not None and self._image_behind is None:
-                    self._begin_behind(self._image)
+                if self.image is not None and self._image_behind is None:
+                    self._begin_behind(self.image)
         except OSError as error:
             raise self._failed(error) from error
         finally:
-            if self._image is not None and self._image_behind is None:  # of a state that was not reached
+            if self.image is not None and self._image_behind is None:  # of a state that was not reached
                 self._give_up_image()
         self.acknowledge()
 
     def save(self, blocks: Iterable[Block]) -> None:
         """Write an image of the whole state as a commit; the log begins anew. Raises as `append`. Cost O(state)."""
-        lock = self._owned()
+        lock = self._lock
         self._give_up_image()
         try:
             with lock.busy:
@@ -193,27 +171,27 @@ class Store:
             return
         if self._freeing is not None:
             self._freeing.join()
-        commit, before = (self._commit.after(entry), self._commit.digest) if entry else (self._commit, self._before)
+        commit, before = (self.last.after(entry), self.last.digest) if entry else (self.last, self._before)
         try:
-            self._image = ImageProcess(self.path.with_name(self.path.name + FRESH), commit, before, blocks)
+            self.image = ImageProcess(self.path.with_name(self.path.name + FRESH), commit, before, blocks)
         except OSError as error:
             self.image_failure = str(error)
             self._image_at = self._log_bytes + self._log_bytes_max // LOG_SHARE
 
     def take_image(self) -> None:
         """Let the image on its way take its place where it is whole. One that fails is given up, and the log goes on."""
-        image, behind = self._image, self._image_behind
+        image, behind = self.image, self._image_behind
         if image is None or behind is None:
             return
         try:
             if not image.ended():
                 return
-            with self._owned().busy:
+            with self._lock.busy:
                 self._take_image(image.path)
             self.log_entries -= behind[0]
             self._log_bytes -= behind[1]
             self.image_failure = ""
-            self._image_behind = self._image = (
+            self._image_behind = self.image = (
                 None  # in this order: another thread may begin the next image from here on
             )
         except (OSError, StorageFailed) as error:
@@ -223,67 +201,53 @@ class Store:
     def _begin_behind(self, image: ImageProcess) -> None:
         """Let the log go on in a file of its own behind an image on its way."""
         try:
-            self._begin_log(self._commit.number + 1)
+            self._begin_log(self.last.number + 1)
             self._image_behind = self.log_entries, self._log_bytes
         except OSError as error:
             self.image_failure = str(error)
 
     def _give_up_image(self) -> None:
         """Forget an image on its way; the next is begun when the log has grown by as much again."""
-        if self._image is not None:
+        if self.image is not None:
             self._image_at = self._log_bytes + self._log_bytes_max // LOG_SHARE
-            self._image.give_up()
-            self._image_behind = self._image = None
-
-    @property
-    def _log_bytes_max(self) -> int:
-        return max(LOG_BYTES_MAX, self._image_bytes // LOG_SHARE)
+            self.image.give_up()
+            self._image_behind = self.image = None
 
     @property
     def image_due(self) -> bool:
         """True when an image should be written: a start would take long to replay the log."""
-        if self._image is not None or self._marker is None or self._log_bytes < self._image_at:
+        if self.image is not None or self._marker is None or self._log_bytes < self._image_at:
             return False
         return self._log_bytes >= self._log_bytes_max or self.log_entries >= LOG_ENTRIES_MAX
 
     @property
     def acknowledged(self) -> bool:
         """True when all that was committed may be acknowledged."""
-        return self._acknowledged == self._commit.number
-
-    @property
-    def commits(self) -> int:
-        """Commits so far: one more when what was to be written is on disk, acknowledged or not."""
-        return self._commit.number
-
-    @property
-    def writes_image(self) -> bool:
-        """True while an image is on its way: `take_image` takes it."""
-        return self._image is not None
+        return self._acknowledged == self.last.number
 
     def acknowledge(self) -> None:
         """Write the last commit to the marker, and compare the files with what a restart would find.
 
         Raises StorageFailed when one of both fails: no reply may go out until this succeeds.
         """
-        lock, marker = self._owned(), self._marker
+        lock, marker = self._lock, self._marker
         try:
             with lock.busy:
                 self._compare()
                 if marker is not None:
-                    marker.write_commit(self._commit)
+                    marker.write_commit(self.last)
                     lock.watch(marker.path, marker.descriptor)
                     self._compare()
         except OSError as error:
             raise self._failed(error) from error
-        self._acknowledged = self._commit.number
+        self._acknowledged = self.last.number
 
     def compare_files(self) -> None:
         """Compare the files with what their names stand for, unless they are written just now; raises as `acknowledge`.
 
         From any thread.
         """
-        if self._lock is not None and self._lock.busy.acquire(blocking=False):
+        if self._lock.busy.acquire(blocking=False):
             try:
                 self._lock.compare()
             finally:
@@ -297,28 +261,25 @@ class Store:
         for each in (self._log, self._marker):
             if each is not None:
                 each.close()
-        if self._lock is not None:
-            self._lock.remove_if_empty()
-            self._lock.close()
-        self._log = self._marker = self._lock = None
+        self._lock.remove_if_empty()
+        self._lock.close()
+        self._log = self._marker = None
 
     # -- inside
 
     def _compare(self) -> None:
         """Compare the files; one that only has another size or time is read again, and taken where it is whole."""
-        assert self._lock is not None
         try:
             self._lock.compare()
         except FileChanged:
             with suppress(StateDamaged, StateTooNew):
-                found = _read(self.path)
-                if not found.damaged and found.log.commit.digest == self._commit.digest:
+                found = read_files(self.path, accept_damage=False)
+                if found.log.commit.digest == self.last.digest:
                     self._lock.watch_again()
                     return
             raise
 
     def _begin_log(self, first: int) -> None:
-        assert self._lock is not None
         former, self._log = self._log, Log(self.path, first)
         if former is not None:
             former.close()
@@ -327,9 +288,8 @@ class Store:
     def _write_log(self, entries: Sequence[bytes]) -> None:
         log, lock = self._log, self._lock
         assert log is not None
-        assert lock is not None
         try:
-            self._commit, self._before = log.append(self._commit, entries)
+            self.last, self._before = log.append(self.last, entries)
         finally:
             lock.watch(log.path, log.descriptor)
         self.log_entries += len(entries)
@@ -337,7 +297,7 @@ class Store:
 
     def _write_image(self, blocks: Iterable[Block]) -> None:
         """Write an image at once, a commit of its own that no entry of the log tells."""
-        commit, before = self._commit.after(os.urandom(DIGEST_BYTES)), self._commit.digest
+        commit, before = self.last.after(os.urandom(DIGEST_BYTES)), self.last.digest
         writer = ImageWriter(self.path.with_name(self.path.name + FRESH), commit, before)
         try:
             for block in blocks:
@@ -346,14 +306,14 @@ class Store:
             self._take_image(writer.path, commit.number + 1)
         finally:
             writer.close()
-        self._commit, self._before, self.log_entries, self._log_bytes = commit, before, 0, 0
+        self.last, self._before, self.log_entries, self._log_bytes = commit, before, 0, 0
 
     def _take_image(self, fresh: Path, log_from: int | None = None) -> None:
         """Let the state stand on an image that is whole, and on the log behind it."""
-        lock = self._owned()
+        lock = self._lock
         former = lock.replace_by(fresh)
         sync_directory(self.path)
-        self._image_bytes, self._image_at = os.stat(self.path).st_size, 0
+        self._log_bytes_max, self._image_at = max(LOG_BYTES_MAX, os.stat(self.path).st_size // LOG_SHARE), 0
         lock.watch(self.path)
         if log_from is not None:
             self._begin_log(log_from)
@@ -369,68 +329,9 @@ class Store:
         self._freeing = threading.Thread(target=free, name="state freed")
         self._freeing.start()
 
-    def _owned(self) -> StateLock:
-        if self._lock is None:
-            raise StorageFailed("the state is open for reading only", field="state", value=str(self.path))
-        return self._lock
-
     def _failed(self, error: OSError) -> StorageFailed:
         """Return the words of what failed."""
         return StorageFailed(
             f"the state cannot be written: {error.strerror}", field="state", value=str(self.path),
             hint="see that the disk has room and may be written",
         )  # fmt: skip
-
-
-def _read(path: Path) -> _Contents:
-    """Return what is there; its service may write meanwhile. Raises StateDamaged, StateTooNew, StorageFailed."""
-    try:
-        marked = read_marker(path)  # before the state: a service that commits meanwhile is ahead of it then
-        for _ in range(READS_MAX):
-            image, inode = read_image(path)
-            log = _log_behind(path, image)
-            if log is not None and (not inode or inode == path.stat().st_ino):
-                break
-        else:
-            raise StorageFailed("images are written faster than they are read", field="state", value=str(path))
-        there = log.commit
-        copied = bool(there.number) and image.file != file_of(path)
-    except OSError as error:
-        raise StorageFailed(f"the state cannot be read: {error.strerror}", field="state", value=str(path)) from error
-    lost = missing_commits(marked, there, log.before, copied=copied)
-    if not lost and not there.number and any(file.stat().st_size for file in log.ends):
-        lost = f"it is empty or gone, and beside it lies the log of one that was not: {path.name}{INFIX}…"
-    damaged = (*((lost,) if lost else ()), *image.damaged)
-    silent = marked is None or (marked.last is not None and not marked.last.number)
-    return _Contents(image, log, damaged, copied and silent)
-
-
-def _log_behind(path: Path, image: Image) -> LogContents | None:
-    """Return the log behind an image; None where another image was just finished, and its files were removed."""
-    try:
-        return read_log(path, image.commit, image.before)
-    except FileNotFoundError:
-        return None
-
-
-def _checked(contents: _Contents, accept_damage: bool) -> _Contents:
-    """Return contents; raises StateDamaged where they are damaged and that is not accepted."""
-    if contents.damaged and not accept_damage:
-        parts = "; ".join(contents.damaged[:PARTS_NAMED_MAX]) + (
-            "; …" if len(contents.damaged) > PARTS_NAMED_MAX else ""
-        )
-        raise StateDamaged(
-            f"the state is damaged: {parts}", hint="restore a backup, or start with what is whole by --accept-damage"
-        )
-    return contents
-
-
-def _keep_aside(path: Path) -> Path:
-    """Copy the files of a damaged state to names that are free, and remove its log."""
-    number = 1
-    while (kept := path.with_name(f"{path.name}.damaged-{number}")).exists():
-        number += 1
-    shutil.copyfile(path, kept)
-    for file in log_files(path):
-        os.replace(file, kept.with_name(kept.name + file.name.removeprefix(path.name)))
-    return kept

@@ -13,7 +13,7 @@ from live import Live, refused, rows_of, running
 
 from advisor.engine import Engine
 from advisor.errors import StateDamaged
-from advisor.storage import Store, marker
+from advisor.storage import log, read_state
 
 LOG_BYTES = 600  # less than a log of two commits
 
@@ -73,8 +73,7 @@ async def test_a_full_disk_stops_acknowledgements_only_and_heals_by_itself(
         assert (await peer.answer(second))["accepted"] == 20  # by itself
         assert await ready(live) == (200, "ready\n")
         assert (await peer.call("observe_rows", batch | {"sequence": 3}))["accepted"] == 20
-    with Store.open(state, read_only=True) as reader:
-        loaded = reader.load()
+    loaded = read_state(state).stored()
     assert loaded is not None
     engine = Engine.restore(loaded)
     assert engine.applied("p", bytes(16)) == 3
@@ -122,8 +121,7 @@ async def test_a_state_that_is_taken_away_stops_acknowledgements_until_it_is_bac
         assert (await peer.answer(second))["accepted"] == 20
         assert (await ready(live))[0] == 200
         await peer.call("observe_rows", batch | {"sequence": 3})
-    with Store.open(tmp_path / "state", read_only=True) as reader:
-        loaded = reader.load()
+    loaded = read_state(tmp_path / "state").stored()
     assert loaded is not None
     engine = Engine.restore(loaded)
     assert engine.applied("p", bytes(16)) == 3
@@ -138,7 +136,7 @@ async def test_a_sync_that_fails_stops_acknowledgements_and_nothing_is_written_t
         batch = {"producer": "p", "rows": rows_of(20)}
         await peer.call("observe_rows", batch | {"sequence": 1})
         with monkeypatch.context() as broken:
-            broken.setattr(marker.os, "fdatasync", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+            broken.setattr(log.os, "fdatasync", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
             second = await peer.post("observe_rows", batch | {"sequence": 2})
             while (await ready(live))[0] == 200:
                 pass
@@ -147,8 +145,7 @@ async def test_a_sync_that_fails_stops_acknowledgements_and_nothing_is_written_t
             assert second not in peer.early
         assert (await peer.answer(second))["accepted"] == 20
         assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 2
-    with Store.open(tmp_path / "state", read_only=True) as reader:
-        loaded = reader.load()
+    loaded = read_state(tmp_path / "state").stored()
     assert loaded is not None
     assert Engine.restore(loaded).totals["rows_accepted"] == 40
 

@@ -14,7 +14,7 @@ from advisor.engine import Engine
 from advisor.engine.events import Drop
 from advisor.errors import StorageFailed
 from advisor.profile.view import profile_of
-from advisor.storage import Store, log
+from advisor.storage import Store, log, read_state
 
 KEY = ("producer", bytes(16))
 COMPONENTS = 192  # three blocks
@@ -64,7 +64,7 @@ class Service:
         entry = self.engine.take_entry()
         assert entry is not None
         data = entry.encode()
-        if checkpoint and not self.store.writes_image:
+        if checkpoint and self.store.image is None:
             self.store.begin_image(data, self.engine.journal.begin_image())
         try:
             self.store.append(data)
@@ -74,13 +74,12 @@ class Service:
 
     def take_image(self) -> None:
         """Wait for the image on its way, and take it."""
-        if self.store._image is not None:
-            self.store._image.ended(wait=True)
+        if self.store.image is not None:
+            self.store.image.ended(wait=True)
         self.store.take_image()
 
     def restored(self) -> Engine:
-        with Store.open(self.path, read_only=True) as reader:
-            loaded = reader.load()
+        loaded = read_state(self.path).stored()
         assert loaded is not None
         return Engine.restore(loaded)
 
@@ -114,7 +113,7 @@ def test_each_commit_gives_the_state_of_then(tmp_path: Path, seed: int, monkeypa
         what = rng.choice(
             ["append", "checkpoint", "take", "save", "fail", "restart"], p=[0.4, 0.3, 0.2, 0.03, 0.03, 0.04]
         )
-        was = service.store.writes_image
+        was = service.store.image is not None
         service.teach(rng)
         if what == "fail":
             with monkeypatch.context() as broken:
@@ -130,7 +129,7 @@ def test_each_commit_gives_the_state_of_then(tmp_path: Path, seed: int, monkeypa
         cut_off += was and what in ("save", "restart")
         if what == "take":
             service.take_image()
-            finished += was and not service.store.writes_image
+            finished += was and service.store.image is None
             service.check()
         if what == "restart":
             service.restart()

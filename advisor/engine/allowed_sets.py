@@ -29,9 +29,8 @@ class AllowedSets:
         """Set a component's counts; None: every count."""
         if allowed is not None:
             self.sets[component] = allowed
-        elif self.sets.pop(component, None) is None:
-            return
-        self.kind.touched[component] = None
+        else:
+            self.sets.pop(component, None)
 
     def clear_allowed(self, components: Iterable[str]) -> None:
         """Allow some components every count."""

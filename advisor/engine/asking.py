@@ -129,7 +129,6 @@ class Asking:
         assert record is not None
         table, place = record
         table.int_field("pin")[place] = 0 if form is None else 1 + PINS.index(form)
-        table.changed[place] = True
         self._components.totals["pins"] += 1
         self._components.note_model_event("pin", slot, f"asked for {form or 'the evidence'}")
 

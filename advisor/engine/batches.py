@@ -211,7 +211,6 @@ def _learn(components: Components, columns: Columns, slots: Ints, good: Bools | 
             np.add.at(components.table.int_field(field), slots[rows], 1)
             if field == "unfinished":
                 np.maximum.at(components.table["running_high"], slots[rows], columns.elapsed_s[rows])
-            components.table.changed[slots[rows]] = True
             components.totals[f"rows_{field}"] += int(np.count_nonzero(rows))
             learned = ~rows if learned is None else learned & ~rows
     rows = Rows(
@@ -300,9 +299,6 @@ def _fold_alike(
     else:
         contentions = components.contentions.named(contention.NAME)
         changes = KERNELS.fold_beside(*given, contentions.words, homes, others, *room, found, ratios)
-        contentions.changed[homes[homes != ABSENT]] = True
-    components.table.changed[slots] = True
-    table.changed[places[places != ABSENT]] = True
     if changes:
         _tell_changes(components, slots[found[:changes]].tolist(), ratios[:changes].tolist())
 
@@ -327,9 +323,6 @@ def fold_one(components: Components, slot: int, point: Sequence[float], t: float
         components.table.records, slot, table.words, place, axes, room.point, t, float(count), ABSENT,
         room.solution, room.scratch, room.out,
     )  # fmt: skip
-    components.table.changed[slot] = True
-    if place != ABSENT:
-        table.changed[place] = True
     components.totals["rows_accepted"] += 1
     if ratio != 0.0:
         _tell_changes(components, [slot], [ratio])
@@ -391,7 +384,6 @@ def _begin(components: Components, columns: Columns, began: Mapping[int, int]) -
     for slot in given if slots.hidden else ():
         if slots.kind(slot):
             dimensions[slot] = dimensions[slots.by_name[slots.names[slot].rpartition(SEPARATOR)[0]]]
-    table.changed[given] = True
     components.vectors = components.vectors or bool((dimensions[given] > 1).any())
 
 

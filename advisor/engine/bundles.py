@@ -39,7 +39,6 @@ from advisor.engine.asking import Asking
 from advisor.engine.components import Components
 from advisor.engine.kept import Kept
 from advisor.engine.learners import ANY_MACHINE, Solved
-from advisor.engine.versions import Versions
 from advisor.models import prediction, process
 from advisor.models.bundle import CurveAnswers, carried
 from advisor.models.layout import AT
@@ -224,7 +223,7 @@ def record_of(
 
 RECORDS_KEPT = 4_096  # records kept for reuse, about 8 KB each
 GROWN = 8  # a live curve is made again when its rows grew by one part in so many
-CURVES = "curves"  # their name among versions
+ORIGIN_BITS = 32  # of a version that is reported: where its count began; below them the count
 ROWS, CHANGES = AT["rows"].start, AT["changes"].start
 
 
@@ -238,7 +237,8 @@ class Bundles:
         self._components = components
         self._asking = asking
         self._records = Kept[tuple[int, BundleRecord]](RECORDS_KEPT)  # with their rows
-        self._versions = Versions()
+        self._now = 0  # the version of the curves when they were last looked at
+        self._changed_at: Ints = np.zeros(0, np.int64)  # of each slot, the version that it changed in last
         self._rows: Ints = np.zeros(0, np.int64)  # of each slot, when last looked at
 
     def touch(self, slot: int | None) -> None:
@@ -252,26 +252,29 @@ class Bundles:
     def version(self) -> int:
         """The version of all curves as they are now. Cost O(components)."""
         self._sweep()
-        return self._versions.public_version(self.origin)
+        return self.origin << ORIGIN_BITS | self._now
 
     def _sweep(self) -> None:
         self._grow()
         rows = self._components.table.int_field("rows")[: len(self._rows)]
         changed = rows != self._rows
         self._rows[:] = rows
-        self._versions.sweep({CURVES: changed}, {})
+        if changed.any():
+            self._now += 1
+            self._changed_at[changed] = self._now
 
     def _grow(self) -> None:
         more = len(self._components) - len(self._rows)
         if more > 0:
             self._rows = np.concatenate([self._rows, np.full(more, -1, np.int64)])
+            self._changed_at = np.concatenate([self._changed_at, np.zeros(more, np.int64)])
 
     def changed(self, since: int | None) -> list[int]:
         """Return the slots of components that changed after a version, all where it is none of ours. Cost O(components)."""
-        self._sweep()
-        changed = self._versions.changed(CURVES, self._versions.after(self.origin, since), len(self._rows))
-        slots = self.slots(None)
-        return slots[changed[slots]].tolist()
+        now, slots = self.version, self.slots(None)
+        ours = since is not None and since >> ORIGIN_BITS == self.origin and since <= now
+        after = since - (self.origin << ORIGIN_BITS) if since is not None and ours else -1
+        return slots[self._changed_at[slots] > after].tolist()
 
     def record(self, slot: int, level: float, cores_max: int) -> BundleRecord:
         """Return the record of a component; made again only when rows came since. Cost: milliseconds, then O(1)."""

@@ -108,7 +108,6 @@ class Components:
     def weaken(self, slot: int, keep: float) -> None:
         """Keep the share `keep` of what a slot has learned."""
         KERNELS.forget_sums(self.table.records, slot, keep)
-        self.table.changed[slot] = True
         self.learners.forget(slot, keep)
         record = self.contentions.find_record(slot)
         if record is not None:
@@ -121,7 +120,6 @@ class Components:
             self.learners.free(slot)
             self.contentions.free(slot)
             self.table.records[slot] = empty_record()
-            self.table.changed[slot] = True
         self.allowed.clear_allowed(found)
         return list(found)
 
@@ -180,7 +178,6 @@ class Components:
         self.table.grow(len(self), self.slots.components_max)
         new, both = np.flatnonzero(~known), np.flatnonzero(known)
         self.table.records[slots[new]] = other.table.records[new]
-        self.table.changed[slots] = True
         self.copy_records(other, new, slots[new])
         if len(both):
             self._merge_known(both, slots[both], other)

@@ -20,10 +20,9 @@ from advisor.engine.exactly_once import Producer, ProducerLedger
 from advisor.engine.journal import Book, Entry, Journal, Limits, decode
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.profiles import Profiles
-from advisor.engine.state import COMPONENTS, PARTS, State, head_of, version_of
-from advisor.engine.state_bytes import Block, Stored, framed, frames, from_bytes
+from advisor.engine.state import COMPONENTS, PARTS, State
+from advisor.engine.state_bytes import Block, Stored, from_bytes
 from advisor.engine.state_bytes import decode as decode_blocks
-from advisor.engine.versions import Versions
 from advisor.errors import AdvisorError, StateDamaged
 
 
@@ -43,8 +42,7 @@ class Engine:
     ) -> None:
         ledger = ProducerLedger(producers_max, self.totals_add)
         self.state = State(Advisor(components_max, model_memory_bytes), Profiles(), ledger)
-        self._versions = Versions()
-        self.journal = Journal(self.state, self._versions)
+        self.journal = Journal(self.state)
         self._plain = PlainRows(self.advisor.components)  # rows taken, and not folded yet
         self._defect: Exception | None = None
         # called when plain rows were folded that changed a model, or while somebody follows, see `take_plain_batch`
@@ -207,37 +205,6 @@ class Engine:
         self.flush()
         self.journal.beyond = True
         self.state.merge(other.state)
-
-    def changes(self, since: int | None = None) -> bytes:
-        """Return what changed after a version, for `apply_changes` of another engine; all, where it is none of ours.
-
-        Any number of readers may ask, each since the version that it has come to: nothing is cleared. Cost O(components) to
-        look, then O(what changed).
-        """
-        self.flush()
-        versions, origin = self._versions, self.advisor.bundles.origin
-        self.state.sweep(versions)
-        return framed(self.state.changes(versions, versions.after(origin, since), versions.public_version(origin)))
-
-    def apply_changes(self, data: bytes) -> int | None:
-        """Take in what another engine's `changes` gave; return the version that this one has come to, None where it was cut.
-
-        What comes stands in the place of what is here of the same names, so that the same may come twice; after a cut the
-        changes since the same version are asked for again. Raises StateDamaged, StateTooNew, TooLarge.
-        """
-        self.flush()
-        self.journal.beyond = True
-        found = frames(bytes(data))
-        first = next(found, None)
-        if first is None:
-            return None
-        whole, gone = head_of(first)
-        self.state.remove_records(self.state.known_keys() if whole else gone)
-        for payload in found:
-            if payload[:1] == b"{":
-                return version_of(payload)
-            self.replace_part(Engine.from_bytes(payload))
-        return None
 
     def extract_part(
         self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = (),

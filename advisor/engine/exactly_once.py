@@ -29,7 +29,6 @@ class ProducerLedger:
             "producers", self.applied, {"sequence": "greater"}, lambda key: self.applied[key].to_bytes(8, "little"),
             lambda key, data: self.advance(key, int.from_bytes(data, "little")), lambda key: self.evict((key,)),
         )  # fmt: skip
-        self._seen: dict[Producer, int] = {}
         # whose number the log does not have yet, and those forgotten; None while nobody keeps a log
         self.unlogged: dict[Producer, None] | None = None
 
@@ -77,11 +76,6 @@ class ProducerLedger:
         """Take numbers as applied, whatever they were."""
         for key, number in numbers.items():
             self.advance(key, number)
-
-    def touched(self) -> dict[Producer, None]:
-        """Return the producers whose number is another one than at the last call, those that are no more among them."""
-        before, self._seen = self._seen, dict(self.applied)
-        return {key: None for key in before.keys() | self._seen.keys() if before.get(key) != self._seen.get(key)}
 
     def _make_room(self, key: Producer) -> None:
         if key not in self.applied and len(self.applied) >= self.producers_max:

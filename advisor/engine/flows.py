@@ -99,7 +99,6 @@ class Flows:
                 found.answer = None
             self.kept[name] = found
             found.definition, found.read, found.structure = definition, network, places
-            self.kind.touched[name] = None
         return {
             "id": network_id, "keys": list(network.keys), "components": list(dict.fromkeys(network.components)),
             "choices": [len(network.nodes[node].children) for node in network.choices],
@@ -133,8 +132,7 @@ class Flows:
 
     def forget_network(self, name: str) -> None:
         """Forget a network."""
-        if self.kept.pop(name, None) is not None:
-            self.kind.touched[name] = None
+        self.kept.pop(name, None)
 
     def defined(self, network_id: NetworkId) -> Network:
         """Return the network of an id; raises UnknownNetwork, InvalidValue."""
@@ -204,7 +202,6 @@ class Flows:
             if kept is None:
                 self.totals["network_rows_dropped"] += len(part)
                 continue
-            self.kind.touched[kept.counts.name] = None
             mine = columns if len(part) == len(columns) else columns.select_rows(part)
             kept.counts.count_rows(mine, self._keys(kept.counts, columns, part))
 
@@ -230,7 +227,7 @@ class Flows:
     def merge(self, other: Flows) -> None:
         """Add another's counts; definitions of ours stay where both have one of a name, and its counts with them."""
         for name, theirs in other.kept.items():
-            mine, self.kind.touched[name] = self.kept.get(name), None
+            mine = self.kept.get(name)
             if mine is None and len(self.kept) >= NETWORKS_MAX:
                 self.totals["networks_dropped"] += 1
                 continue
@@ -262,7 +259,6 @@ class Flows:
     def _restore(self, name: str, data: bytes) -> None:
         state = read_json(data)
         self.kept[name] = KeptNetwork(FlowCounts.of_plain(name, state["counts"]), state["definition"])
-        self.kind.touched[name] = None
 
 
 def name_of(network_id: object) -> str:

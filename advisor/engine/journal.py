@@ -29,7 +29,6 @@ from advisor.engine.exactly_once import Producer
 from advisor.engine.patches import Patch
 from advisor.engine.state import State
 from advisor.engine.state_bytes import Block
-from advisor.engine.versions import Versions
 from advisor.errors import StateDamaged
 
 _HEAD: Final = struct.Struct("<I")
@@ -235,8 +234,8 @@ class _Arrays:
 class Journal:
     """What was applied to a state and is not written yet: events on their way into the next entry, or the need of an image."""
 
-    def __init__(self, state: State, versions: Versions) -> None:
-        self._state, self._versions = state, versions
+    def __init__(self, state: State) -> None:
+        self._state = state
         self.kept = False  # whether somebody takes entries: else nothing is noted
         self.beyond = False  # something changed that only an image holds: the next commit must write one
         self._events: list[Logged] = []
@@ -320,7 +319,6 @@ class Journal:
 
     def begin_image(self) -> Iterator[Block]:
         """Count all of the state as written; return what yields it, as it then is: for a copy of this process's memory."""
-        self._state.sweep(self._versions)
         self._state.profiles.take_patches()
         self._restart()
         return self._state.blocks()

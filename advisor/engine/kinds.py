@@ -25,7 +25,6 @@ class RecordKind(Generic[K]):
         self.encode_record = encode_record
         self.restore_record = restore_record
         self.remove_record = remove_record
-        self.touched: dict[K, None] = {}  # keys of what changed, or went, since the last sweep of versions
 
     def records(self, keys: Container[K] | None = None) -> Iterator[tuple[K, bytes]]:
         """Yield the keys and bytes of all things, or of those named, in the order of their keys."""

@@ -257,7 +257,6 @@ class Learners(RecordsBySlot[LearnerTable]):
             table.words[place] = table.empty_record()
             for field, value in kept.items():
                 table.int_field(field)[place] = value
-        table.changed[place] = True
 
     def free(self, slot: int) -> None:
         """Take a component's record away; its place serves the next one."""
@@ -293,7 +292,6 @@ class Learners(RecordsBySlot[LearnerTable]):
             if mine is None:
                 continue
             into, at = mine
-            into.changed[at] = True
             if not into.int_field("cells")[at]:
                 pin = int(into.int_field("pin")[at]) or int(table.int_field("pin")[place])
                 into.words[at] = table.words[place]

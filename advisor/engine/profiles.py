@@ -179,7 +179,7 @@ class Profiles:
     # -- as bytes ---------------------------------------------------------------------------------------------------------
 
     def _touch(self, key: Key) -> None:
-        self.kind.touched[key] = self.unlogged[key] = None
+        self.unlogged[key] = None
 
     def _restore(self, key: Key, data: bytes) -> None:
         self._make_room(key)

@@ -109,7 +109,6 @@ class Programs:
         known.model.learn(replace(run, size=_size_of(known.transform, run.size)))
         known.fits = {}
         self.programs[run.program] = known
-        self.kind.touched[run.program] = None
         return {"program": run.program, "runs": known.model.runs, "transform": known.transform}
 
     def predict_run(
@@ -175,8 +174,7 @@ class Programs:
 
     def remove_program(self, program: str) -> None:
         """Take a program away, where it is known."""
-        if self.programs.pop(program, None) is not None:
-            self.kind.touched[program] = None
+        self.programs.pop(program, None)
 
     def _known(self, program: str) -> ProgramRecord:
         program = checked_name("program", program)
@@ -218,7 +216,6 @@ class Programs:
             else:
                 mine.model.merge(theirs.model)
                 mine.fits = {}
-            self.kind.touched[name] = None
 
     def _encode(self, name: str) -> bytes:
         known = self.programs[name]
@@ -234,7 +231,6 @@ class Programs:
                 f"program {name!r}: {strange} is what no runs lead to", components=(name,), hint="restore a backup"
             )
         self.programs[name] = ProgramRecord(TRANSFORMS[data[0]], ProgramModel(words))
-        self.kind.touched[name] = None
 
 
 def _size_of(transform: str, size: float) -> float:

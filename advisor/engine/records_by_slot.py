@@ -74,7 +74,6 @@ class RecordsBySlot(Generic[T]):
         place = free[0] if free else table.size
         table.grow(place + 1)
         table.int_field("component")[place] = slot
-        table.changed[place] = True
         self._reserve(slot + 1)
         self._home[slot], self._place[slot] = self._ordered.index(table), place
         return place
@@ -85,7 +84,6 @@ class RecordsBySlot(Generic[T]):
         if found is not None:
             table, place = found
             table.words[place] = table.empty_record()
-            table.changed[place] = True
             self._home[slot] = self._place[slot] = ABSENT
             self._freed = True
             while table.size and table.int_field("component")[table.size - 1] < 0:

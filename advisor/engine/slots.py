@@ -36,7 +36,6 @@ class Slots:
             {},
         )  # see `components`, at so many names and renames
         self.free: list[int] = []  # slots whose components were dropped, a heap: the least serves the next new name
-        self.dropped: dict[str, None] = {}  # names of those that are no more: since somebody took note
         self.renames = 0  # how often a slot got another name
         self.renamed: dict[int, None] = {}  # slots that did, since `Siblings` took note
         self.generation = object()  # a list of names resolved before another one began is resolved anew
@@ -218,7 +217,6 @@ class Slots:
         for slot in chain.from_iterable(found.values()):
             self._rename(slot, f"{SEPARATOR}{slot}")
             heappush(self.free, slot)
-        self.dropped |= dict.fromkeys(found)
         self.generation = object()
         return found
 

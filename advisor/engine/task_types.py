@@ -162,7 +162,6 @@ class TaskTypeModels:
         if number is None:
             taken = set(self.numbers.values())
             number = self.numbers[name] = next(n for n in range(len(taken) + 1) if n not in taken)
-        self.kind.touched[name] = None
         self._solved.pop(number, None)
         return number
 

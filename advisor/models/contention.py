@@ -214,7 +214,6 @@ def _restart(table: RecordTable, place: int) -> None:
     table.words[place, SUM_ROWS:] = 0.0
     table.int_field("start")[place] = table.int_field("rows")[place]
     table.int_field("solve_at")[place] = table.int_field("rows")[place] + FIRST_ROWS
-    table.changed[place] = True
 
 
 def forget(table: RecordTable, place: int, keep: float) -> None:

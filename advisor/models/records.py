@@ -76,7 +76,6 @@ class RecordTable:
         self.words_a_record = sum(words for _, words, *_ in self.fields)
         self.size = 0
         self._room = RowRoom()
-        self.changed: NDArray[np.bool_] = np.zeros(0, np.bool_)  # since the last snapshot
         self._hold(np.empty((0, self.words_a_record)))
         self.grow(size)
 
@@ -86,7 +85,7 @@ class RecordTable:
     @property
     def bytes(self) -> int:
         """Bytes that the table holds."""
-        return self.words.nbytes + self.changed.nbytes
+        return self.words.nbytes
 
     def floats(self, field: str) -> Floats:
         """Return the view (capacity, words) of a field of float64."""
@@ -116,7 +115,6 @@ class RecordTable:
         self.grow(self.size + more)
         self.words[places] = other.words[theirs]
         self.int_field("component")[places] = owners
-        self.changed[places] = True
         return places
 
     def grow(self, size: int, capacity_max: int = 2**62) -> None:
@@ -132,9 +130,6 @@ class RecordTable:
         if capacity > len(self.words):
             words = self._room.grown(self.words, self.size, capacity)
             words[self.size :] = self.empty_record()
-            changed = np.zeros(capacity, np.bool_)
-            changed[: self.size] = self.changed[: self.size]
-            self.changed = changed
             self._hold(words)
 
     def outside(self, size: int) -> tuple[int, str, float] | None:

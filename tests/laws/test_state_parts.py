@@ -30,7 +30,7 @@ from advisor.engine.events import (
     Travels,
 )
 from advisor.engine.state import PARTS
-from advisor.errors import InvalidValue, StateDamaged, UnknownComponent, UnknownProgram
+from advisor.errors import InvalidValue, UnknownComponent, UnknownProgram
 from advisor.profile.view import profile_of
 
 KEY = ("producer", bytes(16))
@@ -125,39 +125,6 @@ def test_the_whole_is_the_merge_of_its_parts_to_the_byte(kinds: list[int], shard
 
 
 @settings(max_examples=8, deadline=None, phases=NO_SHRINKING)
-@given(KINDS, KINDS, KINDS, st.data())
-def test_who_follows_the_changes_has_the_state_however_they_are_cut(
-    first: list[int], second: list[int], third: list[int], data: st.DataObject
-) -> None:
-    engine = taught(first)
-    near, far, late = (Engine(model_memory_bytes=MEMORY) for _ in range(3))
-    begun = near.apply_changes(engine.changes())
-    assert begun is not None
-    assert far.apply_changes(engine.changes()) == begun
-    happens(engine, second, 100)
-    happens(engine, [0], 200)
-    middle = near.apply_changes(engine.changes(begun))
-    assert canonical(near) == canonical(engine)
-    happens(engine, third, 300)
-    both = engine.changes(begun)  # another reader, who has seen less
-    cut = data.draw(st.integers(0, len(both)))
-    if cut < len(both):
-        assert far.apply_changes(both[:cut]) is None
-    for _ in range(2):
-        version = far.apply_changes(both)
-        assert canonical(far) == canonical(engine)
-    assert near.apply_changes(engine.changes(middle)) == version
-    assert canonical(near) == canonical(engine)
-    for stranger in (None, version + 1, version | 1 << 40):  # type: ignore[operator]
-        late.apply_changes(engine.changes(stranger))
-        assert canonical(late) == canonical(engine)
-    nothing = engine.changes(version)
-    assert len(nothing) < 2_000
-    assert far.apply_changes(nothing) == version
-    assert canonical(far) == canonical(engine)
-
-
-@settings(max_examples=8, deadline=None, phases=NO_SHRINKING)
 @given(st.lists(st.lists(st.sampled_from([*range(9), 11]), max_size=4), min_size=1, max_size=5), st.data())
 def test_what_is_dropped_is_gone_from_image_and_log_too(kinds: list[list[int]], data: st.DataObject) -> None:
     engine, storage = Engine(model_memory_bytes=MEMORY), Stored()
@@ -223,14 +190,6 @@ def test_a_plan_over_components_of_two_states_is_that_of_one() -> None:
         one.and_also(shards[1].demands(NAMES[3:6], cores_max=64))
     with pytest.raises(InvalidValue, match="names"):
         one.and_also(one)
-
-
-def test_changes_that_were_changed_on_their_way_are_refused() -> None:
-    engine = taught([])
-    data = bytearray(engine.changes())
-    data[len(data) // 2] ^= 1
-    with pytest.raises(StateDamaged, match="was changed"):
-        Engine().apply_changes(bytes(data))
 
 
 def test_a_bucket_is_the_same_everywhere() -> None:

@@ -33,7 +33,7 @@ from advisor.domain.bundle import Directory
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import Engine
 from advisor.engine.journal import Book, decode
-from advisor.engine.state_bytes import MAGIC, Stored, framed, frames
+from advisor.engine.state_bytes import MAGIC, Stored
 from advisor.errors import AdvisorError
 from advisor.files.events import read_events, write_events
 from advisor.files.graphs import READERS as GRAPH_READERS
@@ -274,18 +274,6 @@ def state_words(data: bytes) -> None:
     state(bytes(whole))
 
 
-def changes(data: bytes) -> None:
-    """Changes of another engine, each frame's checksum right."""
-    payloads, at = list[bytes](), 0
-    while at + 2 <= len(data):
-        length = int.from_bytes(data[at : at + 2], "little")
-        payloads.append(data[at + 2 : at + 2 + length])
-        at += 2 + length
-    engine = Engine.from_bytes(taught())
-    engine.apply_changes(framed(payloads))
-    _use(engine)
-
-
 def journal(data: bytes) -> None:
     """An entry of the journal, which a start folds."""
     decode(data, Book())
@@ -382,7 +370,7 @@ def configuration(data: bytes) -> None:
 
 TARGETS: Mapping[str, Target] = {
     "verbs": verbs, "frames": frames_of_a_client, "answers": answers, "snet": snet, "state": state,
-    "state_words": state_words, "changes": changes, "journal": journal, "bundle": bundle, "snet_logs": snet_logs,
+    "state_words": state_words, "journal": journal, "bundle": bundle, "snet_logs": snet_logs,
     "network": network, "configuration": configuration,
     "table": _reader(".csv", _table), "runs": _reader(".csv", read_runs), "events": _reader(".events", read_events),
     "profile": _reader(".json", lambda path: read_profile(path) and None),
@@ -425,9 +413,6 @@ def _made(target: str) -> list[bytes]:
             return [taught()]
         case "state_words":
             return [bytes(36), bytes(range(48))]
-        case "changes":
-            whole = Engine.from_bytes(taught()).changes()
-            return [b"".join(len(each).to_bytes(2, "little") + each for each in frames(whole) if len(each) < 2**16)]
         case "journal":
             engine = Engine()
             engine.journal.keep()

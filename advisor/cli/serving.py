@@ -13,9 +13,8 @@ from advisor.service.config import SETTINGS, ConfigKey
 GROUPS = {
     "Where it listens": ("socket", "socket_mode", "tcp", "http", "http_hosts"),
     "Who may come in": ("tokens", "tls_certificate", "tls_key", "tls_clients", "open_beyond_loopback"),
-    "State and shards": ("state", "accept_damage", "engine", "shards", "stale_s"),
-    "Bounds": ("components_max", "model_memory", "producers_max", "connections_max", "memory_max", "stall_s", "shutdown_s",
-               "heavy_jobs", "heavy_deadline_s"),
+    "State and shards": ("state", "accept_damage", "engine", "shards"),
+    "Bounds": ("components_max", "model_memory", "connections_max", "memory_max", "stall_s", "heavy_deadline_s"),
     "Networks": ("advise", "snet_resources", "snet_cores"),
 }  # fmt: skip
 

@@ -14,6 +14,7 @@ import anyio
 from advisor.cluster.learning import RoutedLearning
 from advisor.cluster.replicas import ComponentReplicas
 from advisor.cluster.shard_set import ShardSet
+from advisor.domain.limits import PRODUCERS_MAX
 from advisor.engine import Engine
 from advisor.engine.exactly_once import Producer, ProducerLedger
 from advisor.engine.report import fate
@@ -25,6 +26,7 @@ from advisor.service.background import LATER, Handler
 from advisor.service.connection import Connection
 from advisor.service.hub import Hub
 
+STALE_S = 0.5  # that an answer may lack rows: decisions of seconds do not need the last ones; `fresh` has them all
 FETCHED_AT_ONCE = 1_000  # components, some 5 MB
 LISTED = {"programs": "program", "task_types": "task_type"}  # of a status, and by what they are sorted
 
@@ -96,12 +98,12 @@ class RoutedBackend:
     def __init__(self, shards: ShardSet, hub: Hub) -> None:
         engine, config = hub.engine, hub.config
         self._hub, self._shards = hub, shards
-        self._replicas = ComponentReplicas(engine, shards, age_s=config.stale_s, most=config.components_max)
+        self._replicas = ComponentReplicas(engine, shards, age_s=STALE_S, most=config.components_max)
         self._replicas.watched = lambda: hub.watching.components
-        self.committer = ShardCommits(shards, self._refresh, config.stale_s / 2)
+        self.committer = ShardCommits(shards, self._refresh, STALE_S / 2)
         self.learning = RoutedLearning(hub, self.committer, shards, self._replicas)
         counted = self.learning.counted
-        engine.state.ledger = ProducerLedger(config.producers_max, lambda name: counted.update((name,)))
+        engine.state.ledger = ProducerLedger(PRODUCERS_MAX, lambda name: counted.update((name,)))
         engine.state.ledger.set_applied(shards.durable)
         self._runs: list[dict[str, Any]] = []
         self._profiled: tuple[int, Counter[str]] = 0, Counter()  # what the profiles had when they were listed

@@ -11,6 +11,7 @@ import anyio
 from advisor.cluster.actors import Actors
 from advisor.cluster.hub import RoutedBackend
 from advisor.cluster.shard_set import Runtime, ShardSet
+from advisor.domain.limits import PRODUCERS_MAX
 from advisor.engine import Engine
 from advisor.service import server
 from advisor.service.config import Config
@@ -32,12 +33,12 @@ async def serve(config: Config, *, runtime_of: Callable[[Config], Runtime] = Act
     await runtime.start()
     shards = ShardSet(
         runtime, cast("Any", config.state), config.shards,
-        limits | {"producers_max": PRODUCERS_FACTOR * config.producers_max},
+        limits | {"producers_max": PRODUCERS_FACTOR * PRODUCERS_MAX},
     )  # fmt: skip
     try:
         await shards.start()
         measures = ServiceMeasures()
-        engine = Engine(**limits, producers_max=config.producers_max)
+        engine = Engine(**limits, producers_max=PRODUCERS_MAX)
         heavy = server.heavy_of(config, measures)
         hub = Hub(config, engine, Producers(shards.durable), heavy, measures, partial(RoutedBackend, shards))
         await cast("RoutedBackend", hub.backend).fetch_networks()

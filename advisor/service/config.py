@@ -31,7 +31,6 @@ class Config:
     state: state file; without one nothing survives the service
     engine: where the state is: here; or in shards on Ray, one of its own, or the one of which this machine is a node
     shards: shards of a new state on Ray; later see `advisor shards`
-    stale_s: on Ray: seconds that an answer may lack rows
     accept_damage: start without what is damaged in the state file
     tokens: TOML file of tokens, each with its scope: read, write or admin
     tls_certificate: PEM file with the certificate chain, for TLS on TCP
@@ -40,14 +39,11 @@ class Config:
     open_beyond_loopback: let tcp do without TLS, http without TLS and token, snet, which knows no token, be reached by others
     components_max: components known; new ones are then refused
     model_memory: bytes for the learners of components, e.g. 64MiB; by default 1 % of the machine's memory, 64 MiB at least
-    producers_max: producers remembered for exactly-once
     connections_max: connections open at a time
     memory_max: bytes that the service may take, its worker processes apart; e.g. 1GiB
     stall_s: seconds a peer may take to finish a message or to read answers
-    shutdown_s: seconds an orderly stop may take
     compiled: compile the kernels, in a process beside the service, where numba is; answers are the same
-    heavy_jobs: worker processes, for requests that take long
-    heavy_deadline_s: seconds after which a request in a worker process is killed
+    heavy_deadline_s: seconds after which a request in a worker process, of two at a time, is killed
     log_level: least level that is logged
     advise: what to plan for in the background, reported by HTTP, of a network, or of all others (*), as film=cores:9
     snet_resources: [HOST:]PORT[=NETWORK[*WORTH]] where S-Net's runtime comes for cores, one a network
@@ -62,7 +58,6 @@ class Config:
     state: Annotated[Path | None, kinds.PATH] = None
     engine: Annotated[str, kinds.ENGINE] = "here"
     shards: Annotated[int, Meta(ge=1, le=limits.SHARDS_MAX)] = 2
-    stale_s: Annotated[float, Meta(ge=0.01, le=3600)] = 0.5
     accept_damage: bool = False
     tokens: Annotated[Path | None, kinds.PATH] = None
     tls_certificate: Annotated[Path | None, kinds.PATH] = None
@@ -71,13 +66,10 @@ class Config:
     open_beyond_loopback: Annotated[tuple[str, ...], kinds.BEYOND_LOOPBACK] = ()
     components_max: Annotated[int, Meta(ge=1, le=10**7)] = limits.COMPONENTS_MAX
     model_memory: Annotated[int | None, size(0, 2**44)] = None
-    producers_max: Annotated[int, Meta(ge=1, le=10**6)] = limits.PRODUCERS_MAX
     connections_max: Annotated[int, Meta(ge=1, le=10**5)] = limits.CONNECTIONS_MAX
     memory_max: Annotated[int | None, size(2**26, 2**44)] = None
     stall_s: Annotated[float, Meta(ge=0.01, le=3600)] = 30.0
-    shutdown_s: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0
     compiled: bool = True
-    heavy_jobs: Annotated[int, Meta(ge=1, le=64)] = 2
     heavy_deadline_s: Annotated[float, Meta(ge=0.1, le=3600)] = 30.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     advise: Annotated[tuple[Advise, ...], kinds.ADVICE] = ()

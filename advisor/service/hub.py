@@ -165,7 +165,7 @@ class Hub:
             event(
                 logging.WARNING, "nearly as many producers as may be remembered",
                 producers=len(self.engine.producers), producers_max=self.engine.state.ledger.producers_max,
-                hint="close clients when they are done; or raise producers_max",
+                hint="close clients when they are done",
             )  # fmt: skip
         self._many_producers = many
 

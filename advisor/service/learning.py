@@ -71,7 +71,7 @@ class ChangeAdmission:
         if silent is None:
             raise Unavailable(
                 "the service remembers as many producers as it may", field="producers", value=len(ledger.applied),
-                bound=ledger.producers_max, hint="close clients when they are done; or raise producers_max",
+                bound=ledger.producers_max, hint="close clients when they are done",
             )  # fmt: skip
         self.forget_producers([silent])
 

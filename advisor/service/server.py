@@ -19,6 +19,7 @@ from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from advisor import __version__, kernels
+from advisor.domain.limits import PRODUCERS_MAX
 from advisor.engine import Engine
 from advisor.errors import AdvisorError
 from advisor.service import listeners, memory
@@ -47,7 +48,11 @@ GC_OBJECTS = 100_000
 SWITCH_S = 0.0005  # that the writer may keep the loop waiting: Python's 5 ms are the whole time of a question
 COMMIT_ROWS = 200_000  # after which a commit begins at once: half a second of the fastest sender, 6 MB of log
 COMMIT_SHARE = 0.25  # of a core's time that may go into commits: questions have the rest
+HEAVY_JOBS = 2  # worker processes at a time: one long plan does not hold up a second, and the loop keeps a processor
 HEAVY_WAITING_MAX = 64  # requests that may wait for a worker process; at 30 s each nobody waits for more
+SHUTDOWN_S = (
+    10.0  # of an orderly stop: what is owed is sent within milliseconds, a commit takes a second on a poor disk
+)
 DRAIN_POLL_S = 0.01  # between looks at whether everything owed is sent
 
 
@@ -144,7 +149,7 @@ def _hub(config: Config, store: Store | None, commit_rows: int = COMMIT_ROWS) ->
     stored = store.load() if store is not None else None
     limits = {
         "components_max": config.components_max,
-        "producers_max": config.producers_max,
+        "producers_max": PRODUCERS_MAX,
         "model_memory_bytes": memory.model_memory_bytes(config.model_memory),
     }
     engine = Engine(**limits) if stored is None else Engine.restore(stored, **limits)
@@ -170,7 +175,7 @@ def _hub(config: Config, store: Store | None, commit_rows: int = COMMIT_ROWS) ->
 
 def heavy_of(config: Config, measures: ServiceMeasures) -> Heavy:
     """Return the worker processes that a configuration asks for."""
-    return Heavy(measures, jobs=config.heavy_jobs, waiting_max=HEAVY_WAITING_MAX, deadline_s=config.heavy_deadline_s)
+    return Heavy(measures, jobs=HEAVY_JOBS, waiting_max=HEAVY_WAITING_MAX, deadline_s=config.heavy_deadline_s)
 
 
 def _reported(source: kernels.Source) -> None:
@@ -298,7 +303,7 @@ class _Service:
             self._hub.look_at_memory()
 
     async def _stop(self) -> None:
-        """Stop accepting, drain, commit, close; all of it within `shutdown_s`."""
+        """Stop accepting, drain, commit, close; all of it within `SHUTDOWN_S`."""
         hub = self._hub
         hub.background.stopping = True
         for server in self._servers:
@@ -309,7 +314,7 @@ class _Service:
             self._snet.close()
         for connection in hub.connections.values():
             connection.stop_reading()
-        with anyio.move_on_after(self._config.shutdown_s) as limit:
+        with anyio.move_on_after(SHUTDOWN_S) as limit:
             # The committer goes on: it is what drains the answers that wait.
             while hub.committer.unsaved or any(not connection.idle for connection in hub.connections.values()):
                 await anyio.sleep(DRAIN_POLL_S)

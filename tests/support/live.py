@@ -16,8 +16,9 @@ import anyio
 import msgpack
 import pytest
 
+from advisor.domain.limits import PRODUCERS_MAX
 from advisor.errors import AdvisorError, from_dict
-from advisor.service import Bound, heavy, load_config, serve
+from advisor.service import Bound, heavy, load_config, serve, server
 
 heavy.WARM_AFTER_S = 3600.0  # workers that no test asks cost more than most tests: they start when one is asked
 PATIENCE_S = 120.0  # a test that hangs fails after this: long enough for a machine that is busy with everything else
@@ -115,13 +116,15 @@ async def running(directory: Path, **options: Any) -> AsyncIterator[Live]:
     stop = anyio.Event()
     finished = anyio.Event()
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "SHUTDOWN_S", options.pop("shutdown_s", PATIENCE_S))
+        patch.setattr(server, "PRODUCERS_MAX", options.pop("producers_max", PRODUCERS_MAX))
         patch.setenv("ADVISOR_KERNELS", "auto")  # of its workers: a plan of milliseconds takes a minute interpreted
         async with anyio.create_task_group() as group:
 
             async def run(*, task_status: Any) -> None:
                 try:
                     # Compiled folds are of the whole process, and so of every later test.
-                    patient = {"heavy_deadline_s": PATIENCE_S, "shutdown_s": PATIENCE_S, "stall_s": PATIENCE_S}
+                    patient = {"heavy_deadline_s": PATIENCE_S, "stall_s": PATIENCE_S}
                     await serve(
                         load_config(**{"compiled": False} | patient | options), stop=stop, task_status=task_status
                     )

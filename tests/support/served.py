@@ -90,7 +90,7 @@ class Served:
         self.folder, self.path = folder, folder / "socket"
         self.environment = os.environ | {"ADVISOR_KERNELS": "interpreted"} | (environment or {})
         kept = ("--state", str(folder / "state")) if state else ()
-        few = ("--no-compiled", "--heavy-jobs", "1")  # what no test asks for takes longer than most tests
+        few = ("--no-compiled",)  # what no test asks for takes longer than most tests
         self.command = (*ADVISOR, "serve", "--socket", str(self.path), *few, *kept, *options)
         self.process: subprocess.Popen[bytes] | None = None
         self.log: Path = folder / "log"

@@ -19,12 +19,12 @@ from advisor.service import SETTINGS, Config, load_config
 TEXTS = {
     "socket": "/tmp/a", "socket_mode": "0660", "tcp": "127.0.0.1:1", "http": "127.0.0.1:2",
     "http_hosts": "a b", "state": "/tmp/b",
-    "engine": "ray://127.0.0.1:3", "shards": "4", "stale_s": "0.25",
+    "engine": "ray://127.0.0.1:3", "shards": "4",
     "accept_damage": "true", "tokens": "/tmp/c", "tls_certificate": "/tmp/e", "tls_key": "/tmp/f",
     "tls_clients": "/tmp/g", "open_beyond_loopback": "tcp snet", "components_max": "7",
-    "model_memory": "3MiB", "producers_max": "8", "connections_max": "9", "memory_max": "2GiB",
-    "stall_s": "3", "shutdown_s": "4", "compiled": "false",
-    "heavy_jobs": "1", "heavy_deadline_s": "6", "log_level": "debug",
+    "model_memory": "3MiB", "connections_max": "9", "memory_max": "2GiB",
+    "stall_s": "3", "compiled": "false",
+    "heavy_deadline_s": "6", "log_level": "debug",
     "advise": "film=throughput_per_s:20 *=cores:8",
     "snet_resources": "1 2=film*2", "snet_cores": "0-1",
 }  # fmt: skip
@@ -68,14 +68,14 @@ def test_every_key_is_an_option_and_a_variable(started: list[Config]) -> None:
 
 def test_options_overrule_the_environment_and_that_the_file(started: list[Config], tmp_path: Path) -> None:
     file = tmp_path / "advisor.toml"
-    file.write_text('socket = "/a"\nstall_s = 1\nshutdown_s = 1\nshards = 1\n')
+    file.write_text('socket = "/a"\nstall_s = 1\nconnections_max = 7\nshards = 1\n')
     done = CliRunner().invoke(
         advisor, ["serve", "--config", str(file), "--shards", "3"],
         env={"ADVISOR_STALL_S": "2", "ADVISOR_SHARDS": "2"},
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     reported = started.pop()
-    assert (reported.socket, reported.shutdown_s, reported.stall_s, reported.shards) == (Path("/a"), 1.0, 2.0, 3)
+    assert (reported.socket, reported.connections_max, reported.stall_s, reported.shards) == (Path("/a"), 7, 2.0, 3)
 
 
 def test_the_commands_of_the_page_of_clusters_are_taken(started: list[Config]) -> None:

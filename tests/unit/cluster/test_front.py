@@ -16,6 +16,7 @@ from shards_here import Processes
 from task_program import Program, recursive
 
 from advisor import Advisor, AsyncClient
+from advisor.cluster import hub as routing
 from advisor.cluster.actors import Actors
 from advisor.cluster.serving import serve
 from advisor.domain.bundle import Directory
@@ -41,6 +42,7 @@ def rows(start: int, n: int) -> list[tuple[str, float, float, float]]:
 
 @asynccontextmanager
 async def front(place: Path, processes: Processes, **options: Any) -> AsyncIterator[str]:
+    stale_s = options.pop("stale_s", routing.STALE_S)
     config = load_config(
         None, socket=place / "s", state=place / "state", engine="ray", compiled=False,
         **{"model_memory": MODEL_MEMORY_BYTES, **options},
@@ -50,7 +52,9 @@ async def front(place: Path, processes: Processes, **options: Any) -> AsyncItera
 
         async def run(*, task_status: Any) -> None:
             processes.spared = True
-            await serve(config, runtime_of=lambda _: processes, stop=stop, task_status=task_status)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(routing, "STALE_S", stale_s)
+                await serve(config, runtime_of=lambda _: processes, stop=stop, task_status=task_status)
 
         await group.start(run)
         processes.spared = False

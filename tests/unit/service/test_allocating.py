@@ -116,7 +116,8 @@ async def test_a_worker_that_dies_is_an_error_with_retry(tmp_path: Path) -> None
 
 async def test_too_many_large_requests_are_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "HEAVY_WAITING_MAX", 2)
-    async with running(tmp_path, heavy_jobs=1, heavy_deadline_s=1.0) as live:
+    monkeypatch.setattr(server, "HEAVY_JOBS", 1)
+    async with running(tmp_path, heavy_deadline_s=1.0) as live:
         peer = await taught(live, 3)
         numbers = [await peer.post("allocate", {"network": pipeline(50_000), "cores": 100_000}) for _ in range(8)]
         codes = [(await refused_any(peer, number)) for number in numbers]

@@ -54,8 +54,8 @@ def forget_command(
             found = _map(client.forget(component, keep=keep)) or {"component": component, "keep": keep}
             return Output(found, [f"kept {keep:.0%} of what was learned of {component}"])
         if program is not None:
-            return _dropped("program", program, client.forget_program(program))
-        return _dropped("profile", str(producer), client.forget_profile(str(producer)))
+            return _dropped("program", program, client.forget(program=program))
+        return _dropped("profile", str(producer), client.forget(profile={"producer": str(producer)}))
 
 
 def _dropped(what: str, name: str, found: Mapping[str, Any]) -> Output:

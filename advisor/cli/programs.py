@@ -16,7 +16,6 @@ from advisor.cli.source import asked, connected
 from advisor.cli.tables import several
 from advisor.errors import InvalidValue
 from advisor.protocol import verbs as v
-from advisor.protocol.page import NUMBERING
 
 if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
@@ -29,7 +28,8 @@ PROGRAM = click.argument("program")
 
 @command(
     PROGRAM,
-    declared(v.ObserveRun, leave=("program", "profile", *NUMBERING), **BY_HAND | {"size": {"required": False, "type": float}}),
+    declared(v.ObserveRun, leave=("program", "profile", *v.NUMBERING),
+             **BY_HAND | {"size": {"required": False, "type": float}}),
     click.option("--profile", "producer", help="Take what is not given from the profile of this producer's newest run."),
     click.option("--runs", type=options.PATH, help="Take the runs of this CSV table instead."),
     options.columns,

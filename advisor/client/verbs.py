@@ -17,7 +17,6 @@ from typing import (
     ParamSpec,
     Self,
     TypeVar,
-    Unpack,
     cast,
     get_type_hints,
     overload,
@@ -25,8 +24,7 @@ from typing import (
 
 from advisor.client.watching import Followed, watched
 from advisor.domain.allocations import Allocation
-from advisor.domain.allowed_cores import AllowedForm, parse_allowed
-from advisor.domain.answer_types import Exported, ProfileReport, ProgramRunReport, Simulated, Status
+from advisor.domain.answer_types import Exported, ProfileReport, Simulated, Status
 from advisor.domain.answers import CoreChoice, Curves, Prediction, Suggestions
 from advisor.domain.flows import Flow
 from advisor.domain.job_pools import PoolPlan
@@ -83,6 +81,15 @@ def asks(declared: Callable[P, Asked], answer: type[Answer]) -> Both[P, Answer, 
     return both(_asking(declared, lambda client, asked: client.ask(asked, answer)))
 
 
+def changes(declared: Callable[P, Asked]) -> Both[P, dict[str, Any], dict[str, Any]]:
+    """Return the methods that make a declared change, numbered, in its place among the rows; they raise as those of `asks`."""
+
+    def change(client: Awaits, asked: Asked) -> Coroutine[Any, Any, dict[str, Any]]:
+        return client.change(body_of(asked.verb.name, sent(asked)), asked.timeout_s)
+
+    return both(_asking(declared, change))
+
+
 def _asking(
     declared: Callable[P, Asked], ask: Callable[[Awaits, Asked], Coroutine[Any, Any, Answer]]
 ) -> Method[P, Answer]:
@@ -93,11 +100,12 @@ def _asking(
         return ask(client, cast("Asked", called(question, args, given)))
 
     taken, types = inspect.signature(question), get_type_hints(question)  # without the bounds
+    asked = [each for name, each in taken.parameters.items() if name not in v.NUMBERING]
     client = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     method.__name__ = question.verb.name
     method.__doc__ = question.__doc__
     method.__signature__ = taken.replace(  # pyright: ignore[reportFunctionMemberAccess]
-        parameters=[client, *(each.replace(annotation=types[name]) for name, each in taken.parameters.items())],
+        parameters=[client, *(each.replace(annotation=types[each.name]) for each in asked)],
         return_annotation=Any,
     )
     return cast("Any", method)
@@ -124,6 +132,10 @@ class Verbs:
     profile = asks(v.ProfileAsked, ProfileReport)
     predict_run = asks(v.PredictRun, RunPrediction)
     curves = asks(v.CurvesAsked, Curves)
+    observe_run = changes(v.ObserveRun)
+    forget = changes(v.Forget)
+    pin = changes(v.Pin)
+    set_allowed = changes(v.SetAllowed)
     watch = Both(_asking(v.Watch, lambda client, asked: client.subscriptions.watch(asked)), watched)
 
     @both
@@ -145,53 +157,6 @@ class Verbs:
         """
         form: Any = {"text" if isinstance(network, str) else "nodes": network}
         return await self.ask(v.DefineNetwork(id, timeout_s=timeout_s, **form), dict[str, Any])
-
-    @both
-    async def forget(self: Any, component: str, *, keep: float = 0.0, timeout_s: float | None = None) -> dict[str, Any]:
-        """Weaken what was learned of a component: a share `keep` of it stays."""
-        return await self.change(body_of("forget", {"component": component, "keep": float(keep)}), timeout_s)
-
-    @both
-    async def forget_program(self: Any, program: str, *, timeout_s: float | None = None) -> dict[str, Any]:
-        """Forget a whole program, its runs and its transformation."""
-        return await self.change(body_of("forget", {"program": program}), timeout_s)
-
-    @both
-    async def forget_profile(
-        self: Any, producer: str, *, incarnation: bytes | None = None, timeout_s: float | None = None
-    ) -> dict[str, Any]:
-        """Forget the profiles of a producer's runs, or of the one that `incarnation` names.
-
-        A run that goes on has a new profile from its next events on.
-        """
-        profile = {"producer": producer} | ({} if incarnation is None else {"incarnation": incarnation})
-        return await self.change(body_of("forget", {"profile": profile}), timeout_s)
-
-    @both
-    async def pin(self: Any, component: str, model: str | None, *, timeout_s: float | None = None) -> dict[str, Any]:
-        """Hold a component to a model, whatever the evidence says; None lets the evidence choose again."""
-        return await self.change(body_of("pin", {"component": component, "model": model}), timeout_s)
-
-    @both
-    async def set_allowed(
-        self: Any, component: str, allowed: AllowedForm | None, *, timeout_s: float | None = None
-    ) -> dict[str, Any]:
-        """Set the core counts that a component itself allows; None: every count. Raises as `Advisor.set_allowed`."""
-        given = None if allowed is None else parse_allowed("allowed", allowed).as_wire()
-        return await self.change(body_of("set_allowed", {"component": component, "allowed": given}), timeout_s)
-
-    @both
-    async def observe_run(
-        self: Any, program: str, *, size: float, timeout_s: float | None = None, **run: Unpack[ProgramRunReport]
-    ) -> dict[str, Any]:
-        """Teach one run of a whole program.
-
-        `run` is `workers`, `elapsed_s`, `work_s`, `delay_s`, `no_work_s`, `creates`, `waits` and, where known,
-        `serial_work_s` and `span_s`; what is left out comes from the profile named by `profile`, ``{"producer": name}``.
-        `transform` says what work grows with; a program's first run fixes it.
-        """
-        asked = called(v.ObserveRun, (program, size), run)
-        return await self.change(body_of("observe_run", sent(asked)), timeout_s)
 
     @both
     async def task_events(self: Any, records: Any, *, timeout_s: float | None = None, **header: Any) -> dict[str, Any]:

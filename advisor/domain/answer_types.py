@@ -41,22 +41,6 @@ class PlanOptions(TypedDict, total=False):
     current: Mapping[str, Any] | Allocation | None
 
 
-class ProgramRunReport(TypedDict, total=False):
-    """A run of a whole program, as far as it is known."""
-
-    workers: float
-    elapsed_s: float
-    work_s: float
-    delay_s: float
-    no_work_s: float
-    creates: float
-    waits: float
-    serial_work_s: float
-    span_s: float
-    transform: str
-    profile: Mapping[str, Any]
-
-
 class ComponentStatus(TypedDict):
     """What `status` reports of a component; keys that are not required may be absent."""
 

@@ -179,8 +179,11 @@ def sent(asked: Params) -> dict[str, Any]:
     Raises InvalidValue, TooLarge, UnknownKey as the service would.
     """
     spec, defaults, asked = asked.verb, _defaults(type(asked)), asked.wire()
-    given = ((key, value) for key in spec.keys if (value := getattr(asked, key)) is not None)
-    found = {key: plain(value) for key, value in given if value is not defaults.get(key)}
+    given = ((key, getattr(asked, key)) for key in spec.keys)
+    found = {
+        key: plain(value) for key, value in given
+        if key in spec.required or (value is not None and value is not defaults.get(key))
+    }  # fmt: skip
     found = {key: value for key, value in found.items() if key not in defaults or value != defaults[key]}
     checked(spec, found)
     return found

@@ -16,14 +16,13 @@ from advisor import errors
 from advisor.domain import limits
 from advisor.domain.fields import words_of
 from advisor.protocol.declaring import meanings
-from advisor.protocol.verbs import METHODS
+from advisor.protocol.verbs import METHODS, NUMBERING
 
-NUMBERING = ("producer", "incarnation", "sequence")  # the page says once what they are
 # The limits of what a peer sends, in the order of the page; the others are the service's own.
 LIMITS = (
     "MESSAGE_BYTES_MAX", "LARGE_MESSAGES_MAX", "STRUCTURE_BYTES_MAX", "DEPTH_MAX", "ARRAY_ITEMS_MAX", "MAP_ITEMS_MAX",
-    "STRING_BYTES_MAX",
-    "ROWS_BYTES_MAX", "ROWS_BATCH_MAX", "NAMES_BATCH_MAX", "NAME_BYTES_MAX", "NAME_IDS_MAX", "PREDICT_POINTS_MAX",
+    "STRING_BYTES_MAX", "POINTS_BATCH_MAX", "PREDICT_NAMES_MAX",
+    "ROWS_BYTES_MAX", "ROWS_BATCH_MAX", "NAMES_BATCH_MAX", "NAME_BYTES_MAX", "NAME_IDS_MAX",
     "DIMENSIONS_MAX", "JOBS_TOGETHER_MAX", "CANDIDATES_MAX", "NETWORKS_TOGETHER_MAX", "NETWORKS_MAX",
     "NETWORKS_NAMED_MAX", "DEFINITION_BYTES_MAX", "SIMULATE_CORES_MAX", "SIMULATE_TASKS_MAX", "SIMULATE_RUNS_MAX",
     "SIMULATE_WORK_MAX", "SIMULATE_DETAILS_MAX", "STATUS_PAGE_MAX", "UNANSWERED_MAX",

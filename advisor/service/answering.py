@@ -32,7 +32,6 @@ class Answering:
         self.verbs: dict[str, Handler] = {
             **{verb: self._at_once(answer) for verb, answer in questions.ANSWERS.items()},
             "choose_cores": self._choose_cores,
-            "predict": self._predict,
             "allocate": self._allocate,
             "allocate_together": self._allocate_together,
             "watch": self._watch,
@@ -48,12 +47,6 @@ class Answering:
         choice = questions.choose_cores(self.engine, params)
         self.planner.answers.chose(params.component, params.predictor, choice)
         return choice
-
-    def _predict(self, connection: Connection, params: m.Predict, msgid: int | None) -> dict[str, Any] | None:
-        advisor = self.engine.advisor
-        if params.evidence or questions.fits_a_slice(params):
-            return questions.predict(advisor, params)
-        return self.background.later("predict", connection, msgid, questions.predict_in_slices, advisor, params)
 
     def _allocate(self, connection: Connection, params: m.Allocate, msgid: int | None) -> dict[str, Any] | None:
         network, request = questions.allocation_asked(self.engine.advisor, params)

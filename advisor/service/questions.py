@@ -29,10 +29,7 @@ INLINE_NODES_MAX = 64
 ALLOCATE_OPTIONS = tuple(
     key for key in m.Allocate.verb.keys if key not in ("network", "deadline_s", "evidence", "fresh")
 )
-PREDICT_SLICE = 128  # points predicted at a time, within 2 ms, before others have their turn
-NAMES_SLICE = 16  # components predicted at a time: each may have to be solved first, in half a millisecond
 STATUS_SLICE = 16  # components reported at a time, within 5 ms where all of them are solved first
-PREDICTED_ARRAYS = ("elapsed_s", "low_s", "high_s", "extrapolates")
 ANSWERS: dict[str, Callable[[Engine, Any], Any]] = {}  # by verb, what answers at once
 
 
@@ -42,65 +39,10 @@ def answers(question: Answer) -> Answer:
     return question
 
 
-def fits_a_slice(params: m.Predict) -> bool:
-    """Return whether a `predict` asks for no more points than are answered at once."""
-    most = NAMES_SLICE if isinstance(params.component, list) else PREDICT_SLICE
-    asked = params.component, params.predictor, params.cores
-    return max(len(given) if isinstance(given, list) else 1 for given in asked) <= most
-
-
-def predict(advisor: Advisor, params: m.Predict) -> dict[str, Any]:
-    """Answer `predict`; raises as `Advisor.predict`."""
-    if isinstance(params.component, list):
-        return _predicted(advisor, params, params.asked, params.cores)
-    return _predicted(advisor, params, _predictors(advisor, params), params.cores)
-
-
-async def predict_in_slices(advisor: Advisor, params: m.Predict) -> dict[str, Any]:
-    """Answer a `predict` of many points, letting others have their turn; raises as `Advisor.predict`.
-
-    Rows may come meanwhile: each point sees all that were folded before the question, the later ones perhaps more.
-    """
-    if isinstance(params.component, list):
-        return await _several_in_slices(advisor, params, params.component)
-    given, p = _predictors(advisor, params), np.asarray(params.cores, np.float64)
-    x = given if given is None else np.asarray(given, np.float64)
-    one = x is None or x.ndim == (
-        0 if (_dimensions(advisor, params.component, params.measure, params.prior) or 1) == 1 else 1
-    )
-    points = len(p) if one or x is None else len(x)
-    if p.ndim and len(p) != points:
-        raise InvalidValue("cores", len(p), f"a number, or a list of {points}, as predictor has")
-    parts: list[dict[str, Any]] = []
-    for start in range(0, points, PREDICT_SLICE):
-        part = slice(start, start + PREDICT_SLICE)
-        parts.append(_predicted(advisor, params, x if one or x is None else x[part], p[part] if p.ndim else p.item()))
-        await others_first()
-    joined = {key: [value for part in parts for value in part[key]] for key in PREDICTED_ARRAYS}
-    return parts[-1] | joined
-
-
-async def _several_in_slices(advisor: Advisor, params: m.Predict, names: list[str]) -> dict[str, Any]:
-    parts: list[dict[str, Any]] = []
-    for start in range(0, len(names), NAMES_SLICE):
-        part = slice(start, start + NAMES_SLICE)
-        x, p = _part(params.asked, part), _part(params.cores, part)
-        parts.append(_predicted(advisor, replace(params, component=names[part]), x, p))
-        await others_first()
-    joined = {key: [value for part in parts for value in part[key]] for key in (*PREDICTED_ARRAYS, "observations")}
-    models = dict.fromkeys(model for part in parts for model in part["model"].split(", "))
-    notes = dict.fromkeys(note for part in parts for note in part["notes"])
-    return joined | {"model": ", ".join(models), "notes": list(notes)}
-
-
-def _part(given: Any, part: slice) -> Any:
-    return cast("list[Any]", given)[part] if isinstance(given, list) else given
-
-
-def _predicted(advisor: Advisor, params: m.Predict, x: Any, p: Any) -> dict[str, Any]:
-    asked = params.given(predictor=x, cores=p)
-    del asked["dimensions"]  # said by the shape of x
-    return advisor.predict(**asked).as_dict()
+@answers
+def predict(engine: Engine, params: m.Predict) -> dict[str, Any]:
+    """Raises as `Advisor.predict`."""
+    return engine.advisor.predict(**params.given(predictor=_inputs(engine.advisor, params))).as_dict()
 
 
 @answers
@@ -220,28 +162,15 @@ async def status_in_slices(advisor: Advisor, params: m.StatusAsked) -> dict[str,
     return answer | {"offset": params.offset, "components": reported}
 
 
-def _predictors(advisor: Advisor, params: m.Predict) -> Any:
-    """Return what `predict` asks for: a number, an array (n,) of them, or points (d,) or (n, d) of a component with d.
-
-    A flat list without `dimensions` is read as points of as many values as the component has.
-    """
-    given: Any = params.asked
-    d = params.dimensions
-    if given is None:
-        return None
-    known = _dimensions(advisor, params.component, params.measure, params.prior)
-    if d > 1 and known is None:  # the base tier knows a predictor of several values by their product
-        return np.minimum(np.asarray(given, np.float64).prod(axis=-1), limits.PREDICTOR_MAX)
-    if d not in (1, known):
-        raise InvalidValue("dimensions", d, f"{known}, as the component's first row had")
-    if d == 1 and known is not None and known > 1 and type(given) is list:
-        given = cast("list[float]", given)
-        if not given or len(given) % known:
-            raise InvalidValue(
-                "predictor", len(given), f"a list of {known} values a point, as the component's first row had"
-            )
-        return given if len(given) == known else np.reshape(np.array(given, np.float64), (-1, known))
-    return given
+def _inputs(advisor: Advisor, params: m.Predict) -> Any:
+    """Return the predictors asked for; the base tier knows points of several values by their products."""
+    if not isinstance(params.predictor, list):
+        return params.predictor
+    points = cast("list[Any]", params.predictor)
+    one = isinstance(params.component, list) or all(not isinstance(point, list) for point in points)
+    if one or _dimensions(advisor, params.component, params.measure, params.prior) is not None:
+        return points
+    return [min(float(np.prod(point)), limits.PREDICTOR_MAX) for point in points]
 
 
 def _one_point(advisor: Advisor, component: str, given: Any, prior: bool = False) -> Any:

@@ -53,7 +53,7 @@ VERBS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
                          "predictor": "column", "labels": "list"}),
     "predict": ({"component": "read", "predictor": 200.0, "cores": 2},
                 {"component": "name", "predictor": "number", "cores": "number", "level": "share", "model": "text",
-                 "dimensions": "count", "machine": "name", "measure": "text", "prior": "flag"}),
+                 "machine": "name", "measure": "text", "prior": "flag"}),
     "choose_cores": ({"component": "read", "predictor": 200.0, "cores_max": 8},
                      {"component": "name", "predictor": "number", "cores_max": "count", "level": "share",
                       "risk": "share", "machine": "name", "free_now": "number", "prior": "flag"}),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import advisor
-from advisor.domain.answer_types import PlanOptions, ProgramRunReport
+from advisor.domain.answer_types import PlanOptions
 from advisor.domain.rows import OPTIONAL_FIELDS, ColumnFields, RowFields
 from advisor.planning import Request
 from advisor.protocol.verbs import METHODS
@@ -49,5 +49,3 @@ def test_the_types_have_the_keys_that_are_checked() -> None:
     assert set(RowFields.__annotations__) == set(OPTIONAL_FIELDS)
     known = set(METHODS["observe_columns"].keys) - {"producer", "incarnation", "sequence"}
     assert set(ColumnFields.__annotations__) == known - {"components", "index", "predictor", "cores", "elapsed_s"}
-    numbering = {"producer", "incarnation", "sequence"}
-    assert set(ProgramRunReport.__annotations__) == set(METHODS["observe_run"].keys) - numbering - {"program", "size"}

@@ -3,7 +3,7 @@
 # No postponed annotations here: `verb` reads them.
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, replace
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, Self
 
 from msgspec import Meta
 
@@ -12,25 +12,7 @@ from advisor.domain.answer_types import ChoiceObjectiveWord, MeasureWord
 from advisor.domain.job_pools import OrderWord
 from advisor.errors import InvalidValue
 from advisor.protocol.declaring import Question, verb
-from advisor.protocol.points import flattened
 from advisor.protocol.verbs.keys import *
-
-
-def _one_length(params: Any) -> None:
-    x, p, d = params.predictor, params.cores, params.dimensions
-    if isinstance(params.component, list):
-        n = len(cast("list[str]", params.component))
-        for name, given, each in (("predictor", x, d), ("cores", p, 1)):
-            if isinstance(given, list) and len(cast("list[Any]", given)) != n * each:
-                reported = len(cast("list[Any]", given))
-                raise InvalidValue(name, reported, f"a number, or a list of {n * each}, for {n} components")
-        return
-    if d > 1 and (not isinstance(x, list) or not x or len(cast("list[Any]", x)) % d):
-        reported = len(cast("list[Any]", x)) if isinstance(x, list) else x
-        raise InvalidValue("predictor", reported, f"a list of {d} values a point, as dimensions says")
-    if isinstance(p, list) and params.points not in (None, len(cast("list[Any]", p))):
-        given = len(cast("list[Any]", p))
-        raise InvalidValue("cores", given, f"a number, or a list of {params.points}, as predictor has")
 
 
 def _chosen_later(params: Any) -> None:
@@ -48,22 +30,20 @@ def _for_a_point(params: Any) -> None:
         raise InvalidValue("predictor", None, "given where cores is", "leave both out to know the whole load better")
 
 
-@verb("predict", "read", positional=3, rule=_one_length)
+@verb("predict", "read", positional=3)
 class Predict(Question):
     """Return the elapsed time to expect, or the `measure`; `predictor` and `cores` may be arrays.
 
     They are of one length, or one of them is a number. Without `predictor` it is a run that tells none. Predictors of d
-    values are the rows of an array (n, d), or flat with `dimensions` d: a single point goes with each of the `cores`.
+    values are the rows of an array (n, d); one point of a component that has d is an array (d,).
 
-    component: for an array of n names, `predictor` and `cores` are a number for all or an array of n (`dimensions` times n);
-        `model` then names all that answered, `notes` whom they are about, and `observations` is an array
+    component: for an array of n names, `predictor` and `cores` are a number for all or an array of n; `model` then names all
+        that answered, `notes` whom they are about, and `observations` is an array
     predictor: nil: a run that tells none: as such rows were, where six or more of them came beside rows with one; else a run of
         the observed load, its expected time and the interval of one run over all the predictors that rows had (1 with a model
         of task types)
     cores: where `predictor` is an array too, of the same length
     model: a named form (below), instead of the pinned one, or of what the evidence supports
-    dimensions: `predictor` is an array of points, d values each, row-major; a single point goes with each of the
-        `cores`. Where it is left out, and the component's first row had d values, the array is read as such points
     measure: what to predict
     active_cores: only with a model of task types (below): workers that run tasks meanwhile, its own among them; nil: as
         many as there were when instances ended
@@ -71,45 +51,20 @@ class Predict(Question):
     """
 
     component: Annotated[
-        Name | Annotated[Sequence[Name], Meta(max_length=limits.PREDICT_POINTS_MAX)],
+        Name | Annotated[Sequence[Name], Meta(max_length=limits.PREDICT_NAMES_MAX)],
         Meta(description="a name, or a list of names"),
     ]
-    predictor: Points | None = None
+    predictor: Inputs | None = None
     cores: Points = 1
     _: KW_ONLY
     level: Level = 0.9
     model: Word | None = None
-    dimensions: Annotated[int, Meta(ge=1, le=limits.DIMENSIONS_MAX)] = 1
     machine: Machine | None = None
     measure: MeasureWord = "elapsed_s"
     active_cores: Number | None = None
     prior: Prior = False
     evidence: Evidence = False
     fresh: Fresh = False
-
-    def wire(self) -> Self:
-        """Return it with points laid flat."""
-        x, d = flattened(self.predictor, None if self.dimensions == 1 else self.dimensions)
-        return self if d == self.dimensions and x is self.predictor else replace(self, predictor=x, dimensions=d)
-
-    @property
-    def asked(self) -> Any:
-        """The predictor as the engine takes it: None where there is none, a single point, or points as rows."""
-        x, d = self.predictor, self.dimensions
-        if not isinstance(x, list) or d == 1:
-            return x
-        flat = cast("list[float]", x)
-        if len(flat) == d and isinstance(self.component, str):
-            return flat
-        return [flat[start : start + d] for start in range(0, len(flat), d)]
-
-    @property
-    def points(self) -> int | None:
-        """How many predictors are asked for; None where it is one, to go with any number of cores."""
-        if not isinstance(self.predictor, list):
-            return None
-        points = len(cast("list[float]", self.predictor)) // self.dimensions
-        return None if points == 1 and self.dimensions > 1 else points
 
 
 @verb("choose_cores", "read", rule=_chosen_later)

@@ -15,6 +15,7 @@ from advisor.domain.rows import Array
 from advisor.errors import InvalidValue, TooLarge
 
 PROTOCOL_VERSION = 2
+NUMBERING = ("producer", "incarnation", "sequence")  # of a change that counts exactly once
 NO_INCARNATION = bytes(16)  # of a client that keeps its numbers itself
 TIME = "elapsed_s"  # what is predicted where no measure is asked for
 SEQUENCE_MAX = 2**63 - 1  # kept as int64
@@ -113,6 +114,7 @@ if TYPE_CHECKING:  # what a caller gives
     Numbers = Sequence[float] | Array
     Point = Number | Numbers
     Points = Number | Numbers | Sequence[Sequence[float]]
+    Inputs = Points
     Setting = tuple[Any, float]
     NetworkGiven = str | int | Sequence[Mapping[str, Any]] | Described
     NodesGiven = Sequence[Mapping[str, Any]] | Described
@@ -127,8 +129,13 @@ if TYPE_CHECKING:  # what a caller gives
     Profile = Clock = Measured = dict[str, Any]
     Graph = Any
 else:  # what the wire has
-    Numbers = Annotated[list[Number], Meta(max_length=limits.PREDICT_POINTS_MAX, description="a list of numbers")]
+    Numbers = Annotated[list[Number], Meta(max_length=limits.POINTS_BATCH_MAX, description="a list of numbers")]
     Points = Annotated[Number | Numbers, Meta(title="number, or array", description="a number")]
+    Inputs = Annotated[
+        Number | Annotated[list[Number | Annotated[list[Number], Meta(max_length=limits.DIMENSIONS_MAX)]],
+                           Meta(max_length=limits.POINTS_BATCH_MAX)],
+        Meta(title="number, or array of numbers or of points", description="a number, or a list of numbers or of points"),
+    ]  # fmt: skip
     Point = Annotated[
         Number | Numbers, Meta(title="number, or array of a point's values", description="a number"), Further(one_point),
         "the input, an array where it has several values; nil: a run of the observed load",

@@ -200,8 +200,7 @@ class ObserveRun(NumberedVerb):
     @property
     def run(self) -> dict[str, Any]:
         """What is given of the run."""
-        numbering = ("producer", "incarnation", "sequence")
-        return {name: getattr(self, name) for name in self.verb.keys if name not in numbering}
+        return {name: getattr(self, name) for name in self.verb.keys if name not in NUMBERING}
 
 
 @verb("forget", "admin", rule=_of_one_thing)

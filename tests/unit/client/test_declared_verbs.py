@@ -9,20 +9,22 @@ from typing import Any
 import pytest
 
 from advisor import AsyncClient, SyncClient
-from advisor.errors import InvalidValue, UnknownKey
-from advisor.protocol.verbs import METHODS
+from advisor.errors import InvalidValue, TooLarge, UnknownKey
+from advisor.protocol.verbs import METHODS, NUMBERING
 
 NOBODY = "/nowhere/advisor.sock"  # no service is there: what is refused here never left the client
 DECLARED = ("predict", "choose_cores", "choose_together", "suggest", "allocate", "allocate_together",
             "watch", "curves", "flow",
-            "simulate", "status", "profile", "predict_run", "export", "shards")  # fmt: skip
+            "simulate", "status", "profile", "predict_run", "export", "shards",
+            "forget", "pin", "set_allowed", "observe_run")  # fmt: skip
 
 
 @pytest.mark.parametrize("client", [AsyncClient, SyncClient])
 @pytest.mark.parametrize("verb", DECLARED)
 def test_a_method_has_the_keys_and_the_help_of_its_declaration(client: type, verb: str) -> None:
     method, declared = getattr(client, verb), METHODS[verb]
-    assert declared.keys.keys() <= inspect.signature(method).parameters.keys()
+    assert declared.keys.keys() - set(NUMBERING) <= inspect.signature(method).parameters.keys()
+    assert not {"incarnation", "sequence"} & inspect.signature(method).parameters.keys() or verb == "profile"
     assert "timeout_s" in inspect.signature(method).parameters
     assert inspect.getdoc(method) == inspect.getdoc(declared.into)
 
@@ -35,7 +37,13 @@ def test_a_method_has_the_keys_and_the_help_of_its_declaration(client: type, ver
         ("choose_cores", {"component": "a", "cores_max": 0}, InvalidValue, "cores_max", ""),
         ("choose_cores", {"component": "a", "allowed": []}, InvalidValue, "allowed", ""),
         ("choose_cores", {"component": "a", "cores_max": 4, "explore": 60.0}, InvalidValue, "explore", None),
-        ("predict", {"component": "a", "predictor": [1.0, 2.0], "cores": [1]}, InvalidValue, "cores", ""),
+        (
+            "predict",
+            {"component": "a", "predictor": [[1.0] * 5], "cores": [1]},
+            TooLarge,
+            "length of predictor[0]",
+            None,
+        ),
         ("flow", {}, InvalidValue, "network", None),
     ],
 )

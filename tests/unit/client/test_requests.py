@@ -27,11 +27,8 @@ def test_a_predictor_of_several_values_becomes_a_list_of_floats(point: Any) -> N
         ({"predictor": 5}, Predict("a", 5)),
         ({"predictor": None}, Predict("a")),
         ({"predictor": [1, 2], "cores": [3, 4]}, Predict("a", [1, 2], [3, 4])),
-        ({"predictor": [[1, 2]]}, Predict("a", [1, 2], dimensions=2)),
-        ({"predictor": [[1, 2], (3, 4)]}, Predict("a", [1, 2, 3, 4], dimensions=2)),
-        ({"predictor": np.array([[1.0, 2.0], [3.0, 4.0]])}, Predict("a", [1.0, 2.0, 3.0, 4.0], dimensions=2)),
-        ({"predictor": [1, 2, 3], "dimensions": 3, "cores": [1, 2]}, Predict("a", [1, 2, 3], [1, 2], dimensions=3)),
-        ({"predictor": [[1], [2]]}, Predict("a", [1, 2])),
+        ({"predictor": [[1, 2]]}, Predict("a", [[1, 2]])),
+        ({"predictor": np.array([[1.0, 2.0], [3.0, 4.0]])}, Predict("a", [[1.0, 2.0], [3.0, 4.0]])),
         ({"machine": "m", "measure": "peak_bytes"}, Predict("a", machine="m", measure="peak_bytes")),
     ],
 )

@@ -257,7 +257,7 @@ async def test_task_events_teach_the_shards_of_their_types_and_profiles_are_told
         assert (await client.status())["programs"] == one.advisor.status()["programs"]
         with pytest.raises(InvalidValue, match="run0, run1, run2"):
             await client.profile("nobody")
-        assert (await client.forget_profile("run1"))["profile"]["runs"] == 1
+        assert (await client.forget(profile={"producer": "run1"}))["profile"]["runs"] == 1
         assert sorted(run["producer"] for run in (await client.profile())["runs"]) == ["run0", "run2"]
 
 

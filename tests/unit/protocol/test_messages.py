@@ -90,7 +90,7 @@ def test_every_parameter_has_its_place() -> None:
 @pytest.mark.parametrize(
     ("method", "params", "bound"),
     [
-        ("predict", [{"component": "a", "cores": [1] * (limits.PREDICT_POINTS_MAX + 1)}], limits.PREDICT_POINTS_MAX),
+        ("predict", [{"component": "a", "cores": [1] * (limits.POINTS_BATCH_MAX + 1)}], limits.POINTS_BATCH_MAX),
         ("observe_rows", [{"rows": [0] * (limits.ROWS_BATCH_MAX + 1)}], limits.ROWS_BATCH_MAX),
         ("allocate", [{"network": "é" * (limits.NETWORK_TEXT_BYTES_MAX // 2 + 1)}], limits.NETWORK_TEXT_BYTES_MAX),
         ("suggest", [{"component": "a", "candidates": [[1, 1]] * 257}], limits.CANDIDATES_MAX),

@@ -80,18 +80,18 @@ async def test_programs_and_profiles_are_forgotten_once_and_for_good(
         async with AsyncClient(str(tmp_path / "s"), producer="a") as client:
             await client.observe_run("law", **run(100.0, 1))
             await client.observe_run("other", **run(100.0, 1))
-            assert (await client.forget_program("law"))["runs"] == 1
+            assert (await client.forget(program="law"))["runs"] == 1
             with pytest.raises(UnknownProgram):
-                await client.forget_program("law")
-            assert (await client.forget_profile("run"))["profile"]["runs"] == 1
+                await client.forget(program="law")
+            assert (await client.forget(profile={"producer": "run"}))["profile"]["runs"] == 1
             await refused("invalid", peer.call("forget", {"profile": {"producer": "run"}}))
 
             def again() -> int:
                 with SyncClient(str(tmp_path / "s"), producer="b") as sync:
                     with pytest.raises(InvalidValue):
-                        sync.forget_profile("run", incarnation=bytes(16))
+                        sync.forget(profile={"producer": "run", "incarnation": bytes(16)})
                     sync.observe_run("third", **run(100.0, 1))
-                    return sync.forget_program("third")["runs"]
+                    return sync.forget(program="third")["runs"]
 
             assert await anyio.to_thread.run_sync(again) == 1
     async with running(tmp_path, state=state) as live:

@@ -106,6 +106,7 @@ struct thread {
     /* Records that found no room; those of tasks that are not followed; and those that only say that tasks are not. So
      * head - extra + dropped + left_out is how many records there are of the program, whatever is sent. */
     _Atomic uint64_t dropped, left_out, extra, followed;
+    _Atomic uint64_t held_ns; /* that it waited for room */
     /* between both */
     _Alignas(64) _Atomic uint64_t head;
     _Alignas(64) _Atomic uint64_t tail;
@@ -127,6 +128,7 @@ extern struct tool {
     double rate_max;
     int flush_ms;
     atomic_bool stopping;
+    atomic_bool waits; /* a full ring holds its thread up: every event goes into a file */
     bool tsc;
     _Atomic uint64_t teams;
 } tool;
@@ -156,10 +158,12 @@ static inline uint64_t ticks(void) {
 
 /* ---- records ---- */
 
+bool wait_for_room(struct thread *t, uint64_t used);
+
 static inline bool room_beyond(struct thread *t, uint64_t used) {
     if (LIKELY(t->at - t->tail_seen < used)) return true;
     t->tail_seen = atomic_load_explicit(&t->tail, memory_order_acquire);
-    return t->at - t->tail_seen < used;
+    return t->at - t->tail_seen < used || (atomic_load_explicit(&tool.waits, memory_order_relaxed) && wait_for_room(t, used));
 }
 
 static inline void write_record(struct thread *t, uint64_t now, enum kind kind, uint64_t instance, uint64_t other, uint32_t type,
@@ -291,6 +295,7 @@ void be_together(struct thread *t, uint64_t now);
 void stop_idling(struct thread *t, uint64_t now);
 void watch_creation(const void *runtime);
 
+void wake_helper(void);
 bool start_sending(void);
 void stop_sending(void);
 

@@ -49,6 +49,8 @@ static void rest(int ms) {
     }
 }
 
+void wake_helper(void) { sem_post(&wake); }
+
 static struct thread *thread_at(int i) { return atomic_load_explicit(&tool.thread[i], memory_order_acquire); }
 
 static int threads(void) {
@@ -303,6 +305,7 @@ static void *help(void *nothing) {
         if (last && enough()) break;
         if (records < BATCH_RECORDS_MAX / 4 && (!last || line.lost_ms)) rest(records > BATCH_RECORDS_MAX / 16 ? BUSY_MS : SWEEP_MS);
     }
+    atomic_store(&tool.waits, false);
     destination->close();
     return NULL;
 }
@@ -330,6 +333,7 @@ static void keep_to_itself(void) {
 
 static void in_child(void) { /* a forked child has no helper: it is not watched */
     atomic_store(&tool.on, false);
+    atomic_store(&tool.waits, false);
     helps = false;
 }
 
@@ -338,6 +342,7 @@ bool start_sending(void) {
     sigset_t all, before;
     if (helps || !(file && *file ? make_file(file) : find_service(getenv("ADVISOR_SOCKET")))) return false;
     destination = file && *file ? &to_file : &to_service;
+    atomic_store(&tool.waits, destination == &to_file && atomic_load(&tool.mode) == FULL);
     report = wish && *wish ? strdup(wish) : NULL;
     name_run();
     keep_to_itself();
@@ -346,6 +351,7 @@ bool start_sending(void) {
     sigfillset(&all); /* the program's signals are its own threads' */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     helps = !pthread_create(&helper, NULL, help, NULL);
+    if (!helps) atomic_store(&tool.waits, false);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_atfork(NULL, NULL, in_child);
     return helps;
@@ -354,7 +360,7 @@ bool start_sending(void) {
 /* What became of the events, for whoever started the program. */
 static void write_report(void) {
     FILE *out = report ? fopen(report, "we") : NULL;
-    uint64_t made = 0, dropped = 0, summed = 0, extra = 0, tasks = 0, followed = 0;
+    uint64_t made = 0, dropped = 0, summed = 0, extra = 0, tasks = 0, followed = 0, held_ns = 0;
     static const char *const modes[] = {"full", "auto", "sums"};
     if (!out) return;
     for (int i = 0, n = threads(); i < n; i++) {
@@ -366,6 +372,7 @@ static void write_report(void) {
         extra += READ(t->extra);
         tasks += READ(t->ids);
         followed += READ(t->followed);
+        held_ns += READ(t->held_ns);
     }
     typedef unsigned long long wide;
     fprintf(out, "{\"incarnation\": \"");
@@ -374,7 +381,7 @@ static void write_report(void) {
             modes[atomic_load(&tool.mode)], atomic_load(&tool.sample), threads(), (wide)tasks, (wide)followed);
     fprintf(out, "\"sent\": %llu, \"unsent\": %llu, \"dropped\": %llu, \"summed\": %llu, \"extra\": %llu, \"restarts\": %llu, ",
             (wide)sent_records, (wide)(made - sent_records), (wide)dropped, (wide)summed, (wide)extra, (wide)restarts);
-    fprintf(out, "\"ended\": %s}\n", done ? "true" : "false");
+    fprintf(out, "\"held_ns\": %llu, \"ended\": %s}\n", (wide)held_ns, done ? "true" : "false");
     fclose(out);
 }
 

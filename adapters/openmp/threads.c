@@ -75,6 +75,21 @@ void close_thread(struct thread *t) {
     atomic_store(&t->taken, false);
 }
 
+/* Wait until the helper has made room in the ring; false where it has ended. */
+bool wait_for_room(struct thread *t, uint64_t used) {
+    const struct timespec pause = {.tv_nsec = 50000}; /* the helper writes a batch in some hundred microseconds */
+    uint64_t since = monotonic_ns();
+    bool room = false;
+    wake_helper();
+    while (!room && atomic_load(&tool.waits)) {
+        nanosleep(&pause, NULL);
+        t->tail_seen = atomic_load_explicit(&t->tail, memory_order_acquire);
+        room = t->at - t->tail_seen < used;
+    }
+    ADD(t->held_ns, monotonic_ns() - since);
+    return room;
+}
+
 /* Take back what others have freed; else a block of tasks, which is never returned: their number is what was open at once. */
 struct task *more_tasks(struct thread *t) {
     enum { BLOCK = 256 };

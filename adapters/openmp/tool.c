@@ -2,8 +2,8 @@
  * Licence: Apache-2.0, as the project's.
  *
  * Each thread of the program writes records of 32 bytes into a ring of its own; a helper thread sends them straight from there
- * and frees them when they have arrived. Nothing in a callback waits, takes a lock that is held for long, or allocates but a
- * block of tasks now and then. Where a ring is nearly full, or where there are more records than a service folds, tasks created
+ * and frees them when they have arrived. Nothing in a callback takes a lock that is held for long, or allocates but a block of
+ * tasks now and then; none waits, but for room where every event goes into a file (ADVISOR_OPENMP_MODE=full). Where a ring is nearly full, or where there are more records than a service folds, tasks created
  * from then on are not followed: they are summed by thread, type and depth, so that those that are followed stay whole.
  *
  *   events.h     what a thread writes            threads.c    threads, their pools and sums

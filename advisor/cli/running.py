@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 PROGRAM: Final = "program"  # where a command's context keeps it
 MODES: Final = ("auto", "full", "sums")
 # Records of a thread that wait for the disk: 128 MiB, taken as they are used. A file shall hold every event.
+HELD_S: Final = 0.01  # a wait that is worth a line: less than the start of a program takes
 RECORDED_BUFFER: Final = 2**22
 
 
@@ -92,8 +93,16 @@ def recorded(program: Sequence[str], path: Path, mode: str | None, *, quiet: boo
             environment["ADVISOR_OPENMP_BUFFER"] = str(RECORDED_BUFFER)
         path.unlink(missing_ok=True)  # a file of an earlier run is not taken for this one's
         status = _run(program, environment, quiet=quiet)
+        held_s = (_report(Path(folder)) or {}).get("held_ns", 0) / 1e9
     if not path.exists():
         raise _nothing_came(Path(program[0]).name, status)
+    if held_s >= HELD_S:
+        print(
+            f"advisor: threads waited {held_s:.2g} s until their events were written, which the profile shows as time of"
+            f" tasks; set ADVISOR_OPENMP_BUFFER above {environment.get('ADVISOR_OPENMP_BUFFER', RECORDED_BUFFER)},"
+            " or create fewer tasks",
+            file=sys.stderr,
+        )
     return status
 
 

@@ -20,15 +20,15 @@ IN_LINE = 1.05  # parallelism below which a run of one worker tells nothing of w
 
 
 def one(profile: Profile, findings: Sequence[Finding], depth: int, least: float) -> Iterator[Printed]:
-    """Yield a profile's trees, its measures and what is wrong with it."""
-    yield from _tree(profile, depth, least)
-    yield from _measures(profile.measures)
-    yield from _task_types(profile)
+    """Yield what is wrong with a run, its measures, and its trees."""
     for finding in findings:
         yield Text.assemble((finding.code, "bold"), f": {finding.text}")
+    yield from _measures(profile.measures)
+    yield from _task_types(profile)
     if profile.notes:
         notes = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in profile.notes.items())
         yield dim(f"missing or put right: {notes}")
+    yield from _tree(profile, depth, least)
 
 
 def _tree(profile: Profile, depth: int, least: float) -> Iterator[Printed]:

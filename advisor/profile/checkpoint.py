@@ -81,8 +81,7 @@ def from_bytes(data: bytes, profiler: Profiler) -> Profiler:
         profiler.tables.g[getattr(at, name)] = value
     for code, (word, _) in at.REFUSALS.items():
         profiler.tables.g[at.COUNTED_REFUSALS + code] = header["refused"].get(word, 0)
-    profiler.strings = list(header["strings"])
-    profiler.tables.g[at.STRINGS] = len(profiler.strings)
+    profiler.add_strings(header["strings"])
     clock = header["clock"]
     profiler.clock = None if clock is None else Clock(clock[0], tuple((a, b) for a, b in clock[1]))
     profiler.take_fields(tuple(header["further"]))

@@ -109,15 +109,40 @@ def time_bounds(first: int, threads_end: int) -> tuple[int, int]:
     return (first - DISORDER_MAX if first > DISORDER_MAX else 0), (until if until < TIME_MAX else TIME_MAX)
 
 
-def what_is_wrong(g: Ints, threads: Ints, kind: int, name: int, thread: int, now: int, since: int, until: int) -> int:
-    """Return what is wrong with an event in itself."""
+def check_event(g: Ints, threads: Ints, kind: int, name: int, thread: int, now: int, since: int, until: int) -> int:
+    """Return what is wrong with an event in itself, or ACCEPTED; `thread` is its place in the table."""
     if kind >= KINDS:
         return UNKNOWN_KIND
     if thread >= len(threads):
         return UNKNOWN_THREAD
     if name >= g[STRINGS] and name != ABSENT:
         return UNKNOWN_STRING
-    return BAD_NUMBER if not since <= now <= until else TIME_BACK
+    if not since <= now <= until:
+        return BAD_NUMBER
+    return ACCEPTED if threads[thread + LATEST] <= now else TIME_BACK
+
+
+def refuse_event(g: Ints, refused: Ints, i: int, code: int) -> None:
+    """Note which event was refused, and why."""
+    at = 2 * g[REFUSED]
+    refused[at], refused[at + 1] = i, code
+    g[REFUSED] += 1
+    g[COUNTED_REFUSALS + code] += 1
+
+
+def note_doing(s: State, thread: int, now: int) -> None:
+    """A thread works, waits or does neither from now on, by what is innermost on it."""
+    g, threads, contexts, _, frames, _, _, _, _, _, _ = s
+    current = threads[thread + CURRENT]
+    label = THREAD_LABEL if current == NONE else frames[contexts[current + TOP] + FRAME_LABEL]
+    if (
+        label < OVERHEAD_LABEL or STUB_LABEL <= label < THREAD_LABEL
+    ):  # a stub is innermost where its tasks are kept apart
+        does = WORKS
+    else:
+        does = WAITS if WAIT_LABEL <= label < STUB_LABEL else NEITHER
+    if does != threads[thread + DOES]:
+        change_doing(g, threads, thread, does, now)
 
 
 def check_size(sizes: Floats, i: int) -> int:
@@ -209,40 +234,30 @@ def fold_events(
     """
     g, threads, contexts, _, frames, _, _, metrics, _, _, _ = s
     times, numbers, others, names, thread_numbers, kinds, flags = columns
-    strings, threads_end, brings = g[STRINGS], len(threads), len(sizes) > 0 or len(values) > 0 or metrics_an_event > 0
+    brings = len(sizes) > 0 or len(values) > 0 or metrics_an_event > 0
     first, newest = g[FIRST], g[NEWEST]
-    since, until = time_bounds(first, threads_end)
+    since, until = time_bounds(first, len(threads))
     g[REFUSED] = g[ENDED] = 0
     for i in range(len(times)):
         now, kind, name = times[i], kinds[i], names[i]
         thread = thread_numbers[i] * THREADS
-        code = ACCEPTED
         left = NONE
-        if (
-            thread >= threads_end
-            or kind >= KINDS
-            or (name >= strings and name != ABSENT)
-            or not (threads[thread + LATEST] <= now <= until)
-            or now < since
-        ):
-            code = what_is_wrong(g, threads, kind, name, thread, now, since, until)
-        elif threads[thread + IMPLICIT] == NONE:
-            left = NEW_THREAD
-            code = THREAD_STOPPED if kind == WORKER_STOP else start_thread(s, thread, now)
-        elif kind == WORKER_START:
-            code = THREAD_RUNS
-        elif brings:
-            left = frames[contexts[threads[thread + CURRENT] + TOP] + AT_NODE]
-            code = check_size(sizes, i)
+        code = check_event(g, threads, kind, name, thread, now, since, until)
+        if code == ACCEPTED:
+            if threads[thread + IMPLICIT] == NONE:
+                left = NEW_THREAD
+                code = THREAD_STOPPED if kind == WORKER_STOP else start_thread(s, thread, now)
+            elif kind == WORKER_START:
+                code = THREAD_RUNS
+            elif brings:
+                left = frames[contexts[threads[thread + CURRENT] + TOP] + AT_NODE]
+                code = check_size(sizes, i)
         if code == ACCEPTED:
             code = happen(s, thread, kind, flags[i], numbers[i], others[i], name, now, out, out_sizes)
             if code != ACCEPTED and left == NEW_THREAD:
                 take_back(s, thread)
         if code != ACCEPTED:
-            at = 2 * g[REFUSED]
-            refused[at], refused[at + 1] = i, code
-            g[REFUSED] += 1
-            g[COUNTED_REFUSALS + code] += 1
+            refuse_event(g, refused, i, code)
             continue
         if left == NEW_THREAD and g[WORKERS] > g[WORKERS_MAX]:
             g[WORKERS_MAX] = g[WORKERS]
@@ -255,15 +270,6 @@ def fold_events(
             newest = now
         if first == NONE:
             first = now
-            since, until = time_bounds(first, threads_end)
-        current = threads[thread + CURRENT]
-        label = THREAD_LABEL if current == NONE else frames[contexts[current + TOP] + FRAME_LABEL]
-        if (
-            label < OVERHEAD_LABEL or STUB_LABEL <= label < THREAD_LABEL
-        ):  # a stub is innermost where its tasks are kept apart
-            does = WORKS
-        else:
-            does = WAITS if WAIT_LABEL <= label < STUB_LABEL else NEITHER
-        if does != threads[thread + DOES]:
-            change_doing(g, threads, thread, does, now)
+            since, until = time_bounds(first, len(threads))
+        note_doing(s, thread, now)
     g[FIRST], g[NEWEST] = first, newest

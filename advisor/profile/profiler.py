@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -91,6 +91,8 @@ class Profiler:
         self.tables = Tables(caps or Caps(), burden_ns, plain=self._always_plain or not KERNELS.ready)
         self.window = Reorder(window_ns)
         self.strings: list[str] = []
+        self._numbers: dict[str, int] = {}  # of each string, the first that it has
+        self._firsts: list[int] = []  # of each number, the first of an equal string
         self.clock: Clock | None = None
         self.further: tuple[str, ...] = ()
         self.metrics: tuple[str, ...] = ()
@@ -111,8 +113,7 @@ class Profiler:
         Raises InvalidValue, TooLarge where the header does not go with the earlier ones; nothing is changed then.
         """
         self._check(events)
-        self.strings.extend(events.strings)
-        self.tables.g[at.STRINGS] = len(self.strings)
+        self.add_strings(events.strings)
         if self.clock is None:
             self.clock = events.clock
             self.take_fields(events.further)
@@ -146,7 +147,8 @@ class Profiler:
         """Return a copy, to go on apart. Cost O(state)."""
         made = copy(self)
         made.tables, made.window, made.types = self.tables.whole_copy(), copy(self.window), self.types.copied()
-        made.strings = list(self.strings)
+        made.forget_strings()
+        made.add_strings(self.strings)
         return made
 
     def emptied(self) -> Profiler:
@@ -155,8 +157,9 @@ class Profiler:
             window_ns=self.window.window_ns, caps=self.tables.caps, burden_ns=int(self.tables.g[at.BURDEN]),
             compiled=False if self._always_plain else None,
         )  # fmt: skip
-        made.strings, made.clock, made.dropped = list(self.strings), self.clock, self.dropped
-        made.tables.g[at.STRINGS], made.tables.g[at.LENIENT] = len(made.strings), 1
+        made.add_strings(self.strings)
+        made.clock, made.dropped = self.clock, self.dropped
+        made.tables.g[at.LENIENT] = 1
         made.take_fields(self.further)
         return made
 
@@ -168,6 +171,8 @@ class Profiler:
     def _with_sums(self, folded: Folded, sums: NDArray[np.void]) -> Folded:
         clock = self.clock or NANOSECONDS
         before = int(self.tables.g[at.SUMMED])
+        sums = sums.copy()
+        sums["type"] = self._first_numbers(sums["type"])
         codes = [at.REFUSALS[code] for code in fold_sums(self.tables, sums, clock.ns_a_tick, len(self.strings))]
         counts, newest = dict(folded.refused), int(self.tables.g[at.NEWEST])
         summed = int(self.tables.g[at.SUMMED]) - before
@@ -189,6 +194,24 @@ class Profiler:
             raise InvalidValue("clock.ticks_per_s", events.clock.ticks_per_s, f"{self.clock.ticks_per_s:g}, as before")
         if self.clock is not None and events.further != self.further:
             raise InvalidValue("fields", ", ".join(events.further), f"{', '.join(self.further) or 'none'}, as before")
+
+    def add_strings(self, strings: Sequence[str]) -> None:
+        """Know further strings. Equal ones are one: an unrolled loop calls from several places of one line."""
+        self._firsts += [self._numbers.setdefault(text, len(self.strings) + k) for k, text in enumerate(strings)]
+        self.strings.extend(strings)
+        self.tables.g[at.STRINGS] = len(self.strings)
+
+    def forget_strings(self) -> None:
+        """Know no string."""
+        self.strings, self._numbers, self._firsts = [], {}, []
+
+    def _first_numbers(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Return for each number of a string the first of an equal one; numbers of none stay."""
+        if len(self._numbers) == len(self.strings):
+            return numbers
+        firsts = np.array(self._firsts, np.uint32)
+        known = numbers < len(firsts)
+        return np.where(known, firsts[np.where(known, numbers, 0)], numbers)
 
     def take_fields(self, further: tuple[str, ...]) -> None:
         """Know the further fields of all records to come."""
@@ -264,10 +287,9 @@ class Profiler:
         return ended[: at.ENDED_FIELDS * rows].reshape(-1, at.ENDED_FIELDS), ended_sizes[:rows]
 
     def _columns(self, times: Ints, records: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        if self.tables.plain:
-            wide = [records[name] for name in ("type", "thread", "kind", "flags")]
-        else:
-            wide = [records[name].astype(np.int64) for name in ("type", "thread", "kind", "flags")]
+        wide = [self._first_numbers(records["type"]), *(records[name] for name in ("thread", "kind", "flags"))]
+        if not self.tables.plain:
+            wide = [column.astype(np.int64) for column in wide]
         # Numbers of 64 bits are read as signed: any of them is some whole number.
         return (
             np.ascontiguousarray(times),

@@ -26,7 +26,7 @@ from advisor.profile.diagnosis import Finding, diagnose
 from advisor.profile.recorded import graph_of_events
 from advisor.profile.tree import Profile
 from advisor.profile.whole_run import run_of
-from advisor.simulation import Program
+from advisor.simulation import Program, simulate
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
@@ -200,7 +200,17 @@ def test_sums_hold_what_the_events_would(programs: Programs, name: str, threads:
     assert abs(m.unaccounted_s) <= 0.1 * m.workers_s + 1e-3  # a stub's edges, and the sums' own: some tens of ns a task
 
 
-@pytest.mark.parametrize("mode", ["full", "auto", "sums"])
+def test_in_full_mode_a_file_has_every_event_however_small_the_rings(programs: Programs) -> None:
+    ran = programs.run("nqueens", 7, mode="full", buffer=1024)
+    report = ran.report()
+    assert report["sent"] > 1024 * 2
+    assert (report["dropped"], report["followed"], report["held_ns"] > 0) == (0, ran.tasks, True)
+    exact(ran)
+    graph = graph_of_events(read_events(ran.folder / "events"))
+    assert simulate(Program(graph), 1).makespan == graph.ticks.sum() > 0
+
+
+@pytest.mark.parametrize("mode", ["auto", "sums"])
 def test_what_does_not_fit_is_counted_exactly(programs: Programs, mode: str) -> None:
     whole = records_of_the_program(programs.run("nqueens", 7).report())
     ran = programs.run("nqueens", 7, mode=mode, buffer=1024)
@@ -208,7 +218,7 @@ def test_what_does_not_fit_is_counted_exactly(programs: Programs, mode: str) -> 
     assert records_of_the_program(report) == whole
     assert report["sent"] <= 1024 * 2
     assert report["followed"] < report["tasks"] == ran.tasks
-    assert (report["dropped"] > 0, report["summed"] > 0) == (mode == "full", mode != "full") or mode == "auto"
+    assert (report["dropped"] == 0, report["summed"] > 0) == (True, True) or mode == "auto"
     assert (m.creates, m.begins, m.ends) == (
         ran.tasks,
         ran.tasks,

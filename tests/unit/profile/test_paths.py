@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from advisor.domain.task_events import EventWriter, Flag, Kind, SyncKind
+from advisor.profile.checkpoint import from_bytes, to_bytes
 from advisor.profile.measures import Measures
 from advisor.profile.profiler import Profiler
+from advisor.profile.tree import Profile
 from advisor.profile.view import profile_of
 
 BURDEN_NS = 100
@@ -92,3 +94,29 @@ def test_a_task_that_depends_on_another_is_behind_it(depends: bool) -> None:
     assert m.span_s == pytest.approx(17e-9 if depends else 10e-9)
     assert m.delay_s == pytest.approx(0.0 if depends else 10e-9)  # the other worker could have taken the second
     assert m.delay_s + m.no_work_s == pytest.approx(17e-9)
+
+
+def test_regions_of_one_name_are_one_line_with_a_count() -> None:
+    """An unrolled loop creates its tasks at several places of one line: each is a string of its own, with the same text."""
+
+    def folded(names: list[str]) -> list[tuple[str, int, int]]:
+        profiler, out = Profiler(compiled=False), EventWriter()
+        out.add_event(0, Kind.SYNC_BEGIN, other=SyncKind.BARRIER, type="barrier")
+        for number in range(3):
+            out.add_event(10 * number + 1, Kind.BEGIN, instance=number + 1, type=f"place {number}")
+            out.add_event(10 * number + 4 + number, Kind.END, instance=number + 1)
+        batch = out.batch()
+        profiler.fold_batch(replace(batch, strings=("barrier", *names)))
+        profiler.flush()
+        again = from_bytes(to_bytes(profiler), Profiler(compiled=False))
+        assert rows(profile_of(again)) == rows(profile_of(profiler))
+        return rows(profile_of(profiler))
+
+    def rows(profile: Profile) -> list[tuple[str, int, int]]:
+        return [
+            (profile.label(node), int(profile.count[node]), int(profile.inclusive_ns[node]))
+            for node in range(len(profile))
+        ]
+
+    assert ("a.c:7", 3, 3 + 4 + 5) in folded(["a.c:7", "a.c:7", "a.c:7"])
+    assert ("a.c:7", 2, 3 + 4) in folded(["a.c:7", "a.c:7", "b.c:7"])

@@ -78,7 +78,7 @@ def computed(name: str, case: Case, quick: bool) -> Iterator[Run]:
                 yield Run(program=name, size=size, test=test, tasks=int(run.creates) + 1, **reported)
 
 
-def learned(case: Case, runs: Sequence[Run]) -> ProgramModel:
+def learned(case: Any, runs: Sequence[Any]) -> ProgramModel:
     """Return the model of a program's training runs, which came in an order of their own."""
     model = ProgramModel(np.zeros(WORDS))
     order = np.random.default_rng(0).permutation(len(runs))
@@ -87,13 +87,12 @@ def learned(case: Case, runs: Sequence[Run]) -> ProgramModel:
     return model
 
 
-def direct(case: Case, runs: Sequence[Run]) -> dict[str, Floats]:
-    """Return the predictions of two regressions on time for the test runs."""
+def direct_predictions(case: Any, train: Sequence[Any], test: Sequence[Any]) -> dict[str, Floats]:
+    """Return the predictions of two regressions on time for the test runs; `case` has a transformation."""
     size_of = TRANSFORMS[case.transform]
-    train, test = ([run for run in runs if run.test == flag] for flag in (0, 1))
     serial = INTERMEDIATE["serial_work"]
 
-    def columns(run: Run) -> Floats:
+    def columns(run: Any) -> Floats:
         sizes = np.append(serial.columns(Point(size_of(float(run.size)), 1.0)), 1.0)
         return np.outer(sizes, (1.0, 1.0 / run.workers, run.workers - 1.0)).reshape(-1)
 
@@ -105,7 +104,7 @@ def direct(case: Case, runs: Sequence[Run]) -> dict[str, Floats]:
     assert fit is not None
     lasso = np.array([fit.weights @ columns(run) + fit.intercept for run in test])
 
-    def logs(run: Run) -> list[float]:
+    def logs(run: Any) -> list[float]:
         p = math.log2(run.workers)
         return [1.0, math.log2(size_of(float(run.size))), p, p * p]
 
@@ -136,7 +135,7 @@ def judged(name: str, runs: Sequence[Run], detail: bool) -> dict[str, float]:
                         f"delay={run.delay_s:.4g}/{each.delay_s:.4g} no_work={run.no_work_s:.4g}/{each.no_work_s:.4g} "
                         f"span={run.span_s:.4g}/{each.span_s:.4g}"
                     )
-    found |= direct(case, runs)
+    found |= direct_predictions(case, [run for run in runs if not run.test], test)
     errors = {key: float(np.median(np.abs(values - actual) / actual)) for key, values in found.items()}
     return errors | {"within 90 %": covered}
 

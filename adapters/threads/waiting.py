@@ -27,19 +27,22 @@ READY_LOOKS: Final = 8  # workers whose time without a processor is read, of all
 
 
 class WorkerClock:
-    """What a thread asks of processors: all of it, and what its tasks had."""
+    """What a thread asks of processors from its first task on, and what its tasks had: to start it is not computing."""
 
-    __slots__ = ("_begun_s", "_clock", "_path", "_tasks_s")
+    __slots__ = ("_begun_s", "_clock", "_first_s", "_path", "_tasks_s")
 
     def __init__(self) -> None:
         self._clock = time.pthread_getcpuclockid(threading.get_ident())
         self._path = f"/proc/self/task/{threading.get_native_id()}/schedstat"
         self._tasks_s = 0.0
         self._begun_s = -1.0  # while no task runs
+        self._first_s = -1.0  # what it had when its first task began
 
     def begin_task(self) -> None:
         """Begin a task; called by the thread, as `end` is."""
         self._begun_s = time.clock_gettime(self._clock)
+        if self._first_s < 0.0:
+            self._first_s = self._begun_s
 
     def end_task(self) -> None:
         """End a task."""
@@ -49,7 +52,8 @@ class WorkerClock:
     def had(self) -> tuple[float, float]:
         """Return the seconds that the thread had a processor, and those of its tasks; called by another thread."""
         has_s = time.clock_gettime(self._clock)
-        return has_s, self._tasks_s + (has_s - self._begun_s if self._begun_s >= 0.0 else 0.0)
+        task_s = has_s - self._begun_s if self._begun_s >= 0.0 else 0.0
+        return has_s - self._first_s if self._first_s >= 0.0 else 0.0, self._tasks_s + task_s
 
     def ready(self) -> float:
         """Return the seconds that the thread was ready and had no processor; 0 where the system does not report them."""

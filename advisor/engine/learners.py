@@ -19,9 +19,10 @@ import numpy as np
 
 from advisor.domain.vectors import Bools, Floats, Ints
 from advisor.engine.records_by_slot import RecordsBySlot
+from advisor.models.asked_points import QuestionRoom, room_of, solution_of
 from advisor.models.cells import COUNT
 from advisor.models.core_rule import KERNELS as CHOOSING
-from advisor.models.fold import ABSENT, KERNELS, QuestionRoom, room_of, solution_of
+from advisor.models.fold import ABSENT, KERNELS
 from advisor.models.layout import AT
 from advisor.models.learner_layout import AT as PLACES
 from advisor.models.learner_layout import AXES_MAX, CELLS, LANES, LEVELS, WIDTHS, LearnerTable

@@ -16,8 +16,9 @@ import numpy as np
 
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.domain.vectors import Floats
+from advisor.models.drift import score_level
 from advisor.models.learner_layout import *
-from advisor.models.logarithm import LN2, exp2_of, log2_of
+from advisor.models.logarithm import LN2, exp, ln
 
 SEEN, SEEN_RUNS, COUNT = AT["seen"], AT["seen_runs"], AT["cells"]
 RELATIVE, ABSOLUTE, COARSENESS, MACHINE = (AT[name] for name in ("relative", "absolute", "coarseness", "machine"))
@@ -26,24 +27,11 @@ KEY, RUNS, MEAN, SCATTER, OUTLIER, MODEL, CENTRE = (
 )
 # Places a unit of z, by coarseness.
 PITCHES: Floats = np.array([2.0 ** (FINEST - c / STEPS) / LN2 for c in range(COARSEST + 1)])
-SLOW_SUM, SLOW_SQUARE, SLOW_WEIGHT, DRIFTED, DRIFTED_AT = (
-    AT[name] for name in ("slow_sum", "slow_square", "slow_weight", "drifted", "drifted_at")
-)
 NOWHERE = -1
 NEAR_BY = 1.0  # of z: a row further from every known cell than a factor e is not judged
 UNKNOWN = np.nan
 CURVATURE_HALF, CURVATURE_MASK = 1 << (CURVATURE_BITS - 1), (1 << CURVATURE_BITS) - 1
 CURVATURE_UNIT = 2.0**-12
-
-
-def ln(value):
-    """Return the natural logarithm, of IEEE operations alone."""
-    return log2_of(value) * LN2
-
-
-def exp(value):
-    """Return e**value, of IEEE operations alone, for abs(value) below 690."""
-    return exp2_of(value / LN2)
 
 
 LN_ELAPSED_MIN, LN_ELAPSED_MAX = ln(ELAPSED_MIN_S), ln(ELAPSED_MAX_S)
@@ -193,37 +181,6 @@ def add_run(r, n, axes, z, t, count, machine, cell):
     r[SCATTER + cell] += count * step * (t - r[MEAN + cell])
 
 
-def score_level(r, n, mean, step, variance, weight):
-    """Add to the sums of `slow_drift` a run `step` above its cell's mean; `weight`: its runs, fewer in a young cell."""
-    steepness = weight * mean / variance
-    score = steepness * step
-    r[SLOW_SUM] += score
-    r[SLOW_SQUARE] += score * score
-    r[SLOW_WEIGHT] += steepness * mean
-
-
-def slow_drift(r, n):
-    """Return ln of a slow drift that a component's rows reveal, looked for at every `SLOW_ROWS` of them, else 0.
-
-    Runs are compared with the means of their cells before them: without a drift these steps have mean 0 under any noise. With V
-    the variance of a run, the level is off by S / I, S = sum m (t - m) / V and I = sum m**2 / V; its error is sqrt(sum of the
-    squared terms of S) / I, which a few outliers widen as much as they move S.
-    """
-    total, square, weight = r[SLOW_SUM], r[SLOW_SQUARE], r[SLOW_WEIGHT]
-    if weight == 0.0 or n[SEEN] % SLOW_ROWS:
-        return 0.0
-    errors = SLOW_ERRORS_AGAIN if total * r[DRIFTED] > 0.0 else SLOW_ERRORS
-    found = total * total > errors * errors * square and abs(total) > SLOW_LEAST * weight
-    if found or n[SEEN] % SLOW_ROWS_MOST == 0:
-        forget_slow(r, n)
-    return ln(max(1.0 + total / weight, 0.5)) if found else 0.0
-
-
-def forget_slow(r, n):
-    """Look for a slow drift from the start."""
-    r[SLOW_SUM], r[SLOW_SQUARE], r[SLOW_WEIGHT] = 0.0, 0.0, 0.0
-
-
 def scale_cell(r, cell, factor):
     """Multiply a cell's times: its mean stays legal, however wide the cell is and however often it was carried."""
     mean = r[MEAN + cell] * factor
@@ -254,62 +211,6 @@ def place_cell(r, n, axes, cell, key, z, t, count, machine):
         at = CENTRE + axis * CELLS
         r[at + cell] = z[axis]
         n[at + axes * CELLS + cell] = n[at + axes * CELLS + beside] if beside != NOWHERE else 0
-
-
-def waiting(r, n, axes, z, t, machine):
-    """Return the cell that waits near z, of the same machine, for a run of time t to agree with it; NOWHERE: there is none."""
-    for cell in range(max(n[COUNT], CELLS - WAITING), CELLS):
-        if n[KEY + cell] == NOWHERE or n[KEY + cell] >> (key_bits(axes) * axes) != machine:
-            continue
-        distance = 0.0
-        for axis in range(axes):
-            step = z[axis] - r[CENTRE + axis * CELLS + cell]
-            distance += step * step
-        off = ln(t / r[MEAN + cell]) - rise(r, n, axes, cell, z)
-        law = r[RELATIVE] + r[ABSOLUTE] / (t * t)
-        if distance < NEAR_BY * NEAR_BY and off * off <= AGREED * law + SLOPE_SD * SLOPE_SD * distance:
-            return cell
-    return NOWHERE
-
-
-def let_wait(r, n, axes, z, t, count, machine):
-    """Put a run's cell behind those in use, the latest last; the first of `WAITING` gives way.
-
-    Where all are in use the latest of one run that no choice of settings has seen gives way: for what may be wild, cells that
-    are known well are not merged.
-    """
-    while n[COUNT] == CELLS:
-        unseen = CELLS - 1
-        while unseen >= 0 and (r[MODEL + unseen] == r[MODEL + unseen] or freedom_of(r, n, unseen) > 0.0):
-            unseen -= 1
-        if unseen >= 0:
-            close_gap(r, n, axes, unseen)
-            n[COUNT] -= 1
-        else:
-            coarsen(r, n, axes)
-    for cell in range(max(n[COUNT], CELLS - WAITING), CELLS - 1):
-        move_cell(r, n, axes, cell + 1, cell)
-    place_cell(r, n, axes, CELLS - 1, key_of(n, axes, z, machine), z, t, count, machine)
-
-
-def wait_with(r, axes, cell, z, t, count):
-    """Add a run to a cell that waits."""
-    r[RUNS + cell] += count
-    share, step = count / r[RUNS + cell], t - r[MEAN + cell]
-    r[MEAN + cell] += step * share
-    r[SCATTER + cell] += count * step * (t - r[MEAN + cell])
-    for axis in range(axes):
-        r[CENTRE + axis * CELLS + cell] += (z[axis] - r[CENTRE + axis * CELLS + cell]) * share
-
-
-def trust(r, n, axes, cell):
-    """Take a cell that waits among those in use: in the place of none, or merged where its place is taken."""
-    into = n[COUNT]
-    if into != cell:
-        move_cell(r, n, axes, cell, into)
-        close_gap(r, n, axes, cell)
-    n[COUNT] = into + 1
-    rebuild_cells(r, n, axes)
 
 
 def close_gap(r, n, axes, cell):

@@ -19,8 +19,6 @@ from advisor.models.cells import (
     CENTRE,
     COARSENESS,
     COUNT,
-    DRIFTED,
-    DRIFTED_AT,
     KEY,
     MACHINE,
     MEAN,
@@ -32,14 +30,13 @@ from advisor.models.cells import (
     SEEN_RUNS,
     coarsen,
     fade,
-    forget_slow,
     key_of,
     least_at,
     place_of_machine,
     rebuild_cells,
 )  # fmt: skip
 from advisor.models.cores_seen import fade_seen, merge_seen
-from advisor.models.drift import restart
+from advisor.models.drift import DRIFTED, DRIFTED_AT, forget_slow, restart
 from advisor.models.layout import AT, FIRST_SOLVE, WORDS, empty_record
 from advisor.models.learner import BIAS, COVERED, ERROR, SCORES, SKEW, WIDTH
 from advisor.models.learner_layout import CELLS, LANES, MACHINES_MAX, RUNS_LEAST, key_bits
@@ -201,6 +198,21 @@ def forget_cells(learners, place, keep):
     return False
 
 
+def adopt_cell(r, n, axes, v, m, cell, z, machine):
+    """Put a cell of another record, with words v and m, behind those in use: it merges where its place at z is taken."""
+    while n[COUNT] == CELLS:
+        coarsen(r, n, axes)
+    own, slopes = n[COUNT], CENTRE + axes * CELLS
+    n[KEY + own] = key_of(n, axes, z, machine)
+    for field in (RUNS, MEAN, SCATTER, OUTLIER, MODEL):
+        r[field + own] = v[field + cell]
+    for axis in range(axes):
+        r[CENTRE + axis * CELLS + own] = z[axis]
+        n[slopes + axis * CELLS + own] = m[slopes + axis * CELLS + cell]
+    n[COUNT] = own + 1
+    rebuild_cells(r, n, axes)
+
+
 def merge_cells_of(learners, place, other, there, axes):
     """Add the cells of another table's record. Counts of rows and of scores add up, widths stay those of more scores."""
     r, v = learners[place], other[there]
@@ -212,7 +224,6 @@ def merge_cells_of(learners, place, other, there, axes):
         word = least_at(axes) + axis
         r[word] = min(r[word], v[word])
     shift = key_bits(axes) * axes
-    slopes = CENTRE + axes * CELLS
     z = np.empty(axes)
     for cell in range(m[COUNT]):
         machine = m[KEY + cell] >> shift
@@ -220,18 +231,7 @@ def merge_cells_of(learners, place, other, there, axes):
             machine = place_of_machine(n, m[MACHINE + machine]) if m[MACHINE + machine] >= 0 else MACHINES_MAX - 1
         for axis in range(axes):
             z[axis] = v[CENTRE + axis * CELLS + cell]
-        # A cell of its own after the last in use; `gather` then merges it, where its place is taken.
-        while n[COUNT] == CELLS:
-            coarsen(r, n, axes)
-        own = n[COUNT]
-        n[KEY + own] = key_of(n, axes, z, machine)
-        for field in (RUNS, MEAN, SCATTER, OUTLIER, MODEL):
-            r[field + own] = v[field + cell]
-        for axis in range(axes):
-            r[CENTRE + axis * CELLS + own] = z[axis]
-            n[slopes + axis * CELLS + own] = m[slopes + axis * CELLS + cell]
-        n[COUNT] = own + 1
-        rebuild_cells(r, n, axes)
+        adopt_cell(r, n, axes, v, m, cell, z, machine)
     forget_slow(r, n)
     if m[SEEN] > n[SEEN]:
         r[DRIFTED], n[DRIFTED_AT] = v[DRIFTED], m[DRIFTED_AT]

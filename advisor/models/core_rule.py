@@ -24,13 +24,15 @@ import numpy as np
 
 from advisor import kernels
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
-from advisor.models.cells import LN_ELAPSED_MAX, LN_ELAPSED_MIN, exp, ln
+from advisor.models.asked_points import answer_one, place_logs, room_of
+from advisor.models.cells import LN_ELAPSED_MAX, LN_ELAPSED_MIN
 from advisor.models.cores_seen import END, FIRST, LAST, RUNS_BITS, RUNS_MOST, UNIT
-from advisor.models.fold import answer_one, place_logs, room_of
 from advisor.models.layout import WORDS
 from advisor.models.learner_layout import AXES_MAX, LANES, LearnerTable
-from advisor.models.logarithm import LN2, log2_of
-from advisor.models.process import EXCESS, SHARE, predict, run_noise
+from advisor.models.logarithm import LN2, exp, ln, log2_of
+from advisor.models.noise_law import run_noise
+from advisor.models.posterior import predict
+from advisor.models.process import EXCESS, SHARE
 
 STAYS = 1.5  # tolerances by which the last count may be worse than the best: noise moves no count
 TOO_MANY = (3.0, 4.0)  # more than a third above the fewest that are good enough is given up

@@ -10,7 +10,7 @@ a change nearer by less, one beyond a factor of ten by `ALARM` / 32 at most: a b
 
 Centre and scale stand still between the solves of the weighting model and are estimated at each from the rows since the last,
 so a component is tested from its 32nd row on. At a change the old sums are carried to the new level and count as few rows.
-A row beyond `REACH` scales is learned at that bound.
+A row beyond `REACH` scales is learned at that bound. A slow drift is looked for in a learner's cells, by `slow_drift`.
 """
 
 # Kernels are compiled as they stand and know no types.
@@ -24,8 +24,19 @@ from math import sqrt
 import numpy as np
 
 from advisor.models.layout import AT, CELLS, COEFFICIENTS, FIRST_SOLVE, LEAST_COEFFICIENTS, LEAST_MOMENTS, MOMENTS
-from advisor.models.logarithm import SHORT_ABOVE, SHORT_MASK, exp2_of, long_of, short
+from advisor.models.learner_layout import AT as RECORD
+from advisor.models.learner_layout import (
+    SLOW_ERRORS,
+    SLOW_ERRORS_AGAIN,
+    SLOW_LEAST,
+    SLOW_ROWS,
+    SLOW_ROWS_MOST,
+)  # fmt: skip
+from advisor.models.logarithm import SHORT_ABOVE, SHORT_MASK, exp2_of, ln, long_of, short
 
+SEEN, SLOW_SUM, SLOW_SQUARE, SLOW_WEIGHT, DRIFTED, DRIFTED_AT = (
+    RECORD[name] for name in ("seen", "slow_sum", "slow_square", "slow_weight", "drifted", "drifted_at")
+)
 UNIT = 256  # of z: an error of 1/512 scale a row is far below the error of the scale
 # Chosen by simulation of log-normal and Student noise, see docs/decisions/0011-drift.md.
 SLACK = UNIT  # 1 scale: a model that is wrong by less than its residuals, for however long, raises no alarm
@@ -230,3 +241,34 @@ def restart(w, n):
     n[FALL] = 0
     n[Z_SUM] = 0
     n[Z_SQUARE] = 0
+
+
+def score_level(r, n, mean, step, variance, weight):
+    """Add to the sums of `slow_drift` a run `step` above its cell's mean; `weight`: its runs, fewer in a young cell."""
+    steepness = weight * mean / variance
+    score = steepness * step
+    r[SLOW_SUM] += score
+    r[SLOW_SQUARE] += score * score
+    r[SLOW_WEIGHT] += steepness * mean
+
+
+def slow_drift(r, n):
+    """Return ln of a slow drift that a component's rows reveal, looked for at every `SLOW_ROWS` of them, else 0.
+
+    Runs are compared with the means of their cells before them: without a drift these steps have mean 0 under any noise. With V
+    the variance of a run, the level is off by S / I, S = sum m (t - m) / V and I = sum m**2 / V; its error is sqrt(sum of the
+    squared terms of S) / I, which a few outliers widen as much as they move S.
+    """
+    total, square, weight = r[SLOW_SUM], r[SLOW_SQUARE], r[SLOW_WEIGHT]
+    if weight == 0.0 or n[SEEN] % SLOW_ROWS:
+        return 0.0
+    errors = SLOW_ERRORS_AGAIN if total * r[DRIFTED] > 0.0 else SLOW_ERRORS
+    found = total * total > errors * errors * square and abs(total) > SLOW_LEAST * weight
+    if found or n[SEEN] % SLOW_ROWS_MOST == 0:
+        forget_slow(r, n)
+    return ln(max(1.0 + total / weight, 0.5)) if found else 0.0
+
+
+def forget_slow(r, n):
+    """Look for a slow drift from the start."""
+    r[SLOW_SUM], r[SLOW_SQUARE], r[SLOW_WEIGHT] = 0.0, 0.0, 0.0

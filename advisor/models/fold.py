@@ -13,17 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from advisor import kernels
 from advisor.domain.limits import ELAPSED_MAX_S, PREDICTOR_MAX, PREDICTOR_RESOLUTION
-from advisor.domain.vectors import Floats
+from advisor.models.asked_points import (
+    answer_one,
+    answer_points,
+    cross_covariance,
+    place_logs,
+    place_row,
+    predict_points,
+    room_of,
+)  # fmt: skip
 from advisor.models.cells import (
     COUNT,
-    DRIFTED,
-    DRIFTED_AT,
     LN_ELAPSED_MAX,
     LN_ELAPSED_MIN,
     MEAN,
@@ -36,11 +42,8 @@ from advisor.models.cells import (
     carry_level,
     cell_with,
     expected,
-    forget_slow,
     key_of,
-    log_predictor,
     place_of_machine,
-    slow_drift,
     standing_for,
 )  # fmt: skip
 from advisor.models.combine import forget_cells, forget_sums, merge_cells_of, merge_sums
@@ -50,18 +53,10 @@ from advisor.models.contention import ROWS as CONTENTION_ROWS
 from advisor.models.contention import SOLVE_AT as EPOCH_ENDS
 from advisor.models.contention import add_to_epoch, begin_epoch, correction, end_epoch
 from advisor.models.cores_seen import note_run
-from advisor.models.covariance import (
-    CELLS_USED,
-    FRAME_WORDS,
-    INVERSE,
-    SCRATCH_ROWS,
-    covary,
-    in_lane,
-    point_rows,
-    stand_at,
-)  # fmt: skip
 from advisor.models.drift import (
     CHANGED,
+    DRIFTED,
+    DRIFTED_AT,
     KEPT_ROWS,
     REACH,
     WITHIN,
@@ -69,14 +64,17 @@ from advisor.models.drift import (
     bound_of,
     carry,
     change,
+    forget_slow,
     restart,
+    slow_drift,
     test_row,
 )  # fmt: skip
 from advisor.models.layout import AT, FIRST_SOLVE, NOISE, WORDS
-from advisor.models.learner import answer, learn
+from advisor.models.learner import learn
 from advisor.models.learner_layout import AXES_MAX, CELLS, KEPT_RUNS, LANES, RUN_SD, SLOW_KEPT, LearnerTable
 from advisor.models.logarithm import LN2, exp2_of, log2_of, rough_log2_of
-from advisor.models.process import DOUBT, SHARE, predict, refresh, settle, whiten
+from advisor.models.posterior import predict
+from advisor.models.process import SHARE, refresh, settle
 from advisor.models.records import LOG, RecordTable
 from advisor.models.sums import add_sums, add_to_sketch, hold, two_step
 from advisor.models.weighting import TRUST, W_COEFFICIENTS, knows, solve_weighting, weigh
@@ -99,13 +97,6 @@ def product_of(point, axes):
     for axis in range(axes - 1):
         x *= point[axis]
     return 0.0 if x < PREDICTOR_RESOLUTION else min(x, PREDICTOR_MAX)
-
-
-def place_logs(point, axes):
-    """Fill the second half of `point` with the logs of the first."""
-    for axis in range(axes - 1):
-        point[AXES_MAX + axis] = log_predictor(point[axis] if point[axis] >= PREDICTOR_RESOLUTION else 0.0)
-    point[AXES_MAX + axes - 1] = log2_of(point[axes - 1]) * LN2
 
 
 def fold_one(base, slot, learners, place, axes, point, t, count, machine, solution, scratch, out):
@@ -147,40 +138,8 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
     if n[ROWS] - n[START] < FIRST_SOLVE:
         n[UNSCORED] += 1
     else:
-        weighed = weigh(w, n, W_COEFFICIENTS, x, p)
-        w[ERROR] += min(abs(t - weighed) / max(t, weighed), 1.0)  # bounded, as the score of learner.score
-        residual, judged, reported = 0.0, False, True
-        if has:
-            judged = beside != NOWHERE
-            if judged:
-                residual = log2_of(t) - model / LN2
-                reported = r[OUTLIER + beside] == 0.0
-                if (
-                    not reported
-                ):  # what a outlying cell differs by is no change of speed; what differs from it, too, is an outlier
-                    own = log2_of(t / r[MEAN + beside])
-                    residual = own if abs(own) < abs(residual) else residual
-        else:
-            judged = knows(w, n, W_COEFFICIENTS, x, p)
-            if judged:
-                residual = -rough_log2_of(weighed / t)
-        if judged:
-            rate = w[RATE]
-            outlier = rate > 0.0 and abs(np.rint((residual - w[CENTRE]) * rate)) > REACH
-            # The sums bound a row that their own rough model finds an outlier as well, where it knows such rows.
-            if outlier and not (
-                knows(w, n, W_COEFFICIENTS, x, p) and abs((rough_log2_of(weighed / t) + w[CENTRE]) * rate) <= REACH
-            ):
-                learned = t * exp2_of(bound_of(w, residual) - residual)
-            if reported:
-                found = test_row(w, n, residual)
-        reference = max(weighed, learned * (1.0 / TRUST))
-    add_sums(w, (x - w[ORIGIN]) / w[SCALE], p, learned, 1.0 / (reference * reference + NOISE) * count)
-    add_to_sketch(w, x, count)
-    two_step(w, x, p, learned, (x - w[ORIGIN]) / w[SCALE], count)
-    w[X_LOW] = min(w[X_LOW], x)
-    w[X_HIGH] = max(w[X_HIGH], x)
-    w[T_LOW] = min(w[T_LOW], learned)
+        found, outlier, learned, reference = test_against(w, n, r, has, beside, model, x, p, t)
+    learn_sums(w, x, p, learned, reference, count)
     n[ROWS] += 1
     n[EXTRA_RUNS] += int(count) - 1
     note_run(w, n, p, count)
@@ -197,6 +156,52 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
         # The rows since the last solve were compared with cells of half as many runs.
         solve_weighting(w, n, max(1.0 - 2.0 * m[COUNT] / max(m[SEEN], 1), 0.0) if has else 1.0)
     return ratio
+
+
+def test_against(w, n, r, has, beside, model, x, p, t):
+    """Test a row against what its learner's cells expect, or the weighting model where it has none that say.
+
+    Return what the test found, whether the row is an outlier, the time that the sums learn, and that which weighs it.
+    """
+    weighed = weigh(w, n, W_COEFFICIENTS, x, p)
+    w[ERROR] += min(abs(t - weighed) / max(t, weighed), 1.0)  # bounded, as the score of learner.score
+    found, outlier, learned, residual, judged, reported = WITHIN, False, t, 0.0, False, True
+    if has:
+        judged = beside != NOWHERE
+        if judged:
+            residual = log2_of(t) - model / LN2
+            reported = r[OUTLIER + beside] == 0.0
+            if (
+                not reported
+            ):  # that differs from an outlying cell is no change of speed; from both, it is an outlier, too
+                own = log2_of(t / r[MEAN + beside])
+                residual = own if abs(own) < abs(residual) else residual
+    else:
+        judged = knows(w, n, W_COEFFICIENTS, x, p)
+        if judged:
+            residual = -rough_log2_of(weighed / t)
+    if judged:
+        rate = w[RATE]
+        outlier = rate > 0.0 and abs(np.rint((residual - w[CENTRE]) * rate)) > REACH
+        # The sums bound a row that their own rough model finds an outlier as well, where it knows such rows.
+        if outlier and not (
+            knows(w, n, W_COEFFICIENTS, x, p) and abs((rough_log2_of(weighed / t) + w[CENTRE]) * rate) <= REACH
+        ):
+            learned = t * exp2_of(bound_of(w, residual) - residual)
+        if reported:
+            found = test_row(w, n, residual)
+    return found, outlier, learned, max(weighed, learned * (1.0 / TRUST))
+
+
+def learn_sums(w, x, p, learned, reference, count):
+    """Add a row to the exact sums, weighed by its `reference` time, and to the ranges."""
+    at = (x - w[ORIGIN]) / w[SCALE]
+    add_sums(w, at, p, learned, 1.0 / (reference * reference + NOISE) * count)
+    add_to_sketch(w, x, count)
+    two_step(w, x, p, learned, at, count)
+    w[X_LOW] = min(w[X_LOW], x)
+    w[X_HIGH] = max(w[X_HIGH], x)
+    w[T_LOW] = min(w[T_LOW], learned)
 
 
 def beyond_bound(w, n, r, m, has, axes, x, p, machine, bound, solution, scratch, point, out):
@@ -298,13 +303,6 @@ def touch(base, slot, learners, place, out):
     out[0] = float(bits)
 
 
-def place_row(point, axes, predictors, cores, i):
-    """Put the i-th of some points, predictors (n, d) and cores (n,), into `point`."""
-    for axis in range(axes - 1):
-        point[axis] = predictors[i, axis]
-    point[axes - 1] = cores[i]
-
-
 def follow_drift(w, n, r, m):
     """Carry a component to the level of a slow drift, where its rows reveal one; its shape and its schedules stay."""
     moved = slow_drift(r, m)
@@ -346,105 +344,6 @@ def settle_one(learners, place, axes, solution, scratch):
     """Choose a record's settings anew, otherwise than by a row: after a merge, or of converted cells."""
     r = learners[place]
     settle(r, r.view(np.int64), axes, solution, scratch)
-
-
-def answer_one(learners, place, axes, point, machine, reach, beyond, longest, solution, scratch, out):
-    """Fill `out` (4,) with elapsed_s, low_s, high_s and the distance outside what was seen, at one point.
-
-    Parameters
-    ----------
-    machine : int
-        Its place in the record, 0 for one that was not seen, -1 for any of those seen.
-    reach, beyond : float
-        Half-width of the interval in standard deviations; beyond what was seen it is at least `beyond`.
-    longest : float
-        Seconds that a run was seen running, where none that ended took so long; else 0.
-    """
-    frame, points, root, alpha = solution
-    place_logs(point, axes)
-    answer(learners[place], frame, points, root, alpha, scratch, point[AXES_MAX:], machine, reach, beyond, longest, out)
-
-
-def answer_points(
-    learners, place, axes, predictors, cores, machine, reach, beyond, longest, solution, scratch, point, out
-):  # fmt: skip
-    """Fill `out` (n, 4) as `answer_one` does, at predictors (n, d) and cores (n,)."""
-    for i in range(len(cores)):
-        place_row(point, axes, predictors, cores, i)
-        answer_one(learners, place, axes, point, machine, reach, beyond, longest, solution, scratch, out[i])
-
-
-def cross_covariance(
-    learners, place, axes, predictors, cores, others, other_cores, solution, scratch, point, white, out
-):  # fmt: skip
-    """Fill `out` (n, m) with the covariances of ln t's mean at two sets of points: the settings' mean ones.
-
-    `white` is scratch (n + m, cells, LANES). Cost O((n + m) cells**2 + n m cells).
-    """
-    frame, points, root, _ = solution
-    share = learners[place, SHARE : SHARE + LANES]
-    n, m, count, rows = len(cores), len(other_cores), int(frame[CELLS_USED]), scratch[0]
-    for i in range(n + m):
-        stand(frame, points, predictors, cores, others, other_cores, i, axes, point, CELLS)
-        whiten(frame, points, root, rows, white[i])
-    for i in range(n):
-        stand(frame, points, predictors, cores, others, other_cores, i, axes, point, CELLS)
-        for j in range(m):
-            stand(frame, points, predictors, cores, others, other_cores, n + j, axes, point, CELLS + 1)
-            covary(points, CELLS, CELLS + 1, CELLS + 2, axes, rows)
-            total = 0.0
-            for lane in range(LANES):
-                left = in_lane(lane, rows[0, 0], rows[1, 0], rows[2, 0], rows[3, 0], rows[4, 0])
-                for k in range(count):
-                    left -= white[i, k, lane] * white[n + j, k, lane]
-                total += share[lane] * left
-            out[i, j] = total
-
-
-def stand(frame, points, predictors, cores, others, other_cores, i, axes, point, column):
-    """Put the i-th of two sets of points into a column of a solution."""
-    if i < len(cores):
-        place_row(point, axes, predictors, cores, i)
-    else:
-        place_row(point, axes, others, other_cores, i - len(cores))
-    place_logs(point, axes)
-    stand_at(frame, points, point[AXES_MAX:], axes, column)
-
-
-def predict_points(learners, place, axes, predictors, cores, machine, want_variance, solution, scratch, point, out):
-    """Fill `out` (n, 2) with mean and variance of ln t at points, from a record's solution.
-
-    `machine`: its place in the record, 0 for one that was not seen, -1 for any of those seen.
-    """
-    frame, points, root, alpha = solution
-    share = learners[place, SHARE : SHARE + LANES]
-    for i in range(len(cores)):
-        place_row(point, axes, predictors, cores, i)
-        place_logs(point, axes)
-        predict(frame, points, root, alpha, share, scratch, point[AXES_MAX:], machine, want_variance, out[i])
-        out[i, 1] *= learners[place, DOUBT]
-
-
-class QuestionRoom(NamedTuple):
-    """What one thread needs beside state to fold and ask over a number of axes: a solution and scratch, some 150 KB."""
-
-    solution: tuple[Floats, Floats, Floats, Floats]
-    scratch: tuple[Floats, Floats, Floats, Floats]
-    point: Floats
-    out: Floats
-
-
-def solution_of(axes: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the empty arrays of a solution: frame, points, root, alpha."""
-    points = np.zeros((point_rows(axes), CELLS + 2))  # two more for points that are asked for
-    return np.zeros(FRAME_WORDS), points, np.zeros((CELLS, CELLS, LANES)), np.zeros((CELLS, LANES))
-
-
-def room_of(axes: int) -> QuestionRoom:
-    """Return room to fold and ask in."""
-    planes = np.zeros((INVERSE + 1, CELLS, CELLS))
-    scratch = np.zeros((SCRATCH_ROWS, CELLS + 2)), planes, np.zeros((CELLS, LANES)), np.zeros((3, CELLS))
-    return QuestionRoom(solution_of(axes), scratch, np.zeros(2 * AXES_MAX), np.zeros(LANES))
 
 
 def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:

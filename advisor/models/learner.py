@@ -19,7 +19,9 @@ from advisor.models.cells import *
 from advisor.models.covariance import AXES, HIGHS, LOWS, REPEATED
 from advisor.models.learner_layout import *
 from advisor.models.logarithm import LN2
-from advisor.models.process import DOUBT, EXCESS, SHARE, predict, refresh, settle
+from advisor.models.posterior import predict
+from advisor.models.process import DOUBT, EXCESS, SHARE, refresh, settle
+from advisor.models.waiting import accepts_far_run
 
 SCORES, COVERED, ERROR, BIAS, WIDTH, SKEW = (
     AT[name] for name in ("scores", "covered", "error", "bias", "width", "skew")
@@ -72,7 +74,7 @@ def learn(r, n, axes, z, t, count, machine, cell, outlier, model, solution, scra
     n[SEEN] = row
     r[SEEN_RUNS] += count
     if row > SETTLED_EVERY and cell == NOWHERE and model != model and not outlier:
-        outlier = not believed(r, n, axes, z, t, count, machine, solution, scratch, out)
+        outlier = not accepts_far_run(r, n, axes, z, t, count, machine, solution, scratch, out)
         if not outlier:
             cell = cell_with(n, key_of(n, axes, z, machine))
     elif n[MACHINE] < NOWHERE:
@@ -85,37 +87,6 @@ def learn(r, n, axes, z, t, count, machine, cell, outlier, model, solution, scra
         add_run(r, n, axes, z, t, count, machine, cell)
     if settles_at(row):
         settle(r, n, axes, solution, scratch)
-
-
-def believed(r, n, axes, z, t, count, machine, solution, scratch, out):
-    """Return whether a run far from all that is known may be learned: else it waits for others that agree with it.
-
-    It may where it lies within what the model holds likely there, one sd (`BELIEVED`) and a factor of ten: it then moves what
-    is known well by no more than as many sd of that, for |cov(f, g)| <= sd(f) sd(g). Else it waits for `AGREEING` runs, and
-    where it is off by a factor of ten for `AGREEING_WILD`; or, where such rows stand at ever new places, for as much to be
-    owed as these are: `OWED_MOST`.
-    """
-    if n[COUNT] < OUTLIER_CELLS:
-        return True
-    frame, points, root, alpha = solution
-    refresh(r, n, axes, solution, scratch)
-    predict(frame, points, root, alpha, r[SHARE : SHARE + LANES], scratch, z, machine, True, out)
-    off, variance = ln(t) - out[0], out[1] + r[RELATIVE] + r[ABSOLUTE] / (t * t)
-    likely = abs(off) <= TENFOLD
-    if likely and off * off <= BELIEVED * variance:
-        return True
-    beside = waiting(r, n, axes, z, t, machine)
-    if beside != NOWHERE and freedom_of(r, n, beside) + 2.0 >= (AGREEING if likely else AGREEING_OUTLIER):
-        trust(r, n, axes, beside)
-        return True
-    if NOWHERE - n[MACHINE] >= OWED_MOST - OWED:
-        return True
-    n[MACHINE] -= OWED
-    if beside == NOWHERE:
-        let_wait(r, n, axes, z, t, count, machine)
-    else:
-        wait_with(r, axes, beside, z, t, count)
-    return False
 
 
 def spread_of(r, variance, reach, usual, wider=1.0):

@@ -23,14 +23,16 @@ from typing import Any
 import numpy as np
 
 from advisor import kernels
-from advisor.models.cells import ABSOLUTE, RELATIVE, exp
-from advisor.models.fold import place_logs, room_of
+from advisor.models.asked_points import place_logs, room_of
+from advisor.models.cells import ABSOLUTE, RELATIVE
 from advisor.models.layout import AT, CELLS
 from advisor.models.layout import WORDS as BASE_WORDS
 from advisor.models.learner_layout import AXES_MAX, LANES, LearnerTable
 from advisor.models.learner_layout import CELLS as CELLS_LEARNED
+from advisor.models.logarithm import exp
+from advisor.models.posterior import predict
 from advisor.models.prediction import SD_MAX
-from advisor.models.process import DOUBT, SHARE, predict
+from advisor.models.process import DOUBT, SHARE
 from advisor.models.table import Table
 
 X_LOW, X_HIGH, EXPONENT, RUNS, SUM, SQUARE = (

@@ -73,6 +73,16 @@ def exp2_of(value: float) -> float:
     return ldexp(total, int(whole))
 
 
+def ln(value: float) -> float:
+    """Return the natural logarithm, of IEEE operations alone."""
+    return log2_of(value) * LN2
+
+
+def exp(value: float) -> float:
+    """Return e**value, of IEEE operations alone, for abs(value) below 690."""
+    return exp2_of(value / LN2)
+
+
 def short(value: float) -> int:
     """Return a number from 0 in 31 bits, to 2**-24 of it; one below `SHORT_LEAST` counts as that."""
     mantissa, exponent = frexp(min(max(value, SHORT_LEAST), SHORT_MOST))

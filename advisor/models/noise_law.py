@@ -1,4 +1,4 @@
-"""The noise law of a component, s**2 f**2 + tau**2 at a run time f, from the scatter of its cells. A kernel."""
+"""The noise law of a component, s**2 f**2 + tau**2 at a run time f, from the scatter of its cells. Kernels."""
 
 # Kernels are compiled as they stand and know no types.
 # pyright: reportUnknownVariableType=false, reportUnknownParameterType=false, reportUnknownArgumentType=false
@@ -62,3 +62,12 @@ def learn_noise(r, n, rows):
             relative = least
             absolute = max((by - ab * relative) / bb, absolute) if bb > 0.0 else absolute
     r[RELATIVE], r[ABSOLUTE] = relative, absolute
+
+
+def run_noise(r, n):
+    """Return the variance of one run of the cells, over the mean square of their times."""
+    runs, squares = 0.0, 0.0
+    for cell in range(n[COUNT]):
+        runs += r[RUNS + cell]
+        squares += r[RUNS + cell] * r[MEAN + cell] * r[MEAN + cell]
+    return r[RELATIVE] + r[ABSOLUTE] * runs / squares

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.models.fold import ABSENT, KERNELS, room_of
+from advisor.models.asked_points import room_of
+from advisor.models.fold import ABSENT, KERNELS
 from advisor.models.learner_layout import LearnerTable
 from advisor.models.table import Table
 

@@ -26,7 +26,7 @@ from advisor.service.worker import Spec, Wanted
 # What the loop plans by itself, one plan a turn: all ways to share cores among so many boxes are compared in one kernel call.
 HERE_BOXES_MAX, HERE_CORES_MAX = 8, 1_024
 HERE_KEYS = frozenset(
-    ("cores", "objective", "target", "visits", "shares", "minimum", "maximum", "level", "instances_max")
+    ("cores", "objective", "target", "visits", "shares", "minimum", "maximum", "level", "instances_max", "current")
 )
 
 

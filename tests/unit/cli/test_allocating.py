@@ -75,6 +75,26 @@ def test_an_allocation_is_printed_as_arguments_of_s_nets_runtime(
     assert said("--sweep", "cores=1..4")[0] == 2
 
 
+def test_the_current_allocation_is_a_file_or_each_box(
+    learned: tuple[Path, str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network, table, _ = learned
+    asked = ("allocate", network, table, "--cores", 16, "--turns", "never", "--json")
+    plan = tmp_path / "plan.json"
+    plan.write_text(run(capsys, *asked)[1])
+    cores = json.loads(plan.read_text())["cores"]
+    by_box = [word for box, count in cores.items() for word in ("--current", f"{box}={count}")]
+    for current in (["--current", plan], by_box):
+        again = json.loads(run(capsys, *asked, *current)[1])
+        assert again["cores"] == cores
+        assert again["why"][0]["text"].startswith("the current allocation is kept")
+    changed = json.loads(run(capsys, *asked, "--current", "a=8", "--current", "b=4", "--current", "c=4")[1])
+    assert changed["cores"] == cores
+    assert changed["why"][0]["text"].startswith("changed from the current allocation")
+    for wrong in (["--current", tmp_path / "none.json"], ["--current", "a=8"], ["--current", plan, "--current", "a=8"]):
+        assert run(capsys, *asked, *wrong)[0] == 2
+
+
 def test_a_sweep_that_still_rises_has_no_knee(
     learned: tuple[Path, str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,6 +55,13 @@ async def test_a_small_network_is_planned(tmp_path: Path) -> None:
         assert (error.line, error.column) == (1, 6)  # type: ignore[attr-defined]
         surely = await peer.call("allocate", {"network": pipeline(4), "cores": 20, "level": 0.99})
         assert surely["throughput_per_s"] < plan["throughput_per_s"]  # planned for the upper bound of each curve
+        for current, text in (
+            (plan, "is kept: no better"),
+            (dict.fromkeys(plan["cores"], 5), "changed from the current"),
+        ):
+            again = await peer.call("allocate", {"network": pipeline(4), "cores": 20, "current": current})
+            assert again["cores"] == plan["cores"]
+            assert text in again["why"][0]["text"]
 
 
 async def test_a_large_network_gives_what_a_small_one_does(tmp_path: Path) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from advisor.engine.engine import Engine
-from advisor.engine.state import NAMES_A_FRAME
 from advisor.errors import InvalidValue
 
 # Of each kind so many a page, in this order: a page is made within a few ms, and is far smaller than a message.
-A_PAGE: Final = {"components": NAMES_A_FRAME, "task_types": 64, "networks": 4, "programs": 32, "totals": 1}
+A_PAGE: Final = {"components": 256, "task_types": 64, "networks": 4, "programs": 32, "totals": 1}
 KINDS: Final = tuple(A_PAGE)
 
 

@@ -170,7 +170,7 @@ def _inputs(advisor: Advisor, params: m.Predict) -> Any:
     one = isinstance(params.component, list) or all(not isinstance(point, list) for point in points)
     if one or _dimensions(advisor, params.component, params.measure, params.prior) is not None:
         return points
-    return [min(float(np.prod(point)), limits.PREDICTOR_MAX) for point in points]
+    return [min(float(np.prod(np.asarray(point, np.float64))), limits.PREDICTOR_MAX) for point in points]
 
 
 def _one_point(advisor: Advisor, component: str, given: Any, prior: bool = False) -> Any:

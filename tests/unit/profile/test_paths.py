@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from advisor.domain.task_events import EventWriter, Flag, Kind, SyncKind

@@ -10,16 +10,18 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from advisor.version import VERSION
+
 if TYPE_CHECKING:
     from advisor.client import AsyncClient, SyncClient
     from advisor.domain.allocations import Allocation
     from advisor.domain.answers import CoreChoice, Prediction, Suggestion
     from advisor.engine.advisor import Advisor
-    from advisor.engine.evidence import replay_answer
+    from advisor.engine.replay import replay_answer
     from advisor.errors import *
     from advisor.models.bundle import Bundle
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "Advisor", "AdvisorError", "Allocation", "AsyncClient", "Bundle", "CallerError", "ConcurrentUse",
@@ -37,7 +39,7 @@ _HOMES = dict.fromkeys(__all__, "advisor.errors") | {
     "Bundle": "advisor.models.bundle",
     "SyncClient": "advisor.client",
     "Allocation": "advisor.domain.allocations",
-    "replay_answer": "advisor.engine.evidence",
+    "replay_answer": "advisor.engine.replay",
     **dict.fromkeys(("CoreChoice", "Prediction", "Suggestion"), "advisor.domain.answers"),
 }
 

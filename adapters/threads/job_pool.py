@@ -71,7 +71,7 @@ def job_of(function: Callable[..., Any]) -> Job:
 
 
 @dataclass(slots=True, eq=False)
-class _Submission:
+class _PooledCall:
     future: Future[Any]
     call: Callable[..., Any]
     args: tuple[Any, ...]
@@ -82,7 +82,7 @@ class _Submission:
     cores: int = 0
 
 
-class Adviser(Protocol):
+class PoolAdviser(Protocol):
     """What a pool needs of an `Advised`."""
 
     def choose_together(self, jobs: Sequence[Mapping[str, Any]], cores: int) -> Mapping[Any, int] | None: ...
@@ -114,7 +114,7 @@ class AdvisedPool(Executor):
     """
 
     def __init__(
-        self, advised: Adviser, cores: int, executor: Executor | None = None, *, job_cores_max: int | None = None
+        self, advised: PoolAdviser, cores: int, executor: Executor | None = None, *, job_cores_max: int | None = None
     ) -> None:
         self.cores = cores
         self._counts = allowed_range(1, job_cores_max or cores)
@@ -123,8 +123,8 @@ class AdvisedPool(Executor):
         self._submit_on: Callable[..., Any] = getattr(self._inner, "submit_on", self._submit_anywhere)
         self._lock = threading.RLock()
         self._idle = threading.Condition(self._lock)
-        self._waiting: list[_Submission] = []
-        self._running: dict[_Submission, None] = {}
+        self._waiting: list[_PooledCall] = []
+        self._running: dict[_PooledCall, None] = {}
         self._unfinished = 0
         self._gathering = False
         self._choosing = threading.Lock()  # one question at a time; who comes meanwhile has it asked again
@@ -147,7 +147,7 @@ class AdvisedPool(Executor):
         """
         predictor = job.predictor(*args, **kwargs) if callable(job.predictor) else job.predictor
         allowed = self._counts if job.allowed is None else parse_allowed("allowed", job.allowed)
-        submission = _Submission(
+        submission = _PooledCall(
             Future(), fn, args, kwargs, job,
             1.0 if predictor is None else checked_predictor(predictor),
             intersect_allowed("allowed", allowed, self._counts, "the pool"),
@@ -216,8 +216,8 @@ class AdvisedPool(Executor):
         self._close_if_idle(len(cancelled))
 
     def _chosen(
-        self, waiting: Sequence[_Submission], running: Sequence[_Submission], free: int
-    ) -> dict[_Submission, int]:
+        self, waiting: Sequence[_PooledCall], running: Sequence[_PooledCall], free: int
+    ) -> dict[_PooledCall, int]:
         """Return the cores of the waiting jobs that are to start."""
         jobs: list[dict[str, Any]] = [
             {
@@ -238,7 +238,7 @@ class AdvisedPool(Executor):
         share = self.cores // len(waiting)  # nobody answered, or a pool without a job would stay so
         return {each: each.allowed.nearest(share) for each in waiting}
 
-    def _start(self, chosen: Mapping[_Submission, int], free: int) -> None:
+    def _start(self, chosen: Mapping[_PooledCall, int], free: int) -> None:
         """Start the jobs that have cores; only here are cores taken, so `free` are left at least."""
         for submission, cores in chosen.items():
             if cores > free:
@@ -266,10 +266,10 @@ class AdvisedPool(Executor):
     def _submit_anywhere(self, _cores: int, fn: Callable[..., Any], *args: Any) -> Any:
         return self._inner.submit(fn, *args)
 
-    def _end_inner(self, submission: _Submission, inner: Any) -> None:
+    def _end_inner(self, submission: _PooledCall, inner: Any) -> None:
         self._end(submission, _outcome(inner))
 
-    def _end(self, submission: _Submission, outcome: Outcome) -> None:
+    def _end(self, submission: _PooledCall, outcome: Outcome) -> None:
         """Learn what ran, give its cores to others, and pass on what it gave."""
         value, elapsed_s, error, own = outcome
         job = submission.job

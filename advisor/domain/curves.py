@@ -18,6 +18,8 @@ VALUES = ("elapsed_s", "upper_s", "variation", "contention", "peak_bytes")  # of
 UPPER_SLACK = 1e-9  # an upper bound may lie this share below its curve: the rounding of two computations
 
 
+# The chance with which each component keeps up with a throughput that is promised: the end of an interval of 95 %.
+PROMISED = 0.975
 DOUBLINGS_MAX = 4  # of cores beyond the most seen that siblings' runs say something of
 Growth = tuple[float, ...]  # ln of a time's growth by so many doublings of the cores; NaN where it is not known
 

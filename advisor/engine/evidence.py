@@ -7,32 +7,41 @@ and nothing else. So a replay gives the same bits, whatever was learned since, b
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, Protocol, Self, cast
 
 import msgspec
 
-from advisor import __version__
 from advisor.domain.allocations import Allocation
 from advisor.domain.answers import Basis, Suggestions
 from advisor.domain.names import checked_name
 from advisor.domain.networks import Network
 from advisor.domain.shapes import plain
+from advisor.engine.components import Components
 from advisor.engine.flows import filled
 from advisor.engine.prior import OTHERS_MAX
 from advisor.engine.state_bytes import FORMAT
 from advisor.errors import InvalidValue, TooLarge
-
-if TYPE_CHECKING:
-    from advisor.engine.advisor import Advisor
+from advisor.version import VERSION
 
 COMPONENTS_MAX: Final = OTHERS_MAX  # of one evidence, some 1.5 MB: what a component without rows is answered from
 ANSWERED: Final = ("allocate", "choose_cores", "choose_together", "predict", "suggest")  # the verbs that give evidence
 
 
+class Answerer(Protocol):
+    """What evidence needs of an `Advisor`, which imports this module."""
+
+    components: Components
+
+    @classmethod
+    def from_bytes(cls, data: bytes, /) -> Self: ...
+    def extract(self, names: Iterable[str] | None, parts: Collection[str], /) -> bytes: ...
+    def network(self, spec: Any, /) -> Network: ...
+
+
 def answer_with_evidence(
-    advisor: Advisor, method: Callable[..., Any], args: Sequence[Any], given: Mapping[str, Any]
+    advisor: Answerer, method: Callable[..., Any], args: Sequence[Any], given: Mapping[str, Any]
 ) -> Any:
     """Return what a method answers, with its evidence; raises as the method, and TooLarge beyond `COMPONENTS_MAX`."""
     called = inspect.signature(method).bind(None, *args, **given)
@@ -44,10 +53,10 @@ def answer_with_evidence(
     if method.__name__ == "allocate":
         request |= network_of(advisor, request)
     basis = basis_of(advisor, method.__name__, request)
-    return with_basis(replay_answer(basis), basis)
+    return with_basis(answer_of(basis, type(advisor).from_bytes(basis.curves)), basis)
 
 
-def network_of(advisor: Advisor, request: Mapping[str, Any]) -> dict[str, Any]:
+def network_of(advisor: Answerer, request: Mapping[str, Any]) -> dict[str, Any]:
     """Return a request to allocate with the definition of its network, and what was learned of its flow."""
     network, flows = request["network"], advisor.components.flows
     if not flows.keeps(network):
@@ -55,7 +64,7 @@ def network_of(advisor: Advisor, request: Mapping[str, Any]) -> dict[str, Any]:
     return filled(request, flows.flow(network, None)) | {"network": flows.definition(network)}
 
 
-def basis_of(advisor: Advisor, verb: str, request: Mapping[str, Any]) -> Basis:
+def basis_of(advisor: Answerer, verb: str, request: Mapping[str, Any]) -> Basis:
     """Return what the answer to a request rests on. Cost O(components of the request). Raises TooLarge."""
     names = list(dict.fromkeys(_components_of(advisor, verb, request)))
     known = advisor.components.slots
@@ -65,30 +74,17 @@ def basis_of(advisor: Advisor, verb: str, request: Mapping[str, Any]) -> Basis:
     if len(names) > COMPONENTS_MAX:
         raise TooLarge("components of the evidence", len(names), COMPONENTS_MAX, "ask without evidence")
     asked = {key: _listed(value) for key, value in request.items() if value is not None}
-    return Basis(verb, asked, advisor.extract(names, ()), {"advisor": __version__, "state": str(FORMAT)})
+    return Basis(verb, asked, advisor.extract(names, ()), {"advisor": VERSION, "state": str(FORMAT)})
 
 
-def replay_answer(basis: Basis) -> Any:
-    """Return the answer to the request of some evidence, computed from nothing else.
-
-    Raises
-    ------
-    InvalidValue, UnknownKey, StateDamaged, StateTooNew
-        For evidence that is none, or was changed.
-    """
+def answer_of(basis: Basis, advisor: Answerer) -> Any:
+    """Return the answer to the request of some evidence by an advisor; raises InvalidValue for another verb's."""
     if basis.verb not in ANSWERED:
         raise InvalidValue("basis.verb", basis.verb, f"one of {', '.join(ANSWERED)}")
     request = dict(basis.request)
     if "under_way" in request:
         request["under_way"] = dict(request["under_way"])
-    return getattr(advisor_of(basis), basis.verb)(**request)
-
-
-def advisor_of(basis: Basis) -> Advisor:
-    """Return an advisor that knows what some evidence has, and nothing else; raises StateDamaged, StateTooNew."""
-    from advisor.engine.advisor import Advisor  # noqa: PLC0415 - it answers by this module
-
-    return Advisor.from_bytes(basis.curves)
+    return getattr(advisor, basis.verb)(**request)
 
 
 def with_basis(answer: Any, basis: Basis) -> Any:
@@ -100,7 +96,7 @@ def with_basis(answer: Any, basis: Basis) -> Any:
     return msgspec.structs.replace(answer, basis=basis)
 
 
-def _components_of(advisor: Advisor, verb: str, request: Mapping[str, Any]) -> list[str]:
+def _components_of(advisor: Answerer, verb: str, request: Mapping[str, Any]) -> list[str]:
     """Return the components that a request is about."""
     if verb == "allocate":
         called = cast("Mapping[str, str]", request.get("components") or {})

@@ -16,7 +16,7 @@ from zlib import crc32
 import numpy as np
 
 from advisor.domain import elementary
-from advisor.domain.curves import DOUBLINGS_MAX, Growth
+from advisor.domain.curves import DOUBLINGS_MAX, PROMISED, Growth
 from advisor.domain.vectors import Floats, Ints
 from advisor.engine.learners import ANY_MACHINE, Learners
 from advisor.engine.rows import SEPARATOR
@@ -28,7 +28,6 @@ from advisor.models.logarithm import log2_of
 from advisor.models.siblings import YIELDED, Leaning, slopes_of
 from advisor.models.student import quantile
 from advisor.models.table import Table
-from advisor.planning.demand import PROMISED
 
 MEMBERS_MAX: Final = 64  # of a group that are asked: a mean is well known from so many
 LEVELS_MAX: Final = 8  # prefixes of a name that are groups, the longest ones

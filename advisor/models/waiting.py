@@ -62,8 +62,8 @@ def find_waiting(r, n, axes, z, t, machine):
 def quarantine_run(r, n, axes, z, t, count, machine):
     """Put a run's cell behind those in use, the latest last; the first of `WAITING` gives way.
 
-    Where all are in use the latest of one run that no choice of settings has seen gives way: for what may be wild, cells that
-    are known well are not merged.
+    Where all are in use the latest of one run that no choice of settings has seen gives way: cells that are
+    known well are not merged for what may be an outlier.
     """
     while n[COUNT] == CELLS:
         unseen = CELLS - 1

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.domain.allowed_cores import AllowedCores
-from advisor.domain.curves import TabulatedCurves
+from advisor.domain.curves import PROMISED, TabulatedCurves
 from advisor.errors import ImpossibleTarget, InvalidValue
 from advisor.planning.asked import Asked, rules_of
 from advisor.planning.partitions import exact_sizes, numbers_of
@@ -27,8 +27,6 @@ from advisor.planning.visits import heaviest_share
 
 SHARED_COMPONENTS_MAX = 2_000  # components beyond which turns are for fewer cores than components only: seconds
 LEVEL = 0.9  # at which the curves' upper bounds are made where nobody asks for another
-# The chance with which each component keeps up with a throughput that is promised: the end of an interval of 95 %.
-PROMISED = 0.975
 PRICE = NormalDist().inv_cdf(PROMISED) / NormalDist().inv_cdf(LEVEL)  # of it, in units of the curves' bounds
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from advisor.domain.allocations import Allocation, Evidence, Reason
+from advisor.domain.curves import PROMISED
 from advisor.planning.bounds import bound_s
-from advisor.planning.demand import PROMISED
 from advisor.planning.estimates import reaches
 from advisor.planning.exact import Plan
 from advisor.planning.judge import latency_of

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from advisor.engine import Engine
-from advisor.engine.evidence import advisor_of, basis_of
+from advisor.engine.evidence import basis_of
+from advisor.engine.replay import advisor_of
 from advisor.protocol import verbs as m
 from advisor.service import curves, questions
 from advisor.service.background import Background, Handler

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Any, cast
 
 from advisor.domain.answers import Basis, Suggestions
-from advisor.engine.evidence import advisor_of, replay_answer
+from advisor.engine.replay import advisor_of, replay_answer
 
 TEXT_SHOWN = 200  # characters of a network's text in a sentence
 FEW_RUNS = 30  # observations below which a curve is said to rest on few
@@ -205,7 +205,7 @@ def _figure(value: float) -> str:
 def replayed(basis: Basis) -> dict[str, Any]:
     """Return the answer to a request, computed again from its evidence alone, as it comes over the wire.
 
-    Raises as `advisor.engine.evidence.replay_answer`.
+    Raises as `advisor.engine.replay.replay_answer`.
     """
     found = replay_answer(basis)
     return {"suggestions": found.as_wire()} if isinstance(found, Suggestions) else found.as_dict()

@@ -23,7 +23,7 @@ from advisor.errors import Unavailable, WorkFailed, from_dict
 from advisor.network import parse
 from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
-from advisor.service.worker import LENGTH_BYTES, READY, WARM_TEXT, Job, done, framed
+from advisor.service.worker import LENGTH_BYTES, READY, WARM_TEXT, WorkerJob, done, framed
 
 START_S = 30.0  # for a worker process to load what it needs, on a machine that is very busy
 WARM_AFTER_S = 1.0
@@ -116,13 +116,13 @@ class Heavy:
         Raises what it raises; Unavailable when too many requests wait already; WorkFailed at the deadline, or when the process
         died.
         """
-        data, digest = _packed(Job(call, given))
+        data, digest = _packed(WorkerJob(call, given))
         answer = self._remembered(digest)
         return _result(await self._run(data, digest) if answer is None else answer)
 
     def run_here(self, call: Callable[P, Found], *given: P.args, **none: P.kwargs) -> Found:
         """As `run`, in this process: what is known to take few steps."""
-        job = Job(call, given)
+        job = WorkerJob(call, given)
         _, digest = _packed(job)
         return _result(self._remembered(digest) or self._remember(digest, done(job)))
 
@@ -184,7 +184,7 @@ class Heavy:
         return await Worker.start()
 
 
-def _packed(job: Job) -> tuple[bytes, bytes]:
+def _packed(job: WorkerJob) -> tuple[bytes, bytes]:
     """Return a job as bytes, and what tells it from others."""
     data = pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
     return data, hashlib.blake2b(data, digest_size=16).digest()

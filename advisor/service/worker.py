@@ -55,7 +55,7 @@ class Wanted(NamedTuple):
     priority: int
 
 
-class Job(NamedTuple):
+class WorkerJob(NamedTuple):
     """What a worker process is to call: a function of this module, and with what."""
 
     call: Callable[..., Any]
@@ -67,7 +67,7 @@ def framed(data: bytes) -> bytes:
     return len(data).to_bytes(LENGTH_BYTES, "little") + data
 
 
-def done(job: Job) -> bytes:
+def done(job: WorkerJob) -> bytes:
     """Do a job, and return its answer as bytes."""
     answer: Answer
     try:

@@ -45,19 +45,21 @@ PLAN = {
 COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "predict": (("a",), {
         "predictor": "2,4", "cores": "1..4", "level": "0.5", "model": "two_step", "machine": "node7", "measure": "peak_bytes",
-        "active_cores": "2", "prior": None, "fresh": None,
+        "active_cores": "2", "prior": None, "fresh": None, "evidence": None,
     }),
     "choose-cores": (("a", "--cores-max", "8"), {
         "predictor": "4", "cores_max": "4", "tolerance": "0.2", "level": "0.5", "risk": "0.5", "explore": "true",
-        "machine": "node7", "free_now": "2", "wait_s": "1", "fresh": None, "allowed": "1,2,4", "objective": "core_seconds",
+        "machine": "node7", "free_now": "2", "wait_s": "1", "fresh": None, "evidence": None,
+        "allowed": "1,2,4", "objective": "core_seconds",
         "usual": "2", "count": "3",
     }),
     "suggest": (
         ("a", "--cores-max", "8"),
-        {"predictor": "4", "cores": "2", "cores_max": "4", "allowed": "2,4", "limit": "1", "fresh": None},
+        {"predictor": "4", "cores": "2", "cores_max": "4", "allowed": "2,4", "limit": "1", "fresh": None, "evidence": None},
     ),
     "allocate": (("{network}", "--cores", "8"), PLAN | {
         "depths": "2", "fan_outs": "2", "returns": "0.1", "weight": "core_s=1", "deadline_s": "60", "fresh": None,
+        "evidence": None, "current": "b=2",
         "throughput_per_s": "0.1", "latency_s": "100", "priority": "one=1", "sweep": "cores=2..8:2", "plot": "{plot}",
         "form": "snet",
     }),
@@ -71,7 +73,8 @@ OF_A_SERVICE = {"fresh", "deadline_s"}  # how a service answers: refused of a ta
 REFUSED = {("predict", "measure"), ("predict", "active_cores"), *(
     ("allocate", option) for option in ("depths", "fan_outs", "returns", "priority")
 )}  # fmt: skip
-TOGETHER = {"wait_s": ("--free-now", "2"), "free_now": ("--wait", "1"), "cores": ("--predictor", "4"),
+TOGETHER = {"current": ("--current", "a#1=2", "--current", "c=1", "--current", "a#2=2"),
+            "wait_s": ("--free-now", "2"), "free_now": ("--wait", "1"), "cores": ("--predictor", "4"),
             "latency_s": ("--objective", "fewest_cores"), "throughput_per_s": ("--objective", "fewest_cores"),
             "plot": ("--objective", "pareto"), "weight": ("--objective", "cost"), "quantile": ("--arrival", "0.1"),
             "arrival_variation": ("--arrival", "0.1")}  # fmt: skip

@@ -91,7 +91,7 @@ class Processes:
         self.kills_left -= 1
         self.killed += 1
         points = ("before", "after", "before commit", "after commit")
-        return self._random.choice(points) if method in ("apply", "receive") else "after"
+        return self._random.choice(points) if method in ("apply_items", "receive_part") else "after"
 
     async def start(self) -> None:
         """None outlives the front that has started it."""

@@ -233,7 +233,7 @@ async def test_a_state_that_lacks_what_was_acknowledged_is_refused(tmp_path: Pat
         await Front(tmp_path, Processes()).start()
 
 
-@pytest.mark.parametrize("method", ["give", "receive", "keep"])
+@pytest.mark.parametrize("method", ["give", "receive_part", "keep"])
 async def test_a_front_that_is_killed_while_buckets_move_leaves_each_at_one_shard(tmp_path: Path, method: str) -> None:
     front = Front(tmp_path, Processes())
     await front.start()

@@ -217,7 +217,7 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         timeout_s = self.timeout_s if timeout_s is None else timeout_s
         if await self._within(timeout_s, self.drained):
             return self.stats()
-        raise self._why_silent(f"{self.stats().rows_held} rows are not durable after {timeout_s:.3g} s", UNDURABLE)
+        raise self._why_silent(f"{self.stats().rows_held} rows are not durable", timeout_s, UNDURABLE)
 
     def stats(self) -> Stats:
         """Return what became of the rows so far."""
@@ -278,7 +278,7 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
             del self._answers[call]
             self._session.abandon(call)
         if not arrived:
-            raise self._why_silent(f"{method} was not answered within {timeout_s:.3g} s", UNANSWERED)
+            raise self._why_silent(f"{method} was not answered", timeout_s, UNANSWERED)
         _, error, result = arrived.pop()
         if error is not None:
             try:
@@ -289,20 +289,22 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
 
     async def _within(self, timeout_s: float, wait: Callable[[], Coroutine[Any, Any, object]]) -> bool:
         """Return whether the wait ended in time; a service that cannot be reached, or refuses us, is given `UNREACHABLE_S`."""
-        for seconds in (min(timeout_s, UNREACHABLE_S), max(0.0, timeout_s - UNREACHABLE_S)):
-            with anyio.move_on_after(seconds):
+        ends = anyio.current_time() + timeout_s
+        while True:
+            left = max(0.0, ends - anyio.current_time())
+            with anyio.move_on_after(min(left, UNREACHABLE_S)):
                 await wait()
                 return True
             failure = self._session.failure
-            if failure is not None and not (self._session.welcome and failure.retry):
-                break
-        return False
+            lost = failure is not None and not (self._session.welcome and failure.retry)
+            if lost or left <= UNREACHABLE_S:
+                return False
 
-    def _why_silent(self, what: str, connected: str) -> AdvisorError:
+    def _why_silent(self, what: str, timeout_s: float, connected: str) -> AdvisorError:
         """Return the error of what did not come in time: of a connection, where there is none, or of a slow service."""
         session, address = self._session, str(self._address)
         if session.state in (READY, PAUSED) or (session.state == GREETING and session.failure is None):
-            why = f"{what}: {session.stats.last_error}" if session.state == PAUSED else what
+            why = f"{what} within {timeout_s:.3g} s{f': {session.stats.last_error}' if session.state == PAUSED else ''}"
             return NotAnswered(why, field="address", value=address, hint=connected)
         failure = session.failure or ConnectionFailed("no connection yet", hint="is the service running?")
         if not failure.retry:

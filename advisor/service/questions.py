@@ -166,11 +166,12 @@ def _inputs(advisor: Advisor, params: m.Predict) -> Any:
     """Return the predictors asked for; the base tier knows points of several values by their products."""
     if not isinstance(params.predictor, list):
         return params.predictor
-    points = cast("list[Any]", params.predictor)
+    points: list[Any] = params.predictor
     one = isinstance(params.component, list) or all(not isinstance(point, list) for point in points)
     if one or _dimensions(advisor, params.component, params.measure, params.prior) is not None:
         return points
-    return [min(float(np.prod(np.asarray(point, np.float64))), limits.PREDICTOR_MAX) for point in points]
+    products: Any = [np.prod(point) for point in points]
+    return np.minimum(products, limits.PREDICTOR_MAX)
 
 
 def _one_point(advisor: Advisor, component: str, given: Any, prior: bool = False) -> Any:

@@ -6,12 +6,13 @@ import asyncio
 from pathlib import Path
 
 import anyio
+import anyio.abc
 import pytest
 from live import PATIENCE_S
 
 from advisor import AsyncClient
-from advisor.client import link
-from advisor.errors import ConnectionFailed, UnknownComponent
+from advisor.client import aio, link
+from advisor.errors import ConnectionFailed, NotAnswered, UnknownComponent
 from advisor.protocol.connection import ServerConnection, encode_response
 
 
@@ -162,3 +163,25 @@ async def test_who_is_greeted_and_turned_away_comes_back_ever_later(
         async with asyncio.timeout(PATIENCE_S):
             await enough.wait()
     assert attempts[:6] == [1, 2, 3, 4, 5, 6]
+
+
+async def test_a_service_that_hangs_up_late_without_a_greeting_is_reported_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aio, "UNREACHABLE_S", 1e-3)
+    looks = anyio.Event()
+
+    async def greet_nobody(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            await looks.wait()  # the question has been waited for once by then
+
+    async with await anyio.create_unix_listener(tmp_path / "s") as listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, greet_nobody)
+        async with AsyncClient(str(tmp_path / "s"), close_s=0.0) as client:
+            with pytest.raises(NotAnswered, match=r"within 0\.002 s"):
+                await client.predict("a", timeout_s=2e-3)
+            looks.set()
+            with pytest.raises(ConnectionFailed, match="predict was not answered: ") as caught:
+                await client.predict("a", timeout_s=PATIENCE_S)
+            assert "within" not in str(caught.value)
+        group.cancel_scope.cancel()

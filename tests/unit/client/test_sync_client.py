@@ -72,7 +72,7 @@ def test_answers_may_come_in_any_order(service) -> None:
     service.hold_answers = True
     with SyncClient(service.address, batch_rows=10, window=4) as client:
         observe(client, 40)
-        with pytest.raises(NotAnswered, match=r"40 rows are not durable after 0\.3 s") as caught:
+        with pytest.raises(NotAnswered, match=r"40 rows are not durable within 0\.3 s") as caught:
             client.flush(timeout_s=0.3)
         assert isinstance(caught.value, TimeoutError)
         assert not isinstance(caught.value, ConnectionError)

@@ -198,10 +198,6 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
         self.outbox.drop_new(rows_of(item))
         return False
 
-    async def names(self, names: Sequence[str]) -> int:
-        """Number names for `index` columns, on every connection of this client; return the first's number."""
-        return self._session.declare(list(names))
-
     async def flush(self, timeout_s: float | None = None) -> Stats:
         """Wait until every row taken is durable at the service, or refused; return the counts.
 

@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 from advisor.client.session import BATCH_ROWS
 from advisor.domain.rows import ColumnsGiven, Point, RowFields, row_of
 from advisor.domain.shapes import plain
+from advisor.errors import InvalidValue
 from advisor.protocol.encoding import Body, bodies_of_columns, bodies_of_rows
 
 One = TypeVar("One")
@@ -120,12 +121,13 @@ class TakesRows(ABC, Generic[One, Many]):
         """Take a batch of columns (see `docs/protocol.md`); return how many rows were taken.
 
         Columns are numpy arrays, array.array, lists, or little-endian bytes: `index`, `predictor`, `cores`,
-        `elapsed_s` and the optional ones. `components` are the names that `index` counts in; without it, those that
-        `names` numbered.
+        `elapsed_s` and the optional ones. `components` are the names that `index` counts in.
 
         Raises
         ------
         InvalidValue, TooLarge
             When a column is none, or of another length than `index`.
         """
+        if columns.get("components") is None:
+            raise InvalidValue("components", None, "given: the names that index counts in")
         return self._take_batches(bodies_of_columns(columns))

@@ -1,6 +1,6 @@
 """One client's side of the conversation, sans-IO: rows and calls in, bytes out; bytes in, outcomes out.
 
-The session owns what must survive a cut: the rows and batches (`outbox`), the names, the calls without an answer. It
+The session owns what must survive a cut: the rows and batches (`outbox`), the calls without an answer. It
 has no clock and no socket; a binding moves the bytes and decides when to try again.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from advisor.client.outbox import NumberedRequest, Outbox
 from advisor.client.outcomes import Answered, GiveUp, Outcome, Pause, Pushed, Refused
-from advisor.domain.limits import NAME_IDS_MAX, NAMES_BATCH_MAX, STRUCTURE_BYTES_MAX
+from advisor.domain.limits import STRUCTURE_BYTES_MAX
 from advisor.errors import (
     AdvisorError,
     InvalidValue,
@@ -20,7 +20,6 @@ from advisor.errors import (
     SequenceGap,
     TooLarge,
     Unauthorized,
-    UnknownNameId,
 )
 from advisor.protocol.connection import ClientConnection, Notice, Reply, encode_request
 from advisor.protocol.encoding import EMPTY, Body, encode_numbered
@@ -80,12 +79,9 @@ class Session:
         # Not answered yet: method, parameters, and the place of the last batch that they were asked behind.
         self._calls: dict[int, tuple[str, Sequence[Any], int]] = {}
         self._to_ask: deque[int] = deque()  # of them, those not asked on this connection yet
-        self._names: list[str] = []
-        self._named = 0  # of them, on this connection
         # What is on its way on this connection, by msgid.
         self._greeting: int | None = None
         self._asked: dict[int, int] = {}
-        self._naming: set[int] = set()
         self._in_flight: dict[int, NumberedRequest] = {}
         self._unanswered: dict[NumberedRequest, int] = {}  # numbered calls that were sent, on any connection
         # What is asked anew on each connection, by topic, and under which msgid it was asked on this one.
@@ -98,14 +94,6 @@ class Session:
         self._pause: AdvisorError | None = None
 
     # -- what the program gives ------------------------------------------------------------------------------------
-
-    def declare(self, names: Sequence[str]) -> int:
-        """Number names for `index` columns; return the number of the first; raises TooLarge beyond NAME_IDS_MAX."""
-        first = len(self._names)
-        if first + len(names) > NAME_IDS_MAX:
-            raise TooLarge("names of a connection", first + len(names), NAME_IDS_MAX)
-        self._names += names
-        return first
 
     def call(self, method: str, params: Sequence[Any]) -> int:
         """Ask; the answer comes as an `Answered` of the returned number. Asked again after a cut.
@@ -152,7 +140,7 @@ class Session:
     @property
     def expecting(self) -> bool:
         """True when the service owes an answer."""
-        return self._greeting is not None or bool(self._asked or self._naming or self._in_flight)
+        return self._greeting is not None or bool(self._asked or self._in_flight)
 
     # -- what the binding does -------------------------------------------------------------------------------------
 
@@ -167,8 +155,6 @@ class Session:
         self._to_ask = deque(self._calls)
         self._subscribed_here = False
         self._subscribing.clear()
-        self._naming.clear()
-        self._named = 0
         self._rewind = False
         self._rewinds = 0
         self._pause = None
@@ -193,7 +179,6 @@ class Session:
             self.state = GREETING
             self._greet()
         elif self.state == READY:
-            self._say_names()
             self._ask_behind_rows()
             while not self._rewind and len(self._in_flight) < self._window and (batch := self.outbox.next_batch()):
                 msgid = self._new_id()
@@ -250,14 +235,6 @@ class Session:
                 self._asked[msgid] = call
                 self._out += encode_request(msgid, asked[0], asked[1])
 
-    def _say_names(self) -> None:
-        while self._named < len(self._names):
-            part = self._names[self._named : self._named + NAMES_BATCH_MAX]
-            msgid = self._new_id()
-            self._naming.add(msgid)
-            self._out += encode_request(msgid, "names", [self._named, part])
-            self._named += len(part)
-
     # -- receiving -------------------------------------------------------------------------------------------------
 
     def _take(self, reply: Reply) -> list[Outcome]:
@@ -275,9 +252,6 @@ class Session:
             if reply.error is not None:
                 self.stats.last_error = str(reply.error)
             return [Pushed(method, [reply.result])] if reply.error is None else []
-        if msgid in self._naming:
-            self._naming.discard(msgid)
-            return [] if reply.error is None else [GiveUp(reply.error)]
         batch = self._in_flight.pop(msgid, None)
         return [] if batch is None else self._settled(batch, reply)
 
@@ -325,10 +299,7 @@ class Session:
             self._rewind = True
         elif error.retry:
             self._rewind = True
-            if isinstance(error, UnknownNameId):
-                self._named = 0
-            else:
-                self._pause = error
+            self._pause = error
         elif batch.body is EMPTY or isinstance(error, Unauthorized):
             return [GiveUp(error)]
         else:

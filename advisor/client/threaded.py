@@ -111,10 +111,6 @@ class SyncClient(Blocks, TakesRows[bool, int]):
         self._outbox.drop_new(rows_of(item))
         return False
 
-    def names(self, names: Sequence[str]) -> int:
-        """Number names for `index` columns, on every connection of this client; return the first's number."""
-        return self.run(lambda client: client.names(names))
-
     def flush(self, timeout_s: float | None = None) -> Stats:
         """Wait until every row taken is acknowledged or refused; return the counts. As `AsyncClient.flush`."""
         return self.stats() if self._thread is None else self.run(lambda client: client.flush(timeout_s))

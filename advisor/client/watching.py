@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, Self, cast
@@ -127,12 +126,9 @@ class AsyncWatch:
 class SyncWatch:
     """A network that is watched, for programs with threads; iterate over it for the `Advice` that comes."""
 
-    def __init__(
-        self, run: Callable[[Callable[[Any], Any]], Any], watch: AsyncWatch, news: queue.SimpleQueue[Advice | None]
-    ) -> None:
+    def __init__(self, run: Callable[[Callable[[Any], Any]], Any], watch: AsyncWatch) -> None:
         self._run = run  # in the client's thread
         self._watch = watch
-        self._news = news
 
     @property
     def allocation(self) -> Allocation | None:
@@ -146,10 +142,7 @@ class SyncWatch:
 
     def next(self, timeout_s: float | None = None) -> Advice | None:
         """Return the next advice; None when there was none within `timeout_s`, or when the watch has ended."""
-        try:
-            return self._news.get(timeout=timeout_s)
-        except queue.Empty:
-            return None
+        return self._run(lambda _: self._watch.next(timeout_s))
 
     def __iter__(self) -> Iterator[Advice]:
         while (advice := self.next()) is not None:
@@ -166,22 +159,11 @@ class SyncWatch:
     def close(self, *, timeout_s: float | None = None) -> None:
         """Watch no more."""
         self._run(lambda _: self._watch.close(timeout_s=timeout_s))
-        self._news.put(None)
 
 
 def watched(client: Any, method: Callable[..., Any], args: Any, given: Mapping[str, Any]) -> SyncWatch:
-    """Begin a watch in the thread of a `SyncClient`, and hand news to the caller's."""
-    news: queue.SimpleQueue[Advice | None] = queue.SimpleQueue()
-    on_change: Callable[[Advice], None] | None = given.get("on_change")
-
-    def tell(advice: Advice) -> None:
-        if news.qsize() < ADVICE_KEPT:
-            news.put(advice)
-        if on_change is not None:
-            on_change(advice)
-
-    given = {**given, "on_change": tell}
-    return SyncWatch(client.run, client.wait_for(method, args, given), news)
+    """Begin a watch in the thread of a `SyncClient`."""
+    return SyncWatch(client.run, client.wait_for(method, args, given))
 
 
 def read_advice(item: Mapping[str, Any]) -> Advice:

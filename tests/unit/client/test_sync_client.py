@@ -179,9 +179,7 @@ def test_every_verb_has_its_answer(service) -> None:
         assert allocation.spare == 4
         assert allocation.groups == ((1, ("a", "b")),)
         assert allocation.why == (Reason("c", "a", 1.0, "t"),)
-        assert client.names(["a", "b"]) == 0
-        assert client.names(["c"]) == 2
-        assert client.observe_columns(index=[0, 1, 2], predictor=None, cores=array("d", [1, 2, 3]),
+        assert client.observe_columns(components=["a", "b", "c"], index=[0, 1, 2], predictor=None, cores=array("d", [1, 2, 3]),
                                       elapsed_s=np.ones(3, np.float32)) == 3  # fmt: skip
         assert client.observe_rows([["r", 1.0, 1.0, 7.0], ("r", None, np.float64(1), 8.0, {"ok": True})]) == 2
         assert client.suggest("m", (8, 4), cores_max=4) == [Suggestion((8.0, 4.0), 2.0, 1.5, 3.0, None, "w")]
@@ -191,7 +189,6 @@ def test_every_verb_has_its_answer(service) -> None:
         assert client.pin("a", "two_step") == {"component": "a", "model": "two_step"}
         assert client.pin("a", None) == {"component": "a", "model": None}
         assert client.status()["rows"] == 5
-    assert service.names == ["a", "b", "c"]
     assert service.forgotten == ["a"]
     assert service.pinned == [("a", "two_step"), ("a", None)]
     assert service.asked[1:] == [
@@ -201,19 +198,6 @@ def test_every_verb_has_its_answer(service) -> None:
     ]
     with pytest.raises(UnknownComponent), SyncClient(service.address) as client:
         client.predict("unknown")
-
-
-def test_names_are_said_again_on_every_connection(service) -> None:
-    with SyncClient(service.address) as client:
-        client.names(["a", "b"])
-        client.observe_columns(index=[1], cores=[1.0], elapsed_s=[1.0])
-        client.flush()
-        service.stop()
-        service.names = []
-        service.start()
-        client.observe_columns(index=[0], cores=[1.0], elapsed_s=[1.0])
-        client.flush()
-    assert service.names == ["a", "b"]
 
 
 def test_nobody_there_costs_a_scheduler_nothing_but_rows(tmp_path) -> None:

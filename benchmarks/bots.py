@@ -84,7 +84,7 @@ PROGRAMS: dict[str, Suite] = {
     "fft": Suite("fft", False, "n", tuple(2**k for k in range(14, 20)), lambda _, n: ["-n", str(n)]),
     "fib": Suite("fib", True, "2^n", tuple(range(28, 39, 2)), lambda _, n: ["-n", str(n), "-x", "12"]),
     "floorplan": Suite("floorplan", True, "n", (5, 15), lambda top, n: ["-f", f"{top}/inputs/floorplan/input.{n}", "-x", "5"]),
-    "health": Suite("health", True, "n", (60, 90, 140, 200, 280, 365), health_input),
+    "health": Suite("health", True, "n", (20, 30, 45, 65, 90, 130), health_input),
     "nqueens": Suite("nqueens", True, "2^n", tuple(range(8, 13)), lambda _, n: ["-n", str(n), "-x", "3"]),
     "sort": Suite("sort", False, "n", tuple(2**k for k in range(16, 23)), lambda _, n: ["-n", str(n)]),
     "sparselu": Suite(
@@ -168,7 +168,7 @@ def recorded(
             profiler.fold_batch(batch)
         profiler.flush()
         profile = profile_of(profiler)
-        assert not profile.notes, profile.notes
+        assert {*profile.notes} <= {"clock_drift_ns", "events_squeezed"}, profile.notes
         parts = region_run(profile, name)
         same = [run.elapsed_s for run in found if (run.size, run.workers) == (size, 1)]
         if p == 1 and size == suite.sizes[-1] and parts["elapsed_s"] < min(same, default=float("inf")):

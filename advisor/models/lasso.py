@@ -36,9 +36,12 @@ class LassoFit:
     penalty: float  # chosen, in units of scaled columns and target
 
 
-def rows_into(folds: Floats, fold: int, columns: Floats, target: float) -> None:
-    """Add one row, columns (m,), to its fold: `folds` are Gram matrices (K, m + 2, m + 2) of (columns, 1, target)."""
-    row = np.append(columns, (1.0, target))
+def rows_into(folds: Floats, fold: int, columns: Floats, target: float, scale: float = 1.0) -> None:
+    """Add one row, columns (m,), to its fold: `folds` are Gram matrices (K, m + 2, m + 2) of (columns, 1, target).
+
+    Its squared error counts divided by the square of `scale`.
+    """
+    row = np.append(columns, (1.0, target)) / scale
     folds[fold] += np.outer(row, row)
 
 
@@ -191,7 +194,7 @@ def _cross_validated(folds: Floats, intercept: bool) -> tuple[Floats, float, flo
         train = total_without(folds, k)
         n = folds[k, -2, -2]
         level = (
-            (train[-2, -1] - elementary.weighted(train[-2, :-2], at.T)) / max(float(train[-2, -2]), 1.0)
+            (train[-2, -1] - elementary.weighted(train[-2, :-2], at.T)) / _weight(train)
             if intercept
             else np.zeros(len(at))
         )
@@ -208,9 +211,14 @@ def total_without(folds: Floats, k: int) -> Floats:
     return folds[:k].sum(axis=0) + folds[k + 1 :].sum(axis=0)
 
 
+def _weight(matrix: Floats) -> float:
+    """Return the sum of the rows' weights, 1 where there are none."""
+    return float(matrix[-2, -2]) or 1.0
+
+
 def _normal(matrix: Floats, intercept: bool) -> tuple[Floats, Floats]:
     """Return X'X/n and X'y/n, of columns and target less their means where there is an intercept."""
-    n = max(float(matrix[-2, -2]), 1.0)
+    n = _weight(matrix)
     whole = matrix / n
     if intercept:
         whole = whole - np.outer(whole[:, -2], whole[-2, :])
@@ -228,7 +236,7 @@ def _at(grid: Floats, penalties: Floats, weights: Floats) -> Floats:
 
 
 def _level(matrix: Floats, weights: Floats) -> float:
-    n = max(float(matrix[-2, -2]), 1.0)
+    n = _weight(matrix)
     return float((matrix[-2, -1] - elementary.weighted(matrix[-2, :-2], weights)) / n)
 
 

@@ -43,6 +43,9 @@ NEEDED: Final = {
         ("extended", ("serial_work", "creates", "waits")),
     )
 }
+# A row's squared error counts over its target, as of counts: with equal weights the largest sizes alone would be fitted, with
+# relative ones the far larger sizes that are asked for would be missed. Not those that the printed model has, too.
+ROOT_WEIGHTED: Final = ("serial_work_ladder", "creates_ladder", "waits_ladder", "span")
 _SIZES = {name: len(each.terms) + 2 for name, each in INTERMEDIATE.items()}
 SCORES: Final = tuple(f"{kind}_{variant}" for variant in VARIANTS for kind in ("scores", "errors", "beyond", "reached"))
 _RANGE = ("n_low", "n_high", "p_low", "p_high")
@@ -121,7 +124,7 @@ class ProgramModel:
         """
         self._score(row)
         fold = self.runs % FOLDS
-        serial = row.work_s if row.serial_work_s is None and row.workers == 1.0 else row.serial_work_s
+        serial = measured = row.work_s if row.serial_work_s is None and row.workers == 1.0 else row.serial_work_s
         if serial is None and self.words[_AT["scored_from"]]:
             serial = _value(self.kept(), "serial_work_ladder", Point(row.size, row.workers))
         point = Point(row.size, row.workers, serial or 0.0, row.creates, row.waits, row.span_s or 0.0)
@@ -129,13 +132,16 @@ class ProgramModel:
             "creates": row.creates, "creates_ladder": row.creates, "waits": row.waits, "waits_ladder": row.waits,
             "delay": row.delay_s, "no_work": row.no_work_s,
         }  # fmt: skip
+        if measured is not None:
+            targets |= {"serial_work": measured, "serial_work_ladder": measured}
         if serial is not None:
-            targets |= {"serial_work": serial, "serial_work_ladder": serial, "inflation": row.work_s - serial}
+            targets["inflation"] = row.work_s - serial
         if row.span_s is not None:
             targets |= {"span": row.span_s, "no_work_span": row.no_work_s}
             self.words[_AT["spans"]] += 1.0
         for name, target in targets.items():
-            rows_into(self.folds(name), fold, INTERMEDIATE[name].columns(point), target)
+            scale = math.sqrt(target) if name in ROOT_WEIGHTED and target > 0.0 else 1.0
+            rows_into(self.folds(name), fold, INTERMEDIATE[name].columns(point), target, scale)
         self._range("n_low", "n_high", row.size)
         self._range("p_low", "p_high", row.workers)
         self.words[_AT["elapsed"]] += row.elapsed_s * row.workers

@@ -13,7 +13,7 @@ import numpy as np
 from advisor.domain.limits import CORES_MAX, ELAPSED_MAX_S, PROGRAM_SIZE_MAX
 from advisor.domain.vectors import Bools, Floats
 from advisor.models.log_cells import HIGH, LEVEL, LOW, RANGE_WORDS, SEEN
-from advisor.models.program_model import SCORED_AT, SCORES, ProgramModel
+from advisor.models.program_model import ROOT_WEIGHTED, SCORED_AT, SCORES, ProgramModel
 from advisor.models.program_terms import INTERMEDIATE
 from advisor.models.size_time import CELLS, LOG, RATE_CELLS, SIZE, TIME, N, SizeTime
 
@@ -97,6 +97,6 @@ def _of_program(record: ProgramModel) -> Checks:
         squares = np.sqrt(np.diagonal(folds, axis1=1, axis2=2))  # NaN where one is negative
         yield name, np.abs(folds) <= ROUNDED * squares[:, :, None] * squares[:, None, :]
         yield name, folds == folds.transpose(0, 2, 1)
-        yield name, folds[:, -2, -2] == np.floor(folds[:, -2, -2])
+        yield name, name in ROOT_WEIGHTED or folds[:, -2, -2] == np.floor(folds[:, -2, -2])
     for name, fit in record.kept().items():
         yield f"fit of {name}", (fit.weights >= 0.0) & (fit.weights <= 1e300) & (0.0 <= fit.error <= SUM_MOST)

@@ -14,13 +14,12 @@ COUNTS = [1, 2, 4, 8, 16]
 SLOPE = -0.9  # of ln t in ln p: all siblings have it, and the belief without them is -0.5
 
 
-def observe_family(advisor: Advisor, prefix: str, members: int, seed: int = 1) -> None:
-    """Let components learn times x p**SLOPE on all counts."""
-    rng = np.random.default_rng(seed)
+def observe_family(advisor: Advisor, prefix: str, members: int, slope: float = SLOPE) -> None:
+    """Let components learn times x p**slope on all counts."""
     for number in range(members):
         for cores in COUNTS:
-            x = float(rng.uniform(1.0, 9.0))
-            advisor.observe(f"{prefix}{number}", predictor=x, cores=cores, elapsed_s=x * cores**SLOPE)
+            for x in (1.0, 3.0, 9.0):
+                advisor.observe(f"{prefix}{number}", predictor=x, cores=cores, elapsed_s=x * cores**slope)
 
 
 def observe_first(advisor: Advisor, name: str, rows: int) -> None:
@@ -136,3 +135,51 @@ def test_choices_and_pools_name_the_siblings_that_they_rest_on() -> None:
     assert named in advisor.choose_cores("g/new", predictor=2.0, cores_max=8).assumed
     jobs = [{"id": name, "component": name, "predictor": 2.0} for name in ("g/new", "g/1")]
     assert advisor.choose_together(jobs, 8).assumed == {"g/new": named}
+
+
+def promised(advisor: Advisor, cores: int = 8) -> float:
+    """Return the throughput promised of a box that ran on one core, with all cores for itself."""
+    plan = advisor.allocate("work", cores=cores, turns="never", minimum={"work": cores}, components={"work": "g/new"})
+    return plan.throughput_per_s
+
+
+def observe_one_core(advisor: Advisor) -> None:
+    for row in range(1, 9):
+        advisor.observe("g/new", predictor=float(row), cores=1, elapsed_s=float(row))
+
+
+@pytest.mark.parametrize("members", [MEMBERS_LEAST - 1, MEMBERS_LEAST, 40])
+def test_promises_beyond_the_cores_seen_follow_twenty_siblings_and_no_fewer(members: int) -> None:
+    advisor, alone = Advisor(), Advisor()
+    for one in (alone, advisor):
+        observe_one_core(one)
+    observe_family(
+        advisor, "g/", members, slope=-0.3
+    )  # less than what is expected of a component: a promise is never more
+    gained = promised(advisor) / promised(alone)
+    assert gained == (pytest.approx(1.1**3 * 8**0.3, rel=0.05) if members >= MEMBERS_LEAST else 1.0)
+
+
+def test_promises_do_not_follow_the_few_that_ran_on_more_cores() -> None:
+    advisor, alone = Advisor(), Advisor()
+    for one in (alone, advisor):
+        observe_one_core(one)
+    observe_family(advisor, "g/", MEMBERS_LEAST)
+    for number in range(MEMBERS_LEAST + 1):
+        for row in range(1, 9):
+            advisor.observe(f"g/serial{number}", predictor=float(row), cores=1, elapsed_s=float(row))
+    assert promised(advisor) == promised(alone)
+
+
+def test_plans_follow_siblings_though_no_box_has_a_new_row() -> None:
+    advisor, again = Advisor(), Advisor()
+    observe_one_core(advisor)
+    observe_family(advisor, "g/", MEMBERS_LEAST)
+    before = promised(advisor)
+    for number in range(4):
+        for one in range(8):
+            advisor.observe(f"g/{number}", predictor=1.0 + one, cores=8, elapsed_s=1.0 + one)
+    after = promised(advisor)
+    again.merge(Advisor.from_bytes(advisor.to_bytes()))
+    assert after < 0.8 * before
+    assert after == promised(again)

@@ -122,8 +122,9 @@ def placed_of(demand: Demand, setting: Setting) -> Placed:
     """Return a setting as the judge takes it."""
     keys = demand.keys
     cores, instances = (np.array([some[key] for key in keys], np.int64) for some in (setting.cores, setting.instances))
-    every = replace(demand, replicas=demand.asked.visits.replicas)
-    placed = own_placed(every, Shapes(cores, instances))
+    if demand.asked.visits.replicas:  # of those with one instance, too
+        demand = replace(demand, replicas=demand.asked.visits.replicas)
+    placed = own_placed(demand, Shapes(cores, instances))
     if not setting.groups:
         return placed
     number = {key: order for order, (_, members) in enumerate(setting.groups) for key in members}

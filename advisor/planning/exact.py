@@ -77,10 +77,12 @@ class Plan:
 
     def estimate_of(self, placed: Placed) -> Estimate:
         """Return an allocation at expected times and with what is not known of them."""
-        demand = self.demand
-        expected = placed.seconds_s * demand.expected_share(placed.cores[0])
-        errors = errors_of(demand.curves, self.demand.request.level, placed.cores[0])
-        return Estimate(self.model, placed._replace(seconds_s=expected), *errors)
+        errors = errors_of(self.demand.curves, self.demand.request.level, placed.cores[0])
+        return Estimate(self.model, self.expected(placed), *errors)
+
+    def expected(self, placed: Placed) -> Placed:
+        """Return an allocation with the seconds that are expected."""
+        return placed._replace(seconds_s=placed.seconds_s * self.demand.expected_share(placed.cores[0]))
 
     def promised(self, placed: Placed) -> Placed:
         """Return allocations, (K, n), with the seconds that are promised of them."""

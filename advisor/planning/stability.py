@@ -1,7 +1,8 @@
 """Whether another allocation than the current one pays: its gain, the chance that it is one, what repays the change.
 
 An allocation that is best by a hair under today's estimates is not worth a change: the hair is noise, and a change costs. One
-rule for `allocate(current=…)`, which asks for the gain only (`KEEPING`), and for watches. A better one pays when, together,
+gain (`gain_of`) for `allocate(current=…)`, which asks for `GAIN_KEPT` of it, and for watches. There a better one pays when,
+together,
 
 - its gain is at least `ChangePolicy.gain_min`;
 - the chance that it is a gain at all, the curves being as uncertain as they are (`advisor.planning.estimates`), is high
@@ -41,18 +42,18 @@ class ChangePolicy:
     """When a change pays; see the module."""
 
     gain_min: float = GAIN_MIN
-    chance: float | None = CHANCE  # None: any gain that is expected
+    chance: float = CHANCE
     horizon_s: float = HORIZON_S
 
 
-KEEPING, WATCHING = ChangePolicy(GAIN_KEPT, None, math.inf), ChangePolicy()
+WATCHING = ChangePolicy()
 
 
 class Verdict(NamedTuple):
     """What is to be said of one allocation against another. `gain` and `probability` are of the objective."""
 
     gain: float
-    probability: float | None  # None where nobody asked for it
+    probability: float
     cost_s: float
     break_even_s: float
     changed: tuple[str, ...]
@@ -90,33 +91,43 @@ def judge(
 
     For ``cost`` the gain is what is saved, as a share of all that flows now, what cores and waiting cost and what records
     are worth. For ``fewest_cores`` with `target`, `cautious_used` is what a plan on the curves' upper bounds would use,
-    so that no cores are given up for a target that is met by luck. Cost: that of the draws that are judged; without a chance
-    in the policy none are.
+    so that no cores are given up for a target that is met by luck. Cost: that of the draws that are judged.
     """
     changed = changes(keys, now, then)
-    cost_s, measure = cost_of_change(cost, changed), OBJECTIVES[objective].measure
-    if measure == CORES and target:
-        gain, break_even, chance = _fewer(now, then, cost_s, target, cautious_used)
-    else:
-        gain, break_even = GAINS[measure](now, then, cost_s)
-        chance = partial(chance_of, now, then, measure)
-    gain = gain if abs(gain) > TIE else 0.0
-    probability, sure, unsure, certain = None, "", False, 0.0
-    if policy.chance is not None:
-        probability, certain = chance(), 1.0 - risk_at(look, policy.chance)
-        sure, unsure = f", with probability {probability:.4f}", probability < certain
+    cost_s = cost_of_change(cost, changed)
+    gain, break_even, chance = gain_of(objective, now, then, cost_s, target, cautious_used)
+    probability, certain = chance(), 1.0 - risk_at(look, policy.chance)
+    sure = f", with probability {probability:.4f}"
     paid = f"the change costs {cost_s:.3g} s and is repaid after {break_even:.3g} s"
     code, text = next((code, text) for code, holds, text in (
         ("same", not changed, "the present allocation is the best one known"),
         ("small", gain < policy.gain_min,
          f"the best allocation known would gain {gain:.2%}; less than {policy.gain_min:.2%} is not worth a change"),
-        ("unsure", unsure,
+        ("unsure", probability < certain,
          f"the best allocation known would gain {gain:.1%}{sure}: below {certain:.4f} that may be noise"),
         ("unpaid", break_even > policy.horizon_s,
          f"it would gain {gain:.1%}, but {paid} only; the horizon is {policy.horizon_s:g} s"),
         ("worth", True, f"it gains {gain:.1%}{sure}; {paid}"),
     ) if holds)  # fmt: skip
     return Verdict(gain, probability, cost_s, break_even, changed, code == "worth", code, text)
+
+
+def gain_of(
+    objective: str,
+    now: Estimate,
+    then: Estimate,
+    cost_s: float = 0.0,
+    target: Mapping[str, float] | None = None,
+    cautious_used: int | None = None,
+) -> tuple[float, float, Callable[[], float]]:
+    """Return the gain of `then` as a share, the seconds that repay `cost_s`, and what tells the chance that it is a gain."""
+    measure = OBJECTIVES[objective].measure
+    if measure == CORES and target:
+        gain, break_even, chance = _fewer(now, then, cost_s, target, cautious_used)
+    else:
+        gain, break_even = GAINS[measure](now, then, cost_s)
+        chance = partial(chance_of, now, then, measure)
+    return gain if abs(gain) > TIE else 0.0, break_even, chance
 
 
 def changes(keys: Sequence[str], now: Estimate, then: Estimate) -> tuple[str, ...]:
@@ -201,7 +212,9 @@ def keep_current(found: Plan, current: Setting) -> Plan:
     now = replace(found, model=model, placed=placed, judged=judged, gap=None, own_value=None, tables=False)
     if not meets(request, now.promised_figures).all():
         return replace(found, change=Change(kept=False, why="it misses the target"))
-    gain = judge(request.objective, demand.keys, now.estimate, found.estimate, 0.0, KEEPING, target=request.target).gain
+    certain = np.zeros(len(demand))  # the gain does not depend on errors, and nobody asks for its chance
+    now_s, then_s = (Estimate(one.model, one.expected(one.placed), certain, certain) for one in (now, found))
+    gain, *_ = gain_of(request.objective, now_s, then_s, target=request.target)
     if gain >= GAIN_KEPT:
         return replace(found, change=Change(kept=False, gain=gain))
     best, own = (float(score(request, one.judged, one.placed.used)[0]) for one in (found, now))

@@ -292,7 +292,7 @@ def test_nothing_overlaps_and_nothing_is_cut_at_any_width_in_light_and_dark(wind
     for width in WIDTHS:
         for view in VIEWS:
             go(window, served, view, width, dark=width == WIDTHS[1])
-            window.until("return document.querySelector('.chart svg, .empty, .facts, .answer, .net, .card')")
+            window.until("return document.querySelector('.chart svg, .empty, .facts, .answer, .net, .card, tbody tr')")
             assert window.run("return document.documentElement.scrollWidth") == width, (width, view)
             assert window.run(OVERLAPS) == [], (width, view)
             assert window.run("return Array.from(document.querySelectorAll('section')).every(s => s.innerText.trim())")

@@ -291,19 +291,18 @@ function networkOf(reply, now) {
   return parts.filter(Boolean);
 }
 const noAnswers = () => empty("No answer yet", "The last hundred allocations, and the newest choices of cores, stand here with their reasons. Ask for one:", plans());
-const said = new Map(), SAID = 32; // what opened answers say, so that they stay as they are when news come
 function answerOf(answer) {
   const what = answer.networks ? answer.objective + " of " + answer.networks.length + " networks" : answer.objective.replace("_",
     " ") + " of " + (answer.boxes === 1 ? "one box" : answer.boxes + " boxes");
   const got = answer.throughput_per_s == null ? "" : number(answer.throughput_per_s) + " records/s, " + seconds(answer.latency_s) + " a record";
   const more = tag("details", { "data-key": answer.id }, tag("summary", {}, "All reasons")), all = tag("div");
-  const say = sentences => all.replaceChildren(tag("ol", { class: "why" }, sentences.map(text => tag("li", {}, isolated(text)))));
   more.append(all);
-  if (said.has(answer.id)) say(said.get(answer.id));
-  more.addEventListener("toggle", async () => {
+  more.addEventListener("toggle", async () => { // also where news took its place and opened it again
     if (!more.open || all.childElementCount) return;
-    try { said.set(answer.id, (await source.answer(answer.id)).sentences); if (said.size > SAID) said.delete(said.keys().next().value);
-      say(said.get(answer.id)); } catch (error) { all.replaceChildren(tag("p", { class: "soft" }, error.message)); }
+    try {
+      const { sentences } = await source.answer(answer.id);
+      all.replaceChildren(tag("ol", { class: "why" }, sentences.map(text => tag("li", {}, isolated(text)))));
+    } catch (error) { all.replaceChildren(tag("p", { class: "soft" }, error.message)); }
   });
   return tag("article", { class: "answer", id: "answer-" + answer.id }, tag("div", { class: "head" },
     tag("h3", {}, what[0].toUpperCase() + what.slice(1) + (answer.cores == null ? "" : " on " + coresText(answer.cores))), tag("span",

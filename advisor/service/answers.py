@@ -36,9 +36,6 @@ class RecentAnswers:
         self._answers = deque[RecentAnswer](maxlen=ANSWERS_MAX)
         self._choices: dict[str, tuple[float, Any, Mapping[str, Any]]] = {}  # by component, the newest last
 
-    def __len__(self) -> int:
-        return len(self._answers)
-
     def append(self, network: Spec | None, request: Mapping[str, Any], allocation: Mapping[str, Any]) -> None:
         """Store an answer; the oldest goes. One about very many components is not stored."""
         parts = allocation.get("networks", (allocation,))

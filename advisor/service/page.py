@@ -179,10 +179,8 @@ class LivePage:
         reported["text"] = given[:NETWORK_TEXT_MAX] if isinstance(given, str) else None
         if kept is not None:
             reported["answer"] = {
-                "id": kept.id, "at": kept.at, "cores": kept.request.get("cores"),
-                "objective": kept.request.get("objective", "throughput"),
-                **{key: kept.allocation.get(key) for key in (
-                    "cores_used", "spare", "throughput_per_s", "latency_s", "latency_queued_s", "groups", "gap")},
+                "id": kept.id, "at": kept.at,
+                **{key: kept.allocation.get(key) for key in ("cores_used", "spare", "throughput_per_s", "latency_s")},
             }  # fmt: skip
         return reported
 
@@ -200,7 +198,7 @@ class LivePage:
             sentence[:SENTENCE_LETTERS]
             for sentence in islice(sentences(kept.allocation, kept.request, kept.network), SENTENCES_REPORTED)
         ]
-        return {"id": kept.id, "at": kept.at, "sentences": said, "drawn": kept.network is not None}
+        return {"sentences": said}
 
     async def _profile_page(self, request: Request) -> Response:
         incarnation = _text(request, "incarnation")

@@ -22,7 +22,7 @@ REASON_LETTERS = 240
 PRODUCERS_REPORTED = 40
 NETWORKS_REPORTED = 64
 UNNAMED_REPORTED = 12  # networks that were asked about and have no name
-COUNTED = ("rows_accepted", "rows_refused", "rows_failed", "rows_unfinished", "changes", "outliers", "tasks_ended")
+COUNTED = ("rows_accepted", "rows_refused", "rows_failed", "changes", "outliers")
 
 
 def as_json(value: Any) -> bytes:
@@ -82,7 +82,6 @@ class PageTopics:
             "counts": {name: int(totals[name]) for name in COUNTED},
             **self._rates(int(totals["rows_accepted"]), questions),
             "components": known, "components_max": most,
-            "scores": self.trend.scores,
             "coverage": self.trend.covered / self.trend.scores if self.trend.scores else None,
             "state_bytes": state_bytes,
             "model_memory": [learners.used_bytes, learners.memory_bytes],
@@ -124,7 +123,6 @@ class PageTopics:
     def _answers(self) -> dict[str, Any]:
         answers = self._hub.planner.answers
         return {
-            "kept": len(answers),
             "answers": [self._answer(kept) for kept in islice(answers.newest(), ANSWERS_REPORTED)],
             "choices": answers.choices(),
         }
@@ -135,7 +133,6 @@ class PageTopics:
         reported: dict[str, Any] = {
             "id": kept.id, "at": kept.at,
             "why": [str(reason["text"])[:REASON_LETTERS] for reason in answer.get("why", ())[:REASONS_REPORTED]],
-            "spare": answer.get("spare"),
         }  # fmt: skip
         reported |= {"objective": kept.request.get("objective", "throughput"), "cores": kept.request.get("cores")}
         if kept.network is None:
@@ -144,7 +141,7 @@ class PageTopics:
                 "boxes": None,
             }
         return reported | {
-            "used": answer.get("cores_used"), "boxes": len(answer["instances"]),
+            "boxes": len(answer["instances"]),
             "throughput_per_s": answer["throughput_per_s"], "latency_s": answer["latency_s"],
             "bottleneck": list(answer["bottleneck"])[:REASONS_REPORTED],
         }  # fmt: skip

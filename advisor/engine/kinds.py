@@ -1,4 +1,4 @@
-"""What a state keeps by key: one declaration a kind serves the state file, copies, exports, parts and changes."""
+"""What a state keeps by key: one declaration a kind serves the state file, copies, exports and parts."""
 
 from __future__ import annotations
 

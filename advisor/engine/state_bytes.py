@@ -1,4 +1,4 @@
-"""The one encoding of a state: blocks of records, for the state file, copies, exports, parts and changes.
+"""The one encoding of a state: blocks of records, for the state file, copies, exports and parts.
 
 A block: ``bytes of the head (u32), head (JSON), body``, little-endian. The first block of a state has its limits and totals.
 A block of components has up to 256 slots: their names, the words of the table of components, and, for each further table,

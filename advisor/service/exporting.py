@@ -7,7 +7,7 @@ from typing import Final
 from advisor.engine.engine import Engine
 from advisor.errors import InvalidValue
 
-# Of each kind so many a page, in this order: a page is made within a few ms, and is far smaller than a message.
+# Of each kind so many a page, a megabyte of components, in this order: a page is made within a few ms.
 A_PAGE: Final = {"components": 256, "task_types": 64, "networks": 4, "programs": 32, "totals": 1}
 KINDS: Final = tuple(A_PAGE)
 

@@ -64,4 +64,4 @@ class RecentAnswers:
         for answer in self._answers:
             if answer.id == number:
                 return answer
-        raise InvalidValue("id", number, f"one of the last {len(self)} answers", "reload the page")
+        raise InvalidValue("id", number, f"one of the last {len(self._answers)} answers", "reload the page")

@@ -41,10 +41,6 @@ def test_a_cleaned_prefix_is_a_name(prefix: str) -> None:
     assert normalised_name(cleaned(prefix)) == cleaned(prefix)
 
 
-def test_a_name_stays_what_it_is() -> None:
-    assert cleaned("read-parquet") == "read-parquet"
-
-
 def test_edges_make_the_longest_path_of_a_graph() -> None:
     """A diamond on two threads: a (1 s), then b (2 s) and c (3 s), then d (1 s); and e, which was given up."""
     edges = Edges(100.0)
@@ -168,23 +164,6 @@ def test_tasks_without_inputs_and_sizes_below_one_are_predicted_as_what_they_are
     assert mixed.seconds(None) == pytest.approx(0.005, rel=0.3)
     assert mixed.seconds(1e5) == pytest.approx(1.0, rel=0.3)
     assert small.seconds(0.1) == pytest.approx(0.1, rel=0.2)
-
-
-def test_lost_cancelled_and_failed_runs_are_no_rows_of_a_success() -> None:
-    it = Scripted()
-    for finish in ("released", "forgotten", "waiting", "no-worker", "queued"):  # lost, cancelled, tried again
-        it.begin("a")
-        it.end("a", finish)
-    assert not it.client.rows
-    it.begin("a")
-    it.end("a", "erred")
-    it.begin("a")
-    it.end("a")
-    assert [row[3] for row in it.client.rows] == [False, True]
-    assert it.plugin.rows_sent == 1
-    assert not it.plugin._running
-    it.plugin.transition("a", "memory", "released", stimulus_id="s")
-    it.plugin.transition("unknown", "processing", "memory", stimulus_id="s", startstops=[])
 
 
 def test_predictions_stand_where_dask_has_its_moving_average_and_are_nearer() -> None:

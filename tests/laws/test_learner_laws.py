@@ -18,10 +18,8 @@ from hypothesis import strategies as st
 from learner_rows import (
     BASE_MODELS,
     BUDGETS,
-    CORES,
     FACES,
     MODELS,
-    ORDERS,
     ROOMS,
     assert_possible,
     assert_prior,
@@ -35,7 +33,7 @@ from learner_rows import (
     rich_batches,
 )
 
-from advisor.domain.observations import Columns, ComponentNames, columns_of
+from advisor.domain.observations import Columns, ComponentNames
 from advisor.engine import Advisor
 from advisor.engine.rows import SEPARATOR
 from advisor.engine.slots import MEASURE_SCALES
@@ -242,24 +240,6 @@ def test_every_face_gives_the_same_bytes(columns: Columns) -> None:
         give(advisor, columns)
         states[name] = advisor.to_bytes()
     assert len(set(states.values())) == 1, [len(s) for s in states.values()]
-
-
-@pytest.mark.parametrize("order", sorted(ORDERS))
-def test_a_thousand_rows_one_by_one_equal_one_batch(order: str) -> None:
-    rng = np.random.default_rng(5)
-    n = 1100  # over the age 1024, where the weighting model is solved a seventh time
-    columns = columns_of(
-        ComponentNames(["c"]),
-        np.zeros(n, int),
-        ORDERS[order](rng, n),
-        CORES["mixed"](rng, n),
-        rng.exponential(1.0, n) + 1e-6,
-    )
-    whole, single = Advisor(), Advisor()
-    whole.learn_batch(fresh(columns))
-    for i in range(n):
-        single.learn_batch(fresh(columns.select_rows(slice(i, i + 1))))
-    assert single.to_bytes() == whole.to_bytes()
 
 
 @given(batches(rows_max=60), batches(rows_max=60))

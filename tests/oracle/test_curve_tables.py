@@ -7,7 +7,7 @@ import pytest
 from curve_vectors import advisor_of
 
 from advisor import Advisor
-from advisor.errors import InvalidValue, NotEnoughData
+from advisor.errors import InvalidValue
 from advisor.models.load_table import points_of
 
 ADVISORS = {"base": advisor_of(21, 0, ""), "rich": advisor_of(22, 2**24, "")}
@@ -32,13 +32,6 @@ def test_a_table_is_the_expectation_over_the_load(tier: str, name: str) -> None:
     )
     assert (table.upper_s >= table.elapsed_s).all()
     assert table.contention.tolist() == [0.0]
-
-
-def test_curves_that_rise_do_so_in_the_table_and_not_in_amdahls() -> None:
-    table = ADVISORS["rich"].tables_of(["rises"], cores_max=64)
-    best = int(table.cores[table.elapsed_s[0].argmin()])
-    assert 5 <= best <= 16  # sqrt(0.9 / 0.01) = 9.5
-    assert table.elapsed_s[0, -1] > 1.5 * table.elapsed_s[0].min()
 
 
 def test_the_bound_narrows_with_evidence_and_widens_with_the_level() -> None:
@@ -91,25 +84,6 @@ def test_predictors_of_several_values_are_weighed_as_they_came() -> None:
     mean = float((1e-6 * x * x[::-1]).mean())
     assert table.elapsed_s[0, 0] == pytest.approx(mean, rel=0.15)
     assert table.elapsed_s[0, 7] == pytest.approx(mean / 8, rel=0.15)
-
-
-def test_tables_are_made_again_when_rows_come_and_after_every_other_change() -> None:
-    advisor = advisor_of(23, 2**24, "")
-    boxes = ["amdahl", "cubic"]
-    first = advisor.tables_of(boxes, cores_max=32)
-    assert advisor.tables_of(boxes, cores_max=32) is first
-    assert advisor.tables_missing(boxes, cores_max=32) == 0
-    for k in range(60):
-        advisor.observe("amdahl", predictor=float(50 + k), cores=4, elapsed_s=5.0)
-    assert advisor.tables_missing(boxes, cores_max=32) == 1
-    slower = advisor.tables_of(boxes, cores_max=32)
-    assert slower.elapsed_s[0, 3] > 1.1 * first.elapsed_s[0, 3]
-    assert slower.elapsed_s[1].tolist() == first.elapsed_s[1].tolist()
-    advisor.pin("cubic", "proportional")
-    assert advisor.tables_of(boxes, cores_max=32).elapsed_s[1].tolist() != first.elapsed_s[1].tolist()
-    advisor.forget("cubic")
-    with pytest.raises(NotEnoughData):
-        advisor.tables_of(boxes, cores_max=32)
 
 
 def test_memory_is_an_upper_bound_where_it_was_measured() -> None:

@@ -12,32 +12,15 @@ import pytest
 from advisor.errors import AdvisorError, SequenceGap, Unauthorized, UnknownComponent
 from advisor.protocol.connection import RpcRequest, ServerConnection, Violation, encode_error, encode_response
 from advisor.protocol.verbs import (
-    Allocate,
-    ChooseCores,
     Forget,
     Hello,
     Names,
     ObserveColumns,
     ObserveRows,
-    Pin,
     Predict,
     StatusAsked,
-    Suggest,
     check_params,
 )  # fmt: skip
-
-ALLOCATION = {
-    "cores": {"a": 2, "b": 1}, "instances": {"a": 1, "b": 1}, "spare": 1, "throughput_per_s": 2.0, "latency_s": 1.0,
-    "bottleneck": ["a"], "why": [{"code": "c", "component": "a", "value": 1.0, "text": "t"}],
-    "groups": [{"cores": 1, "components": ["a", "b"]}], "of_a_later_version": 1,
-}  # fmt: skip
-CHOICE = {
-    "cores": 4, "elapsed_s": 1.0, "low_s": 0.5, "high_s": 2.0, "model": "joint", "fastest_cores": 8, "fastest_s": 0.9,
-    "extrapolates": 0.0, "why": "w", "seen": [[4, 3]], "assumed": [], "trial": False, "counts": [4],
-}  # fmt: skip
-SUGGESTION = {
-    "predictor": [8.0, 4.0], "cores": 2.0, "elapsed_s": 1.5, "cost_core_s": 3.0, "narrower": None, "why": "w", "later": 1,
-}  # fmt: skip
 
 
 class ScriptedService:
@@ -50,8 +33,6 @@ class ScriptedService:
         self.applied: Counter[tuple[str, bytes]] = Counter()
         self.names: list[str] = []
         self.forgotten: list[str] = []
-        self.pinned: list[tuple[str, str | None]] = []
-        self.asked: list[object] = []
         self.greetings: list[Hello] = []
         self.token: str | None = None
         self.cut_after: list[int] = []  # bytes taken in before a connection is cut, one item a connection
@@ -160,7 +141,7 @@ class ScriptedService:
                 names[params.first_id :] = params.names
                 self.names = list(names)
                 return {"known": len(names)}
-            case ObserveRows() | ObserveColumns() | Forget() | Pin():
+            case ObserveRows() | ObserveColumns() | Forget():
                 return self._fold(params)
             case Predict(component="unknown"):
                 raise UnknownComponent("unknown")
@@ -170,19 +151,11 @@ class ScriptedService:
                     "elapsed_s": shape, "low_s": shape, "high_s": shape, "model": "joint", "notes": ["n"],
                     "observations": 3, "extrapolates": 0.0,
                 }  # fmt: skip
-            case ChooseCores():
-                self.asked.append(params)
-                return CHOICE
-            case Suggest():
-                self.asked.append(params)
-                return [SUGGESTION]
-            case Allocate():
-                return ALLOCATION | {"spare": params.cores}
             case StatusAsked():
                 return {"rows": sum(self.rows.values())}
         raise AssertionError(params)
 
-    def _fold(self, params: ObserveRows | ObserveColumns | Forget | Pin) -> object:
+    def _fold(self, params: ObserveRows | ObserveColumns | Forget) -> object:
         producer = params.producer, params.incarnation
         expected = self.applied[producer] + 1
         if params.sequence > expected:
@@ -195,9 +168,6 @@ class ScriptedService:
         if isinstance(params, Forget):
             self.forgotten.append(params.component)
             return {"component": params.component}
-        if isinstance(params, Pin):
-            self.pinned.append((params.component, params.model))
-            return {"component": params.component, "model": params.model}
         if isinstance(params, ObserveColumns):
             rows = [("column",)] * (len(params.index) // 4)
         else:

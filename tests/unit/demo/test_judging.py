@@ -30,21 +30,6 @@ JUDGED = JudgedRuns(
 )
 
 
-def test_policies_are_added_up_over_the_same_invocations() -> None:
-    assert {policy: JUDGED.total_s(policy) for policy in real.POLICIES} == {
-        "one core": 6.0, "all cores": 6.0, "advised": pytest.approx(4.04), "hindsight best": 3.0,
-    }  # fmt: skip
-    assert JUDGED.total_s("advised", "sort") == 3.0
-    assert JUDGED.core_s("advised") == pytest.approx(2.0 * 2 + 1.0 + 1.04 * 2)
-    assert JUDGED.regret("one core") == pytest.approx(1.0)
-
-
-def test_a_choice_within_the_tolerance_is_right_and_slowdown_is_geometric() -> None:
-    assert JUDGED.right_share("advised") == pytest.approx(2 / 3)
-    assert JUDGED.slowdown("one core") == pytest.approx(4 ** (1 / 3))
-    assert JUDGED.slowdown("hindsight best") == 1.0
-
-
 @pytest.mark.parametrize(
     ("quota", "most"), [("max 100000", 10**6), ("150000 100000", 1), ("50000 100000", 1), ("garbage", 10**6)]
 )
@@ -70,12 +55,6 @@ def test_the_online_error_reaches_its_goals(streamed: Streamed) -> None:
     assert streamed.quantile(None, 0.5, by_first_row[1001]) < 0.03
     assert streamed.quantile("two_step", 0.5, by_first_row[1001], above=500) < 0.10
     assert streamed.within("two_step", 0.10, by_first_row[1001], above=500) > 0.9
-
-
-def test_every_row_is_counted_in_one_window(streamed: Streamed) -> None:
-    held = [len(streamed.errors_of(None, window)) for window in range(len(WINDOWS) - 1)]
-    assert sum(held) == len(streamed.row) - len(PIPELINE) * (WINDOWS[0] - 1)
-    assert streamed.row.max() == WINDOWS[-1] - 1
 
 
 def test_the_advised_allocation_is_nearly_the_best_there_is(streamed: Streamed) -> None:

@@ -9,10 +9,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-import numpy as np
 import pytest
 import toy_kernels
-from kernel_laws import used
 
 from advisor import kernels
 from advisor.kernels import cache, reading
@@ -20,10 +18,6 @@ from advisor.kernels import cache, reading
 SUPPORT = Path(toy_kernels.__file__).parent
 KERNELS = toy_kernels.KERNELS
 COMPILES = pytest.mark.skipif(not kernels.can_compile(), reason="no numba for this Python, or no C compiler")
-
-
-def arrays() -> Any:
-    return np.arange(5.0), (np.linspace(0.0, 1.0, 5), np.zeros(5, np.int64))
 
 
 def python(folder: Path, program: str, **environment: str) -> str:
@@ -192,18 +186,6 @@ def test_where_nothing_can_be_linked_kernels_stay_interpreted_and_say_so(tmp_pat
 
 
 @COMPILES
-def test_types_without_an_example_are_interpreted_and_told():
-    values, beside = arrays()
-    narrow = values.astype(np.float32)
-    with used("compiled", KERNELS):
-        KERNELS.fold(values, beside, 1.0)
-        with pytest.raises(TypeError, match=r"fold with \(float32\[1d\], \(float64\[1d\], int64\[1d\]\), float\)"):
-            KERNELS.fold(narrow, beside, 1.0)
-        with pytest.raises(AttributeError, match="no entry 'unfold'"):
-            KERNELS.unfold(values)
-
-
-@COMPILES
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process_counts_anew(tmp_path):
     program = START + (
@@ -225,15 +207,6 @@ def test_the_fingerprint_has_all_that_is_compiled():
     assert reading.text_of(functions) == same
     assert reading.text_of([changed(toy_kernels.grow, SCALE=0.31), functions[1]]) != same
     assert reading.text_of(functions[1:]) != same
-
-
-def test_a_library_has_another_name_for_other_types(tmp_path):
-    program = (
-        "from advisor import kernels; from toy_kernels import grow\n"
-        "floats = kernels.Source('toy', (grow,), lambda: [('grow', (1.0,))]).library_name\n"
-        "print(floats != kernels.Source('toy', (grow,), lambda: [('grow', (1,))]).library_name)"
-    )
-    assert python(tmp_path, program) == "True"
 
 
 def test_the_fingerprint_is_the_same_in_every_process(tmp_path):

@@ -73,20 +73,6 @@ def test_the_keys_are_the_fields(method: str) -> None:
     }
 
 
-def test_every_parameter_has_its_place() -> None:
-    assert check_params("predict", [{"component": "a", "cores": 4, "level": 0.5, "model": "two_step"}]) == m.Predict(
-        "a", None, 4, level=0.5, model="two_step"
-    )
-    incarnation = bytes(range(16))
-    numbered = {"producer": "p", "incarnation": incarnation, "sequence": 2**63 - 1}
-    assert check_params("forget", [{"component": "a", "keep": 0.25, **numbered}]) == m.Forget("a", 0.25, **numbered)
-    assert check_params("hello", [{"producer": "p", "resume_at": 0}]) == m.Hello(producer="p", resume_at=0)
-    assert check_params("status", [{"components": ["b"], "offset": 3, "limit": 5}]) == m.StatusAsked(
-        ["b"], offset=3, limit=5
-    )
-    assert check_params("observe", ["a", 1, 1, 1, {"ok": True}]).row == ["a", 1, 1, 1, {"ok": True}]
-
-
 @pytest.mark.parametrize(
     ("method", "params", "bound"),
     [

@@ -149,20 +149,6 @@ async def test_an_impossible_target_says_so_and_gives_no_cores() -> None:
     assert it.states() == {"advised": 0, "impossible": 1, "waiting": 0, "failed": 0}
 
 
-async def test_noise_changes_nothing_and_a_change_of_speed_does() -> None:
-    it = Adviser("film=cores:24")
-    it.engine.advisor.define_network(TEXT, id="film")
-    it.learn(rows(80))
-    first = await it.looked("film")
-    for seed in range(1, 15):
-        it.learn(rows(60, seed))
-        again = await it.looked("film")
-        assert again["cores"] == first["cores"], seed
-    assert again["fresh"]["rows"] > 500
-    it.learn(rows(200, 99, slow=3.0))
-    assert (await it.looked("film"))["cores"]["blur"] > first["cores"]["blur"]
-
-
 async def test_a_failure_keeps_what_was_advised_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     it = Adviser("*=cores:4")
     it.engine.advisor.define_network(TEXT, id="film")

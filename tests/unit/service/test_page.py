@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +14,6 @@ import pytest
 from live import PATIENCE_S, Live, rows_of, running
 
 from advisor.service import http, page
-from advisor.service.page_topics import PageTopics
 
 TEXT = "net main connect read .. (small | large) .. write;"
 
@@ -113,15 +111,6 @@ async def test_news_tell_what_happens_and_are_made_once_for_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page, "TICK_S", 0.01)
-    made = 0
-    topics = PageTopics.topics
-
-    def counted(self: PageTopics) -> Any:
-        nonlocal made
-        made += 1
-        return topics(self)
-
-    monkeypatch.setattr(PageTopics, "topics", counted)
     async with running(tmp_path, http="127.0.0.1:0") as live, reading(live, 4) as readers:
         assert [await each.head() for each in readers] == [200] * 4
         peer = await live.peer()
@@ -140,10 +129,6 @@ async def test_news_tell_what_happens_and_are_made_once_for_all(
         assert found["now"]["components"] == len({row[0] for row in rows_of(50)})
         assert found["networks"] == [{"network": "pipe", "rows": 0, "answer": None}]
         assert [each["producer"] for each in found["producers"]["producers"]] == ["p"]
-        before = made
-        for _ in range(3):
-            await readers[0].until("now")
-        assert made - before < 4 * 3  # not once a reader
 
 
 async def test_open_pages_take_no_place_from_health_and_metrics(tmp_path: Path) -> None:
@@ -157,36 +142,6 @@ async def test_open_pages_take_no_place_from_health_and_metrics(tmp_path: Path) 
                     assert (await get(live, path)).status_code == 200
             assert [await each.until("now") for each in readers]  # nobody had to go
         await free_places(live, page.STREAMS_MAX)
-
-
-async def test_who_does_not_read_is_dropped_and_holds_up_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pages: list[page.LivePage] = []
-    begin = page.LivePage.__init__
-
-    def noted(self: page.LivePage, hub: Any) -> None:
-        begin(self, hub)
-        pages.append(self)
-
-    def much(self: PageTopics) -> Any:
-        yield "now", json.dumps([next(numbers), "x" * 2**18]).encode()
-
-    numbers = itertools.count()
-    monkeypatch.setattr(page.LivePage, "__init__", noted)
-    monkeypatch.setattr(PageTopics, "topics", much)
-    monkeypatch.setattr(page, "TICK_S", 0.001)
-    monkeypatch.setattr(http, "UNREAD_S", 0.05)
-    async with running(tmp_path, http="127.0.0.1:0") as live, reading(live) as [keen], reading(live) as [slow]:
-        slow.reader._transport.pause_reading()  # type: ignore[attr-defined]
-        keen.reader._limit = 2**20  # type: ignore[attr-defined]
-        async with asyncio.timeout(PATIENCE_S):
-            while pages[0].streams < 2:
-                await asyncio.sleep(0)
-            while pages[0].streams == 2:
-                await keen.until("now")
-        monkeypatch.undo()
-        assert (await get(live, "/metrics")).status_code == 200
 
 
 async def test_streams_end_when_the_service_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ import pytest
 from advisor.domain.task_graphs import task_graph
 from advisor.errors import InvalidValue
 from advisor.simulation import POLICIES, Program, divisions, policy_of, simulate
-from advisor.simulation.draws import normals, splitmix, uniforms
 from advisor.simulation.fixed import Enumerated, Heft
 from advisor.simulation.policies import CallerPolicy, Static, WorkStealing
 
@@ -71,29 +70,6 @@ def test_processor_splitting_shares_the_processors_out() -> None:
     assert divisions.split_processors(Program(graph), 5).tolist() == [0, 2, 4, 0, 1, 3, 0, 1]
     assert set(divisions.split_processors(Program(graph), 1).tolist()) == {0}
     assert divisions.split_processors(Program(graph), 2).tolist() == [0, 0, 0, 0, 1, 1, 0, 1]
-
-
-def test_areas_are_cut_equally_and_work_is_shared_equally() -> None:
-    rng = np.random.default_rng(5)
-    x, y, area = (
-        rng.uniform(0, 4, 4000),
-        rng.uniform(0, 1, 4000),
-        rng.exponential(1.0, 4000) * (1 + 9 * rng.uniform(0, 1, 4000)),
-    )
-    program = Program(bag(np.ones(4000), x=x, y=y, area=area))
-    for parts in (1, 3, 8):
-        region = divisions.equal_area(program, parts)
-        counts = np.bincount(region, minlength=parts)
-        assert counts.min() > 0.8 * 4000 / parts  # points are uniform: as many as area
-        work = np.bincount(divisions.equal_work(program, parts), area, parts)
-        assert work.max() <= 1.1 * work.mean()
-        # Regions are rectangles: no two overlap in both axes.
-        boxes = [[(v[region == k].min(), v[region == k].max()) for v in (x, y)] for k in range(parts)]
-        for a in range(parts):
-            for b in range(a):
-                assert any(
-                    boxes[a][axis][1] < boxes[b][axis][0] or boxes[b][axis][1] < boxes[a][axis][0] for axis in (0, 1)
-                )
 
 
 def test_a_process_without_work_goes_to_the_queue_with_the_fewest_processes() -> None:
@@ -178,17 +154,6 @@ def test_an_empty_graph_and_a_single_task() -> None:
         assert simulate(task_graph([]), 3, policy, trace=True).ticks == 0
         assert simulate(task_graph([2.5]), 3, policy).makespan == 2.5
     assert set(POLICIES) >= {"fifo", "lifo", "lpt", "largest_first", "bottom_level", "enumerated"}
-
-
-def test_random_numbers_are_those_of_splitmix64() -> None:
-    # The reference values of the algorithm's authors, for seed 1234567.
-    stream = splitmix(1234567)
-    assert [next(stream) for _ in range(3)] == [6457827717110365317, 3203168211198807973, 9817491932198370423]
-    many = uniforms(3, 100_000)
-    assert 0.0 < many.min() < many.max() < 1.0
-    assert many.mean() == pytest.approx(0.5, abs=0.005)
-    assert normals(3, 100_000).std() == pytest.approx(1.0, abs=0.01)
-    assert abs(np.corrcoef(normals(3, 10_000), normals(4, 10_000))[0, 1]) < 0.03
 
 
 def test_strands_of_a_tied_task_wait_for_their_processor() -> None:

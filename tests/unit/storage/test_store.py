@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import resource
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -142,38 +141,6 @@ def test_an_image_of_a_commit_that_failed_is_given_up(tmp_path: Path, monkeypatc
         assert store.image is None
         store.append(b"other")
     assert found(path) == (expected[0], [*ENTRIES, b"other"])
-
-
-def _limit(most: int | None) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    del soft
-    resource.setrlimit(resource.RLIMIT_FSIZE, (hard if most is None else most, hard))
-
-
-@pytest.fixture
-def file_bytes_max() -> Iterator[None]:
-    """Let a full disk be tried by `_limit`."""
-    before, limits = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    signal.signal(signal.SIGXFSZ, before)
-
-
-def test_a_full_disk_loses_nothing_and_recovers(tmp_path: Path, file_bytes_max: Iterator[None]) -> None:
-    del file_bytes_max
-    path = tmp_path / "s"
-    expected = written(path)
-    with Store.open(path) as store:
-        _limit(8_192)
-        for _ in range(3):
-            with pytest.raises(StorageFailed):
-                store.append(bytes(9_000))
-            with pytest.raises(StorageFailed):
-                store.save([Block("part 0: big", bytes(20_000))])
-        store.append(b"small")
-        _limit(None)
-        store.append(bytes(9_000))
-    assert found(path) == (expected[0], [*ENTRIES, b"small", bytes(9_000)])
 
 
 def test_an_empty_state_leaves_no_file(tmp_path: Path) -> None:

@@ -52,16 +52,6 @@ def test_json_has_a_result_for_each_policy_and_number_of_cores(graph: Path) -> N
     assert (found["unit"], found["tasks"], found["work"], found["span"]) == ("ms", 8, 27.0, 12.0)
 
 
-def test_the_table_names_what_was_asked(graph: Path) -> None:
-    result = invoke(graph, "--cores", "2", "--policy", "lpt", "--metric", "idle", "--advise")
-    assert result.exit_code == 0
-    assert "8 tasks, 12 edges, work 27 ms, longest path 12 ms" in result.stdout
-    assert "lpt" in result.stdout
-    assert "idle, lpt on 2: no ready task" in result.stdout
-    assert "Only 2 cores were looked at" in result.stdout
-    assert "join" in result.stdout or "load" in result.stdout
-
-
 def test_policies_go_by_other_names_and_metrics_are_told(graph: Path) -> None:
     found = answer(
         graph,

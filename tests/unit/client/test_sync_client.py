@@ -17,7 +17,6 @@ from advisor.errors import (
     InvalidValue,
     NotAnswered,
     RowsRefused,
-    StorageFailed,
     Unauthorized,
 )
 
@@ -120,14 +119,6 @@ def test_a_question_is_answered_from_the_rows_before_it(service, batch_rows: int
             assert client.status()["rows"] == rows
         client.observe_rows([["c", 1, 1, 1000.0 + i] for i in range(2500)])
         assert client.status()["rows"] == 2559
-
-
-def test_where_rows_cannot_be_stored_questions_are_answered(service) -> None:
-    service.errors = [StorageFailed("disk full")] * 10_000
-    with SyncClient(service.address, batch_rows=2, close_s=0.0) as client:
-        observe(client, 5)
-        assert client.status(timeout_s=30.0)["rows"] == 0
-        assert client.stats().rows_held == 5
 
 
 def test_names_are_said_again_on_every_connection(service) -> None:

@@ -144,16 +144,6 @@ def test_extrapolation_in_cores_adds_to_the_distance() -> None:
     np.testing.assert_allclose(answer.extrapolates, [1.0, 3.0, 2.0], atol=1e-3)
 
 
-def test_a_higher_level_is_a_wider_interval() -> None:
-    advisor = learned(lambda x, p: (1.0 + x) * (0.2 + 0.8 / p), SIZES, noise=0.1)
-    widths = []
-    for level in (0.01, 0.5, 0.9, 0.99, 0.9999):
-        answer = advisor.predict("c", predictor=100.0, cores=2, level=level)
-        widths.append(answer.high_s / answer.low_s)
-    assert widths == sorted(widths)
-    assert widths[0] > 1
-
-
 def test_times_that_rise_with_cores_are_learned() -> None:
     advisor = learned(lambda x, p: 0.1 * x * (1.0 - 0.5 / p), SIZES, noise=0.01)
     for p in (1.0, 3.0, 16.0):
@@ -161,22 +151,3 @@ def test_times_that_rise_with_cores_are_learned() -> None:
         assert found == pytest.approx(15.5 * (1.0 - 0.5 / p), rel=0.03)
     choice = advisor.choose_cores("c", predictor=155.0, cores_max=16)
     assert choice.cores == 1
-
-
-def test_the_fewest_cores_within_the_tolerance_of_the_fastest_are_chosen() -> None:
-    advisor = learned(lambda x, p: 0.1 * x * (0.1 + 0.9 / p), SIZES)  # to the last digit: the base tier's form is exact
-    fastest = advisor.choose_cores("c", predictor=155.0, cores_max=16, tolerance=0.0)
-    assert (fastest.cores, fastest.fastest_cores) == (16, 16)
-    for tolerance in (0.05, 0.5, 1.0):
-        choice = advisor.choose_cores("c", predictor=155.0, cores_max=16, tolerance=tolerance)
-        times = [0.1 + 0.9 / p for p in range(1, 17)]
-        fewest = next(p for p in range(1, 17) if times[p - 1] <= times[-1] * (1 + tolerance))
-        assert 3 * choice.cores <= 4 * fewest  # the last count may stay
-        assert times[choice.cores - 1] <= times[-1] * (1 + 1.6 * tolerance)
-        assert choice.fastest_s == pytest.approx(15.5 * times[-1], rel=1e-6)
-        assert "of the best" in choice.why
-
-
-def test_the_serial_are_given_one_core() -> None:
-    advisor = learned(lambda x, p: 0.1 * x + 0 * p, SIZES)
-    assert advisor.choose_cores("c", predictor=155.0, cores_max=1000).cores == 1

@@ -21,7 +21,7 @@ from advisor.domain.observations import (
     columns_of,
     refusals_of,
 )
-from advisor.domain.rows import COUNTED_FIELDS, FLOW_FIELDS, LEARNED_FIELDS, OPTIONAL_FIELDS
+from advisor.domain.rows import OPTIONAL_FIELDS
 from advisor.domain.vectors import ABSENT_U64
 from advisor.errors import InvalidValue, TooLarge
 from advisor.protocol import encoding
@@ -61,6 +61,10 @@ ROWS = st.lists(
 
 
 VALUES = st.floats(0, 2**60, width=64)
+OTHERS_ABSENT: dict[str, Any] = {
+    "count": 1, "ok": True, "running": False, "network": -1, "record": ABSENT_U64, "entered": False, "replica": ABSENT_U64,
+    "active_cores": math.nan, "killed": 0,
+}  # fmt: skip
 MACHINES = st.none() | st.sampled_from(["m", "n", "caf\u00e9", "cafe\u0301", "", "bad\n"])
 MEASURED = st.fixed_dictionaries(
     {},
@@ -71,6 +75,13 @@ MEASURED = st.fixed_dictionaries(
 )
 
 
+OTHERS = st.fixed_dictionaries({
+    "count": st.integers(0, 2**32 - 1), "ok": st.booleans(), "running": st.booleans(), "entered": st.booleans(),
+    "network": st.sampled_from([None, "n", "o"]), "record": st.integers(0, 2**64 - 2), "replica": st.integers(0, 2**64 - 2),
+    "active_cores": st.just(math.nan) | st.floats(1, 64), "killed": st.sampled_from([None, "time", "memory"]),
+})  # fmt: skip
+
+
 def as_seen(columns: Columns) -> dict[str, Any]:
     """Return all that a batch says, in plain values that can be compared; NaN as None."""
     masks = bad_rows(columns)
@@ -79,13 +90,21 @@ def as_seen(columns: Columns) -> dict[str, Any]:
     def plain(values: Any) -> Any:
         return None if values is None else np.where(np.isnan(values), None, values).tolist()
 
-    return {
-        "names": [columns.components.names[place] for place in columns.index],
-        "refused": json.dumps(reported),
-        "machines": columns.machines,
-        "machine": plain(columns.machine),
-        "measures": {name: plain(values) for name, values in columns.measures.items()},
-    } | {name: plain(getattr(columns, name)) for name in ("predictor", "cores", "elapsed_s", "further")}
+    return (
+        {
+            "names": [columns.components.names[place] for place in columns.index],
+            "refused": json.dumps(reported),
+            "machines": columns.machines,
+            "machine": plain(columns.machine),
+            "measures": {name: plain(values) for name, values in columns.measures.items()},
+            "networks": columns.networks,
+        }
+        | {
+            name: plain(np.full(len(columns), absent) if (values := getattr(columns, name)) is None else values)
+            for name, absent in OTHERS_ABSENT.items()
+        }
+        | {name: plain(getattr(columns, name)) for name in ("predictor", "cores", "elapsed_s", "further")}
+    )
 
 
 @given(st.data(), st.integers(1, 4), st.integers(1, 12), st.booleans())
@@ -99,14 +118,15 @@ def test_rows_columns_and_wire_give_equal_columns_with_what_is_optional(
     )
     machine = draw(st.lists(MACHINES, min_size=n, max_size=n))
     measured = draw(st.lists(MEASURED, min_size=n, max_size=n))
+    others = draw(st.lists(OTHERS, min_size=n, max_size=n))
     rows = [
-        ["a", point, 2.0, 1.0, {"machine": name, "measures": measures}]
-        for point, name, measures in zip(x, machine, measured, strict=True)
+        ["a", point, 2.0, 1.0, {"machine": name, "measures": measures, **more}]
+        for point, name, measures, more in zip(x, machine, measured, others, strict=True)
     ]
     given = {
         "index": [0] * n, "cores": [2.0] * n, "elapsed_s": [1.0] * n, "machine": machine,
         "measures": {name: [row.get(name, math.nan) for row in measured] for name in limits.MEASURES},
-    }  # fmt: skip
+    } | {name: [row[name] for row in others] for name in OTHERS_ABSENT}  # fmt: skip
     points = {"predictor": [v for point in x for v in point], "dimensions": d} if flat else {"predictor": x}
     (by_rows,) = encoding.bodies_of_rows(rows, 100)
     (by_columns,) = encoding.bodies_of_columns({"components": ["a"]} | given | points, 100)
@@ -116,8 +136,8 @@ def test_rows_columns_and_wire_give_equal_columns_with_what_is_optional(
         columns_of_bins(over_the_wire(by_columns), ConnectionNames()),
         columns_of(ComponentNames(["a"]), **given | points),
     ]
-    first, *others = [as_seen(batch) for batch in batches]
-    assert others == [first] * 3
+    first, *rest = [as_seen(batch) for batch in batches]
+    assert rest == [first] * 3
     assert first["predictor"] == [None if any(v != v for v in point) else point[0] for point in x]
     normal = [normalised_name(name) for name in machine]
     assert first["machines"] == tuple(dict.fromkeys(name for name in normal if name is not None))
@@ -176,52 +196,6 @@ def test_every_optional_field_is_read_in_rows() -> None:
     assert np.array_equal(batch.measures["energy_j"], [2.0, np.nan, np.nan], equal_nan=True)
     assert batch.killed.tolist() == [2, 0, 0]
     assert batch.further is None
-
-
-def test_every_optional_field_is_read_in_columns() -> None:
-    nan = float("nan")
-    batch = columns_of_bins(
-        over_the_wire(
-            encoding.bodies_of_columns(
-                {
-                    "components": ["a"], "index": [0, 0, 0], "cores": [1, 1, 1], "elapsed_s": [1, 1, 1],
-                    "count": [3, 1, 2**32 - 1], "ok": [True, False, True], "running": [0, 0, 1], "dimensions": 1,
-                    "network": ["n", None, "o"], "machine": ["n", "n", "m"], "record": [1, 2**64 - 1, 3],
-                    "entered": [1, 0, 0], "active_cores": [4.0, nan, nan], "replica": [2**64 - 1, 7, 0],
-                    "measures": {"peak_bytes": [1, nan, nan], "energy_j": [nan, nan, 1]},
-                    "killed": ["time", None, "memory"],
-                },
-                10,
-            )[0]
-        ),
-        ConnectionNames(),
-    )  # fmt: skip
-    assert batch.count.tolist() == [3, 1, 2**32 - 1]
-    assert batch.ok.tolist() == [True, False, True]
-    assert batch.running.tolist() == [False, False, True]
-    assert not batch.carried
-    assert (batch.network.tolist(), batch.networks) == ([0, -1, 1], ("n", "o"))
-    assert batch.record.tolist() == [1, ABSENT_U64, 3]
-    assert batch.entered.tolist() == [True, False, False]
-    assert batch.replica.tolist() == [ABSENT_U64, 7, 0]
-    assert np.array_equal(batch.active_cores, [4.0, nan, nan], equal_nan=True)
-    assert (batch.machine.tolist(), batch.machines) == ([0, 0, 1], ("n", "m"))
-    assert np.array_equal(batch.measures["peak_bytes"], [1.0, nan, nan], equal_nan=True)
-    assert batch.killed.tolist() == [2, 0, 1]
-    assert {
-        "count",
-        "dimensions",
-        "killed",
-        "machine",
-        "measures",
-        "ok",
-        "running",
-        *FLOW_FIELDS,
-        "active_cores",
-    } == {
-        *LEARNED_FIELDS,
-        *COUNTED_FIELDS,
-    }
 
 
 BAD = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any, Final, Protocol, Self, cast
 
 import msgspec
@@ -67,10 +68,13 @@ def network_of(advisor: Answerer, request: Mapping[str, Any]) -> dict[str, Any]:
 def basis_of(advisor: Answerer, verb: str, request: Mapping[str, Any]) -> Basis:
     """Return what the answer to a request rests on. Cost O(components of the request). Raises TooLarge."""
     names = list(dict.fromkeys(_components_of(advisor, verb, request)))
-    known = advisor.components.slots
+    known, siblings, cores = advisor.components.slots, advisor.components.siblings, inf if verb == "allocate" else 0.0
     slots = [known.find_slot(name) for name in names]
     if not all(slot is not None and bool(advisor.components.table.evidence(slot) > 0) for slot in slots):
         names = list(known.components)  # of a component without rows all others tell something
+    else:
+        names += [one for name in names for one in siblings.lenders(name, cores)]
+        names = list(dict.fromkeys(names))
     if len(names) > COMPONENTS_MAX:
         raise TooLarge("components of the evidence", len(names), COMPONENTS_MAX, "ask without evidence")
     asked = {key: _listed(value) for key, value in request.items() if value is not None}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, insort
 from collections.abc import Iterable
+from itertools import chain
 from math import ceil, isnan, nan, sqrt
 from typing import Any, Final, NamedTuple
 from zlib import crc32
@@ -138,6 +139,10 @@ class Siblings:
             if record is not None and self.may_borrow(slot, cores):
                 found += [(group, record[0].axes) for group in groups_of(self._slots.names[slot])]
         return found
+
+    def lenders(self, name: str, cores: float) -> list[str]:
+        """Return the components that answers about one on so many cores may rest on, too."""
+        return [*chain.from_iterable(self.members(self.groups_asked(name, cores)))]
 
     def members(self, groups: Iterable[tuple[str, int]]) -> list[list[str]]:
         """Return the components of each group that lend, as far as they are here, in the order in which they are asked."""

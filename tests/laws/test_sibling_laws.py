@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor import Advisor
+from advisor import Advisor, replay_answer
 from advisor.domain.answers import Prediction
 from advisor.engine.siblings import MEMBERS_LEAST, bound_of, groups_of
 from advisor.models.siblings import YIELDED
@@ -183,3 +183,13 @@ def test_plans_follow_siblings_though_no_box_has_a_new_row() -> None:
     again.merge(Advisor.from_bytes(advisor.to_bytes()))
     assert after < 0.8 * before
     assert after == promised(again)
+
+
+def test_evidence_of_first_rows_has_the_siblings() -> None:
+    advisor = Advisor()
+    observe_family(advisor, "g/", 6)
+    observe_first(advisor, "g/new", 1)
+    answer = advisor.predict("g/new", predictor=3.0, cores=8.0, evidence=True)
+    assert answer.elapsed_s == advisor.predict("g/new", predictor=3.0, cores=8.0).elapsed_s
+    assert answer.basis is not None
+    assert replay_answer(answer.basis).elapsed_s == answer.elapsed_s

@@ -35,6 +35,10 @@ def predict_command(component: str, predictor: list[Any] | None, cores: list[flo
     measure = {} if given["measure"] == v.TIME else {"measure": given["measure"]}
     with asked(given) as advisor:
         found = advisor.predict(component, **asked_by(v.Predict, given, predictor=x, cores=p))
+    if getattr(found.elapsed_s, "ndim", 1) > 1:
+        raise InvalidValue(
+            "predictor", f"{len(cast('Any', predictor)[0])} values", f"one: {component} has one predictor"
+        )
     plain = {"component": component, "predictor": x, "cores": p, "level": given["level"]} | measure | found.as_dict()
     return Output(plain, show.prediction(plain))
 

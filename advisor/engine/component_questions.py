@@ -173,7 +173,9 @@ class ComponentQuestions:
         if free_now is None and wait_s is None:
             return later
         free_now = whole("free_now", free_now, 0, cores_max, "cores_max at most")
-        if wait_s is None or not is_number(wait_s) or not 0.0 <= wait_s <= limits.ELAPSED_MAX_S:
+        if wait_s is None:
+            raise InvalidValue("wait_s", None, "given where free_now is", "seconds until all cores are free")
+        if not is_number(wait_s) or not 0.0 <= wait_s <= limits.ELAPSED_MAX_S:
             raise InvalidValue("wait_s", wait_s, f"a number of seconds from 0 to {limits.ELAPSED_MAX_S:g}")
         free = request.allowed.between(1, free_now)
         now = None if free is None else replace(request, allowed=free)

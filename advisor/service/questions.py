@@ -167,8 +167,16 @@ def _inputs(advisor: Advisor, params: m.Predict) -> Any:
     if not isinstance(params.predictor, list):
         return params.predictor
     points: list[Any] = params.predictor
-    one = isinstance(params.component, list) or all(not isinstance(point, list) for point in points)
-    if one or _dimensions(advisor, params.component, params.measure, params.prior) is not None:
+    widths = {len(cast("list[Any]", point)) for point in points if isinstance(point, list)}
+    if isinstance(params.component, list) or not widths:
+        return points
+    known = _dimensions(advisor, params.component, params.measure, params.prior)
+    if known is not None and widths != {known}:
+        wide = ", ".join(map(str, sorted(widths)))
+        raise InvalidValue(
+            "predictor", f"points of {wide} values", f"{known} a point, as the component's first row had"
+        )
+    if known is not None:
         return points
     products: Any = [np.prod(point) for point in points]
     return np.minimum(products, limits.PREDICTOR_MAX)

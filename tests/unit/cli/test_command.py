@@ -262,3 +262,19 @@ def test_every_command_reports_a_wrong_address_at_once(tmp_path: Path, monkeypat
             assert done.exit_code == 1, (command, done.output)
             assert "is the service running?" in done.output, command
             assert str(where[1]) in done.output
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("predict square --predictor 1x2", "--predictor is '2 values', must be one: square has one predictor"),
+        ("choose-cores square --cores-max 8 --free-now 2", "--wait must be given where free_now is"),
+        ("choose-cores square --cores-max 8 --evidence", "--evidence is printed with --json"),
+    ],
+)
+def test_what_does_not_fit_the_component_or_the_output_is_refused_in_words(
+    table: Path, command: str, words: str
+) -> None:
+    done = invoke(*command.split(), "--table", table)
+    assert done.exit_code == 2
+    assert words in str(done.stderr) + str(done.exception)

@@ -134,6 +134,8 @@ async def test_many_points_are_those_one_by_one_within_a_bound(tmp_path: Path) -
         assert both["observations"] == 100
         bad = await refused("invalid", peer.call("predict", {"component": "c0", "predictor": [1.0, -1.0]}))
         assert (bad.field, bad.value) == ("predictor", -1.0)
+        wide = await refused("invalid", peer.call("predict", {"component": "c0", "predictor": [[1.0, 2.0]]}))
+        assert (wide.field, wide.bound) == ("predictor", "1 a point, as the component's first row had")
         rows = [["mm", [float(a), 4.0], 1.0, 1e-3 * a] for a in range(8, 40)]
         await peer.call("observe_rows", {"rows": rows})
         points = [[8.0 + a % 20, 4.0] for a in range(300)]

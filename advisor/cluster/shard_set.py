@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from advisor.cluster.connections import PLACE_S, Answer, Gone, Handle, ShardConnection
+from advisor.cluster.gate import Gate
 from advisor.cluster.layout import Layout, Move, bucket_of_producer, moves
 from advisor.cluster.routing import BatchPart, joined, split_by_shard
 from advisor.cluster.shard import EVICTED, RESUMED
@@ -46,54 +46,6 @@ class Runtime(Protocol):
     async def stop(self) -> None:
         """End all processes."""
         ...
-
-
-class Gate:
-    """Changes pass while it is open. It closes when all that has entered has left; what comes meanwhile waits, in order."""
-
-    def __init__(self) -> None:
-        self.inside = 0
-        self._waiting: deque[Callable[[], object]] | None = None
-        self._empty = asyncio.Event()
-        self._empty.set()
-
-    def enter(self, work: Callable[[], object]) -> None:
-        """Begin work now, or when the gate opens again; it ends with `leave`."""
-        if self._waiting is not None:
-            self._waiting.append(work)
-            return
-        self.inside += 1
-        self._empty.clear()
-        work()
-
-    def finish_work(self) -> None:
-        """Work has ended."""
-        self.inside -= 1
-        if not self.inside:
-            self._empty.set()
-
-    @asynccontextmanager
-    async def passing(self) -> AsyncGenerator[None]:
-        """Be inside for a block."""
-        entered = asyncio.Event()
-        self.enter(entered.set)
-        await entered.wait()
-        try:
-            yield
-        finally:
-            self.finish_work()
-
-    @asynccontextmanager
-    async def closed(self) -> AsyncGenerator[None]:
-        """Close it for a block."""
-        self._waiting = deque()
-        try:
-            await self._empty.wait()
-            yield
-        finally:
-            waiting, self._waiting = self._waiting, None
-            for each in waiting:
-                self.enter(each)
 
 
 class ShardSet:

@@ -171,14 +171,15 @@ class CurveTables:
             of_rows = np.array([*places, *(place for place, _ in more)], np.int64)
             now = counted[watched]
             self._kept.trim()
-        siblings = self._components.siblings
-        borrowed = {
-            slot: siblings.borrowed(slot, end)
-            for slot in watched[: len(boxes)].tolist()
-            if siblings.may_borrow(slot, end)
-        }
-        self._together.store_value(asked, _Together(watched, of_rows, now, curves, borrowed))
+        self._together.store_value(
+            asked, _Together(watched, of_rows, now, curves, self._borrowed(watched[: len(boxes)], end))
+        )
         return curves
+
+    def _borrowed(self, slots: Ints, cores: float) -> dict[int, Borrowed]:
+        """Return what components borrow of their siblings up to so many cores, by slot."""
+        siblings = self._components.siblings
+        return {slot: siblings.borrowed(slot, cores) for slot in slots.tolist() if siblings.may_borrow(slot, cores)}
 
     def _reborrowed(self, kept: _Together, end: float) -> list[int]:
         """Return the places in `watched` of components that now borrow otherwise from their siblings."""

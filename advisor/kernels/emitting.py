@@ -18,7 +18,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -118,22 +118,7 @@ def _add_call(context: Any, library: Any, name: str, reported: Any, signature: A
         used += 1
         return builder.load(slot(used - 1, kind))
 
-    def value_of(kind: Any) -> Any:
-        if isinstance(kind, types.BaseTuple):
-            return context.make_tuple(builder, kind, [value_of(each) for each in kind])
-        if isinstance(kind, types.Array):
-            size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-            data = take(context.get_data_type(kind.dtype).as_pointer())
-            shape: list[Any] = [take(WORD) for _ in range(kind.ndim)]
-            strides: list[Any] = [WORD(size)]
-            for extent in shape[:0:-1]:
-                strides.insert(0, builder.mul(strides[0], extent))
-            view: Any = context.make_array(kind)(context, builder)
-            populate_array(view, data=data, shape=shape, strides=strides, itemsize=WORD(size), meminfo=None)
-            return view._getvalue()
-        return builder.trunc(take(WORD), ir.IntType(1)) if kind == types.boolean else take(context.get_value_type(kind))
-
-    values = [value_of(kind) for kind in signature.args]
+    values = [_argument(context, builder, take, kind) for kind in signature.args]
     call_conv: Any = context.call_conv
     given = call_conv.get_function_type(signature.return_type, signature.args)
     inner = ir.Function(module, given, reported.llvm_func_name)
@@ -151,6 +136,23 @@ def _add_call(context: Any, library: Any, name: str, reported: Any, signature: A
         raise TypeError(f"kernel {name} takes {used} values: at most {SLOTS_MAX}")
     gives = ("T" if together else "") + "".join(_letters(types.unliteral(each)) for each in kinds)
     return f'{{"{name}", kernel_{name}, "{"".join(map(_letters, signature.args))}", "{gives}"}}'
+
+
+def _argument(context: Any, builder: Any, take: Callable[[Any], Any], kind: Any) -> Any:
+    """Return an argument of a kind, made of what `take` gives: a tuple's parts, an array's address and shape, or a number."""
+    if isinstance(kind, types.BaseTuple):
+        return context.make_tuple(builder, kind, [_argument(context, builder, take, each) for each in kind])
+    if isinstance(kind, types.Array):
+        size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+        data = take(context.get_data_type(kind.dtype).as_pointer())
+        shape: list[Any] = [take(WORD) for _ in range(kind.ndim)]
+        strides: list[Any] = [WORD(size)]
+        for extent in shape[:0:-1]:
+            strides.insert(0, builder.mul(strides[0], extent))
+        view: Any = context.make_array(kind)(context, builder)
+        populate_array(view, data=data, shape=shape, strides=strides, itemsize=WORD(size), meminfo=None)
+        return view._getvalue()
+    return builder.trunc(take(WORD), ir.IntType(1)) if kind == types.boolean else take(context.get_value_type(kind))
 
 
 def _letters(kind: Any) -> str:

@@ -18,7 +18,9 @@ from advisor.models.table import Table
 UNIT = 1024.0  # per core: the smallest legal count is one unit
 RUNS_BITS = 32
 RUNS_MOST = (1 << RUNS_BITS) - 1  # beyond, runs are counted no further
-FIRST, LAST, LEAST, MOST = (AT[name].start for name in ("cores_seen", "cores_last", "p_low", "p_high"))
+FIRST, LAST, LEAST, MOST, EXTRA_RUNS = (
+    AT[name].start for name in ("cores_seen", "cores_last", "p_low", "p_high", "extra_runs")
+)
 END = FIRST + COUNTS_SEEN
 NAMED_MOST = 6  # counts that words list one by one
 
@@ -59,7 +61,8 @@ def seen_of(table: Table, slot: int) -> CoresSeen:
 
 
 def note_run(w, n, p, count):
-    """Note that `count` runs were on p cores, the last ones of a component with words w, whole ones n."""
+    """Note that `count` runs, one row, were on p cores, the last ones of a component with words w, whole ones n."""
+    n[EXTRA_RUNS] += int(count) - 1
     w[LAST] = p
     add_seen(n, int(p * UNIT + 0.5), int(min(count, float(RUNS_MOST))))
 

@@ -79,9 +79,8 @@ from advisor.models.records import LOG, RecordTable
 from advisor.models.sums import add_sums, add_to_sketch, hold, two_step
 from advisor.models.weighting import TRUST, W_COEFFICIENTS, knows, solve_weighting, weigh
 
-ROWS, EXTRA_RUNS, UNFINISHED, START, SOLVE_AT, UNSCORED, ERROR, ORIGIN, SCALE = (
-    AT[name].start
-    for name in ("rows", "extra_runs", "unfinished", "start", "solve_at", "unscored", "error", "origin", "scale")
+ROWS, UNFINISHED, START, SOLVE_AT, UNSCORED, ERROR, ORIGIN, SCALE = (
+    AT[name].start for name in ("rows", "unfinished", "start", "solve_at", "unscored", "error", "origin", "scale")
 )
 X_LOW, X_HIGH, T_LOW, T_HIGH, RATE, CENTRE = (
     AT[name].start for name in ("x_low", "x_high", "t_low", "t_high", "drift_rate", "drift_centre")
@@ -141,7 +140,6 @@ def fold_one(base, slot, learners, place, axes, point, t, count, machine, soluti
         found, outlier, learned, reference = test_against(w, n, r, has, beside, model, x, p, t)
     learn_sums(w, x, p, learned, reference, count)
     n[ROWS] += 1
-    n[EXTRA_RUNS] += int(count) - 1
     note_run(w, n, p, count)
     if has:
         learn(r, m, axes, z, t, count, machine, cell, outlier, model, solution, scratch, out)

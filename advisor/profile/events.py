@@ -259,15 +259,14 @@ def fold_events(
         if code != ACCEPTED:
             refuse_event(g, refused, i, code)
             continue
-        if left == NEW_THREAD and g[WORKERS] > g[WORKERS_MAX]:
-            g[WORKERS_MAX] = g[WORKERS]
+        if left == NEW_THREAD:
+            g[WORKERS_MAX] = max(g[WORKERS_MAX], g[WORKERS])
         if brings:
             annotate(s, thread, kind, numbers[i], i, sizes, values, value_name, now, out_sizes)
             if left >= 0:
                 add_metrics(metrics, left, given, i * metrics_an_event, metrics_an_event)
         threads[thread + LATEST] = now
-        if now > newest:
-            newest = now
+        newest = max(newest, now)
         if first == NONE:
             first = now
             since, until = time_bounds(first, len(threads))

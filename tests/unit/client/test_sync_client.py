@@ -121,19 +121,6 @@ def test_a_question_is_answered_from_the_rows_before_it(service, batch_rows: int
         assert client.status()["rows"] == 2559
 
 
-def test_names_are_said_again_on_every_connection(service) -> None:
-    with SyncClient(service.address) as client:
-        client.names(["a", "b"])
-        client.observe_columns(index=[1], cores=[1.0], elapsed_s=[1.0])
-        client.flush()
-        service.stop()
-        service.names = []
-        service.start()
-        client.observe_columns(index=[0], cores=[1.0], elapsed_s=[1.0])
-        client.flush()
-    assert service.names == ["a", "b"]
-
-
 def test_nobody_there_costs_a_scheduler_nothing_but_rows(tmp_path) -> None:
     client = SyncClient(str(tmp_path / "nobody"), buffer_rows=50, timeout_s=0.2, close_s=0.1)
     taken = sum(client.observe("c", 1, 1, 1.0) for _ in range(50_000))

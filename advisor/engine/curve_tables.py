@@ -66,6 +66,10 @@ class _Table(NamedTuple):
     growth: Growth
 
 
+CURVES, GROWTH = (
+    2,
+    9,
+)  # of a table's fields: those before are curves; the place of the growth, NaN where it is not known
 KINDS = *(np.float64,) * 5, object, np.int64, *(np.float64,) * 3
 
 
@@ -85,7 +89,10 @@ def _renewed(curves: TabulatedCurves, rows: Sequence[int], tables: Sequence[_Tab
     for place, old in enumerate([*map(known.__getitem__, VALUES), *cast("Seen", curves.seen)]):
         values = old
         for row, table in zip(rows, tables, strict=True):
-            if place < 2 or not np.array_equal(old[row], table[place]):  # most numbers of a component stay as they are
+            same = place >= CURVES and (
+                old[row] == table[place] if place < GROWTH else old[row].tobytes() == np.asarray(table[place]).tobytes()
+            )
+            if not same:  # most numbers of a component stay as they are
                 values = old.copy() if values is old else values
                 values[row] = table[place]
         changed.append(values)
@@ -134,7 +141,8 @@ class CurveTables:
         now = counted[:0] if kept is None else counted[kept.watched]
         if kept is not None:
             changed = (now != kept.rows).nonzero()[0].tolist()
-            changed += self._reborrowed(kept, float(counts_of(cores_max)[-1]))
+            if kept.borrowed:
+                changed += self._reborrowed(kept, float(counts_of(cores_max)[-1]))
             if not changed:
                 return kept.curves
             places: list[int] = sorted(set(kept.places[changed].tolist()))
@@ -172,19 +180,19 @@ class CurveTables:
             now = counted[watched]
             self._kept.trim()
         self._together.store_value(
-            asked, _Together(watched, of_rows, now, curves, self._borrowed(watched[: len(boxes)], end))
+            asked,
+            _Together(watched, of_rows, now, curves, self._borrowed(slots, end, {} if kept is None else kept.borrowed)),
         )
         return curves
 
-    def _borrowed(self, slots: Ints, cores: float) -> dict[int, Borrowed]:
-        """Return what components borrow of their siblings up to so many cores, by slot."""
+    def _borrowed(self, slots: Sequence[int], cores: float, former: Mapping[int, Borrowed]) -> Mapping[int, Borrowed]:
+        """Return what components borrow of their siblings up to so many cores, by slot; of other slots what is `former`."""
         siblings = self._components.siblings
-        return {slot: siblings.borrowed(slot, cores) for slot in slots.tolist() if siblings.may_borrow(slot, cores)}
+        others = {slot: each for slot, each in former.items() if slot not in slots}
+        return others | {slot: siblings.borrowed(slot, cores) for slot in slots if siblings.may_borrow(slot, cores)}
 
     def _reborrowed(self, kept: _Together, end: float) -> list[int]:
         """Return the places in `watched` of components that now borrow otherwise from their siblings."""
-        if not kept.borrowed:
-            return []
         borrowed = self._components.siblings.borrowed
         return [
             place for place, slot in enumerate(kept.watched.tolist())

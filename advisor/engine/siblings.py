@@ -24,6 +24,7 @@ from advisor.engine.rows import SEPARATOR
 from advisor.engine.slots import Slots
 from advisor.models.covariance import MIDDLES
 from advisor.models.fold import KERNELS
+from advisor.models.layout import AT
 from advisor.models.learner_layout import LearnerTable
 from advisor.models.logarithm import log2_of
 from advisor.models.siblings import YIELDED, Leaning, slopes_of
@@ -36,6 +37,7 @@ SEPARATORS: Final = re.compile(r"[/:.|]")
 MEMBERS_LEAST: Final = 20  # of a promise: fewer have no quantile near its level
 SHARE_LEAST: Final = 0.5  # of a group: if few ran on more cores, it is those that gain from them
 COUNTS: Final = np.ldexp(1.0, np.arange(21))  # of cores at which members' times are compared: up to CORES_MAX
+ROWS, MOST = AT["rows"].start, AT["p_high"].start
 NUMBER_BITS: Final = 32  # of a slot, below the hash by which members are ordered
 
 
@@ -165,9 +167,9 @@ class Siblings:
 
     def may_borrow(self, slot: int, cores: float) -> bool:
         """Return whether a component's times on so many cores may rest on its siblings."""
-        base = self._base
-        young = base.int_field("rows")[slot] < YIELDED
-        return bool(young or (base["p_high"][slot] < cores and len(self._slots.names) > MEMBERS_LEAST))
+        if self._base.records_whole[slot, ROWS] < YIELDED:
+            return True
+        return len(self._slots.names) > MEMBERS_LEAST and bool(self._base.records[slot, MOST] < cores)
 
     def borrowed(self, slot: int, cores: float) -> Borrowed:
         """Return what a component's times on up to so many cores take from its siblings."""

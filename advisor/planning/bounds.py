@@ -68,9 +68,10 @@ def promised_share(demand: Demand, cores: Ints) -> Floats:
     doublings = elementary.log2(np.maximum(cores / most, 1.0))
     cost = np.maximum(wide - narrow, 0.0) / np.maximum(np.square(most) - np.square(least), 1.0)
     rising = np.maximum(narrow - cost * np.square(least), 0.0) / cores + cost * cores
-    flat = wide / most * elementary.exp(doublings * MARGIN)
-    of_siblings = wide / most * elementary.exp(growth_at(seen.growth, doublings))
-    beyond = np.where(np.isnan(of_siblings), np.maximum(flat, rising), of_siblings)
+    beyond = np.maximum(wide / most * elementary.exp(doublings * MARGIN), rising)
+    if not np.isnan(seen.growth).all():
+        of_siblings = wide / most * elementary.exp(growth_at(seen.growth, doublings))
+        beyond = np.where(np.isnan(of_siblings), beyond, of_siblings)
     bound = np.where(cores > seen.most, beyond, np.where(cores < seen.least, narrow / cores, 0.0))
     return np.maximum(bound / demand.seconds(cores), 1.0)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import operator
+import re
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ from advisor.errors import StateDamaged
 
 _HEAD: Final = struct.Struct("<I")
 ARRAY: Final = "#array"  # a key of no map of ours
+NUMBERS: Final = re.compile(r"[<|]?[iufb][1248]")  # types of an array as numpy writes them
 NARROW_ROWS: Final = 64  # arrays of fewer are written as they are: to look at them takes as long
 
 
@@ -186,6 +188,13 @@ def _packed(parts: list[bytes], value: Any) -> Any:
     return cast("Any", value).item() if isinstance(value, np.generic) else dict(cast("Mapping[str, Any]", value))
 
 
+def _dtype_of(text: str) -> np.dtype[Any]:
+    """Return the type of an array's numbers; raises TypeError. numpy reads some other texts as Python."""
+    if not NUMBERS.fullmatch(text):
+        raise TypeError(f"an array of {text!r}")
+    return np.dtype(text)
+
+
 def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
     """Return values as one or two bytes each where all of many are the same then: 19 bytes a plain row of 28."""
     if len(values) < NARROW_ROWS or values.ndim > 1 or values.dtype.kind not in "if":
@@ -213,7 +222,7 @@ class _Arrays:
         if narrow == "bits":
             return np.unpackbits(self._taken("u1", -(-n // 8)), count=n).astype(np.bool_).reshape(shape)
         values = self._taken(narrow, n)
-        return values.tobytes() if own == "bytes" else values.astype(own, copy=False).reshape(shape)
+        return values.tobytes() if own == "bytes" else values.astype(_dtype_of(own), copy=False).reshape(shape)
 
     def check_end(self) -> None:
         """Raise ValueError unless all bytes were read."""
@@ -221,9 +230,7 @@ class _Arrays:
             raise ValueError(f"{len(self._data)} bytes, {self.offset} by its head")
 
     def _taken(self, kind: str, n: int) -> NDArray[Any]:
-        if np.dtype(kind).kind not in "iufb":
-            raise TypeError(f"an array of {kind}")
-        found = np.frombuffer(self._data, kind, n, self.offset)
+        found = np.frombuffer(self._data, _dtype_of(kind), n, self.offset)
         self.offset += found.nbytes
         return found
 

@@ -26,6 +26,9 @@ from advisor.errors import InvalidValue, Unavailable, from_dict
 START_S = 60.0  # that a process may take to start: the machine may be just beginning, or busy
 CLOSE_S = 5.0  # that shards are waited for at the end: a process that is half gone may never answer
 UNEVEN_LOOK_S = 0.05
+OPENINGS_MAX = (
+    3  # of a new shard whose process ends meanwhile: one may be killed by chance, several in a row have a reason
+)
 
 
 class Runtime(Protocol):
@@ -124,12 +127,24 @@ class ShardSet:
             raise
         return handle
 
+    async def _open_new(self, number: int, state: str, within_s: float) -> Handle:
+        """Return a process that has opened a new shard: one that ends meanwhile is started again. Raises Gone as `_open`."""
+        now = asyncio.get_running_loop().time
+        end = now() + within_s
+        for _ in range(OPENINGS_MAX - 1):
+            try:
+                return await self._open(number, state, end - now())
+            except Gone:
+                if now() >= end:  # none has started
+                    raise
+        return await self._open(number, state, end - now())
+
     async def _open_all(self, numbers: range, state: str, within_s: float) -> list[ShardConnection]:
         """Open shards at the same time. Raises Unavailable where one has no place, and what is wrong with a state."""
         places = self._runtime.places()
         if places is not None and numbers.stop > places:
             raise _no_place(numbers.stop, f"there are cores for {places}")
-        opening = (self._open(number, state, within_s) for number in numbers)
+        opening = (self._open_new(number, state, within_s) for number in numbers)
         found = await asyncio.gather(*opening, return_exceptions=True)
         handles = [each for each in found if not isinstance(each, BaseException)]
         if len(handles) == len(found):

@@ -124,18 +124,23 @@ def by_thresholds(demand: Demand) -> Plan | None:
         proved = min(most, demand.widest) <= len(demand.few[0])
     elif demand.sharing:
         shared, proved = _packed(demand, target if fewest else period * (1 - TIE), most)
-    if shared is not None:
-        placed = in_turns(model, *shared)
-    elif shapes is not None:
+    gap, own = 0.0 if proved else None, None
+    if shapes is not None:
         learned = not fewest and used < cores and demand.uncertain
         placed = own_placed(demand, demand.padded(shapes, period, cores) if learned else shapes)
+        own = Plan(model, placed, model.judge(placed), gap, float(used) if fewest else period, None)
+    if shared is None:
+        found = own
     else:
-        return None
-    gap, reached = 0.0 if proved else None, None if shapes is None else float(used) if fewest else period
-    judged = model.judge(placed)
-    if not proved and not fewest:
-        gap = near(demand, float(judged.period_s[0]))
-    return Plan(model, placed, judged, gap, reached, None)
+        placed = in_turns(model, *shared)
+        found = Plan(model, placed, model.judge(placed), gap, own and own.own_value, None)
+        if own is not None and demand.uncertain and not fewest:
+            # Times that allow for errors found the turns: they pay only where they are expected to, too.
+            expected = own.estimate.period_s
+            found = own if expected <= found.estimate.period_s else replace(found, own_value=expected)
+    if found is None or proved or fewest:
+        return found
+    return replace(found, gap=near(demand, float(found.judged.period_s[0])))
 
 
 NOTHING: Ints = np.zeros(0, np.int64)

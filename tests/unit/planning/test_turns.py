@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from amdahl import amdahl_curves
 
+from advisor import Advisor
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import series
 from advisor.errors import AdvisorError, ImpossibleTarget, InvalidValue, Unsupported
@@ -144,3 +145,17 @@ def test_plans_of_many_components_come_near_the_bound_of_any_plan(n: int, cores:
     assert found.gap is not None
     assert 0.0 <= found.gap <= 0.03
     assert found.throughput_per_s <= cores / (serial + parallel).sum() * (1 + 1e-9)
+
+
+def test_turns_are_taken_only_where_more_is_expected_of_them() -> None:
+    work = {"load": (0.05, 0.0), "parse": (0.12, 0.1), "match": (0.60, 0.05), "rank": (0.20, 0.3), "store": (0.03, 0.9)}
+    learned = Advisor()
+    for name, (alone_s, serial) in work.items():
+        for cores in [1, 2, 4, 8] * 3:
+            learned.observe(name, predictor=1, cores=cores, elapsed_s=alone_s * (serial + (1 - serial) / cores))
+    for cores in range(5, 41):  # beyond 8 the curves are uncertain, and plans allow for it
+        shared, own = (learned.allocate(" .. ".join(work), cores=cores, turns=turns) for turns in ("better", "never"))
+        assert shared.expected_per_s is not None
+        assert own.expected_per_s is not None
+        assert shared.expected_per_s >= own.expected_per_s * (1 - 1e-9)
+        assert bool(shared.groups) == (shared.expected_per_s > own.expected_per_s)

@@ -35,7 +35,7 @@ TABLES_KEPT = 16_384  # components' tables kept for reuse, about 1.5 KB each
 NETWORKS_KEPT = 16  # networks whose tables are kept together
 ROWS_OF_TABLE = 16  # interpreted, a table takes as long as so many rows
 PEAK = "peak_bytes"
-ROWS, DIMENSIONS = AT["rows"].start, AT["dimensions"].start
+ROWS, DIMENSIONS, LEAST, MOST = (AT[name].start for name in ("rows", "dimensions", "p_low", "p_high"))
 
 
 @lru_cache(64)
@@ -179,10 +179,10 @@ class CurveTables:
             of_rows = np.array([*places, *(place for place, _ in more)], np.int64)
             now = counted[watched]
             self._kept.trim()
-        self._together.store_value(
-            asked,
-            _Together(watched, of_rows, now, curves, self._borrowed(slots, end, {} if kept is None else kept.borrowed)),
-        )
+            self._together.trim(1)
+        former: Mapping[int, Borrowed] = {} if kept is None else kept.borrowed
+        self._together[asked] = _Together(watched, of_rows, now, curves, self._borrowed(slots, end, former))
+        self._together.move_to_end(asked)
         return curves
 
     def _borrowed(self, slots: Sequence[int], cores: float, former: Mapping[int, Borrowed]) -> Mapping[int, Borrowed]:
@@ -263,8 +263,8 @@ class CurveTables:
                 elementary.weighted(share, [upper, beside.upper]),
             )
         table = _Table(
-            elapsed, upper, variation, kappa, peak, model, count, float(base["p_low"][slot]), float(base["p_high"][slot]),
-            rows[1].growth,
+            elapsed, upper, variation, kappa, peak, model, count, float(base.records[slot, LEAST]),
+            float(base.records[slot, MOST]), rows[1].growth,
         )  # fmt: skip
         self._kept[key] = rows, table
         return table

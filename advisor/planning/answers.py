@@ -16,7 +16,7 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
 from advisor.planning.asked import Asked, asked_of
-from advisor.planning.demand import Shapes, price_of, question_of
+from advisor.planning.demand import Shapes, question_of
 from advisor.planning.exact import Plan
 from advisor.planning.judge import PlanModel, cost_of, latency_of, own_placed
 from advisor.planning.reasons import reasons_of
@@ -135,7 +135,7 @@ def evaluated(asked: Asked, curves: TabulatedCurves, shape: Ints) -> Allocation:
     request = replace(asked.request, objective=EVALUATED, target=None, weights=None, cores=asked.request.cores or used)
     free = replace(asked, request=request, low=np.ones_like(shape[0]), fewest=shape[1], most=shape[1], pins={}, rules={},
                    high=np.full(len(asked.keys), limits.ALLOCATE_CORES_MAX), replicas=asked.visits.replicas)  # fmt: skip
-    demand = question_of(free, curves, price_of(asked, curves))
+    demand = question_of(free, curves, asked.price)
     placed = own_placed(demand, Shapes(*shape))
     if not nodes_of(demand, placed, 0):
         raise InvalidValue("cores", used, "an allocation that fits the machine's nodes and memory")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from advisor.domain import limits
 from advisor.domain.allocations import Allocation
 from advisor.domain.allowed_cores import AllowedCores, intersect_allowed
-from advisor.domain.curves import TabulatedCurves
+from advisor.domain.curves import PROMISED, TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.domain.shapes import plain
@@ -20,6 +21,9 @@ from advisor.planning.placing import MachineNodes, machine_of
 from advisor.planning.requests import Floats, Ints, Request, allowed_of, limits_of, pins_of, scales_of, whole
 from advisor.planning.structure import Structure, structure_of
 from advisor.planning.visits import Visits, visits_of
+
+LEVEL = 0.9  # at which the curves' upper bounds are made where nobody asks for another
+PRICE = NormalDist().inv_cdf(PROMISED) / NormalDist().inv_cdf(LEVEL)  # of `PROMISED`, in units of the curves' bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +118,15 @@ class Asked:
     current: Setting | None = None  # what the runtime has now
     # the last demand by its price: of other times at the same counts only these are put in
     last: dict[float, Any] = field(init=False, default_factory=dict[float, Any], repr=False)
-    promises: bool = field(init=False)  # a throughput, where nobody asks for a level
+    # where to plan, in units of the curves' bounds: a throughput is promised at `PROMISED`, all else expected. One price for
+    # the highest throughput and for the fewest cores for one: the latter are the least on which the former reaches it
+    price: float = field(init=False)
     by_rate: bool = field(init=False)  # nothing but contention couples components to each other
 
     def __post_init__(self) -> None:
         """Note what decides how it is planned."""
         request = self.request
-        self.promises = request.promises and request.level is None
+        self.price = PRICE if request.promises and request.level is None else 0.0
         coupled = (request.nodes, request.memory_bytes, request.arrival_per_s, request.weights) != (None,) * 4
         self.by_rate = not (coupled or request.aim.front or request.for_latency)
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
 from advisor.domain.allowed_cores import AllowedCores
-from advisor.domain.curves import PROMISED, TabulatedCurves
+from advisor.domain.curves import TabulatedCurves
 from advisor.errors import ImpossibleTarget, InvalidValue
 from advisor.planning.asked import Asked, rules_of
 from advisor.planning.partitions import exact_sizes, numbers_of
@@ -26,18 +25,6 @@ from advisor.planning.structure import Structure
 from advisor.planning.visits import heaviest_share
 
 SHARED_COMPONENTS_MAX = 2_000  # components beyond which turns are for fewer cores than components only: seconds
-LEVEL = 0.9  # at which the curves' upper bounds are made where nobody asks for another
-PRICE = NormalDist().inv_cdf(PROMISED) / NormalDist().inv_cdf(LEVEL)  # of it, in units of the curves' bounds
-
-
-def price_of(asked: Asked, curves: TabulatedCurves) -> float:
-    """Return where to plan, in units of the curves' bounds: a throughput is promised at `PROMISED`, all else expected.
-
-    One price for the highest throughput and for the fewest cores for one: the latter are the least on which the former
-    reaches it.
-    """
-    return PRICE if asked.promises and curves.doubtful else 0.0
-
 
 NEAR = 0.9  # of the slowest turn: learned curves are off by several per cent, beyond the counts seen by more
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from advisor.domain import elementary
 from advisor.domain.curves import TabulatedCurves
-from advisor.planning.asked import Asked, Setting
-from advisor.planning.demand import LEVEL, Demand, Shapes, demand_of
+from advisor.planning.asked import LEVEL, Asked, Setting
+from advisor.planning.demand import Demand, Shapes, demand_of
 from advisor.planning.judge import Judged, Placed, PlanModel, cost_of, figure_of, latency_of, own_placed
 from advisor.planning.pieces import TIE
 from advisor.planning.requests import MEASURES, PERIOD, RATE, Floats, Ints

@@ -13,8 +13,8 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import answer
-from advisor.planning.asked import Asked, asked_of
-from advisor.planning.demand import PRICE, SHARED_COMPONENTS_MAX, Demand, price_of, question_of
+from advisor.planning.asked import PRICE, Asked, asked_of
+from advisor.planning.demand import SHARED_COMPONENTS_MAX, Demand, question_of
 from advisor.planning.exact import Plan, by_sums, by_thresholds, near
 from advisor.planning.judge import PLAIN, Placed, PlanModel, Scales, latency_of
 from advisor.planning.options import options_of
@@ -68,7 +68,7 @@ def plan(
 
 def plan_request(asked: Asked, curves: TabulatedCurves) -> Allocation:
     """Return what `plan` does, of a request that was read before."""
-    demand = question_of(asked, curves, price_of(asked, curves))
+    demand = question_of(asked, curves, asked.price)
     found = vars(demand).get("plan") or _found(demand)
     if found is not None:
         if found.search is None:
@@ -77,7 +77,7 @@ def plan_request(asked: Asked, curves: TabulatedCurves) -> Allocation:
             raise far
         return answer(found if asked.current is None else keep_current(found, asked.current))
     likely = question_of(asked, curves)
-    expected = _found(likely) if demand.price else None
+    expected = _found(likely) if demand.price and curves.doubtful else None
     if expected is not None:
         raise unsure(demand, expected)
     error = refused(likely, solved)

@@ -24,7 +24,7 @@ from advisor.domain.sharing import Part, Together
 from advisor.errors import InvalidValue
 from advisor.planning.answers import evaluate, evaluated
 from advisor.planning.asked import Asked, asked_of
-from advisor.planning.demand import Demand, Shapes, price_of, question_of
+from advisor.planning.demand import Demand, Shapes, question_of
 from advisor.planning.exact import best_period
 from advisor.planning.plans import plan, plan_request
 from advisor.planning.reasons import amount, plural, spare_words
@@ -245,7 +245,7 @@ def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
         and not (request.nodes or request.memory_bytes or curves.contention.any())
     ):
         network = np.repeat(np.arange(len(shares)), [len(share.network.keys) for share in shares])
-        filled = _filled(question_of(asked, curves, price_of(asked, curves)), network, shapes, cores)
+        filled = _filled(question_of(asked, curves, asked.price), network, shapes, cores)
         if (filled != shapes).any():
             shapes, judged = filled, evaluated(asked, curves, filled)
     given = [dict(zip(keys, row, strict=True)) for row in shapes.tolist()]

@@ -13,7 +13,7 @@ from advisor.domain.networks import network_from_nodes
 from advisor.engine import Advisor
 from advisor.engine.sharing import NetworkAsked
 from advisor.errors import InvalidValue
-from advisor.planning.demand import LEVEL
+from advisor.planning.asked import LEVEL
 from advisor.planning.shares import about
 from advisor.planning.watches import Look, WatchQuestion
 from advisor.service import worker

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from advisor.domain.networks import network_from_nodes
-from advisor.network import parse, routes, write
+from advisor.network import parse, write
 
 COMPONENTS = 5_000
 ROUNDS = 5
@@ -57,7 +57,7 @@ def best(work: Callable[[], object]) -> float:
 def main() -> None:
     """Print the table."""
     print(f"{'text':<12}{'components':>11}{'KiB':>7}{'read/s':>10}{'x tokens alone':>16}{'x flat JSON':>13}"
-          f"{'written/s':>11}{'routes/s':>10}")  # fmt: skip
+          f"{'written/s':>11}")  # fmt: skip
     for make in (declared, commented, bare, operators):
         text = make(COMPONENTS)
         network = parse(text)
@@ -67,9 +67,8 @@ def main() -> None:
         tokens = best(lambda text=text: [match[1] for match in TOKEN.finditer(text)])
         plain = best(lambda flat=flat: network_from_nodes(json.loads(flat)))
         writing = best(lambda network=network: write(network))
-        routing = best(lambda network=network: routes(network))
         print(f"{make.__name__:<12}{count:>11,}{len(text) / 1024:>7.0f}{count / reading:>10,.0f}{reading / tokens:>16.1f}"
-              f"{reading / plain:>13.2f}{count / writing:>11,.0f}{count / routing:>10,.0f}")  # fmt: skip
+              f"{reading / plain:>13.2f}{count / writing:>11,.0f}")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -304,7 +304,7 @@ WAYS = {"shares": "--shares", "depths": "--depths", "fan_outs": "--fan-outs", "r
 
 @contextmanager
 def hinted(text: str | None) -> Generator[None]:
-    """Let an error about the way of records name options of the command, with what the types of records decide."""
+    """Let an error about the way of records name options of the command."""
     try:
         yield
     except MissingShares as error:
@@ -316,15 +316,13 @@ def hinted(text: str | None) -> Generator[None]:
 
 def _ways(field: str, text: str) -> str:
     """Return how a command line gives the routes of records."""
-    from advisor.network import parse_any, routes
+    from advisor.network import parse_any
 
     network = parse_any(text)
     counts = {"shares": network.choices, "depths": network.replications, "fan_outs": network.splits}
-    known = routes(network).shares if field == "shares" else [None] * len(counts.get(field, network.feedbacks))
     form = "S,S" if field == "shares" else "P" if field == "returns" else "N"
-    given = " ".join(f"{WAYS[field]} {form if each is None else ','.join(f'{s:.3g}' for s in each)}" for each in known)
-    why = "; the numbers are what the types of its records decide, see `advisor network`" if any(known) else ""
-    return f"give {given}, in text order{why}; or --visits BOX=N"
+    given = " ".join([f"{WAYS[field]} {form}"] * len(counts.get(field, network.feedbacks)))
+    return f"give {given}, in text order; or --visits BOX=N"
 
 
 def _means(lists: Sequence[list[float]]) -> list[Any] | None:

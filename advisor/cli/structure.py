@@ -20,12 +20,10 @@ from advisor.errors import CallerError, NetworkSyntax
 if TYPE_CHECKING:
     from advisor.domain.flows import Flow
     from advisor.domain.networks import Network, Node
-    from advisor.network import Routes
 
 LINE_SHOWN = 160  # characters of a source line that an error shows
 CHILDREN_SHOWN = 100  # of one node, and
 NODES_SHOWN = 1_000  # of one tree: beyond, a person reads counts
-ROUTES_SHOWN = 20  # choices, record types of one, warnings
 EXIT_UNREAD = 1
 
 
@@ -39,11 +37,9 @@ def network_command(file: Path, net: str | None, **given: Any) -> Output:
 
     A FILE that is none is the id of a network that a state or a service keeps; what was learned of its flow is shown, too.
 
-    Below the tree stand the ways that record types take at each choice, as far as types decide them, and what looks wrong: a
-    record that nothing takes, a branch that takes none. The exit status is 0 when FILE reads, else 1, with the line and a caret
-    where it does not.
+    The exit status is 0 when FILE reads, else 1, with the line and a caret where it does not.
     """
-    from advisor.network import parse_any, routes
+    from advisor.network import parse_any
 
     named, learned = named_network(file), None
     text = named.text or ""
@@ -61,9 +57,8 @@ def network_command(file: Path, net: str | None, **given: Any) -> Output:
             if isinstance(error, NetworkSyntax):
                 click.echo(_pointed(text, error.line, error.column), err=True)
         sys.exit(EXIT_UNREAD)
-    found = routes(network)
-    plain = _plain(network, found) | ({} if learned is None else {"flow": learned.as_dict()})
-    return Output(plain, [*_tree(network), *_routes(network, found), *_learned(learned)])
+    plain = _plain(network) | ({} if learned is None else {"flow": learned.as_dict()})
+    return Output(plain, [*_tree(network), *_learned(learned)])
 
 
 def _learned(flow: Flow | None) -> Iterator[str]:
@@ -96,25 +91,21 @@ def _pointed(text: str, line: int, column: int) -> str:
     return f"{gutter}{shown}\n{' ' * (len(gutter) - 2)}| {' ' * (column - 1 - start)}^"
 
 
-def _plain(network: Network, found: Routes) -> dict[str, Any]:
+def _plain(network: Network) -> dict[str, Any]:
     from advisor.network import as_plain, write
 
     try:
         text = write(network)
     except CallerError:
         text = None  # S-Net has no join, and no such names
-    choices = [
-        {"line": node.line, "column": node.column, "shares": shares,
-         "routes": [{"record": sorted(route.record.labels), "open": route.record.open, "branches": route.branches}
-                    for route in ways]}
-        for node, ways, shares in zip((network.nodes[i] for i in network.choices), found.choices, found.shares, strict=True)
-    ]  # fmt: skip
-    warnings = [{"node": problem.node, "line": network.nodes[problem.node].line,
-                 "column": network.nodes[problem.node].column, "text": problem.text} for problem in found.problems]  # fmt: skip
+    plain = as_plain(network)
     return {
-        "keys": network.keys, "counts": _counts(network), "records": [sorted(each.labels) for each in found.records],
-        "choices": choices, "warnings": warnings, "network": as_plain(network), "nodes": network.as_nodes(), "snet": text,
-    }  # fmt: skip
+        "keys": network.keys,
+        "counts": _counts(network),
+        "network": plain,
+        "nodes": network.as_nodes(),
+        "snet": text,
+    }
 
 
 def _counts(network: Network) -> dict[str, int]:
@@ -142,28 +133,6 @@ def _tree(network: Network) -> Iterator[Printed]:
     yield tree
     counts = ", ".join(f"{kind} {count:,}" for kind, count in _counts(network).items())
     yield dim(f"{len(network.keys):,} components ({counts})")
-
-
-def _routes(network: Network, found: Routes) -> Iterator[str]:
-    if found.records and network.choices:
-        yield f"enters: {' | '.join(each.text for each in found.records[:ROUTES_SHOWN])}"
-    for number, (index, ways, shares) in enumerate(zip(network.choices, found.choices, found.shares, strict=True)):
-        if number == ROUTES_SHOWN:
-            yield f"… {len(network.choices) - number:,} more choices"
-            break
-        node = network.nodes[index]
-        decided = f"shares {' : '.join(f'{share:.3g}' for share in shares)}" if shares else "shares open"
-        yield f"choice {number}{f' at {node.position}' if node.line else ''}: {decided}"
-        for way in ways[:ROUTES_SHOWN]:
-            branches = " or ".join(str(branch + 1) for branch in way.branches[:ROUTES_SHOWN]) or "none"
-            yield f"  {way.record.text} takes branch {branches}"
-    if not found.complete:
-        yield "routes: too many record types to follow; nothing is decided"
-    for problem in found.problems[:ROUTES_SHOWN]:
-        place = network.nodes[problem.node].position
-        yield f"warning: {f'{place}: ' if place else ''}{problem.text}"
-    if len(found.problems) > ROUTES_SHOWN:
-        yield f"… {len(found.problems) - ROUTES_SHOWN} more warnings"
 
 
 def _label(node: Node, key: str | None) -> Text:

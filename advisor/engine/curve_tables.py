@@ -180,15 +180,15 @@ class CurveTables:
             now = counted[watched]
             self._kept.trim()
             self._together.trim(1)
-        former: Mapping[int, Borrowed] = {} if kept is None else kept.borrowed
-        self._together[asked] = _Together(watched, of_rows, now, curves, self._borrowed(slots, end, former))
+        self._together[asked] = _Together(watched, of_rows, now, curves, self._borrowed(slots, end, kept))
         self._together.move_to_end(asked)
         return curves
 
-    def _borrowed(self, slots: Sequence[int], cores: float, former: Mapping[int, Borrowed]) -> Mapping[int, Borrowed]:
-        """Return what components borrow of their siblings up to so many cores, by slot; of other slots what is `former`."""
+    def _borrowed(self, slots: Sequence[int], cores: float, kept: _Together | None) -> Mapping[int, Borrowed]:
+        """Return what components borrow of their siblings up to so many cores, by slot; of other slots what is kept."""
         siblings = self._components.siblings
-        others = {slot: each for slot, each in former.items() if slot not in slots}
+        former = () if kept is None else kept.borrowed.items()
+        others = {slot: each for slot, each in former if slot not in slots}
         return others | {slot: siblings.borrowed(slot, cores) for slot in slots if siblings.may_borrow(slot, cores)}
 
     def _reborrowed(self, kept: _Together, end: float) -> list[int]:

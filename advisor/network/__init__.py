@@ -7,10 +7,9 @@ from advisor.errors import InvalidValue
 from advisor.network.expansion import main_network
 from advisor.network.plain import as_plain, from_plain, is_json, parse_json
 from advisor.network.reader import read
-from advisor.network.routes import Routes, routes
 from advisor.network.writer import write
 
-__all__ = ["Routes", "as_plain", "from_plain", "parse", "parse_any", "parse_json", "read", "routes", "write"]
+__all__ = ["as_plain", "from_plain", "parse", "parse_any", "parse_json", "read", "write"]
 
 
 def parse(text: str, *, net: str | None = None) -> Network:

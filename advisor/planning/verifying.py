@@ -20,8 +20,7 @@ from advisor.planning.search import WORST, AllocationKey
 
 ROUNDS_MAX = 3  # searches, each by the formula scaled to the run of the plan found before
 RUNS_MAX = 10  # plans executed in all: of a network of ten boxes some 50 ms
-# Short runs with the same random numbers: their records, and the relative differences beyond which are no noise.
-LOOKS = ((800, 0.1), (2_500, 0.03))
+LOOK_RECORDS, LOOK_NOISE = 800, 0.1  # of a short run with the same random numbers: differences beyond are no noise
 NEAR_MAX = 2  # times that allocations near the best are looked at
 FEW = 2  # plans executed in one round
 LOOKED, LOOK_WORK = 8, 60  # plans executed for a first look at least, and these times components where that is more
@@ -69,7 +68,7 @@ class Ranking:
     def offer(self, some: list[Placed], many: int) -> dict[bool, Scales]:
         """Execute the best of some allocations that are new; return the scales found first, own or in turns."""
         fresh: dict[bool, Scales] = {}
-        for placed in self._first_look([one for one in some if one.mark not in self._seen])[: min(many, self._left)]:
+        for placed in self._looked_at([one for one in some if one.mark not in self._seen])[: min(many, self._left)]:
             self._seen.add(placed.mark)
             self._left -= 1
             near, judged = self._model.executed(placed)
@@ -79,22 +78,23 @@ class Ranking:
             fresh.setdefault(placed.group is not None, near.scales)
         return fresh
 
-    def _first_look(self, some: list[Placed]) -> list[Placed]:
-        """Return the best of some allocations by ever longer runs: those that these cannot tell apart, the best first."""
-        model = self._model
-        left = [(placed, model.judge(placed)) for placed in some[: max(LOOKED, LOOK_WORK // len(model.demand))]]
-        for records, noise in LOOKS if len(left) > 1 else ():
-            part, keys = max(records_of(model.demand.visits) // records, 1), list[AllocationKey]()
-            for placed, judged in left:
-                run, found = model.run(placed, judged, part), judged
-                if run is not None:
-                    quantile = None if run.quantile_s is None else np.array([run.quantile_s])
-                    found = replace(judged, latency_s=np.array([run.latency_s]), quantile_s=quantile)
-                keys.append(_key(model, placed, found))
-            most = min(keys).score + noise * abs(min(keys).score)
-            order = sorted(range(len(keys)), key=keys.__getitem__)
-            left = [left[place] for place in order if not keys[place].score > most]
-        return [placed for placed, _ in left]
+    def _looked_at(self, some: list[Placed]) -> list[Placed]:
+        """Return the best of some allocations by a short run: those that it cannot tell apart, the best first."""
+        model, keys = self._model, list[tuple[AllocationKey, int]]()
+        looked = some[: max(LOOKED, LOOK_WORK // len(model.demand))]
+        if len(looked) < 2:
+            return looked
+        part = max(records_of(model.demand.visits) // LOOK_RECORDS, 1)
+        for place, placed in enumerate(looked):
+            found = model.judge(placed)
+            run = model.run(placed, found, part)
+            if run is not None:
+                quantile = None if run.quantile_s is None else np.array([run.quantile_s])
+                found = replace(found, latency_s=np.array([run.latency_s]), quantile_s=quantile)
+            keys.append((_key(model, placed, found), place))
+        keys.sort()
+        best = keys[0][0].score
+        return [looked[place] for key, place in keys if not key.score > best + LOOK_NOISE * abs(best)]
 
 
 def _key(model: PlanModel, placed: Placed, judged: Judged) -> AllocationKey:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -12,15 +11,13 @@ from msgspec import structs
 from advisor.domain import elementary, limits
 from advisor.domain.allocations import Allocation, Details, Evidence
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.flows import Flow
-from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
-from advisor.planning.asked import Asked, asked_of
+from advisor.planning.asked import Asked
 from advisor.planning.demand import Shapes, question_of
 from advisor.planning.exact import Plan
-from advisor.planning.judge import PlanModel, cost_of, latency_of, own_placed
+from advisor.planning.judge import cost_of, execute_placed, latency_of, own_placed
 from advisor.planning.reasons import reasons_of
-from advisor.planning.requests import BARE, NEVER, RATE, Ints, Request, by_key, whole
+from advisor.planning.requests import BARE, RATE, Ints
 from advisor.planning.search import nodes_of
 from advisor.planning.tables import front_of, knee_of, marginals_of, runners_up_of
 
@@ -96,39 +93,11 @@ def evidence_of(found: Plan) -> dict[str, Evidence]:
 EVALUATED = BARE[RATE]  # the objective of an allocation that is only judged: nothing is left to choose
 
 
-def evaluate(
-    network: Network,
-    curves: TabulatedCurves,
-    request: Request,
-    cores: Mapping[str, int],
-    instances: Mapping[str, int] | None = None,
-    flow: Flow | None = None,
-) -> Allocation:
-    """Return what a given allocation with cores of one's own does: figures and reasons, with nothing left to choose.
+def evaluate(asked: Asked, curves: TabulatedCurves, shape: Ints) -> Allocation:
+    """Return what cores and instances, (2, n), of components with cores of their own do: figures and reasons.
 
-    Raises InvalidValue when a key is missing or unknown, or the allocation does not fit the request's machine.
-
-    `cores`, `instances`: key to cores per instance, every key of the network, and to instances, 1 where absent.
+    Raises InvalidValue when they do not fit the machine.
     """
-    given, many = by_key("cores", cores, network), by_key("instances", instances or {}, network)
-    shape = np.ones((2, len(network.keys)), np.int64)
-    for row, key in enumerate(network.keys):
-        if row not in given:
-            raise InvalidValue("cores", None, f"given for {key}, too: every key of the network")
-        shape[0, row] = whole(f"cores.{key}", given[row][1], limits.ALLOCATE_CORES_MAX)
-        if row in many:
-            shape[1, row] = whole(f"instances.{key}", many[row][1], limits.INSTANCES_MAX)
-    used = int((shape[0] * shape[1]).sum())
-    base = replace(
-        request, cores=request.cores or used, turns=NEVER, pinned=None, minimum=None, maximum=None, allowed=None
-    )
-    if used > (base.cores or used):
-        raise InvalidValue("cores", used, f"at most the {base.cores} cores given in sum")
-    return evaluated(asked_of(network, base, flow), curves, shape)
-
-
-def evaluated(asked: Asked, curves: TabulatedCurves, shape: Ints) -> Allocation:
-    """Return what cores and instances, (2, n), of components with cores of their own do."""
     used = int((shape[0] * shape[1]).sum())
     if curves.allowed:
         curves = replace(curves, allowed=None)  # these counts are given
@@ -139,5 +108,5 @@ def evaluated(asked: Asked, curves: TabulatedCurves, shape: Ints) -> Allocation:
     placed = own_placed(demand, Shapes(*shape))
     if not nodes_of(demand, placed, 0):
         raise InvalidValue("cores", used, "an allocation that fits the machine's nodes and memory")
-    model, judged = PlanModel(demand).executed(placed)
-    return answer(Plan(model, placed, judged, None, None, None, tables=False))
+    demand, judged = execute_placed(demand, placed)
+    return answer(Plan(demand, placed, judged, None, None, None, tables=False))

@@ -13,7 +13,6 @@ from advisor.domain import limits
 from advisor.domain.allocations import Allocation
 from advisor.domain.allowed_cores import AllowedCores, intersect_allowed
 from advisor.domain.curves import PROMISED, TabulatedCurves
-from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.domain.shapes import plain
 from advisor.errors import InvalidValue
@@ -131,12 +130,12 @@ class Asked:
         self.by_rate = not (coupled or request.aim.front or request.for_latency)
 
 
-def asked_of(network: Network, request: Request, flow: Flow | None = None) -> Asked:
-    """Return what a request asks of a network, its records' way as it was learned where the request is silent. Cost O(n).
+def asked_of(network: Network, request: Request) -> Asked:
+    """Return what a request asks of a network. Cost O(n).
 
     Raises InvalidValue, TooLarge, MissingShares when the request does not fit the network, or limits exclude each other.
     """
-    visits = visits_of(network, request, flow)
+    visits = visits_of(network, request)
     machine = machine_of(request.cores or limits.ALLOCATE_CORES_MAX, request.nodes, request.memory_bytes)
     low, high, most = limits_of(network, request)
     fewest, pins = np.ones(len(low), np.int64), pins_of(network, request)

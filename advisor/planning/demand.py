@@ -20,6 +20,7 @@ from advisor.planning.asked import Asked, rules_of
 from advisor.planning.partitions import exact_sizes, numbers_of
 from advisor.planning.pieces import KERNELS
 from advisor.planning.placing import SLACK, MachineNodes
+from advisor.planning.record_runs import RecordRuns, records_of
 from advisor.planning.requests import BETTER, NEVER, Floats, Ints, Request
 from advisor.planning.structure import Structure
 from advisor.planning.visits import heaviest_share
@@ -39,6 +40,17 @@ class Shapes(NamedTuple):
     def cores_used(self) -> int:
         """Cores taken."""
         return int((self.cores * self.instances).sum())
+
+
+class Scales(NamedTuple):
+    """What runs found over the formula under arrivals: of each component's waits, (n,), of mean and quantile."""
+
+    waits: Floats | None = None
+    mean: float = 1.0
+    quantile: float = 1.0
+
+
+PLAIN = Scales()
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,7 @@ class Demand:
     request: Request  # that of `asked`, or of another objective
     machine: MachineNodes
     price: float = 0.0  # in units of the curves' bounds: at what is planned
+    scales: Scales = PLAIN
 
     def __len__(self) -> int:
         return self.visits.shape[0]
@@ -118,6 +131,23 @@ class Demand:
         most = min(exact_sizes(len(self)), self.cores, self.widest) if self.sharing else 0
         return np.arange(1, most + 1), np.array(numbers_of(1, max(min(int(self.most.max()), most), 1)))
 
+    def scaled(self, scales: Scales) -> Demand:
+        """Return the demand with a formula of latency under arrivals that is scaled to what a run has found."""
+        return self if self.scales is scales else replace(self, scales=scales)
+
+    @property
+    def queued(self) -> bool:
+        """Whether records arrive at a rate."""
+        return self.request.arrival_per_s is not None
+
+    @cached_property
+    def runs(self) -> RecordRuns | None:
+        """The runs of this network under its arrivals, None where there are none or it is too large."""
+        rate = self.request.arrival_per_s
+        if rate is None or not records_of(self.visits):
+            return None
+        return RecordRuns(self.structure, self.variation, rate, self.request.arrival_variation)
+
     def asking(self, **other: object) -> Demand:
         """Return the demand with other options of its objective."""
         return replace(self, request=replace(self.request, **other))  # type: ignore[arg-type]
@@ -146,16 +176,6 @@ class Demand:
         """Return T_c(p) for all of some counts p, (n, k)."""
         place = np.searchsorted(self.knots, counts, side="right") - 1
         return self.level[:, place] + self.fall[:, place] / counts
-
-    @property
-    def spread(self) -> Floats:
-        """log(upper / expected) at the knots, (n, m): how uncertain the curves are."""
-        return self.curves.spread
-
-    @property
-    def uncertain(self) -> bool:
-        """Whether a curve is."""
-        return self.curves.uncertain
 
     def expected_share(self, cores: Ints) -> Floats:
         """Return the expectation of T_c(cores_c) as a share of what is planned with, (n,)."""
@@ -342,7 +362,7 @@ def _renewed(old: Demand, curves: TabulatedCurves) -> Demand:
     found = object.__new__(Demand)
     vars(found).update(vars(old), level=level * old.scale, fall=fall * old.scale, variation=curves.variation,
                        contention=curves.contention, peak_bytes=curves.peak_bytes, curves=curves)  # fmt: skip
-    for cached in ("inner", "expected", "contended", "plan"):
+    for cached in ("inner", "expected", "contended", "plan", "runs"):
         vars(found).pop(cached, None)
     return found
 

@@ -21,7 +21,16 @@ from advisor.domain import elementary
 from advisor.domain.curves import TabulatedCurves
 from advisor.planning.asked import LEVEL, Asked, Setting
 from advisor.planning.demand import Demand, Shapes, demand_of
-from advisor.planning.judge import Judged, Placed, PlanModel, cost_of, figure_of, latency_of, own_placed
+from advisor.planning.judge import (
+    Judged,
+    Placed,
+    cost_of,
+    execute_placed,
+    figure_of,
+    judge_placed,
+    latency_of,
+    own_placed,
+)
 from advisor.planning.pieces import TIE
 from advisor.planning.requests import MEASURES, PERIOD, RATE, Floats, Ints
 
@@ -37,7 +46,7 @@ TAIL = 12  # draws on one side below which a share is the normal tail's
 class Estimate:
     """One allocation, judged at the expected times, with the relative standard errors of each component's level and shape."""
 
-    model: PlanModel
+    demand: Demand
     placed: Placed
     level: Floats
     shape: Floats
@@ -46,7 +55,7 @@ class Estimate:
     @cached_property
     def judged(self) -> Judged:
         """Its figures at the expected times."""
-        return self.model.judge(self.placed)
+        return judge_placed(self.demand, self.placed)
 
     @property
     def period_s(self) -> float:
@@ -61,13 +70,13 @@ class Estimate:
     @property
     def cost_per_s(self) -> float:
         """Cost per second, by the request's weights."""
-        return float(cost_of(self.model.request, self.judged, self.placed.used)[0])
+        return float(cost_of(self.demand.request, self.judged, self.placed.used)[0])
 
     @property
     def turnover_per_s(self) -> float:
         """All that flows per second, costs and worth: what a saving is a share of, even where the cost is 0."""
-        rate = self.model.request.arrival_per_s or 1 / self.period_s
-        return max(self.cost_per_s + 2.0 * float((self.model.request.weights or {}).get("record", 0.0)) * rate, 1e-300)
+        rate = self.demand.request.arrival_per_s or 1 / self.period_s
+        return max(self.cost_per_s + 2.0 * float((self.demand.request.weights or {}).get("record", 0.0)) * rate, 1e-300)
 
     @property
     def cores_used(self) -> int:
@@ -96,13 +105,13 @@ class Estimate:
         """Return period, latency or cost for the errors of all draws, (DRAWS,), as they are drawn for it `beside` another."""
         if beside is None and measure in self._alone:
             return self._alone[measure]
-        factors, placed, model = self.factors if beside is None else self._beside(beside), self.placed, self.model
-        if measure == PERIOD and placed.group is None and not model.contended:
-            found = ((model.demand.visits * placed.heaviest * placed.seconds_s).T * factors).max(axis=0)
+        factors, placed, demand = self.factors if beside is None else self._beside(beside), self.placed, self.demand
+        if measure == PERIOD and placed.group is None and not demand.contended:
+            found = ((demand.visits * placed.heaviest * placed.seconds_s).T * factors).max(axis=0)
         else:
             wide = Placed(*(None if part is None else np.repeat(part, DRAWS, axis=0) for part in placed))  # type: ignore[arg-type]
-            judged = model.judge(wide._replace(seconds_s=np.ascontiguousarray(factors.T) * placed.seconds_s))
-            found = figure_of(measure, model.request, judged, wide.used)
+            judged = judge_placed(demand, wide._replace(seconds_s=np.ascontiguousarray(factors.T) * placed.seconds_s))
+            found = figure_of(measure, demand.request, judged, wide.used)
         if beside is None:
             self._alone[measure] = found
         return found
@@ -137,8 +146,8 @@ def estimate_of(asked: Asked, curves: TabulatedCurves, setting: Setting) -> Esti
     demand = demand_of(replace(asked, request=replace(asked.request, level=None)), curves)
     placed = placed_of(demand, setting)
     level, shape = errors_of(curves, asked.request.level, placed.cores[0])
-    model, _ = PlanModel(demand).executed(placed)
-    return Estimate(model, placed, level, np.maximum(shape, SPREAD_MIN))
+    near, _ = execute_placed(demand, placed)
+    return Estimate(near, placed, level, np.maximum(shape, SPREAD_MIN))
 
 
 def errors_of(curves: TabulatedCurves, level: float | None, cores: Floats | Ints) -> tuple[Floats, Floats]:
@@ -164,7 +173,7 @@ def chance_of(now: Estimate, then: Estimate, measure: str, *, ties: float = 0.0)
 
     Where records come faster than they leave, what counts is the period. Cost: that of 2 DRAWS allocations judged.
     """
-    figures = [float(figure_of(measure, one.model.request, one.judged, one.placed.used)[0]) for one in (now, then)]
+    figures = [float(figure_of(measure, one.demand.request, one.judged, one.placed.used)[0]) for one in (now, then)]
     if not math.isfinite(figures[0]) or not math.isfinite(figures[1]):
         return chance_of(now, then, MEASURES[RATE], ties=ties) if math.isfinite(figures[1]) else 0.0
     return _share(now.drawn(measure), then.drawn(measure, now), ties)

@@ -13,7 +13,7 @@ import numpy as np
 from advisor.planning.bounds import least_cores, least_period, may_reach, promised_share
 from advisor.planning.demand import Demand, Shapes
 from advisor.planning.estimates import Estimate, errors_of
-from advisor.planning.judge import Judged, Placed, PlanModel, own_placed
+from advisor.planning.judge import Judged, Placed, judge_placed, own_placed
 from advisor.planning.options import Places, places_of
 from advisor.planning.partitions import KERNELS
 from advisor.planning.pieces import TIE
@@ -37,7 +37,7 @@ class Change(NamedTuple):
 class Plan:
     """What was found for a demand, as its answer needs it."""
 
-    model: PlanModel
+    demand: Demand
     # one row each
     placed: Placed
     judged: Judged
@@ -47,11 +47,6 @@ class Plan:
     capped: bool = False  # memory has kept instances from being considered
     change: Change | None = None  # where an allocation was in use
     tables: bool = True  # what stands near it is worked out
-
-    @property
-    def demand(self) -> Demand:
-        """What was asked of the cores."""
-        return self.model.demand
 
     @property
     def shared(self) -> bool:
@@ -78,7 +73,7 @@ class Plan:
     def estimate_of(self, placed: Placed) -> Estimate:
         """Return an allocation at expected times and with what is not known of them."""
         errors = errors_of(self.demand.curves, self.demand.request.level, placed.cores[0])
-        return Estimate(self.model, self.expected(placed), *errors)
+        return Estimate(self.demand, self.expected(placed), *errors)
 
     def expected(self, placed: Placed) -> Placed:
         """Return an allocation with the seconds that are expected."""
@@ -97,7 +92,7 @@ class Plan:
         """The answer's figures at the seconds that it promises."""
         if self.demand.within_seen(self.placed.cores):
             return self.judged
-        return self.model.judge(self.promised(self.placed))
+        return judge_placed(self.demand, self.promised(self.placed))
 
     @cached_property
     def within_seen(self) -> bool:
@@ -115,7 +110,7 @@ class Plan:
 
 def by_thresholds(demand: Demand) -> Plan | None:
     """Return the shortest period, or the fewest cores for one, of what nothing couples; None where none reaches it."""
-    request, cores, model = demand.request, demand.cores, PlanModel(demand)
+    request, cores = demand.request, demand.cores
     fewest = bool(request.target)
     target = 1 / request.target[RATE] if request.target else 0.0
     period, shapes, used, shared = best_period(demand, cores, target, *demand.few)
@@ -126,15 +121,15 @@ def by_thresholds(demand: Demand) -> Plan | None:
         shared, proved = _packed(demand, target if fewest else period * (1 - TIE), most)
     gap, own = 0.0 if proved else None, None
     if shapes is not None:
-        learned = not fewest and used < cores and demand.uncertain
+        learned = not fewest and used < cores and demand.curves.uncertain
         placed = own_placed(demand, demand.padded(shapes, period, cores) if learned else shapes)
-        own = Plan(model, placed, model.judge(placed), gap, float(used) if fewest else period, None)
+        own = Plan(demand, placed, judge_placed(demand, placed), gap, float(used) if fewest else period, None)
     if shared is None:
         found = own
     else:
-        placed = in_turns(model, *shared)
-        found = Plan(model, placed, model.judge(placed), gap, own and own.own_value, None)
-        if own is not None and demand.uncertain and not fewest:
+        placed = in_turns(demand, *shared)
+        found = Plan(demand, placed, judge_placed(demand, placed), gap, own and own.own_value, None)
+        if own is not None and demand.curves.uncertain and not fewest:
             # Times that allow for errors found the turns: they pay only where they are expected to, too.
             expected = own.estimate.period_s
             found = own if expected <= found.estimate.period_s else replace(found, own_value=expected)
@@ -195,8 +190,7 @@ def _packed(demand: Demand, period_s: float, most: int) -> tuple[tuple[Places, G
 
 
 def _solution(demand: Demand, placed: Placed, gap: float | None, own_value: float | None) -> Plan:
-    model = PlanModel(demand)
-    return Plan(model, placed, model.judge(placed), gap, own_value, None)
+    return Plan(demand, placed, judge_placed(demand, placed), gap, own_value, None)
 
 
 # --- the latency of a lone record: sums -----------------------------------------------------------------------------------

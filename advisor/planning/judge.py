@@ -13,19 +13,18 @@ from __future__ import annotations
 # pyright: reportMissingParameterType=false
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor import kernels
-from advisor.planning.demand import Demand, Shapes
+from advisor.planning.demand import PLAIN, Demand, Scales, Shapes
 from advisor.planning.pieces import PATIENCE, TIE
 from advisor.planning.queueing import FULL, waiting
-from advisor.planning.record_runs import RecordRuns, Run, records_of
+from advisor.planning.record_runs import Run
 from advisor.planning.requests import CORES, COST, LATENCY, PERIOD, RATE, Floats, Ints, Request
-from advisor.planning.structure import Structure, quantile_of, through
+from advisor.planning.structure import quantile_of, through
 
 ROUNDS_MAX = 200  # of the fixed point: each halves the distance where it does not settle at once
 SCALE_MAX = 8.0  # of a formula's wait: a run of few visits may find anything
@@ -142,166 +141,125 @@ class Judged:
     active: Floats  # (K,): expected busy cores under that load
 
 
-class Scales(NamedTuple):
-    """What runs found over the formula under arrivals: of each component's waits, (n,), of mean and quantile."""
+def judge_placed(demand: Demand, placed: Placed) -> Judged:
+    """Judge K allocations. Cost O(K nodes)."""
+    arrival, visits = demand.request.arrival_per_s, demand.visits
+    seconds, zeros = placed.seconds_s, np.zeros(placed.cores.shape)
+    load = visits * placed.heaviest if demand.contended or arrival is not None else zeros
+    full = _slowed(demand, placed, load, None) if demand.contended else seconds
+    cycle, busy, figures = np.empty(zeros.shape), np.empty(zeros.shape), np.empty((3, len(zeros)))
+    if not KERNELS.ready:
+        KERNELS.count(len(zeros))
+    group = NO_GROUP if placed.group is None else placed.group
+    cores = placed.cores.astype(np.float64)
+    KERNELS.figures_of(visits, seconds, full, placed.heaviest, cores, group, cycle, busy, figures)
+    period, unloaded, active = figures[0], figures[1], figures[2]
+    steady, spread = seconds**2 * demand.variation, zeros[:, 0]
+    level, queued = demand.request.quantile, arrival is not None
+    if demand.structure.joins or level is not None:
+        unloaded, spread = through(demand.structure, seconds, steady, _places(placed, seconds, None), nearly=queued)
+    if arrival is None:
+        quantile = None if level is None else quantile_of(unloaded, spread, level)
+        return Judged(period, unloaded, quantile, unloaded, cycle, full, seconds, steady, zeros, busy, active)
+    loaded = _slowed(demand, placed, load, arrival) if demand.contended else seconds
+    rho = np.minimum(arrival * load * loaded, 1.0)
+    unstable: NDArray[np.bool_] = np.any(together(placed.group, arrival * load * loaded) >= FULL, axis=1)
+    wait, own = waits_of(demand, placed, loaded)
+    mean, stay = wait + loaded, own + loaded**2 * demand.variation
+    mean[unstable], stay[unstable] = 1.0, 0.0
+    latency, variance = through(demand.structure, mean, stay, _places(placed, loaded, wait), nearly=True)
+    scales, quantile = demand.scales, None
+    active = (arrival * visits * loaded * placed.cores).sum(axis=1)
+    if level is not None:
+        quantile = np.where(unstable, np.inf, quantile_of(latency, variance, level) * scales.quantile)
+    latency = np.where(unstable, np.inf, latency * scales.mean)
+    wait[unstable] = np.inf
+    return Judged(period, latency, quantile, unloaded, cycle, loaded, seconds, stay, wait, rho, active)
 
-    waits: Floats | None = None
-    mean: float = 1.0
-    quantile: float = 1.0
+
+def _slowed(demand: Demand, placed: Placed, load: Floats, rate: float | None) -> Floats:
+    """Return the times under contention at a rate, or at the highest throughput where None is given."""
+    seconds = placed.seconds_s
+    slowed, alone = seconds.copy(), together(placed.group, np.ones(seconds.shape)) == 1
+    for _ in range(ROUNDS_MAX):
+        most = 1 / together(placed.group, load * slowed).max(axis=1)
+        flow = (most if rate is None else np.minimum(rate, most))[:, None]
+        each = flow * demand.visits * slowed * placed.cores
+        # Of its own cores a running instance is sure; its siblings are others. In its turn a component has all of its
+        # instances run, and nobody of its group.
+        own = np.minimum(flow * load * slowed, 1.0) * placed.cores
+        siblings = np.where(alone, each - own, (placed.instances - 1) * placed.cores)
+        others = np.maximum(each.sum(axis=1, keepdims=True) - together(placed.group, each), 0.0) + siblings
+        new = seconds * (1 + demand.contention * np.maximum(others, 0.0))
+        if (np.abs(new - slowed) <= SETTLED * slowed).all():
+            return new
+        slowed = (new + slowed) / 2
+    return slowed
 
 
-PLAIN = Scales()
+def waits_of(demand: Demand, placed: Placed, seconds_s: Floats) -> tuple[Floats, Floats]:
+    """Return mean and variance of one visit's wait, scaled to what a run found."""
+    wait, spread = _waits(demand, placed, seconds_s)
+    scale = demand.scales.waits
+    return (wait, spread) if scale is None else (wait * scale, spread * scale**2)
 
 
-@dataclass(frozen=True)
-class PlanModel:
-    """A demand, ready to judge."""
+def _waits(demand: Demand, placed: Placed, seconds_s: Floats) -> tuple[Floats, Floats]:
+    """Return mean and variance of one visit's wait, as if all streams were those that enter: what a search goes by.
 
-    demand: Demand
-    scales: Scales = PLAIN
-
-    @property
-    def request(self) -> Request:
-        """What is asked."""
-        return self.demand.request
-
-    @property
-    def structure(self) -> Structure:
-        """The network."""
-        return self.demand.asked.structure
-
-    @property
-    def contended(self) -> bool:
-        """Whether some slow down with others busy."""
-        return self.demand.contended
-
-    def judge(self, placed: Placed) -> Judged:
-        """Judge K allocations. Cost O(K nodes)."""
-        arrival, visits = self.request.arrival_per_s, self.demand.visits
-        seconds, zeros = placed.seconds_s, np.zeros(placed.cores.shape)
-        load = visits * placed.heaviest if self.contended or arrival is not None else zeros
-        full = self._slowed(placed, load, None) if self.contended else seconds
-        cycle, busy, figures = np.empty(zeros.shape), np.empty(zeros.shape), np.empty((3, len(zeros)))
-        if not KERNELS.ready:
-            KERNELS.count(len(zeros))
-        group = NO_GROUP if placed.group is None else placed.group
-        cores = placed.cores.astype(np.float64)
-        KERNELS.figures_of(visits, seconds, full, placed.heaviest, cores, group, cycle, busy, figures)
-        period, unloaded, active = figures[0], figures[1], figures[2]
-        steady, spread = seconds**2 * self.demand.variation, zeros[:, 0]
-        level, queued = self.request.quantile, arrival is not None
-        if self.structure.joins or level is not None:
-            unloaded, spread = through(self.structure, seconds, steady, _places(placed, seconds, None), nearly=queued)
-        if arrival is None:
-            quantile = None if level is None else quantile_of(unloaded, spread, level)
-            return Judged(period, unloaded, quantile, unloaded, cycle, full, seconds, steady, zeros, busy, active)
-        loaded = self._slowed(placed, load, arrival) if self.contended else seconds
-        rho = np.minimum(arrival * load * loaded, 1.0)
-        unstable: NDArray[np.bool_] = np.any(together(placed.group, arrival * load * loaded) >= FULL, axis=1)
-        wait, own = self.waits(placed, loaded)
-        mean, stay = wait + loaded, own + loaded**2 * self.demand.variation
-        mean[unstable], stay[unstable] = 1.0, 0.0
-        latency, variance = through(self.structure, mean, stay, _places(placed, loaded, wait), nearly=True)
-        scales, quantile = self.scales, None
-        active = (arrival * visits * loaded * placed.cores).sum(axis=1)
-        if level is not None:
-            quantile = np.where(unstable, np.inf, quantile_of(latency, variance, level) * scales.quantile)
-        latency = np.where(unstable, np.inf, latency * scales.mean)
-        wait[unstable] = np.inf
-        return Judged(period, latency, quantile, unloaded, cycle, loaded, seconds, stay, wait, rho, active)
-
-    def _slowed(self, placed: Placed, load: Floats, rate: float | None) -> Floats:
-        """Return the times under contention at a rate, or at the highest throughput where None is given."""
-        seconds = placed.seconds_s
-        slowed, alone = seconds.copy(), together(placed.group, np.ones(seconds.shape)) == 1
-        for _ in range(ROUNDS_MAX):
-            most = 1 / together(placed.group, load * slowed).max(axis=1)
-            flow = (most if rate is None else np.minimum(rate, most))[:, None]
-            each = flow * self.demand.visits * slowed * placed.cores
-            # Of its own cores a running instance is sure; its siblings are others. In its turn a component has all of its
-            # instances run, and nobody of its group.
-            own = np.minimum(flow * load * slowed, 1.0) * placed.cores
-            siblings = np.where(alone, each - own, (placed.instances - 1) * placed.cores)
-            others = np.maximum(each.sum(axis=1, keepdims=True) - together(placed.group, each), 0.0) + siblings
-            new = seconds * (1 + self.demand.contention * np.maximum(others, 0.0))
-            if (np.abs(new - slowed) <= SETTLED * slowed).all():
-                return new
-            slowed = (new + slowed) / 2
-        return slowed
-
-    def waits(self, placed: Placed, seconds_s: Floats) -> tuple[Floats, Floats]:
-        """Return mean and variance of one visit's wait, scaled to what a run found."""
-        wait, spread = self._waits(placed, seconds_s)
-        scale = self.scales.waits
-        return (wait, spread) if scale is None else (wait * scale, spread * scale**2)
-
-    def _waits(self, placed: Placed, seconds_s: Floats) -> tuple[Floats, Floats]:
-        """Return mean and variance of one visit's wait, as if all streams were those that enter: what a search goes by.
-
-        Components of a group are one queue, and instances have one. Below a split each has its own: runs have it so.
-        """
-        rates = np.broadcast_to(float(self.request.arrival_per_s or 0.0) * self.demand.visits, seconds_s.shape)
-        instances, entering = placed.instances, np.full(seconds_s.shape, self.request.arrival_variation)
-        variation: Floats = np.broadcast_to(self.demand.variation, seconds_s.shape)
-        if placed.group is not None:  # one server: the mean service of all visits, and its moments
-            total, work = together(placed.group, rates), together(placed.group, rates * seconds_s)
-            square = together(placed.group, rates * seconds_s**2 * (1 + variation))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                variation = np.where(work > 0, np.maximum(square * total / work**2 - 1, 0.0), 0.0)
-                seconds_s = np.where(total > 0, work / total, 0.0)
-            return waiting(total, seconds_s, variation, np.ones_like(instances), entering)
-        return waiting(rates, seconds_s, variation, instances, entering)
-
-    def executed(self, placed: Placed) -> tuple[PlanModel, Judged]:
-        """Return the figures of one allocation, its latency and waits under arrivals from records that are executed.
-
-        Also the model scaled to these figures, for allocations near it. Where nothing is executed they are `judge`'s: without
-        arrivals, where records arrive faster than they leave, and of networks too large to be executed.
-        """
-        plain = replace(self, scales=PLAIN)
-        judged = plain.judge(placed)
-        if not self.queued:
-            return self, judged
-        if self.structure.joins:
-            seconds, spread = placed.seconds_s, placed.seconds_s**2 * self.demand.variation
-            alone, _ = through(self.structure, seconds, spread, _places(placed, seconds, None))
-            judged = replace(judged, unloaded_s=alone)
-        found = self.run(placed, judged)
-        if found is None:
-            return plain, judged
-        latency = max(found.latency_s, float(judged.unloaded_s[0]))
+    Components of a group are one queue, and instances have one. Below a split each has its own: runs have it so.
+    """
+    rates = np.broadcast_to(float(demand.request.arrival_per_s or 0.0) * demand.visits, seconds_s.shape)
+    instances, entering = placed.instances, np.full(seconds_s.shape, demand.request.arrival_variation)
+    variation: Floats = np.broadcast_to(demand.variation, seconds_s.shape)
+    if placed.group is not None:  # one server: the mean service of all visits, and its moments
+        total, work = together(placed.group, rates), together(placed.group, rates * seconds_s)
+        square = together(placed.group, rates * seconds_s**2 * (1 + variation))
         with np.errstate(divide="ignore", invalid="ignore"):
-            waits = np.clip(found.wait_s / judged.wait_s[0], 1 / SCALE_MAX, SCALE_MAX)
-        known = judged.wait_s[0] > judged.seconds_s[0] / SCALED_MIN
-        near = replace(plain, scales=Scales(np.where(known, waits, 1.0)))
-        formula = near.judge(placed)
-        scales = near.scales._replace(mean=latency / float(formula.latency_s[0]))
-        quantile = judged.quantile_s
-        if found.quantile_s is not None and formula.quantile_s is not None:
-            scales = scales._replace(quantile=found.quantile_s / float(formula.quantile_s[0]))
-            quantile = np.array([found.quantile_s])
-        found_s = replace(judged, latency_s=np.array([latency]), quantile_s=quantile, wait_s=found.wait_s[None])
-        return replace(near, scales=scales), found_s
+            variation = np.where(work > 0, np.maximum(square * total / work**2 - 1, 0.0), 0.0)
+            seconds_s = np.where(total > 0, work / total, 0.0)
+        return waiting(total, seconds_s, variation, np.ones_like(instances), entering)
+    return waiting(rates, seconds_s, variation, instances, entering)
 
-    def run(self, placed: Placed, judged: Judged, part: int = 1) -> Run | None:
-        """Return what records, or one of `part` of them, meet under an allocation; None where none is executed."""
-        runs, group = self.runs, None if placed.group is None else placed.group[0]
-        if runs is None or not np.isfinite(judged.latency_s[0]):
-            return None
-        return runs.run_records(judged.seconds_s[0], placed.instances[0], group, self.request.quantile, part)
 
-    @property
-    def queued(self) -> bool:
-        """Whether records arrive at a rate."""
-        return self.request.arrival_per_s is not None
+def execute_placed(demand: Demand, placed: Placed) -> tuple[Demand, Judged]:
+    """Return the figures of one allocation, its latency and waits under arrivals from records that are executed.
 
-    @cached_property
-    def runs(self) -> RecordRuns | None:
-        """The runs of this network under its arrivals, None where there are none or it is too large."""
-        rate = self.request.arrival_per_s
-        if rate is None or not records_of(self.demand.visits):
-            return None
-        return RecordRuns(self.structure, self.demand.variation, rate, self.request.arrival_variation)
+    Also the demand scaled to these figures, for allocations near it. Nothing is executed, and they are those of
+    `judge_placed`, without arrivals, where records arrive faster than they leave, and of networks too large to be executed.
+    """
+    plain = demand.scaled(PLAIN)
+    judged = judge_placed(plain, placed)
+    if not demand.queued:
+        return demand, judged
+    if demand.structure.joins:
+        seconds, spread = placed.seconds_s, placed.seconds_s**2 * demand.variation
+        alone, _ = through(demand.structure, seconds, spread, _places(placed, seconds, None))
+        judged = replace(judged, unloaded_s=alone)
+    found = run_records(demand, placed, judged)
+    if found is None:
+        return plain, judged
+    latency = max(found.latency_s, float(judged.unloaded_s[0]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        waits = np.clip(found.wait_s / judged.wait_s[0], 1 / SCALE_MAX, SCALE_MAX)
+    known = judged.wait_s[0] > judged.seconds_s[0] / SCALED_MIN
+    near = plain.scaled(Scales(np.where(known, waits, 1.0)))
+    formula = judge_placed(near, placed)
+    scales = near.scales._replace(mean=latency / float(formula.latency_s[0]))
+    quantile = judged.quantile_s
+    if found.quantile_s is not None and formula.quantile_s is not None:
+        scales = scales._replace(quantile=found.quantile_s / float(formula.quantile_s[0]))
+        quantile = np.array([found.quantile_s])
+    found_s = replace(judged, latency_s=np.array([latency]), quantile_s=quantile, wait_s=found.wait_s[None])
+    return near.scaled(scales), found_s
+
+
+def run_records(demand: Demand, placed: Placed, judged: Judged, part: int = 1) -> Run | None:
+    """Return what records, or one of `part` of them, meet under an allocation; None where none is executed."""
+    runs, group = demand.runs, None if placed.group is None else placed.group[0]
+    if runs is None or not np.isfinite(judged.latency_s[0]):
+        return None
+    return runs.run_records(judged.seconds_s[0], placed.instances[0], group, demand.request.quantile, part)
 
 
 def together(group: Ints | None, values: Floats) -> Floats:

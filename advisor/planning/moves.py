@@ -10,7 +10,8 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from advisor.planning.judge import Judged, Placed, PlanModel
+from advisor.planning.demand import Demand
+from advisor.planning.judge import Judged, Placed, judge_placed, waits_of
 from advisor.planning.options import NOTHING, Options
 from advisor.planning.pieces import TIE
 from advisor.planning.queueing import FULL
@@ -25,24 +26,24 @@ PICKS = 3  # shapes of one component that exchanges consider on either side
 NEARLY = 1e-3  # components whose cycle is this near the longest are all tried as takers
 
 
-def linearised(model: PlanModel, options: Options, chosen: Ints, *, by_latency: bool) -> tuple[Floats, Ints | None]:
+def linearised(demand: Demand, options: Options, chosen: Ints, *, by_latency: bool) -> tuple[Floats, Ints | None]:
     """Return what each shape contributes near an allocation, (n, shapes), and for a period who must be relieved."""
     placed = options.pick(chosen[None])
-    judged = model.judge(placed)
-    periods, stays = _still(model, options, placed, judged)
+    judged = judge_placed(demand, placed)
+    periods, stays = _still(demand, options, placed, judged)
     if not by_latency:
         return periods, np.flatnonzero(judged.cycle_s[0] >= judged.period_s[0] * (1 - NEARLY))
-    weights = _gradient(model, judged)[:, None]
+    weights = _gradient(demand, judged)[:, None]
     with np.errstate(invalid="ignore"):
         return np.where(np.isfinite(stays), weights * np.where(np.isfinite(stays), stays, 0.0), np.inf), None
 
 
-def _still(model: PlanModel, options: Options, placed: Placed, judged: Judged) -> tuple[Floats, Floats]:
+def _still(demand: Demand, options: Options, placed: Placed, judged: Judged) -> tuple[Floats, Floats]:
     """Return period and mean stay of each shape with the others as they are in a judged allocation, (n, shapes) each.
 
     A stay is the service without arrivals, infinite where the shape cannot keep up with them.
     """
-    rate, demand = model.request.arrival_per_s, model.demand
+    rate = demand.request.arrival_per_s
     flow = 1 / judged.period_s[0] if rate is None else rate
     each = flow * demand.visits * judged.seconds_s[0] * placed.cores[0]
     own = np.minimum(judged.utilization[0], 1.0) * placed.cores[0]
@@ -55,19 +56,19 @@ def _still(model: PlanModel, options: Options, placed: Placed, judged: Judged) -
     if rate is None:
         return period, np.where(valid, seconds.T, np.inf)
     every = Placed(options.cores.T, options.instances.T, seconds, options.heaviest.T, options.weight.sum(axis=0))
-    wait, _ = model.waits(every, slowed)
+    wait, _ = waits_of(demand, every, slowed)
     stable = np.minimum(rate * load * slowed, 1.0) < FULL
     return period, np.where(valid & stable.T, (wait + slowed).T, np.inf)
 
 
-def _gradient(model: PlanModel, judged: Judged) -> Floats:
+def _gradient(demand: Demand, judged: Judged) -> Floats:
     """Return dL/dt_c at a judged allocation, (n,): at least 0. Cost O(n nodes), O(n) where nothing joins or keeps order."""
-    request, structure = model.request, model.structure
+    request, structure = demand.request, demand.structure
     if not structure.joins and request.quantile is None:
-        return model.demand.visits
+        return demand.visits
     mean = judged.seconds_s + judged.wait_s if request.arrival_per_s is not None else judged.alone_s
     if not np.isfinite(mean).all():
-        return model.demand.visits
+        return demand.visits
     n = mean.shape[1]
     scale = np.ones((n + 1, n))
     scale[np.arange(1, n + 1), np.arange(n)] += STEP
@@ -79,20 +80,20 @@ def _gradient(model: PlanModel, judged: Judged) -> Floats:
     return np.where(mean[0] > 0, np.maximum(slope, 0.0), 0.0)
 
 
-def first_stable(model: PlanModel, options: Options) -> Ints | None:
+def first_stable(demand: Demand, options: Options) -> Ints | None:
     """Return the least shapes that keep up with the arrivals, (n,), or None where a component has none."""
-    rate = model.request.arrival_per_s
+    rate = demand.request.arrival_per_s
     if rate is None:
         return np.zeros(len(options.number), np.int64)
     with np.errstate(invalid="ignore"):
-        fits = rate * model.demand.visits[:, None] * options.heaviest * options.seconds_s < FULL
-    fits |= (model.demand.visits[:, None] == 0) & np.isfinite(options.seconds_s)
+        fits = rate * demand.visits[:, None] * options.heaviest * options.seconds_s < FULL
+    fits |= (demand.visits[:, None] == 0) & np.isfinite(options.seconds_s)
     return fits.argmax(axis=1) if fits.any(axis=1).all() else None
 
 
-def filled(model: PlanModel, options: Options, chosen: Ints, cores: int, *, by_latency: bool) -> Ints:
+def filled(demand: Demand, options: Options, chosen: Ints, cores: int, *, by_latency: bool) -> Ints:
     """Return allocations of rising cores from one on, up to `cores`, by what is promised near it, (K, n)."""
-    values, _ = linearised(model, options, chosen, by_latency=by_latency)
+    values, _ = linearised(demand, options, chosen, by_latency=by_latency)
     return (_greedy if by_latency else _relieved)(options, values, chosen, cores)
 
 

@@ -9,14 +9,13 @@ import numpy as np
 
 from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.flows import Flow
 from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import answer
 from advisor.planning.asked import PRICE, Asked, asked_of
-from advisor.planning.demand import SHARED_COMPONENTS_MAX, Demand, question_of
+from advisor.planning.demand import PLAIN, SHARED_COMPONENTS_MAX, Demand, Scales, question_of
 from advisor.planning.exact import Plan, by_sums, by_thresholds, near
-from advisor.planning.judge import PLAIN, Placed, PlanModel, Scales, latency_of
+from advisor.planning.judge import Placed, judge_placed, latency_of
 from advisor.planning.options import options_of
 from advisor.planning.pieces import TIE
 from advisor.planning.placing import SLACK, machine_of
@@ -34,7 +33,6 @@ def plan(
     network: Network,
     curves: TabulatedCurves,
     request: Request,
-    flow: Flow | None = None,
 ) -> Allocation:
     """Return the best allocation of cores to the components of a network.
 
@@ -47,8 +45,6 @@ def plan(
     ----------
     curves : TabulatedCurves
         T_c(p), one a key, in the order of ``network.keys``.
-    flow : Flow, optional
-        The way of records as it was learned; the request's own numbers go first.
 
     Returns
     -------
@@ -63,7 +59,7 @@ def plan(
     -----
     Cost O(n log(P) + n log(n)) for exact answers without turns; else that of the allocations judged. Source: design 4.6.
     """
-    return plan_request(asked_of(network, request, flow), curves)
+    return plan_request(asked_of(network, request), curves)
 
 
 def plan_request(asked: Asked, curves: TabulatedCurves) -> Allocation:
@@ -113,7 +109,7 @@ def _found(demand: Demand) -> Plan | None:
         return found
     lowest = _searched(demand.asking(objective=BARE[LATE], target=None))  # where the formula finds it impossible
     reached = lowest is not None and float(latency_of(lowest.judged)[0]) <= target * (1 + TIE)
-    return replace(lowest, model=replace(lowest.model, demand=demand)) if lowest is not None and reached else None
+    return replace(lowest, demand=demand.scaled(lowest.demand.scales)) if lowest is not None and reached else None
 
 
 def _searched(demand: Demand, *, shared: bool = True) -> Plan | None:
@@ -137,7 +133,7 @@ def _searched_on(demand: Demand, *, shared: bool) -> Plan | None:
         return verified(
             demand,
             lambda own, turns: _searched_by(demand, own, turns, shared=shared),
-            lambda model, placed: _searched_near(demand, model, placed),
+            _searched_near,
         )
     found = _searched_by(demand, PLAIN, PLAIN, shared=shared)
     return found and found[0]
@@ -148,8 +144,8 @@ def _searched_by(
 ) -> tuple[Plan, list[Placed]] | None:
     """Return the better of what is found each way, of equals with cores of one's own; and the best few of each, in turns."""
     request, front = demand.request, demand.request.aim.front
-    work, model = request.work_max or WORK_MAX, PlanModel(demand, own_scales)
-    own = Search(model, work, front=front)
+    work, scaled = request.work_max or WORK_MAX, demand.scaled(own_scales)
+    own = Search(scaled, work, front=front)
     shared, capped = shared and demand.sharing, False
     if demand.least <= demand.cores:
         try:
@@ -164,7 +160,7 @@ def _searched_by(
         for asked in [request, *lowest]:
             if one is None:
                 break
-            turns = Search(PlanModel(replace(one, request=asked), turns_scales), work, front=front)
+            turns = Search(replace(one, request=asked, scales=turns_scales), work, front=front)
             Turns(turns).run()
             # Of a group's shapes only the fastest are judged: others may slow their neighbours less, or serve more at once.
             turns.exact = turns.exact and one.single and not demand.contended
@@ -176,14 +172,14 @@ def _searched_by(
     if own.best is None:
         return None
     exact = own.exact and not capped and not (request.arrival_per_s and not request.aim.by_rate)
-    found = Plan(model, own.best, model.judge(own.best), 0.0 if exact else None, own_value, own, capped)
+    found = Plan(scaled, own.best, judge_placed(scaled, own.best), 0.0 if exact else None, own_value, own, capped)
     found = found if exact else replace(found, gap=_gap(demand, found))
     return found, [some for pair in zip_longest(*few) for some in pair if some is not None]
 
 
-def _searched_near(demand: Demand, model: PlanModel, placed: Placed) -> list[Placed]:
-    """Return allocations near one, from the best on by a model of what is near."""
-    search = Search(model, demand.request.work_max or WORK_MAX)
+def _searched_near(demand: Demand, placed: Placed) -> list[Placed]:
+    """Return allocations near one, from the best on by the formula that is scaled to what is near."""
+    search = Search(demand, demand.request.work_max or WORK_MAX)
     search_near(search, options_of(demand.request, demand, demand.cores), placed)
     return search.candidates
 

@@ -68,7 +68,7 @@ def _target(found: Plan, whole: Allocation) -> Said:
             reached, unit = float(latency_of(found.judged)[0]), "s"
         if name == RATE and not found.within_seen:
             sure = f"; {amount(whole.expected_per_s or 0.0)} {unit} are expected, on more cores than were seen"
-        elif found.within_seen and found.demand.uncertain:
+        elif found.within_seen and found.demand.curves.uncertain:
             sure = f", reached with probability {reaches(found.estimate, name, value):.2f}"
         cores = plural(found.cores_used, "core")
         yield None, reached, f"{cores} reach {amount(reached)} {unit}; the target is {amount(value)} {unit}{sure}"
@@ -302,7 +302,7 @@ def _memory(found: Plan, whole: Allocation) -> Said:
 
 
 def _contention(found: Plan, whole: Allocation) -> Said:
-    if found.model.contended:
+    if found.demand.contended:
         busy, slow = amount(whole.active_cores or 0.0), "components slow each other down, but for those that take turns"
         yield None, whole.active_cores, f"times are those with {busy} cores busy at a time: {slow} with each other"
 
@@ -322,11 +322,11 @@ def _queueing(found: Plan, whole: Allocation) -> Said:
 
 def _level(found: Plan, whole: Allocation) -> Said:
     demand, level = found.demand, found.demand.request.level
-    if level is not None and demand.uncertain:
+    if level is not None and demand.curves.uncertain:
         yield None, level, f"planned for the upper bound of each curve at level {level:g}"
     elif level is not None:
         yield None, level, f"level {level:g} changes nothing: the curves have no upper bounds"
-    elif demand.price and demand.uncertain:
+    elif demand.price and demand.curves.uncertain:
         keeps = f"promised: each component keeps it up with a probability of {PROMISED:g}"
         beyond = "" if found.within_seen else ", on counts that were not seen"
         expected = f"{amount(whole.expected_per_s or 0.0)} records/s are expected{beyond}"

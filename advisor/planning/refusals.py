@@ -12,7 +12,7 @@ from advisor.planning.answers import evidence_of
 from advisor.planning.bounds import bound_s, rigid
 from advisor.planning.demand import Demand, Shapes
 from advisor.planning.exact import Plan
-from advisor.planning.judge import latency_of, own_placed
+from advisor.planning.judge import judge_placed, latency_of, own_placed
 from advisor.planning.pieces import TIE
 from advisor.planning.reasons import plural
 from advisor.planning.requests import BARE, LATE, RATE
@@ -79,7 +79,7 @@ def too_far(found: Plan) -> TargetNotReached | None:
     counts, fixed = rigid(demand)
     seen = own_placed(demand, Shapes(demand.fastest(counts), demand.most))
     if int(seen.used[0]) <= demand.cores:
-        promised = max(promised, 1 / float(found.model.judge(found.promised(seen)).period_s[0]))
+        promised = max(promised, 1 / float(judge_placed(demand, found.promised(seen)).period_s[0]))
     with np.errstate(divide="ignore"):
         limits_ = demand.most / (demand.visits * fixed)
     row = int(limits_.argmin())

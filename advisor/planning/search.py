@@ -16,7 +16,7 @@ import numpy as np
 
 from advisor.domain import elementary
 from advisor.planning.demand import Demand
-from advisor.planning.judge import FAR, Judged, Placed, PlanModel, driven, score
+from advisor.planning.judge import FAR, Judged, Placed, driven, judge_placed, score
 from advisor.planning.moves import best_moves, filled, first_stable, linearised
 from advisor.planning.options import Options
 from advisor.planning.pieces import TIE
@@ -64,7 +64,7 @@ Lead = tuple[AllocationKey, Placed]  # an allocation from which a way goes on
 class Search:
     """A search's givens, its counted steps, and what it has found."""
 
-    model: PlanModel
+    demand: Demand
     work_max: int
     steps: int = 0
     # the best allocation so far, one row
@@ -83,17 +83,17 @@ class Search:
     @property
     def machine(self) -> MachineNodes:
         """What it is for."""
-        return self.model.demand.machine
+        return self.demand.machine
 
     @property
     def cores(self) -> int:
         """Cores of the machine."""
-        return self.model.demand.machine.cores
+        return self.demand.machine.cores
 
     @property
     def many(self) -> int:
         """How many allocations are kept."""
-        return QUEUED_KEPT if self.model.queued else KEPT
+        return QUEUED_KEPT if self.demand.queued else KEPT
 
     @property
     def candidates(self) -> list[Placed]:
@@ -113,11 +113,11 @@ class Search:
 
     def offer(self, placed: Placed, *, by_latency: bool | None = None) -> Lead | None:
         """Judge allocations and keep the best that can be placed; return the best by what leads a way, target or not."""
-        request, fits = self.model.request, placed.used <= self.cores
+        request, fits = self.demand.request, placed.used <= self.cores
         placed = placed if fits.all() else placed.taken(np.flatnonzero(fits))
         if not len(placed.used):
             return None
-        judged = self.model.judge(placed)
+        judged = judge_placed(self.demand, placed)
         self.steps += len(placed.used)
         if self.front:
             self.points.append((placed, judged))
@@ -147,7 +147,7 @@ class Search:
 
     def _note(self, values: Floats, placed: Placed) -> None:
         """Note the best on each number of cores."""
-        if not self.machine.free or (placed.group is not None and not self.model.queued):
+        if not self.machine.free or (placed.group is not None and not self.demand.queued):
             return
         order = np.argsort(values, kind="stable")
         counts, firsts = np.unique(placed.used[order], return_index=True)
@@ -182,7 +182,7 @@ class Search:
         """Return whether an allocation can be put on the machine's nodes, as far as that is found out."""
         if self.machine.free:
             return True
-        found = nodes_of(self.model.demand, placed, row)
+        found = nodes_of(self.demand, placed, row)
         self.exact = self.exact and found != []
         return bool(found)
 
@@ -237,7 +237,7 @@ def way_counts(first: int, last: int, ratio: float = WAY_RATIO) -> list[int]:
 
 def search_own(search: Search, options: Options) -> None:
     """Offer allocations with cores of one's own for each component: all up to where they are few, then along the way."""
-    most = QUEUED_OWN_MAX if search.model.queued else OWN_MAX
+    most = QUEUED_OWN_MAX if search.demand.queued else OWN_MAX
     widest = _few_up_to(options, min(search.cores, int(_widest(options))), min(most, search.work_max - search.steps))
     start: Lead | None = None
     if widest:
@@ -248,7 +248,7 @@ def search_own(search: Search, options: Options) -> None:
         if search.cores <= widest or widest >= _widest(options):
             return
     search.exact = False
-    request = search.model.request
+    request = search.demand.request
     chosen = None if start is None or start[0].score >= FAR else _indices(options, start[1])
     both = search.front or request.weights is not None  # a front is looked for from both ends
     for by_latency in (False, True) if both else (request.for_latency,):
@@ -257,7 +257,7 @@ def search_own(search: Search, options: Options) -> None:
 
 def search_near(search: Search, options: Options, start: Placed) -> None:
     """Offer allocations near one with cores of one's own."""
-    _exchanged(search, options, _indices(options, start), search.cores, by_latency=search.model.request.for_latency)
+    _exchanged(search, options, _indices(options, start), search.cores, by_latency=search.demand.request.for_latency)
 
 
 def _widest(options: Options) -> int:
@@ -308,8 +308,8 @@ def _indices(options: Options, placed: Placed) -> Ints:
 
 def _own_way(search: Search, options: Options, start: Ints | None, *, by_latency: bool) -> None:
     """Follow the way of rising cores from an allocation, or from the least that keeps up with the arrivals."""
-    model = search.model
-    chosen = first_stable(model, options) if start is None else start
+    demand = search.demand
+    chosen = first_stable(demand, options) if start is None else start
     if chosen is None:
         return
     here = options.cores_used(chosen)
@@ -317,11 +317,11 @@ def _own_way(search: Search, options: Options, start: Ints | None, *, by_latency
         return
     chosen = _exchanged(search, options, chosen, here, by_latency=by_latency)
     limit = min(search.cores, _widest(options))
-    ratio = QUEUED_RATIO if model.queued else WAY_RATIO
+    ratio = QUEUED_RATIO if demand.queued else WAY_RATIO
     for count in [*way_counts(here + 1, limit, ratio), limit + 1]:
-        if search.out_of_work or (model.request.aim.fewest and search.best is not None):
+        if search.out_of_work or (demand.request.aim.fewest and search.best is not None):
             return
-        some = filled(model, options, chosen, min(count, limit), by_latency=by_latency)
+        some = filled(demand, options, chosen, min(count, limit), by_latency=by_latency)
         if len(some):
             size = max(1, min(CHUNK, CELLS_MAX // len(chosen)))
             for first in range(0, len(some), size):
@@ -333,9 +333,9 @@ def _own_way(search: Search, options: Options, start: Ints | None, *, by_latency
 
 def _exchanged(search: Search, options: Options, chosen: Ints, cores: int, *, by_latency: bool) -> Ints:
     """Return an allocation improved by exchanges on at most `cores` cores: those first that promise most."""
-    model, now = search.model, search.offer(options.pick(chosen[None]), by_latency=by_latency)
-    for _ in range(QUEUED_ROUNDS if model.queued else ROUNDS_MAX):
-        values, takers = linearised(model, options, chosen, by_latency=by_latency)
+    demand, now = search.demand, search.offer(options.pick(chosen[None]), by_latency=by_latency)
+    for _ in range(QUEUED_ROUNDS if demand.queued else ROUNDS_MAX):
+        values, takers = linearised(demand, options, chosen, by_latency=by_latency)
         moves = best_moves(options, values, chosen, cores, takers)
         if now is None or not len(moves) or search.out_of_work:
             break

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from advisor.planning.judge import Placed, PlanModel
+from advisor.planning.demand import Demand
+from advisor.planning.judge import Placed, judge_placed
 from advisor.planning.options import Places, places_of
 from advisor.planning.packing import Packings
 from advisor.planning.partitions import EXACT_COMPONENTS, best_partition_of, exact_sizes
@@ -147,16 +148,16 @@ def _steps(most: int) -> list[int]:
 # --- the search --------------------------------------------------------------------------------------------------------
 
 
-def in_turns(model: PlanModel, places: Places, found: Groupings) -> Placed:
+def in_turns(demand: Demand, places: Places, found: Groupings) -> Placed:
     """Return groupings as the judge takes them."""
     widths = found.widths
     turns, stays, cores, instances = places.at(widths)
     with np.errstate(divide="ignore", invalid="ignore"):
         heaviest = np.where(stays > 0, turns / stays, 1 / instances)
-        seconds = np.where(model.demand.visits > 0, stays / model.demand.visits, 1.0)
-    idle = np.flatnonzero(model.demand.visits == 0)
+        seconds = np.where(demand.visits > 0, stays / demand.visits, 1.0)
+    idle = np.flatnonzero(demand.visits == 0)
     if len(idle):
-        seconds[:, idle] = model.demand.seconds(cores)[:, idle]
+        seconds[:, idle] = demand.seconds(cores)[:, idle]
     return Placed(cores, instances, seconds, heaviest, found.cores_used, found.group, widths)
 
 
@@ -165,13 +166,13 @@ class Turns:
 
     def __init__(self, search: Search) -> None:
         """Make the tables of turns, on one node of the machine at most."""
-        self.search, model = search, search.model
-        self.n = len(model.demand)
+        self.search, demand = search, search.demand
+        self.n = len(demand)
         # Where each has its own core and more, turns gain little.
         self.most = min(search.cores, max(2 * self.n + 8, 16))
         self.widest = min(search.cores, search.machine.widest)
-        self.places = places_of(model.demand, self.widest, by_stay=model.request.for_latency)
-        queued = model.queued
+        self.places = places_of(demand, self.widest, by_stay=demand.request.for_latency)
+        queued = demand.queued
         self.all = min(QUEUED_MAX if queued else SHARED_MAX, search.work_max)
         work = QUEUED_WORK if queued else max(SHARED_WORK // self.n, 2_000)
         self.budget = min(search.work_max, search.steps + work)
@@ -185,9 +186,9 @@ class Turns:
             lead = self.offer(all_groupings(self.n, few))
             if few >= search.cores:
                 return
-        search.exact, fewest = False, search.model.request.aim.fewest
+        search.exact, fewest = False, search.demand.request.aim.fewest
         counts = counts_up_to(self.most)
-        if search.model.queued and not fewest:
+        if search.demand.queued and not fewest:
             counts = [self.most]  # each judgement takes long, and runs decide in the end
         elif self.n > WIDTHS_MAX:
             counts = counts[least - 1 :: 8]
@@ -199,7 +200,7 @@ class Turns:
             starts: list[Lead] = [] if lead is None else [lead]
             starts += [start for seed in self._seeds(count) if (start := self.offer(seed)) is not None]
             starts.sort(key=lambda start: start[0])
-            ends = [self._descended(start, count) for start in starts[: STARTS if search.model.queued else 1]]
+            ends = [self._descended(start, count) for start in starts[: STARTS if search.demand.queued else 1]]
             lead = min(ends, key=lambda end: end[0], default=lead)
             if fewest and search.best is not None:
                 return
@@ -219,12 +220,12 @@ class Turns:
     def offer(self, some: Groupings) -> Lead | None:
         """Judge groupings in which every component fits; return the best by what leads a way."""
         fits = (some.sizes.max(axis=1) <= self.widest) & (some.widths >= self.places.least).all(axis=1)
-        if self.search.model.queued:  # runs are for those that share: cores of one's own have a search of theirs
+        if self.search.demand.queued:  # runs are for those that share: cores of one's own have a search of theirs
             fits &= (some.sizes > 0).sum(axis=1) < self.n
         rows, best = np.flatnonzero(fits), None
         for start in range(0, len(rows), CHUNK // 8):
             part = some.taken(rows[start : start + CHUNK // 8])
-            found = self.search.offer(in_turns(self.search.model, self.places, part))
+            found = self.search.offer(in_turns(self.search.demand, self.places, part))
             best = found if best is None or (found is not None and found[0].before(best[0])) else best
         return best
 
@@ -236,16 +237,16 @@ class Turns:
             np.minimum(some, cores - np.cumsum(some) + some) for some in [nodes[: k + 1] for k in range(len(nodes))]
         ]:
             yield from self._shared_out(sizes)
-        for k in range(2, EVEN_MAX + 1) if self.search.model.queued else ():
+        for k in range(2, EVEN_MAX + 1) if self.search.demand.queued else ():
             yield from self._shared_out((cores + np.arange(k)) // k)
         found, places = best_grouping(self.places, cores), self.places
-        for _ in range(HELD_MAX if self.search.model.contended else 1):
+        for _ in range(HELD_MAX if self.search.demand.contended else 1):
             if found is None:
                 return
             yield found
-            if not self.search.model.contended:
+            if not self.search.demand.contended:
                 return
-            judged = self.search.model.judge(in_turns(self.search.model, self.places, found))
+            judged = judge_placed(self.search.demand, in_turns(self.search.demand, self.places, found))
             places = replace(self.places, turn_s=self.places.turn_s * (judged.seconds_s / judged.alone_s)[0][:, None])
             again = best_grouping(places, cores)
             if again is None or all(np.array_equal(*pair) for pair in zip(again, found, strict=True)):
@@ -254,7 +255,7 @@ class Turns:
 
     def _shared_out(self, sizes: Ints) -> Iterator[Groupings]:
         """Give groups of some sizes, components assigned by memory, then by their turns; none where a size is below 1."""
-        machine, peaks, k = self.search.machine, self.search.model.demand.peak_bytes, len(sizes)
+        machine, peaks, k = self.search.machine, self.search.demand.peak_bytes, len(sizes)
         if int(sizes.min()) < 1:
             return
         turns = self.places.at(np.full(self.n, int(sizes.max())))[0]

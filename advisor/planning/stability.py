@@ -26,7 +26,7 @@ from advisor.planning.asked import Setting
 from advisor.planning.demand import Demand
 from advisor.planning.estimates import Estimate, chance_of, placed_of, reaches
 from advisor.planning.exact import Change, Plan
-from advisor.planning.judge import Placed, PlanModel, meets, score
+from advisor.planning.judge import Placed, execute_placed, meets, score
 from advisor.planning.pieces import TIE
 from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, PERIOD, RATE, is_allowed
 from advisor.planning.search import nodes_of
@@ -165,7 +165,7 @@ def _lower_cost(now: Estimate, then: Estimate, cost_s: float) -> tuple[float, fl
     saved = before - after
     if saved <= 0:
         return saved / now.turnover_per_s, math.inf
-    idle = float((now.model.request.weights or {}).get("core_s", 0.0)) * then.cores_used
+    idle = float((now.demand.request.weights or {}).get("core_s", 0.0)) * then.cores_used
     return saved / now.turnover_per_s, max(cost_s * (idle - after) / saved, cost_s)
 
 
@@ -208,12 +208,12 @@ def keep_current(found: Plan, current: Setting) -> Plan:
         return replace(found, change=Change(kept=True, gain=0.0))
     if why := _broken(demand, placed):
         return replace(found, change=Change(kept=False, why=why))
-    model, judged = PlanModel(demand).executed(placed)
-    now = replace(found, model=model, placed=placed, judged=judged, gap=None, own_value=None, tables=False)
+    near, judged = execute_placed(demand, placed)
+    now = replace(found, demand=near, placed=placed, judged=judged, gap=None, own_value=None, tables=False)
     if not meets(request, now.promised_figures).all():
         return replace(found, change=Change(kept=False, why="it misses the target"))
     certain = np.zeros(len(demand))  # the gain does not depend on errors, and nobody asks for its chance
-    now_s, then_s = (Estimate(one.model, one.expected(one.placed), certain, certain) for one in (now, found))
+    now_s, then_s = (Estimate(one.demand, one.expected(one.placed), certain, certain) for one in (now, found))
     gain, *_ = gain_of(request.objective, now_s, then_s, target=request.target)
     if gain >= GAIN_KEPT:
         return replace(found, change=Change(kept=False, gain=gain))

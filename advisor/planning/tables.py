@@ -10,7 +10,7 @@ from advisor.domain.allocations import FrontPoint, Knee, Marginal, RunnerUp
 from advisor.planning.demand import Demand
 from advisor.planning.estimates import chance_of
 from advisor.planning.exact import Plan, lowest_sum
-from advisor.planning.judge import Placed, latency_of, own_placed
+from advisor.planning.judge import Placed, judge_placed, latency_of, own_placed
 from advisor.planning.pieces import TIE
 from advisor.planning.requests import RATE, Floats, Ints, is_allowed
 
@@ -33,7 +33,7 @@ def figures(found: Plan, placed: Placed) -> tuple[Floats, Floats]:
     """Return the period that is promised and the latency of allocations with cores of one's own, (K,) each."""
     placed = found.promised(placed)
     size = max(1, CELLS_MAX // placed.cores.shape[1])
-    parts = [found.model.judge(placed.taken(np.arange(start, min(start + size, len(placed.used)))))
+    parts = [judge_placed(found.demand, placed.taken(np.arange(start, min(start + size, len(placed.used)))))
              for start in range(0, len(placed.used), size)]  # fmt: skip
     latencies = [latency_of(part) for part in parts]
     return np.concatenate([part.period_s for part in parts]), np.concatenate(latencies)
@@ -42,7 +42,7 @@ def figures(found: Plan, placed: Placed) -> tuple[Floats, Floats]:
 def _reported(found: Plan) -> bool:
     """Return whether there are few enough components for what needs one judgement or two of each."""
     coupled = (
-        found.demand.request.arrival_per_s is not None or bool(found.model.structure.joins) or found.model.contended
+        found.demand.request.arrival_per_s is not None or bool(found.demand.structure.joins) or found.demand.contended
     )
     return len(found.demand) <= (JUDGED_MAX if coupled else REPORTED_MAX)
 
@@ -114,7 +114,7 @@ def runners_up_of(found: Plan) -> tuple[RunnerUp, ...]:
     else:
         some = _neighbours(found)
     keys, reported, aim = demand.keys, list[RunnerUp](), demand.request.aim
-    known = demand.uncertain and not demand.request.target
+    known = demand.curves.uncertain and not demand.request.target
     if not some:
         return ()
     every = Placed(*map(np.concatenate, list(zip(*some[:RUNNERS_UP], strict=True))[:5]))
@@ -166,7 +166,7 @@ def front_of(found: Plan) -> tuple[FrontPoint, ...]:
     if search is None:
         return ()
     scale = (
-        found.model.scales.mean if request.quantile is None else found.model.scales.quantile
+        found.demand.scales.mean if request.quantile is None else found.demand.scales.quantile
     )  # the formula of a search, where records queue
     figures = [
         np.stack([placed.used.astype(np.float64), judged.period_s, latency_of(judged) * scale], axis=1)

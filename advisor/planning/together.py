@@ -22,7 +22,7 @@ from advisor.domain.curves import VALUES, Seen, TabulatedCurves, allowed_by_row
 from advisor.domain.networks import CHOICE, Network, Node
 from advisor.domain.sharing import Part, Together
 from advisor.errors import InvalidValue
-from advisor.planning.answers import evaluate, evaluated
+from advisor.planning.answers import evaluate
 from advisor.planning.asked import Asked, asked_of
 from advisor.planning.demand import Demand, Shapes, question_of
 from advisor.planning.exact import best_period
@@ -247,7 +247,7 @@ def _planned(shares: Sequence[Share], cores: int, objective: str) -> _Group:
         network = np.repeat(np.arange(len(shares)), [len(share.network.keys) for share in shares])
         filled = _filled(question_of(asked, curves, asked.price), network, shapes, cores)
         if (filled != shapes).any():
-            shapes, judged = filled, evaluated(asked, curves, filled)
+            shapes, judged = filled, evaluate(asked, curves, filled)
     given = [dict(zip(keys, row, strict=True)) for row in shapes.tolist()]
     parts = [
         Part(
@@ -312,10 +312,10 @@ def _filled(demand: Demand, network: Ints, shapes: Ints, cores: int) -> Ints:
 
 def _reported(share: Share, given: Sequence[Mapping[str, int]], found: Allocation) -> Allocation:
     """Return the answer about one network of a plan of all; where its instances lie is as it is with the others."""
-    cores, instances = map(share.own, given)
-    asked = replace(share.request, cores=sum(n * instances[key] for key, n in cores.items()), objective=found.objective,
-                    nodes=None, memory_bytes=None)  # fmt: skip
-    judged = evaluate(share.network, share.curves, asked, cores, instances)
+    shape = np.array([list(share.own(some).values()) for some in given])
+    request = replace(share.request, cores=int(shape.prod(axis=0).sum()), objective=found.objective, nodes=None,
+                      memory_bytes=None, turns=NEVER)  # fmt: skip
+    judged = evaluate(asked_of(share.network, request), share.curves, shape)
     placement = None if found.placement is None else share.own(found.placement)
     return replace(judged, objective=found.objective, placement=placement, gap=None, steps=0, spare=0)
 

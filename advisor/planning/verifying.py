@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from advisor.planning.demand import Demand
+from advisor.planning.demand import PLAIN, Demand, Scales
 from advisor.planning.exact import Plan
-from advisor.planning.judge import PLAIN, Judged, Placed, PlanModel, Scales, latency_of, score
+from advisor.planning.judge import Judged, Placed, execute_placed, judge_placed, latency_of, run_records, score
 from advisor.planning.record_runs import VISITS, records_of
 from advisor.planning.requests import LATE
 from advisor.planning.search import WORST, AllocationKey
@@ -26,7 +26,7 @@ FEW = 2  # plans executed in one round
 LOOKED, LOOK_WORK = 8, 60  # plans executed for a first look at least, and these times components where that is more
 
 Searching = Callable[[Scales, Scales], tuple[Plan, list[Placed]] | None]
-Near = Callable[[PlanModel, Placed], list[Placed]]
+Near = Callable[[Demand, Placed], list[Placed]]
 
 
 def verified(demand: Demand, search: Searching, near: Near) -> Plan | None:
@@ -38,7 +38,7 @@ def verified(demand: Demand, search: Searching, near: Near) -> Plan | None:
     request = demand.request
     repeats = bool((request.weights or {}).get(LATE)) or LATE in (request.target or {})
     many = FEW if repeats or request.for_latency else 1
-    ranking, scales = Ranking(PlanModel(demand)), {False: PLAIN, True: PLAIN}
+    ranking, scales = Ranking(demand), {False: PLAIN, True: PLAIN}
     base: Plan | None = None
     for _ in range(ROUNDS_MAX if repeats else 1):
         found = search(scales[False], scales[True])
@@ -52,17 +52,17 @@ def verified(demand: Demand, search: Searching, near: Near) -> Plan | None:
             break
     if base is None or ranking.best is None:
         return None
-    model, placed, judged = ranking.best
-    return replace(base, model=model, placed=placed, judged=judged)
+    scaled, placed, judged = ranking.best
+    return replace(base, demand=scaled, placed=placed, judged=judged)
 
 
 class Ranking:
     """Allocations that were executed, and the best of them."""
 
-    def __init__(self, model: PlanModel) -> None:
-        visits = model.demand.visits
-        self.best: tuple[PlanModel, Placed, Judged] | None = None
-        self._model, self._key, self._seen = model, WORST, set[bytes]()
+    def __init__(self, demand: Demand) -> None:
+        visits = demand.visits
+        self.best: tuple[Demand, Placed, Judged] | None = None
+        self._demand, self._key, self._seen = demand, WORST, set[bytes]()
         self._left = max(1, int(RUNS_MAX * VISITS / max(records_of(visits) * float(visits.sum()), VISITS)))
 
     def offer(self, some: list[Placed], many: int) -> dict[bool, Scales]:
@@ -71,8 +71,8 @@ class Ranking:
         for placed in self._looked_at([one for one in some if one.mark not in self._seen])[: min(many, self._left)]:
             self._seen.add(placed.mark)
             self._left -= 1
-            near, judged = self._model.executed(placed)
-            key = _key(self._model, placed, judged)
+            near, judged = execute_placed(self._demand, placed)
+            key = _key(self._demand, placed, judged)
             if key.before(self._key):
                 self.best, self._key = (near, placed, judged), key
             fresh.setdefault(placed.group is not None, near.scales)
@@ -80,24 +80,24 @@ class Ranking:
 
     def _looked_at(self, some: list[Placed]) -> list[Placed]:
         """Return the best of some allocations by a short run: those that it cannot tell apart, the best first."""
-        model, keys = self._model, list[tuple[AllocationKey, int]]()
-        looked = some[: max(LOOKED, LOOK_WORK // len(model.demand))]
+        demand, keys = self._demand, list[tuple[AllocationKey, int]]()
+        looked = some[: max(LOOKED, LOOK_WORK // len(demand))]
         if len(looked) < 2:
             return looked
-        part = max(records_of(model.demand.visits) // LOOK_RECORDS, 1)
+        part = max(records_of(demand.visits) // LOOK_RECORDS, 1)
         for place, placed in enumerate(looked):
-            found = model.judge(placed)
-            run = model.run(placed, found, part)
+            found = judge_placed(demand, placed)
+            run = run_records(demand, placed, found, part)
             if run is not None:
                 quantile = None if run.quantile_s is None else np.array([run.quantile_s])
                 found = replace(found, latency_s=np.array([run.latency_s]), quantile_s=quantile)
-            keys.append((_key(model, placed, found), place))
+            keys.append((_key(demand, placed, found), place))
         keys.sort()
         best = keys[0][0].score
         return [looked[place] for key, place in keys if not key.score > best + LOOK_NOISE * abs(best)]
 
 
-def _key(model: PlanModel, placed: Placed, judged: Judged) -> AllocationKey:
-    late = latency_of(judged) if model.request.for_latency else judged.unloaded_s
-    value = score(model.request, judged, placed.used)
+def _key(demand: Demand, placed: Placed, judged: Judged) -> AllocationKey:
+    late = latency_of(judged) if demand.request.for_latency else judged.unloaded_s
+    value = score(demand.request, judged, placed.used)
     return AllocationKey(float(value[0]), float(placed.used[0]), float(late[0]))

@@ -11,7 +11,6 @@ from typing import Any, cast
 import numpy as np
 
 from advisor.domain import elementary
-from advisor.domain.flows import Flow
 from advisor.domain.networks import CHOICE, FEEDBACK, REPLICATION, SPLIT, Network
 from advisor.errors import InvalidValue, MissingShares
 from advisor.planning.requests import VISITS_MAX, Floats, Request, by_key, finite_number
@@ -32,18 +31,18 @@ class Visits:
     replicas: Mapping[int, Sequence[float]]
 
 
-def visits_of(network: Network, request: Request, flow: Flow | None = None) -> Visits:
+def visits_of(network: Network, request: Request) -> Visits:
     """Return the visits per record that enters the network.
 
     A series passes each record to all its parts, a choice to one of them by its shares, a join to every one, a replication to
     as many replicas as its mean depth, a feedback with return probability r 1/(1-r) times to its part, a split to one
     replica: all replicas of a box share its cores. Filters and synchrocells cost nothing. A box without input runs once, not
-    once a record: 0. `visits` of the request (or learned) override what structure gives, and need no numbers above the key.
+    once a record: 0. `visits` of the request override what structure gives, and need no numbers above the key.
     Cost O(nodes). Raises MissingShares when numbers of a choice, replication, feedback or split are needed and nobody gave
     them: node, place and fix; InvalidValue when numbers do not fit the network, visits name no key, are no numbers, or are
     all 0.
     """
-    routing = routing_of(network, request, flow)
+    routing = routing_of(network, request)
     entries = _entries(network, routing)
     visits = entries[list(network.boxes)]
     visits[list(network.once)] = 0.0
@@ -176,7 +175,7 @@ def heaviest_share(replicas: Sequence[float], instances: int) -> tuple[float, li
 
 
 # ----------------------------------------------------------------------------------------------------------------------------
-# How records travel: what the request says, merged with what was learned, checked against the network.
+# How records travel: what the request says, checked against the network.
 
 
 DEPTH_MAX = 10_000  # replicas that one record passes: beyond, a distribution of them is no longer small
@@ -208,31 +207,22 @@ class Routing:
         return index in getattr(self, FIELDS[kind][0])
 
 
-def routing_of(network: Network, request: Request, flow: Flow | None = None) -> Routing:
-    """Return what is known of the way of records: the request first, `flow` where it is silent. Cost O(nodes).
+def routing_of(network: Network, request: Request) -> Routing:
+    """Return what a request says of the way of records. Cost O(nodes).
 
-    Learned visits count only where the request gives no shares, depths or returns of its own: a question "what if the shares
-    were others" must not be answered by the visits of the old ones. Raises InvalidValue when numbers do not fit the network,
-    or are no numbers.
+    Raises InvalidValue when numbers do not fit the network, or are no numbers.
     """
-    learned = flow or Flow()
     found: dict[str, dict[int, Any]] = {}
     for kind, (field, _, _) in FIELDS.items():
         nodes = nodes_of_kind(network, kind)
         given = _listed(field, getattr(request, field), kind, len(nodes))
-        below = _listed(f"flow.{field}", getattr(learned, field) or None, kind, len(nodes))
-        found[field] = {}
-        for order, index in enumerate(nodes):
-            source, value = (field, given[order]) if given[order] is not None else (f"flow.{field}", below[order])
-            if value is not None:
-                found[field][index] = READERS[kind](network, f"{source}[{order}]", index, value)
-    asked = {row: _visits(name, value) for row, (name, value) in by_key("visits", request.visits, network).items()}
-    changed = any(getattr(request, field) is not None for field in ("shares", "depths", "returns"))
-    if not changed and learned.visits:
-        known = {key: value for key, value in learned.visits.items() if key in set(network.keys)}
-        below_visits = by_key("flow.visits", known, network).items()
-        asked = {row: _visits(name, value) for row, (name, value) in below_visits} | asked
-    return Routing(found["shares"], found["depths"], found["fan_outs"], found["returns"], asked)
+        found[field] = {
+            index: READERS[kind](network, f"{field}[{order}]", index, given[order])
+            for order, index in enumerate(nodes)
+            if given[order] is not None
+        }
+    visits = {row: _visits(name, value) for row, (name, value) in by_key("visits", request.visits, network).items()}
+    return Routing(found["shares"], found["depths"], found["fan_outs"], found["returns"], visits)
 
 
 def nodes_of_kind(network: Network, kind: str) -> tuple[int, ...]:

@@ -143,6 +143,6 @@ def _figures(of: Sequence[Estimate]) -> dict[str, float]:
         "latency_s": float(elementary.weighted(rates, [one.latency_s for one in of]) / rates.sum()),
         "cores": float(sum(one.cores_used for one in of)),
     }
-    if of[0].model.request.weights:
+    if of[0].demand.request.weights:
         found |= {name: sum(getattr(one, name) for one in of) for name in ("cost_per_s", "turnover_per_s")}
     return found

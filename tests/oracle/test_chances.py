@@ -12,7 +12,7 @@ from advisor.planning import Request, asked_of, plan
 from advisor.planning.asked import Setting
 from advisor.planning.demand import demand_of
 from advisor.planning.estimates import Estimate, chance_of, estimate_of, reaches
-from advisor.planning.judge import Placed, PlanModel
+from advisor.planning.judge import Placed
 from advisor.planning.requests import LATENCY, PERIOD
 
 DRAWS = 100_000
@@ -27,9 +27,9 @@ def estimates(rng: np.random.Generator) -> tuple[Estimate, Estimate, np.ndarray,
     common, shape = rng.uniform(0.02, 0.2, n), rng.uniform(0.02, 0.1, n)
     other = np.where(same, 2.0, 3.0)
     asked, ones = asked_of(series(*(f"c{row}" for row in range(n))), Request(cores=99)), np.ones((1, n), np.int64)
-    model = PlanModel(demand_of(asked, TabulatedCurves.from_arrays([1], now[:, None])))
+    demand = demand_of(asked, TabulatedCurves.from_arrays([1], now[:, None]))
     found = [
-        Estimate(model, Placed(p[None], ones, t[None], ones.astype(float), np.array([3 * n])), common, shape)  # type: ignore[arg-type]
+        Estimate(demand, Placed(p[None], ones, t[None], ones.astype(float), np.array([3 * n])), common, shape)  # type: ignore[arg-type]
         for t, p in ((now, np.full(n, 2.0)), (then, other))
     ]
     level = rng.standard_normal((DRAWS, n)) * common

@@ -12,10 +12,9 @@ from amdahl import amdahl_curves
 from advisor import planning
 from advisor.domain.allocations import Allocation
 from advisor.domain.curves import DOUBLINGS_MAX, Seen, TabulatedCurves
-from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes, series
 from advisor.errors import ImpossibleTarget
-from advisor.planning import evaluate, plan, sentences
+from advisor.planning import asked_of, evaluate, plan, sentences
 
 COUNTS = [1, 2, 4, 8]
 
@@ -65,20 +64,11 @@ class TestRouting:
         request = Request(cores=2, shares=[[1, 1]], depths=[[0.0, 1.0]])
         assert plan(always, curves, request).latency_s == pytest.approx(3.0)
 
-    def test_the_request_goes_before_what_was_learned(self) -> None:
-        network, flow = wrapped("replication"), Flow(depths=((0.0, 0.0, 1.0),))
-        assert plan(network, ones(2), Request(cores=4), flow).latency_s == pytest.approx(3.0)
-        assert plan(network, ones(2), Request(cores=4, depths=[4]), flow).latency_s == pytest.approx(5.0)
-        assert plan(network, ones(2), Request(cores=4, depths=[None]), flow).latency_s == pytest.approx(3.0)
-
-    def test_learned_visits_do_not_answer_other_shares(self) -> None:
-        network, flow = joined("a", "b", kind="choice"), Flow(shares=([3, 1],), visits={"a": 0.75, "b": 0.25})
-        one = amdahl_curves(np.array([1.0, 2.0]), np.zeros(2))
-        assert plan(network, one, Request(cores=2), flow).latency_s == pytest.approx(1.25)
-        assert plan(network, one, Request(cores=2, shares=[[0, 1]]), flow).latency_s == pytest.approx(2.0)
+    def test_visits_answer_for_shares(self) -> None:
+        network, one = joined("a", "b", kind="choice"), amdahl_curves(np.array([1.0, 2.0]), np.zeros(2))
         # Visits of all keys stand in for shares that nobody gave.
-        only = Flow(visits={"a": 0.75, "b": 0.25})
-        assert plan(network, one, Request(cores=2), only).latency_s == pytest.approx(1.25)
+        visits = {"a": 0.75, "b": 0.25}
+        assert plan(network, one, Request(cores=2, visits=visits)).latency_s == pytest.approx(1.25)
 
     def test_the_heaviest_replica_bounds_a_split(self) -> None:
         network = wrapped("split", tag="t")
@@ -129,7 +119,7 @@ class TestObjectives:
 
     def test_contention_is_a_fixed_point(self) -> None:
         curves = table([4, 2, 1, 0.5], [4, 2, 1, 0.5], contention=0.1)
-        answer = evaluate(self.NET, curves, Request(cores=4), {"a": 2, "b": 2})
+        answer = evaluate(asked_of(self.NET, Request(cores=4)), curves, np.array([[2, 2], [1, 1]]))
         # Both work all the time: beside each, two cores of the other are busy.
         assert answer.throughput_per_s == pytest.approx(1 / (2 * 1.2))
         assert answer.active_cores == pytest.approx(4.0)
@@ -139,7 +129,11 @@ class TestObjectives:
 
     def test_what_if_a_component_were_twice_as_fast(self) -> None:
         before, after = (
-            evaluate(self.NET, self.CURVES, Request(cores=4, objective="latency", scale=scale), {"a": 2, "b": 2})
+            evaluate(
+                asked_of(self.NET, Request(cores=4, objective="latency", scale=scale)),
+                self.CURVES,
+                np.array([[2, 2], [1, 1]]),
+            )
             for scale in (None, {"a": 0.5})
         )
         assert before.latency_s - after.latency_s == pytest.approx(4.5 / 2)
@@ -156,7 +150,8 @@ class TestTelling:
             for step, reported in ((1, row.next_latency_s), (-1, row.last_latency_s)):
                 if reported is not None and 1 <= answer.cores[row.key] + step <= 8:
                     other = {**answer.cores, row.key: answer.cores[row.key] + step}
-                    then = evaluate(self.NET, self.CURVES, Request(cores=12, objective="latency"), other)
+                    shape = np.array([list(other.values()), [1, 1, 1]])
+                    then = evaluate(asked_of(self.NET, Request(cores=12, objective="latency")), self.CURVES, shape)
                     assert then.latency_s == pytest.approx(reported)
 
     @pytest.mark.parametrize("curves", [CURVES, amdahl_curves(np.array([0.5, 0.4, 0.8]), np.array([8.0, 4.0, 0.2]))])

@@ -122,7 +122,9 @@ def test_the_current_plan_stays_exactly_while_the_best_gains_less_than_the_share
     objective: str, cores: dict[str, int]
 ) -> None:
     best = plan(TWO, curves(6.0, 2.0, upper=1.0), Request(cores=8, objective=objective, turns="never"))
-    now = evaluate(TWO, curves(6.0, 2.0, upper=1.0), Request(cores=8), cores)
+    now = evaluate(
+        asked_of(TWO, Request(cores=8)), curves(6.0, 2.0, upper=1.0), np.array([list(cores.values()), [1, 1]])
+    )
     by_latency = objective == "latency"
     gain = 1 - best.latency_s / now.latency_s if by_latency else best.throughput_per_s / now.throughput_per_s - 1
     answer = current_plan(cores, objective=objective)

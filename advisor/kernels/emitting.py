@@ -45,6 +45,7 @@ types: Any = numba_types
 LETTERS = {types.float64: "d", types.int64: "l", types.boolean: "b"}
 SLOTS_MAX = 256  # arguments of one entry once arrays are taken apart: SLOTS of binding.c
 WORD = ir.IntType(64)
+ALLOCATING = frozenset(("empty", "zeros", "ones", "full", "arange", "copy"))
 LINK = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared", "-s"]
 
 
@@ -78,12 +79,13 @@ def _emit(entries: Sequence[FunctionType], examples: dict[str, Sequence[Any]], *
     library = context.codegen().create_library("kernels")
     flags: Any = Flags()
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
-    flags.error_model, flags.nrt = "numpy", True
+    flags.error_model = "numpy"
     library.add_ir_module(nrtdynmod.create_nrt_module(context)[0])  # counts references to arrays that kernels allocate
     parts = compiled_parts(entries, inline=inline)
     table: list[str] = []
     for function in entries:
         arguments = tuple(typeof(each) for each in examples[function.__name__])
+        flags.nrt = allocates(function)
         made = compile_extra(
             cpu_target.typing_context, context, parts[function].py_func, arguments, None, flags, {}, library=library
         )
@@ -182,13 +184,34 @@ def _copy(function: FunctionType, namespace: dict[str, Any]) -> FunctionType:
 
 
 def compiled_parts(entries: Sequence[FunctionType], *, inline: bool) -> dict[FunctionType, Any]:
-    """Return dispatchers of entries and all that they call. `inline`: make one function of each entry."""
-    made: dict[FunctionType, Any] = {}
+    """Return dispatchers of entries and all that they call, each made once. `inline`: make one function of each entry."""
+    made = _PARTS.setdefault(inline, {})
     for function in reading.in_order(entries):
+        if function in made:
+            continue
         used = {k: made[v] for k, v in reading.used_by(function).items() if reading.is_kernel(v) and v in made}
-        part = njit(error_model="numpy", nogil=True, **({"forceinline": True} if inline else {}))
+        options = {"forceinline": inline, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        part = njit(error_model="numpy", nogil=True, _nrt=allocates(function), **options)
         made[function] = part(_copy(function, function.__globals__ | used))
+        made[function].get_call_template = _of_plain_types(made[function].get_call_template)
     return made
+
+
+_PARTS: dict[bool, dict[FunctionType, Any]] = {}
+
+
+def _of_plain_types(template: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what finds the form of a function for the types of a call, without one more for each number written in calls."""
+
+    def find_template(given: Any, named: Any) -> Any:
+        return template(tuple(types.unliteral(each) for each in given), named)
+
+    return find_template
+
+
+def allocates(function: FunctionType) -> bool:
+    """Return whether a function makes arrays: references are counted in these alone, and numba refuses it in all others."""
+    return not ALLOCATING.isdisjoint(reading.names_in(function.__code__))
 
 
 @contextmanager

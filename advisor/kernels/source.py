@@ -153,10 +153,15 @@ class Source:
                 raise
             cache.remove_others(path)
 
+    @property
+    def functions(self) -> list[FunctionType]:
+        """All functions that are compiled."""
+        return reading.in_order(self.plain.values())
+
     @cached_property
     def _text(self) -> bytes:
         """All that is compiled, and the types for which it is."""
-        functions = [*reading.in_order(self.plain.values()), cast("FunctionType", self.examples)]
+        functions = [*self.functions, cast("FunctionType", self.examples)]
         return reading.text_of(functions) + repr(self._inline).encode()
 
     @cached_property

@@ -49,6 +49,8 @@ def _space(rows: int, width: int) -> Floats | None:
         return None
     n = max(SPACE_BYTES, 2 * rows * row_bytes) // row_bytes
     try:
-        return np.frombuffer(mmap.mmap(-1, n * row_bytes, flags=_FLAGS), np.float64).reshape(n, width)
+        space = mmap.mmap(-1, n * row_bytes, flags=_FLAGS)
+        space.madvise(mmap.MADV_HUGEPAGE)  # the rows of a batch lie far apart: small pages would miss each time
+        return np.frombuffer(space, np.float64).reshape(n, width)
     except (OSError, ValueError):  # a limit of address space
         return None

@@ -27,7 +27,9 @@ from advisor.storage import Store
 RETRY_FIRST_S, RETRY_MAX_S = 0.1, 5.0  # after a failure, doubling
 STOP_IMAGE_BYTES_MAX = 2**26  # of a state that a stopping service writes whole, in a second; else the log goes on
 # Commits take their share of the processor, up to a bound on how long anybody waits. To wait for the disk is no work.
-GATHER_S = 0.001  # a commit waits this long for company, where the last one had some: one sync then serves a burst
+# A commit waits for those who were answered by the last one, or had waited beside it: one sync then serves them all. It
+# waits so long for them, and not at all when they are here: one who sends a row at a time is not held up.
+GATHER_S = 0.001
 PAUSE_MAX_S = 0.005  # however much a commit took, the next waits no longer: acknowledgements shall come within 20 ms
 IMAGE_LOOK_S = 0.2  # between looks whether an image is whole, where no commit comes
 
@@ -104,10 +106,11 @@ class Committer:
         self._defect: asyncio.Future[None] | None = None  # what ends `run`
         self._work: SimpleQueue[CommitTaken | None] = SimpleQueue()  # of the thread that writes
         self._writer: threading.Thread | None = None
-        self._idle_s = (1 - share) / share  # that a second of a commit's work asks for
-        self._next_at = clock()  # when the next commit may begin
+        self._share = share
+        self._next_at = clock()  # when the next commit may begin, unless all are here who are expected
+        self._held = 0  # answers that wait
+        self._expected = 1  # answers after which a commit waits for nobody more
         self._dirty_since: float | None = None
-        self._crowded = False  # whether the last commit released several answers
         self._committing = False  # from the taking of what is committed to the end of its writing
         self._image_wanted = False
         self._image_failure = ""
@@ -126,7 +129,7 @@ class Committer:
     @property
     def answers_waiting(self) -> int:
         """Answers held back until a commit."""
-        return sum(map(len, self._waiting.values()))
+        return self._held
 
     @property
     def rows_waiting(self) -> int:
@@ -164,15 +167,16 @@ class Committer:
             self._dirty_since = self._clock()
         if self._committing or self._loop is None:
             return  # its end looks again, or its beginning
-        full = self._rows >= self._rows_max and self.failure is None
-        if full or self._timer is None:
-            hurried = full or (self.turns is not None and self.turns.awaited and self.turns.long)
-            wait_s = max(GATHER_S if self._crowded else 0.0, self._next_at - self._clock())
+        hurried = self.failure is None and (self._held >= self._expected or self._rows >= self._rows_max)
+        if hurried or self._timer is None:
+            hurried = hurried or (self.turns is not None and self.turns.awaited and self.turns.long)
+            wait_s = max(GATHER_S if self._expected > 1 else 0.0, self._next_at - self._clock())
             self._schedule(0.0 if hurried else wait_s)
 
     def defer_reply(self, who: Connection, answers: list[bytes], rows: int = 0) -> None:
         """Hold answers back until everything applied so far, the rows of late among it, is durable."""
         self._waiting.setdefault(who, []).extend(answers)
+        self._held += len(answers)
         self.changed(rows)
 
     def check_storage(self) -> StorageFailed | None:
@@ -188,7 +192,7 @@ class Committer:
 
     def discard_replies(self, who: Connection) -> None:
         """Forget the answers of a connection that is gone; what they acknowledge stays."""
-        self._waiting.pop(who, None)
+        self._held -= len(self._waiting.pop(who, ()))
 
     async def commit_changes(self) -> None:
         """Commit as long as the service lives; raises what makes it impossible."""
@@ -236,7 +240,7 @@ class Committer:
             taken = CommitTaken(
                 write or int, store.last.number, lost, self._waiting, self._rows, self._dirty_since, self._clock()
             )
-            self._waiting, self._rows, self._dirty_since = {}, 0, None
+            self._waiting, self._held, self._rows, self._dirty_since = {}, 0, 0, None
             if write is None:
                 self._finish_commit(taken, None, 0.0)
             else:
@@ -275,7 +279,7 @@ class Committer:
         assert store is not None
         try:
             self._committing = False
-            self._crowded = sum(map(len, taken.waiting.values())) > 1
+            self._expected = max(1, self._held + sum(map(len, taken.waiting.values())))
             if isinstance(error, StorageFailed):
                 self._put_back(store, taken, error)
                 return
@@ -284,7 +288,7 @@ class Committer:
                 return
             if spent_s:
                 now = self._clock()
-                self._next_at = now + min(spent_s * self._idle_s, PAUSE_MAX_S)
+                self._next_at = min(taken.began + spent_s / self._share, now + PAUSE_MAX_S)
                 self._measures.commit_s.count_value(now - taken.began)
             self._durable.update(self._unsealed)
             self._unsealed.clear()
@@ -314,6 +318,7 @@ class Committer:
         self._fail(error)
         for who, answers in taken.waiting.items():
             self._waiting[who] = answers + self._waiting.get(who, [])
+            self._held += len(answers)
         self._rows += taken.rows
         self._dirty_since = self._dirty_since if taken.since is None else taken.since
         self._schedule(self._retry_s)

@@ -123,9 +123,9 @@ def held_up(url: str, socket: Path, turns: Turns, components: int, readers: int,
     over = threading.Event()
 
     def follow() -> None:
-        with urlopen(f"{url}/page/events", timeout=60) as stream:
-            while not over.is_set() and stream.readline():
-                pass
+        while not over.is_set():
+            urlopen(f"{url}/page/news", timeout=60).read()
+            time.sleep(1.0)
 
     def ask() -> None:
         rng = np.random.default_rng(1)

@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
@@ -31,7 +31,7 @@ from advisor.service.access import digest
 from advisor.service.advice import AdviceFace
 from advisor.service.hub import Hub
 from advisor.service.metrics import HubCollector
-from advisor.service.page import STREAM, LivePage
+from advisor.service.page import LivePage
 from advisor.service.turns import WorkTurns
 
 CONNECTIONS_MAX = 64  # at a time: a Prometheus or two, probes, a few people; who waits longest gives way to a newcomer
@@ -71,14 +71,6 @@ class TokenCheck:
                 )
                 await refusal(scope, receive, send)
                 return
-
-            async def send_while_granted(message: Message) -> None:
-                if self._hub.access.grant(shown) != grant:  # the events of a page outlive what its reader was granted
-                    scope["state"]["connection"].transport.abort()
-                await send(message)
-
-            await self._app(scope, receive, send_while_granted)
-            return
         await self._app(scope, receive, send)
 
 
@@ -180,7 +172,7 @@ class HttpConnection(H11Protocol):
     Only peers that wait for us keep their place in a crowd: were all to wait, the newcomer would be the one to go.
 
     `waiting_since` tells since when it waits for its peer: for a request, or for the reading of an answer. While we
-    work on an answer, and while an event stream is read, it is None.
+    work on an answer it is None.
     """
 
     waiting_since: float | None = None
@@ -193,15 +185,10 @@ class HttpConnection(H11Protocol):
         self.app_state["connection"] = self
         self.waiting_since = self.loop.time()
         self._expect_within(HEADERS_S)
-        others = [each for each in _all(self.server_state) if not (each.transport.is_closing() or each.streams)]
+        others = [each for each in _all(self.server_state) if not each.transport.is_closing()]
         if len(others) > CONNECTIONS_MAX:
             waiting = [(each.waiting_since, id(each), each) for each in others if each.waiting_since is not None]
             min(waiting)[2].transport.abort()
-
-    @property
-    def streams(self) -> bool:
-        """True while an open page reads its events: `page.STREAMS_MAX` bounds how many do."""
-        return bool(self.cycle and not self.cycle.response_complete and self.cycle.scope["path"] == STREAM)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of the peer."""
@@ -286,13 +273,6 @@ class HttpFace:
     async def listen(self, sockets: list[socket.socket], tls: ssl.SSLContext | None) -> list[asyncio.Server]:
         """Accept on sockets."""
         return await listeners.listen(sockets, lambda: HttpConnection(self._config, self._state, {}), tls)
-
-    def end_streams(self) -> None:
-        """End the streams of open pages: at once those of peers that do not read."""
-        self.page.close()
-        for connection in _all(self._state):
-            if connection.streams and connection.flow.write_paused:
-                connection.transport.abort()
 
     async def stop(self) -> None:
         """Answer what runs, for CLOSE_S at most, and close; whoever listens has stopped accepting."""

@@ -1,12 +1,12 @@
-"""The live page: a document, a stream of events that all readers share, and questions about what is opened. GET only.
+"""The live page: a document, news that it asks for once a second, and questions about what is opened. GET only.
 
-An open page holds one stream. Streams have a bound of their own, so that they take no place from health and metrics. What is
-sent is made once a second, and only while somebody reads; whoever has not read it yet misses what newer news replace, and who
-does not read at all is dropped by its connection (`http.UNREAD_S`). Every turn of the loop is short: one topic, one component.
+News are made once a second for all readers, and only while somebody asks. Every turn of the loop is short: one topic, one
+component.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import islice
@@ -16,7 +16,6 @@ import anyio
 from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from advisor.domain.limits import NAME_BYTES_MAX
 from advisor.domain.networks import Network, network_from_nodes
@@ -36,19 +35,17 @@ from advisor.service.questions import is_small
 from advisor.service.turns import others_first
 from advisor.service.worker import network_of
 
-STREAMS_MAX = 16  # open pages: a team's; each costs a connection and what its system has not read
-TICK_S = 1.0  # between two news: people read no faster
-SAMPLE_TICKS = 5  # ticks between samples of how predictions fare
-RETRY_MS = 2_000  # until a browser connects again
+NEWS_AGE_S = 1.0  # news are sent again for so long: people read no faster
+SAMPLE_S = 5.0  # between samples of how predictions fare
 CARDS_A_PAGE = 24
 SEARCHED_INLINE = 2_048  # components searched in a turn, a millisecond; more of them are searched in a thread
 ASKED_LETTERS = 400  # of a text that is searched, of a name
+NUMBER_DIGITS_MAX = 12  # of a page, or of a version: seconds since 1970, and then one a second
 SENTENCES_REPORTED = 200
 SENTENCE_LETTERS = 2_000
 NETWORK_TEXT_MAX = 16 * 1024  # of a network that is drawn: beyond, its tree alone takes longer than a turn may
 NETWORK_NODES_MAX = 1_000
 
-STREAM = "/page/events"
 DATA_HEADERS = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
@@ -64,11 +61,9 @@ class LivePage:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._shown = PageTopics(hub)
-        self._topics: dict[str, tuple[int, bytes]] = {}  # by name: at which news it changed, and the frame
-        self._version = 0
-        self._news = anyio.Event()
-        self._closed = False
-        self.streams = 0
+        self._topics: dict[str, tuple[int, bytes]] = {}  # by name: at which version it changed, and its JSON
+        self._version = int(time.time())  # greater than any that a service before this one gave
+        self._made_at = -NEWS_AGE_S
         document = board("Advisor", None)
         self._document = Response(
             document.html,
@@ -83,11 +78,10 @@ class LivePage:
         """Return paths and what answers them."""
         questions: dict[str, Question] = {
             "/page/components": self._components, "/page/component": self._component, "/page/network": self._network,
-            "/page/answer": self._answer,
+            "/page/answer": self._answer, "/page/news": self._news,
         }  # fmt: skip
         return [
             ("/", self._page),
-            (STREAM, self._stream),
             ("/page/profile.html", self._profile_page),
             *((path, partial(_answered, question)) for path, question in questions.items()),
         ]
@@ -95,57 +89,34 @@ class LivePage:
     # -- news
 
     async def run(self) -> None:
-        """Make the news, as long as the service runs."""
-        ticks = 0
+        """Note how predictions fare, as long as the service runs."""
         while True:
-            await anyio.sleep(TICK_S)
-            ticks += 1
-            if ticks % SAMPLE_TICKS == 0:
-                for _ in self._shown.trend.sample(self._shown.uptime_s):
-                    await others_first()
-            if self.streams:
-                await self._make()
+            await anyio.sleep(SAMPLE_S)
+            for _ in self._shown.trend.sample(self._shown.uptime_s):
+                await others_first()
 
-    def close(self) -> None:
-        """End all streams now."""
-        self._closed = True
-        self._news.set()
+    async def _news(self, request: Request) -> bytes:
+        """Return the topics that changed since a version, which the answer before has named."""
+        now = time.monotonic()
+        if now - self._made_at >= NEWS_AGE_S:
+            self._made_at = now
+            await self._make()
+        since = _number(request, "since")
+        fresh = (b'"%b":%b' % (name.encode(), topic) for name, (at, topic) in self._topics.items() if at > since)
+        return b'{"version":%d,"topics":{%b}}' % (self._version, b",".join(fresh))
 
     async def _make(self) -> None:
-        for name, data in self._shown.topics():
-            before = self._topics.get(name)
-            frame = b"event: %b\ndata: %b\n\n" % (name.encode(), data)
-            if before is None or before[1] != frame:
-                self._topics[name] = self._version + 1, frame
+        for name, found in self._shown.topics():
+            topic = as_json(found)
+            if (before := self._topics.get(name)) is None or before[1] != topic:
+                self._topics[name] = self._version + 1, topic
             await others_first()
         self._version += 1
-        self._news.set()
-        self._news = anyio.Event()
-
-    async def follow(self, send: Callable[[bytes], Awaitable[None]]) -> None:
-        """Send news to one reader until the service stops; raises Unavailable where too many read."""
-        if not self._version or self.streams == 1:
-            await self._make()  # nobody read before: what is there is old
-        await send(b"retry: %d\n\n" % RETRY_MS)
-        seen = 0
-        while not self._closed:
-            news, now = self._news, self._version
-            frames = [frame for version, frame in self._topics.values() if seen < version <= now]
-            seen = now
-            if frames:
-                await send(b"".join(frames))
-            if now == self._version and not self._closed:
-                await news.wait()
-        await send(b"event: stopping\ndata: {}\n\n")
 
     # -- answers
 
     async def _page(self, _: Request) -> Response:
         return self._document
-
-    async def _stream(self, request: Request) -> Response:
-        refused = _foreign(request)
-        return refused or Stream(self)
 
     async def _components(self, request: Request) -> Any:
         text, order = _text(request, "find"), _text(request, "order") or ORDERS[0]
@@ -215,52 +186,15 @@ class LivePage:
         return Response(html, media_type="text/html", headers=DATA_HEADERS)
 
 
-class Stream(Response):
-    """A stream of events to one reader."""
-
-    def __init__(self, page: LivePage) -> None:
-        super().__init__()
-        self._page = page
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the reader is gone or the service stops; refuse it where there are too many."""
-        page = self._page
-        if page.streams >= STREAMS_MAX or scope["method"] == "HEAD":
-            words = f"{STREAMS_MAX} live pages are open, as many as may be; close one\n"
-            status = 200 if scope["method"] == "HEAD" else 503
-            refusal = Response(words, status, {**DATA_HEADERS, "retry-after": str(RETRY_MS // 1000)}, "text/plain")
-            await refusal(scope, receive, send)
-            return
-
-        async def write(data: bytes) -> None:
-            await send({"type": "http.response.body", "body": data, "more_body": True})
-
-        async def until_gone() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            group.cancel_scope.cancel()
-
-        headers = {**DATA_HEADERS, "content-type": "text/event-stream; charset=utf-8"}
-        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-        page.streams += 1
-        try:
-            await send({"type": "http.response.start", "status": 200, "headers": raw})
-            async with anyio.create_task_group() as group:
-                group.start_soon(until_gone)
-                await page.follow(write)
-                group.cancel_scope.cancel()
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        finally:
-            page.streams -= 1
-
-
 async def _answered(question: Question, request: Request) -> Response:
     """Return a question's answer as JSON, or why there is none."""
     refused = _foreign(request)
     if refused is not None:
         return refused
     try:
-        return Response(as_json(await question(request)), media_type="application/json", headers=DATA_HEADERS)
+        found = await question(request)
+        body = found if isinstance(found, bytes) else as_json(found)
+        return Response(body, media_type="application/json", headers=DATA_HEADERS)
     except AdvisorError as error:
         return _error(error)
 
@@ -287,6 +221,6 @@ def _text(request: Request, name: str) -> str:
 
 def _number(request: Request, name: str) -> int:
     value = _text(request, name) or "0"
-    if not value.isdecimal() or len(value) > 9:
+    if not value.isdecimal() or len(value) > NUMBER_DIGITS_MAX:
         raise InvalidValue(name, value, "a whole number from 0")
     return int(value)

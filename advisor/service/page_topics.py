@@ -61,14 +61,14 @@ class PageTopics:
         """Seconds that the service has run."""
         return time.monotonic() - self._began
 
-    def topics(self) -> Iterator[tuple[str, bytes]]:
-        """Yield each topic by name, as JSON; others may have their turn between two."""
-        yield "now", as_json(self._now())
-        yield "trend", as_json({"axis": "seconds", "points": [point.as_list() for point in self.trend.points]})
-        yield "answers", as_json(self._answers())
-        yield "networks", as_json(self._networks())
-        yield "producers", as_json(self._producers())
-        yield "profiles", as_json(self._profiles())
+    def topics(self) -> Iterator[tuple[str, Any]]:
+        """Yield each topic by name; others may have their turn between two."""
+        yield "now", self._now()
+        yield "trend", {"axis": "seconds", "points": [point.as_list() for point in self.trend.points]}
+        yield "answers", self._answers()
+        yield "networks", self._networks()
+        yield "producers", self._producers()
+        yield "profiles", self._profiles()
 
     def _now(self) -> dict[str, Any]:
         hub, advisor = self._hub, self._hub.engine.advisor

@@ -308,8 +308,6 @@ class _Service:
         hub.background.stopping = True
         for server in self._servers:
             server.close()
-        if self._http is not None:
-            self._http.end_streams()
         if self._snet is not None:
             self._snet.close()
         for connection in hub.connections.values():

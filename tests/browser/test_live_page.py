@@ -77,7 +77,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
 def window(chromium: Browser) -> Iterator[Browser]:
     """The browser; what a test has shown in it must have said nothing on the console and asked its own service only."""
     yield chromium
-    chromium.driver.get("about:blank")  # its stream ends
+    chromium.driver.get("about:blank")  # it asks no more
     said, asked = chromium.logs()
     assert said == []
     assert {url.partition("://")[0] for url in asked} <= {"http", "data", "about"}

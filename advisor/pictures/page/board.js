@@ -1,6 +1,6 @@
 // The board: one view at a time by the address's hash. A `source` answers: the service, or what the file itself holds.
 const held = JSON.parse(element("data").textContent), main = element("main");
-const topics = held ? held.topics : {}, CARDS = 24, FRESH_MS = 2500, PATIENT_MS = 4000, TARGET = 0.9, ADVISED = 200;
+const topics = held ? held.topics : {}, CARDS = 24, FRESH_MS = 2500, PATIENT_MS = 4000, NEWS_MS = 1000, TARGET = 0.9, ADVISED = 200;
 
 // -- words
 const whole = value => Math.round(value).toLocaleString("en");
@@ -456,22 +456,24 @@ document.addEventListener("keydown", event => {
 // -- live
 function state(words, kind) { const live = element("live"); if (live.textContent !== words) live.textContent = words; live.className = kind;
   document.documentElement.dataset.live = kind; }
-let stream = null, again = 0;
-function listen() {
+let since = 0, again = 0;
+async function listen() {
   clearTimeout(again);
-  if (stream) stream.close();
-  stream = new EventSource("page/events");
-  for (const name of ["now", "trend", "answers", "networks", "producers", "profiles"]) stream.addEventListener(name,
-    event => { topics[name] = JSON.parse(event.data); state("live", "good"); if (name === "now") foot(); if (view.topics.includes(name)) redraw(name);
-    });
-  stream.addEventListener("stopping", () => { state("the service has stopped", "bad"); stream.close(); again = setTimeout(listen, PATIENT_MS); });
-  stream.addEventListener("error", () => { if (stream.readyState === EventSource.CLOSED) { state("no place: too many pages are open, or the service is away", "bad"); again = setTimeout(listen, PATIENT_MS); } else state("connecting again", "warm"); });
+  let news;
+  try { news = await service.ask("news", { since }); }
+  catch { state("the service has stopped, or has no place", "bad"); again = setTimeout(listen, PATIENT_MS); return; }
+  if (document.hidden) return;
+  since = news.version; state("live", "good");
+  Object.assign(topics, news.topics);
+  if (news.topics.now) foot();
+  for (const name of Object.keys(news.topics)) if (view.topics.includes(name)) redraw(name);
+  again = setTimeout(listen, NEWS_MS);
 }
 function foot() { element("foot").textContent = held ? held.foot : "Advisor " + topics.now.version + " · up for " + span(topics.now.uptime_s) + " · / finds a component"; }
 go();
 if (held) { element("live").remove(); foot(); }
 else {
   state("connecting", "warm"); listen();
-  document.addEventListener("visibilitychange", () => { if (document.hidden) { clearTimeout(again); stream.close(); state("resting", "warm");
+  document.addEventListener("visibilitychange", () => { if (document.hidden) { clearTimeout(again); state("resting", "warm");
     } else listen(); }); // a page that nobody sees takes no place
 }

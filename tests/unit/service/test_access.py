@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import ssl
 import stat
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,12 @@ from typing import Any
 import httpx
 import msgpack
 import pytest
-from live import PATIENCE_S, Peer, refused, rows_of, running
-from service_access import SECRET, TOKENS, certified, greeted, one_token, tokens_file
+from live import Peer, refused, rows_of, running
+from service_access import SECRET, TOKENS, greeted, one_token, tokens_file
 
 from advisor.errors import AdvisorError, InvalidValue, Unavailable
 from advisor.protocol.verbs import METHODS
-from advisor.service import hub, page
+from advisor.service import hub
 from advisor.service.access import Access, digest
 from advisor.service.config import load_config
 from advisor.service.connection import STRANGER_BYTES_MAX
@@ -176,29 +175,6 @@ def test_tokens_that_cannot_be_read_leave_the_former_ones(tmp_path: Path) -> Non
     tokens_file(tmp_path, TOKENS.replace("the writer's own", "another writer's"))
     assert access.changed()
     assert access.grant(("token", digest(b"the writer's own secret"))) is None
-
-
-async def test_who_is_granted_nothing_any_more_reads_no_more_events(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(page, "TICK_S", 0.01)
-    certificate, key = certified(tmp_path)
-    file = tokens_file(tmp_path)
-    options = {"tls_certificate": certificate, "tls_key": key, "tokens": file, "stall_s": 2.0}
-    async with running(tmp_path, http="0.0.0.0:0", **options) as live:
-        assert live.bound.http is not None
-        context = ssl.create_default_context(cafile=certificate)
-        url = f"https://localhost:{live.bound.http.port}{page.STREAM}"
-        headers = {"authorization": "Bearer the scraper's own secret"}
-        async with httpx.AsyncClient(verify=context, timeout=PATIENCE_S) as client, client.stream(
-            "GET", url, headers=headers
-        ) as stream:  # fmt: skip
-            assert stream.status_code == 200
-            file.write_text(TOKENS.replace("the scraper's own secret", "the scraper's new secret"))
-            async with asyncio.timeout(PATIENCE_S):
-                with pytest.raises(httpx.TransportError):
-                    async for _ in stream.aiter_raw():
-                        pass
 
 
 def token(**keys: str) -> str:

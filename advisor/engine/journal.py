@@ -4,25 +4,22 @@ A fold is a strict left fold, so an image and then the events in their order giv
 components by numbers that the log gives to names as they come; profiles, whose open parts no log holds, are in it as patches
 of their records. What else changes a state needs an image.
 
-One entry a commit: ``bytes of the head (u32), head (JSON), arrays``, little-endian. The store adds a checksum.
+One entry a commit, as MessagePack; an array is an extension of it. The store adds a checksum.
 """
 
 from __future__ import annotations
 
-import json
-import operator
 import re
-import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from functools import partial
+from math import prod
 from typing import Any, Final, cast
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.json_bytes import read_json
 from advisor.domain.observations import UNRESOLVED, Columns, ComponentNames, Misread
 from advisor.engine import events as e
 from advisor.engine.effects import LOGGED
@@ -32,8 +29,7 @@ from advisor.engine.state import State
 from advisor.engine.state_bytes import Block
 from advisor.errors import StateDamaged
 
-_HEAD: Final = struct.Struct("<I")
-ARRAY: Final = "#array"  # a key of no map of ours
+ARRAY: Final = 1  # the extension: type of an array, that of its bytes, or "bits", shape, little-endian bytes
 NUMBERS: Final = re.compile(r"[<|]?[iufb][1248]")  # types of an array as numpy writes them
 NARROW_ROWS: Final = 64  # arrays of fewer are written as they are: to look at them takes as long
 
@@ -87,35 +83,26 @@ class Entry:
         """Return the entry's bytes; none where it is empty. Cost O(rows)."""
         if self.empty:
             return b""
-        parts: list[bytes] = []
-        head = {
-            "limits": [self.limits.components_max, self.limits.model_memory_bytes],
-            "events": [_as_map(each) for each in self.events],
-            "producers": [[name, own.hex(), number] for (name, own), number in self.producers.items()],
-            "gone": [[name, own.hex()] for name, own in self.producers_gone],
-            "counts": dict(self.counts),
-            "patches": [[name, own.hex(), *changed] for (name, own), *changed in self.patches],
-        }
-        data = json.dumps(head, default=partial(_packed, parts)).encode()
-        return b"".join([_HEAD.pack(len(data)), data, *parts])
+        return _ENCODER.encode(_Entry(
+            (self.limits.components_max, self.limits.model_memory_bytes), [*map(_as_map, self.events)],
+            [*self.producers.items()], [*self.producers_gone], dict(self.counts),
+            [*self.patches],
+        ))  # fmt: skip
 
 
 def decode(data: bytes, book: Book) -> Entry:
     """Return an entry, its rows by the names of `book`, which learns the new ones; raises StateDamaged when it is none."""
     try:
-        (length,) = _HEAD.unpack_from(data)
-        arrays = _Arrays(data, _HEAD.size + length)
-        head: dict[str, Any] = read_json(data[_HEAD.size : arrays.offset], arrays.unpacked)
-        arrays.check_end()
+        found = _DECODER.decode(data)
         return Entry(
-            Limits(*head["limits"]),
-            tuple(_logged(each, book) for each in head["events"]),
-            {(name, bytes.fromhex(own)): number for name, own, number in head["producers"]},
-            tuple((name, bytes.fromhex(own)) for name, own in head["gone"]),
-            {name: operator.index(n) for name, n in head["counts"].items()},
-            tuple(Patch((name, bytes.fromhex(own)), *changed) for name, own, *changed in head["patches"]),
+            Limits(*found.limits),
+            tuple(_logged(each, book) for each in found.events),
+            dict(found.producers),
+            tuple(found.gone),
+            found.counts,
+            tuple(Patch(*each) for each in found.patches),
         )
-    except (LookupError, TypeError, ValueError, RecursionError, AttributeError, struct.error) as error:
+    except (LookupError, TypeError, ValueError, RecursionError, AttributeError, msgspec.MsgspecError) as error:
         raise StateDamaged(f"an entry of the log does not read: {error!r}", hint="restore a backup") from error
 
 
@@ -136,7 +123,18 @@ class Book:
         return known
 
 
-# -- events as maps, their arrays behind them ---------------------------------------------------------------------------------
+# -- as bytes ---------------------------------------------------------------------------------------------------------------
+
+
+class _Entry(msgspec.Struct, array_like=True):
+    """An entry as it is written."""
+
+    limits: tuple[int, int]
+    events: list[dict[str, Any]]
+    producers: list[tuple[Producer, int]]
+    gone: list[Producer]
+    counts: dict[str, int]
+    patches: list[tuple[Producer, int, Any, bytes]]
 
 
 def _as_map(logged: Logged) -> dict[str, Any]:
@@ -174,18 +172,30 @@ def _logged(found: Mapping[str, Any], book: Book) -> Logged:
     return Logged(e.Travels(rows) if kind is e.Travels else rows, numbers)
 
 
-def _packed(parts: list[bytes], value: Any) -> Any:
-    """Return as JSON what is none; the bytes of arrays go to `parts`."""
-    if isinstance(value, np.ndarray):
-        array = cast("NDArray[Any]", value)
-        bits = array.dtype == np.bool_
-        narrow = np.packbits(array) if bits else _narrowed(array)
-        parts.append(narrow.astype(narrow.dtype.newbyteorder("<"), copy=False).tobytes())
-        return {ARRAY: [array.dtype.str, "bits" if bits else narrow.dtype.str, *array.shape]}
-    if isinstance(value, bytes):
-        parts.append(value)
-        return {ARRAY: ["bytes", "u1", len(value)]}
-    return cast("Any", value).item() if isinstance(value, np.generic) else dict(cast("Mapping[str, Any]", value))
+def _packed(value: Any) -> Any:
+    """Return what MessagePack has no form for in one that it has."""
+    if not isinstance(value, np.ndarray):
+        return cast("Any", value).item() if isinstance(value, np.generic) else dict(cast("Mapping[str, Any]", value))
+    array = cast("NDArray[Any]", value)
+    bits = array.dtype == np.bool_
+    narrow = np.packbits(array) if bits else _narrowed(array)
+    data = narrow.astype(narrow.dtype.newbyteorder("<"), copy=False).tobytes()
+    said = array.dtype.str, "bits" if bits else narrow.dtype.str, array.shape, data
+    return msgspec.msgpack.Ext(ARRAY, msgspec.msgpack.encode(said))
+
+
+def _unpacked(code: int, said: memoryview) -> NDArray[Any]:
+    """Return the array that an extension is; raises ValueError, TypeError, msgspec.DecodeError."""
+    if code != ARRAY:
+        raise ValueError(f"an extension {code}")
+    own, narrow, shape, data = msgspec.msgpack.decode(said, type=tuple[str, str, tuple[int, ...], bytes])
+    if narrow != "bits":
+        return np.frombuffer(data, _dtype_of(narrow)).astype(_dtype_of(own), copy=False).reshape(shape)
+    values = np.unpackbits(np.frombuffer(data, np.uint8))
+    n = prod(shape)
+    if not len(values) - 8 < n <= len(values):
+        raise ValueError(f"{n} bits in {len(data)} bytes")
+    return values[:n].astype(np.bool_).reshape(shape)
 
 
 def _dtype_of(text: str) -> np.dtype[Any]:
@@ -206,33 +216,8 @@ def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
     return found if bool((found == values).all()) else values
 
 
-class _Arrays:
-    """Values as they were packed, their arrays one behind the other."""
-
-    def __init__(self, data: bytes, offset: int) -> None:
-        self._data = data
-        self.offset = offset
-
-    def unpacked(self, found: dict[str, Any]) -> Any:
-        """Return a map, or the array that it stands for; raises TypeError, ValueError."""
-        if ARRAY not in found:
-            return found
-        own, narrow, *shape = found[ARRAY]
-        n = int(np.prod(shape))
-        if narrow == "bits":
-            return np.unpackbits(self._taken("u1", -(-n // 8)), count=n).astype(np.bool_).reshape(shape)
-        values = self._taken(narrow, n)
-        return values.tobytes() if own == "bytes" else values.astype(_dtype_of(own), copy=False).reshape(shape)
-
-    def check_end(self) -> None:
-        """Raise ValueError unless all bytes were read."""
-        if self.offset != len(self._data):
-            raise ValueError(f"{len(self._data)} bytes, {self.offset} by its head")
-
-    def _taken(self, kind: str, n: int) -> NDArray[Any]:
-        found = np.frombuffer(self._data, _dtype_of(kind), n, self.offset)
-        self.offset += found.nbytes
-        return found
+_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_packed)
+_DECODER: Final = msgspec.msgpack.Decoder(_Entry, ext_hook=_unpacked)
 
 
 # -- on their way -----------------------------------------------------------------------------------------------------------

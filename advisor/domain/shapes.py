@@ -26,7 +26,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def on_wire(answer: Any) -> Any:
     """Return the shape of answers on the wire, those within others, too."""
-    return _listed(msgspec.to_builtins(answer, builtin_types=(bytes,), enc_hook=_encoded))
+    return _listed(msgspec.to_builtins(answer, builtin_types=(bytes,), enc_hook=plain_form))
 
 
 def _listed(value: Any) -> Any:
@@ -50,7 +50,8 @@ def plain(value: Any) -> Any:
     return value if form is None else getattr(value, form)()
 
 
-def _encoded(value: Any) -> Any:
+def plain_form(value: Any) -> Any:
+    """Return what an encoder has no form for as plain values; raises NotImplementedError."""
     found = plain(value)
     if found is value:
         raise NotImplementedError

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from advisor.domain import limits
+from advisor.domain.answers import Prediction
 from advisor.engine import Advisor, Engine
 from advisor.engine.flows import filled
 from advisor.engine.sharing import NetworkAsked, asked_of, of_machine
@@ -30,7 +31,10 @@ ALLOCATE_OPTIONS = tuple(
     key for key in m.Allocate.verb.keys if key not in ("network", "deadline_s", "evidence", "fresh")
 )
 STATUS_SLICE = 16  # components reported at a time, within 5 ms where all of them are solved first
-ANSWERS: dict[str, Callable[[Engine, Any], Any]] = {}  # by verb, what answers at once
+ANSWERS: dict[str, Callable[[Engine, Any], Any]] = {  # by verb, what answers at once; here as the advisor does
+    verb: lambda engine, params, verb=verb: getattr(engine.advisor, verb)(**params.given())
+    for verb in ("choose_together", "flow", "predict_run")
+}
 
 
 def answers(question: Answer) -> Answer:
@@ -40,9 +44,9 @@ def answers(question: Answer) -> Answer:
 
 
 @answers
-def predict(engine: Engine, params: m.Predict) -> dict[str, Any]:
+def predict(engine: Engine, params: m.Predict) -> Prediction:
     """Raises as `Advisor.predict`."""
-    return engine.advisor.predict(**params.given(predictor=_inputs(engine.advisor, params))).as_dict()
+    return engine.advisor.predict(**params.given(predictor=_inputs(engine.advisor, params)))
 
 
 @answers
@@ -53,29 +57,11 @@ def choose_cores(engine: Engine, params: m.ChooseCores) -> dict[str, Any]:
 
 
 @answers
-def choose_together(engine: Engine, params: m.ChooseTogether) -> dict[str, Any]:
-    """Raises as `Advisor.choose_together`."""
-    return engine.advisor.choose_together(**params.given()).as_dict()
-
-
-@answers
-def predict_run(engine: Engine, params: m.PredictRun) -> dict[str, Any]:
-    """Raises as `Advisor.predict_run`."""
-    return engine.advisor.predict_run(**params.given()).as_dict()
-
-
-@answers
 def suggest(engine: Engine, params: m.Suggest) -> Any:
     """Raises as `Advisor.suggest`."""
     point = None if params.predictor is None else _one_point(engine.advisor, params.component, params.predictor)
     candidates = None if params.candidates is None else [(x, p) for x, p in params.candidates]
     return engine.advisor.suggest(**params.given(predictor=point, candidates=candidates)).as_wire()
-
-
-@answers
-def flow(engine: Engine, params: m.FlowAsked) -> dict[str, Any]:
-    """Raises as `Advisor.flow`."""
-    return engine.advisor.flow(params.network).as_dict()
 
 
 @answers

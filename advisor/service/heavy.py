@@ -1,84 +1,31 @@
 """Work that would hold the loop up: networks are read and planned in worker processes, on frozen inputs.
 
 A busy Python thread takes the loop's echo from 0.03 to 5 ms, a process does not. Only text, node lists and flat arrays go
-there, and plain answers come back; a deadline, or the service's end, kills the process.
+there, and plain answers come back; a deadline, or the end of the loop, kills the process. Processes are anyio's.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import pickle
-import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import anyio
-from anyio.abc import Process
-from anyio.streams.buffered import BufferedByteReceiveStream
+from anyio import to_process
 
 from advisor.errors import Unavailable, WorkFailed, from_dict
 from advisor.network import parse
 from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
-from advisor.service.worker import LENGTH_BYTES, READY, WARM_TEXT, WorkerJob, done, framed
+from advisor.service.worker import WARM_TEXT, WorkerJob, begin, do_packed, done
 
-START_S = 30.0  # for a worker process to load what it needs, on a machine that is very busy
 WARM_AFTER_S = 1.0
 KNOWN_MAX, KNOWN_BYTES_MAX = 64, 2**16  # answers that are remembered, and bytes of one: 4 MiB together
 P = ParamSpec("P")
 Found = TypeVar("Found")
-
-_PIPE_ERRORS = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
-
-
-class Worker:
-    """One worker process."""
-
-    def __init__(self, process: Process) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self._process = process
-        self._jobs = process.stdin
-        self._answers = BufferedByteReceiveStream(process.stdout)
-
-    @classmethod
-    async def start(cls) -> Worker:
-        """Start a process that finds the packages this one has found."""
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        command = [sys.executable, "-c", "from advisor.service.worker import main; main()"]
-        process: Process | None = None
-        with anyio.CancelScope(shield=True):  # a process half begun would be nobody's: milliseconds
-            process = await anyio.open_process(command, stderr=None, env=environment)
-        assert process is not None
-        worker = cls(process)
-        try:
-            with anyio.fail_after(START_S):
-                await worker._answers.receive_exactly(len(READY))
-        except BaseException:
-            await worker.kill_worker()
-            raise
-        return worker
-
-    @property
-    def alive(self) -> bool:
-        """True while the process runs."""
-        return self._process.returncode is None
-
-    async def ask(self, job: bytes) -> bytes:
-        """Return the answer to a job; raises one of `_PIPE_ERRORS` when the process dies."""
-        await self._jobs.send(framed(job))
-        head = await self._answers.receive_exactly(LENGTH_BYTES)
-        return await self._answers.receive_exactly(int.from_bytes(head, "little"))
-
-    async def kill_worker(self) -> None:
-        """Kill the process and wait for its end."""
-        with anyio.CancelScope(shield=True):
-            if self.alive:
-                self._process.kill()
-            await self._process.aclose()
 
 
 class Heavy:
@@ -87,9 +34,10 @@ class Heavy:
     def __init__(self, measures: ServiceMeasures, *, jobs: int, waiting_max: int, deadline_s: float) -> None:
         self._measures = measures
         self._limiter = anyio.CapacityLimiter(jobs)
+        self._processes = anyio.CapacityLimiter(2 * jobs)  # of anyio: what begins a process, and jobs, never wait there
         self._waiting_max = waiting_max
         self._deadline_s = deadline_s
-        self._idle: list[Worker] = []
+        self._begun = 0  # processes that have loaded what they need, and wait
         self._known: OrderedDict[bytes, bytes] = (
             OrderedDict()
         )  # answers by their jobs' digests: curves are part of a job
@@ -100,15 +48,16 @@ class Heavy:
         """Start the workers, so that no request waits for one; clients that wait for the service come first."""
         await anyio.sleep(WARM_AFTER_S)
         try:
-            while self.jobs + len(self._idle) < self._limiter.total_tokens:
-                self._idle.append(await Worker.start())
-        except (TimeoutError, *_PIPE_ERRORS) as failure:
+            async with anyio.create_task_group() as group:
+                for _ in range(int(self._limiter.available_tokens)):
+                    group.start_soon(self._begin)
+        except* (anyio.BrokenWorkerProcess, OSError) as failure:
             event(logging.WARNING, "no worker process could be started yet", reason=failure)
 
-    async def close(self) -> None:
-        """End the workers that wait for jobs; those at work end with the task that asked them."""
-        while self._idle:
-            await self._idle.pop().kill_worker()
+    async def _begin(self) -> None:
+        """Have a process load what it needs: that is no part of a job, nor of its deadline."""
+        await to_process.run_sync(begin, cancellable=True, limiter=self._processes)
+        self._begun += 1
 
     async def run(self, call: Callable[P, Found], *given: P.args, **none: P.kwargs) -> Found:
         """Return what a function of `advisor.service.worker` answers, called in a worker process, or known already.
@@ -152,11 +101,12 @@ class Heavy:
             self.jobs -= 1
 
     async def _ask(self, job: bytes) -> bytes:
-        worker = None
         try:
-            worker = await self._worker()
+            if not self._begun:
+                await self._begin()
+            self._begun -= 1
             with anyio.fail_after(self._deadline_s):
-                answer = await worker.ask(job)
+                answer = await to_process.run_sync(do_packed, job, cancellable=True, limiter=self._processes)
         except TimeoutError as error:
             self._measures.heavy_killed += 1
             raise WorkFailed(
@@ -164,24 +114,11 @@ class Heavy:
                 bound=self._deadline_s,
                 hint="ask for a smaller network or fewer analyses, or raise heavy_deadline_s",
             ) from error
-        except _PIPE_ERRORS as error:
+        except (anyio.BrokenWorkerProcess, OSError) as error:
             self._measures.heavy_killed += 1
             raise WorkFailed("the worker process of the request died", hint="send it again") from error
-        else:
-            self._idle.append(worker)
-            worker = None
-            return answer
-        finally:
-            if worker is not None:
-                await worker.kill_worker()
-
-    async def _worker(self) -> Worker:
-        while self._idle:
-            worker = self._idle.pop()
-            if worker.alive:
-                return worker
-            await worker.kill_worker()
-        return await Worker.start()
+        self._begun += 1
+        return answer
 
 
 def _packed(job: WorkerJob) -> tuple[bytes, bytes]:

@@ -78,6 +78,9 @@ async def serve(
     `hub_of` makes the hub where the state is not in this process. `task_status` gets a `Bound` once clients are
     served: ``await task_group.start(serve, config)``. Raises StateError when the state file is locked, damaged or too new;
     StorageFailed, InvalidValue, Unavailable, Mismatch when it cannot be opened, or an address cannot be listened on.
+
+    Worker processes read the program's main module again, as those of `multiprocessing` do: what it does by itself belongs
+    behind ``if __name__ == "__main__":``.
     """
     stop = stop or anyio.Event()
     room = listeners.descriptors_for(config.connections_max)
@@ -227,8 +230,6 @@ class _Service:
                         await self._stop()
                     group.cancel_scope.cancel()
         finally:
-            with anyio.CancelScope(shield=True):
-                await self._hub.heavy.close()
             for server in self._servers:
                 server.close()
             for each in sockets:

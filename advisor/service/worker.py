@@ -1,18 +1,14 @@
-"""A worker process: reads jobs from its standard input, answers on its standard output, ends with its service.
-
-Started by `advisor.service.heavy`, and by nobody else: a job is a pickle.
-"""
+"""What runs in worker processes of `advisor.service.heavy`. A job is a pickle, from our own service."""
 
 from __future__ import annotations
 
 import pickle
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +32,7 @@ STEPS_FIRST = 1_000  # of a search with a deadline: about a millisecond
 GROWTH = 4  # a third of the time is then spent on the searches before the last
 MARGIN = 0.8  # of the time left that a search is given: the next steps may be slower than the last
 CLOCK_LEAST_S = 1e-6  # no search takes less
-READY = b"."  # said first: what comes before is the start, and no part of a job
-WARM_TEXT = "warm .. up"  # planned before READY: what a first plan loads, 0.1 s, is no part of a job
-LENGTH_BYTES = 8  # before each job and each answer, little-endian
+WARM_TEXT = "warm .. up"
 
 Found = TypeVar("Found")
 Answer = tuple[bool, Any]  # (True, result), or (False, an error as a dict): errors of ours do not pickle
@@ -62,9 +56,15 @@ class WorkerJob(NamedTuple):
     given: tuple[Any, ...]
 
 
-def framed(data: bytes) -> bytes:
-    """Return bytes as they go through a pipe."""
-    return len(data).to_bytes(LENGTH_BYTES, "little") + data
+def begin() -> None:
+    """Load what a first plan loads, 0.1 s."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then ends its workers
+    plan_one(WARM_TEXT, TabulatedCurves.from_arrays([1, 2], np.ones((2, 2))), {"cores": 3})
+
+
+def do_packed(data: bytes) -> bytes:
+    """Do a job that is a pickle, and return its answer as bytes."""
+    return done(pickle.loads(data))  # noqa: S301 - from our own service
 
 
 def done(job: WorkerJob) -> bytes:
@@ -193,20 +193,3 @@ def simulated(
     asked = request_of(request)
     checked_size(graph, asked)
     return answer(graph, asked)
-
-
-def serve_jobs(jobs: BinaryIO, answers: BinaryIO) -> None:
-    """Do jobs until there are no more: the service has closed the pipe, or is gone."""
-    while len(head := jobs.read(LENGTH_BYTES)) == LENGTH_BYTES:
-        job = pickle.loads(jobs.read(int.from_bytes(head, "little")))  # noqa: S301 - from our own service
-        answers.write(framed(done(job)))
-        answers.flush()
-
-
-def main() -> None:
-    """Run the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then ends its workers
-    plan_one(WARM_TEXT, TabulatedCurves.from_arrays([1, 2], np.ones((2, 2))), {"cores": 3})
-    sys.stdout.buffer.write(READY)
-    sys.stdout.buffer.flush()
-    serve_jobs(sys.stdin.buffer, sys.stdout.buffer)

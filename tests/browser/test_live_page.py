@@ -20,7 +20,7 @@ from selenium.webdriver import Keys
 from task_program import Program, recursive
 
 from advisor import SyncClient
-from advisor.service import heavy, load_config, serve
+from advisor.service import load_config, serve
 
 TEXT = "net main connect read .. (small | large) .. write;"
 SIZES, CORES = (64.0, 256.0, 1024.0), (1, 2, 4, 8, 16)
@@ -67,8 +67,7 @@ def serving(folder: Path, **options: Any) -> Iterator[Served]:
 
 
 @pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    monkeypatch.setattr(heavy, "START_S", PATIENCE_S)
+def served(tmp_path: Path) -> Iterator[Served]:
     with serving(tmp_path) as found:
         yield found
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from advisor import SyncClient
 from advisor.cli import advisor
-from advisor.service import heavy, load_config, serve
+from advisor.service import load_config, serve
 
 PATIENCE_S = 120.0
 WHERE = {
@@ -112,8 +112,6 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple
         config = load_config(socket=folder / "s", compiled=False, heavy_deadline_s=PATIENCE_S)
         await serve(config, stop=stop, task_status=task_status)
 
-    patch = pytest.MonkeyPatch()
-    patch.setattr(heavy, "START_S", PATIENCE_S)
     with start_blocking_portal() as portal:
         stop = portal.call(anyio.Event)
         future, _ = portal.start_task(run, stop)
@@ -127,7 +125,6 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple
         }  # fmt: skip
         portal.call(stop.set)
         future.result()
-    patch.undo()
 
 
 def test_every_option_has_a_case() -> None:

@@ -36,7 +36,7 @@ def workers() -> list[int]:
     found: list[int] = []
     for children in Path("/proc/self/task").glob("*/children"):
         pids = map(int, children.read_text().split())
-        found += [pid for pid in pids if b"advisor.service.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        found += [pid for pid in pids if b"anyio.to_process" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     return found
 
 

@@ -309,7 +309,9 @@ class AsyncClient(Awaits, TakesRows[Taken[bool], Taken[int]]):
 
     def _tell(self, answer: Answered) -> None:
         waiting = self._answers.get(answer.call)
-        if waiting is not None and not waiting[1]:
+        if waiting is None:
+            self.subscriptions.take_answer(answer)
+        elif not waiting[1]:
             waiting[1].append(answer)
             waiting[0].set()
 

@@ -84,10 +84,7 @@ class Session:
         self._asked: dict[int, int] = {}
         self._in_flight: dict[int, NumberedRequest] = {}
         self._unanswered: dict[NumberedRequest, int] = {}  # numbered calls that were sent, on any connection
-        # What is asked anew on each connection, by topic, and under which msgid it was asked on this one.
-        self._subscribed: dict[str, tuple[str, Callable[[], Sequence[Any]]]] = {}
-        self._subscribing: dict[int, str] = {}
-        self._subscribed_here = False  # whether they were asked on this connection
+        self._standing: dict[int, Callable[[], Sequence[Any]]] = {}  # calls that are asked anew on each connection
         self._introduced = False  # whether this connection's hello named the producer
         self._rewind = False  # send again from the first unacknowledged, when nothing is in flight any more
         self._rewinds = 0
@@ -122,14 +119,13 @@ class Session:
     def abandon(self, call: int) -> None:
         """Nobody waits for this answer any more. A numbered call is made all the same."""
         self._calls.pop(call, None)
+        self._standing.pop(call, None)
 
-    def stand(self, topic: str, params: Callable[[], Sequence[Any]], method: str | None = None) -> None:
-        """Ask this from now on at the begin of each connection; its answers come as `Pushed` of the topic."""
-        self._subscribed[topic] = method or topic, params
-
-    def unsubscribe(self, topic: str) -> None:
-        """Ask it no more."""
-        self._subscribed.pop(topic, None)
+    def stand(self, method: str, params: Callable[[], Sequence[Any]]) -> int:
+        """Ask this on each connection that comes, until `abandon`; the answers come as `Answered` of the returned number."""
+        call = self._new_id()
+        self._calls[call], self._standing[call] = (method, (), 0), params
+        return call
 
     def closing(self) -> dict[str, Any] | None:
         """Return the `hello` by which a client that is done gives its number back; None where it has none."""
@@ -153,8 +149,6 @@ class Session:
         self._in_flight.clear()
         self._asked.clear()
         self._to_ask = deque(self._calls)
-        self._subscribed_here = False
-        self._subscribing.clear()
         self._rewind = False
         self._rewinds = 0
         self._pause = None
@@ -233,7 +227,8 @@ class Session:
             if asked is not None:  # else nobody waits for it any more
                 msgid = self._new_id()
                 self._asked[msgid] = call
-                self._out += encode_request(msgid, asked[0], asked[1])
+                standing = self._standing.get(call)
+                self._out += encode_request(msgid, asked[0], asked[1] if standing is None else standing())
 
     # -- receiving -------------------------------------------------------------------------------------------------
 
@@ -245,13 +240,12 @@ class Session:
             return self._greeted(reply)
         if msgid in self._asked:
             call = self._asked.pop(msgid)
-            known = self._calls.pop(call, None) is not None
-            return [Answered(call, reply.error, reply.result)] if known else []
-        if msgid in self._subscribing:
-            method = self._subscribing.pop(msgid)
-            if reply.error is not None:
+            known = call in self._calls
+            if call not in self._standing:
+                self._calls.pop(call, None)
+            elif reply.error is not None:
                 self.stats.last_error = str(reply.error)
-            return [Pushed(method, [reply.result])] if reply.error is None else []
+            return [Answered(call, reply.error, reply.result)] if known else []
         batch = self._in_flight.pop(msgid, None)
         return [] if batch is None else self._settled(batch, reply)
 
@@ -272,11 +266,6 @@ class Session:
         self.outbox.acknowledge(durable)
         self.state = READY
         self.failure = None
-        for topic, (method, params) in ({} if self._subscribed_here else self._subscribed).items():
-            msgid = self._new_id()
-            self._subscribing[msgid] = topic
-            self._out += encode_request(msgid, method, params())
-        self._subscribed_here = True
         late = [batch for batch in self._unanswered if batch.durable]
         return [Answered(self._unanswered.pop(batch), None, None) for batch in late]
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Any, Self, cast
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 import anyio
 
+from advisor.client.outcomes import Answered
 from advisor.client.session import Session
 from advisor.domain.advice import Advice
 from advisor.domain.allocations import Allocation
 from advisor.protocol import verbs as v
 from advisor.protocol.declaring import sent
 
+P = ParamSpec("P")
+T = TypeVar("T")
 ADVICE_KEPT = 64  # sent and not fetched: of older ones only what they led to matters
 
 
@@ -30,9 +34,8 @@ class AsyncWatch:
         How often it was begun anew after a cut.
     """
 
-    def __init__(self, subscriptions: Followed, topic: str, asked: v.Watch) -> None:
+    def __init__(self, subscriptions: Followed, asked: v.Watch) -> None:
         self._subscriptions = subscriptions
-        self._topic = topic
         self._params = sent(asked)
         self._on_change = asked.on_change
         self._news: deque[Advice] = deque(maxlen=ADVICE_KEPT)
@@ -85,7 +88,7 @@ class AsyncWatch:
         if self.closed:
             return
         self.closed = True
-        self._subscriptions.stop_following(self._topic)
+        self._subscriptions.stop_following(self)
         self._notify()
         await self._subscriptions.ask(v.Unwatch(self.watch_number, timeout_s=timeout_s), dict[str, Any])
 
@@ -123,42 +126,39 @@ class AsyncWatch:
         arrived.set()
 
 
+def _blocking(method: Callable[Concatenate[AsyncWatch, P], Awaitable[T]]) -> Callable[Concatenate[SyncWatch, P], T]:
+    @wraps(method)
+    def waits(this: SyncWatch, /, *args: P.args, **given: P.kwargs) -> T:
+        return this.run(lambda _: method(this.watch, *args, **given))
+
+    return waits
+
+
 class SyncWatch:
     """A network that is watched, for programs with threads; iterate over it for the `Advice` that comes."""
 
     def __init__(self, run: Callable[[Callable[[Any], Any]], Any], watch: AsyncWatch) -> None:
-        self._run = run  # in the client's thread
-        self._watch = watch
+        self.run = run  # in the client's thread
+        self.watch = watch
 
     @property
     def allocation(self) -> Allocation | None:
         """The allocation that was sent last."""
-        return self._watch.allocation
+        return self.watch.allocation
 
     @property
     def state(self) -> dict[str, Any]:
         """What the service said of the watch when it was last asked."""
-        return self._watch.state
+        return self.watch.state
 
-    def next(self, timeout_s: float | None = None) -> Advice | None:
-        """Return the next advice; None when there was none within `timeout_s`, or when the watch has ended."""
-        return self._run(lambda _: self._watch.next(timeout_s))
+    next = _blocking(AsyncWatch.next)
+    applied = _blocking(AsyncWatch.applied)
+    status = _blocking(AsyncWatch.status)
+    close = _blocking(AsyncWatch.close)
 
     def __iter__(self) -> Iterator[Advice]:
         while (advice := self.next()) is not None:
             yield advice
-
-    def applied(self, allocation: Mapping[str, Any] | None = None, *, timeout_s: float | None = None) -> dict[str, Any]:
-        """State what the runtime has. As `AsyncWatch.applied`."""
-        return self._run(lambda _: self._watch.applied(allocation, timeout_s=timeout_s))
-
-    def status(self, *, timeout_s: float | None = None) -> dict[str, Any]:
-        """Return what the last look found. As `AsyncWatch.status`."""
-        return self._run(lambda _: self._watch.status(timeout_s=timeout_s))
-
-    def close(self, *, timeout_s: float | None = None) -> None:
-        """Watch no more."""
-        self._run(lambda _: self._watch.close(timeout_s=timeout_s))
 
 
 def watched(client: Any, method: Callable[..., Any], args: Any, given: Mapping[str, Any]) -> SyncWatch:
@@ -197,36 +197,34 @@ class Followed:
     def __init__(self, session: Session, ask: Callable[..., Coroutine[Any, Any, Any]]) -> None:
         self.ask = ask
         self._session = session
-        self._listeners: dict[str, Callable[[Any], None]] = {}  # by what the service tells
-        self._watches: dict[str, AsyncWatch] = {}  # by topic
+        self._watches: dict[int, AsyncWatch] = {}  # by the call that begins each anew
         self._early: deque[Mapping[str, Any]] = deque(maxlen=ADVICE_KEPT)
-        self._begun = 0
 
     async def watch(self, asked: v.Watch) -> AsyncWatch:
         """Begin a watch of a network."""
-        self._begun += 1
-        topic = f"watch {self._begun}"
-        watch = AsyncWatch(self, topic, asked)
-        self._listeners["advice"] = self._advice
+        watch = AsyncWatch(self, asked)
         watch.began(await self.ask(asked, dict[str, Any]))
-        self._watches[topic] = watch
+        self._watches[self._session.stand("watch", watch.renewal)] = watch
         early, self._early = self._early, deque[Mapping[str, Any]](maxlen=ADVICE_KEPT)
         self._advice(list(early))
-        self._session.stand(topic, watch.renewal, "watch")
-        self._listeners[topic] = watch.began
         return watch
 
-    def stop_following(self, topic: str) -> None:
+    def stop_following(self, watch: AsyncWatch) -> None:
         """Begin it no more after a cut."""
-        self._session.unsubscribe(topic)
-        self._watches.pop(topic, None)
-        self._listeners.pop(topic, None)
+        for call in [call for call, each in self._watches.items() if each is watch]:
+            self._session.abandon(call)
+            del self._watches[call]
+
+    def take_answer(self, answer: Answered) -> None:
+        """Take in that a watch began anew."""
+        watch = self._watches.get(answer.call)
+        if watch is not None and answer.error is None:
+            watch.began(answer.result)
 
     def take_push(self, method: str, result: Any) -> None:
         """Hand on what the service sent."""
-        listener = self._listeners.get(method)
-        if listener is not None:
-            listener(result)
+        if method == "advice":
+            self._advice(result)
 
     def _advice(self, items: Any) -> None:
         """Hand advice to the watches that it is about."""

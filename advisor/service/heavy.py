@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import pickle
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import anyio
 from anyio import to_process
 
+from advisor.engine.kept import Kept
 from advisor.errors import Unavailable, WorkFailed, from_dict
 from advisor.network import parse
 from advisor.service.logs import event
@@ -38,9 +38,7 @@ class Heavy:
         self._waiting_max = waiting_max
         self._deadline_s = deadline_s
         self._begun = 0  # processes that have loaded what they need, and wait
-        self._known: OrderedDict[bytes, bytes] = (
-            OrderedDict()
-        )  # answers by their jobs' digests: curves are part of a job
+        self._known = Kept[bytes](KNOWN_MAX)  # answers by their jobs' digests: curves are part of a job
         parse(WARM_TEXT)  # loads the grammar, 0.1 s: before anybody waits
         self.jobs = 0
 
@@ -66,27 +64,17 @@ class Heavy:
         died.
         """
         data, digest = _packed(WorkerJob(call, given))
-        answer = self._remembered(digest)
+        answer = self._known.get(digest)
         return _result(await self._run(data, digest) if answer is None else answer)
 
     def run_here(self, call: Callable[P, Found], *given: P.args, **none: P.kwargs) -> Found:
         """As `run`, in this process: what is known to take few steps."""
         job = WorkerJob(call, given)
         _, digest = _packed(job)
-        return _result(self._remembered(digest) or self._remember(digest, done(job)))
-
-    def _remembered(self, digest: bytes) -> bytes | None:
-        found = self._known.get(digest)
-        if found is not None:
-            self._known.move_to_end(digest)
-        return found
+        return _result(self._known.get(digest) or self._remember(digest, done(job)))
 
     def _remember(self, digest: bytes, answer: bytes) -> bytes:
-        if len(answer) <= KNOWN_BYTES_MAX:
-            self._known[digest] = answer
-        if len(self._known) > KNOWN_MAX:
-            self._known.popitem(last=False)
-        return answer
+        return self._known.store_value(digest, answer) if len(answer) <= KNOWN_BYTES_MAX else answer
 
     async def _run(self, data: bytes, digest: bytes) -> bytes:
         if self.jobs >= self._limiter.total_tokens + self._waiting_max:

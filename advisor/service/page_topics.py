@@ -53,7 +53,6 @@ class PageTopics:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._began = time.monotonic()
-        self._counted: tuple[float, int, int] | None = None
         self.trend = Trend(hub.engine.advisor)
 
     @property
@@ -74,13 +73,12 @@ class PageTopics:
         hub, advisor = self._hub, self._hub.engine.advisor
         totals = advisor.components.totals
         health = hub.health()
-        questions = sum(sum(histogram.counts) for histogram in hub.measures.requests.values())
         learners = advisor.components.learners
         known, most, state_bytes, *_ = hub.backend.held()
         return {
             "version": __version__, "at": time.time(), "uptime_s": round(self.uptime_s, 1),
             "counts": {name: int(totals[name]) for name in COUNTED},
-            **self._rates(int(totals["rows_accepted"]), questions),
+            "rows_per_s": health["rows_per_s"], "requests_per_s": health["requests_per_s"],
             "components": known, "components_max": most,
             "coverage": self.trend.covered / self.trend.scores if self.trend.scores else None,
             "state_bytes": state_bytes,
@@ -93,32 +91,13 @@ class PageTopics:
             "requests": self._requests(),
         }  # fmt: skip
 
-    def _rates(self, rows: int, questions: int) -> dict[str, float]:
-        """Return what came a second since this was last asked."""
-        now = time.monotonic()
-        before, self._counted = self._counted, (now, rows, questions)
-        if before is None or now <= before[0]:
-            return {"rows_per_s": 0.0, "requests_per_s": 0.0}
-        span = now - before[0]
-        return {
-            "rows_per_s": round((rows - before[1]) / span, 1),
-            "requests_per_s": round((questions - before[2]) / span, 1),
-        }
-
     def _requests(self) -> list[dict[str, Any]]:
-        """Return how long each verb took, by the bounds within which half, and 99 of 100, of its requests lie."""
-        found: list[dict[str, Any]] = []
-        for verb, histogram in self._hub.measures.requests.items():
-            whole = sum(histogram.counts)
-            if whole:
-                running, within = 0, dict[float, float | None]()
-                for bound, count in zip((*histogram.bounds, None), histogram.counts, strict=True):
-                    running += count
-                    for share in (0.5, 0.99):
-                        if running >= share * whole:
-                            within.setdefault(share, bound)
-                found.append({"verb": verb, "count": whole, "half_s": within[0.5], "most_s": within[0.99]})
-        return sorted(found, key=lambda each: -each["count"])
+        """Return how long each verb took: within which time half, and 99 of 100, of its requests were."""
+        found = [
+            {"verb": verb, "count": sum(each.counts), "half_s": each.quantile(0.5), "most_s": each.quantile(0.99)}
+            for verb, each in self._hub.measures.requests.items()
+        ]
+        return sorted(found, key=lambda each: -cast("int", each["count"]))
 
     def _answers(self) -> dict[str, Any]:
         answers = self._hub.planner.answers

@@ -160,7 +160,7 @@ function drawTiles(tiles, cards) {
     errors = cards.map(card => card.error).filter(error => error != null).sort((a, b) => a - b), middle = errors[errors.length >> 1],
     ok = health.storage !== "failed" && !health.stopping && !health.short_of_memory;
   swap(tiles, tile("Components", whole(now.components), "of at most " + whole(now.components_max)), tile("Runs learned",
-    whole(now.counts.rows_accepted), rate(now.rows_per_s) + " now"),
+    whole(now.counts.rows_accepted), rate(now.rows_per_s) + " in the last minute"),
     tile("Prediction error", percent(recent ? recent[4] : middle), recent ? "median, lately" : errors.length ? "median component, so far" : "no run scored yet"), tile("Coverage",
       percent(now.coverage, 1), "90 % promised"),
     tile("Producers", whole(health.producers_live), "connected, " + whole(health.producers) + " known"), tile("Health", ok ? "good" : "failing",

@@ -40,7 +40,7 @@ class StateLock:
         with suppress(OSError):  # to open the file says what is wrong
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._made = folders
-        self._watched: dict[Path, tuple[int, ...]] = {}
+        self._watched: dict[str, tuple[int, ...]] = {}
         self.busy = threading.Lock()  # held while the owner changes the files
         self._descriptor = _locked(self.path)
         try:
@@ -60,9 +60,9 @@ class StateLock:
         self.watch(self._given)
         return former
 
-    def watch(self, path: Path, descriptor: int | None = None) -> None:
+    def watch(self, path: Path | str, descriptor: int | None = None) -> None:
         """Expect the file of this name to be as it is now, or as the open one is; see `compare`."""
-        self._watched[path] = FOUND(os.stat(path) if descriptor is None else os.fstat(descriptor))
+        self._watched[str(path)] = FOUND(os.stat(path) if descriptor is None else os.fstat(descriptor))
 
     def watch_again(self) -> None:
         """Expect all watched files as they are now."""
@@ -71,7 +71,7 @@ class StateLock:
 
     def forget(self, path: Path) -> None:
         """Watch a file no more."""
-        self._watched.pop(path, None)
+        self._watched.pop(str(path), None)
 
     def compare(self) -> None:
         """Compare all watched files with what their names stand for: the owner, while it holds `busy`. Cost: some microseconds.
@@ -93,7 +93,7 @@ class StateLock:
                 happened = "replaced"
             raise kind(
                 f"{path} was {happened} while the service ran: nothing is acknowledged",
-                field="state", value=str(path), hint="put the file back as it was",
+                field="state", value=path, hint="put the file back as it was",
             )  # fmt: skip
 
     def remove_if_empty(self) -> None:

@@ -12,7 +12,6 @@ from advisor.cli import options, show
 from advisor.cli.options import Output, command
 from advisor.cli.source import moves, progress, tell_refused, tell_separator, written
 from advisor.domain.limits import STATUS_PAGE_MAX
-from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:
     from advisor import Advisor
@@ -21,28 +20,26 @@ if TYPE_CHECKING:
 
 @command(
     click.argument("tables", nargs=-1, required=True, metavar="TABLE..."),
-    click.option("--engine", default="here", metavar="here|ray[://HOST:PORT]", show_default=True,
-                 help="Learn here, or in tasks of Ray: one of its own, or that of which this machine is a node."),
     click.option("--out", type=options.PATH, help="Write what was learned there, as `advisor import` reads it."),
     click.option("--plot", type=options.PATH, help="Draw errors and curves into this PNG or SVG."),
     click.option("--limit", default=20, show_default=True, help="Components to show, most rows first; 0 shows all."),
     options.columns,
 )  # fmt: skip
 def replay_command(
-    tables: tuple[str, ...], engine: str, out: Path | None, plot: Path | None, limit: int, columns: dict[str, str] | None
+    tables: tuple[str, ...], out: Path | None, plot: Path | None, limit: int, columns: dict[str, str] | None
 ) -> Output:  # fmt: skip
     """Stream each TABLE through a fresh advisor: CSV or Parquet, with columns component,x,p,t, or component,predictor,
     cores,elapsed_s, or as --columns says; - is standard input.
 
     Each row is predicted before it is learned; a component's errors are |predicted - t| / t over its rows, the first five
     not counted: half of them are below the median, nine of ten below the next. Beside them stands the model that the
-    tables led to. With --engine ray the files must be there on every node; all figures, and --out, are the same.
+    tables led to.
     """
     if plot:
         from advisor.pictures import form_of
 
         form_of(plot)  # what could not be drawn is refused before anything is replayed
-    replayed = (_here if engine == "here" else _on_ray)(tables, columns, engine, out, plot)
+    replayed = _replayed(tables, columns, out, plot)
     result: dict[str, Any] = {
         "table": ", ".join(each.name for each in replayed.files), "rows": sum(each.rows for each in replayed.files),
         "refused": sum(each.refused for each in replayed.files), "components": _components(replayed.components),
@@ -58,9 +55,7 @@ class Replayed(NamedTuple):
     components: Sequence[tuple[Mapping[str, Any], ComponentScore]]
 
 
-def _here(
-    tables: Sequence[str], columns: dict[str, str] | None, engine: str, out: Path | None, plot: Path | None
-) -> Replayed:
+def _replayed(tables: Sequence[str], columns: dict[str, str] | None, out: Path | None, plot: Path | None) -> Replayed:
     from advisor import Advisor
     from advisor.files import Prequential, Sample, TableReader, replay
 
@@ -85,29 +80,6 @@ def _here(
         rows = sum(reader.rows for reader in readers)
         _draw(plot, f"{Path(readers[0].name).name}: {rows} rows", advisor, scores, sample.rows)
     return Replayed(readers, [(entry, scores[entry["component"]]) for entry in entries])
-
-
-def _on_ray(
-    tables: Sequence[str], columns: dict[str, str] | None, engine: str, out: Path | None, plot: Path | None
-) -> Replayed:
-    from advisor.cluster import offline
-    from advisor.cluster.actors import RayTasks
-    from advisor.service.option_types import checked_engine
-
-    if plot or "-" in tables:
-        said = "is drawn from rows in their order" if plot else "cannot be read by several processes"
-        raise InvalidValue("plot" if plot else "table", str(plot or "-"), "left out with --engine ray", f"it {said}")
-    tasks = RayTasks(checked_engine("engine", engine))
-    try:
-        found = offline.replay([str(Path(table).absolute()) for table in tables], columns, tasks, 2 * tasks.cores())
-        if out:
-            written(out, found.state())
-    finally:
-        tasks.close()
-    for each in found.files:
-        tell_separator(each)
-        tell_refused(each)
-    return Replayed(found.files, found.components)
 
 
 def _components(components: Sequence[tuple[Mapping[str, Any], ComponentScore]]) -> list[dict[str, Any]]:

@@ -25,7 +25,6 @@ from advisor.errors import ConnectionFailed, InvalidValue, NotAnswered
 
 if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
-    from advisor.cluster.offline import FileRead
     from advisor.domain.observations import Columns
     from advisor.engine import Engine
     from advisor.engine.state_bytes import Stored
@@ -199,7 +198,7 @@ def learned_from(
     return advisor
 
 
-def tell_separator(reader: TableReader | FileRead) -> None:
+def tell_separator(reader: TableReader) -> None:
     """Say what stands between the fields of a table, where it is no comma."""
     from advisor.files.csv_rows import SEPARATORS
 
@@ -239,7 +238,7 @@ def steps() -> Progress:
     )  # fmt: skip
 
 
-def tell_refused(reader: TableReader | RunFile | FileRead) -> None:
+def tell_refused(reader: TableReader | RunFile) -> None:
     """Say on standard error which rows of a file were refused."""
     for cell in reader.first_refused:
         errors_console.print(f"{reader.name}, {cell}", markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
 """One service over many processes and machines: shards of the state as Ray actors, and a front that clients speak to.
 
-Only `actors` and `offline` import Ray, and only when they are used: whoever does not serve with ``--engine ray`` needs none.
+Only `actors` imports Ray, and only when it is used: whoever does not serve with ``--engine ray`` needs none.
 """

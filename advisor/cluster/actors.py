@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final
 
@@ -127,43 +126,6 @@ class Actors:
     async def stop(self) -> None:
         """As `Runtime`."""
         await asyncio.to_thread(self._ray.shutdown)
-
-
-class RayTasks:
-    """Functions that Ray runs; as `offline.Tasks`.
-
-    Raises Unavailable when there is no Ray, here or there.
-
-    `engine`: as of `Actors`.
-    """
-
-    def __init__(self, engine: str) -> None:
-        self._ray = begun(address_of(engine))
-
-    def cores(self) -> int:
-        """Return how many tasks Ray runs at a time."""
-        return int(self._ray.cluster_resources().get("CPU", 1))
-
-    def run(self, work: Callable[..., Any], *args: Any, parts: int = 1) -> Any:
-        """As `Tasks`."""
-        return self._ray.remote(work).options(num_returns=parts).remote(*args)
-
-    def values(self, results: Sequence[Any]) -> list[Any]:
-        """As `Tasks`; raises Unavailable, too, where a task's process was killed again and again."""
-        try:
-            return self._ray.get(list(results))
-        except self._ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, AdvisorError):
-                raise error.cause from None
-            raise
-        except self._ray.exceptions.RayError as error:
-            raise Unavailable(
-                f"a task on Ray failed: {error}", field="engine", hint="more memory a node, or fewer tasks"
-            ) from error
-
-    def close(self) -> None:
-        """Leave Ray; one of our own ends."""
-        self._ray.shutdown()
 
 
 def address_of(engine: str) -> str | None:

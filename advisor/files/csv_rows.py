@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from itertools import accumulate, pairwise
-from math import inf
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.errors import InvalidValue, TooLarge
-from advisor.files.row_batches import BadCell, Batch, Span
+from advisor.files.row_batches import BadCell, Batch
 
 LINE_BYTES_MAX = 65_536  # of one row: a name and three numbers need less than 300, extra columns may need more
 SEPARATORS = {
@@ -44,23 +42,12 @@ class CsvRows:
         if self._file is not sys.stdin.buffer:
             self._file.close()
 
-    def spans(self) -> None:
-        """Return None: `counted` finds its parts."""
-
-    def batches(self, places: Collection[int], rows: int, within: Span | None) -> Iterator[Batch]:
-        """Yield its rows in order, at most so many at a time, or only the batches that begin in a span.
+    def batches(self, places: Collection[int], rows: int) -> Iterator[Batch]:
+        """Yield its rows in order, at most so many at a time.
 
         `places`: of the columns that are read; a line that lacks one is no row.
         """
-        left: float = inf
-        if within is not None:
-            self._file.seek(within.start)
-            self._line = within.lines
-            first, left = -(-within.rows // rows), -(-(within.rows + within.own) // rows)
-            left -= first
-            self._read_lines(first * rows - within.rows)
-        while left > 0 and (lines := self._read_lines(rows)):
-            left -= 1
+        while lines := self._read_lines(rows):
             yield self._batch(lines, max(places) + 1)
 
     def _read_lines(self, rows: int) -> list[tuple[int, str]]:
@@ -142,34 +129,3 @@ def number_of(text: str, separator: str = ",") -> float:
         return float(text) if "_" not in text else float("nan")
     except ValueError:
         return float("nan")
-
-
-def cuts(begin: int, end: int, size: int) -> list[tuple[int, int]]:
-    """Return the bytes of a CSV's rows, from the end of its header on, in parts of some size, for `counted`."""
-    return list(pairwise([*range(begin, end, size), max(begin, end)]))
-
-
-def counted(path: str | Path, start: int, stop: int) -> tuple[int, int, int]:
-    """Return where the first line that begins in bytes [start, stop) does, how many do, and how many of them are rows.
-
-    Cost O(bytes), some 0.4 microseconds a line.
-    """
-    file, _ = opened(path)
-    lines = rows = 0
-    with file:
-        file.seek(start - 1)  # a header stands before
-        while (raw := file.readline(LINE_BYTES_MAX)) and not raw.endswith(b"\n"):
-            pass
-        at = first = file.tell()
-        while at < stop and (raw := file.readline(LINE_BYTES_MAX + 1)):
-            at += len(raw)
-            lines += 1
-            rows += bool(raw.decode("utf-8", "surrogateescape").strip())
-    return first, lines, rows
-
-
-def spans_of(counts: Sequence[tuple[int, int, int]]) -> list[Span]:
-    """Return the spans of a CSV from what `counted` said of its parts, in their order."""
-    lines = accumulate((lines for _, lines, _ in counts), initial=1)
-    rows = accumulate((rows for _, _, rows in counts), initial=0)
-    return [Span(first, line, row, own) for (first, _, own), line, row in zip(counts, lines, rows, strict=False)]

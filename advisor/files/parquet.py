@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from advisor.errors import InvalidValue, Unavailable
 from advisor.files.csv_rows import number_of
-from advisor.files.row_batches import Batch, Span
+from advisor.files.row_batches import Batch
 
 MAGIC: Final = b"PAR1"
 NUMBERS: Final = ("int", "uint", "float", "double", "halffloat")
@@ -55,23 +55,16 @@ class ParquetRows:
         """Close the file."""
         self._file.close()
 
-    def spans(self) -> list[Span]:
-        """Return its groups of rows: parts that can be read at the same time."""
-        found: list[Span] = []
-        for group in range(self._file.num_row_groups):
-            before = found[-1].rows + found[-1].own if found else 0
-            found.append(Span(group, before, before, self._file.metadata.row_group(group).num_rows))
-        return found
-
-    def batches(self, places: Collection[int], rows: int, within: Span | None) -> Iterator[Batch]:
+    def batches(self, places: Collection[int], rows: int) -> Iterator[Batch]:
         """Yield its rows as `CsvRows.batches`."""
         wanted = [self.titles[place] for place in places]
-        for span in self.spans() if within is None else (within,):
-            group = self._file.read_row_group(span.start, columns=wanted)
+        for number in range(self._file.num_row_groups):
+            group = self._file.read_row_group(number, columns=wanted)
             for start in range(0, len(group), rows):
-                yield self._batch(group.slice(start, rows), span.rows + start + 1)
+                yield self._batch(group.slice(start, rows))
 
-    def _batch(self, part: Any, line: int) -> Batch:
+    def _batch(self, part: Any) -> Batch:
+        line = self.read + 1
         self.read += len(part)
 
         def texts(place: int) -> list[str]:

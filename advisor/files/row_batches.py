@@ -23,16 +23,6 @@ class BadCell:
         return f"line {self.line}, column {self.column}: {self.value!r} is not {self.bound}"
 
 
-class Span(NamedTuple):
-    """A part of a table: whole rows."""
-
-    start: int  # where it begins, as a place of its file: a byte, or a row of Parquet
-    # lines, rows: lines of the file before it, the header among them; and those of them that are rows, good or bad
-    lines: int
-    rows: int
-    own: int  # its rows
-
-
 class Batch(NamedTuple):
     """Rows of a file: their lines, the texts and the numbers of a column by its place, and lines that are no rows."""
 

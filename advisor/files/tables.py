@@ -26,7 +26,7 @@ from advisor.domain.rows import BOUNDS, bound_text, measure_bound
 from advisor.errors import InvalidValue, UnknownKey, closest
 from advisor.files.csv_rows import CsvRows
 from advisor.files.parquet import ParquetRows, is_parquet
-from advisor.files.row_batches import BadCell, Batch, Span
+from advisor.files.row_batches import BadCell, Batch
 
 ROWS_CHUNK = 16_384  # rows held at a time: about 10 MB as text, and a progress bar that moves
 
@@ -103,17 +103,12 @@ class TableReader:
         """So much of it was read."""
         return self._source.read
 
-    def spans(self) -> list[Span] | None:
-        """Return the parts that can be read at the same time: the groups of rows of Parquet; None of CSV, see `counted`."""
-        return self._source.spans()
+    def chunks(self, rows: int = ROWS_CHUNK) -> Iterator[Columns]:
+        """Yield the table's good rows in order, at most `rows` at a time.
 
-    def chunks(self, rows: int = ROWS_CHUNK, within: Span | None = None) -> Iterator[Columns]:
-        """Yield the table's good rows in order, at most `rows` at a time; or only the chunks that begin in a span.
-
-        Chunks are cut at every so many rows of the file, good and bad, so those of all spans are those of the whole. Raises
-        TooLarge when a line is longer than LINE_BYTES_MAX: such a file is no table.
+        Raises TooLarge when a line is longer than LINE_BYTES_MAX: such a file is no table.
         """
-        for batch in self._source.batches(self._columns.values(), rows, within):
+        for batch in self._source.batches(self._columns.values(), rows):
             chunk = self._parse(batch)
             if len(chunk):
                 self.rows += len(chunk)

@@ -19,7 +19,6 @@ work and crowding at 16 or 36 threads are not seen.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import re
 import subprocess
@@ -27,18 +26,16 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from programs import direct_predictions, learned
+from programs import direct_predictions, learned, load_runs, row_of, save_runs
 
 from advisor.adapters.openmp import tool_library
-from advisor.domain.runs import ProgramRun
 from advisor.files.events import read_events
 from advisor.models.program_model import VARIANTS
-from advisor.models.program_terms import TRANSFORMS
 from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
 from advisor.profile.recorded import graph_of_events
@@ -112,13 +109,6 @@ class Run:
     plain_s: float
     plain_cpu_s: float
     simulated_s: float
-
-    def row(self, suite: Suite) -> ProgramRun:
-        """Return the run as the model takes it."""
-        given: dict[str, Any] = {
-            each.name: getattr(self, each.name) for each in fields(ProgramRun) if hasattr(self, each.name)
-        }
-        return ProgramRun(**given | {"size": TRANSFORMS[suite.transform](float(self.size))})
 
 
 def compiled(sources: Path, name: str) -> Path:
@@ -223,7 +213,7 @@ def errors_of(name: str, runs: Sequence[Run]) -> dict[str, dict[str, float]]:
         model = learned(suite, train)
         fits = model.fits()
         predicted: dict[str, Any] = {
-            variant: [model.predict(fits, run.row(suite).size, run.workers, 0.9, variant).elapsed_s for run in test]
+            variant: [model.predict(fits, row_of(run, suite).size, run.workers, 0.9, variant).elapsed_s for run in test]
             for variant in VARIANTS
         }
         predicted |= direct_predictions(suite, train, test)
@@ -272,10 +262,7 @@ def main() -> None:
     parser.add_argument("--load", type=Path, help="read the runs from this file, instead of recording them")
     given = parser.parse_args()
     if given.load:
-        kinds: dict[str, Callable[[str], Any]] = {"str": str, "int": int, "float": float}
-        with given.load.open() as file:
-            types = {each.name: kinds[str(each.type)] for each in fields(Run)}
-            show([Run(**{key: types[key](value) for key, value in row.items()}) for row in csv.DictReader(file)])
+        show(load_runs(given.load, Run))
         return
     if given.sources is None:
         parser.error("give SOURCES, or --load RUNS.csv")
@@ -291,10 +278,7 @@ def main() -> None:
             runs += recorded(sources, name, given.threads, given.runs, rng, given.under.split())
             print(f"{name}: recorded, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
             if given.save:
-                with given.save.open("w", newline="") as file:
-                    writer = csv.DictWriter(file, [each.name for each in fields(Run)])
-                    writer.writeheader()
-                    writer.writerows(asdict(run) for run in runs)
+                save_runs(given.save, Run, runs)
     show(runs)
 
 

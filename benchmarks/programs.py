@@ -58,12 +58,28 @@ class Run:
     elapsed_s: float
     span_s: float
 
-    def row(self, case: Case) -> ProgramRun:
-        """Return the run as the model takes it."""
-        given: dict[str, Any] = {
-            each.name: getattr(self, each.name) for each in fields(ProgramRun) if hasattr(self, each.name)
-        }
-        return ProgramRun(**given | {"size": TRANSFORMS[case.transform](float(self.size))})
+
+def row_of(run: Any, case: Any) -> ProgramRun:
+    """Return a run as the model takes it, its size as the case transforms it."""
+    given: dict[str, Any] = {
+        each.name: getattr(run, each.name) for each in fields(ProgramRun) if hasattr(run, each.name)
+    }
+    return ProgramRun(**given | {"size": TRANSFORMS[case.transform](float(run.size))})
+
+
+def save_runs(path: Path, kind: Any, runs: Sequence[Any]) -> None:
+    """Write runs, which are dataclasses of one kind, as a table."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [each.name for each in fields(kind)])
+        writer.writeheader()
+        writer.writerows(asdict(run) for run in runs)
+
+
+def load_runs(path: Path, kind: Any) -> list[Any]:
+    """Return the runs of a written table."""
+    kinds = {each.name: {"str": str, "int": int, "float": float}[str(each.type)] for each in fields(kind)}
+    with path.open() as file:
+        return [kind(**{key: kinds[key](value) for key, value in row.items()}) for row in csv.DictReader(file)]
 
 
 def computed(name: str, case: Case, quick: bool) -> Iterator[Run]:
@@ -83,7 +99,7 @@ def learned(case: Any, runs: Sequence[Any]) -> ProgramModel:
     model = ProgramModel(np.zeros(WORDS))
     order = np.random.default_rng(0).permutation(len(runs))
     for at in order:
-        model.learn(runs[at].row(case))
+        model.learn(row_of(runs[at], case))
     return model
 
 
@@ -123,7 +139,7 @@ def judged(name: str, runs: Sequence[Run], detail: bool) -> dict[str, float]:
     found: dict[str, Floats] = {}
     covered = 0.0
     for variant in VARIANTS:
-        predictions = [model.predict(fits, run.row(case).size, run.workers, 0.9, variant) for run in test]
+        predictions = [model.predict(fits, row_of(run, case).size, run.workers, 0.9, variant) for run in test]
         found[variant] = np.array([each.elapsed_s for each in predictions])
         covered = float(np.mean([each.low_s <= t <= each.high_s for each, t in zip(predictions, actual, strict=True)]))
         if detail:
@@ -162,9 +178,7 @@ def main() -> None:
     sys.setrecursionlimit(10_000)
     KERNELS.use("compiled" if can_compile() else "interpreted")
     if given.load:
-        with given.load.open() as file:
-            kinds = {each.name: {"str": str, "int": int, "float": float}[str(each.type)] for each in fields(Run)}
-            runs = [Run(**{key: kinds[key](value) for key, value in row.items()}) for row in csv.DictReader(file)]
+        runs = load_runs(given.load, Run)
     else:
         runs = []
         for name, case in (UNSEEN if given.unseen else CASES).items():
@@ -172,10 +186,7 @@ def main() -> None:
             runs += computed(name, case, given.quick)
             print(f"{name}: {time.perf_counter() - began:.1f} s to compute", file=sys.stderr)
     if given.save:
-        with given.save.open("w", newline="") as file:
-            writer = csv.DictWriter(file, [each.name for each in fields(Run)])
-            writer.writeheader()
-            writer.writerows(asdict(run) for run in runs)
+        save_runs(given.save, Run, runs)
     table: list[tuple[str, list[int], dict[str, float]]] = []
     for name in dict.fromkeys(run.program for run in runs):
         mine = [run for run in runs if run.program == name]

@@ -1,6 +1,6 @@
 """Advice for threads: recorded calls of numpy kernels replayed, a live run, machines planted, and what a call costs.
 
-`python -m benchmarks.threads record FILE | replay FILE | live | planted | cost | joblib | futures`, with `--calls 1500` and
+`python -m benchmarks.threads record FILE | replay FILE | live | planted | cost | futures`, with `--calls 1500` and
 `--seed 1`, and `live` with `--scale 2` for matrices up to twice as large. Each prints the machine and its load, and for the
 advised calls, from the first on and after 200, their time over that of the best constant number of threads, of all threads,
 and of hindsight (the best number for each call).
@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -239,7 +238,7 @@ def live(calls: int, seed: int, scale: float = 1.0) -> dict[str, float]:
     return report("live", took, times, counts)
 
 
-# Workloads of many small tasks, and their backend: Python's lock lets one thread run, hashes and waits run beside it.
+# Workloads of many small tasks on threads: Python's lock lets one run, hashes and waits run beside it.
 def _counted(n: int) -> int:
     return sum(range(n))
 
@@ -252,22 +251,26 @@ def _waited(n: int) -> None:
     time.sleep(n / 1e6)
 
 
-WORKLOADS: dict[str, tuple[Callable[[int], Any], list[int], str]] = {
-    "python, threads": (_counted, [20_000] * 16, "threading"),
-    "hashes, threads": (_hashed, [1_000_000] * 16, "threading"),
-    "waits, threads": (_waited, [1_000] * 16, "threading"),
-}
+WORKLOADS: dict[str, tuple[Callable[[int], Any], list[int]]] = {
+    "python": (_counted, [20_000] * 16), "hashes": (_hashed, [1_000_000] * 16), "waits": (_waited, [1_000] * 16),
+}  # fmt: skip
 
 
-def workers(calls: int, form: str) -> dict[str, float]:
-    """Run workloads advised, on one worker and on all, interleaved; `form` is ``joblib`` or ``futures``."""
+def workers(calls: int) -> dict[str, float]:
+    """Run workloads advised, on one worker and on all, interleaved."""
     cores = len(os.sched_getaffinity(0))
     reported: dict[str, float] = {}
     rng = np.random.default_rng(1)
-    for name, (task, sizes, backend) in WORKLOADS.items():
+    for name, (task, sizes) in WORKLOADS.items():
         with tempfile.TemporaryDirectory() as folder:
             advised = Advised(path=Path(folder) / "threads.state", cores_max=cores)
-            arms = _arms(advised, name, task, sizes, backend, cores, form)
+            pools = [ThreadPoolExecutor(1), ThreadPoolExecutor(cores), advised.executor(name), ThreadPoolExecutor(1)]
+            arms = [
+                lambda pool=pool, task=task, sizes=sizes: [
+                    future.result() for future in [pool.submit(task, n) for n in sizes]
+                ]
+                for pool in pools
+            ]
             times = np.empty((calls, len(arms)))
             for number in range(calls):
                 for arm in rng.permutation(len(arms)).tolist():
@@ -280,7 +283,7 @@ def workers(calls: int, form: str) -> dict[str, float]:
         means = times[100:].mean(axis=0)
         reported[name] = quarter[2] / quarter[:2].min()
         print(
-            f"{form}, {name}, calls 101-{calls}: {quarter[0] * 1e3:.2f} ms on one, {quarter[1] * 1e3:.2f} on all {cores},"
+            f"{name}, calls 101-{calls}: {quarter[0] * 1e3:.2f} ms on one, {quarter[1] * 1e3:.2f} on all {cores},"
             f" {quarter[2] * 1e3:.2f} advised: {reported[name]:.3f} x the better (lower quartiles),"
             f" {median[2] / median[:2].min():.3f} (medians), {means[2] / means[:2].min():.3f} (means);"
             f" one again over one: {quarter[3] / quarter[0]:.3f},"
@@ -288,17 +291,6 @@ def workers(calls: int, form: str) -> dict[str, float]:
             flush=True,
         )
     return reported
-
-
-def _arms(
-    advised: Advised, name: str, task: Callable[[int], Any], sizes: list[int], backend: str, cores: int, form: str
-) -> list[Callable[[], Any]]:
-    if form == "joblib":
-        ours = advised.parallel(name, backend=backend)
-        one, all_, again = (Parallel(n_jobs=count, backend=backend) for count in (1, cores, 1))
-        return [lambda run=run: run(delayed(task)(n) for n in sizes) for run in (one, all_, ours, again)]
-    pools = [ThreadPoolExecutor(1), ThreadPoolExecutor(cores), advised.executor(name), ThreadPoolExecutor(1)]
-    return [lambda pool=pool: [future.result() for future in [pool.submit(task, n) for n in sizes]] for pool in pools]
 
 
 def cost(calls: int) -> float:
@@ -326,7 +318,7 @@ def cost(calls: int) -> float:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("record", "replay", "live", "planted", "cost", "joblib", "futures"))
+    parser.add_argument("what", choices=("record", "replay", "live", "planted", "cost", "futures"))
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--calls", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=1)
@@ -343,8 +335,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         planted(given.calls, given.seed)
     elif given.what == "live":
         live(given.calls, given.seed, given.scale)
-    elif given.what in ("joblib", "futures"):
-        workers(given.calls, given.what)
+    elif given.what == "futures":
+        workers(given.calls)
     else:
         cost(given.calls)
     print(machine())

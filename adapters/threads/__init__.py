@@ -19,16 +19,14 @@ from advisor import handing_out
 
 if TYPE_CHECKING:
     from advisor.adapters.threads.advised import Advised, advised
-    from advisor.adapters.threads.executor import AdvisedExecutor
     from advisor.adapters.threads.job_pool import AdvisedPool, Job
 
-__all__ = ["Advised", "AdvisedExecutor", "AdvisedPool", "Job", "advised"]
+__all__ = ["Advised", "AdvisedPool", "Job", "advised"]
 
 __getattr__ = handing_out(
     __name__,
     {
         "Advised": "advisor.adapters.threads.advised",
-        "AdvisedExecutor": "advisor.adapters.threads.executor",
         "AdvisedPool": "advisor.adapters.threads.job_pool",
         "Job": "advisor.adapters.threads.job_pool",
         "advised": "advisor.adapters.threads.advised",

@@ -1,4 +1,4 @@
-"""Calls that are advised: a decorator, a block, and a form for joblib.
+"""Calls that are advised: a decorator, a block, and executors.
 
 A run is measured, learned with the cores that it had, and the next one of its component is given those that the model thinks
 best. Nothing is asked and nothing learned of calls below `FLOOR_S`: a block runs on one core, a function as if nobody advised.
@@ -12,7 +12,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from math import log2
 from pathlib import Path
@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from advisor import kernels
 from advisor.adapters.threads.deciding import PER_DOUBLING, CallTotals, Deciding, checked_predictor
-from advisor.adapters.threads.executor import AdvisedExecutor
 from advisor.adapters.threads.grants import GRANTS, CoreGrant
-from advisor.adapters.threads.job_pool import AdvisedPool
+from advisor.adapters.threads.job_pool import AdvisedPool, Job
 from advisor.adapters.threads.machine import MachineLoad, cache_file, cores_here
 from advisor.adapters.threads.memory import FunctionMemory
 from advisor.adapters.threads.size import FLOOR_S, Size
@@ -152,49 +151,34 @@ class Advised:
 
         return decorator
 
-    def cores(
-        self, component: str, *, predictor: Any = 1.0, cores_max: int | None = None, workers: bool = False
-    ) -> _AdvisedRun:
+    def cores(self, component: str, *, predictor: Any = 1.0, cores_max: int | None = None) -> _AdvisedRun:
         """Return a context whose block is a run of `component`; it is entered with the cores that the run has.
-
-        Parameters
-        ----------
-        workers : bool
-            The block starts so many workers of its own: thread pools have one thread each meanwhile.
 
         Raises
         ------
         InvalidValue
         """
-        return _AdvisedRun(self, component, self.deciding(component, cores_max), predictor, workers=workers)
+        return _AdvisedRun(self, component, self.deciding(component, cores_max), predictor)
 
-    def parallel(
-        self, component: str, *, predictor: Any = None, cores_max: int | None = None, **options: Any
-    ) -> Callable[[Iterable[Any]], Any]:
-        """Return ``joblib.Parallel(n_jobs=…, **options)`` whose calls are runs of `component`.
+    def executor(
+        self, component: str, *, predictor: Callable[..., Any] | None = None, cores_max: int | None = None,
+        executor: Executor | None = None,
+    ) -> AdvisedPool:  # fmt: skip
+        """Return an executor of `concurrent.futures` whose calls are runs of `component`, each on one core.
 
-        The predictor is the number of tasks where none is given. Needs joblib, of the extra ``threads``.
+        Parameters
+        ----------
+        predictor : callable, optional
+            From a call's arguments to its predictor.
+        cores_max : int, optional
+            The most at once, calls that wait included. Absent: as many as this process may use compute at once; on threads
+            up to `AT_ONCE_MAX` run while they wait, for a disk, a network or a timer.
+        executor : Executor, optional
+            Whose workers run the calls; absent: threads.
         """
-        from joblib import Parallel  # noqa: PLC0415 - of an extra
-
-        idle: dict[int, list[Any]] = {}  # by cores: to make one takes as long as to run some tasks
-
-        def call(tasks: Iterable[Any]) -> Any:
-            listed = list(tasks)
-            x = float(len(listed)) if predictor is None else predictor
-            with self.cores(component, predictor=x, cores_max=cores_max, workers=True) as cores:
-                kept = idle.setdefault(cores, [])
-                workers: Any = kept.pop() if kept else Parallel(n_jobs=cores, **options)
-                found: Any = workers(listed)
-            if "return_as" not in options:  # a generator's still run
-                kept.append(workers)
-            return found
-
-        return call
-
-    def executor(self, component: str, *, cores_max: int | None = None, **options: Any) -> AdvisedExecutor:
-        """Return an executor of `concurrent.futures` whose number of workers is advised, see `AdvisedExecutor`."""
-        return AdvisedExecutor(self, component, cores_max=cores_max, **options)
+        job = Job(checked_name("component", component), predictor=predictor, allowed=[1])
+        cores = self.cores_max if cores_max is None else checked_cores(cores_max)
+        return AdvisedPool(self, cores, executor, job=job, waiting=executor is None and cores_max is None)
 
     def pool(self, cores: int | None = None, executor: Executor | None = None) -> AdvisedPool:
         """Return an executor whose jobs share so many cores, each with several where that pays, see `AdvisedPool`."""
@@ -313,31 +297,25 @@ class _AdvisedRun:
         "_grant",
         "_predictor",
         "_size",
-        "_workers",
     )
     _begun: float
     _busy_s: float  # of the process, where a pool is loaded that cannot be set
     _grant: CoreGrant
     _size: Size
 
-    def __init__(
-        self, advised: Advised, component: str, deciding: Deciding, predictor: Any, *, workers: bool = False
-    ) -> None:
+    def __init__(self, advised: Advised, component: str, deciding: Deciding, predictor: Any) -> None:
         self._advised = advised
         self._component = component
         self._deciding = deciding
         plain = type(predictor) in (float, int) and 0 <= predictor <= PREDICTOR_MAX
         self._predictor = predictor if plain else checked_predictor(predictor)
-        self._workers = workers
 
     def __enter__(self) -> int:
         deciding, clock = self._deciding, self._advised.clock
         self._size = deciding.size(self._predictor)
         available = GRANTS.available(deciding.cores_max)
-        # Workers take tasks one by one: where others have a processor that one needs, the rest go on.
-        idle = math.inf if self._workers else self._advised.idle()
-        cores = deciding.cores(self._size, self._predictor, available, clock, idle)
-        self._grant = GRANTS.enter(cores, deciding.cores_max, workers=self._workers)
+        cores = deciding.cores(self._size, self._predictor, available, clock, self._advised.idle())
+        self._grant = GRANTS.enter(cores, deciding.cores_max)
         self._busy_s = time.process_time() if GRANTS.pools.unset else math.inf
         self._begun = clock()
         return self._grant.cores
@@ -351,7 +329,7 @@ class _AdvisedRun:
         short = self._size.core_s < FLOOR_S
         if grant.changed or elapsed_s <= 0.0:
             return
-        if not self._workers and self._busy_s < math.inf:
+        if self._busy_s < math.inf:
             given = grant.cores + grant.others + BEYOND
             if time.process_time() - self._busy_s > given * elapsed_s:
                 self._advised.unset(self._component, grant.cores)

@@ -51,8 +51,6 @@ ROUND: Final = (
 POINTS: Final = 256  # sizes times counts of a question
 SIZES_MAX: Final = 1024  # answers kept of a component: 60 doublings of one predictor take 240
 OCTAVES: Final = 22  # of the most cores that a run can have
-# Of tasks of which nothing is known. Where they compute, 64 threads on two cores take 0 to 12 % longer than two.
-BESIDE_FIRST: Final = 62
 SEVERAL: Final = 2  # the octave from which on a run has several
 
 
@@ -170,8 +168,6 @@ class Deciding:
     ) -> None:
         self.cores_max = cores_max
         self.runs = 0
-        self.beside = BESIDE_FIRST  # of an executor: tasks admitted beyond its cores, because the others wait
-        self.computes = False  # of an executor: a stretch of tasks has kept its cores busy
         self._counts = counts_to(cores_max)
         self._tolerance = tolerance
         self._ask = ask

@@ -1,7 +1,8 @@
 """An executor whose jobs share one pool of cores, each with as many as `choose_together` gives it.
 
 Jobs wait in the pool. Each time jobs arrive or one ends, those that wait and those that run are put into one question, and
-the jobs that get cores start. A job keeps its cores until it ends; its run is then learned.
+the jobs that get cores start. A job keeps its cores until it ends; its run is then learned. Jobs that may have one core only
+start in their order, without a question; those that wait for a disk, a network or a timer need not hold it, see `Admission`.
 
 A job's thread pools have as many threads as it has cores. In worker processes each job has its own; in threads of one process
 jobs that overlap share the smallest limit, see `grants`, and a run that had another limit than its cores is not learned.
@@ -11,15 +12,18 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 from typing import Any, Final, Protocol, TypeVar
 
 from advisor.adapters.threads.deciding import checked_predictor
-from advisor.adapters.threads.grants import GRANTS
+from advisor.adapters.threads.grants import GRANTS, CoreGrant
+from advisor.adapters.threads.pools import set_limits
+from advisor.adapters.threads.waiting import AT_ONCE_MAX, Admission, WorkerClock
 from advisor.domain.allowed_cores import AllowedCores, allowed_range, intersect_allowed, parse_allowed
 
 GATHER_S: Final = (
@@ -80,6 +84,7 @@ class _PooledCall:
     predictor: Any
     allowed: AllowedCores
     cores: int = 0
+    single: bool = False  # it runs on a thread, by the pool's grant
 
 
 class PoolAdviser(Protocol):
@@ -106,6 +111,10 @@ class AdvisedPool(Executor):
         pool. One that places jobs by their cores has a method ``submit_on(cores, fn, *args)``. Absent: threads.
     job_cores_max : int, optional
         The most cores of one job. Absent: all.
+    job : Job, optional
+        What every call of `submit` is. Absent: what its function is marked with.
+    waiting : bool
+        Jobs of one core that wait hold none, see `Admission`; for threads.
 
     Attributes
     ----------
@@ -114,17 +123,30 @@ class AdvisedPool(Executor):
     """
 
     def __init__(
-        self, advised: PoolAdviser, cores: int, executor: Executor | None = None, *, job_cores_max: int | None = None
-    ) -> None:
+        self, advised: PoolAdviser, cores: int, executor: Executor | None = None, *, job_cores_max: int | None = None,
+        job: Job | None = None, waiting: bool = False,
+    ) -> None:  # fmt: skip
         self.cores = cores
         self._counts = allowed_range(1, job_cores_max or cores)
         self._advised = advised
-        self._inner: Any = ThreadPoolExecutor(cores, "advised pool") if executor is None else executor
-        self._submit_on: Callable[..., Any] = getattr(self._inner, "submit_on", self._submit_anywhere)
+        self._job = job
+        self._job_counts = None if job is None else self._counts_of(job)
         self._lock = threading.RLock()
+        self._admission = Admission(self._lock, self._admit_more) if waiting else None
+        self._threads = executor is None
+        if self._threads:
+            GRANTS.pools.look()  # takes 0.1 s the first time, which no job should wait for
+        workers = AT_ONCE_MAX if waiting else cores
+        self._inner: Any = ThreadPoolExecutor(workers, "advised pool") if executor is None else executor
+        self._submit_on: Callable[..., Any] = getattr(self._inner, "submit_on", self._submit_anywhere)
         self._idle = threading.Condition(self._lock)
-        self._waiting: list[_PooledCall] = []
+        self._singles: deque[_PooledCall] = deque()  # wait for one core: nothing is asked about them
+        self._waiting: list[_PooledCall] = []  # have a choice, or came behind one that has
         self._running: dict[_PooledCall, None] = {}
+        self._used = 0  # cores
+        self._single = 0  # jobs of one core that run on threads
+        self._grant: CoreGrant | None = None  # of all of them: their thread pools have one thread
+        self._starting = False
         self._unfinished = 0
         self._gathering = False
         self._choosing = threading.Lock()  # one question at a time; who comes meanwhile has it asked again
@@ -133,7 +155,7 @@ class AdvisedPool(Executor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Return the future of a job: what `Job` marked the function with, else a component of the function's name."""
-        return self.submit_job(job_of(fn), fn, *args, **kwargs)
+        return self.submit_job(self._job or job_of(fn), fn, *args, **kwargs)
 
     def submit_job(self, job: Job, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Return the future of a call that is such a job.
@@ -146,18 +168,19 @@ class AdvisedPool(Executor):
             After `shutdown`.
         """
         predictor = job.predictor(*args, **kwargs) if callable(job.predictor) else job.predictor
-        allowed = self._counts if job.allowed is None else parse_allowed("allowed", job.allowed)
-        submission = _PooledCall(
-            Future(), fn, args, kwargs, job,
-            1.0 if predictor is None else checked_predictor(predictor),
-            intersect_allowed("allowed", allowed, self._counts, "the pool"),
-        )  # fmt: skip
+        predictor = 1.0 if predictor is None else checked_predictor(predictor)
+        allowed = self._job_counts if job is self._job else self._counts_of(job)
+        submission = _PooledCall(Future(), fn, args, kwargs, job, predictor, allowed)
         with self._lock:
             if self._closed:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-            self._waiting.append(submission)
             self._unfinished += 1
-            if not self._gathering and self._free() > 0:
+            if submission.allowed.most == 1 and not self._waiting:
+                self._singles.append(submission)
+                self._start_singles()
+                return submission.future
+            self._waiting.append(submission)
+            if not self._gathering and self._used < self.cores:
                 self._gathering = True
                 threading.Timer(GATHER_S, self._end_gathering).start()
         return submission.future
@@ -178,14 +201,66 @@ class AdvisedPool(Executor):
     def cancel_waiting(self) -> None:
         """Cancel the jobs that have not started."""
         with self._lock:
-            waiting = [*self._waiting]
+            waiting = [*self._singles, *self._waiting]
         for submission in waiting:
             submission.future.cancel()
 
-    # -- choosing -----------------------------------------------------------------------------------------------------------
+    def _counts_of(self, job: Job) -> AllowedCores:
+        allowed = self._counts if job.allowed is None else parse_allowed("allowed", job.allowed)
+        return intersect_allowed("allowed", allowed, self._counts, "the pool")
 
-    def _free(self) -> int:
-        return self.cores - sum(each.cores for each in self._running)
+    # -- jobs of one core ---------------------------------------------------------------------------------------------------
+
+    def _start_singles(self, *, here: bool = False) -> _PooledCall | None:
+        """Start jobs of one core while there are cores; the lock is held. A worker that is `here` runs the one returned."""
+        own: _PooledCall | None = None
+        if self._starting:  # a job ended while it was handed over: the loop that did so goes on
+            return own
+        self._starting = True
+        try:
+            while self._singles and self._admits():
+                submission = self._singles.popleft()
+                if not submission.future.set_running_or_notify_cancel():
+                    self._close_if_idle(1)
+                    continue
+                self._take_cores(submission, 1)
+                submission.single = self._threads
+                self._count_single(submission.single)
+                if here and own is None:
+                    own = submission
+                elif self._threads:
+                    self._hand(submission, self._inner.submit, self._work, submission)
+                else:
+                    self._hand_job(submission)
+        finally:
+            self._starting = False
+        return own
+
+    def _count_single(self, more: int) -> None:
+        self._single += more
+        if self._single and self._grant is None:
+            self._grant = GRANTS.enter(self.cores, self.cores, workers=True)
+        elif not self._single and self._grant is not None:
+            GRANTS.end_call(self._grant)
+            self._grant = None
+
+    def _admits(self) -> bool:
+        """Return whether one more job of one core may start."""
+        beyond = self._used - self.cores
+        return beyond < 0 or (self._admission is not None and self._admission.admits(beyond))
+
+    def _admit_more(self) -> bool:
+        """Start jobs after more were admitted; return whether others wait. The lock is held."""
+        self._start_singles()
+        return bool(self._singles)
+
+    def _work(self, submission: _PooledCall | None) -> None:
+        """Run one job after another on this thread, while there are cores: to hand each over costs what it takes."""
+        with nullcontext() if self._admission is None else self._admission.worker() as worker:
+            while submission is not None:
+                submission = self._end(submission, run_single(submission, worker))
+
+    # -- choosing -----------------------------------------------------------------------------------------------------------
 
     def _end_gathering(self) -> None:
         with self._lock:
@@ -200,9 +275,10 @@ class AdvisedPool(Executor):
                 self._changed = False
                 self._remove_cancelled()
                 with self._lock:
-                    waiting, running, free = self._waiting[:ASKED_MAX], [*self._running], self._free()
+                    waiting, running = self._waiting[:ASKED_MAX], [*self._running]
+                    free = self.cores - self._used
                 if any(each.allowed.least <= free for each in waiting):
-                    self._start(self._chosen(waiting, running, free), free)
+                    self._start(self._chosen(waiting, running, free))
             finally:
                 self._choosing.release()
 
@@ -238,61 +314,72 @@ class AdvisedPool(Executor):
         share = self.cores // len(waiting)  # nobody answered, or a pool without a job would stay so
         return {each: each.allowed.nearest(share) for each in waiting}
 
-    def _start(self, chosen: Mapping[_PooledCall, int], free: int) -> None:
-        """Start the jobs that have cores; only here are cores taken, so `free` are left at least."""
+    def _start(self, chosen: Mapping[_PooledCall, int]) -> None:
+        """Start the jobs that have cores; those of one core may have taken some meanwhile."""
         for submission, cores in chosen.items():
-            if cores > free:
-                continue
             with self._lock:
+                if cores > self.cores - self._used:
+                    continue
                 self._waiting.remove(submission)
-            if not submission.future.set_running_or_notify_cancel():
+                if submission.future.set_running_or_notify_cancel():
+                    self._take_cores(submission, cores)
+            if submission.cores:
+                self._hand_job(submission)
+            else:
                 self._close_if_idle(1)
-                continue
-            with self._lock:
-                submission.cores = cores
-                self._running[submission] = None
-            free -= cores
-            if submission.job.cores_as is not None:
-                submission.kwargs[submission.job.cores_as] = cores
-            try:
-                inner = self._submit_on(
-                    cores, run_job, self.cores, cores, submission.call, submission.args, submission.kwargs
-                )
-            except BaseException as error:
-                self._end(submission, (None, 0.0, error, False))
-                continue
-            inner.add_done_callback(partial(self._end_inner, submission))
+
+    def _take_cores(self, submission: _PooledCall, cores: int) -> None:
+        submission.cores = cores
+        self._running[submission] = None
+        self._used += cores
+        if submission.job.cores_as is not None:
+            submission.kwargs[submission.job.cores_as] = cores
+
+    def _hand_job(self, submission: _PooledCall) -> None:
+        """Let a worker run a job by a grant of its own."""
+        call, cores = (submission.call, submission.args, submission.kwargs), submission.cores
+        inner = self._hand(submission, self._submit_on, cores, run_job, self.cores, cores, *call)
+        if inner is not None:
+            inner.add_done_callback(lambda inner: self._end(submission, _outcome(inner)))
+
+    def _hand(self, submission: _PooledCall, submit: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return submit(*args)
+        except BaseException as error:
+            self._end(submission, (None, 0.0, error, False))
 
     def _submit_anywhere(self, _cores: int, fn: Callable[..., Any], *args: Any) -> Any:
         return self._inner.submit(fn, *args)
 
-    def _end_inner(self, submission: _PooledCall, inner: Any) -> None:
-        self._end(submission, _outcome(inner))
-
-    def _end(self, submission: _PooledCall, outcome: Outcome) -> None:
-        """Learn what ran, give its cores to others, and pass on what it gave."""
+    def _end(self, submission: _PooledCall, outcome: Outcome) -> _PooledCall | None:
+        """Learn what ran, give its cores to others, and pass on what it gave; return the job that this worker runs next."""
         value, elapsed_s, error, own = outcome
-        job = submission.job
+        job, cores = submission.job, submission.cores
+        if elapsed_s > 0.0 and (own or job.cores_as is not None):
+            others = max(0, min(self._used, self.cores) - cores)  # who waits holds no core
+            self._advised.learn(job.component, submission.predictor, cores, elapsed_s, others, ok=error is None)
         with self._lock:
             del self._running[submission]
-            others = self.cores - self._free()
-        if elapsed_s > 0.0 and (own or job.cores_as is not None):
-            ok = error is None
-            self._advised.learn(job.component, submission.predictor, submission.cores, elapsed_s, others, ok=ok)
-        self._choose()
+            self._used -= cores
+            following = self._start_singles(here=submission.single)
+            self._count_single(-submission.single)
+        if self._waiting:
+            self._choose()
         if error is None:
             submission.future.set_result(value)
         else:
             submission.future.set_exception(error)
         self._close_if_idle(1)
+        return following
 
     def _close_if_idle(self, ended: int) -> None:
         """Count jobs that have ended; after the last one of a closed pool its workers end."""
         with self._lock:
             self._unfinished -= ended
-            if not self._unfinished and self._closed:
-                self._inner.shutdown(wait=False)
-            self._idle.notify_all()
+            if not self._unfinished:
+                if self._closed:
+                    self._inner.shutdown(wait=False)
+                self._idle.notify_all()
 
 
 Outcome = tuple[Any, float, BaseException | None, bool]  # value, seconds, error, whether its thread pools had its cores
@@ -303,15 +390,35 @@ def run_job(
 ) -> Outcome:
     """Run a job in its worker, whose thread pools have as many threads as it has cores."""
     grant = GRANTS.enter(cores, pool_cores)
-    own, value, failed = grant.cores == cores, None, None
+    own = grant.cores == cores
+    value, elapsed_s, failed = _timed(call, args, kwargs)
+    GRANTS.end_call(grant)
+    return value, elapsed_s, failed, own and not grant.changed
+
+
+def run_single(submission: _PooledCall, worker: WorkerClock | None) -> Outcome:
+    """Run a job of one core on a thread of this process, by the grant of its pool."""
+    pools = GRANTS.pools
+    pools.look()
+    set_limits(pools.of_threads, 1)
+    if worker is not None:
+        worker.begin_task()
+    outcome = _timed(submission.call, submission.args, submission.kwargs)
+    if worker is not None:
+        worker.end_task()
+    return (*outcome, True)
+
+
+def _timed(
+    call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, float, BaseException | None]:
+    value, failed = None, None
     begun = perf_counter()
     try:
         value = call(*args, **kwargs)
     except BaseException as error:
         failed = error
-    elapsed_s = perf_counter() - begun
-    GRANTS.end_call(grant)
-    return value, elapsed_s, failed, own and not grant.changed
+    return value, perf_counter() - begun, failed
 
 
 def _outcome(inner: Any) -> Outcome:

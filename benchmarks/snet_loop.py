@@ -1,7 +1,8 @@
 """The loop on S-Net's public runtimes: run, learn, allocate, obey, compare with all placements; and 16 simulated cores.
 
 `python -m benchmarks.snet_loop SOURCES`, a folder with ``snet/build.sh``, with `--records 400`, `--seed 5` and `--rounds 7`.
-Prints, for three programs on two cores of the machine, the throughput of what Advisor says over that of the best of all
+`--under 'chrt -r 10'` beside other load. Prints, for the three programs there and two of ours, which no
+rule was made from, on two cores of the machine, the throughput of what Advisor says over that of the best of all
 placements (LPEL) or of all numbers of workers and instances (Front), beside the runtime's default and equal shares; and the
 same on 16 cores by a simulation of the measured runs.
 """
@@ -28,6 +29,8 @@ from typing import Any
 from advisor.files.snet_runs import SnetFiles
 
 PROGRAMS = ("film", "pair", "tag")
+OWN = ("relay", "route")
+OURS = Path(__file__).parents[1] / "tests" / "support" / "snet"
 NEAR = 6  # placements of the first round that are measured again, beside the advised and the usual ones
 CORES = 2
 SIMULATED = 16
@@ -54,41 +57,58 @@ class Built:
     sources: Path
     out: Path
     state: Path
+    under: tuple[str, ...] = ()  # a command in front of the programs
 
     def snet(self, name: str) -> Path:
-        return self.sources / "snet" / name
+        """Return a file of a program's."""
+        return (OURS if name.split(".", maxsplit=1)[0] in OWN else self.sources / "snet") / name
 
-    def run(self, program: str, *arguments: str, places: Places | None = None) -> float:
+    def start(self, program: str, *arguments: str, places: Places | None = None, folder: Path | None = None) -> float:
         """Run a program; return its seconds."""
         environment = os.environ | {"PLACES": ",".join(f"{box}={worker}" for box, worker in (places or {}).items())}
-        command = [self.out / program, *arguments, "-i", self.out / "input.xml", "-o", os.devnull]
+        command = [*self.under, self.out / program, *arguments, "-i", self.out / "input.xml", "-o", os.devnull]
         began = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True, env=environment)
+        subprocess.run(command, check=True, capture_output=True, env=environment, cwd=folder)
         return time.perf_counter() - began
 
+    def record(self, program: str, name: str, places: Places | None = None) -> Path:
+        """Run a program on LPEL's workers with monitoring; return the folder of its logs."""
+        logs = self.out / f"{program}-{name}"
+        logs.mkdir()
+        flags = ["-w", str(CORES), "-m", "A", *(["-dloc"] if places else [])]
+        self.start(f"{program}-placed", *flags, places=places, folder=logs)
+        return logs
 
-def build(sources: Path, out: Path, records: int, seed: int) -> Built:
-    """Build the runtimes, the programs, and each program once more with the placement of the network text that it is given."""
+
+def build(sources: Path, out: Path, records: int, seed: int, under: Sequence[str] = ()) -> Built:
+    """Build the runtimes and the programs: for Front, and for LPEL with the placement that a run is given."""
     subprocess.run(["bash", sources / "snet" / "build.sh", sources, out], check=True, capture_output=True)
+    built = Built(sources, out, out / "state", tuple(under))
     runtime, objects = out / "work" / "snet-rts", out / "work" / "objects"
     stream = runtime / "src" / "runtime" / "stream"
-    folders = [stream / name for name in ("utils", "shared", "observer", "netif")]
+    folders = [OURS, *(stream / name for name in ("utils", "shared", "observer", "netif"))]
     folders += [runtime / "include", runtime / "src/distrib/common", runtime / "src/interfaces/c4snet"]
     defined = ["-D_GNU_SOURCE", "-DHAVE_SYNC_ATOMIC_BUILTINS=1", "-DHAVE___THREAD=1", "-DTLSSPEC=__thread"]
-    for program in PROGRAMS:
-        text = (sources / "snet" / f"{program}.c").read_text()
+    flags = ["gcc", "-std=gnu99", "-O1", "-w", "-fcommon", *defined, *(f"-I{folder}" for folder in folders)]
+    links = ["-Wl,-z,noexecstack", "-lpthread", "-lm", "-lrt"]
+
+    def link(source: Path, target: str, *parts: str) -> None:
+        found = [part for name in parts for part in sorted((objects / name).glob("*.o"))]
+        subprocess.run([*flags, source, *found, "-o", out / target, *links], check=True, capture_output=True)
+
+    for program in (*PROGRAMS, *OWN):
+        text = built.snet(f"{program}.c").read_text()
+        if program in OWN:
+            link(built.snet(f"{program}.c"), f"{program}-front", "common-front", "front", "resource")
+            text = text.replace('#include "boxes.h"', (OURS / "boxes.h").read_text())
         text = re.sub(
             r"SNetBox\((\w+), ?info, ?(\w+), ?(#?\w+|\"\w+\"),", r"SNetBox(\1, info, placed_on(\3, \2), \3,", text
         )
         (out / f"{program}.c").write_text(text.replace("enum {", PLACED_ON, 1))
-        parts = [part for name in ("common-stream", "stream", "lpel") for part in (objects / name).glob("*.o")]
-        flags = ["-std=gnu99", "-O1", "-w", "-fcommon", *defined, *(f"-I{folder}" for folder in folders)]
-        links = ["-Wl,-z,noexecstack", "-lpthread", "-lm", "-lrt"]
-        command = ["gcc", *flags, out / f"{program}.c", *parts, "-o", out / f"{program}-placed", *links]
-        subprocess.run(command, check=True, capture_output=True)
+        link(out / f"{program}.c", f"{program}-placed", "common-stream", "stream", "lpel")
     made = [sys.executable, sources / "snet" / "make_input.py", str(records), str(seed), "0.3"]
     (out / "input.xml").write_bytes(subprocess.run(made, check=True, capture_output=True).stdout)
-    return Built(sources, out, out / "state")
+    return built
 
 
 def advisor(built: Built, *words: str | Path) -> dict[str, Any]:
@@ -97,30 +117,31 @@ def advisor(built: Built, *words: str | Path) -> dict[str, Any]:
     return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
 
-def learn(built: Built, program: str) -> list[Job]:
-    """Run a program with monitoring, teach its logs under its name; return the runs of each record."""
-    logs = built.out / f"{program}-logs"
-    logs.mkdir()
-    command = [
-        built.out / f"{program}-lpel",
-        "-w",
-        str(CORES),
-        "-m",
-        "A",
-        "-i",
-        built.out / "input.xml",
-        "-o",
-        os.devnull,
-    ]
-    subprocess.run(command, cwd=logs, check=True, capture_output=True)
-    definition = built.snet(f"{program}.snet")
-    advisor(built, "learn", "--from", "snet", logs, "--network", program, "--definition", definition)
-    files = SnetFiles(logs, program)
-    order = advisor(built, "network", program)["keys"]
+def learn(built: Built, program: str) -> None:
+    """Run a program with monitoring, and teach its logs under its name."""
+    definition = ["--network", program, "--definition", built.snet(f"{program}.snet")]
+    advisor(built, "learn", "--from", "snet", built.record(program, "learned"), *definition)
+
+
+def jobs_of(built: Built, program: str, logs: Path) -> list[Job]:
+    """Return the runs of each record of a recorded run, in the network's order."""
+    files, order = SnetFiles(logs, program), advisor(built, "network", program)["keys"]
     jobs: dict[Any, list[tuple[str, int | None, float]]] = defaultdict(list)
     for row in [*files.rows(), *files.rows(final=True)]:
         jobs[row.more["record"]].append((row.component, row.more.get("replica"), row.elapsed_s))
     return [sorted(job, key=lambda run: order.index(run[0])) for job in jobs.values()]
+
+
+def busiest_share(jobs: Sequence[Job], places: Places) -> float:
+    """Return the work of the busiest worker in the best of all placements over that in this one."""
+    work: dict[str, float] = defaultdict(float)
+    for box, _, seconds in (run for job in jobs for run in job):
+        work[box] += seconds
+
+    def busiest(workers: Sequence[int]) -> float:
+        return max(sum(s for s, on in zip(work.values(), workers, strict=True) if on == core) for core in range(CORES))
+
+    return min(map(busiest, product(range(CORES), repeat=len(work)))) / busiest([places[box] for box in work])
 
 
 def advised_places(built: Built, program: str) -> Places:
@@ -142,9 +163,8 @@ def placements(built: Built, program: str, boxes: Sequence[str], rounds: int) ->
     times: dict[str, list[float]] = defaultdict(list)
 
     def measure(places: Places | None) -> None:
-        program_of = f"{program}-{'placed' if places else 'lpel'}"
         flags = ["-w", str(CORES), *(["-dloc"] if places else [])]
-        times[json.dumps(places, sort_keys=True)].append(built.run(program_of, *flags, places=places))
+        times[json.dumps(places, sort_keys=True)].append(built.start(f"{program}-placed", *flags, places=places))
 
     for places in every:
         measure(places)
@@ -169,11 +189,11 @@ def workers(built: Built, program: str, boxes: Sequence[str], rounds: int) -> di
     ]
     times: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for arguments in {*many, ours, equal, default}:
-        times[arguments].append(built.run(f"{program}-front", *arguments))
+        times[arguments].append(built.start(f"{program}-front", *arguments))
     near = {*sorted(times, key=lambda key: times[key][0])[:NEAR], ours, equal, default}
     for _ in range(rounds):
         for arguments in near:
-            times[arguments].append(built.run(f"{program}-front", *arguments))
+            times[arguments].append(built.start(f"{program}-front", *arguments))
     measured = {key: times[key] for key in near}
     return {name: best_of(measured, key) for name, key in (("advised", ours), ("default", default), ("equal", equal))}
 
@@ -257,14 +277,16 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=400)
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", nargs="*", default=PROGRAMS)
+    parser.add_argument("--under", default="")
+    parser.add_argument("--only", nargs="*", default=[*PROGRAMS, *OWN])
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        built = build(given.sources.resolve(), Path(folder), given.records, given.seed)
+        built = build(given.sources.resolve(), Path(folder), given.records, given.seed, given.under.split())
         for program in given.only:
-            jobs = learn(built, program)
-            boxes = advisor(built, "network", program)["keys"]
-            print(program, "places", advised_places(built, program), flush=True)
+            learn(built, program)
+            boxes, places = advisor(built, "network", program)["keys"], advised_places(built, program)
+            jobs = jobs_of(built, program, built.record(program, "obeyed", places))
+            print(program, "places", places, f"{busiest_share(jobs, places):.3f} of the best work", flush=True)
             front = advisor(built, "allocate", program, "--as", "snet", "--cores", str(CORES))["arguments"]
             print(program, "arguments", shlex.join(front), flush=True)
             for what, found in (

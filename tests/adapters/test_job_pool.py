@@ -77,7 +77,8 @@ def fails(_: int) -> None:
 
 JOBS = st.lists(
     st.tuples(
-        st.sampled_from("ab"), st.integers(1, 9), st.lists(st.sampled_from([1, 2, 3, 4, 8]), min_size=1, unique=True),
+        st.sampled_from("ab"), st.integers(1, 9),
+        st.one_of(st.just([1]), st.lists(st.sampled_from([1, 2, 3, 4, 8]), min_size=1, unique=True)),
         st.sampled_from(["run", "fail", "cancel"]),
     ),
     min_size=1, max_size=20,
@@ -122,6 +123,25 @@ def test_every_job_runs_and_never_are_more_cores_in_use_than_there_are(
             assert any((name, x) == job[:2] and cores in job[2] for job in jobs)
         assert len(judge.rows) == len(jobs) - sum(cancelled)
         assert sum(not ok for *_, ok in judge.rows) == sum(what == "fail" for *_, what in jobs)
+
+
+def test_jobs_of_one_core_begin_in_their_order_without_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = Judge(lambda jobs, cores: pytest.fail("nothing is to be chosen"))
+    pool, inner = pool_by_hand(judge, 3, monkeypatch)
+    futures = [pool.submit_job(Job("one", allowed=[1]), abs, n) for n in range(9)]
+    assert len(inner.given) == 3
+    while inner.given:
+        inner.run(-1)
+    assert [future.result() for future in futures] == list(range(9))
+    assert inner.most == 3
+    pool.shutdown()
+
+
+def test_a_broken_set_of_workers_ends_every_job_of_one_core(advised: Advised) -> None:
+    with advised.pool(2, ProcessPoolExecutor(2)) as pool:
+        assert isinstance(pool.submit_job(Job("dies", allowed=[1]), os._exit, 1).exception(), BrokenProcessPool)
+        futures = [pool.submit_job(Job("dies", allowed=[1]), abs, n) for n in range(2000)]
+        assert all(isinstance(each.exception(), BrokenProcessPool) for each in futures)
 
 
 def test_a_job_is_marked_once_and_has_its_cores_as_an_argument(advised: Advised) -> None:

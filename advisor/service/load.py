@@ -55,6 +55,7 @@ class NetworkLoad:
         self.rate_per_s: float | None = None  # None: no load was read yet
         self.observed = ObservedLoad(follow.change_s)
         self._total: float | None = None
+        self._read_at = 0.0
 
     def add_reading(self, now_s: float, totals: Totals, network: str, latency_s: float | None) -> None:
         """Add a reading, if it has this network; `latency_s` is that of a record without waiting, where it is known."""
@@ -63,7 +64,7 @@ class NetworkLoad:
             return
         # What came before the first reading is no arrival of now; a counter that fell began anew at 0.
         arrived = 0.0 if self._total is None else total - self._total if total >= self._total else total
-        self._total = total
+        self._total, self._read_at = total, now_s
         self.observed.report(now_s, round(arrived), round(totals[UNFINISHED].get(network, 0.0)))
         rate = self.observed.required_per_s(now_s, latency_s or self.follow.wait_s or 1.0, self.follow.wait_s)
         step = math.ceil(math.log(max(rate, REST_PER_S)) / math.log(STEP) - 1e-9)
@@ -73,5 +74,5 @@ class NetworkLoad:
         """Return what is known, as an answer has it."""
         return {
             "arrivals_per_s": self.observed.arrivals_per_s(now_s), "unfinished": self.observed.unfinished,
-            "planned_per_s": self.rate_per_s,
+            "planned_per_s": self.rate_per_s, "age_s": now_s - self._read_at,
         }  # fmt: skip

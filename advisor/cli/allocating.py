@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from advisor.cli import options, sharing, show_plans
+from advisor.cli import options, show_plans
 from advisor.cli.declared import asked_by, by_name, declared
 from advisor.cli.known_networks import NamedNetwork, named_network
 from advisor.cli.options import Output, command
@@ -29,14 +29,16 @@ if TYPE_CHECKING:
 
 SWEPT = ("throughput", "latency", "fewest_cores")  # the others have all numbers of cores in one answer
 SWEEP_POINTS = 128  # of a longer range, so many counts a constant factor apart: a line has no more to show
+COST_WEIGHTS = ("core_s", "latency_s", "record")  # of all networks together
+MACHINE = tuple(key for key in v.AllocateTogether.verb.keys if key in v.Allocate.verb.keys and key != "cores")
 KNEE = 0.99  # of the best of a sweep is what the knee still reaches
 
 # What options of a plan have otherwise than their keys. BOX=N is a map by name.
 LIST = {"type": options.NUMBERS, "multiple": True}
 BY_BOX = {"type": options.key_numbers(), "multiple": True}
 WHOLE_BY_BOX: dict[str, Any] = {"type": options.key_numbers(int), "multiple": True}
-KEYLESS: dict[str, Any] = {"type": options.key_numbers(keyless=True), "multiple": True}
 CURRENT = "What is in use: BOX=N for every box, or a file that --json wrote. It stays unless a change gains 5 %."
+EACH = 'Of several networks: a JSON file with keys of `allocate` for one, {"A": {"shares": [[1, 3]]}}.'
 COST = "Of cost: core_s=N, latency_s=N, record=N (its worth). Of several networks: NETWORK=N."
 FORMS: dict[str, dict[str, Any]] = {
     "shares": LIST,
@@ -48,7 +50,6 @@ FORMS: dict[str, dict[str, Any]] = {
     "current": {"type": options.CURRENT, "multiple": True, "help": CURRENT},
     "scale": {"name": "speed", "into": "speed", "help": "What if: BOX=2 is twice as fast as it is."} | BY_BOX,
     "components": {"name": "component", "into": "component", "type": options.KEY_TEXT, "multiple": True},
-    "arrival_per_s": KEYLESS,
     "weights": {"name": "weight", "into": "weight", "help": COST} | BY_BOX,
 }
 NETWORKS = click.argument(
@@ -87,9 +88,11 @@ def planned(verb: type[v.Allocate], *leave: str, **forms: Any) -> Any:
             ("--latency", "latency_s", "seconds a record spends inside"),
             ("--throughput", "throughput_per_s", "records per second"),
         ):
-            function = click.option(name, key, help=f"Target of fewest_cores: {about}.", **KEYLESS)(function)
-        ranks = click.option("--priority", help="Of several networks: higher ones first.", **WHOLE_BY_BOX)
-        function = ranks(function)
+            function = click.option(name, key, type=float, help=f"Target of fewest_cores: {about}.")(function)
+        function = click.option("--each", type=options.BY_NETWORK, help=EACH)(function)
+        function = click.option(
+            "--priority", help="Of several networks: NETWORK=N, higher ones first.", **WHOLE_BY_BOX
+        )(function)
         return declared(verb, leave=("network", "target", *leave), **FORMS | forms)(function)
 
     return add
@@ -97,9 +100,10 @@ def planned(verb: type[v.Allocate], *leave: str, **forms: Any) -> Any:
 
 def asked_for(given: dict[str, Any], verb: type[v.Allocate] = v.Allocate, **instead: Any) -> dict[str, Any]:
     """Return the options of a plan as `allocate` of an advisor or a client takes them."""
-    if given["priority"]:
-        raise InvalidValue("priority", given["priority"][0][0], "absent for one network", "it ranks several")
-    targets = {name: _of_one(name, given[name]) for name in ("throughput_per_s", "latency_s")}
+    for name, networks in (("priority", [name for name, _ in given["priority"]]), ("each", [*(given["each"] or ())])):
+        if networks:
+            raise InvalidValue(name, networks[0], "absent for one network", "it is of several")
+    targets = {name: given[name] for name in ("throughput_per_s", "latency_s")}
     scale = {box: 1.0 / speed for box, speed in (by_name("speed", given["speed"]) or {}).items() if speed > 0}
     if len(scale) < len(given["speed"]):
         raise InvalidValue("speed", 0, "BOX=N with N above 0")
@@ -110,7 +114,6 @@ def asked_for(given: dict[str, Any], verb: type[v.Allocate] = v.Allocate, **inst
         returns=list(given["returns"]) or None, components=dict(given["component"]) or None,
         pinned=by_name("pin", given["pin"]), scale=scale or None,
         weights=_weights(given["objective"], given["weight"]),
-        arrival_per_s=_of_one("arrival_per_s", given["arrival_per_s"]),
         **{"current": current_of(given["current"])} | instead,
     )  # fmt: skip
 
@@ -129,7 +132,6 @@ def current_of(pairs: Sequence[tuple[str, Any]]) -> Any:
     NETWORKS,
     planned(v.Allocate),
     click.option("--sweep", type=RANGE, help="Plan for each number of cores, e.g. cores=1..64: nothing is changed by it."),
-    click.option("--plot", type=options.PATH, help="Draw the sweep, or the front of pareto, to this PNG or SVG file."),
     click.option("--as", "form", type=click.Choice(["snet", "lpel"]), help="snet: print -w and -c of S-Net's runtime, whose "
                  "boxes run on one core; --instances-max is then --cores. lpel: -w, -dloc and the network with its placement."),
     options.learned,
@@ -144,17 +146,9 @@ def allocate_command(networks: tuple[Path, ...], cores: int | None, sweep: list[
     throughput and latency up to --cores; cost takes a --weight for each thing that costs.
 
     Several files share one machine; each is called as its file, without ending. --weight A=2 gives A twice the throughput
-    of others, --priority A=1 plans it before them, --throughput A=5 or --latency A=1 is its target of fewest_cores. BOX=N
-    is of every network with that box, A:BOX=N of one; options with a value a choice, star, split or feedback are taken in
-    the order of the files.
+    of others, --priority A=1 plans it before them. All other options are of each; --each has a file with those of one.
     """
-    plot, pareto = given["plot"], given["objective"] == "pareto"
-    if plot is not None and sweep is None and not pareto:
-        raise click.UsageError("--plot draws a --sweep, or --objective pareto")
-    if plot is not None:
-        from advisor.pictures import form_of
-
-        form_of(plot)  # what could not be drawn is refused before anything is worked out
+    pareto = given["objective"] == "pareto"
     if sweep is not None and cores is not None:
         raise click.UsageError("give --cores or --sweep")
     if given["deadline_s"] is not None and (given["state"] or given["table"]):
@@ -163,8 +157,8 @@ def allocate_command(networks: tuple[Path, ...], cores: int | None, sweep: list[
         raise click.UsageError("--as prints one allocation of one network")
     if given["evidence"] and (given["form"] is not None or sweep is not None or len(networks) > 1):
         raise click.UsageError("--evidence is of one allocation of one network")
-    if plot is not None and sweep is not None and len(networks) > 1:
-        raise click.UsageError("--plot draws the sweep of one network")
+    if sweep is not None and len(networks) > 1:
+        raise click.UsageError("--sweep is of one network")
     if sweep is not None and given["objective"] not in SWEPT:
         hint = "--cores N gives the best of all numbers of cores up to N"
         raise InvalidValue("sweep", given["objective"], f"of {', '.join(SWEPT)}", hint)
@@ -172,7 +166,7 @@ def allocate_command(networks: tuple[Path, ...], cores: int | None, sweep: list[
     if len(networks) > 1:
         if given["current"]:
             raise InvalidValue("current", given["current"][0][0], "absent for several networks", "watch takes it")
-        return _allocate_together(named, cores, sweep, given)
+        return _allocate_together(named, cores, given)
     (network,) = named
     request = asked_for(given)
     with hinted(network.text), asked(given) as advisor:
@@ -182,9 +176,10 @@ def allocate_command(networks: tuple[Path, ...], cores: int | None, sweep: list[
             found = advisor.allocate(known, cores=cores, **_one_core_each(form, cores, request))
             return _arguments(form, structure, found)
         if sweep is None:
-            return _one(network.path.name, _planned(advisor, known, cores, request), cores, request, given)
+            return _one(_planned(advisor, known, cores, request), cores, request, given["objective"])
         found = [(count, _planned(advisor, known, count, request)) for count in sweep]
-    return _sweep(network.path.name, found, given)
+    knee = knee_of(found, given["objective"])
+    return Output(show_plans.sweep_plain(given["objective"], found, knee), show_plans.sweep(found, knee))
 
 
 def _planned(asker: Advisor | SyncClient, network: str, cores: int | None, request: dict[str, Any]) -> Allocation:
@@ -198,24 +193,10 @@ def _planned(asker: Advisor | SyncClient, network: str, cores: int | None, reque
     return asker.allocate(network, cores=cores, **several)
 
 
-def _one(name: str, found: Allocation, cores: int | None, request: dict[str, Any], given: dict[str, Any]) -> Output:
+def _one(found: Allocation, cores: int | None, request: dict[str, Any], objective: str) -> Output:
     """Return the allocation of one network, or its front."""
-    plot, objective = given["plot"], given["objective"]
-    if plot is not None:
-        _draw_front(plot, name, found.front)
-    printed = show_plans.allocation(cores, found) if objective != "pareto" else show_plans.front(found, request, plot)
+    printed = show_plans.allocation(cores, found) if objective != "pareto" else show_plans.front(found, request)
     return Output({"objective": objective} | found.as_dict(), printed)
-
-
-def _sweep(name: str, found: Sequence[tuple[int, Allocation]], given: dict[str, Any]) -> Output:
-    """Return the allocations of one network on several numbers of cores."""
-    plot, objective = given["plot"], given["objective"]
-    knee = knee_of(found, objective)
-    if plot is not None:
-        from advisor.pictures.swept import draw_sweep
-
-        draw_sweep(plot, f"{name}: {objective} by cores", found, knee)
-    return Output(show_plans.sweep_plain(objective, found, knee, plot), show_plans.sweep(found, knee, plot))
 
 
 def _one_core_each(form: str, cores: int | None, request: dict[str, Any]) -> dict[str, Any]:
@@ -246,44 +227,47 @@ def _arguments(form: str, structure: Network, found: Allocation) -> Output:
     return Output({"arguments": list(words), "network": text} | found.as_dict(), [shlex.join(words), text.rstrip()])
 
 
-def _draw_front(plot: Path, name: str, front: Any) -> None:
-    from advisor.pictures.swept import draw_front
-
-    draw_front(plot, f"{name}: the front of cores, throughput and latency", front)
-
-
-def _allocate_together(
-    networks: Sequence[NamedNetwork], cores: int | None, sweep: list[int] | None, given: dict[str, Any]
-) -> Output:
-    counts = sweep or ([] if cores is None else [cores])
-    if not counts:
+def _allocate_together(networks: Sequence[NamedNetwork], cores: int | None, given: dict[str, Any]) -> Output:
+    if cores is None:
         raise InvalidValue("cores", None, "given: several networks share a number of cores")
     with asked(given) as advisor:
         asks, machine = asked_together(networks, given, advisor)
-        found = [(count, advisor.allocate_together(asks, cores=count, **machine)) for count in counts]
-    if sweep is not None:
-        return Output({"sweep": [{"cores": count} | each.as_dict() for count, each in found]}, show_plans.swept(found))
-    ((count, only),) = found
-    if given["plot"] is not None:
-        _draw_front(given["plot"], ", ".join(one["name"] for one in asks), only.front)
+        found = advisor.allocate_together(asks, cores=cores, **machine)
     pareto = given["objective"] == "pareto"
-    printed = show_plans.front(only, machine, given["plot"]) if pareto else show_plans.together(only, count)
-    return Output({"cores": count} | only.as_dict(), printed)
+    printed = show_plans.front(found, machine) if pareto else show_plans.together(found, cores)
+    return Output({"cores": cores} | found.as_dict(), printed)
 
 
 def asked_together(
     networks: Sequence[NamedNetwork], given: dict[str, Any], asker: Advisor | SyncClient
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return what is asked about each of several networks, and what of the machine: its objective, but not its cores."""
-    asks: list[dict[str, Any]] = []
-    machine: dict[str, Any] = {}
-    names = sharing.names_of(networks)
-    for network, one in zip(networks, sharing.spread(networks, names, given, asker), strict=True):
-        request = asked_for({**one, "weight": one["costs"], "priority": (), "current": ()})
-        machine = {key: request.pop(key) for key in sharing.MACHINE if key in request}
-        request.pop("cores", None)
-        ranks = {key: one[key][0][1][0] for key in ("weight", "priority") if one[key]}
-        asks.append({"network": network.known_as(asker), "name": one["name"], **ranks, **request})
+    """Return what is asked about each of several networks, and what of the machine: its objective, but not its cores.
+
+    A network is called as its id, or as its file without folder and ending. Raises InvalidValue.
+    """
+    names = [network.name for network in networks]
+    costs = [pair for pair in given["weight"] if pair[0] in COST_WEIGHTS and given["objective"] == "cost"]
+    by_network: dict[str, Any] = {
+        "weight": by_name("weight", [pair for pair in given["weight"] if pair not in costs]) or {},
+        "priority": by_name("priority", given["priority"]) or {},
+        "each": given["each"] or {},
+    }
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidValue("network", name, "the name of one file only", "networks are called as their files")
+    for option, named in by_network.items():
+        for name in named:
+            if name not in names:
+                raise InvalidValue(option, name, f"one of {', '.join(names)}", "of several networks")
+    shared = asked_for({**given, "weight": costs, "priority": (), "each": None, "current": ()})
+    machine = {key: shared.pop(key) for key in MACHINE if key in shared}
+    shared.pop("cores", None)
+    own = by_network.pop("each")
+    asks = [
+        {"network": network.known_as(asker), "name": network.name, **shared, **own.get(network.name, {}),
+         **{option: named[network.name] for option, named in by_network.items() if network.name in named}}
+        for network in networks
+    ]  # fmt: skip
     return asks, machine
 
 
@@ -336,7 +320,7 @@ def _whole(value: float) -> float | int:
 
 def _weights(objective: str, pairs: Sequence[tuple[str, list[Any]]]) -> dict[str, Any] | None:
     """Return the weights of a cost."""
-    wanted = f"some of {', '.join(sharing.COST_WEIGHTS)}"
+    wanted = f"some of {', '.join(COST_WEIGHTS)}"
     weights = by_name("weight", pairs)
     if objective != "cost":
         if weights:
@@ -346,16 +330,6 @@ def _weights(objective: str, pairs: Sequence[tuple[str, list[Any]]]) -> dict[str
     if not weights:
         raise InvalidValue("weight", None, f"given for cost: {wanted}", "e.g. --weight core_s=1 --weight record=5")
     for name in weights:
-        if name not in sharing.COST_WEIGHTS:
+        if name not in COST_WEIGHTS:
             raise InvalidValue("weight", name, wanted, "written NAME=N")
     return weights
-
-
-def _of_one(name: str, pairs: Sequence[tuple[str, list[Any]]]) -> float | None:
-    """Return the number of an option that several networks have one each of."""
-    if not pairs:
-        return None
-    if len(pairs) > 1 or pairs[0][0] or len(pairs[0][1]) != 1:
-        option = name.removesuffix("_s").removesuffix("_per")
-        raise InvalidValue(option, pairs[-1][0] or len(pairs), "one number for one network", "NETWORK=N is of several")
-    return pairs[0][1][0]

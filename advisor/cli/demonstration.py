@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from advisor.cli import options
@@ -13,18 +11,15 @@ from advisor.cli.source import steps
 
 @command(
     click.option("--part", type=click.Choice(["a", "b"]), help="Run one part only: a, real, or b, the paper's setting."),
-    click.option("--out", type=options.PATH, default=".", show_default=True, help="Folder of the pictures."),
     click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True,
                  help="Seed of sizes, noise and order."),
 )  # fmt: skip
-def demo_command(part: str | None, out: Path, seed: int) -> Output:
+def demo_command(part: str | None, seed: int) -> Output:
     """Stream real and generated measurements to a service of its own, follow its advice, and print what that brought.
 
     (a) Five data-parallel numpy components on this machine: each invocation runs with the advised cores, with one core and
     with all cores, and is compared with the best in hindsight. (b) The setting of the paper that the model comes from: 48
     cores, four components, online error and the allocation of a pipeline, judged on the true curves.
-
-    A picture of each part is written to the folder of --out; it needs the extra `plot`.
     """
     from rich.console import Console
 
@@ -39,5 +34,5 @@ def demo_command(part: str | None, out: Path, seed: int) -> Output:
                 tasks[name] = bar.add_task(name, total=total)
             bar.advance(tasks[name])  # pyright: ignore[reportArgumentType]
 
-        result = run_demo(parts=(part,) if part else ("a", "b"), folder=out, seed=seed, console=console, tick=tick)
+        result = run_demo(parts=(part,) if part else ("a", "b"), seed=seed, console=console, tick=tick)
     return Output(result)

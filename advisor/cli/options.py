@@ -25,9 +25,9 @@ WANTS_JSON = "advisor.json"  # in a context's meta
 GROUPS = {
     "The network": ("visits", "shares", "depths", "fan_outs", "returns", "component", "load", "speed"),
     "Bounds": ("minimum", "maximum", "pin", "allowed", "instances_max", "nodes", "memory_bytes", "work_max", "deadline_s"),
-    "Several networks": ("weight", "priority"),
+    "Several networks": ("weight", "priority", "each"),
     "Where to ask": ("socket", "tcp", "token_file", "tls_ca", "tls_certificate", "state", "table", "columns"),
-    "What is printed": ("limit", "offset", "plot", "picture", "gantt", "chrome", "trace", "flame", "depth", "least", "form",
+    "What is printed": ("limit", "offset", "plot", "picture", "chrome", "trace", "flame", "depth", "least", "form",
                         "out", "as_json", "help"),
 }  # fmt: skip
 
@@ -221,19 +221,17 @@ WORDS = ValueForm("NAME[,…]", _words_in, "names")
 HEADINGS = ValueForm("name=heading[,…]", _headings_of, "like component=job,x=size_mb,p=threads,t=seconds")
 
 
-def _key_numbers_of(text: str, kind: type[int] | type[float], *, keyless: bool = False) -> tuple[str, list[Any]]:
+def _key_numbers_of(text: str, kind: type[int] | type[float]) -> tuple[str, list[Any]]:
     key, sign, numbers = text.rpartition("=")
-    if not (keyless and not sign) and not (key and sign):
+    if not (key and sign):
         raise ValueError(text)
     return key, numbers_of(numbers, kind)
 
 
-def key_numbers(kind: type[int] | type[float] = float, *, keyless: bool = False) -> ValueForm:
-    """Return the form NAME=NUMBER, or NAME=NUMBER,NUMBER…; `keyless`: a number alone is taken too, with the empty name."""
+def key_numbers(kind: type[int] | type[float] = float) -> ValueForm:
+    """Return the form NAME=NUMBER, or NAME=NUMBER,NUMBER…"""
     wanted = f"NAME=N with {'a whole number' if kind is int else 'a number'} after the last ="
-    return ValueForm(
-        "n or name=n" if keyless else "name=n", partial(_key_numbers_of, kind=kind, keyless=keyless), wanted
-    )
+    return ValueForm("name=n", partial(_key_numbers_of, kind=kind), wanted)
 
 
 def _text_by_key(text: str, *, keyless: bool = False) -> tuple[str, str]:
@@ -247,14 +245,24 @@ def _text_by_key(text: str, *, keyless: bool = False) -> tuple[str, str]:
 
 def _current_of(text: str) -> tuple[str, Any]:
     """Return BOX=N, or with an empty name the answer in a file."""
-    if "=" in text:
-        return _key_numbers_of(text, int)
+    return _key_numbers_of(text, int) if "=" in text else ("", _json_in(text))
+
+
+def _json_in(text: str) -> Any:
     try:
-        return "", json.loads(Path(text).read_bytes())
+        return json.loads(Path(text).read_bytes())
     except OSError as error:
         raise Unfit("is no file that can be read") from error
 
 
+def _by_network_in(text: str) -> Any:
+    found: Any = _json_in(text)
+    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        raise ValueError(text)
+    return found  # pyright: ignore[reportUnknownVariableType]
+
+
+BY_NETWORK = ValueForm("file.json", _by_network_in, "a JSON file with a map of options for each network")
 CURRENT = ValueForm("name=n|answer.json", _current_of, "BOX=N, or a file that `advisor allocate --json` wrote")
 KEY_TEXT = ValueForm("name=text", _text_by_key, "NAME=TEXT")
 TEXT_BY_BOX = ValueForm("name=text", partial(_text_by_key, keyless=True), "NAME=TEXT")

@@ -14,19 +14,17 @@ from advisor.cli.source import moves, progress, tell_refused, tell_separator, wr
 from advisor.domain.limits import STATUS_PAGE_MAX
 
 if TYPE_CHECKING:
-    from advisor import Advisor
     from advisor.files import ComponentScore
 
 
 @command(
     click.argument("tables", nargs=-1, required=True, metavar="TABLE..."),
     click.option("--out", type=options.PATH, help="Write what was learned there, as `advisor import` reads it."),
-    click.option("--plot", type=options.PATH, help="Draw errors and curves into this PNG or SVG."),
     click.option("--limit", default=20, show_default=True, help="Components to show, most rows first; 0 shows all."),
     options.columns,
 )  # fmt: skip
 def replay_command(
-    tables: tuple[str, ...], out: Path | None, plot: Path | None, limit: int, columns: dict[str, str] | None
+    tables: tuple[str, ...], engine: str, out: Path | None, limit: int, columns: dict[str, str] | None
 ) -> Output:  # fmt: skip
     """Stream each TABLE through a fresh advisor: CSV or Parquet, with columns component,x,p,t, or component,predictor,
     cores,elapsed_s, or as --columns says; - is standard input.
@@ -35,16 +33,12 @@ def replay_command(
     not counted: half of them are below the median, nine of ten below the next. Beside them stands the model that the
     tables led to.
     """
-    if plot:
-        from advisor.pictures import form_of
-
-        form_of(plot)  # what could not be drawn is refused before anything is replayed
-    replayed = _replayed(tables, columns, out, plot)
+    replayed = (_here if engine == "here" else _on_ray)(tables, columns, engine, out)
     result: dict[str, Any] = {
         "table": ", ".join(each.name for each in replayed.files), "rows": sum(each.rows for each in replayed.files),
         "refused": sum(each.refused for each in replayed.files), "components": _components(replayed.components),
     }  # fmt: skip
-    result |= {key: str(path) for key, path in (("plot", plot), ("out", out)) if path}
+    result |= {"out": str(out)} if out else {}
     return Output(result, show.replayed(result, limit))
 
 
@@ -55,19 +49,19 @@ class Replayed(NamedTuple):
     components: Sequence[tuple[Mapping[str, Any], ComponentScore]]
 
 
-def _replayed(tables: Sequence[str], columns: dict[str, str] | None, out: Path | None, plot: Path | None) -> Replayed:
+def _here(tables: Sequence[str], columns: dict[str, str] | None, engine: str, out: Path | None) -> Replayed:
     from advisor import Advisor
-    from advisor.files import Prequential, Sample, TableReader, replay
+    from advisor.files import Prequential, TableReader
 
-    advisor, sample = Advisor(), Sample()
+    advisor = Advisor()
     prequential = Prequential(advisor)
     readers: list[TableReader] = []
     for table in tables:
         with TableReader(table, columns) as reader, progress() as bar:
             tell_separator(reader)
             prequential.report_progress(moves(bar, "replaying", reader))
-            for _ in replay(reader.chunks(), prequential, sample if plot else None):
-                pass
+            for chunk in reader.chunks():
+                prequential.predict_and_learn(chunk)
         tell_refused(reader)
         readers.append(reader)
     scores = prequential.scores[None]
@@ -76,10 +70,27 @@ def _replayed(tables: Sequence[str], columns: dict[str, str] | None, out: Path |
     entries = [each for page in pages for each in advisor.status(components=page, limit=STATUS_PAGE_MAX)["components"]]
     if out:
         written(out, advisor.extract())
-    if plot:
-        rows = sum(reader.rows for reader in readers)
-        _draw(plot, f"{Path(readers[0].name).name}: {rows} rows", advisor, scores, sample.rows)
     return Replayed(readers, [(entry, scores[entry["component"]]) for entry in entries])
+
+
+def _on_ray(tables: Sequence[str], columns: dict[str, str] | None, engine: str, out: Path | None) -> Replayed:
+    from advisor.cluster import offline
+    from advisor.cluster.actors import RayTasks
+    from advisor.service.option_types import checked_engine
+
+    if "-" in tables:
+        raise InvalidValue("table", "-", "left out with --engine ray", "it cannot be read by several processes")
+    tasks = RayTasks(checked_engine("engine", engine))
+    try:
+        found = offline.replay([str(Path(table).absolute()) for table in tables], columns, tasks, 2 * tasks.cores())
+        if out:
+            written(out, found.state())
+    finally:
+        tasks.close()
+    for each in found.files:
+        tell_separator(each)
+        tell_refused(each)
+    return Replayed(found.files, found.components)
 
 
 def _components(components: Sequence[tuple[Mapping[str, Any], ComponentScore]]) -> list[dict[str, Any]]:
@@ -89,12 +100,3 @@ def _components(components: Sequence[tuple[Mapping[str, Any], ComponentScore]]) 
         errors |= {"online_error_median": score.quantile(0.5), "online_error_9_of_10": score.quantile(0.9)}
         found.append({**entry, "scored": score.scored, **errors})
     return found
-
-
-def _draw(plot: Path, title: str, advisor: Advisor, scores: dict[str, ComponentScore], rows: list[Any]) -> Path:
-    from advisor.pictures import draw_replay
-
-    online = {name: score.online() for name, score in scores.items() if score.scored}
-    return draw_replay(
-        plot, title, online, rows, lambda name, x, p: advisor.predict(name, predictor=x, cores=p).elapsed_s
-    )

@@ -109,9 +109,8 @@ def replayed(result: Mapping[str, Any], limit: int) -> Iterator[Printed]:
         middle = 0.5 * (scored[(len(scored) - 1) // 2] + scored[len(scored) // 2])
         of = f"{several(result['rows'], 'row')}, {several(len(entries), 'component')}"
         yield f"{of}; median error of the median component {tables.percent(middle)}"
-    for key, words in (("plot", "picture"), ("out", "what was learned")):
-        if key in result:
-            yield f"{words}: {result[key]}"
+    if "out" in result:
+        yield f"what was learned: {result['out']}"
 
 
 def _verdict(each: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from advisor.cli import tables
@@ -58,7 +57,7 @@ def _boxes(plans: Sequence[tuple[str, Allocation]]) -> tables.Table:
     )  # fmt: skip
 
 
-def sweep(found: Sequence[tuple[int, Allocation]], knee: int | None, plot: Path | None) -> Iterator[Printed]:
+def sweep(found: Sequence[tuple[int, Allocation]], knee: int | None) -> Iterator[Printed]:
     """Yield allocations by cores, the knee among them."""
     yield table(
         [
@@ -75,17 +74,16 @@ def sweep(found: Sequence[tuple[int, Allocation]], knee: int | None, plot: Path 
         yield dim(f"no knee among these: only {several(found[-1][0], 'core')} reach 99 % of the best")
     else:
         yield f"{several(knee, 'core')} reach 99 % of the best of these"
-    yield from _picture(plot)
 
 
-def sweep_plain(objective: str, found: Sequence[tuple[int, Allocation]], knee: int | None, plot: Any) -> dict[str, Any]:
+def sweep_plain(objective: str, found: Sequence[tuple[int, Allocation]], knee: int | None) -> dict[str, Any]:
     """Return allocations by cores as JSON has them."""
     keys = ("spare", "throughput_per_s", "expected_per_s", "latency_s", "bottleneck", "groups")
     points = [
         {"cores": cores, **{key: plan.get(key) for key in keys}, "allocation": plan["cores"]}
         for cores, plan in ((cores, each.as_dict()) for cores, each in found)
     ]
-    return {"objective": objective, "sweep": points, "knee": knee} | ({} if plot is None else {"plot": str(plot)})
+    return {"objective": objective, "sweep": points, "knee": knee}
 
 
 def watched(state: Mapping[str, Any], found: Allocation | None, cores: int | None) -> Iterator[Printed]:
@@ -129,7 +127,7 @@ def explained(sentences: Sequence[str], answer: Mapping[str, Any]) -> Iterator[P
         )  # fmt: skip
 
 
-def front(found: Allocation | Together, request: Mapping[str, Any], plot: Path | None = None) -> Iterator[Printed]:
+def front(found: Allocation | Together, request: Mapping[str, Any]) -> Iterator[Printed]:
     """Yield the front of cores, throughput and latency, one line a point."""
     quantile = f" at {request['quantile']:g}" if "quantile" in request else ""
     queued = " with queueing" if "arrival_per_s" in request else ""
@@ -143,7 +141,6 @@ def front(found: Allocation | Together, request: Mapping[str, Any], plot: Path |
     else:
         yield "the front is too large to be worked out: ask for throughput and latency on some numbers of cores"
     yield from (Note(reason.text) for reason in found.why)
-    yield from _picture(plot)
 
 
 def _given(point: FrontPoint) -> str:
@@ -161,11 +158,6 @@ def _few(names: Sequence[str], most: int) -> str:
     return ", ".join([*names[:most], *(["…"] if len(names) > most else [])])
 
 
-def _picture(plot: Path | None) -> Iterator[Printed]:
-    if plot is not None:
-        yield f"picture: {plot}"
-
-
 def together(found: Together, cores: int) -> Iterator[Printed]:
     """Yield what each of several networks gets."""
     yield _boxes([(share.name, share.allocation) for share in found.networks])
@@ -180,24 +172,6 @@ def together(found: Together, cores: int) -> Iterator[Printed]:
     )  # fmt: skip
     yield f"{cores - found.spare} of {several(cores, 'core')} used"
     yield from (Note(reason.text) for reason in found.why)
-
-
-def swept(found: Sequence[tuple[int, Together]]) -> Iterator[Printed]:
-    """Yield what each of several networks reaches by cores."""
-    rows = [
-        (part, *((str(cores), str(each.spare)) if part is each.networks[0] else ("", "")))
-        for cores, each in found
-        for part in each.networks
-    ]
-    yield table(
-        [
-            Column("cores", lambda row: row[1]), Column("spare", lambda row: row[2], str),
-            Column("network", lambda row: row[0].name), Column("cores of it", lambda row: row[0].cores_used, str),
-            Column("records/s beside the others", lambda row: row[0].guaranteed_per_s, rate),
-            Column("latency", lambda row: _latency(row[0].allocation), seconds),
-        ],
-        rows,
-    )  # fmt: skip
 
 
 def _latency(plan: Allocation) -> float:

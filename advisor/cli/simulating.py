@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 RECORDED = 0  # stands for the number of cores that the graph was recorded on, until its file is read
 TARGETS = {
     "plot": (".png", ".svg"),
-    "gantt": (".png", ".html"),
     "chrome": (),
 }  # options that write, and what their names end in
 COMPILED_FROM = 1_000_000  # tasks times analyses from which loading compiled loops, half a second, pays
@@ -57,8 +56,9 @@ FORMS: dict[str, dict[str, Any]] = {
     click.argument("graph", metavar="GRAPH"),
     declared(v.SimulateAsked, leave=("graph", "predict_times", "draws"), **FORMS),
     click.option("--plot", type=options.PATH, help="Draw the speedups into this PNG or SVG."),
-    click.option("--gantt", type=options.PATH, help="Draw who runs what when: a .png, or a .html that zooms."),
-    click.option("--chrome", type=options.PATH, help="Write the schedule as a Chrome trace (JSON)."),
+    click.option(
+        "--chrome", type=options.PATH, help="Write who runs what when as a trace for Perfetto or Chrome (JSON)."
+    ),
     options.learned,
 )
 def simulate_command(graph: str, **given: Any) -> Output:
@@ -66,7 +66,7 @@ def simulate_command(graph: str, **given: Any) -> Output:
 
     GRAPH is a file (.json, .stg, .dot, .gv, .events) or one of the paper's five programs: mp3d, psim, locusroute, polyroots,
     dynprog.
-    Pictures and traces show the first policy on the most cores. With --socket, --tcp, --state or --table the tasks' times
+    A trace shows the first policy on the most cores. With --socket, --tcp, --state or --table the tasks' times
     are predicted by what was learned, by task type and size, and each makespan has an interval.
     """
     predicted = any(given[key] for key in ("socket", "tcp", "state", "table"))
@@ -181,23 +181,16 @@ def _drawn(
     source: GraphFile, request: AnalysisRequest, result: dict[str, Any], given: dict[str, Any]
 ) -> dict[str, str]:
     """Draw what was asked for; return the paths."""
-    if not (given["plot"] or given["gantt"] or given["chrome"]):
-        return {}
-    from advisor.files.chrome import write_chrome
-    from advisor.simulation.requests import prepare
-
     found: dict[str, str] = {}
     if given["plot"]:
-        from advisor.pictures.schedules import draw_speedups
+        from advisor.pictures.speedups import draw_speedups
 
         found["plot"] = str(draw_speedups(given["plot"], f"{source.name}: predicted speedup", result))
-    if given["gantt"] or given["chrome"]:
+    if given["chrome"]:
+        from advisor.files.chrome import write_chrome
+        from advisor.simulation.requests import prepare
+
         ready = prepare(source.graph, request)
         shown = ready.run(max(request.cores), ready.policies[0], trace=True)
-        if given["gantt"]:
-            from advisor.pictures.schedules import draw_gantt
-
-            found["gantt"] = str(draw_gantt(given["gantt"], source.name, shown))
-        if given["chrome"]:
-            found["chrome"] = str(write_chrome(shown, given["chrome"]))
+        found["chrome"] = str(write_chrome(shown, given["chrome"]))
     return found

@@ -1,11 +1,10 @@
-"""The two parts of the demo: each starts a service, streams to it, prints what was measured and draws it."""
+"""The two parts of the demo: each starts a service, streams to it, and prints what was measured."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -13,23 +12,18 @@ from rich.console import Console
 
 from advisor.demo import paper, real, report
 from advisor.demo.service_process import served
-from advisor.errors import InvalidValue
 from advisor.kernels import can_compile
 from advisor.kernels.source import mode_reported
 
 
 def run_demo(
-    *, parts: Sequence[str], folder: Path, seed: int, console: Console, tick: Callable[[str, int], object]
+    *, parts: Sequence[str], seed: int, console: Console, tick: Callable[[str, int], object]
 ) -> dict[str, Any]:
-    """Run the parts ``a`` and ``b``, print what was measured, draw a PNG each; return all of it as a plain mapping.
+    """Run the parts ``a`` and ``b``, print what was measured; return all of it as a plain mapping.
 
     Each part has a service process of its own. Raises Unsupported when the extra ``plot`` is not installed; ConnectionFailed
     when the service does not start.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidValue("out", str(folder), "a folder that can be made", error.strerror or "") from error
     _compiled(console)
     results: dict[str, Any] = {}
     if "a" in parts:
@@ -37,15 +31,13 @@ def run_demo(
         with served("demo-real") as client:
             judged = real.run_real(client, seed, tick=lambda: tick("real components", records))
         report.print_real(console, judged)
-        picture = report.draw_real(folder / "advisor-demo-real.png", judged)
-        results["real"] = report.real_as_dict(judged) | _footer(console, start, picture)
+        results["real"] = report.real_as_dict(judged) | _footer(console, start)
     if "b" in parts:
         start = perf_counter()
         with served("demo-paper") as client:
             streamed = paper.run_paper(client, seed, tick=lambda: tick("the paper's setting", paper.CHUNKS))
         report.print_paper(console, streamed)
-        picture = report.draw_paper(folder / "advisor-demo-paper.png", streamed)
-        results["paper"] = report.paper_as_dict(streamed) | _footer(console, start, picture)
+        results["paper"] = report.paper_as_dict(streamed) | _footer(console, start)
     return results
 
 
@@ -64,7 +56,7 @@ def _compiled(console: Console) -> None:
         )
 
 
-def _footer(console: Console, start: float, picture: Path) -> dict[str, Any]:
+def _footer(console: Console, start: float) -> dict[str, Any]:
     seconds = perf_counter() - start
-    console.print(f"{seconds:.1f} s in all. Picture: {picture}\n", soft_wrap=True, highlight=False)
-    return {"picture": str(picture), "seconds": seconds}
+    console.print(f"{seconds:.1f} s in all.\n", highlight=False)
+    return {"seconds": seconds}

@@ -1,24 +1,17 @@
-"""What the demo measured, as tables for people, as a mapping for programs, and as pictures."""
+"""What the demo measured, as tables for people and as a mapping for programs."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 from advisor.demo.paper import LABELS, MODELS, SIZE_SMALL, WINDOWS, Streamed
 from advisor.demo.paper_setting import CORES, PIPELINE
 from advisor.demo.real import POLICIES, REPEATS, TOLERANCE, JudgedRuns
-from advisor.pictures import Bars, Panel, Series, draw
 
-Floats = NDArray[np.float64]
-
-SIZE_BINS = 9  # of the slowdown picture: enough runs in each for a mean
 PAPER_BOUND = 0.10  # "within 10 % of the observed runtime"
 
 
@@ -132,58 +125,6 @@ def print_paper(console: Console, streamed: Streamed) -> None:
             style="bold" if shares.label.startswith("advised") else None,
         )  # fmt: skip
     console.print(plans)
-
-
-def draw_real(path: Path, judged: JudgedRuns) -> Path:
-    """Draw part (a): where each policy loses by size, and what that sums to by component."""
-    sides = np.array([run.side for run in judged.invocations])
-    edges = cast("Floats", np.geomspace(sides.min(), sides.max() * 1.001, SIZE_BINS + 1))
-    place = np.digitize(sides, edges) - 1
-    filled = [b for b in range(SIZE_BINS) if (place == b).any()]
-    middles = np.sqrt(edges[:-1] * edges[1:])[filled]
-    compared = POLICIES[:-1]
-    lines = [
-        Series(policy, middles, np.array([np.exp(np.log(ratios[place == b]).mean()) for b in filled]), colour=number)
-        for number, policy in enumerate(compared)
-        for ratios in (judged.ratios(policy),)
-    ]
-    totals = {
-        policy: [judged.total_s(policy, name) / judged.total_s("hindsight best", name) for name in judged.components]
-        for policy in compared
-    }
-    slowdown = Panel(
-        "Where each policy loses", "side of the matrix (predictor)", "time / hindsight best (geometric mean)", lines,
-        log_x=True, x_ticks=[tick for tick in (16, 32, 64, 128, 256, 512) if tick <= sides.max()],
-    )  # fmt: skip
-    names = [name.replace("_", "\n") for name in judged.components]
-    sums = Panel("What it sums to", "", "total seconds / hindsight best", bars=Bars(names, totals))
-    return draw(path, f"Real components on {judged.cores} cores: advice followed, call by call", [slowdown, sums])
-
-
-def draw_paper(path: Path, streamed: Streamed) -> Path:
-    """Draw part (b): the online error of both models, and the allocations."""
-    edges = np.unique(np.geomspace(6, WINDOWS[-1], 22).astype(int))
-    middles = np.sqrt(edges[:-1] * (edges[1:] - 1.0))
-    lines: list[Series] = []
-    for number, model in enumerate(MODELS):
-        errors = np.where(np.isnan(streamed.error[model]), 1.0, streamed.error[model])
-        windows = [errors[(streamed.row >= low) & (streamed.row < high)] for low, high in pairwise(edges)]
-        low, middle, high = (np.array([np.quantile(w, share) for w in windows]) for share in (0.25, 0.5, 0.75))
-        lines.append(Series(f"{LABELS[model]}: median, quartiles", middles, middle, colour=number, band=(low, high)))
-    error = Panel(
-        "Online error against the true curve", "rows of a component seen", "relative error", lines,
-        log_x=True, log_y=True, percent_y=True, marks_y={PAPER_BOUND: "10 %"},
-        x_ticks=(10, 30, 100, 300, 1000, 4000),
-    )  # fmt: skip
-    shown = [shares for shares in streamed.shares if "latency" not in shares.label]
-    bars = Bars(
-        [shares.label.replace(", throughput", "").replace(" ", "\n") for shares in shown],
-        {"records per second": [shares.throughput_per_s for shares in shown]},
-    )
-    plans = Panel(
-        f"The pipeline on {CORES} cores, on the true curves", "", "throughput (records per second)", bars=bars
-    )
-    return draw(path, "The paper's setting, streamed through the service", [error, plans])
 
 
 def _table(*headings: str) -> Table:

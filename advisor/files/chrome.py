@@ -8,7 +8,7 @@ from typing import Any
 
 from advisor.errors import InvalidValue
 from advisor.simulation.analysis import Execution
-from advisor.simulation.metrics import ready_length, traced
+from advisor.simulation.metrics import critical_path, ready_length, traced
 
 # Of a tick: a viewer's clock counts whole nanoseconds, and cuts off what is less. A unit without a name is shown as a
 # microsecond, whose ticks are millionths of it.
@@ -20,6 +20,8 @@ FIRST_THREAD = 1
 
 def chrome_events(execution: Execution) -> list[dict[str, Any]]:
     """Return the events of a traced execution: one a task on the track of its processor, and the ready list as a counter.
+
+    A task on the critical path says so, and why it did not start sooner: viewers find it by that word.
 
     Times are microseconds with three digits behind the point, so that no viewer's rounding lays one task over the next.
     Raises InvalidValue when no trace was kept.
@@ -41,6 +43,7 @@ def chrome_events(execution: Execution) -> list[dict[str, Any]]:
         )
     ]
     kinds = graph.columns["type"].tolist() if graph.types else None
+    critical = {step.task: step.why for step in critical_path(execution)}
     rows = zip(
         (trace.starts // per_ns).tolist(), (trace.finishes // per_ns).tolist(), trace.processors.tolist(), strict=True
     )
@@ -51,6 +54,8 @@ def chrome_events(execution: Execution) -> list[dict[str, Any]]:
         }  # fmt: skip
         if kinds is not None:
             event["cat"] = graph.types[kinds[task]]
+        if task in critical:
+            event["args"] = {"critical path": critical[task]}
         events.append(event)
     ready = ready_length(execution)
     for time, value in zip((ready.times // per_ns).tolist(), ready.values.tolist(), strict=True):

@@ -6,7 +6,7 @@ The learner is anything with the advisor's verbs: an `Advisor` in this process, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,17 +19,13 @@ from advisor.errors import InvalidValue, NotEnoughData, UnknownComponent
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
-SampleRow = tuple[str, float, float, float, float]  # component, predictor, cores, elapsed_s, predicted_s
 
-GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 ROWS_UNSCORED = 5  # the first rows of a component: nothing can be known yet
 ROWS_ONE_BY_ONE = 64  # until here a component learns each row before the next is predicted
 BLOCK_SHARE = 16  # later a block of a sixteenth of the rows seen is predicted at once: the model hardly moves within it
 ERROR_MAX = 1000.0  # times the value: what one row may count at most in a mean
-SAMPLE_ROWS = 4_000  # of a stream, for a picture: more points than that hide one another
 # Of relative errors, for their quantiles: from 0.01 % to a factor of 1000 in steps of 12 %.
 ERROR_BOUNDS = np.geomspace(1e-4, ERROR_MAX, 141)
-WINDOWS_PER_DOUBLING = 2  # of the online error: constant space, evenly spaced on a logarithmic axis
 
 
 class Learner(Protocol):
@@ -59,8 +55,6 @@ class ComponentScore:
     scored: int = 0
     error_sum: float = 0.0
     bias_sum: float = 0.0
-    # absolute relative error by row number n, in windows floor(2 log2 n)
-    windows: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
     counts: Floats = field(default_factory=lambda: np.zeros(len(ERROR_BOUNDS) + 1), compare=False)
 
     def quantile(self, share: float) -> float:
@@ -89,16 +83,6 @@ class ComponentScore:
         self.counts += np.bincount(np.searchsorted(ERROR_BOUNDS, np.abs(counted)), minlength=len(self.counts))
         self.error_sum += float(np.abs(counted).sum())
         self.bias_sum += float(counted.sum())
-        last = first_row + len(relative) - 1
-        window = self.windows.setdefault(int(WINDOWS_PER_DOUBLING * math.log2(last)), [0, 0.0])
-        window[0] += len(counted)
-        window[1] += float(np.abs(counted).sum())
-
-    def online(self) -> tuple[Floats, Floats]:
-        """Return the row numbers at the windows' middles and the mean error within each."""
-        order = sorted(self.windows)
-        rows = np.exp2((np.array(order, np.float64) + 0.5) / WINDOWS_PER_DOUBLING)
-        return rows, np.array([self.windows[w][1] / self.windows[w][0] for w in order])
 
 
 class Prequential:
@@ -229,47 +213,3 @@ def optional_columns(columns: Columns, part: Rows) -> dict[str, Any]:
     if columns.measures:
         found["measures"] = {name: values[part] for name, values in columns.measures.items()}
     return found
-
-
-class Sample:
-    """Rows kept for a picture, evenly over the stream: when full, half of them go, and half as many are kept from then on.
-
-    Row n is kept while the fraction of n·φ lies below a share: evenly spread, and in step with no period of the table.
-    """
-
-    def __init__(self, rows_max: int = SAMPLE_ROWS) -> None:
-        self._rows_max = rows_max
-        self._share = 1.0
-        self._seen = 0
-        self._kept: list[tuple[float, SampleRow]] = []
-
-    @property
-    def rows(self) -> list[SampleRow]:
-        """The rows kept."""
-        return [row for _, row in self._kept]
-
-    def offer_batch(self, columns: Columns, predicted: Floats) -> None:
-        """Offer a batch and what was predicted for it."""
-        names = columns.components.names
-        place = np.arange(self._seen, self._seen + len(columns)) * GOLDEN % 1.0
-        for row in np.flatnonzero(place < self._share).tolist():
-            if place[row] < self._share:  # the share may have shrunk within this batch
-                x, p, t, expected = (
-                    column[row].item() for column in (columns.predictor, columns.cores, columns.elapsed_s, predicted)
-                )
-                self._kept.append((place[row].item(), (names[int(columns.index[row])], x, p, t, expected)))
-                while len(self._kept) > self._rows_max:
-                    self._share /= 2
-                    self._kept = [kept for kept in self._kept if kept[0] < self._share]
-        self._seen += len(columns)
-
-
-def replay(chunks: Iterable[Columns], prequential: Prequential, sample: Sample | None = None) -> Iterator[int]:
-    """Take each chunk through `prequential`; yield the rows taken so far after each, for a progress bar."""
-    rows = 0
-    for chunk in chunks:
-        predicted = prequential.predict_and_learn(chunk)[prequential.models[0]]
-        if sample is not None:
-            sample.offer_batch(chunk, predicted)
-        rows += len(chunk)
-        yield rows

@@ -1,9 +1,4 @@
-"""Charts as PNG or SVG files; needs matplotlib, which the extra `plot` installs. Pages and profiles need nothing.
+"""What people are shown: the page of a service and the report, profiles as pages, speedups as PNG.
 
-What pages and reports show of a state is made here, too: `views`, `trend`, `composed`, and `comparison` of two states.
+Made here, too, is what pages show of a state: `views`, `trend`, `composed`, and `comparison` of two states.
 """
-
-from advisor.pictures.charts import Bars, Panel, Series, draw, form_of
-from advisor.pictures.replayed import draw_replay
-
-__all__ = ["Bars", "Panel", "Series", "draw", "draw_replay", "form_of"]

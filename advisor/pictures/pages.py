@@ -15,33 +15,12 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-ROWS_SHOWN = 200  # of a table beside a chart
-
 
 class Document(NamedTuple):
     """A page, and the policy that it names itself, for a server to send along."""
 
     html: str
     policy: str
-
-
-def page(title: str, data: Mapping[str, Any], help_text: str) -> str:
-    """Return a page of bars over time.
-
-    `data`: what `page/timeline.js` draws, as JSON has it; arrays `packed`. `help_text`: one line for the reader.
-    """
-    return document("page", ("words", "timeline"), {"TITLE": title, "HELP": help_text}, data).html
-
-
-def shortened_table(
-    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], many: int | None = None
-) -> tuple[str, Sequence[str], Sequence[Sequence[str]]]:
-    """Return a table as a page has it: its first rows, of `many`, and in its title how many there are."""
-    many = len(rows) if many is None else many
-    return f"{title}, the first {ROWS_SHOWN} of {many}" if many > ROWS_SHOWN else title, heads, rows[:ROWS_SHOWN]
 
 
 def document(frame: str, programs: Sequence[str], texts: Mapping[str, str], data: Any, more: str = "") -> Document:
@@ -79,12 +58,6 @@ def document(frame: str, programs: Sequence[str], texts: Mapping[str, str], data
         r"\{\{([A-Z_]+)\}\}", lambda found: places[found.group(1)], _part("head.html") + _part(f"{frame}.html")
     )
     return Document(text, policy)
-
-
-def packed(values: NDArray[np.generic]) -> str:
-    """Return an array's bytes, little-endian, in base64."""
-    little = values.astype(values.dtype.newbyteorder("<"))
-    return base64.b64encode(np.ascontiguousarray(little).tobytes()).decode("ascii")
 
 
 def _part(name: str) -> str:

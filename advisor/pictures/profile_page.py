@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from advisor.domain.wording import seconds
 from advisor.errors import InvalidValue
-from advisor.pictures.pages import ROWS_SHOWN, packed, page, shortened_table
-from advisor.pictures.roles import BANDS, COLOURS, LEGEND, OTHER
+from advisor.pictures.pages import document
+from advisor.profile import layout as at
 from advisor.profile.diagnosis import diagnose
 from advisor.profile.tree import Profile
 from advisor.simulation.words import reported_time
 
 HELP = (
-    "A click shows a box alone, Escape all; wheel or + and − zoom, drag or arrow keys move, pointing or n and p name a box. "
-    "A box is as wide as its time, with all that it called below it."
+    "A box is as wide as its time, with all that it called below it. A click shows it alone, Escape all; pointing or the tab "
+    "key names it."
 )
-MARGINS = (14, 14)  # left and right of the boxes
+# Okabe and Ito's colours, most lightened, as far from each other as colour-blind readers need them, and from white.
+WORK, OVERHEAD, WAITING, STUB, OTHER = "#8fc1e3", "#f0a884", "#f3d98b", "#cc79a7", "#d0d0d0"
+COLOURS: Final = {
+    **dict.fromkeys((at.TASK, at.REGION, at.PARALLEL, at.PARAMETER), WORK),
+    **dict.fromkeys((at.CREATION, at.MANAGEMENT), OVERHEAD),
+    **dict.fromkeys((at.TASKWAIT, at.BARRIER, at.TASKGROUP, at.WAIT, at.IDLE), WAITING),
+    at.STUB: STUB,
+    at.THREAD: OTHER,
+    at.OVERFLOW: OTHER,
+}
+LEGEND: Final = (
+    ("work", WORK), ("creation, management", OVERHEAD), ("waiting", WAITING), ("tasks run there", STUB), ("thread", OTHER),
+)  # fmt: skip
+BANDS: Final = (("tasks", (at.TASK,)), ("threads", (at.THREAD,)), ("beyond the cap", (at.OVERFLOW,)))
+ROWS_SHOWN = 200  # of a table below the chart
 ROW = 20  # dots of a level of calls
 WORDS = {colour: words for words, colour in LEGEND}
 NOTHING = "Nothing stands out that costs much time."
@@ -64,21 +78,20 @@ def profile_page(title: str, profile: Profile, *, flame: bool = False) -> str:
         left = right
     depth, start, end, own, kind, label, visits = np.array(rows, np.float64).reshape(-1, 7).T
     levels = int(depth.max(initial=0.0)) + 1
-    row = levels - 1 - depth if flame else depth
-    order = np.lexsort((start, row))
+    columns = {
+        "start": start, "end": end, "own": own, "row": levels - 1 - depth if flame else depth, "kind": kind, "label": label,
+        "visits": visits,
+    }  # fmt: skip
     data = {
-        "rows": levels, "tall": ROW, "fromBelow": flame, "rowName": "", "noun": "boxes", "margins": MARGINS, "lengths": True,
-        "end": left or 1.0, "least": min(left or 1.0, 1.0),
-        "unit": "ns", "seconds": 1e-9, "decimals": 0,
-        "palette": palette, "kinds": [words for words, _ in LEGEND], "bands": bands,
-        "from": packed(start[order]), "to": packed(end[order]), "own": packed(own[order]), "visits": packed(visits[order]),
-        "row": packed(row[order].astype(np.uint32)), "kind": packed(kind[order].astype(np.uint8)),
-        "names": list(names), "label": packed(label[order].astype(np.uint32)),
+        "rows": levels, "tall": ROW, "fromBelow": flame, "end": left or 1.0, "palette": palette,
+        "kinds": [words for words, _ in LEGEND], "bands": bands, "names": list(names),
+        "boxes": {name: values.astype(np.int64).tolist() for name, values in columns.items()},
         "reasons": [finding.text for finding in diagnose(profile)] or [NOTHING if profile.measures.creates else NO_TASK],
         "tables": [*_measures(profile), _paths(profile)],
     }  # fmt: skip
     reported = ", ".join(f"{heading} {seconds((right - left) * 1e-9)}" for heading, left, right in bands)
-    return page(f"{title}: {reported}" if reported else title, data, HELP)
+    texts = {"TITLE": f"{title}: {reported}" if reported else title, "HELP": HELP}
+    return document("page", ("words", "icicle"), texts, data).html
 
 
 def _measures(profile: Profile) -> list[Any]:
@@ -100,7 +113,7 @@ def _measures(profile: Profile) -> list[Any]:
     ]
     return [
         ("Where the workers' time went", ["", "time", "of all"], went), ("The run", ["", ""], run),
-        shortened_table("Task types", ["type", "instances", "each", "in all", "verdict", "why"], types),
+        _shortened("Task types", ["type", "instances", "each", "in all", "verdict", "why"], types),
     ]  # fmt: skip
 
 
@@ -121,10 +134,16 @@ def _paths(profile: Profile) -> Any:
             " › ".join([heading, *reversed(labels)]), WORDS[COLOURS[int(profile.role[node])]], f"{profile.count[node]:,}",
             reported_time(inclusive, "ns"), reported_time(own, "ns"), f"{100 * own / whole:.1f} %" if whole else "–",
         ])  # fmt: skip
-    return shortened_table(
+    return _shortened(
         "Call paths, most time of their own first", ["call path", "kind", "visits", "inclusive", "own", "own, of all"],
         rows, len(order),
     )  # fmt: skip
+
+
+def _shortened(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], many: int | None = None) -> Any:
+    """Return a table: its first rows, of `many`, and in its title how many there are."""
+    many = len(rows) if many is None else many
+    return f"{title}, the first {ROWS_SHOWN} of {many}" if many > ROWS_SHOWN else title, heads, rows[:ROWS_SHOWN]
 
 
 def _preorder(profile: Profile, roots: list[int], left: float) -> Iterator[tuple[int, float, int]]:

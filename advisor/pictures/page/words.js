@@ -1,9 +1,4 @@
 "use strict";
-// Numbers as people read them.
-function plain(value, decimals) {
-  const text = value.toFixed(Math.max(0, Math.min(20, decimals)));
-  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
-}
 // Seconds in the unit that suits them.
 function suiting(seconds) {
   const units = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]], size = Math.abs(seconds);

@@ -19,7 +19,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
 
 
 @pytest.fixture
-def learned(tmp_path: Path) -> tuple[Path, str, Path]:
+def learned(tmp_path: Path) -> tuple[Path, str]:
     """A network and a table of its components: b is as long as all others together, and has a serial tenth."""
     rows = [
         f"{name},{x},{p},{work * x * (0.1 + 0.9 / p)}"
@@ -30,12 +30,12 @@ def learned(tmp_path: Path) -> tuple[Path, str, Path]:
     table, network = tmp_path / "rows.csv", tmp_path / "network.snet"
     table.write_text("\n".join(["component,x,p,t", *rows]) + "\n")
     network.write_text("a .. b .. c\n")
-    return network, f"--table={table}", tmp_path / "sweep.png"
+    return network, f"--table={table}"
 
 
-def test_a_sweep_has_a_knee_and_a_picture(learned: tuple[Path, str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    network, table, picture = learned
-    status, out, _ = run(capsys, "allocate", network, table, "--sweep", "cores=4..40", "--plot", picture, "--json")
+def test_a_sweep_has_a_knee(learned: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    network, table = learned
+    status, out, _ = run(capsys, "allocate", network, table, "--sweep", "cores=4..40", "--json")
     assert status == 0
     found = json.loads(out)
     rates = [point["throughput_per_s"] for point in found["sweep"]]
@@ -46,7 +46,6 @@ def test_a_sweep_has_a_knee_and_a_picture(learned: tuple[Path, str, Path], capsy
     assert seen == sorted(seen)
     reached = [point["cores"] for point in found["sweep"] if point["throughput_per_s"] >= 0.99 * max(rates)]
     assert found["knee"] == reached[0]
-    assert picture.read_bytes().startswith(b"\x89PNG")
     status, out, _ = run(capsys, "allocate", network, table, "--sweep", "cores=4..12:4,5", "--json")
     assert [point["cores"] for point in json.loads(out)["sweep"]] == [4, 5, 8, 12]
     for wrong in ("cores=-9..900", "cores=0..900", "cores=9..4", "cores=1..9:0", "boxes=1..2"):
@@ -76,9 +75,9 @@ def test_an_allocation_is_printed_as_arguments_of_s_nets_runtime(
 
 
 def test_the_current_allocation_is_a_file_or_each_box(
-    learned: tuple[Path, str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    learned: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    network, table, _ = learned
+    network, table = learned
     asked = ("allocate", network, table, "--cores", 16, "--turns", "never", "--json")
     plan = tmp_path / "plan.json"
     plan.write_text(run(capsys, *asked)[1])
@@ -95,27 +94,12 @@ def test_the_current_allocation_is_a_file_or_each_box(
         assert run(capsys, *asked, *wrong)[0] == 2
 
 
-def test_a_sweep_that_still_rises_has_no_knee(
-    learned: tuple[Path, str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    network, table, picture = learned
-    status, out, _ = run(capsys, "allocate", network, table, "--sweep", "cores=1..3", "--plot", picture, "--json")
+def test_a_sweep_that_still_rises_has_no_knee(learned: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    network, table = learned
+    status, out, _ = run(capsys, "allocate", network, table, "--sweep", "cores=1..3", "--json")
     assert (status, json.loads(out)["knee"]) == (0, None)
-    assert picture.read_bytes().startswith(b"\x89PNG")
     _, out, _ = run(capsys, "allocate", network, table, "--sweep", "cores=1..3")
     assert "no knee among these: only 3 cores reach 99 % of the best" in out
-
-
-def test_the_front_is_drawn(learned: tuple[Path, str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    network, table, _ = learned
-    picture = network.with_suffix(".svg")
-    status, out, _ = run(capsys, "allocate", network, table, "--cores", 9, "--objective", "pareto", "--plot", picture)
-    assert (status, f"picture: {picture}" in out) == (0, True)
-    drawn = picture.read_text()
-    assert "the front of cores, throughput and latency" in drawn
-    assert "most throughput" in drawn
-    assert "least latency" in drawn
-    assert run(capsys, "allocate", network, table, "--cores", 9, "--plot", picture)[0] == 2
 
 
 @pytest.mark.parametrize("defined", [True, False])
@@ -155,7 +139,8 @@ def _a_network_by_id(folder: Path, capsys: pytest.CaptureFixture[str], state: Pa
         assert set(json.loads(out)["instances"].values()) == {1}
         (folder / "other.snet").write_text("read .. write\n")
         box = next(iter(found["cores"]))
-        together = ("allocate", "film", "other.snet", "--state", state, "--cores", 40, "--load", f"film:{box}=100")
+        (folder / "each.json").write_text(json.dumps({"film": {"load": {box: 100}}}))
+        together = ("allocate", "film", "other.snet", "--state", state, "--cores", 40, "--each", "each.json")
         status, out, err = run(capsys, *together, "--json")
         assert status == 0, err
         assert [each["name"] for each in json.loads(out)["networks"]] == ["film", "other"]

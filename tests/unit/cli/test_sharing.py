@@ -24,6 +24,13 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, 
     return json.loads(out)
 
 
+def each(beside: Path, **options: dict[str, Any]) -> Path:
+    """Write a file for --each."""
+    path = beside.with_name("each.json")
+    path.write_text(json.dumps(options))
+    return path
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path, str]:
     """A.snet, a pipeline; B.snet with a choice; and a table of their components."""
@@ -66,7 +73,7 @@ def test_two_networks_share_by_weight_and_priority(
     files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipeline, choice, table = files
-    both = ("allocate", pipeline, choice, table, "--cores", 24, "--shares", "1,3")
+    both = ("allocate", pipeline, choice, table, "--cores", 24, "--each", each(pipeline, B={"shares": [[1, 3]]}))
     found = answer(capsys, *both, "--weight", "A=2")
     first, second = found["networks"]
     assert [first["name"], second["name"]] == ["A", "B"]
@@ -83,43 +90,43 @@ def test_two_networks_share_by_weight_and_priority(
 
 def test_options_go_where_they_belong(files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str]) -> None:
     pipeline, choice, table = files
-    both = ("allocate", pipeline, choice, table, "--cores", 30, "--shares", "1,3", "--instances-max", 2)
-    every = answer(capsys, *both, "--pin", "b=2")["networks"]
-    assert [one["cores"]["b"] for one in every] == [2, 2]
-    one = answer(capsys, *both, "--pin", "B:b=2", "--minimum", "c=5")["networks"]
+
+    def networks(*words: object, **more: Any) -> Any:
+        own = {"A": {}, "B": {"shares": [[1, 3]]}}
+        path = each(pipeline, **{name: options | more.get(name, {}) for name, options in own.items()})
+        asked = ("allocate", pipeline, choice, table, "--cores", 30, "--instances-max", 2, "--each", path)
+        return answer(capsys, *asked, *words)["networks"]
+
+    assert [one["cores"]["b"] for one in networks("--pin", "b=2")] == [2, 2]
+    one = networks(B={"pinned": {"b": 2}, "minimum": {"c": 5}})
     assert one[1]["cores"]["b"] == 2 < one[0]["cores"]["b"] * one[0]["instances"]["b"]
     assert one[1]["cores"]["c"] >= 5
-    arrivals = ("--arrival", "A=0.2", "--arrival", "B=0.1", "--objective", "latency", "--load", "A:a=1")
-    rates = answer(capsys, *both, *arrivals)["networks"]
+    arrivals = {"A": {"arrival_per_s": 0.2, "load": {"a": 1}}, "B": {"arrival_per_s": 0.1}}
+    rates = networks("--objective", "latency", **arrivals)
     assert all(network["latency_queued_s"] > network["latency_s"] for network in rates)
 
 
-def test_a_sweep_of_several_networks_is_their_plans(
+def test_several_networks_have_a_front_and_a_cost(
     files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipeline, choice, table = files
-    asked = ("allocate", pipeline, choice, table, "--shares", "1,1")
-    found = answer(capsys, *asked, "--sweep", "cores=6..8")["sweep"]
-    assert [point["cores"] for point in found] == [6, 7, 8]
-    assert found == [answer(capsys, *asked, "--cores", count) for count in (6, 7, 8)]
-    status, out, _ = run(capsys, *asked, "--sweep", "cores=6..8")
-    assert status == 0
-    assert len([line for line in out.splitlines() if " A " in line or " B " in line]) == 6
-
-
-def test_several_networks_have_a_front_and_a_cost(
-    files: tuple[Path, Path, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    pipeline, choice, table = files
-    both = ("allocate", pipeline, choice, table, "--cores", 12, "--shares", "1,1", "--objective")
+    both = (
+        "allocate",
+        pipeline,
+        choice,
+        table,
+        "--cores",
+        12,
+        "--each",
+        each(pipeline, B={"shares": [[1, 1]]}),
+        "--objective",
+    )
     found = answer(capsys, *both, "pareto")
     fastest = max(point["throughput_per_s"] for point in found["front"])
     assert fastest == pytest.approx(sum(one["guaranteed_per_s"] for one in found["networks"]))
     assert set(found["front"][0]["cores"]) == {
         f"{one['name']}:{key}" for one in found["networks"] for key in one["cores"]
     }
-    status, out, _ = run(capsys, *both, "pareto", "--plot", tmp_path / "front.svg")
-    assert (status, out.count("picture: ")) == (0, 1)
     dear = answer(capsys, *both, "cost", "--weight", "core_s=1", "--weight", "record=10", "--weight", "A=2")
     cheap = answer(capsys, *both, "cost", "--weight", "core_s=1", "--weight", "record=0.01", "--weight", "A=2")
     assert dear["spare"] < cheap["spare"]

@@ -97,14 +97,17 @@ def test_pictures_and_traces_are_written(graph: Path, tmp_path: Path) -> None:
         "1,2",
         "--plot",
         tmp_path / "s.png",
-        "--gantt",
-        tmp_path / "g.html",
         "--chrome",
         tmp_path / "t.json",
     )
-    for kind in ("plot", "gantt", "chrome"):
+    for kind in ("plot", "chrome"):
         assert Path(found[kind]).stat().st_size > 500
-    assert answer(graph, "--gantt", tmp_path / "g.png")["gantt"].endswith("g.png")
+    events = json.loads(Path(found["chrome"]).read_text())["traceEvents"]
+    path = answer(graph, "--cores", "2", "--metric", "critical_path")["results"][0]["critical_path"]
+    marked = {
+        event["name"]: event["args"]["critical path"] for event in events if "critical path" in event.get("args", {})
+    }
+    assert marked == {step["task"]: step["why"] for step in path}
 
 
 def test_times_come_from_a_table_that_is_learned_on_the_spot(tmp_path: Path) -> None:

@@ -11,8 +11,6 @@ from advisor.errors import InvalidValue
 # Cilkview (He, Leiserson, Leiserson 2010): a work-stealing run takes at most about T1/p + 1.7 times the burdened span.
 BURDEN_FACTOR: Final = 1.7
 LATER: Final = ("at_once", "in_order", "summed", "cpu_s")  # profiles that earlier versions wrote have none
-# Of several profiles these do not add up: the largest stands.
-LARGEST: Final = ("elapsed_s", "workers_max", "span_s", "burdened_span_s", "active_max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +98,6 @@ class Measures:
             low, high = (self.work_s / each if each > 0.0 else 0.0 for each in (most, least))
             found.append(SpeedupBound(p, least, most, low, high))
         return tuple(found)
-
-    @classmethod
-    def sum_of(cls, parts: Sequence[Measures]) -> Measures:
-        """Return the measures of several profiles together: sums, but the largest of what does not add up."""
-        pick = {each.name: max if each.name in LARGEST else sum for each in fields(cls)}
-        return cls(**{name: how([getattr(part, name) for part in parts]) for name, how in pick.items()})
 
     def as_dict(self) -> dict[str, Any]:
         """Return the measures, and those that follow from them, by name."""

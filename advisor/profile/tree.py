@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -171,69 +171,3 @@ class Profile:
         if any(column.shape != (n,) for column in arrays) or bool((made.parent >= np.arange(n)).any()):
             raise InvalidValue("nodes", n, "columns of one length, each parent before its children")
         return made
-
-
-def from_rows(rows: Sequence[Mapping[str, Any]], measures: Measures, notes: Mapping[str, int] | None = None) -> Profile:
-    """Return a profile of rows that hold `COLUMNS`, `MOMENTS` and ``name``, absent ones 0: for tests, and tables in papers."""
-    n = len(rows)
-    default: dict[str, Any] = {"parent": -1, "role": at.TASK}
-    columns: dict[str, Any] = {
-        name: np.array([row.get(name, default.get(name, 0)) for row in rows], np.int64).reshape(n) for name in COLUMNS
-    }
-    columns |= {name: np.array([row.get(name, 0.0) for row in rows], np.float64).reshape(n) for name in MOMENTS}
-    return Profile(**columns, names=tuple(str(row["name"]) for row in rows), measures=measures, notes=dict(notes or {}))
-
-
-def merged(profiles: Sequence[Profile]) -> Profile:
-    """Return several profiles as one, node by call path: of the processes of a run, or of runs of one program.
-
-    Counts and times are exact; means and variances to rounding (Chan, Golub, LeVeque 1979). Measures add up, but for elapsed
-    time, spans and most numbers at a time, of which the largest stands. Cost O(nodes). Raises InvalidValue for none.
-    """
-    if not profiles:
-        raise InvalidValue("profiles", 0, "at least 1")
-    number: dict[tuple[int, int, str, int], int] = {}
-    rows: list[dict[str, Any]] = []
-    metrics: dict[str, dict[int, float]] = {}
-    for profile in profiles:
-        here: list[int] = []
-        for node in range(len(profile)):
-            above = int(profile.parent[node])
-            key = (
-                here[above] if above >= 0 else -1,
-                int(profile.role[node]),
-                profile.names[node],
-                int(profile.value[node]),
-            )
-            at_row = number.setdefault(key, len(rows))
-            if at_row == len(rows):
-                rows.append({"parent": key[0], "role": key[1], "name": key[2], "value": key[3]})
-            here.append(at_row)
-            _add(rows[at_row], {name: getattr(profile, name)[node].item() for name in (*COLUMNS[3:], *MOMENTS)})
-            for name, values in profile.metrics.items():
-                sums = metrics.setdefault(name, {})
-                sums[at_row] = sums.get(at_row, 0.0) + float(values[node])
-    notes: dict[str, int] = {}
-    for profile in profiles:
-        for name, value in profile.notes.items():
-            notes[name] = notes.get(name, 0) + value
-    whole = from_rows(rows, Measures.sum_of([profile.measures for profile in profiles]), notes)
-    columns = {name: np.array([sums.get(k, 0.0) for k in range(len(rows))]) for name, sums in metrics.items()}
-    return replace(whole, metrics=columns)
-
-
-def _add(row: dict[str, Any], more: Mapping[str, Any]) -> None:
-    """Add the visits of a node to a row."""
-    a, b = row.get("count", 0), more["count"]
-    mean, other = row.get("mean_ns", 0.0), more["mean_ns"]
-    if a + b:
-        squares = row.get("variance_ns2", 0.0) * max(a - 1, 0) + more["variance_ns2"] * max(b - 1, 0)
-        squares += (other - mean) ** 2 * a * b / (a + b)
-        row["variance_ns2"] = squares / (a + b - 1) if a + b > 1 else 0.0
-        row["mean_ns"] = mean + (other - mean) * b / (a + b)
-    if b:
-        row["least_ns"] = min(row["least_ns"], more["least_ns"]) if a else more["least_ns"]
-    for name in ("most_ns", "active_max", "worked_most_ns"):
-        row[name] = max(row.get(name, 0), more[name])
-    for name in ("count", "open", "inclusive_ns", "exclusive_ns"):
-        row[name] = row.get(name, 0) + more[name]

@@ -204,7 +204,6 @@ class Bandwidth:
     there is
     a level s with sum_i min(d_i, s) = 1, and a task that wants more than s takes d_i / s times as long: D_i = r_i (d_i / s -
     1).
-    `advisor.simulation.inflation.fit_bandwidth` learns the demand from observations.
     """
 
     demand: Number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from advisor.errors import InvalidValue
@@ -9,7 +10,7 @@ from advisor.profile import layout as at
 from advisor.profile.comparison import compare
 from advisor.profile.diagnosis import construct_of, cut_off, diagnose
 from advisor.profile.measures import Measures
-from advisor.profile.tree import Profile, from_rows
+from advisor.profile.tree import COLUMNS, MOMENTS, Profile
 
 TABLE_III = {  # threads: task, taskwait, create task, barrier; seconds
     1: (106.0, 2.44, 56.0, 0.0),
@@ -28,6 +29,13 @@ TASKS = sum(count for _, _, count in TABLE_IV)
 
 def ns(seconds: float) -> int:
     return round(seconds * 1e9)
+
+
+def from_rows(rows: list[dict[str, object]], measures: Measures) -> Profile:
+    """Return a profile of rows; what a row lacks is 0."""
+    default = {"parent": -1, "role": at.TASK}
+    columns = {name: np.array([row.get(name, default.get(name, 0)) for row in rows]) for name in (*COLUMNS, *MOMENTS)}
+    return Profile(**columns, names=tuple(str(row["name"]) for row in rows), measures=measures)
 
 
 def run(threads: int) -> Profile:

@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 
 from advisor.domain.task_graphs import Task, TaskGraph, graph_as_flat, graph_from_flat, graph_of_tasks, task_graph
 from advisor.errors import InvalidValue
-from advisor.files.dask_graph import graph_from_dask
 from advisor.files.graphs import graph_from_json, read_graph
 from advisor.simulation import simulate
 from advisor.simulation.shapes import locusroute, psim
@@ -234,53 +233,6 @@ def test_columns_types_and_names_are_kept() -> None:
             assert found.columns[name].tolist() == values.tolist()
     assert typed.columns["queue"].tolist() == [1, -1]
     assert typed.columns["rate"].tolist() == [0.0, 0.5]
-
-
-def increment(x: object) -> object:
-    return x
-
-
-class NewTask:
-    """As Dask has had them since 2024: a task that names what it depends on."""
-
-    def __init__(self, *keys: str) -> None:
-        self.dependencies = frozenset(keys)
-
-    def __call__(self) -> None: ...
-
-
-def test_dask_graphs_read_in_both_forms() -> None:
-    old = {
-        "data-0123456789": 7,
-        ("load-abcdef0123", 0): (increment, "data-0123456789"),
-        ("load-abcdef0123", 1): (increment, ["data-0123456789", 3]),
-        "sum-0123456789": (sum, [("load-abcdef0123", 0), {"k": ("load-abcdef0123", 1)}]),
-    }
-
-    class Collection:
-        def __dask_graph__(self) -> dict:
-            return old
-
-    graph = graph_from_dask(Collection(), lambda key: 3.0 if isinstance(key, str) else 2.0, unit="ms")
-    assert graph.times.tolist() == [0.0, 2.0, 2.0, 3.0]
-    assert sorted(graph.types) == ["data", "load", "sum"]
-    assert simulate(graph, 2).makespan == 5.0
-    new = {"a": NewTask(), "b": NewTask("a"), "c": NewTask("a", "outside")}
-    graph = graph_from_dask(new, {"a": 1.0, "b": 2.0, "c": 4.0})
-    assert edges_of(graph) == {("a", "b"), ("a", "c")}
-    named = {
-        "inc-08a6fe41-a351-4dcd-847f-5d02e98750bd": NewTask(),
-        "sum-agg-" + "0f" * 16: NewTask(),
-        "short-1": NewTask(),
-    }
-    assert graph_from_dask(named, 1.0).types == ("inc", "short-1", "sum-agg")
-    alias = type("Alias", (NewTask,), {})("a")
-    data = type("DataNode", (NewTask,), {})()
-    assert graph_from_dask({"a": NewTask(), "b": alias, "c": data}, 2.0).times.tolist() == [2.0, 0.0, 0.0]
-    with pytest.raises(InvalidValue, match="time for each task"):
-        graph_from_dask(new, {"a": 1.0})
-    with pytest.raises(InvalidValue, match="Dask"):
-        graph_from_dask(5, 1.0)
 
 
 def test_a_million_edges_in_any_order_are_one_graph() -> None:

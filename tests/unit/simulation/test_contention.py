@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from advisor import Advisor
 from advisor.domain.task_graphs import task_graph
-from advisor.errors import InvalidValue, NotEnoughData
+from advisor.errors import InvalidValue
 from advisor.simulation import AnalysisRequest, Program, answer, simulate
 from advisor.simulation.ensembles import drawn, interval, makespans, uncertain
-from advisor.simulation.inflation import fit_bandwidth
 from advisor.simulation.systems import Bandwidth, Bus, Centre, Custom, Lock, Queueing
 
 
@@ -113,45 +110,6 @@ def test_a_lock_is_charged_once_at_dispatch() -> None:
 def test_systems_that_only_python_can_say_are_refused(system) -> None:
     with pytest.raises(InvalidValue):
         simulate(together([1.0, 2.0], c=[1.0, 2.0]), 2, contention=system)
-
-
-# Learned demand.
-
-
-@given(demand=st.floats(0.02, 1.0), alone=st.floats(0.01, 100.0), cores=st.integers(2, 24))
-@settings(max_examples=150, deadline=None)
-def test_the_demand_behind_exact_times_is_found(demand, alone, cores) -> None:
-    active = np.arange(1, cores + 1, dtype=float)
-    found = fit_bandwidth(active, alone * np.maximum(1.0, active * demand))
-    assert found.error < 1e-9
-    assert found.slowdown(active) * found.alone == pytest.approx(alone * np.maximum(1.0, active * demand), rel=1e-6)
-    if demand * cores > 1.01 and demand < 0.5:
-        assert found.demand == pytest.approx(demand, rel=1e-6)
-
-
-def test_the_fit_is_the_global_minimum_of_its_squares() -> None:
-    rng = np.random.default_rng(8)
-    for _ in range(20):
-        active = rng.integers(1, 17, 40).astype(float)
-        elapsed = np.maximum(1.0, active * rng.uniform(0.05, 0.6)) * np.exp(rng.normal(0, 0.2, 40))
-        weights = rng.integers(1, 4, 40).astype(float)
-        found = fit_bandwidth(active, elapsed, weights)
-
-        def loss(demand, base, active=active, elapsed=elapsed, weights=weights):
-            return (weights * (np.log(elapsed) - base - np.maximum(0, np.log(active * demand))) ** 2).sum()
-
-        mine = loss(found.demand, np.log(found.alone))
-        for demand in np.exp(np.linspace(np.log(1 / 17), 0, 400)):
-            base = np.average(np.log(elapsed) - np.maximum(0, np.log(active * demand)), weights=weights)
-            assert mine <= loss(demand, base) + 1e-9
-
-
-def test_a_fit_needs_two_numbers_of_active_cores_and_sound_values() -> None:
-    with pytest.raises(NotEnoughData):
-        fit_bandwidth([2, 2, 2], [1, 2, 3])
-    for active, elapsed in (([0, 1], [1, 1]), ([1, 2], [1, -1]), ([1, 2], [1, float("nan")]), ([1, 2], [1])):
-        with pytest.raises(InvalidValue):
-            fit_bandwidth(active, elapsed)
 
 
 # Uncertain times.

@@ -1,8 +1,4 @@
-"""The fold of events as kernels: the functions of `events`, `stacks` and `tables`, interpreted on lists or compiled on arrays.
-
-A list reads and writes a whole number in a fifth of the time that an array takes under the interpreter, so the profiler keeps
-its tables in lists until the kernels are compiled.
-"""
+"""The fold of events as kernels: the functions of `events`, `stacks` and `tables`."""
 
 from __future__ import annotations
 

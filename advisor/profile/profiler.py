@@ -87,8 +87,7 @@ class Profiler:
             raise InvalidValue("burden_ns", burden_ns, "at least 0")
         if compiled and not KERNELS.ready and not KERNELS.make():
             raise InvalidValue("compiled", True, f"false: {KERNELS.reason}")
-        self._always_plain = compiled is False
-        self.tables = Tables(caps or Caps(), burden_ns, plain=self._always_plain or not KERNELS.ready)
+        self.tables = Tables(caps or Caps(), burden_ns, interpreted=compiled is False)
         self.window = Reorder(window_ns)
         self.strings: list[str] = []
         self._numbers: dict[str, int] = {}  # of each string, the first that it has
@@ -146,7 +145,7 @@ class Profiler:
     def copied(self) -> Profiler:
         """Return a copy, to go on apart. Cost O(state)."""
         made = copy(self)
-        made.tables, made.window, made.types = self.tables.whole_copy(), copy(self.window), self.types.copied()
+        made.tables, made.window, made.types = self.tables.copied(), copy(self.window), self.types.copied()
         made.forget_strings()
         made.add_strings(self.strings)
         return made
@@ -155,7 +154,7 @@ class Profiler:
         """Return a profiler that has seen nothing of the run and goes on with it, as after a restart: what was open is lost."""
         made = Profiler(
             window_ns=self.window.window_ns, caps=self.tables.caps, burden_ns=int(self.tables.g[at.BURDEN]),
-            compiled=False if self._always_plain else None,
+            compiled=False if self.tables.interpreted else None,
         )  # fmt: skip
         made.add_strings(self.strings)
         made.clock, made.dropped = self.clock, self.dropped
@@ -255,31 +254,29 @@ class Profiler:
         self, times: Ints, records: NDArray[Any], found: list[tuple[int, str, str]], counts: dict[str, int]
     ) -> tuple[Ints, Floats]:
         n, tables = len(times), self.tables
-        if tables.plain and not self._always_plain:
+        if not tables.interpreted:
             KERNELS.count()
-            if KERNELS.ready:
-                tables.become_arrays()
-        plain = tables.plain
         tables.make_room(n, int(records["thread"].max()) + 1)
         dependences = int(np.count_nonzero(records["kind"] == Kind.DEPENDENCE))
         if dependences:
             tables.grow_edges(dependences)
         columns = self._columns(times, records)
         sizes, values, metrics = self._further(records)
-        given: list[Any] = [sizes, values, metrics.reshape(-1)]
-        if plain:
-            columns, given = tuple(column.tolist() for column in columns), [each.tolist() for each in given]
-            out: list[Any] = [[0] * (2 * n), [0] * (at.ENDED_FIELDS * n), [0.0] * n]
-        else:
-            out = [np.zeros(2 * n, np.int64), np.zeros(at.ENDED_FIELDS * n, np.int64), np.zeros(n)]
+        refused, ended, ended_sizes = np.zeros(2 * n, np.int64), np.zeros(at.ENDED_FIELDS * n, np.int64), np.zeros(n)
         tables.kernels["fold_events"](
-            tables.state, columns, given[0], given[1], OWN_STRING, given[2], metrics.shape[1], *out
+            tables.state,
+            columns,
+            sizes,
+            values,
+            OWN_STRING,
+            metrics.reshape(-1),
+            metrics.shape[1],
+            refused,
+            ended,
+            ended_sizes,
         )
-        refused, ended, ended_sizes = out
         refusals, rows = tables.g[at.REFUSED], tables.g[at.ENDED]
-        if plain:
-            ended, ended_sizes = np.array(ended[: at.ENDED_FIELDS * rows], np.int64), np.array(ended_sizes[:rows])
-        for index, code in np.asarray(refused[: 2 * refusals], np.int64).reshape(-1, 2).tolist():
+        for index, code in refused[: 2 * refusals].reshape(-1, 2).tolist():
             word, text = at.REFUSALS[code]
             counts[word] = counts.get(word, 0) + 1
             if len(found) < FIRST_REFUSALS:
@@ -288,14 +285,12 @@ class Profiler:
 
     def _columns(self, times: Ints, records: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         wide = [self._first_numbers(records["type"]), *(records[name] for name in ("thread", "kind", "flags"))]
-        if not self.tables.plain:
-            wide = [column.astype(np.int64) for column in wide]
         # Numbers of 64 bits are read as signed: any of them is some whole number.
         return (
             np.ascontiguousarray(times),
             np.ascontiguousarray(records["instance"]).view(np.int64),
             np.ascontiguousarray(records["other"]).view(np.int64),
-            *wide,
+            *(column.astype(np.int64) for column in wide),
         )
 
     def _further(self, records: NDArray[Any]) -> tuple[Floats, Ints, Floats]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.kernels.views import on_views
 from advisor.profile import layout as at
 from advisor.profile.kernels import KERNELS
 from advisor.profile.stacks import State
@@ -20,8 +21,10 @@ EVENT_NODES, EVENT_FRAMES, EVENT_CONTEXTS = 4, 3, 3  # that one event may take a
 RESERVED_SHARE = 8  # of the cap of instances, one part for those that begin
 SPARE = 8  # frames that are there beside, for events that look whether there are some before they take them
 
-FLOATS: Final = ("sizes", "moments", "metrics")
-NAMES: Final = ("g", "threads", "contexts", "frames", "nodes", "node_index", "task_index", "edges", *FLOATS)
+NAMES: Final = (
+    "g", "threads", "contexts", "sizes", "frames", "nodes", "moments", "metrics", "node_index", "task_index", "edges"
+)  # fmt: skip
+INTERPRETED: Final = {name: on_views(function) for name, function in KERNELS.plain.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +41,18 @@ class Caps:
 
 
 class Tables:
-    """The state in flat arrays, as numpy arrays for the compiled fold or as lists for the plain one.
+    """The state in flat arrays.
 
-    `burden_ns`: cost of handing a task to another worker, for the burdened span. `plain`: keep lists, on which the kernels
-    are interpreted.
+    `burden_ns`: cost of handing a task to another worker, for the burdened span. `interpreted`: never use compiled kernels.
     """
 
-    def __init__(self, caps: Caps, burden_ns: int, *, plain: bool) -> None:
+    def __init__(self, caps: Caps, burden_ns: int, *, interpreted: bool = False) -> None:
         self.caps = caps
-        self.plain = plain
-        self.g: Any = self._ints(at.NUMBERS)
-        self.threads: Any = self._ints(0)
-        self.contexts: Any = self._ints(0)
-        self.sizes: Any = self._floats(0)
-        self.frames: Any = self._ints(0)
-        self.nodes: Any = self._ints(0)
-        self.moments: Any = self._floats(0)
-        self.metrics: Any = self._floats(0)
-        self.node_index: Any = self._ints(1)
-        self.task_index: Any = self._ints(1)
-        self.edges: Any = self._ints(0)
+        self.interpreted = interpreted
+        self.g = _ints(at.NUMBERS)
+        self.threads, self.contexts, self.frames, self.nodes, self.edges = (_ints(0) for _ in range(5))
+        self.sizes, self.moments, self.metrics = (np.zeros(0) for _ in range(3))
+        self.node_index, self.task_index = _ints(1), _ints(1)
         for number in (at.FREE_CONTEXT, at.FREE_FRAME, at.FREE_EDGE, at.FIRST):
             self.g[number] = at.NONE
         self.g[at.BURDEN] = burden_ns
@@ -70,19 +65,16 @@ class Tables:
     @property
     def kernels(self) -> Mapping[str, Callable[..., Any]]:
         """The functions of the fold by name, for tables such as these."""
-        return KERNELS.plain if self.plain else KERNELS.entries
+        return KERNELS.entries if KERNELS.ready and not self.interpreted else INTERPRETED
 
     @property
     def state(self) -> State:
         """What the fold takes."""
-        return (
-            self.g, self.threads, self.contexts, self.sizes, self.frames, self.nodes, self.moments, self.metrics,
-            self.node_index, self.task_index, self.edges,
-        )  # fmt: skip
+        return cast("State", tuple(getattr(self, name) for name in NAMES))
 
     @property
     def bytes(self) -> int:
-        """Bytes of the tables, counting 8 a number: lists take up to five times as much."""
+        """Bytes of the tables."""
         return 8 * sum(len(part) for part in self.state)
 
     @property
@@ -91,8 +83,8 @@ class Tables:
         return len(self.contexts) // at.CONTEXT - int(self.g[at.CONTEXTS_LEFT])
 
     def column(self, name: str, width: int) -> NDArray[Any]:
-        """Return a table (rows, width), a copy where it is kept in lists."""
-        return np.asarray(getattr(self, name)).reshape(-1, width)
+        """Return a table (rows, width)."""
+        return getattr(self, name).reshape(-1, width)
 
     def make_room(self, events: int, threads: int) -> None:
         """See that so many events with thread numbers below `threads` find room, up to the caps."""
@@ -107,30 +99,30 @@ class Tables:
         """Have rows for so many threads."""
         have = len(self.threads) // at.THREADS
         if threads > have:
-            self.threads = self._longer(self.threads, (threads - have) * at.THREADS)
+            self.threads = _longer(self.threads, (threads - have) * at.THREADS)
             for row in range(have * at.THREADS, threads * at.THREADS, at.THREADS):
                 self.threads[row + at.CURRENT] = self.threads[row + at.IMPLICIT] = at.NONE
                 self.threads[row + at.DOES] = at.NEITHER
 
     def grow_nodes(self, nodes: int) -> None:
         """Have room for so many nodes, the index at most half full."""
-        nodes = self._rounded(nodes, len(self.nodes) // at.NODE, self.caps.nodes)
+        nodes = _rounded(nodes, len(self.nodes) // at.NODE, self.caps.nodes)
         if nodes <= self.g[at.NODES_ROOM]:
             return
         more = nodes - int(self.g[at.NODES_ROOM])
-        self.nodes = self._longer(self.nodes, more * at.NODE)
-        self.moments = self._longer(self.moments, more * at.MOMENTS)
-        self.metrics = self._longer(self.metrics, more * at.METRICS)
+        self.nodes = _longer(self.nodes, more * at.NODE)
+        self.moments = _longer(self.moments, more * at.MOMENTS)
+        self.metrics = _longer(self.metrics, more * at.METRICS)
         self.g[at.NODES_ROOM] = nodes
         bits = (2 * nodes - 1).bit_length()
-        self.node_index = self._ints(2**bits)
+        self.node_index = _ints(2**bits)
         self.g[at.NODE_SHIFT] = HASH_BITS - bits
         self.kernels["index_nodes"](self.g, self.nodes, self.node_index)
 
     def grow_contexts(self, contexts: int) -> None:
         """Have rows for so many instances, threads and teams, the index at most half full."""
         first = len(self.contexts)
-        contexts = self._rounded(contexts, first // at.CONTEXT, self.caps.instances)
+        contexts = _rounded(contexts, first // at.CONTEXT, self.caps.instances)
         more = contexts - first // at.CONTEXT
         if more <= 0:
             return
@@ -138,51 +130,41 @@ class Tables:
         still = self.caps.instances - contexts
         self.g[at.RESERVED] = max(self.caps.instances // RESERVED_SHARE - still, 0)
         bits = (2 * contexts - 1).bit_length()
-        self.task_index = self._ints(2**bits)
+        self.task_index = _ints(2**bits)
         self.g[at.TASK_SHIFT] = HASH_BITS - bits
         self.kernels["index_contexts"](self.g, self.contexts, self.task_index)
         # The new rows are free, so they are in no index.
-        self.contexts = self._longer(self.contexts, more * at.CONTEXT)
-        self.sizes = self._longer(self.sizes, more)
+        self.contexts = _longer(self.contexts, more * at.CONTEXT)
+        self.sizes = _longer(self.sizes, more)
         self.kernels["chain_contexts"](self.g, self.contexts, first)
 
     def grow_frames(self, frames: int) -> None:
         """Have rows for so many open regions."""
         first = len(self.frames)
-        frames = self._rounded(frames, first // at.FRAME, self.caps.frames)
+        frames = _rounded(frames, first // at.FRAME, self.caps.frames)
         if frames > first // at.FRAME:
-            self.frames = self._longer(self.frames, frames * at.FRAME - first)
+            self.frames = _longer(self.frames, frames * at.FRAME - first)
             self.kernels["chain_frames"](self.g, self.frames, first)
 
     def grow_edges(self, edges: int) -> None:
         """Have rows for so many more dependences than are open, up to the cap."""
         first = len(self.edges)
-        edges = self._rounded(first // at.EDGE + edges, first // at.EDGE, self.caps.edges)
+        edges = _rounded(first // at.EDGE + edges, first // at.EDGE, self.caps.edges)
         if edges > first // at.EDGE:
-            self.edges = self._longer(self.edges, edges * at.EDGE - first)
+            self.edges = _longer(self.edges, edges * at.EDGE - first)
             self.kernels["chain_edges"](self.g, self.edges, first)
 
-    def become_arrays(self) -> None:
-        """Keep the tables in arrays from now on, for compiled kernels."""
-        for name in NAMES:
-            setattr(self, name, np.array(getattr(self, name), np.float64 if name in FLOATS else np.int64))
-        self.plain = False
-
-    def whole_copy(self) -> Tables:
-        """Return a copy that shares nothing with this one."""
+    def copied(self, names: Iterable[str] = NAMES) -> Tables:
+        """Return a copy that shares nothing with this one, or only what it is not asked to copy."""
         made = copy(self)
-        for name in NAMES:
-            part = getattr(self, name)
-            setattr(made, name, list(part) if self.plain else part.copy())
+        for name in names:
+            setattr(made, name, getattr(self, name).copy())
         return made
 
     def closed_copy(self) -> Tables:
         """Return a copy whose open regions are closed as lost; only what a checkpoint keeps of it is whole."""
-        made = copy(self)
-        for name in ("g", "threads", "contexts", "nodes", "frames"):
-            part = getattr(self, name)
-            setattr(made, name, list(part) if self.plain else part.copy())
-        made.edges = self._ints(0)
+        made = self.copied(("g", "threads", "contexts", "nodes", "frames"))
+        made.edges = _ints(0)
         made.lose()
         return made
 
@@ -192,16 +174,15 @@ class Tables:
         width = at.NODE * nodes
         moments, metrics = np.split(words[width:].view(np.float64), [at.MOMENTS * nodes])
         for part, values in ((self.nodes, words[:width]), (self.moments, moments), (self.metrics, metrics)):
-            part[: len(values)] = values.tolist() if self.plain else values
+            part[: len(values)] = values
         self.g[at.NODES] = nodes
-        self.node_index = self._ints(len(self.node_index))
+        self.node_index = _ints(len(self.node_index))
         self.kernels["index_nodes"](self.g, self.nodes, self.node_index)
 
-    def put_latest(self, times: list[int]) -> None:
+    def put_latest(self, times: Sequence[int] | NDArray[np.int64]) -> None:
         """Take the times of the threads' last events."""
         self.grow_threads(len(times))
-        for number, time in enumerate(times):
-            self.threads[number * at.THREADS + at.LATEST] = time
+        self.column("threads", at.THREADS)[: len(times), at.LATEST] = times
 
     def lose(self) -> int:
         """Close all that is open, as lost: its time stays, its visits do not count. Return how many instances had begun."""
@@ -230,30 +211,26 @@ class Tables:
             g[number] = 0
         for number in (at.FREE_CONTEXT, at.FREE_FRAME, at.FREE_EDGE):
             g[number] = at.NONE
-        latest = [self.threads[thread + at.LATEST] for thread in range(0, len(self.threads), at.THREADS)]
-        self.threads = self._ints(0)
-        self.grow_threads(len(latest))
-        for number, time in enumerate(latest):
-            self.threads[number * at.THREADS + at.LATEST] = time
+        latest = self.column("threads", at.THREADS)[:, at.LATEST]
+        self.threads = _ints(0)
+        self.put_latest(latest)
         self.kernels["chain_contexts"](g, contexts, 0)
         self.kernels["chain_frames"](g, frames, 0)
         self.kernels["chain_edges"](g, self.edges, 0)
-        self.task_index = self._ints(len(self.task_index))
+        self.task_index = _ints(len(self.task_index))
         g[at.LOST] += lost
         return lost
 
-    def _rounded(self, wanted: int, have: int, cap: int) -> int:
-        """Return a size of at least `wanted`, a quarter more than there is, up to the cap."""
-        return have if wanted <= have else min(max(wanted, have + have // 4), cap)
 
-    def _ints(self, n: int) -> Any:
-        return [0] * n if self.plain else np.zeros(n, np.int64)
+def _rounded(wanted: int, have: int, cap: int) -> int:
+    """Return a size of at least `wanted`, a quarter more than there is, up to the cap."""
+    return have if wanted <= have else min(max(wanted, have + have // 4), cap)
 
-    def _floats(self, n: int) -> Any:
-        return [0.0] * n if self.plain else np.zeros(n)
 
-    def _longer(self, old: Any, more: int) -> Any:
-        """Return a table with so many more numbers, 0."""
-        if self.plain:
-            return old + [0] * more
-        return np.concatenate([old, np.zeros(more, old.dtype)])
+def _ints(n: int) -> NDArray[np.int64]:
+    return np.zeros(n, np.int64)
+
+
+def _longer(old: NDArray[Any], more: int) -> NDArray[Any]:
+    """Return a table with so many more numbers, 0."""
+    return np.concatenate([old, np.zeros(more, old.dtype)])

@@ -1,6 +1,6 @@
 """Records that nobody would send: whatever they say, the fold stays inside its tables, keeps its laws, and both folds agree.
 
-Compiled code checks no index. Here the plain fold runs on lists that know no negative index and no slice, on the same numbers.
+Compiled code checks no index. Here the plain fold runs on views that know no negative index and no slice, on the same numbers.
 """
 
 from __future__ import annotations
@@ -14,37 +14,36 @@ from hypothesis import strategies as st
 from profile_laws import APART, check_laws, same
 
 from advisor.domain.task_events import ABSENT_TYPE, RECORD, SUM, Kind, RegionKind, TaskEvents
-from advisor.kernels import can_compile
+from advisor.kernels import can_compile, views
 from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
-from advisor.profile.state import Caps, Tables
+from advisor.profile.state import Caps
 from advisor.profile.view import profile_of
 
 STRINGS = ("A", "B", "foo", APART)
 
 
-class Strict(list[Any]):
-    """A list as an array without checks would have it, but that tells."""
+class Strict:
+    """An array as compiled code sees it, but one that refuses what that would not notice."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._view = memoryview(array)
+
+    def __len__(self) -> int:
+        return len(self._view)
 
     def __getitem__(self, index: Any) -> Any:
         assert 0 <= index < len(self)
-        return super().__getitem__(index)
+        return self._view[index]
 
     def __setitem__(self, index: Any, value: Any) -> None:
         assert 0 <= index < len(self)
-        super().__setitem__(index, value)
+        self._view[index] = value
 
 
 @pytest.fixture
 def strict(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Tables, "_ints", lambda self, n: Strict([0] * n) if self.plain else np.zeros(n, np.int64))
-    monkeypatch.setattr(Tables, "_floats", lambda self, n: Strict([0.0] * n) if self.plain else np.zeros(n))
-    longer = Tables._longer
-
-    def stricter(self: Tables, old: Any, more: int) -> Any:
-        return Strict(longer(self, old, more)) if self.plain else longer(self, old, more)
-
-    monkeypatch.setattr(Tables, "_longer", stricter)
+    monkeypatch.setattr(views, "memoryview", Strict, raising=False)
 
 
 def hostile(seed: int, n: int) -> np.ndarray:

@@ -193,9 +193,9 @@ def test_a_network_is_drawn_and_an_answer_says_why(window: Browser, served: Serv
             key: (f"{count} core{'' if count == 1 else 's'}", key in given.bottleneck)
             for key, count in given.cores.items()
         }
-        assert "75 % of records" in window.run(TEXTS, ".net text")
+        assert "75 % of records" in window.run(TEXTS, ".net .share")
         places = window.run(
-            "return Array.from(document.querySelectorAll('a.box .body'), box => box.getBoundingClientRect().toJSON())"
+            "return Array.from(document.querySelectorAll('a.box'), box => box.getBoundingClientRect().toJSON())"
         )
         assert places[0]["right"] < places[1]["left"] == places[2]["left"]
         assert places[1]["bottom"] < places[2]["top"]

@@ -262,7 +262,7 @@ views.networks = chosen => {
       text: "answer " + chosen.slice(1) } : known[0]);
     swap(list, known.map(each => tag("li", {}, tag("a", { href: to("networks", keyOf(each)),
       "aria-current": keyOf(each) === keyOf(now) ? "page" : null, title: each.text || null },
-      isolated(each.network == null ? shortened((each.text || "answer " + each.answer).replace(/^net \w+ connect |;$/g, ""), 220, 14) : each.network)))));
+      isolated(each.network == null ? (each.text || "answer " + each.answer).replace(/^net \w+ connect |;$/g, "") : each.network)))));
     const version = JSON.stringify([keyOf(now), now.answer]);
     if (version === shown) return;
     shown = version;

@@ -7,7 +7,6 @@ function svg(kind, given, ...inside) {
 }
 const measuring = document.createElement("canvas").getContext("2d");
 function widthOf(text, size, weight) { measuring.font = (weight || 400) + " " + size + "px system-ui, sans-serif"; return measuring.measureText(text).width; }
-const shortened = (text, room, size, weight) => cut(text, some => widthOf(some, size, weight) <= room, -1);
 
 // -- axes
 function powers(low, high, base, within) {

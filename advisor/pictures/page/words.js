@@ -13,14 +13,6 @@ function steps(low, high, most) {
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-12) + step * 1e-9 && out.length < 50; k++) out.push(Number((k * step).toPrecision(15)));
   return out;
 }
-// As much of a text as fits, whole letters and an ellipsis; nothing where only `least` letters would be left of it.
-function cut(text, fits, least) {
-  if (fits(text)) return text;
-  const letters = Array.from(text.slice(0, 400)), with_ = n => letters.slice(0, n).join("") + "…";
-  let low = 0, high = letters.length;
-  while (low < high) { const mid = (low + high + 1) >> 1; if (fits(with_(mid))) low = mid; else high = mid - 1; }
-  return low > least ? with_(low) : "";
-}
 // Nodes of a page. Names are only ever text.
 const element = id => document.getElementById(id);
 function tag(kind, given, ...inside) {

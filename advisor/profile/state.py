@@ -190,20 +190,21 @@ class Tables:
         now = g[at.NEWEST]
         call["tick"](g, now)
         lost = int(g[at.ACTIVE_ALL])
-        for context in range(0, len(contexts), at.CONTEXT):
-            if contexts[context + at.TAG] in (at.TAG_TASK, at.TAG_IMPLICIT) and contexts[context + at.TOP] != at.NONE:
-                clock = contexts[context + at.RAN]
-                if contexts[context + at.STATE] == at.RUNNING:
-                    clock += now - contexts[context + at.RESUMED]
-                call["book"](contexts, frames, nodes, context, clock)
-                frame = contexts[context + at.TOP]
-                while frame != at.NONE:
-                    node = frames[frame + at.AT_NODE] * at.NODE
-                    nodes[node + at.INCLUSIVE] += clock - frames[frame + at.ENTERED]
-                    frame = frames[frame + at.BELOW]
-                path = call["path_now"](contexts, context)
-                g[at.SPAN] = max(g[at.SPAN], path)
-                g[at.SPAN_BURDENED] = max(g[at.SPAN_BURDENED], call["burdened_now"](contexts, context))
+        rows = self.column("contexts", at.CONTEXT)
+        live = np.isin(rows[:, at.TAG], (at.TAG_TASK, at.TAG_IMPLICIT)) & (rows[:, at.TOP] != at.NONE)
+        for context in (np.flatnonzero(live) * at.CONTEXT).tolist():
+            clock = contexts[context + at.RAN]
+            if contexts[context + at.STATE] == at.RUNNING:
+                clock += now - contexts[context + at.RESUMED]
+            call["book"](contexts, frames, nodes, context, clock)
+            frame = contexts[context + at.TOP]
+            while frame != at.NONE:
+                node = frames[frame + at.AT_NODE] * at.NODE
+                nodes[node + at.INCLUSIVE] += clock - frames[frame + at.ENTERED]
+                frame = frames[frame + at.BELOW]
+            path = call["path_now"](contexts, context)
+            g[at.SPAN] = max(g[at.SPAN], path)
+            g[at.SPAN_BURDENED] = max(g[at.SPAN_BURDENED], call["burdened_now"](contexts, context))
         for thread in range(0, len(self.threads), at.THREADS):
             if self.threads[thread + at.IMPLICIT] != at.NONE:
                 g[at.THREAD_TIME] += now - self.threads[thread + at.STARTED]

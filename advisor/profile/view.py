@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,10 +24,11 @@ NS = 1e-9
 
 
 def profile_of(profiler: Profiler) -> Profile:
-    """Return the profile of what has left the window. Cost O(nodes + open regions)."""
-    g = np.asarray(profiler.tables.g)
-    nodes, moments = _nodes(profiler)
-    inclusive, exclusive, is_open, paths = _with_open_visits(profiler, nodes)
+    """Return the profile of what has left the window. Cost O(state)."""
+    closed = profiler.tables.closed_copy()
+    n = int(closed.g[at.NODES])
+    nodes, moments = closed.column("nodes", at.NODE)[:n], closed.column("moments", at.MOMENTS)[:n]
+    exclusive, is_open = nodes[:, at.EXCLUSIVE], _open_visits(profiler, n)
     used = (nodes[:, at.COUNT] > 0) | (exclusive > 0) | (is_open > 0)
     for node in np.flatnonzero(used)[::-1].tolist():  # a chain of parents is used as a whole
         above = int(nodes[node, at.PARENT])
@@ -42,7 +41,7 @@ def profile_of(profiler: Profiler) -> Profile:
     numbers = (nodes[:, at.LABEL] & at.LABEL_MASK)[used].tolist()
     count = nodes[used, at.COUNT]
     variance = np.where(count > 1, moments[used, 1] / np.maximum(count - 1, 1), 0.0)
-    sums = profiler.tables.column("metrics", at.METRICS)[: len(nodes)][used]
+    sums = closed.column("metrics", at.METRICS)[:n][used]
     return Profile(
         parent=parent,
         role=role,
@@ -50,7 +49,7 @@ def profile_of(profiler: Profiler) -> Profile:
         value=nodes[used, at.VALUE],
         count=count,
         open=is_open[used],
-        inclusive_ns=inclusive[used],
+        inclusive_ns=nodes[used, at.INCLUSIVE],
         exclusive_ns=exclusive[used],
         least_ns=np.where(count > 0, nodes[used, at.LEAST], 0),
         most_ns=nodes[used, at.MOST],
@@ -59,7 +58,7 @@ def profile_of(profiler: Profiler) -> Profile:
         active_max=np.where(np.isin(role, (at.THREAD, at.PARALLEL)), nodes[used, at.ACTIVE_MAX], 0),
         worked_most_ns=np.where(role == at.TASK, nodes[used, at.WORKED_MOST], 0),
         metrics={name: sums[:, k].copy() for k, name in enumerate(profiler.metrics)},
-        measures=_measures(profiler, g, role, exclusive[used], paths),
+        measures=_measures(profiler, closed.g, role, exclusive[used]),
         notes=notes_of(profiler),
         types={name: report.as_dict() for name, report in profiler.types.reports(profiler.name).items()},
     )
@@ -82,55 +81,29 @@ def notes_of(profiler: Profiler) -> dict[str, int]:
     return {name: value for name, value in found.items() if value}
 
 
-def _nodes(profiler: Profiler) -> tuple[Ints, NDArray[np.float64]]:
-    n = int(profiler.tables.g[at.NODES])
-    return profiler.tables.column("nodes", at.NODE)[:n], profiler.tables.column("moments", at.MOMENTS)[:n]
-
-
 def _name(profiler: Profiler, role: int, number: int) -> str:
     if role == at.THREAD:
         return str(number)
     return at.ROLE_NAMES[role] if role in (at.IDLE, at.OVERFLOW) else profiler.name(number)
 
 
-def _with_open_visits(profiler: Profiler, nodes: Ints) -> tuple[Ints, Ints, Ints, tuple[int, int]]:
-    """Return inclusive and exclusive times with those of open visits, how many are open, and the longest paths so far."""
-    inclusive, exclusive = nodes[:, at.INCLUSIVE].copy(), nodes[:, at.EXCLUSIVE].copy()
-    is_open = np.zeros(len(nodes), np.int64)
-    g, frames = profiler.tables.g, profiler.tables.frames
-    contexts: Any = profiler.tables.contexts
-    now = int(g[at.NEWEST])
-    span, burdened = int(g[at.SPAN]), int(g[at.SPAN_BURDENED])
-    rows = profiler.tables.column("contexts", at.CONTEXT)
-    live = np.isin(rows[:, at.TAG], (at.TAG_TASK, at.TAG_IMPLICIT)) & (rows[:, at.TOP] != at.NONE)
-    for context in (np.flatnonzero(live) * at.CONTEXT).tolist():
-        clock = int(contexts[context + at.RAN])
-        if contexts[context + at.STATE] == at.RUNNING:
-            clock += now - int(contexts[context + at.RESUMED])
-        frame = int(contexts[context + at.TOP])
-        apart = clock - int(contexts[context + at.SINCE])
-        exclusive[frames[frame + at.AT_NODE]] += apart
-        worked = apart if frames[frame + at.FRAME_LABEL] < at.OVERHEAD_LABEL else 0
-        worked += int(contexts[context + at.WORKED])
-        span = max(span, int(contexts[context + at.PATH]) + worked)
-        burdened = max(burdened, int(contexts[context + at.BURDENED]) + worked)
-        while frame != at.NONE:
-            node = frames[frame + at.AT_NODE]
-            inclusive[node] += clock - int(frames[frame + at.ENTERED])
-            is_open[node] += 1
-            frame = int(frames[frame + at.BELOW])
-    return inclusive, exclusive, is_open, (span, burdened)
+def _open_visits(profiler: Profiler, nodes: int) -> Ints:
+    """Return how many visits of each node are open."""
+    found = np.zeros(nodes, np.int64)
+    frames = profiler.tables.column("frames", at.FRAME)
+    contexts = profiler.tables.column("contexts", at.CONTEXT)
+    tops = contexts[np.isin(contexts[:, at.TAG], (at.TAG_TASK, at.TAG_IMPLICIT)), at.TOP]
+    while len(tops := tops[tops != at.NONE] // at.FRAME):  # outwards, a level at a time
+        np.add.at(found, frames[tops, at.AT_NODE], 1)
+        tops = frames[tops, at.BELOW]
+    return found
 
 
-def _measures(profiler: Profiler, g: Ints, role: Ints, exclusive: Ints, paths: tuple[int, int]) -> Measures:
-    now = int(g[at.NEWEST])
-    threads = profiler.tables.column("threads", at.THREADS)
-    there = threads[threads[:, at.IMPLICIT] != at.NONE] if len(threads) else threads
-    workers_ns = int(g[at.THREAD_TIME]) + int((now - there[:, at.STARTED]).sum())
-    # The integrals stand where they last changed; what has passed since is added as they would add it.
-    passed = max(now - int(g[at.LAST]), 0)
-    idle_ns = int(g[at.IDLE_TIME]) + passed * int(g[at.WAITING])
-    delay_ns = int(g[at.READY_IDLE]) + passed * min(int(g[at.WAITING]), int(g[at.READY]))
+def _measures(profiler: Profiler, closed: Ints, role: Ints, exclusive: Ints) -> Measures:
+    """Return the measures. `closed`: the numbers as if all that is open ended now."""
+    g = profiler.tables.g
+    now, workers_ns = int(g[at.NEWEST]), int(closed[at.THREAD_TIME])
+    idle_ns, delay_ns = int(closed[at.IDLE_TIME]), int(closed[at.READY_IDLE])
     by_role = [int(exclusive[role == each].sum()) for each in range(len(at.ROLE_NAMES))]
     work, creation, management = sum(by_role[: at.CREATION]), by_role[at.CREATION], by_role[at.MANAGEMENT]
     return Measures(
@@ -146,8 +119,8 @@ def _measures(profiler: Profiler, g: Ints, role: Ints, exclusive: Ints, paths: t
         delay_s=delay_ns * NS,
         no_work_s=(idle_ns - delay_ns) * NS,
         unaccounted_s=(workers_ns - work - creation - management - idle_ns) * NS,
-        span_s=paths[0] * NS,
-        burdened_span_s=paths[1] * NS,
+        span_s=int(closed[at.SPAN]) * NS,
+        burdened_span_s=int(closed[at.SPAN_BURDENED]) * NS,
         ready=int(g[at.READY]),
         active=int(g[at.ACTIVE_ALL]),
         active_max=int(g[at.ACTIVE_ALL_MAX]),

@@ -28,8 +28,8 @@ KEPT: Final = (
 
 
 def to_bytes(profiler: Profiler) -> bytes:
-    """Return what a restart keeps of a profiler: as `close_lost` would leave it, without closing anything. Cost O(state)."""
-    copy = profiler.tables.closed_copy()
+    """Return what a restart keeps of a profiler: its tables with all that is open closed as lost. Cost O(state)."""
+    copy, _ = profiler.tables.closed_copy()
     g = copy.g
     clock = profiler.clock
     kinds, learned = profiler.types.to_words()

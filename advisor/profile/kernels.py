@@ -9,7 +9,6 @@ import numpy as np
 
 from advisor import kernels
 from advisor.profile.events import fold_events
-from advisor.profile.stacks import book, burdened_now, path_now, tick
 from advisor.profile.tables import chain_contexts, chain_edges, chain_frames, find_node, index_contexts, index_nodes
 
 
@@ -18,10 +17,6 @@ def examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     ints, floats = np.zeros(1, np.int64), np.zeros(1)
     state = (ints, ints, ints, floats, ints, ints, floats, floats, ints, ints, ints)
     yield "fold_events", (state, (ints,) * 7, floats, ints, 1, floats, 1, ints, ints, floats)
-    yield "tick", (ints, 1)
-    yield "book", (ints, ints, ints, 1, 1)
-    for name in ("path_now", "burdened_now"):
-        yield name, (ints, 1)
     for name in ("chain_contexts", "chain_frames", "chain_edges"):
         yield name, (ints, ints, 1)
     for name in ("index_contexts", "index_nodes"):
@@ -32,8 +27,7 @@ def examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
 KERNELS = kernels.Source(
     __name__,
     (
-        fold_events, tick, book, path_now, burdened_now, chain_contexts, chain_frames, chain_edges, index_contexts, index_nodes,
-        find_node,
+        fold_events, chain_contexts, chain_frames, chain_edges, index_contexts, index_nodes, find_node,
     ),
     examples,
     inline=True,

@@ -162,11 +162,6 @@ class Profiler:
         made.take_fields(self.further)
         return made
 
-    def close_lost(self) -> int:
-        """Close what is open as lost; what waits is folded first. Return how many instances that were."""
-        self.flush()
-        return self.tables.lose()
-
     def _with_sums(self, folded: Folded, sums: NDArray[np.void]) -> Folded:
         clock = self.clock or NANOSECONDS
         before = int(self.tables.g[at.SUMMED])

@@ -161,12 +161,38 @@ class Tables:
             setattr(made, name, getattr(self, name).copy())
         return made
 
-    def closed_copy(self) -> Tables:
-        """Return a copy whose open regions are closed as lost; only what a checkpoint keeps of it is whole."""
-        made = self.copied(("g", "threads", "contexts", "nodes", "frames"))
-        made.edges = _ints(0)
-        made.lose()
-        return made
+    def closed_copy(self) -> tuple[Tables, NDArray[np.int64]]:
+        """Return a copy with all that is open closed as lost, and how many visits of each node that are.
+
+        Their time stays, the visits do not count. The copy is to be read only.
+        """
+        made = self.copied(("g", "nodes"))
+        g, nodes = made.g, made.column("nodes", at.NODE)
+        frames, contexts, threads = (
+            self.column(name, width)
+            for name, width in (("frames", at.FRAME), ("contexts", at.CONTEXT), ("threads", at.THREADS))
+        )
+        now, opened = g[at.NEWEST], np.zeros(len(nodes), np.int64)
+        passed = max(now - g[at.LAST], 0)
+        g[at.IDLE_TIME] += passed * g[at.WAITING]
+        g[at.READY_IDLE] += passed * min(g[at.WAITING], g[at.READY])
+        g[at.LAST] += passed
+        g[at.LOST] += g[at.ACTIVE_ALL]
+        g[at.THREAD_TIME] += (now - threads[threads[:, at.IMPLICIT] != at.NONE, at.STARTED]).sum()
+        live = contexts[np.isin(contexts[:, at.TAG], (at.TAG_TASK, at.TAG_IMPLICIT)) & (contexts[:, at.TOP] != at.NONE)]
+        clock = live[:, at.RAN] + np.where(live[:, at.STATE] == at.RUNNING, now - live[:, at.RESUMED], 0)
+        top, apart = live[:, at.TOP] // at.FRAME, np.maximum(clock - live[:, at.SINCE], 0)
+        np.add.at(nodes[:, at.EXCLUSIVE], frames[top, at.AT_NODE], apart)
+        worked = live[:, at.WORKED] + np.where(frames[top, at.FRAME_LABEL] < at.OVERHEAD_LABEL, apart, 0)
+        for longest, path in ((at.SPAN, at.PATH), (at.SPAN_BURDENED, at.BURDENED)):
+            g[longest] = max(g[longest], (live[:, path] + worked).max(initial=0))
+        while len(top):  # from the innermost visits outwards
+            node = frames[top, at.AT_NODE]
+            np.add.at(nodes[:, at.INCLUSIVE], node, clock - frames[top, at.ENTERED])
+            np.add.at(opened, node, 1)
+            below = frames[top, at.BELOW]
+            top, clock = below[below != at.NONE] // at.FRAME, clock[below != at.NONE]
+        return made, opened
 
     def put_nodes(self, words: NDArray[np.int64], nodes: int) -> None:
         """Take nodes, their moments and metrics as a checkpoint has them, one table after the other."""
@@ -179,48 +205,10 @@ class Tables:
         self.node_index = _ints(len(self.node_index))
         self.kernels["index_nodes"](self.g, self.nodes, self.node_index)
 
-    def put_latest(self, times: Sequence[int] | NDArray[np.int64]) -> None:
+    def put_latest(self, times: Sequence[int]) -> None:
         """Take the times of the threads' last events."""
         self.grow_threads(len(times))
         self.column("threads", at.THREADS)[: len(times), at.LATEST] = times
-
-    def lose(self) -> int:
-        """Close all that is open, as lost: its time stays, its visits do not count. Return how many instances had begun."""
-        g, contexts, frames, nodes, call = self.g, self.contexts, self.frames, self.nodes, self.kernels
-        now = g[at.NEWEST]
-        call["tick"](g, now)
-        lost = int(g[at.ACTIVE_ALL])
-        rows = self.column("contexts", at.CONTEXT)
-        live = np.isin(rows[:, at.TAG], (at.TAG_TASK, at.TAG_IMPLICIT)) & (rows[:, at.TOP] != at.NONE)
-        for context in (np.flatnonzero(live) * at.CONTEXT).tolist():
-            clock = contexts[context + at.RAN]
-            if contexts[context + at.STATE] == at.RUNNING:
-                clock += now - contexts[context + at.RESUMED]
-            call["book"](contexts, frames, nodes, context, clock)
-            frame = contexts[context + at.TOP]
-            while frame != at.NONE:
-                node = frames[frame + at.AT_NODE] * at.NODE
-                nodes[node + at.INCLUSIVE] += clock - frames[frame + at.ENTERED]
-                frame = frames[frame + at.BELOW]
-            path = call["path_now"](contexts, context)
-            g[at.SPAN] = max(g[at.SPAN], path)
-            g[at.SPAN_BURDENED] = max(g[at.SPAN_BURDENED], call["burdened_now"](contexts, context))
-        for thread in range(0, len(self.threads), at.THREADS):
-            if self.threads[thread + at.IMPLICIT] != at.NONE:
-                g[at.THREAD_TIME] += now - self.threads[thread + at.STARTED]
-        for number in (at.READY, at.WAITING, at.WORKING, at.WORKERS, at.ACTIVE_ALL, at.FRAMES_LEFT, at.CONTEXTS_LEFT):
-            g[number] = 0
-        for number in (at.FREE_CONTEXT, at.FREE_FRAME, at.FREE_EDGE):
-            g[number] = at.NONE
-        latest = self.column("threads", at.THREADS)[:, at.LATEST]
-        self.threads = _ints(0)
-        self.put_latest(latest)
-        self.kernels["chain_contexts"](g, contexts, 0)
-        self.kernels["chain_frames"](g, frames, 0)
-        self.kernels["chain_edges"](g, self.edges, 0)
-        self.task_index = _ints(len(self.task_index))
-        g[at.LOST] += lost
-        return lost
 
 
 def _rounded(wanted: int, have: int, cap: int) -> int:

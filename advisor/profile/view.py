@@ -25,10 +25,10 @@ NS = 1e-9
 
 def profile_of(profiler: Profiler) -> Profile:
     """Return the profile of what has left the window. Cost O(state)."""
-    closed = profiler.tables.closed_copy()
+    closed, opened = profiler.tables.closed_copy()
     n = int(closed.g[at.NODES])
     nodes, moments = closed.column("nodes", at.NODE)[:n], closed.column("moments", at.MOMENTS)[:n]
-    exclusive, is_open = nodes[:, at.EXCLUSIVE], _open_visits(profiler, n)
+    exclusive, is_open = nodes[:, at.EXCLUSIVE], opened[:n]
     used = (nodes[:, at.COUNT] > 0) | (exclusive > 0) | (is_open > 0)
     for node in np.flatnonzero(used)[::-1].tolist():  # a chain of parents is used as a whole
         above = int(nodes[node, at.PARENT])
@@ -85,18 +85,6 @@ def _name(profiler: Profiler, role: int, number: int) -> str:
     if role == at.THREAD:
         return str(number)
     return at.ROLE_NAMES[role] if role in (at.IDLE, at.OVERFLOW) else profiler.name(number)
-
-
-def _open_visits(profiler: Profiler, nodes: int) -> Ints:
-    """Return how many visits of each node are open."""
-    found = np.zeros(nodes, np.int64)
-    frames = profiler.tables.column("frames", at.FRAME)
-    contexts = profiler.tables.column("contexts", at.CONTEXT)
-    tops = contexts[np.isin(contexts[:, at.TAG], (at.TAG_TASK, at.TAG_IMPLICIT)), at.TOP]
-    while len(tops := tops[tops != at.NONE] // at.FRAME):  # outwards, a level at a time
-        np.add.at(found, frames[tops, at.AT_NODE], 1)
-        tops = frames[tops, at.BELOW]
-    return found
 
 
 def _measures(profiler: Profiler, closed: Ints, role: Ints, exclusive: Ints) -> Measures:

@@ -26,6 +26,7 @@ from advisor.models.fold import KERNELS
 from advisor.planning import Request, judge, packing, partitions, pieces, record_runs
 from advisor.planning.structure import structure_of
 from advisor.planning.visits import visits_of
+from advisor.profile.checkpoint import to_bytes
 from advisor.profile.profiler import Profiler
 from advisor.simulation import simulate
 
@@ -44,7 +45,7 @@ def profiled() -> Any:
     for number, part in enumerate(np.array_split(given.records, 3)):
         folded = profiler.fold_batch(TaskEvents(part, given.strings if number == 0 else ()))
         reported.append((folded.accepted, folded.ended, folded.sizes))
-    return reported, state_bytes(profiler), profiler.close_lost(), state_bytes(profiler)
+    return reported, state_bytes(profiler), to_bytes(profiler)
 
 
 def drawn(seed: int) -> Any:

@@ -64,7 +64,7 @@ def _here(tables: Sequence[str], columns: dict[str, str] | None, engine: str, ou
                 prequential.predict_and_learn(chunk)
         tell_refused(reader)
         readers.append(reader)
-    scores = prequential.scores[None]
+    scores = prequential.scores
     names = sorted(scores)
     pages = [names[start : start + STATUS_PAGE_MAX] for start in range(0, len(names), STATUS_PAGE_MAX)]
     entries = [each for page in pages for each in advisor.status(components=page, limit=STATUS_PAGE_MAX)["components"]]

@@ -92,55 +92,49 @@ class Prequential:
     ----------
     learner : Learner
         Who predicts and learns.
-    models : sequence of str or None
-        The models to score side by side; None is the default one.
     """
 
-    def __init__(self, learner: Learner, models: Sequence[str | None] = (None,)) -> None:
+    def __init__(self, learner: Learner) -> None:
         self.learner = learner
         self._on_progress: Callable[[int, int], None] | None = None
         self._done = 0
-        self.models = tuple(models)
-        self.scores: dict[str | None, dict[str, ComponentScore]] = {model: {} for model in self.models}
+        self.scores: dict[str, ComponentScore] = {}
 
     def report_progress(self, on_progress: Callable[[int, int], None]) -> None:
         """Call this with the rows of the batch that are done and the rows it has, again and again: for a progress bar."""
         self._on_progress = on_progress
 
-    def predict_and_learn(self, columns: Columns) -> dict[str | None, Floats]:
+    def predict_and_learn(self, columns: Columns) -> Floats:
         """Predict and learn a batch of n rows, in row order within each component.
 
         Components do not influence one another, so the order between them does not matter.
 
         Returns
         -------
-        dict of model to float64 array (n,)
-            What each model predicted for each row, in seconds; NaN where it could not, or was not asked.
+        float64 array (n,)
+            What was predicted for each row, in seconds; NaN where nobody could, or was not asked.
         """
         self._done = 0
-        predicted = {model: np.full(len(columns), np.nan) for model in self.models}
+        predicted = np.full(len(columns), np.nan)
         order = np.argsort(columns.index, kind="stable")
         starts = np.flatnonzero(np.diff(columns.index[order], prepend=-1))
         for rows in np.split(order, starts[1:]) if len(order) else ():
             self._take_component(columns.components.names[int(columns.index[rows[0]])], columns, rows, predicted)
         return predicted
 
-    def _take_component(self, name: str, columns: Columns, rows: Rows, predicted: dict[str | None, Floats]) -> None:
-        scores = [self.scores[model].setdefault(name, ComponentScore()) for model in self.models]
+    def _take_component(self, name: str, columns: Columns, rows: Rows, predicted: Floats) -> None:
+        score = self.scores.setdefault(name, ComponentScore())
         done = 0
         while done < len(rows):
-            seen = scores[0].rows
+            seen = score.rows
             size = 1 if seen < ROWS_ONE_BY_ONE else seen // BLOCK_SHARE
             block = rows[done : done + size]
-            for model, score in zip(self.models, scores, strict=True):
-                if seen + len(block) > ROWS_UNSCORED:
-                    answered = [
-                        part for part in alike(columns, block) if self._predict(name, columns, part, model, predicted)
-                    ]
-                    if answered:  # a row that nobody could predict is not scored; `scored` tells
-                        those = np.sort(np.concatenate(answered)) if len(answered) > 1 else answered[0]
-                        score.count_errors(seen + 1, predicted[model][those] / columns.elapsed_s[those] - 1.0)
-                score.rows += len(block)
+            if seen + len(block) > ROWS_UNSCORED:
+                answered = [part for part in alike(columns, block) if self._predict(name, columns, part, predicted)]
+                if answered:  # a row that nobody could predict is not scored; `scored` tells
+                    those = np.sort(np.concatenate(answered))
+                    score.count_errors(seen + 1, predicted[those] / columns.elapsed_s[those] - 1.0)
+            score.rows += len(block)
             for part in alike(columns, block, by_machine=False):
                 self.learner.observe_columns(
                     components=[name],
@@ -155,25 +149,19 @@ class Prequential:
             if self._on_progress is not None:
                 self._on_progress(self._done, len(columns))
 
-    def _predict(
-        self, name: str, columns: Columns, part: Rows, model: str | None, predicted: dict[str | None, Floats]
-    ) -> bool:
+    def _predict(self, name: str, columns: Columns, part: Rows, predicted: Floats) -> bool:
         """Predict rows of one machine and width; False where nobody could."""
         machine = -1 if columns.machine is None else int(columns.machine[part[0]])
         where = {} if machine < 0 else {"machine": columns.machines[machine]}
         try:
-            answer = self.learner.predict(
-                name, predictor=points(columns, part), cores=columns.cores[part], model=model, **where
-            )
-        except (
-            NotEnoughData,
-            UnknownComponent,
-            InvalidValue,
-        ):  # the last: a machine not met, or a point of another width
+            answer = self.learner.predict(name, predictor=points(columns, part), cores=columns.cores[part], **where)
+        except (NotEnoughData, UnknownComponent):
+            return False
+        except InvalidValue:  # a machine not met, or a point of another width
             return False
         if np.shape(answer.elapsed_s) != part.shape:  # points of two values, to a component whose points have one
             return False
-        predicted[model][part] = answer.elapsed_s
+        predicted[part] = answer.elapsed_s
         return True
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from paper_setting import CORE_COUNTS, NOISE_S, PIPELINE, SIZES, Component, measurements
 
-from advisor.demo.paper_setting import CORE_COUNTS, NOISE_S, PIPELINE, SIZES, Component, measurements
 from advisor.domain.observations import Columns
 from advisor.engine import Advisor
 

@@ -41,13 +41,13 @@ def stream(rng: np.random.Generator, rows: int) -> Columns:
 def test_each_of_the_first_rows_is_predicted_from_the_rows_before_it() -> None:
     columns = stream(np.random.default_rng(1), 90)
     prequential = Prequential(MeanLearner())
-    predicted = prequential.predict_and_learn(columns)[None]
+    predicted = prequential.predict_and_learn(columns)
     for number, name in enumerate("abc"):
         t = columns.elapsed_s[columns.index == number]
         means = [math.nan] * ROWS_UNSCORED + [t[:n].mean() for n in range(ROWS_UNSCORED, len(t))]
         np.testing.assert_allclose(predicted[columns.index == number], means, rtol=1e-12)
         expected = np.abs(means / t - 1)[ROWS_UNSCORED:]
-        score = prequential.scores[None][name]
+        score = prequential.scores[name]
         assert (score.rows, score.scored) == (len(t), len(expected))
         assert score.error == pytest.approx(np.mean(expected), rel=1e-12)
 
@@ -84,7 +84,7 @@ def test_points_machines_and_measures_are_asked_for_and_passed_on() -> None:
     )  # fmt: skip
     learner = Recorder()
     prequential = Prequential(learner)
-    predicted = prequential.predict_and_learn(columns)[None]
+    predicted = prequential.predict_and_learn(columns)
     # Learned: every row once, in order, with all that it has.
     again = [columns_of(ComponentNames(reported.pop("components")), **reported) for reported in learner.reported]
     assert np.array_equal(np.concatenate([np.column_stack([b.predictor, b.further[:, 0]]) for b in again]), x)
@@ -105,6 +105,6 @@ def test_points_machines_and_measures_are_asked_for_and_passed_on() -> None:
     assert asked == sorted(
         (tuple(point), str(where)) for point, where in zip(x[late & ~lost].tolist(), machine[late & ~lost], strict=True)
     )
-    score = prequential.scores[None]["a"]
+    score = prequential.scores["a"]
     assert (score.rows, score.scored) == (n, int(np.count_nonzero(late & ~lost)))
     assert (score.error, score.bias) == (0.5, -0.5)

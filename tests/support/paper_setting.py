@@ -17,7 +17,6 @@ from advisor.domain.observations import Columns, ComponentNames, columns_of
 
 Floats = NDArray[np.float64]
 
-CORES = 48
 CORE_COUNTS = (1, 2, 4, 8, 16, 32, 40, 47)
 SIZES = tuple(range(50, 2501, 50))
 RUNS = 10
@@ -47,9 +46,6 @@ PIPELINE = (
     Component("filter", (0.01, 0.0, 1.2e-6), 0.95),
     Component("reduce", (0.01, 5e-4), 0.7),
 )
-NETWORK = "".join(f"box {c.name} ((a) -> (a));\n" for c in PIPELINE) + (
-    "net pipeline connect " + " .. ".join(c.name for c in PIPELINE) + ";\n"
-)
 
 
 def measurements(components: Sequence[Component], seed: int) -> Columns:
@@ -69,27 +65,3 @@ def truth(components: Sequence[Component], index: ArrayLike, predictor: ArrayLik
     """Return the expected time of each row, in seconds."""
     rows = np.asarray(index)
     return np.choose(rows, [component.elapsed_s(predictor, cores) for component in components])
-
-
-def mean_elapsed_s(components: Sequence[Component], cores: ArrayLike) -> Floats:
-    """Return each component's true mean time over the sizes, at its own number of cores; both (n,)."""
-    each = np.broadcast_to(np.asarray(cores, np.float64), len(components))
-    return np.array([c.elapsed_s(SIZES, p).mean() for c, p in zip(components, each, strict=True)])
-
-
-def equal_shares(components: int, cores: int) -> list[int]:
-    """Return whole shares of `cores` that differ by one at most."""
-    return [cores // components + (place < cores % components) for place in range(components)]
-
-
-def proportional_shares(weights: ArrayLike, cores: int) -> list[int]:
-    """Return whole shares of `cores` in proportion to `weights`, at least one each, by largest remainder.
-
-    `weights`: (n,), positive; here the mean time of each component on one core. n is at most `cores`.
-    """
-    weight = np.asarray(weights, np.float64)
-    ideal = 1.0 + (cores - len(weight)) * weight / weight.sum()
-    shares = np.floor(ideal).astype(int)
-    left = cores - int(shares.sum())
-    shares[np.argsort(shares - ideal, kind="stable")[:left]] += 1
-    return shares.tolist()

@@ -1,4 +1,4 @@
-"""Part (a) of the demo: real components on this machine, and whether following the advice pays.
+"""The demo: real components on this machine, and whether following the advice pays.
 
 A learning phase runs records through the pipeline on core counts that take turns. Then every invocation is judged: the
 advisor is asked, and the same input is run with one core, with all cores, with the advised cores and with the other
@@ -60,13 +60,13 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class JudgedRuns:
-    """What part (a) measured."""
+    """What the demo measured."""
 
     cores: int  # all cores: those this process may use, at most CORES_MAX
     learned: int  # runs of the learning phase
     invocations: tuple[Invocation, ...]
     ask_s: Floats  # float64 array: seconds each question took, from asking to the answer
-    load: float = 0.0  # what else wanted to run when part (a) began: the machine's load average of a minute
+    load: float = 0.0  # what else wanted to run when the demo began: the machine's load average of a minute
 
     @property
     def components(self) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def run_real(
     judged: int = RECORDS_JUDGED,
     tick: Callable[[], object] = lambda: None,
 ) -> JudgedRuns:
-    """Run part (a) against a service and return what was measured; `tick` is called once a record.
+    """Run the demo against a service and return what was measured; `tick` is called once a record.
 
     Raises Unsupported when threadpoolctl is not installed: with several threads inside each kernel nothing would be measured.
     """

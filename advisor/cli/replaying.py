@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from advisor.cli import options, show
+from advisor.cli.advising import known_components
 from advisor.cli.options import Output, command
 from advisor.cli.source import moves, progress, tell_refused, tell_separator, written
-from advisor.domain.limits import STATUS_PAGE_MAX
 
 if TYPE_CHECKING:
-    from advisor.files import ComponentScore
+    from advisor import Advisor
+    from advisor.files import ComponentScore, TableReader
 
 
 @command(
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     options.columns,
 )  # fmt: skip
 def replay_command(
-    tables: tuple[str, ...], engine: str, out: Path | None, limit: int, columns: dict[str, str] | None
+    tables: tuple[str, ...], out: Path | None, limit: int, columns: dict[str, str] | None
 ) -> Output:  # fmt: skip
     """Stream each TABLE through a fresh advisor: CSV or Parquet, with columns component,x,p,t, or component,predictor,
     cores,elapsed_s, or as --columns says; - is standard input.
@@ -33,23 +34,6 @@ def replay_command(
     not counted: half of them are below the median, nine of ten below the next. Beside them stands the model that the
     tables led to.
     """
-    replayed = (_here if engine == "here" else _on_ray)(tables, columns, engine, out)
-    result: dict[str, Any] = {
-        "table": ", ".join(each.name for each in replayed.files), "rows": sum(each.rows for each in replayed.files),
-        "refused": sum(each.refused for each in replayed.files), "components": _components(replayed.components),
-    }  # fmt: skip
-    result |= {"out": str(out)} if out else {}
-    return Output(result, show.replayed(result, limit))
-
-
-class Replayed(NamedTuple):
-    """What was read, and of each component the entry of its status and its score."""
-
-    files: Sequence[Any]
-    components: Sequence[tuple[Mapping[str, Any], ComponentScore]]
-
-
-def _here(tables: Sequence[str], columns: dict[str, str] | None, engine: str, out: Path | None) -> Replayed:
     from advisor import Advisor
     from advisor.files import Prequential, TableReader
 
@@ -64,39 +48,21 @@ def _here(tables: Sequence[str], columns: dict[str, str] | None, engine: str, ou
                 prequential.predict_and_learn(chunk)
         tell_refused(reader)
         readers.append(reader)
-    scores = prequential.scores
-    names = sorted(scores)
-    pages = [names[start : start + STATUS_PAGE_MAX] for start in range(0, len(names), STATUS_PAGE_MAX)]
-    entries = [each for page in pages for each in advisor.status(components=page, limit=STATUS_PAGE_MAX)["components"]]
     if out:
         written(out, advisor.extract())
-    return Replayed(readers, [(entry, scores[entry["component"]]) for entry in entries])
+    result: dict[str, Any] = {
+        "table": ", ".join(each.name for each in readers), "rows": sum(each.rows for each in readers),
+        "refused": sum(each.refused for each in readers), "components": _components(advisor, prequential.scores),
+    }  # fmt: skip
+    result |= {"out": str(out)} if out else {}
+    return Output(result, show.replayed(result, limit))
 
 
-def _on_ray(tables: Sequence[str], columns: dict[str, str] | None, engine: str, out: Path | None) -> Replayed:
-    from advisor.cluster import offline
-    from advisor.cluster.actors import RayTasks
-    from advisor.service.option_types import checked_engine
-
-    if "-" in tables:
-        raise InvalidValue("table", "-", "left out with --engine ray", "it cannot be read by several processes")
-    tasks = RayTasks(checked_engine("engine", engine))
-    try:
-        found = offline.replay([str(Path(table).absolute()) for table in tables], columns, tasks, 2 * tasks.cores())
-        if out:
-            written(out, found.state())
-    finally:
-        tasks.close()
-    for each in found.files:
-        tell_separator(each)
-        tell_refused(each)
-    return Replayed(found.files, found.components)
-
-
-def _components(components: Sequence[tuple[Mapping[str, Any], ComponentScore]]) -> list[dict[str, Any]]:
+def _components(advisor: Advisor, scores: Mapping[str, ComponentScore]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    for entry, score in sorted(components, key=lambda each: (-each[1].rows, each[0]["component"])):
+    for entry in known_components(advisor, True):
+        score = scores[entry["component"]]
         errors = {"online_error": score.error, "online_bias": score.bias}
         errors |= {"online_error_median": score.quantile(0.5), "online_error_9_of_10": score.quantile(0.9)}
         found.append({**entry, "scored": score.scored, **errors})
-    return found
+    return sorted(found, key=lambda each: (-scores[each["component"]].rows, each["component"]))

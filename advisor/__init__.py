@@ -1,5 +1,8 @@
 """Advisor: learns run times from a stream, answers how many cores to give to what.
 
+Five verbs of `Advisor` do most of the work: `observe`, `predict`, `choose_cores`, `choose_together` and `allocate`. A program
+that shares what was learned uses the same verbs of `SyncClient` or `AsyncClient`.
+
 Names are handed out lazily: importing `advisor.client` in an adapter loads neither the engine nor numpy.
 """
 

@@ -48,6 +48,7 @@ COMMANDS = {
     "export": ("advisor.cli.states", "Write what was learned to a file."),
     "import": ("advisor.cli.states", "Start a new state file from an exported one."),
 }
+MAIN = ("serve", "predict", "choose-cores", "allocate", "status")  # what --help shows first
 
 
 class Commands(click.Group):
@@ -77,8 +78,9 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands' section of --help from the table."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        for title, names in (("Commands", MAIN), ("More commands", [name for name in COMMANDS if name not in MAIN])):
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
 
 
 @click.group(

@@ -1,4 +1,4 @@
-"""Peers that stall, flood, crowd or never read: bounded memory, and other clients notice nothing."""
+"""Peers that break the protocol, stall, flood, crowd or never read: bounded memory, and other clients notice nothing."""
 
 from __future__ import annotations
 
@@ -28,12 +28,37 @@ async def serves(peer: Peer) -> None:
     assert (await peer.call("predict", "c0", 4.0, 2))["observations"] == 20
 
 
-async def test_a_half_sent_message_is_dropped_after_the_stall_time(tmp_path: Path) -> None:
+# Bytes that break the protocol, the code of the error, and the msgid that it answers; others: unit/protocol/test_connection.py.
+VIOLATIONS: dict[str, tuple[bytes, str, int | None]] = {
+    "a byte that MessagePack does not use": (b"\xc1", "malformed", None),
+    "an extension type": (pack([0, 7, "status", [msgpack.ExtType(5, b"x")]]), "malformed", 7),
+    "very deep nesting": (b"\x94\x00\x0a\xa7predict" + b"\x91" * 600 + b"\xc0", "too_large", 10),
+}
+
+
+@pytest.mark.parametrize("kind", VIOLATIONS)
+async def test_a_violation_is_answered_and_closes_its_connection_only(tmp_path: Path, kind: str) -> None:
+    data, code, msgid = VIOLATIONS[kind]
+    async with running(tmp_path) as live:
+        witness, peer = await taught(live), await live.peer()
+        await peer.send(pack([0, 77, "predict", ["c0", 4.0, 2]]) + data + pack([0, 78, "status", [{}]]))
+        first, last = await peer.closed()
+        assert first[1:3] == [77, None]
+        assert (last[:2], last[2]["code"]) == ([1, msgid], code)
+        await serves(witness)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"\x94\x00", *(b"\x94\x00\x0c\xa7predict" + kind + b"\xff" * 4 for kind in (b"\xdd", b"\xdf", b"\xdb", b"\xc6"))],
+)
+async def test_what_stalls_inside_a_message_is_dropped(tmp_path: Path, head: bytes) -> None:
+    """Also arrays, maps, texts and binaries that announce four billion items or bytes: refused when met, or dropped."""
     async with running(tmp_path, stall_s=0.1) as live:
         witness = await taught(live)
         peer = await live.peer()
-        await peer.send(pack([0, 1, "status", [{}]])[:-1])
-        assert await peer.closed() == []
+        await peer.send(head)
+        assert all(message[2] for message in await peer.closed())
         await serves(witness)  # who is idle between messages is left alone
 
 

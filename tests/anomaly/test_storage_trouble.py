@@ -42,6 +42,14 @@ async def ready(live: Live) -> tuple[int, str]:
     return answer.status_code, answer.text
 
 
+def applied(state: Path) -> tuple[int, int]:
+    """Return the number of the last batch in a state file, and the rows of all."""
+    loaded = read_state(state).stored()
+    assert loaded is not None
+    engine = Engine.restore(loaded)
+    return engine.applied("p", bytes(16)), engine.totals["rows_accepted"]
+
+
 async def test_a_full_disk_stops_acknowledgements_only_and_heals_by_itself(
     tmp_path: Path, file_bytes_max: Callable[[int | None], None]
 ) -> None:
@@ -73,11 +81,7 @@ async def test_a_full_disk_stops_acknowledgements_only_and_heals_by_itself(
         assert (await peer.answer(second))["accepted"] == 20  # by itself
         assert await ready(live) == (200, "ready\n")
         assert (await peer.call("observe_rows", batch | {"sequence": 3}))["accepted"] == 20
-    loaded = read_state(state).stored()
-    assert loaded is not None
-    engine = Engine.restore(loaded)
-    assert engine.applied("p", bytes(16)) == 3
-    assert engine.totals["rows_accepted"] == 60
+    assert applied(state) == (3, 60)
 
 
 async def test_a_service_that_stops_on_a_full_disk_says_what_is_lost_in_time(
@@ -121,11 +125,7 @@ async def test_a_state_that_is_taken_away_stops_acknowledgements_until_it_is_bac
         assert (await peer.answer(second))["accepted"] == 20
         assert (await ready(live))[0] == 200
         await peer.call("observe_rows", batch | {"sequence": 3})
-    loaded = read_state(tmp_path / "state").stored()
-    assert loaded is not None
-    engine = Engine.restore(loaded)
-    assert engine.applied("p", bytes(16)) == 3
-    assert engine.totals["rows_accepted"] == 60
+    assert applied(tmp_path / "state") == (3, 60)
 
 
 async def test_a_sync_that_fails_stops_acknowledgements_and_nothing_is_written_twice(
@@ -145,9 +145,7 @@ async def test_a_sync_that_fails_stops_acknowledgements_and_nothing_is_written_t
             assert second not in peer.early
         assert (await peer.answer(second))["accepted"] == 20
         assert (await peer.call("hello", {"producer": "p"}))["sequence"] == 2
-    loaded = read_state(tmp_path / "state").stored()
-    assert loaded is not None
-    assert Engine.restore(loaded).totals["rows_accepted"] == 40
+    assert applied(tmp_path / "state") == (2, 40)
 
 
 async def test_a_start_on_a_copy_says_that_it_is_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

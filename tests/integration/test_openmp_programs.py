@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from omp_programs import (
     MISSING,
@@ -13,7 +14,6 @@ from omp_programs import (
     Programs,
     Ran,
     at_even_steps,
-    compiled_programs,
     profile_of_events,
     records_of_the_program,
     tasks_by_depth,
@@ -21,6 +21,7 @@ from omp_programs import (
 
 from advisor.domain.task_events import Flag
 from advisor.files.events import read_events
+from advisor.files.graphs import read_graph
 from advisor.profile import layout as at
 from advisor.profile.diagnosis import Finding, diagnose
 from advisor.profile.recorded import graph_of_events
@@ -39,15 +40,11 @@ PROGRAMS = {
     "strassen": ((128,), (256, 1)),
     "fft": ((128,), (16_384, 3)),
 }
+GRAPHS = {"fib": (18, 6), "sort": (20_000, 4), "sparselu": (8,)}
 UNACCOUNTED = 0.02  # of p * time
 # The clock stands for nobody: a thread that the machine takes away between two regions is unaccounted for as long. Noise only
 # adds, so the least of some runs is the tool's own.
 TRIES = 40  # the first is nearly always enough; on a machine with seven others for each core, eight once were not
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
-    return compiled_programs(tmp_path_factory.mktemp("openmp"))
 
 
 def exact(ran: Ran) -> Profile:
@@ -257,3 +254,43 @@ def test_a_file_that_cannot_be_written_does_not_stop_the_program(programs: Progr
     assert (full.status, full.tasks, report["sent"], report["ended"]) == (0, free.tasks, 0, False)
     assert report["unsent"] == records_of_the_program(report) > free.tasks
     assert "the file of task events is cut" in full.errors
+
+
+# -- recorded graphs -----------------------------------------------------------------------------------------------------
+
+
+def elapsed_ns(ran: Ran) -> int:
+    """Time from the first event of the run to its last."""
+    batches = list(read_events(ran.folder / "events"))
+    times = np.concatenate([batches[0].clock.nanoseconds(batch.records["time"]) for batch in batches])
+    return int(times.max() - times.min())
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_graph_has_every_task_and_takes_one_processor_as_long(programs: Programs, name: str, threads: int) -> None:
+    ran = programs.run(name, *GRAPHS[name], threads=threads)
+    assert ran.status == 0, ran.errors
+    graph = read_graph((ran.folder / "events").rename(ran.folder / "run.events")).graph
+    (ran.folder / "run.events").rename(ran.folder / "events")
+    program, measures = Program(graph), ran.profile().measures
+    instances = {named.rpartition(", part ")[0] for named in graph.names if ", part " in named}
+    assert len([one for one in instances if not one.startswith("thread ")]) == ran.tasks
+    if threads == 1:
+        assert program.work == simulate(program, 1).ticks
+        assert (
+            0 <= elapsed_ns(ran) - program.work <= 0.01 * program.work
+        )  # but for what the runtime calls idle at its end
+    else:
+        # Thread 0 is there before the first event of thread 1, so each has its own time; the clock is rounded to ns.
+        assert program.work == pytest.approx(1e9 * (measures.workers_s - measures.waiting_s), abs=len(graph))
+    # The graph counts the time of creations into paths as well, which the profiler leaves out. On one thread all tasks run at
+    # once, and both take them as the program wishes them.
+    assert program.span >= 1e9 * measures.span_s - len(graph)
+    for policy in ("work_stealing", "fifo"):
+        two = simulate(program, 2, policy, trace=True)
+        assert max(program.work / 2, program.span) <= two.ticks <= program.work
+        assert two.trace is not None
+        tied = graph.columns["tied"]
+        for group in np.unique(tied[tied >= 0]):
+            assert len(np.unique(two.trace.processors[tied == group])) == 1

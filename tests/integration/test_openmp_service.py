@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from omp_programs import MISSING, RUN_S, Programs, Ran, compiled_programs, records_of_the_program
+from omp_programs import MISSING, RUN_S, Programs, Ran, records_of_the_program
 
 import advisor.adapters.openmp
 from advisor.adapters.openmp import tool_library
@@ -26,11 +26,6 @@ pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
 PAUSES = ("pauses", 12, 3)
 PRODUCER = "pauses"
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
-    return compiled_programs(tmp_path_factory.mktemp("openmp"))
 
 
 @contextmanager

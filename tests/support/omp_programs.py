@@ -26,6 +26,7 @@ from advisor.profile.tree import Profile
 from advisor.profile.view import profile_of
 
 SOURCES = Path(__file__).parent / "openmp"
+INCLUDE = str(Path(advisor.adapters.openmp.__file__).parent)
 NAMES = ("fib", "nqueens", "sort", "sparselu", "strassen", "fft")
 RUN_S = 300.0  # a program that takes longer hangs, whatever the machine
 BUFFER = 2**20  # records of a ring that no program here fills
@@ -85,8 +86,7 @@ class Programs:
 
     def compile(self, name: str, to: str, *options: str) -> None:
         """Compile a program once more, by another name and with other options."""
-        include = str(Path(advisor.adapters.openmp.__file__).parent)
-        command = ["clang", *options, "-fopenmp", "-I", include, str(SOURCES / f"{name}.c"), "-o", str(self.path(to))]
+        command = ["clang", *options, "-fopenmp", "-I", INCLUDE, str(SOURCES / f"{name}.c"), "-o", str(self.path(to))]
         subprocess.run([*command, "-lm", "-ldl"], check=True, timeout=RUN_S)
 
     def environment(self, folder: Path, threads: int, *, tool: bool = True, **settings: object) -> dict[str, str]:
@@ -175,25 +175,14 @@ def tasks_by_depth(profile: Profile) -> Counter[int]:
     return found
 
 
-MADE: list[Programs] = []
-
-
 def compiled_programs(folder: Path) -> Programs:
-    """Compile the tool and the programs, tied and untied: once for all modules of tests."""
-    if MADE:
-        return MADE[0]
+    """Compile the tool and the programs, tied and untied."""
     library = build_tool(folder / "tool")
 
     def make(name: str, tied: bool = True, *options: str) -> None:
         out = folder / (name if tied else f"{name}-untied")
         command = ["clang", "-O2", "-Wall", "-Wextra", "-Werror", *(() if tied else ("-DUNTIED",)), *options]
-        command += [
-            "-I",
-            str(Path(advisor.adapters.openmp.__file__).parent),
-            str(SOURCES / f"{name}.c"),
-            "-o",
-            str(out),
-        ]
+        command += ["-I", INCLUDE, str(SOURCES / f"{name}.c"), "-o", str(out)]
         subprocess.run([*command, "-lm", "-ldl"], check=True, timeout=RUN_S)
 
     with ThreadPoolExecutor(2) as pool:
@@ -202,5 +191,4 @@ def compiled_programs(folder: Path) -> Programs:
         jobs.append(pool.submit(make, "plain"))
         for job in jobs:
             job.result()
-    MADE.append(Programs(folder, library))
-    return MADE[0]
+    return Programs(folder, library)

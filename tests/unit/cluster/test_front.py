@@ -42,6 +42,7 @@ def rows(start: int, n: int) -> list[tuple[str, float, float, float]]:
 
 @asynccontextmanager
 async def front(place: Path, processes: Processes, **options: Any) -> AsyncIterator[str]:
+    """Serve shards; yield the address."""
     stale_s = options.pop("stale_s", routing.STALE_S)
     config = load_config(
         None, socket=place / "s", state=place / "state", engine="ray", compiled=False,
@@ -64,16 +65,27 @@ async def front(place: Path, processes: Processes, **options: Any) -> AsyncItera
             stop.set()
 
 
-async def test_answers_are_those_of_one_advisor(tmp_path: Path) -> None:
-    one = Advisor()
+@asynccontextmanager
+async def client_of_front(place: Path, processes: Processes, **options: Any) -> AsyncIterator[AsyncClient]:
     async with (
-        front(tmp_path, Processes()) as address,
+        front(place, processes, **options) as address,
         AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
     ):
-        for name, x, p, t in rows(0, 240):
-            one.observe(name, predictor=x, cores=p, elapsed_s=t)
-            client.observe(name, predictor=x, cores=p, elapsed_s=t)
-        await client.flush()
+        yield client
+
+
+async def teach(start: int, n: int, client: AsyncClient, *advisors: Advisor, slow: float = 1.0) -> None:
+    """Give all of them rows, in which c1 takes so much longer."""
+    for name, x, p, t in rows(start, n):
+        for each in (client, *advisors):
+            each.observe(name, predictor=x, cores=p, elapsed_s=t * (slow if name == "c1" else 1.0))
+    await client.flush()
+
+
+async def test_answers_are_those_of_one_advisor(tmp_path: Path) -> None:
+    one = Advisor()
+    async with client_of_front(tmp_path, Processes()) as client:
+        await teach(0, 240, client, one)
         shards = (await client.shards())["shards"]
         assert sum(each["rows"] for each in shards) == 240
         assert all(each["components"] for each in shards)
@@ -119,10 +131,7 @@ async def test_answers_are_those_of_one_advisor(tmp_path: Path) -> None:
         young = await client.predict("young", 5.0, 2)
         assert young == one.predict("young", predictor=5.0, cores=2)
         assert f"as of {len(BOXES)} other components" in young.notes[0]
-    async with (
-        front(tmp_path, Processes()) as address,
-        AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
-    ):
+    async with client_of_front(tmp_path, Processes()) as client:
         assert (await client.status())["totals"]["rows_accepted"] == 241
         assert (await client.allocate("film", **OPTIONS)).throughput_per_s == wanted.throughput_per_s
         assert await client.predict("c1", 5.0, 2) == one.predict("c1", predictor=5.0, cores=2)
@@ -130,26 +139,16 @@ async def test_answers_are_those_of_one_advisor(tmp_path: Path) -> None:
 
 async def test_plans_over_shards_are_those_of_one_advisor(tmp_path: Path) -> None:
     one = Advisor()
-    async with (
-        front(tmp_path, Processes(), stale_s=3600.0) as address,
-        AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
-    ):
-
-        async def teach(start: int, n: int, slow: float = 1.0) -> None:
-            for name, x, p, t_s in rows(start, n):
-                t = t_s * (slow if name == "c1" else 1.0)
-                one.observe(name, predictor=x, cores=p, elapsed_s=t)
-                client.observe(name, predictor=x, cores=p, elapsed_s=t)
-            await client.flush()
+    async with client_of_front(tmp_path, Processes(), stale_s=3600.0) as client:
 
         async def same(*, fresh: bool = False, **asked: Any) -> bool:
             found = await client.allocate(NETWORK, **OPTIONS, **asked, fresh=fresh)
             return found.as_dict() | {"id": None} == one.allocate(NETWORK, **OPTIONS, **asked).as_dict() | {"id": None}
 
-        await teach(0, 240)
+        await teach(0, 240, client, one)
         assert await same()
         assert await same(load={"c1": 9.0}, level=0.5, components={"c2": "c4"})
-        await teach(240, 60, slow=4.0)
+        await teach(240, 60, client, one, slow=4.0)
         assert not await same()  # within an hour
         assert await same(fresh=True)
         assert (await client.forget("c1", keep=0.5))["component"] == "c1"
@@ -166,13 +165,8 @@ async def test_plans_over_shards_are_those_of_one_advisor(tmp_path: Path) -> Non
     "asked", [{"network": "c0 .. c1 .. c5"}, {"networks": [{"network": "c0 .. c1", "name": "a"}, {"network": "c5"}]}]
 )
 async def test_networks_over_shards_are_watched(tmp_path: Path, asked: dict[str, Any]) -> None:
-    async with (
-        front(tmp_path, Processes(), stale_s=0.01) as address,
-        AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
-    ):
-        for row in rows(0, 240):
-            client.observe(row[0], predictor=row[1], cores=row[2], elapsed_s=row[3])
-        await client.flush()
+    async with client_of_front(tmp_path, Processes(), stale_s=0.01) as client:
+        await teach(0, 240, client)
         given = dict(asked)
         watch = await client.watch(given.pop("network", None), 24, **given)
         has = watch.allocation.cores
@@ -262,13 +256,8 @@ async def test_task_events_teach_the_shards_of_their_types_and_profiles_are_told
 
 
 async def test_curves_of_all_components_are_gathered_and_those_that_changed(tmp_path: Path) -> None:
-    async with (
-        front(tmp_path, Processes(), stale_s=0.01) as address,
-        AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
-    ):
-        for name, x, p, t in rows(0, 240):
-            client.observe(name, predictor=x, cores=p, elapsed_s=t)
-        await client.flush()
+    async with client_of_front(tmp_path, Processes(), stale_s=0.01) as client:
+        await teach(0, 240, client)
         first = await client.curves()
         assert sorted(Directory(first.bundle).names) == BOXES
         client.observe("new", predictor=1.0, cores=1, elapsed_s=1.0)
@@ -279,25 +268,15 @@ async def test_curves_of_all_components_are_gathered_and_those_that_changed(tmp_
 @pytest.mark.parametrize("stale_s", [3600.0, 0.01])
 async def test_an_answer_may_lack_rows_for_a_while_and_a_fresh_one_lacks_none(tmp_path: Path, stale_s: float) -> None:
     one = Advisor()
-    async with (
-        front(tmp_path, Processes(), stale_s=stale_s) as address,
-        AsyncClient(address, timeout_s=PATIENCE_S) as client,
-    ):
-
-        async def teach(start: int, n: int) -> None:
-            for i in range(start, start + n):
-                x, t = 1.0 + i % 7, 0.1 * (1 + i % 7)
-                one.observe("a", predictor=x, cores=1, elapsed_s=t)
-                client.observe("a", predictor=x, cores=1, elapsed_s=t)
-            await client.flush()
+    async with client_of_front(tmp_path, Processes(), stale_s=stale_s) as client:
 
         async def lacks(*, fresh: bool = False) -> int:
-            answer = await client.predict("a", 3.0, 1, fresh=fresh)
-            return one.predict("a", predictor=3.0, cores=1).observations - answer.observations
+            answer = await client.predict("c1", 3.0, 1, fresh=fresh)
+            return one.predict("c1", predictor=3.0, cores=1).observations - answer.observations
 
-        await teach(0, 10)
+        await teach(0, 60, client, one)
         assert await lacks() == 0
-        await teach(10, 30)
+        await teach(60, 180, client, one)
         if stale_s > 1.0:
             assert await lacks() == 30
             assert (await client.shards())["moves"]["replicas_behind_s"] > 0.0
@@ -305,18 +284,15 @@ async def test_an_answer_may_lack_rows_for_a_while_and_a_fresh_one_lacks_none(tm
         else:
             while await lacks():
                 pass
-        assert (await client.forget("a", keep=0.5))["component"] == "a"
-        one.forget("a", 0.5)
-        assert await client.predict("a", 3.0, 1) == one.predict("a", predictor=3.0, cores=1)
+        assert (await client.forget("c1", keep=0.5))["component"] == "c1"
+        one.forget("c1", 0.5)
+        assert await client.predict("c1", 3.0, 1) == one.predict("c1", predictor=3.0, cores=1)
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
 async def test_clients_notice_neither_kills_nor_moves(tmp_path: Path, seed: int) -> None:
     processes = Processes(seed, kills=6, every=8)
-    async with (
-        front(tmp_path, processes) as address,
-        AsyncClient(address, producer="p", timeout_s=PATIENCE_S) as client,
-    ):
+    async with client_of_front(tmp_path, processes) as client:
         sizes, start = [3, 1, 2], 0
         while processes.kills_left or sizes:
             for name, x, p, t in rows(start, 40):

@@ -6,7 +6,7 @@ import asyncio
 import random
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +110,15 @@ class Front:
             self.acknowledged[producer] = number
 
 
+@pytest.fixture
+async def front(tmp_path: Path) -> AsyncIterator[Front]:
+    """Two shards that nobody kills, with room for more."""
+    made = Front(tmp_path, Processes())
+    await made.start()
+    yield made
+    await made.shards.stop()
+
+
 async def through_kills(tmp_path: Path, seed: int, kills: int, fronts: int) -> Front:
     processes = Processes(seed, kills)
     front = Front(tmp_path, processes)
@@ -175,10 +184,8 @@ async def test_without_numbers_kills_lose_rows_or_count_them_twice(tmp_path: Pat
 
 
 async def test_a_full_disk_stops_acknowledgements_until_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    front: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    front = Front(tmp_path, Processes())
-    await front.start()
     await front.send_to(0, 5)
     append, full = Store.append, [True]
 
@@ -197,12 +204,9 @@ async def test_a_full_disk_stops_acknowledgements_until_there_is_room(
     same(await together(front.shards), alone(front.acknowledged))
     await front.restart()
     same(await together(front.shards), alone(front.acknowledged))
-    await front.shards.stop()
 
 
-async def test_an_event_of_one_shard_takes_its_number_everywhere_and_an_error_nowhere(tmp_path: Path) -> None:
-    front = Front(tmp_path, Processes())
-    await front.start()
+async def test_an_event_of_one_shard_takes_its_number_everywhere_and_an_error_nowhere(front: Front) -> None:
     await front.send_to(0, 4)
     key = PRODUCERS[0]
 
@@ -219,7 +223,6 @@ async def test_an_event_of_one_shard_takes_its_number_everywhere_and_an_error_no
     assert front.shards.durable[key] == 9
     await front.restart()
     assert front.shards.durable[key] == 9
-    await front.shards.stop()
 
 
 @pytest.mark.parametrize("lost", ["shard-0", "layout"])
@@ -234,9 +237,7 @@ async def test_a_state_that_lacks_what_was_acknowledged_is_refused(tmp_path: Pat
 
 
 @pytest.mark.parametrize("method", ["give", "receive_part", "keep"])
-async def test_a_front_that_is_killed_while_buckets_move_leaves_each_at_one_shard(tmp_path: Path, method: str) -> None:
-    front = Front(tmp_path, Processes())
-    await front.start()
+async def test_a_front_that_is_killed_while_buckets_move_leaves_each_at_one_shard(front: Front, method: str) -> None:
     for producer in range(3):
         await front.send_to(producer, 9)
     ask, count = ShardConnection.ask, [0]
@@ -262,7 +263,6 @@ async def test_a_front_that_is_killed_while_buckets_move_leaves_each_at_one_shar
     for producer in range(3):
         await front.send_to(producer, 12)
     same(await together(front.shards), alone(front.acknowledged))
-    await front.shards.stop()
 
 
 def test_moves_are_the_fewest_and_leave_the_shards_even() -> None:
@@ -296,12 +296,10 @@ def test_a_layout_is_read_back_and_a_damaged_one_is_refused(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("known", [True, False], ids=["more-than-cores", "others-have-the-cores"])
 async def test_more_shards_than_places_are_refused_in_words_and_rows_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
+    front: Front, monkeypatch: pytest.MonkeyPatch, known: bool
 ) -> None:
     monkeypatch.setattr(shard_set, "PLACE_S", 0.01)
-    processes = Processes()
-    front = Front(tmp_path, processes)
-    await front.start()
+    processes = front.processes
     if known:
         processes.most = 3
     else:
@@ -323,12 +321,10 @@ async def test_more_shards_than_places_are_refused_in_words_and_rows_go_on(
 
 
 async def test_a_shard_that_gets_no_place_again_says_so_and_serves_when_there_is_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    front: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "PLACE_S", 0.01)
-    processes = Processes()
-    front = Front(tmp_path, processes)
-    await front.start()
+    processes = front.processes
     await front.send_to(0, 5)
     processes.may_start.clear()
     front.shards.shards[1].handle.kill()
@@ -340,7 +336,6 @@ async def test_a_shard_that_gets_no_place_again_says_so_and_serves_when_there_is
     await sending
     assert front.shards.shards[1].failure is None
     same(await together(front.shards), alone(front.acknowledged))
-    await front.shards.stop()
 
 
 async def test_a_start_with_more_shards_than_places_is_refused(tmp_path: Path) -> None:

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live import running
-from served import Served
-from service_access import SECRET, certified, one_token, tokens_file
+from live import running, serving
+from service_access import SECRET, certified, one_token
 
 from advisor import AsyncClient, SyncClient
 from advisor.errors import ConnectionFailed, Unauthorized
@@ -50,15 +49,15 @@ def learned(path: Path) -> int:
 @pytest.mark.parametrize("used_in", ["main", "thread"])
 def test_sigterm_sends_what_is_held(tmp_path: Path, used_in: str) -> None:
     """Made in the main thread; the rows wait for their batch, for thirty seconds, when the signal comes."""
-    with Served(tmp_path) as served:
+    with serving(tmp_path) as live:
         then = "threading.Event().wait()" if used_in == "thread" else "signal.pause()"
-        program = [sys.executable, "-c", TEACH.format(rows=ROWS, then=then), str(served.path), "teacher"]
+        program = [sys.executable, "-c", TEACH.format(rows=ROWS, then=then), str(live.bound.socket), "teacher"]
         with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as teacher:
             assert teacher.stdout is not None
             assert teacher.stdout.readline() == "taught\n"
             teacher.send_signal(signal.SIGTERM)
             assert teacher.wait(60) == -signal.SIGTERM
-        assert learned(served.path) == ROWS
+        assert learned(live.bound.socket) == ROWS
 
 
 def test_a_program_with_a_handler_of_its_own_keeps_it(tmp_path: Path) -> None:
@@ -66,17 +65,17 @@ def test_a_program_with_a_handler_of_its_own_keeps_it(tmp_path: Path) -> None:
     text = TEACH.format(rows=1, then=then).replace(
         "client =", "mine = lambda *_: None\nsignal.signal(signal.SIGTERM, mine)\nclient =", 1
     )
-    with Served(tmp_path) as served:
-        subprocess.run([sys.executable, "-c", text, str(served.path), "teacher"], check=True, timeout=60)
-        assert learned(served.path) == 1
+    with serving(tmp_path) as live:
+        subprocess.run([sys.executable, "-c", text, str(live.bound.socket), "teacher"], check=True, timeout=60)
+        assert learned(live.bound.socket) == 1
 
 
 def test_the_processes_of_a_pool_send_what_they_hold(tmp_path: Path) -> None:
     """`with Pool()` ends its processes by SIGTERM."""
-    with Served(tmp_path) as served:
-        program = [sys.executable, "-c", POOL.format(rows=ROWS), str(served.path)]
+    with serving(tmp_path) as live:
+        program = [sys.executable, "-c", POOL.format(rows=ROWS), str(live.bound.socket)]
         subprocess.run(program, check=True, timeout=120, capture_output=True)
-        assert learned(served.path) == ROWS
+        assert learned(live.bound.socket) == ROWS
 
 
 def nobody(tmp_path: Path) -> str:

@@ -123,7 +123,7 @@ class Ran:
         return json.loads((self.folder / "report").read_bytes())
 
     def profile(self) -> Profile:
-        """The profile of the file of events, folded in plain Python."""
+        """The profile of the file of events."""
         return profile_of_events(read_events(self.folder / "events"))
 
     def flags(self) -> Counter[int]:
@@ -142,8 +142,8 @@ class Ran:
 
 
 def profile_of_events(batches: Iterable[TaskEvents]) -> Profile:
-    """Return the profile of events, folded in plain Python."""
-    profiler = Profiler(compiled=False)
+    """Return the profile of events."""
+    profiler = Profiler()
     for events in batches:
         profiler.fold_batch(events)
     profiler.flush()

@@ -1,4 +1,4 @@
-"""The demo's arithmetic: what a policy costs, what the hindsight is, which core counts are tried."""
+"""The demo's arithmetic: what a policy costs, what the hindsight is, which core counts are tried, what a window holds."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 from rich.console import Console
 
 from advisor.demo import real
+from advisor.demo.paper import WINDOWS, Streamed, run_paper
+from advisor.demo.paper_setting import CORES, PIPELINE, mean_elapsed_s
 from advisor.demo.real import Invocation, JudgedRuns, usable_cores
 from advisor.demo.report import print_real, real_as_dict
 
@@ -45,5 +47,9 @@ def test_the_demo_is_printed_and_given_as_plain_values() -> None:
     print_real(console, JUDGED)
     text: Any = console.file
     assert "+34.7%" in text.getvalue()  # advised 4.04 s over 3 s
-    reported = loads(dumps(real_as_dict(JUDGED), allow_nan=False))
-    assert reported["policies"]["advised"]["regret"] == pytest.approx(1.04 / 3)
+    assert "best possible, throughput" in text.getvalue()
+    for drawn in (draw_real(tmp_path / "a.png", JUDGED), draw_paper(tmp_path / "b.png", streamed)):
+        assert drawn.read_bytes().startswith(b"\x89PNG")
+    reported = loads(dumps({"real": real_as_dict(JUDGED), "paper": paper_as_dict(streamed)}, allow_nan=False))
+    assert reported["real"]["policies"]["advised"]["regret"] == pytest.approx(1.04 / 3)
+    assert reported["paper"]["allocations"][-1]["label"] == "best possible, latency"

@@ -22,7 +22,7 @@ QUEENS = Path(__file__).parents[2] / "golden" / "nqueens-9.events"
 
 
 def profile(threads: int, main: Body, **runtime: Any) -> Profile:
-    profiler = Profiler(compiled=False)
+    profiler = Profiler()
     profiler.fold_batch(Program(threads, main, **runtime).run())
     profiler.flush()
     return profile_of(profiler)

@@ -16,6 +16,12 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
+from click.testing import CliRunner
+
+from advisor.cli import COMMANDS, advisor
+from advisor.service import SETTINGS
+from advisor.simulation import POLICIES
+from advisor.simulation.system_words import MODELS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -197,3 +203,98 @@ def test_links_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#\s]+)", prose):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+# -- docs/simulation.md prints what it says ---------------------------------------------------------------------------------
+
+
+SIMULATION = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text(encoding="utf-8")
+SESSIONS = [
+    (command, reported)
+    for block in re.findall(r"```console\n(.*?)```", SIMULATION, re.DOTALL)
+    for command, reported in re.findall(r"^\$ advisor (.*?)\n((?:(?!\$ ).*\n)+)", block, re.MULTILINE)
+]
+
+
+def test_there_are_sessions() -> None:
+    assert len(SESSIONS) >= 1
+
+
+@pytest.mark.parametrize(("command", "reported"), SESSIONS)
+def test_a_session_prints_what_the_page_shows(command: str, reported: str) -> None:
+    result = CliRunner().invoke(advisor, command.split())
+    assert result.exit_code == 0
+    assert [line.rstrip() for line in result.stdout.splitlines()] == reported.splitlines()
+
+
+def test_the_program_of_the_page_gives_what_its_comment_says() -> None:
+    program = re.search(r"```python\n(.*?)```", SIMULATION, re.DOTALL)[1]
+    expression, said = program.strip().rpartition("\n")[2].split("#")
+    names: dict = {}
+    exec(program.strip().rpartition("\n")[0], names)
+    assert eval(expression, names) == float(said)
+
+
+def test_the_page_has_every_policy_and_every_contention_model() -> None:
+    reported = set(re.findall(r"`([a-z_]+)`", SIMULATION))
+    assert set(POLICIES) <= reported
+    assert set(MODELS) <= reported
+
+
+# -- docs/commands.md -------------------------------------------------------------------------------------------------------
+
+
+DOCS = ROOT / "docs"
+
+
+def test_every_command_is_told_and_no_other() -> None:
+    reported = set(re.findall(r"`advisor ([a-z-]+)", (DOCS / "commands.md").read_text(encoding="utf-8")))
+    assert reported == set(COMMANDS)
+
+
+# -- docs/architecture.md names functions behind their file -----------------------------------------------------------------
+
+
+NAMED = re.compile(r"`([\w/]+\.py)`:((?:\s*`[\w.]+`,?(?: and)?)+)")
+
+
+def test_what_the_page_names_stands_in_the_file_it_names() -> None:
+    found, lost = 0, list[str]()
+    for file, names in NAMED.findall((ROOT / "docs/architecture.md").read_text()):
+        source = (ROOT / "advisor" / file).read_text()
+        for name in re.findall(r"`([\w.]+)`", names):
+            found += 1
+            last = re.escape(name.rpartition(".")[2])
+            if not re.search(rf"^\s*(?:(?:async )?def|class) {last}\b|^\s*{last}\b.*=", source, re.MULTILINE):
+                lost.append(f"{file}: {name}")
+    assert not lost
+    assert found > 60, found
+
+
+def test_every_file_that_the_recipes_name_is_there() -> None:
+    named = set(
+        re.findall(r"`([\w/]+\.(?:py|json|jsonl|txt|md))`", (DOCS / "contributing.md").read_text(encoding="utf-8"))
+    )
+    folders = (ROOT, ROOT / "advisor", ROOT / "tests/behaviour")
+    assert not sorted(
+        name for name in named if "NAME" not in name and not any((folder / name).exists() for folder in folders)
+    )
+    assert len(named) > 30
+
+
+# -- docs/operations.md has what the configuration has ----------------------------------------------------------------------
+
+
+OPERATIONS = (DOCS / "operations.md").read_text(encoding="utf-8")
+
+
+def test_every_key_is_on_the_page_and_none_else() -> None:
+    table = OPERATIONS.partition("## Configuration")[2].partition("## Watching it")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert sorted(key for row in rows for key in re.findall(r"`(\w+)`", row)) == sorted(SETTINGS)
+
+
+def test_every_metric_on_the_page_is_exported() -> None:
+    source = "".join(file.read_text() for file in (ROOT / "advisor" / "service").glob("*.py"))
+    for metric in set(re.findall(r"`(advisor_\w+?)(?:_total|_info)?(?:\{[\w,]+\})?`", OPERATIONS)):
+        assert re.search(f'"{metric}(_total)?"', source), metric

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import ssl
 import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from live import Live, Peer
+from live import Live, Peer, running
 
 SECRET = "correct horse battery staple"
 TOKENS = """
@@ -47,6 +50,20 @@ def certified(tmp_path: Path) -> tuple[Path, Path]:
     )
     key.chmod(0o600)
     return certificate, key
+
+
+@asynccontextmanager
+async def encrypted(
+    tmp_path: Path, place: str = "tcp", **options: Any
+) -> AsyncIterator[tuple[Live, int, ssl.SSLContext]]:
+    """Run a service behind TLS on TCP, or with `place` "http" beyond loopback with tokens; give its port and who trusts it."""
+    certificate, key = certified(tmp_path)
+    options |= {"tls_certificate": certificate, "tls_key": key}
+    options |= {"tcp": "localhost:0"} if place == "tcp" else {"http": "0.0.0.0:0", "tokens": tokens_file(tmp_path)}
+    async with running(tmp_path, **options) as live:
+        bound = getattr(live.bound, place)
+        assert bound is not None
+        yield live, bound.port, ssl.create_default_context(cafile=certificate)
 
 
 def tokens_file(tmp_path: Path, text: str = TOKENS) -> Path:

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import msgpack
 import pytest
-from live import PATIENCE_S, Closed, Peer, refused, rows_of, running
-from service_access import certified, tokens_file
+from live import PATIENCE_S, Closed, Peer, refused, rows_of
+from service_access import certified, encrypted, tokens_file
 
 from advisor.errors import InvalidValue
 from advisor.service import http, hub
@@ -24,16 +24,12 @@ pack = msgpack.packb
 
 
 async def test_tls(tmp_path: Path) -> None:
-    certificate, key = certified(tmp_path)
-    async with running(tmp_path, tcp="localhost:0", tls_certificate=certificate, tls_key=key) as live:
-        context = ssl.create_default_context(cafile=certificate)
-        assert live.bound.tcp is not None
-        streams = await asyncio.open_connection("localhost", live.bound.tcp.port, ssl=context)
-        peer = Peer(*streams)
+    async with encrypted(tmp_path) as (live, port, context):
+        peer = Peer(*await asyncio.open_connection("localhost", port, ssl=context))
         live.peers.append(peer)
         big = {"rows": rows_of(2_000)}
         assert (await peer.call("observe_rows", big))["accepted"] == 2_000
-        plain = Peer(*await asyncio.open_connection("localhost", live.bound.tcp.port))
+        plain = Peer(*await asyncio.open_connection("localhost", port))
         live.peers.append(plain)
         await plain.send(b"\x94\x00\x01\xa6status\x91\x80" * 2000)
         assert [m for m in await plain.closed() if isinstance(m, list) and m[0] == 1] == []
@@ -41,16 +37,13 @@ async def test_tls(tmp_path: Path) -> None:
 
 async def test_handshakes_that_do_not_end_keep_nobody_out(tmp_path: Path) -> None:
     """Three times as many peers connect as may shake hands, and say nothing, or half a word of TLS."""
-    certificate, key = certified(tmp_path)
-    async with running(tmp_path, tcp="localhost:0", tls_certificate=certificate, tls_key=key) as live:
-        assert live.bound.tcp is not None
+    async with encrypted(tmp_path) as (_, port, context):
         silent = []
         for number in range(3 * HANDSHAKES_MAX):
-            _, writer = await asyncio.open_connection("localhost", live.bound.tcp.port)
+            _, writer = await asyncio.open_connection("localhost", port)
             writer.write(b"\x16\x03\x01" if number % 2 else b"")
             silent.append(writer)
-        context = ssl.create_default_context(cafile=certificate)
-        peer = Peer(*await asyncio.open_connection("localhost", live.bound.tcp.port, ssl=context))
+        peer = Peer(*await asyncio.open_connection("localhost", port, ssl=context))
         await peer.call("status", {})
         peer.close()
         for writer in silent:
@@ -59,13 +52,10 @@ async def test_handshakes_that_do_not_end_keep_nobody_out(tmp_path: Path) -> Non
 
 async def test_what_comes_with_the_end_of_the_handshake_is_answered(tmp_path: Path) -> None:
     """With TLS 1.3 a client may send its first requests in the flight that ends its handshake."""
-    certificate, key = certified(tmp_path)
-    async with running(tmp_path, tcp="localhost:0", tls_certificate=certificate, tls_key=key) as live:
-        assert live.bound.tcp is not None
+    async with encrypted(tmp_path) as (_, port, context):
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        context = ssl.create_default_context(cafile=certificate)
         client = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
-        reader, writer = await asyncio.open_connection("localhost", live.bound.tcp.port)
+        reader, writer = await asyncio.open_connection("localhost", port)
         while True:
             try:
                 client.do_handshake()
@@ -92,17 +82,14 @@ async def test_what_comes_with_the_end_of_the_handshake_is_answered(tmp_path: Pa
 async def test_a_client_needs_a_certificate_that_tls_accepts_and_a_token_where_there_are_some(
     tmp_path: Path, tokens: bool
 ) -> None:
-    certificate, key = certified(tmp_path)
-    options: dict[str, Any] = {"tls_certificate": certificate, "tls_key": key, "tls_clients": certificate}
-    options |= {"tokens": tokens_file(tmp_path)} if tokens else {}
-    async with running(tmp_path, tcp="localhost:0", **options) as live:
-        assert live.bound.tcp is not None
-        context = ssl.create_default_context(cafile=certificate)
-        bare = Peer(*await asyncio.open_connection("localhost", live.bound.tcp.port, ssl=context))
+    options = {"tokens": tokens_file(tmp_path)} if tokens else {}
+    certificate = tmp_path / "cert.pem"
+    async with encrypted(tmp_path, tls_clients=certificate, **options) as (_, port, context):
+        bare = Peer(*await asyncio.open_connection("localhost", port, ssl=context))
         with pytest.raises((ssl.SSLError, Closed)):  # TLS 1.3 refuses after the handshake
             await bare.call("status", {})
-        context.load_cert_chain(certificate, key)
-        peer = Peer(*await asyncio.open_connection("localhost", live.bound.tcp.port, ssl=context))
+        context.load_cert_chain(certificate, tmp_path / "key.pem")
+        peer = Peer(*await asyncio.open_connection("localhost", port, ssl=context))
         if tokens:
             await refused("unauthorized", peer.call("status", {}))
             await peer.call("hello", {"token": "the scraper's own secret"})
@@ -123,38 +110,33 @@ async def test_http_beyond_loopback_asks_for_tls_and_a_token(tmp_path: Path) -> 
         with pytest.raises(InvalidValue, match="http"):
             load_config(socket="/s", http="0.0.0.0:0", **missing)
     load_config(socket="/s", http="0.0.0.0:0", open_beyond_loopback=["http"])
-    options = {"tls_certificate": certificate, "tls_key": key, "tokens": tokens_file(tmp_path)}
-    async with running(tmp_path, http="0.0.0.0:0", **options) as live:
-        assert live.bound.http is not None
-        context = ssl.create_default_context(cafile=certificate)
-        async with httpx.AsyncClient(verify=context, base_url=f"https://localhost:{live.bound.http.port}") as client:
-            assert (await client.get("/healthz")).status_code == 200
-            for token, status in (
-                (None, 401),
-                ("the renderers' own secret", 200),
-                ("the scraper's own secret", 200),
-                ("the operator's own secret", 200),
-                ("nobody's own secret at all", 401),
-            ):
-                headers = {} if token is None else {"authorization": f"Bearer {token}"}
-                assert (await client.get("/metrics", headers=headers)).status_code == status, token
-                if token is not None:  # a browser asks its user for a password
-                    for path in ("/", "/page/components"):
-                        assert (await client.get(path, auth=("anyone", token))).status_code == status, token
-            asked = (await client.get("/")).headers["www-authenticate"]
-            assert asked.startswith("Basic")
-            assert (await client.get("/metrics")).headers["www-authenticate"] == "Bearer"
+    async with (
+        encrypted(tmp_path, "http") as (_, port, context),
+        httpx.AsyncClient(verify=context, base_url=f"https://localhost:{port}") as client,
+    ):
+        assert (await client.get("/healthz")).status_code == 200
+        for token, status in (
+            (None, 401),
+            ("the renderers' own secret", 200),
+            ("the scraper's own secret", 200),
+            ("the operator's own secret", 200),
+            ("nobody's own secret at all", 401),
+        ):
+            headers = {} if token is None else {"authorization": f"Bearer {token}"}
+            assert (await client.get("/metrics", headers=headers)).status_code == status, token
+            if token is not None:  # a browser asks its user for a password
+                for path in ("/", "/page/components"):
+                    assert (await client.get(path, auth=("anyone", token))).status_code == status, token
+        asked = (await client.get("/")).headers["www-authenticate"]
+        assert asked.startswith("Basic")
+        assert (await client.get("/metrics")).headers["www-authenticate"] == "Bearer"
 
 
 async def test_who_guesses_by_http_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their answers never come here."""
     monkeypatch.setattr(hub, "GUESS_S", 1e9)
     monkeypatch.setattr(http, "CLOSE_S", 0)
-    certificate, key = certified(tmp_path)
-    options = {"tls_certificate": certificate, "tls_key": key, "tokens": tokens_file(tmp_path)}
-    async with running(tmp_path, http="0.0.0.0:0", **options) as live:
-        assert live.bound.http is not None
-        port, context = live.bound.http.port, ssl.create_default_context(cafile=certificate)
+    async with encrypted(tmp_path, "http") as (_, port, context):
         guessers = []
         for _ in range(2 * http.CONNECTIONS_MAX):
             _, writer = await asyncio.open_connection("localhost", port, ssl=context)
@@ -170,12 +152,8 @@ async def test_who_guesses_by_http_keeps_nobody_out(tmp_path: Path, monkeypatch:
 
 async def test_a_wrong_token_by_http_ends_its_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "GUESS_S", 0.001)
-    certificate, key = certified(tmp_path)
-    options = {"tls_certificate": certificate, "tls_key": key, "tokens": tokens_file(tmp_path)}
-    async with running(tmp_path, http="0.0.0.0:0", **options) as live:
-        assert live.bound.http is not None
-        context = ssl.create_default_context(cafile=certificate)
-        reader, writer = await asyncio.open_connection("localhost", live.bound.http.port, ssl=context)
+    async with encrypted(tmp_path, "http") as (_, port, context):
+        reader, writer = await asyncio.open_connection("localhost", port, ssl=context)
         writer.write(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer wrong\r\n\r\n" * 2)
         async with asyncio.timeout(PATIENCE_S):
             assert (await reader.read()).count(b"HTTP/1.1 401") == 1

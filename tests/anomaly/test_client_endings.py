@@ -8,14 +8,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from live import running, serving
+from live import running
+from served import Served
 from service_access import SECRET, certified, one_token
 
 from advisor import AsyncClient, SyncClient
-from advisor.errors import ConnectionFailed, Unauthorized
+from advisor.errors import ConnectionFailed
 
 ROWS = 40
 TEACH = """
@@ -102,26 +102,6 @@ def test_a_service_that_cannot_be_reached_is_said_at_once(
             client.flush()
         assert client.stats().rows_held == 1
     assert "1 rows are held" in caplog.text
-
-
-def test_commands_say_at_once_that_nobody_answers(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "advisor", "status", "--socket", nobody(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode != 0
-    assert "no connection to" in done.stderr
-    assert "waiting" not in done.stderr
-
-
-async def test_a_token_that_may_only_read_asks_and_cannot_teach(tmp_path: Path) -> None:
-    tokens = tokens_file(tmp_path)
-    async with running(tmp_path, tcp="127.0.0.1:0", tokens=tokens) as live:
-        assert live.bound.tcp is not None
-        where: Any = f"127.0.0.1:{live.bound.tcp.port}"
-        async with AsyncClient(where, token="the scraper's own secret") as client:
-            assert (await client.status())["components"] == []
-            await client.observe("work", cores=1, elapsed_s=1.0)
-            with pytest.raises(Unauthorized, match="scope read"):
-                await client.flush()
 
 
 async def test_tls_and_token_in_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,22 +5,19 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import numpy as np
 import pytest
-from anyio.from_thread import start_blocking_portal
 from browser import PATIENCE_S, Browser
+from live import Live, serving
 from selenium.webdriver import Keys
 from task_program import Program, recursive
 
 from advisor import SyncClient
-from advisor.service import load_config, serve
+from advisor.service import heavy
 
 TEXT = "net main connect read .. (small | large) .. write;"
 SIZES, CORES = (64.0, 256.0, 1024.0), (1, 2, 4, 8, 16)
@@ -37,39 +34,22 @@ OVERLAPS = """return Array.from(document.querySelectorAll('.chart:not(.small) sv
 TEXTS = "return Array.from(document.querySelectorAll(arguments[0]), each => each.textContent)"
 
 
-@dataclass
 class Served:
     """A service, the address of its page, and a client."""
 
-    url: str
-    socket: Path
-    stop: Callable[[], object]
+    def __init__(self, live: Live) -> None:
+        self.url, self.socket = f"http://{live.bound.http}", live.bound.socket
+        self.stop = live.end
 
     def client(self, **options: Any) -> SyncClient:
         return SyncClient(str(self.socket), timeout_s=PATIENCE_S, **options)
 
 
-@contextmanager
-def serving(folder: Path, **options: Any) -> Iterator[Served]:
-    async def run(stop: anyio.Event, *, task_status: Any) -> None:
-        patient = {"compiled": False, "heavy_deadline_s": PATIENCE_S} | options
-        config = load_config(socket=folder / "s", http="127.0.0.1:0", **patient)
-        await serve(config, stop=stop, task_status=task_status)
-
-    with start_blocking_portal() as portal:
-        stop = portal.call(anyio.Event)
-        future, bound = portal.start_task(run, stop)
-        try:
-            yield Served(f"http://{bound.http}", folder / "s", lambda: portal.call(stop.set))
-        finally:
-            portal.call(stop.set)
-            future.result()
-
-
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    with serving(tmp_path) as found:
-        yield found
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    monkeypatch.setattr(heavy, "START_S", PATIENCE_S)
+    with serving(tmp_path, http="127.0.0.1:0") as live:
+        yield Served(live)
 
 
 @pytest.fixture
@@ -163,9 +143,10 @@ def test_a_component_is_opened_by_keys_and_its_curves_tell_what_was_learned(wind
 
 
 def test_after_a_restart_the_page_shows_what_the_state_has(window: Browser, tmp_path: Path) -> None:
-    with serving(tmp_path, state=tmp_path / "state") as served, served.client() as client:
+    with serving(tmp_path, state=tmp_path / "state") as live, Served(live).client() as client:
         rows(client)
-    with serving(tmp_path, state=tmp_path / "state") as served:
+    with serving(tmp_path, state=tmp_path / "state", http="127.0.0.1:0") as live:
+        served = Served(live)
         go(window, served)
         window.until("return document.querySelectorAll('a.card').length === 5")
         assert window.run(TEXTS, "figcaption b") == ["Error of each component", "Coverage of each component"]

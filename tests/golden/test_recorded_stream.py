@@ -24,49 +24,12 @@ from advisor.models.layout import FIELDS, INTEGERS, LAYOUT
 from advisor.models.learner_layout import CELLS
 
 HERE = Path(__file__).parent
+# Five components with unlike habits, bad rows, failed and unfinished ones, counts, forgets.
 STREAM, ANSWERS = HERE / "stream.csv", HERE / "stream_answers.json"
 QUESTIONS = [(x, p) for x in (0.0, 3.0, 120.0, 1500.0, 1e5, 1e9 + 5000.0) for p in (0.5, 1.0, 3.0, 16.0, 100.0)]
 MODELS = (None, "two_step", "joint degree 2", "free degree 1", "proportional", "learner")
 ELSEWHERE = 1e-12
 MEMORY = 2**24  # a limit is part of the state
-
-
-def record_stream() -> None:
-    """Write the stream: five components with unlike habits, bad rows, failed and unfinished ones, counts, forgets."""
-    rng = np.random.default_rng(20260101)
-    rows: list[list[Any]] = []
-    for i in range(700):
-        name = ["matmul", "sort", "café", "constant", "far"][rng.integers(0, 5)]
-        x = {
-            "matmul": float(rng.integers(1, 51) * 50), "sort": float(10.0 ** rng.uniform(0, 6)), "café": float(700 - i),
-            "constant": 1.0, "far": 1e9 + float(rng.integers(0, 10_000)),
-        }[name]  # fmt: skip
-        p = float(rng.choice([0.5, 1.0, 2.0, 4.0, 16.0]))
-        s = {
-            "matmul": 1e-9 * x**3,
-            "sort": 1e-6 * x,
-            "café": 1e-3 * x,
-            "constant": 0.02,
-            "far": 1e-6 * (x - 1e9 + 1.0),
-        }[name]
-        t = float((s + 1e-4) * (0.1 + 0.9 / p) * np.exp(0.1 * rng.standard_normal()))
-        if rng.random() < 0.02:
-            t = float("nan")
-        rows.append(
-            [
-                name,
-                repr(x),
-                repr(p),
-                repr(t),
-                int(rng.choice([1, 1, 7])),
-                int(rng.random() > 0.02),
-                int(rng.random() < 0.02),
-            ]
-        )
-        if i in (300, 500):
-            rows.append(["forget", "matmul" if i == 300 else "sort", "0.25" if i == 300 else "0.0", "", "", "", ""])
-    with STREAM.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([["component", "x", "p", "t", "count", "ok", "running"], *rows])
 
 
 def replay(batch: int) -> Engine:
@@ -147,7 +110,6 @@ def digest(engine: Engine) -> str:
 
 
 def record() -> None:
-    record_stream()
     engine = replay(64)
     recorded = {
         "layout": LAYOUT, "build": platform.machine(), "sha256": digest(engine), "totals": dict(sorted(engine.totals.items())),
@@ -208,4 +170,4 @@ def test_the_stream_tries_what_a_stream_can_do(recorded: dict[str, Any]) -> None
 
 if __name__ == "__main__":
     record()
-    sys.stdout.write(f"recorded {STREAM.name} and {ANSWERS.name} with {platform.machine()}\n")
+    sys.stdout.write(f"recorded {ANSWERS.name} with {platform.machine()}\n")

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import anyio
 import pytest
-from anyio.from_thread import start_blocking_portal
 from click.testing import CliRunner
+from live import serving
 from service_access import certified, tokens_file
 
 from advisor import SyncClient
 from advisor.cli import advisor
 from advisor.client.address import tls_by
-from advisor.service import load_config, serve
 
 JOBS, NETWORK = '[{"id": 1, "component": "a"}]', "a .. a"
 READ: dict[str, tuple[str, ...]] = {
@@ -32,26 +29,16 @@ CHANGED: dict[str, tuple[str, ...]] = {
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
     folder = tmp_path_factory.mktemp("tls")
     certificate, key = certified(folder)
-
-    async def run(stop: anyio.Event, *, task_status: Any) -> None:
-        config = load_config(
-            tcp="127.0.0.1:0", compiled=False, tls_certificate=certificate, tls_key=key, tokens=tokens_file(folder)
-        )
-        await serve(config, stop=stop, task_status=task_status)
-
     for name in ("scraper", "operator"):
         (folder / name).write_text(f"the {name}'s own secret\n")
     (folder / "jobs").write_text(JOBS)
     (folder / "net").write_text(NETWORK)
-    with start_blocking_portal() as portal:
-        stop = portal.call(anyio.Event)
-        future, bound = portal.start_task(run, stop)
-        at = f"localhost:{bound.tcp.port}"
+    files = {"tls_certificate": certificate, "tls_key": key, "tokens": tokens_file(folder)}
+    with serving(folder, tcp="127.0.0.1:0", **files) as live:
+        at = f"localhost:{live.bound.tcp.port}"
         with SyncClient(at, token="the writer's own secret", tls=tls_by(str(certificate))) as client:
             client.observe_rows([("a", x, p, x / p) for x in (1.0, 2.0) for p in (1.0, 2.0, 4.0) for _ in range(3)])
         yield folder, at
-        portal.call(stop.set)
-        future.result()
 
 
 def call(monkeypatch: pytest.MonkeyPatch, folder: Path, *words: str, **environment: str) -> tuple[int, str]:

@@ -9,17 +9,15 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import anyio
 import click
 import pytest
-from anyio.from_thread import start_blocking_portal
 from click.testing import CliRunner
+from live import PATIENCE_S, serving
 
 from advisor import SyncClient
 from advisor.cli import advisor
-from advisor.service import load_config, serve
+from advisor.service import heavy
 
-PATIENCE_S = 120.0
 WHERE = {
     "socket",
     "tcp",
@@ -108,14 +106,8 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple
     (folder / "runs.csv").write_text(
         ",".join(reported[0]) + "\n" + "".join(",".join(map(str, run.values())) + "\n" for run in reported)
     )
-
-    async def run(stop: anyio.Event, *, task_status: Any) -> None:
-        config = load_config(socket=folder / "s", compiled=False, heavy_deadline_s=PATIENCE_S)
-        await serve(config, stop=stop, task_status=task_status)
-
-    with start_blocking_portal() as portal:
-        stop = portal.call(anyio.Event)
-        future, _ = portal.start_task(run, stop)
+    with pytest.MonkeyPatch.context() as patch, serving(folder):
+        patch.setattr(heavy, "START_S", PATIENCE_S)
         with SyncClient(str(folder / "s"), timeout_s=PATIENCE_S) as client:
             client.observe_rows(rows())
             for each in reported:
@@ -124,8 +116,6 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple
             "table": ("--table", str(folder / "table.csv")), "socket": ("--socket", str(folder / "s")),
             "runs": ("--runs", str(folder / "runs.csv")), "folder": (str(folder),),
         }  # fmt: skip
-        portal.call(stop.set)
-        future.result()
 
 
 def test_every_option_has_a_case() -> None:

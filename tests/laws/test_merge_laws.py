@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from learner_rows import record_words
 
 from advisor.domain import limits
 from advisor.domain.observations import Columns, ComponentNames, columns_of
@@ -144,21 +145,11 @@ def test_answers_after_a_merge_are_those_of_one_state(cuts: list[int]) -> None:
     assert there.observations == here.observations == columns.count.sum()  # type: ignore[union-attr]
 
 
-def record_of(advisor: Advisor, component: str = "c0") -> tuple[LearnerTable, int]:
-    found = advisor.components.learners.find_record(advisor.components.slots.slot_of(component))
-    assert found is not None
-    return found
-
-
-def record_words(advisor: Advisor, component: str = "c0") -> np.ndarray:
-    """Return the words of a component's record, without the number of its slot."""
-    table, place = record_of(advisor, component)
-    return np.delete(table.words.view(np.uint64)[place], table.at["component"].start)
-
-
 def cells_of(advisor: Advisor) -> dict[int, tuple[float, float]]:
     """Return the runs and the mean time of each cell of component "c0", by its key."""
-    table, place = record_of(advisor)
+    found = advisor.components.learners.find_record(advisor.components.slots.slot_of("c0"))
+    assert found is not None
+    table, place = found
     count = int(table.int_field("cells")[place])
     columns = (table.integers("key"), table.floats("runs"), table.floats("mean"))
     return {key: (runs, mean) for key, runs, mean in zip(*(c[place, :count].tolist() for c in columns), strict=True)}
@@ -202,7 +193,7 @@ def test_a_record_that_is_new_is_copied() -> None:
     one, other = Advisor(), learned(rows(5, 300))
     one.observe("first", elapsed_s=1.0)
     one.merge(other)
-    np.testing.assert_array_equal(record_words(one), record_words(other))
+    np.testing.assert_array_equal(record_words(one, "c0"), record_words(other, "c0"))
     for x in (1.0, 50.0, 5e3):
         assert one.predict("c0", predictor=x, cores=2.0) == other.predict("c0", predictor=x, cores=2.0)
     assert one.predict("first").elapsed_s == pytest.approx(1.0, rel=0.02)
@@ -257,9 +248,9 @@ def test_the_order_of_a_merge_does_not_matter_much_and_the_other_is_not_changed(
 def test_a_merge_with_nothing_changes_no_sum() -> None:
     columns = rows(4, 10)
     advisor = learned(columns)
-    before, record = advisor.components.table.words[:1].copy(), record_words(advisor)
+    before, record = advisor.components.table.words[:1].copy(), record_words(advisor, "c0")
     advisor.merge(Advisor())
-    np.testing.assert_array_equal(record_words(advisor), record)
+    np.testing.assert_array_equal(record_words(advisor, "c0"), record)
     np.testing.assert_array_equal(advisor.components.table.words[:1].view(np.uint64), before.view(np.uint64))
     empty = Advisor()
     empty.merge(advisor)

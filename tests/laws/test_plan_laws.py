@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from amdahl import amdahl_curves
+from drawn_networks import random_operators, rising_seconds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor import Advisor
 from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, SERIES, Network, network_from_nodes
+from advisor.domain.networks import Network
 from advisor.errors import AdvisorError, TargetNotReached
 from advisor.planning import Request, asked_of, evaluate, plan, sentences
 
@@ -33,19 +34,7 @@ def networks(draw: st.DrawFn) -> tuple[Network, TabulatedCurves, dict[str, Any]]
     """A network of 2 to 4 boxes, its curves, convex or not, and some constraint."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n = draw(st.integers(2, 4))
-    nodes: list[dict[str, Any]] = [{"kind": "box", "name": f"c{row}"} for row in range(n)]
-    roots = list(range(n))
-    while len(roots) > 1:
-        parts = [roots.pop(0) for _ in range(min(len(roots), int(rng.integers(2, 4))))]
-        nodes.append({"kind": draw(st.sampled_from([SERIES, SERIES, CHOICE, JOIN])), "children": parts})
-        if rng.random() < 0.2:
-            nodes.append({"kind": FEEDBACK, "children": [len(nodes) - 1]})
-        roots.append(len(nodes) - 1)
-    network = network_from_nodes(nodes)
-    given: dict[str, Any] = {
-        "shares": [rng.dirichlet(np.ones(len(network.nodes[index].children))).tolist() for index in network.choices],
-        "returns": [0.3 for _ in network.feedbacks],
-    }
+    network, given = random_operators(rng, n)
     given |= draw(
         st.sampled_from(
             [{}, {}, {"instances_max": 2}, {"allowed": {"power_of": 2}}, {"maximum": {"c0": 2}}, {"turns": "never"}]
@@ -54,8 +43,7 @@ def networks(draw: st.DrawFn) -> tuple[Network, TabulatedCurves, dict[str, Any]]
     serial, work = rng.random(n) * 0.4, rng.lognormal(0, 1, n)
     if draw(st.booleans()):
         return network, amdahl_curves(work * serial, work * (1 - serial)), given
-    seconds = work[:, None] * (serial[:, None] + (1 - serial[:, None]) / COUNTS)
-    seconds += (rng.random((n, 1)) < 0.3) * 0.05 * work[:, None] * COUNTS
+    seconds = rising_seconds(rng, serial, work, COUNTS)
     contention = 0.05 if draw(st.integers(0, 3)) == 0 else 0.0
     upper = seconds * np.exp(draw(st.sampled_from([0.0, 0.0, 0.2])) * rng.random(seconds.shape))  # what is not known
     return (
@@ -237,3 +225,43 @@ def test_a_throughput_is_promised_by_the_curves_that_the_fewest_cores_for_it_are
     between = {"throughput_per_s": (promised.throughput_per_s * expected.throughput_per_s) ** 0.5}
     with pytest.raises(TargetNotReached, match="not promised"):  # what is only expected is no promise, nor impossible
         plan(network, unsure, Request(target=between, **asked))
+
+
+# -- promises on learned curves ---------------------------------------------------------------------------------------------
+
+
+@st.composite
+def learned(draw: st.DrawFn) -> tuple[Advisor, list[str]]:
+    """An engine that saw two or three components, some of which slow down with cores, and their names."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    advisor, names = Advisor(), list("abc"[: draw(st.integers(2, 3))])
+    most = draw(st.sampled_from([1, 2, 4, 8, 16]))
+    for name in names:
+        work, serial, cost = rng.uniform(0.05, 1.0), rng.uniform(0.0, 0.5), rng.choice([0.0, 0.0, 0.02])
+        for cores in rng.integers(1, most + 1, int(rng.integers(2, 60))).tolist():
+            time = work * (serial + (1 - serial) / cores + cost * cores) * rng.lognormal(0.0, 0.1)
+            advisor.observe(name, cores=cores, elapsed_s=float(time))
+    return advisor, names
+
+
+def was_seen(plan: Allocation) -> bool:
+    """Return whether no component is asked beyond its counts."""
+    return all(known.extrapolates == 0 for known in plan.evidence.values())
+
+
+@given(learned(), st.sampled_from(["better", "never"]))
+@settings(max_examples=20, deadline=None)
+def test_more_cores_promise_no_less_where_all_was_seen_and_give_what_fewer_promise(
+    case: tuple[Advisor, list[str]], turns: str
+) -> None:
+    advisor, names = case
+    promised_seen = promised = 0.0
+    for cores in range(len(names), 21):
+        plan = advisor.allocate(" .. ".join(names), cores=cores, turns=turns)
+        assert plan.expected_per_s is not None
+        assert plan.expected_per_s >= plan.throughput_per_s * (1 - 1e-9)
+        assert plan.expected_per_s >= promised * (1 - 1e-9)
+        promised = max(promised, plan.throughput_per_s)
+        if was_seen(plan):
+            assert plan.throughput_per_s >= promised_seen * (1 - 1e-9)
+            promised_seen = plan.throughput_per_s

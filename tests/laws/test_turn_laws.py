@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from amdahl import amdahl_curves
+from drawn_networks import random_operators, rising_seconds
 
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, SERIES, Network, network_from_nodes, series
+from advisor.domain.networks import Network, series
 from advisor.errors import AdvisorError, ImpossibleTarget
 from advisor.planning import Request, plan
 
@@ -21,19 +22,7 @@ def drawn(seed: int) -> tuple[Network, TabulatedCurves, dict[str, Any]]:
     """A random network of 2 to 8 boxes and all operators that matter here, its curves, and some rule."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 9))
-    nodes: list[dict[str, Any]] = [{"kind": "box", "name": f"c{row}"} for row in range(n)]
-    roots = list(range(n))
-    while len(roots) > 1:
-        parts = [roots.pop(0) for _ in range(min(len(roots), int(rng.integers(2, 4))))]
-        nodes.append({"kind": str(rng.choice([SERIES, SERIES, CHOICE, JOIN])), "children": parts})
-        if rng.random() < 0.2:
-            nodes.append({"kind": FEEDBACK, "children": [len(nodes) - 1]})
-        roots.append(len(nodes) - 1)
-    network = network_from_nodes(nodes)
-    rules: dict[str, Any] = {
-        "shares": [rng.dirichlet(np.ones(len(network.nodes[index].children))).tolist() for index in network.choices],
-        "returns": [0.3 for _ in network.feedbacks],
-    }
+    network, rules = random_operators(rng, n)
     if rng.random() < 0.3:
         rules["allowed"] = {"power_of": 2}
     if rng.random() < 0.3:
@@ -43,9 +32,7 @@ def drawn(seed: int) -> tuple[Network, TabulatedCurves, dict[str, Any]]:
     serial, work = rng.random(n) * 0.4, rng.lognormal(0, 1, n)
     if rng.random() < 0.5:
         return network, amdahl_curves(work * serial, work * (1 - serial)), rules
-    seconds = work[:, None] * (serial[:, None] + (1 - serial[:, None]) / COUNTS)
-    seconds += (rng.random((n, 1)) < 0.3) * 0.05 * work[:, None] * COUNTS
-    return network, TabulatedCurves.from_arrays(COUNTS, seconds), rules
+    return network, TabulatedCurves.from_arrays(COUNTS, rising_seconds(rng, serial, work, COUNTS)), rules
 
 
 @pytest.mark.parametrize("seed", range(24))

@@ -23,17 +23,10 @@ def test_erlang_c_is_the_sum(servers: int, offered: float) -> None:
     assert erlang_c(np.array([servers]), one(offered / servers))[0] == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("variation", [0.0, 0.5, 1.0, 3.0])
-def test_one_server_is_pollaczek_and_khinchine(variation: float) -> None:
-    for rho in (0.2, 0.6, 0.9):
-        mean, spread = waiting(one(rho), one(1.0), one(variation), np.array([1]), one(1.0))
-        assert mean[0] == pytest.approx(rho * (1 + variation) / 2 / (1 - rho), rel=1e-9)
-        assert spread[0] > 0
+def test_many_servers_of_exponential_services_are_exact() -> None:
+    """One server: `test_allocation_streams.py`."""
     assert np.isinf(waiting(one(1.0), one(1.0), one(1.0), np.array([1]), one(1.0))[0][0])
     assert waiting(one(0.0), one(1.0), one(1.0), np.array([1]), one(1.0))[0][0] == 0.0
-
-
-def test_many_servers_of_exponential_services_are_exact() -> None:
     mean, spread = waiting(one(3.2), one(1.0), one(1.0), np.array([4]), one(1.0))
     chance = erlang_c(np.array([4]), one(0.8))[0]
     assert mean[0] == pytest.approx(chance / (4 - 3.2), rel=1e-9)

@@ -1,4 +1,4 @@
-"""Tabulated curves in closed forms against every count, and the searches against each other."""
+"""Allocations against every allocation: tabulated curves, networks of every operator; the searches against each other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from amdahl import amdahl_curves
-from drawn_networks import Case, draw, draw_tree
+from drawn_networks import Case, check, draw, draw_tree
 
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import series
@@ -114,3 +114,19 @@ def test_work_that_is_limited_leaves_the_best_so_far_and_its_gap() -> None:
     assert full.gap is None or full.gap <= 0.05
     amdahl = amdahl_curves(np.array([0.1] * 12), np.array([1.0] * 12))
     assert plan(network, amdahl, Request(cores=40, work_max=5)).cores_used <= 40
+
+
+# -- networks of every operator, by `drawn_networks.check` ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_networks_of_all_operators(block: int) -> None:
+    for seed in range(25 * block, 25 * block + 25):
+        check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(8, 44))
+def test_a_thousand_networks_of_all_operators(block: int) -> None:
+    for seed in range(25 * block, 25 * block + 25):
+        check(seed)

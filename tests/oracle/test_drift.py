@@ -300,19 +300,12 @@ def test_runs_without_a_size_beside_runs_with_one_are_no_change_of_speed(
                 assert np.abs(np.log(reported / (1e-8 * sizes**power))).max() < np.log(10.0), (seed, rows)
 
 
-def alone(x: np.ndarray, p: np.ndarray, t: np.ndarray) -> Advisor:
-    """Return an advisor that has learned one component."""
-    advisor = Advisor()
-    index = np.zeros(len(x), np.uint32)
-    advisor.observe_columns(components=["m"], index=index, predictor=x, cores=p, elapsed_s=t)
-    return advisor
-
-
 @pytest.mark.parametrize(("seconds", "sd"), [(0.0, 0.1), (5e-3, 0.0)])
 def test_a_level_that_stands_still_is_never_moved(seconds: float, sd: float) -> None:
     rng = np.random.default_rng(3)
     x, p, t = (column[:, 0] for column in rows(rng, "random", (10_000, 1)))
-    advisor = alone(x, p, t * rng.lognormal(0.0, sd, 10_000) + rng.exponential(seconds, 10_000))
+    advisor = Advisor()
+    taught(advisor, x, p, t * rng.lognormal(0.0, sd, 10_000) + rng.exponential(seconds, 10_000))
     assert "drifted_at" not in advisor.status(components=True)["components"][0]
 
 
@@ -322,8 +315,9 @@ def test_a_slow_drift_is_followed_and_shown(growth: float) -> None:
     rng = np.random.default_rng(3)
     x, p, t = (column[:, 0] for column in rows(rng, "random", (3_000, 1)))
     level = (1.0 + growth) ** np.arange(3_000)
-    advisor = alone(x, p, t * level * rng.lognormal(-0.005, 0.1, 3_000))
-    found = np.asarray(advisor.predict("m", predictor=x[:300], cores=p[:300]).elapsed_s)
+    advisor = Advisor()
+    taught(advisor, x, p, t * level * rng.lognormal(-0.005, 0.1, 3_000))
+    found = np.asarray(advisor.predict("c", predictor=x[:300], cores=p[:300]).elapsed_s)
     assert abs(float(np.mean(found / (t[:300] * level[-1]))) - 1.0) < 0.04
     status = advisor.status(components=True)["components"][0]
     assert status["changes"] == 0

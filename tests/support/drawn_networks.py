@@ -112,6 +112,27 @@ def wrap(rng: np.random.Generator, part: Part, certain: bool) -> Part:
     return Part(kind, [part], numbers)
 
 
+def random_operators(rng: np.random.Generator, n: int) -> tuple[Network, dict[str, Any]]:
+    """Return a network of n boxes, the operators that matter to groups drawn, and the shares and returns of its records."""
+    nodes: list[dict[str, Any]] = [{"kind": "box", "name": f"c{row}"} for row in range(n)]
+    roots = list(range(n))
+    while len(roots) > 1:
+        parts = [roots.pop(0) for _ in range(min(len(roots), int(rng.integers(2, 4))))]
+        nodes.append({"kind": str(rng.choice(["series", "series", "choice", "join"])), "children": parts})
+        if rng.random() < 0.2:
+            nodes.append({"kind": "feedback", "children": [len(nodes) - 1]})
+        roots.append(len(nodes) - 1)
+    network = network_from_nodes(nodes)
+    shares = [rng.dirichlet(np.ones(len(network.nodes[index].children))).tolist() for index in network.choices]
+    return network, {"shares": shares, "returns": [0.3 for _ in network.feedbacks]}
+
+
+def rising_seconds(rng: np.random.Generator, serial: np.ndarray, work: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the seconds of components on each count: some rise again where cores are many."""
+    seconds = work[:, None] * (serial[:, None] + (1 - serial[:, None]) / counts)
+    return seconds + (rng.random((len(work), 1)) < 0.3) * 0.05 * work[:, None] * counts
+
+
 def draw(seed: int) -> Case:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 5))

@@ -20,19 +20,15 @@ from pathlib import Path
 
 INPUT_BYTES_MAX = 8192
 INPUT_S_MAX = 300  # the first may have kernels compiled
-KERNELS = (  # not instrumented: they are compiled
-    "advisor.models.core_rule", "advisor.models.fold", "advisor.models.load_table",
-    "advisor.models.siblings", "advisor.planning.judge",
-    "advisor.planning.packing", "advisor.planning.partitions", "advisor.planning.pieces",
-    "advisor.planning.record_kernels", "advisor.profile.kernels", "advisor.simulation.loops",
-)  # fmt: skip
 
 
 def fuzz(target: str, options: list[str]) -> None:
     """Feed one target in this process, which ends with it."""
     import atheris  # noqa: PLC0415 - beside the tests, of those who ask for it
 
-    for module in KERNELS:
+    from advisor.kernels.__main__ import modules  # noqa: PLC0415
+
+    for module in modules():  # not instrumented: they are compiled
         importlib.import_module(module)
     with atheris.instrument_imports(include=["advisor"]):
         import fuzz_targets  # noqa: PLC0415

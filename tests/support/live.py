@@ -6,15 +6,17 @@ import asyncio
 import ctypes
 import itertools
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import msgpack
 import pytest
+from anyio.from_thread import start_blocking_portal
 
 from advisor.domain.limits import PRODUCERS_MAX
 from advisor.errors import AdvisorError, from_dict
@@ -96,6 +98,7 @@ class Live:
     bound: Bound
     stop: anyio.Event
     peers: list[Peer] = field(default_factory=list)
+    end: Any = None  # stops it from another thread
 
     async def peer(self, limit: int = 2**16) -> Peer:
         async with asyncio.timeout(PATIENCE_S):
@@ -140,6 +143,14 @@ async def running(directory: Path, **options: Any) -> AsyncIterator[Live]:
                     peer.close()
                 with anyio.fail_after(PATIENCE_S):
                     await finished.wait()
+
+
+@contextmanager
+def serving(directory: Path, **options: Any) -> Iterator[Live]:
+    """Run a service in a thread until the block ends."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(running(directory, **options)) as live:
+        live.end = partial(portal.call, live.stop.set)
+        yield live
 
 
 def resident_bytes() -> int:

@@ -4,8 +4,6 @@ A service is the command `advisor serve`, forked from a process that has loaded 
 records what becomes of its files (`disk_shim.c`). It is taught a stream of numbered events of every verb that changes what is
 known, by a peer that speaks bytes. A twin, which nothing befalls, is taught the same. After each life the service starts
 again and is compared with its twin: its export to the bit, its status, its profiles, its networks.
-
-Run by itself: ``PYTHONPATH=.:tests/support python tests/support/lives.py kills|cuts|damages|truncations|full N [first seed]``.
 """
 
 from __future__ import annotations
@@ -14,15 +12,13 @@ import os
 import random
 import shutil
 import signal
-import sys
-import tempfile
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from lives_disk import DAMAGES, Files, journal, power_cut, shim
+from lives_disk import DAMAGES, Files, journal, power_cut
 from lives_events import COMPONENTS, EVENTS_A_LIFE, NETWORK, Stream
 from lives_nursery import Life, Nursery
 from served import Closed, Refused, Wire
@@ -342,12 +338,3 @@ def full_disks(harness: Harness, lives: int) -> Counter[str]:
 
 
 TROUBLES = {"kills": kills, "cuts": cuts, "damages": damages, "truncations": truncations, "full": full_disks}
-
-
-if __name__ == "__main__":
-    trouble, lives, seed = sys.argv[1], int(sys.argv[2]), int((sys.argv[3:] or ["0"])[0])
-    with tempfile.TemporaryDirectory() as root, Nursery(shim(Path(root))) as nursery:
-        while lives > 0:
-            with tempfile.TemporaryDirectory() as folder, Harness(nursery, Path(folder), seed) as harness:
-                print(f"seed {seed}: {dict(TROUBLES[trouble](harness, min(lives, 20)))}", flush=True)
-            lives, seed = lives - 20, seed + 1

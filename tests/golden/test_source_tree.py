@@ -1,8 +1,9 @@
-"""No modules of advisor/ and adapters/ import one another in a circle: imports for type checkers and in functions count."""
+"""The source tree: no circle of imports (those for type checkers and in functions count); a class name means one thing."""
 
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -49,3 +50,18 @@ def test_no_module_imports_itself_through_others() -> None:
     edges["advisor.errors"] = {"advisor.engine.engine"}
     with pytest.raises(CycleError):
         TopologicalSorter(edges).prepare()
+
+
+SEVERAL: dict[str, str] = {}  # a name that several classes have -> why
+
+
+def test_a_class_name_is_given_once() -> None:
+    places = defaultdict[str, list[str]](list)
+    for file in sorted([*(ROOT / "advisor").glob("**/*.py"), *(ROOT / "adapters").glob("**/*.py")]):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(f"{file.relative_to(ROOT)}:{node.lineno}")
+    several = {name: found for name, found in places.items() if len(found) > 1 and name not in SEVERAL}
+    assert not several
+    assert len(places) > 400
+    assert not [name for name in SEVERAL if len(places[name]) < 2]

@@ -10,7 +10,7 @@ order of operations, the same bytes. A record is given as its words `r` (float64
 
 from __future__ import annotations
 
-from math import floor, sqrt
+from math import floor
 
 import numpy as np
 
@@ -166,12 +166,8 @@ def add_run(r, n, axes, z, t, count, machine, cell):
         scale_cell(r, cell, exp(moved))
         r[MODEL + cell] += moved
     mean = r[MEAN + cell]
-    if r[RUNS + cell] >= WINSOR_RUNS and r[RELATIVE] > 0.0:
-        variance = variance_of_run(r, n, cell, mean)
-        reach = WINSOR * sqrt(variance)
-        t = min(max(t, mean - reach), mean + reach)
-        if apart <= SLOW_NEAR:
-            score_level(r, n, mean, t - mean, variance, count * (1.0 - share))
+    if r[RUNS + cell] >= SLOW_RUNS and r[RELATIVE] > 0.0 and apart <= SLOW_NEAR:
+        score_level(r, n, mean, t - mean, variance_of_run(r, n, cell, mean), count * (1.0 - share))
     step = t - mean
     if r[OUTLIER + cell] > 0.0 and step * step <= AGREED * (r[RELATIVE] * mean * mean + r[ABSOLUTE]):
         r[OUTLIER + cell] = 0.0  # two runs agree, against a model that did not heed them

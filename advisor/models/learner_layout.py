@@ -80,8 +80,6 @@ OWED_MOST = 24 * OWED
 WAITING = 4  # cells that wait at most, of rows far from all others: the latest stay
 DOUBT_CELLS = 1.0  # cells that the prior's own variance counts as, when leave-one-out errors correct it; it never grows
 DOUBT_LEAST = 0.02
-WINSOR = 16.0  # sd of one run: what a cell of `WINSOR_RUNS` learns of one is bounded there; tails belong to the mean
-WINSOR_RUNS = 4.0
 STEEPEST = 4.0  # slope, and curvature, of ln t along which runs are carried inside a cell
 # A word of `slope` has the slope of ln t above, its curvature in the low bits: a centre that moves by little still turns it.
 CURVATURE_BITS, SLOPE_UNIT = 20, 2.0**-32
@@ -124,6 +122,7 @@ KEPT_RUNS = 8.0  # what old cells count together after a change of speed: a shap
 # 1 % shows at 10 % noise. Errors: false steps are one in 100,000 rows and more; what drifted goes on in the same direction.
 SLOW_ROWS, SLOW_ROWS_MOST = 128, 2048
 SLOW_ERRORS, SLOW_ERRORS_AGAIN = 4.0, 3.0
+SLOW_RUNS = 4.0  # of a cell, before its mean says where the level was
 SLOW_NEAR = 0.5  # of z: a run carried further to its cell's centre shows the model's slope as much as the level
 SLOW_LEAST = 0.01  # of the level: less is no matter
 SLOW_KEPT = 256.0  # runs that the past counts as after a step: twice the rows between two looks

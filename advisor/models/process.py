@@ -207,20 +207,20 @@ def off_mean(frame, points, alpha, share, cell):
 
 
 def raise_level(r, n, frame, points, alpha, share):
-    """Raise the level by what runs took in the mean over what the model says: a mean of logs lies below the log of a mean.
+    """Raise the level until the cells' runs take as long in total as the model says: a mean of logs is below the log of a mean.
 
-    Residuals beyond one sd of a cell's noise show the model's shape. So do all where repeats show no more noise than is
-    believed beforehand, which lowers a mean by half a percent. Source: Duan, Smearing estimate (1983).
+    It counts by the square of the share of the noise that is beyond the belief: else residuals show the model's shape.
+    Source: Duan, Smearing estimate (1983), its residuals weighed by the time that they are of.
     """
-    noise = further_at(int(frame[AXES])) + NOISE
-    runs, total = 0.0, 0.0
+    taken, said = 0.0, 0.0
     for cell in range(int(frame[CELLS_USED])):
         if r[OUTLIER + cell] == 0.0:
-            reach = sqrt(points[noise, cell])
-            runs += r[RUNS + cell]
-            total += r[RUNS + cell] * exp(min(max(off_mean(frame, points, alpha, share, cell), -reach), reach))
+            time = r[RUNS + cell] * r[MEAN + cell]
+            off = off_mean(frame, points, alpha, share, cell)
+            taken += time
+            said += time * exp(min(max(-off, -CARRY_MAX), CARRY_MAX))
     known = max(1.0 - RUN_SD * RUN_SD / max(run_noise(r, n), NUGGET), 0.0)
-    frame[RAISED] = known * ln(total / runs) if runs > 0.0 else 0.0
+    frame[RAISED] = known * known * ln(taken / said) if said > 0.0 else 0.0
     frame[LEVEL] += frame[RAISED]
 
 

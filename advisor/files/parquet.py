@@ -61,7 +61,7 @@ class ParquetRows:
         for number in range(self._file.num_row_groups):
             group = self._file.read_row_group(number, columns=wanted)
             for start in range(0, len(group), rows):
-                yield self._batch(group.slice(start, rows), self.read + 1)
+                yield self._batch(group.slice(start, rows))
 
     def _batch(self, part: Any) -> Batch:
         line = self.read + 1

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from live import running
-from served import Served
+from live import running, serving
 from service_access import SECRET, certified, one_token
 
 from advisor import AsyncClient, SyncClient

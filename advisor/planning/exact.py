@@ -17,7 +17,7 @@ from advisor.planning.judge import Judged, Placed, judge_placed, own_placed
 from advisor.planning.options import Places, places_of
 from advisor.planning.partitions import KERNELS
 from advisor.planning.pieces import TIE
-from advisor.planning.requests import LATE, RATE, Floats, Ints
+from advisor.planning.requests import LATE, RATE, Ints
 from advisor.planning.search import OWN_MAX, Search
 from advisor.planning.sharing import Groupings, best_grouping, in_turns
 
@@ -257,68 +257,54 @@ def _one_group(demand: Demand, target_s: float) -> Plan | None:
 # The lowest sum of times with cores of one's own: one price on cores (Lagrange), for which each takes what gains it most.
 
 
-# Thresholds left in the bracket, beside two a component, at which sorting them is cheaper than halving again.
-THRESHOLDS_FEW = 1024
 TINY = 1e-300  # a price of nothing at all
-PRICES_MAX = 60  # bisections of the price: the bracket falls to 1e-9
+PRICES_MAX, PRICE_NEAR = 60, 1e-10  # halvings of the bracket of the price, and how near its ends come
 
 
 def lowest_sum(demand: Demand, cores: int, sum_s: float = 0.0) -> tuple[Ints, float]:
     """Return cores p_c, sum p_c <= cores, with a sum of v_c T_c(p_c) near the lowest, and a bound of that (Lagrange).
 
     Single instances. With `sum_s` no more cores are taken than such a sum needs. At a price L each component takes the p
-    that minimises v T(p) + L p: sqrt(v fall / L) of a piece, or an end. What is left of the cores goes where it gains
-    most; exact where curves are convex. Cost O(n m) a price.
+    that minimises v T(p) + L p: sqrt(v fall / L) of a piece, or an end. What is left of the cores goes, in text order, to
+    those that take more at a price a little lower: exact where curves are convex. Cost O(n m) a price.
     """
-    low, top = demand.low, demand.fastest(demand.high)
+
+    def sum_of(taken: Ints) -> float:
+        return float((demand.visits * demand.seconds(taken)).sum())
 
     def enough(taken: Ints) -> bool:
-        return float((demand.visits * demand.seconds(taken)).sum()) <= sum_s * (1 + TIE)
+        return sum_s > 0 and sum_of(taken) <= sum_s * (1 + TIE)
 
-    def too_many(taken: Ints) -> bool:
-        return int(taken.sum()) > cores or (sum_s > 0 and enough(taken))
-
-    if not too_many(top):
-        return top, float((demand.visits * demand.seconds(top)).sum())
-    few, many = low, top
+    few, many = demand.low, demand.fastest(demand.high)
+    if int(many.sum()) <= cores and not enough(many):
+        return many, sum_of(many)
     gains = demand.visits[:, None] * np.maximum(demand.fall, 0.0)
-    least, most = (
-        float(gains[gains > 0].min(initial=1.0)) / float(top.max()) ** 2 / 2,
-        2 * float(gains.max(initial=1.0)),
-    )
-    price, bound = most, -np.inf
+    least = float(gains[gains > 0].min(initial=1.0)) / float(many.max()) ** 2 / 2
+    most, bound = 2 * float(gains.max(initial=1.0)), 0.0
     for _ in range(PRICES_MAX):
         price = max((least * most) ** 0.5, TINY)
         taken, value = _taken(demand, price)
         bound = max(bound, value - price * cores)
-        if too_many(taken):
+        if int(taken.sum()) > cores or enough(taken):
             many, least = taken, price
         else:
             few, most = taken, price
-        if int(np.abs(many - few).sum()) <= THRESHOLDS_FEW + 2 * len(few) or most <= least * (1 + TIE):
+        if most <= least * (1 + PRICE_NEAR):
             break
-    component, at = _steps(few, np.maximum(many, few))
-    if not len(component):
-        return few.copy(), max(bound, 0.0)
-    gain = demand.visits[component] * (demand.rows(component).seconds(at) - demand.rows(component).seconds(at + 1))
-    gain = _least_before(gain, component)
-    count = cores - int(few.sum())
-    if sum_s > 0:
-        missing = float((demand.visits * demand.seconds(few)).sum()) - sum_s * (1 + TIE)
-        count = min(count, int(np.searchsorted(np.cumsum(np.sort(gain)[::-1]), missing)) + 1)
-    count = min(count, int((gain > 0).sum()))
-    if count > 0:  # the bound is sharpest at the price of the last core given
-        last = float(np.partition(gain, len(gain) - count)[len(gain) - count])
-        bound = max(bound, _taken(demand, last)[1] - last * cores)
-    return _with_largest(few, component, gain, count), max(bound, 0.0)
-
-
-def _steps(first: Ints, last: Ints) -> tuple[Ints, Ints]:
-    """Return (component, cores) of every single-core step from `first_c` up to, without, `last_c`, in text order."""
-    counts = np.maximum(last - first, 0)
-    component = np.repeat(np.arange(len(first)), counts)
-    offset = np.repeat(first - (np.cumsum(counts) - counts), counts)
-    return component, np.arange(len(component)) + offset
+    found = few.copy()
+    for row in np.flatnonzero(many > few).tolist():
+        needed = sum_of(found) - sum_s * (1 + TIE) if sum_s > 0 else np.inf
+        if needed <= 0:
+            break
+        counts: Ints = np.arange(int(few[row]), min(int(many[row]), int(few[row]) + cores - int(found.sum())) + 1)
+        seconds = demand.rows(np.full(len(counts), row)).seconds(counts)
+        now, *times = (demand.visits[row] * seconds).tolist()
+        reached = [place for place, after in enumerate(times) if now - after >= needed]
+        if reached:
+            found[row] = counts[reached[0] + 1]
+        elif times and times[-1] < now:
+            found[row] = counts[-1]
+    return found, bound
 
 
 def _taken(demand: Demand, price: float) -> tuple[Ints, float]:
@@ -334,23 +320,3 @@ def _taken(demand: Demand, price: float) -> tuple[Ints, float]:
     rows, place = np.arange(len(demand)), each.argmin(axis=1)
     side = value[:, rows, place].argmin(axis=0)
     return some[side, rows, place].astype(np.int64), float(each[rows, place].sum())
-
-
-def _least_before(gain: Floats, component: Ints) -> Floats:
-    """Return the least gain of each component's steps so far: nobody skips one. Convex curves are left as they are."""
-    if not ((np.diff(gain) > 0) & (component[1:] == component[:-1])).any():
-        return gain
-    span = float(np.abs(gain).max(initial=0.0)) * 4 + 1.0  # runs are made to fall one after another
-    fallen: Floats = np.minimum.accumulate(gain - component * span)
-    return fallen + component * span
-
-
-def _with_largest(few: Ints, component: Ints, gain: Floats, count: int) -> Ints:
-    """Return `few` with the `count` largest gains taken, equal ones in text order."""
-    if count <= 0:
-        return few.copy()
-    cut = float(np.partition(gain, len(gain) - count)[len(gain) - count])
-    chosen = gain > cut * (1 + TIE)
-    equal = np.flatnonzero(~chosen & (gain >= cut * (1 - TIE)))
-    chosen[equal[: count - int(chosen.sum())]] = True
-    return few + np.bincount(component[chosen], minlength=len(few))

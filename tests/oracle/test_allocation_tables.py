@@ -12,7 +12,7 @@ from drawn_networks import Case, check, draw, draw_tree
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import series
 from advisor.errors import AdvisorError
-from advisor.planning import Request, evaluate, plan, search
+from advisor.planning import Request, asked_of, evaluate, plan, search
 
 
 def test_the_way_of_rising_cores_nearly_always_ends_at_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,11 +69,8 @@ def test_nothing_that_is_coupled_beats_the_answer(seed: int) -> None:
         every = [some for some in itertools.product(shapes, repeat=n) if sum(a * b for a, b in some) <= cores]
         for place in rng.choice(len(every), min(40, len(every)), replace=False):
             some = every[int(place)]
-            other = evaluate(
-                network, curves, Request(**base, **extra, instances_max=2),
-                dict(zip(case.names, (a for a, _ in some), strict=True)),
-                dict(zip(case.names, (b for _, b in some), strict=True)),
-            )  # fmt: skip
+            shape = np.array(some).T
+            other = evaluate(asked_of(network, Request(**base, **extra, instances_max=2)), curves, shape)
             assert mine <= figure(other, extra) * (NEAR_BEST if queued else 1 + 1e-9), (seed, extra, some)
 
 

@@ -12,6 +12,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from advisor.errors import AdvisorError
+from advisor.errors import AdvisorError, InvalidValue
 from advisor.service.hub import Hub
 from advisor.service.load import LOOK_S, NetworkLoad, Totals, read_load
 from advisor.service.local_client import LocalClient
@@ -143,8 +144,9 @@ class AdviceFace:
             return WAITING, report | {"state": WAITING, "why": ["it is not planned yet"]}
         seen: dict[str, Any] = {}
         if found.watch:
-            seen = await self._ask("watch", watch=found.watch)
-            self._take_state(found, seen)
+            with suppress(InvalidValue):  # it ended meanwhile, for another load or definition
+                seen = await self._ask("watch", watch=found.watch)
+                self._take_state(found, seen)
         if (load := self._loads.get(name)) is not None:
             best = found.allocation["throughput_per_s"] if found.allocation else 0.0
             report["load"] = load.report(self._clock()) | {"reached": best >= (load.rate_per_s or 0.0)}

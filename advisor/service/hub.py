@@ -246,7 +246,7 @@ class Hub:
         except Exception as error:
             connection.answer(cast("int", msgid), self.background.defect(method, connection, error))
             return
-        answer = self._answer(connection, method, params, msgid) if connection.number in self.connections else None
+        answer = self._answer(connection, method, params, msgid) if connection.here else None
         if answer is not None:
             connection.release([answer])
 

@@ -6,7 +6,7 @@ What the service offers beside its protocol is written on this: S-Net's resource
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from advisor.domain.limits import NETWORKS_MAX
@@ -53,6 +53,11 @@ class LocalClient:
             else:
                 for item in cast("list[Mapping[str, Any]]", message.params[0]):
                     self._notify(item)
+
+    def release(self, answers: Iterable[bytes]) -> None:
+        """Take in answers that had to wait."""
+        for data in answers:
+            self.send_notification(data)
 
     def answer(self, msgid: int | None, result: Any) -> None:
         """Take in the answer to a request."""

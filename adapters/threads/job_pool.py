@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any, Final, Protocol, TypeVar
 
@@ -130,7 +131,7 @@ class AdvisedPool(Executor):
         self._counts = allowed_range(1, job_cores_max or cores)
         self._advised = advised
         self._job = job
-        self._job_counts = None if job is None else self._counts_of(job)
+        self._job_counts = self._counts if job is None else self._counts_of(job)
         self._lock = threading.RLock()
         self._admission = Admission(self._lock, self._admit_more) if waiting else None
         self._threads = executor is None
@@ -340,7 +341,10 @@ class AdvisedPool(Executor):
         call, cores = (submission.call, submission.args, submission.kwargs), submission.cores
         inner = self._hand(submission, self._submit_on, cores, run_job, self.cores, cores, *call)
         if inner is not None:
-            inner.add_done_callback(lambda inner: self._end(submission, _outcome(inner)))
+            inner.add_done_callback(partial(self._end_inner, submission))
+
+    def _end_inner(self, submission: _PooledCall, inner: Any) -> None:
+        self._end(submission, _outcome(inner))
 
     def _hand(self, submission: _PooledCall, submit: Callable[..., Any], *args: Any) -> Any:
         try:

@@ -10,11 +10,11 @@ import click
 from advisor.cli.options import Command
 from advisor.service.config import SETTINGS, ConfigKey
 
+# What few services need. The ten others come first, without a heading of their own.
 GROUPS = {
-    "Where it listens": ("socket", "socket_mode", "tcp", "http", "http_hosts"),
-    "Who may come in": ("tokens", "tls_certificate", "tls_key", "tls_clients", "open_beyond_loopback"),
-    "State and shards": ("state", "accept_damage", "engine", "shards"),
-    "Bounds": ("components_max", "model_memory", "connections_max", "memory_max", "stall_s", "heavy_deadline_s"),
+    "More of where it listens, and for whom": ("socket_mode", "http_hosts", "tls_clients", "open_beyond_loopback"),
+    "More of its state": ("accept_damage", "engine", "shards", "compiled", "log_level"),
+    "More bounds": ("components_max", "connections_max", "stall_s", "heavy_deadline_s"),
     "Networks": ("advise", "snet_resources", "snet_cores"),
 }  # fmt: skip
 

@@ -130,9 +130,10 @@ def by_thresholds(demand: Demand) -> Plan | None:
         placed = in_turns(demand, *shared)
         found = Plan(demand, placed, judge_placed(demand, placed), gap, own and own.own_value, None)
         if own is not None and demand.curves.uncertain and not fewest:
-            # Times that allow for errors found the turns: they pay only where they are expected to, too.
-            expected = own.estimate.period_s
-            found = own if expected <= found.estimate.period_s else replace(found, own_value=expected)
+            # Times that allow for errors found the turns. Own cores of which more is expected and promised are better.
+            promises, expected = own.promised_figures.period_s <= found.promised_figures.period_s, own.estimate.period_s
+            better = promises.all() and expected <= found.estimate.period_s
+            found = own if better else replace(found, own_value=expected)
     if found is None or proved or fewest:
         return found
     return replace(found, gap=near(demand, float(found.judged.period_s[0])))

@@ -17,7 +17,6 @@ from selenium.webdriver import Keys
 from task_program import Program, recursive
 
 from advisor import SyncClient
-from advisor.service import heavy
 
 TEXT = "net main connect read .. (small | large) .. write;"
 SIZES, CORES = (64.0, 256.0, 1024.0), (1, 2, 4, 8, 16)
@@ -46,8 +45,7 @@ class Served:
 
 
 @pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    monkeypatch.setattr(heavy, "START_S", PATIENCE_S)
+def served(tmp_path: Path) -> Iterator[Served]:
     with serving(tmp_path, http="127.0.0.1:0") as live:
         yield Served(live)
 

@@ -16,7 +16,6 @@ from live import PATIENCE_S, serving
 
 from advisor import SyncClient
 from advisor.cli import advisor
-from advisor.service import heavy
 
 WHERE = {
     "socket",
@@ -106,8 +105,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple
     (folder / "runs.csv").write_text(
         ",".join(reported[0]) + "\n" + "".join(",".join(map(str, run.values())) + "\n" for run in reported)
     )
-    with pytest.MonkeyPatch.context() as patch, serving(folder):
-        patch.setattr(heavy, "START_S", PATIENCE_S)
+    with serving(folder):
         with SyncClient(str(folder / "s"), timeout_s=PATIENCE_S) as client:
             client.observe_rows(rows())
             for each in reported:

@@ -20,7 +20,7 @@ from advisor.planning.shares import OF_MACHINE, about
 
 # Of a request, what is of the whole machine and its objective, and not of one network.
 NOT_OF_ONE = ("cores", "objective", "turns", "current", *OF_MACHINE)
-OPTIONS = tuple(each.name for each in fields(Request) if each.name not in (*NOT_OF_ONE, "load"))
+OPTIONS = tuple(each.name for each in fields(Request) if each.name not in NOT_OF_ONE)
 KEYS = ("network", "name", "weight", "priority", "components", "load", *OPTIONS)
 EVEN = {"weight": 1.0, "priority": 0}
 

@@ -99,7 +99,6 @@ class Request:
     minimum: Mapping[str, int] | None = None
     maximum: Mapping[str, int] | None = None
     instances_max: int | Mapping[str, int] = 1  # instances of every component, or by key; 1 by default
-    load: Any = None  # carried for whoever makes the curves; it means nothing to the planner
     # plan for the upper bound of each curve, which its maker chose at this level (0.5: for the expectation); absent: a
     # throughput is what each component keeps up with a probability of 0.975, whether it is sought or a target; all else
     # is expected

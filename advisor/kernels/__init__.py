@@ -40,6 +40,7 @@ Where it is written
 
 from __future__ import annotations
 
+from advisor.kernels.reading import prefetch
 from advisor.kernels.source import Mode, Source, can_compile, load_filled, sources, start, states, stay_interpreted
 
-__all__ = ["Mode", "Source", "can_compile", "load_filled", "sources", "start", "states", "stay_interpreted"]
+__all__ = ["Mode", "Source", "can_compile", "load_filled", "prefetch", "sources", "start", "states", "stay_interpreted"]

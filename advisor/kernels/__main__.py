@@ -9,11 +9,9 @@ import gc
 import os
 import subprocess
 import sys
-import traceback
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
-from types import FunctionType
 
 import advisor
 from advisor.kernels.source import NICENESS, Source, can_compile, sources
@@ -30,19 +28,13 @@ def modules() -> list[str]:
     ]
 
 
-def fill_here(missing: list[Source]) -> int:
-    """Compile sources in this process, one after the other; return 1 where one cannot be."""
+def fill_here(missing: list[Source]) -> None:
+    """Compile sources in this process, one after the other."""
     os.nice(NICENESS)
     gc.disable()  # looking for cycles among numba's objects is a sixth of the time; without, a quarter more memory
-    failed = 0
     for source in missing:
-        try:
-            source.fill()
-        except Exception:
-            traceback.print_exc()
-            failed = 1
+        source.fill()
         gc.collect()
-    return failed
 
 
 def fill_beside(modules: list[str]) -> int:
@@ -52,20 +44,20 @@ def fill_beside(modules: list[str]) -> int:
     return subprocess.run(command, check=False, env=environment, stdout=subprocess.DEVNULL).returncode  # noqa: S603
 
 
+def functions_in(chosen: list[Source]) -> int:
+    """Return how many functions are compiled for some sources, each once: what the time depends on."""
+    return len({function for source in chosen for function in source.functions})
+
+
 def divided(missing: list[Source], processes: int) -> list[list[str]]:
-    """Return the modules of each of some processes: those that share functions together, and as many functions in each."""
-    groups: list[tuple[set[FunctionType], list[str]]] = []
+    """Return the modules of each of some processes: those of a package share functions, so one process has them all."""
+    packages: dict[str, list[Source]] = {}
     for source in missing:
-        functions, names = set(source.functions), [source.module]
-        for group in [each for each in groups if not functions.isdisjoint(each[0])]:
-            groups.remove(group)
-            functions, names = functions | group[0], names + group[1]
-        groups.append((functions, names))
-    shares: list[tuple[int, list[str]]] = [(0, []) for _ in range(processes)]
-    for functions, names in sorted(groups, key=lambda group: -len(group[0])):
-        shares.sort(key=lambda share: share[0])
-        shares[0] = (shares[0][0] + len(functions), shares[0][1] + names)
-    return [names for _, names in shares if names]
+        packages.setdefault(source.module.split(".")[1], []).append(source)
+    shares: list[list[Source]] = [[] for _ in range(processes)]
+    for package in sorted(packages.values(), key=functions_in, reverse=True):
+        min(shares, key=functions_in).extend(package)
+    return [[source.module for source in share] for share in shares if share]
 
 
 def main(arguments: list[str]) -> int:
@@ -81,12 +73,11 @@ def main(arguments: list[str]) -> int:
         return 1
     processes = min(os.cpu_count() or 1, len(missing))
     if arguments or processes < 2:
-        failed = fill_here(missing)
+        fill_here(missing)
     else:
         with ThreadPoolExecutor(processes) as pool:
-            failed = any(pool.map(fill_beside, divided(missing, processes)))
-    if failed:
-        return 1
+            if any(pool.map(fill_beside, divided(missing, processes))):
+                return 1
     for source in chosen:
         print(source.module, source.library(), sep="\t")
     return 0

@@ -28,12 +28,14 @@ from typing import Any
 from llvmlite import ir  # type: ignore[import-not-found]
 from numba import config, njit, typeof  # type: ignore[import-not-found]
 from numba import types as numba_types  # type: ignore[import-not-found]
+from numba.core import cgutils  # type: ignore[import-not-found]
 from numba.core.codegen import AOTCodeLibrary, CPUCodeLibrary  # type: ignore[import-not-found]
 from numba.core.compiler import Flags, compile_extra  # type: ignore[import-not-found]
 from numba.core.compiler_lock import global_compiler_lock  # type: ignore[import-not-found]
 from numba.core.cpu import CPUContext  # type: ignore[import-not-found]
 from numba.core.registry import cpu_target  # type: ignore[import-not-found]
 from numba.core.runtime import nrtdynmod  # type: ignore[import-not-found]
+from numba.extending import intrinsic  # type: ignore[import-not-found]
 from numba.np.arrayobj import populate_array  # type: ignore[import-not-found]
 
 from advisor.kernels import reading
@@ -45,6 +47,7 @@ types: Any = numba_types
 LETTERS = {types.float64: "d", types.int64: "l", types.boolean: "b"}
 SLOTS_MAX = 256  # arguments of one entry once arrays are taken apart: SLOTS of binding.c
 WORD = ir.IntType(64)
+LINE, NEAREST = 64, 3  # bytes of a line of memory; into the nearest cache
 ALLOCATING = frozenset(("empty", "zeros", "ones", "full", "arange", "copy"))
 LINK = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared", "-s"]
 
@@ -185,7 +188,7 @@ def _copy(function: FunctionType, namespace: dict[str, Any]) -> FunctionType:
 
 def compiled_parts(entries: Sequence[FunctionType], *, inline: bool) -> dict[FunctionType, Any]:
     """Return dispatchers of entries and all that they call, each made once. `inline`: make one function of each entry."""
-    made = _PARTS.setdefault(inline, {})
+    made = _PARTS[inline]
     for function in reading.in_order(entries):
         if function in made:
             continue
@@ -197,7 +200,25 @@ def compiled_parts(entries: Sequence[FunctionType], *, inline: bool) -> dict[Fun
     return made
 
 
-_PARTS: dict[bool, dict[FunctionType, Any]] = {}
+@intrinsic
+def _prefetch(_context: Any, words: Any) -> Any:
+    """Ask for each line of an array in one piece; see `reading.prefetch`."""
+
+    def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        view: Any = context.make_array(signature.args[0])(context, builder, given[0])
+        address = ir.IntType(8).as_pointer()
+        kinds = [address, *[ir.IntType(32)] * 3]
+        asks = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), kinds), "llvm.prefetch.p0")
+        data = builder.bitcast(view.data, address)
+        size = builder.mul(view.nitems, view.itemsize)
+        with cgutils.for_range_slice(builder, WORD(0), size, WORD(LINE), WORD) as (at, _):
+            builder.call(asks, [builder.gep(data, [at]), *map(ir.IntType(32), (0, NEAREST, 1))])
+        return context.get_dummy_value()
+
+    return types.none(words), code
+
+
+_PARTS: dict[bool, dict[FunctionType, Any]] = {inline: {reading.prefetch: _prefetch} for inline in (False, True)}
 
 
 def _of_plain_types(template: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,6 +12,10 @@ import numpy as np
 OURS = "advisor"
 
 
+def prefetch(words: Any) -> None:
+    """Ask the processor for the memory of a row of words, before it is needed; interpreted, nothing happens."""
+
+
 def names_in(code: CodeType) -> Iterator[str]:
     """Yield the names of globals and attributes that code mentions, those of functions within it as well."""
     yield from code.co_names

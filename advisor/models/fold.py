@@ -19,6 +19,7 @@ import numpy as np
 
 from advisor import kernels
 from advisor.domain.limits import ELAPSED_MAX_S, PREDICTOR_MAX, PREDICTOR_RESOLUTION
+from advisor.kernels import prefetch
 from advisor.models.asked_points import (
     answer_one,
     answer_points,
@@ -86,7 +87,7 @@ X_LOW, X_HIGH, T_LOW, T_HIGH, RATE, CENTRE = (
     AT[name].start for name in ("x_low", "x_high", "t_low", "t_high", "drift_rate", "drift_centre")
 )
 SPREAD_MOST = 1.0  # sd of ln t up to which a killed run is learned as longer than it was
-LINE_WORDS = 8  # of 64 bytes
+ROWS_AHEAD = 2  # whose memory is asked for: each has some 70 lines, and the nearest cache several hundred
 ABSENT = -1  # place of a component without a learner's record
 
 
@@ -236,8 +237,9 @@ def fold_rows(
     """
     changes = 0
     for i in range(len(slots)):
-        if i + 1 < len(slots):
-            touch(base, slots[i + 1], learners, places[i + 1], out)
+        ahead = i + ROWS_AHEAD
+        if ahead < len(slots):
+            fetch_ahead(base, slots[ahead], learners, places[ahead])
         place_row(point, axes, predictors, cores, i)
         ratio = fold_one(
             base, slots[i], learners, places[i], axes, point, times[i], counts[i], machines[i], solution, scratch,
@@ -288,17 +290,11 @@ def fold_beside(
     return changes
 
 
-def touch(base, slot, learners, place, out):
-    """Read a word of each line of memory that the next row needs, so that it is there when its turn comes."""
-    w = base[slot].view(np.int64)
-    bits = 0
-    for word in range(0, len(w), LINE_WORDS):
-        bits ^= w[word]
+def fetch_ahead(base, slot, learners, place):
+    """Ask for the memory of a row's component, some rows before its turn comes."""
+    prefetch(base[slot])
     if place != ABSENT:
-        n = learners[place].view(np.int64)
-        for word in range(0, len(n), LINE_WORDS):
-            bits ^= n[word]
-    out[0] = float(bits)
+        prefetch(learners[place])
 
 
 def follow_drift(w, n, r, m):

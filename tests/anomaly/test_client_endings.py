@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from live import running, serving
-from service_access import SECRET, certified, one_token
+from service_access import SECRET, certified, one_token, tokens_file
 
 from advisor import AsyncClient, SyncClient
-from advisor.errors import ConnectionFailed
+from advisor.errors import ConnectionFailed, Unauthorized
 
 ROWS = 40
 TEACH = """
@@ -119,3 +119,13 @@ async def test_tls_and_token_in_the_environment(tmp_path: Path, monkeypatch: pyt
         monkeypatch.setenv("ADVISOR_TOKEN_FILE", str(secret))
         async with AsyncClient(where) as client:
             assert (await client.status())["components"] == []
+
+
+async def test_a_token_that_may_only_read_asks_and_cannot_teach(tmp_path: Path) -> None:
+    async with running(tmp_path, tcp="127.0.0.1:0", tokens=tokens_file(tmp_path)) as live:
+        assert live.bound.tcp is not None
+        async with AsyncClient(f"127.0.0.1:{live.bound.tcp.port}", token="the scraper's own secret") as client:
+            assert (await client.status())["components"] == []
+            await client.observe("work", cores=1, elapsed_s=1.0)
+            with pytest.raises(Unauthorized, match="scope read"):
+                await client.flush()

@@ -89,15 +89,15 @@ class CallTotals:
         self._weighed_at = 0  # runs, when stalls were last weighed for their being rarer
         self._weighed: dict[int, list[tuple[float, float]]] = {}  # since the last turn, by decade
 
-    def ran(self, decade: int, octave: int, beyond_s: float) -> None:
-        """Add a run on cores of an octave, and what it stalled."""
+    def ran(self, decade: int, octave: int, beyond_s: float, most_s: float) -> None:
+        """Add a run on cores of an octave, what it stalled, and what it may have stalled at most."""
         self._runs += 1
         if self._runs >= AGAIN * self._weighed_at:
             self._weighed_at = self._runs
             self._turn(0, DECADES)
         elif beyond_s > 0.0:
             self._turn(max(0, decade - 1), decade + 2)
-        self._worst_s = max(self._worst_s, beyond_s)
+        self._worst_s = max(self._worst_s, most_s)
         self._stalls[decade][octave].book(beyond_s)
         if LOSS_SHARE * (self.spent_s - self._forgotten_s) >= self._worst_s:
             self._forgotten_s = self.spent_s
@@ -240,7 +240,8 @@ class Deciding:
         if self._looks and cores != size.cores and elapsed_s > self._expected_s(size, size.cores):
             self._looks, self._spent_s = False, 0.0
         self._stalls[octave].book(beyond_s)
-        self._together.ran(size.decade, octave, beyond_s)
+        # What stalls of other runs have added to a prediction is no more than a surprise, or that one had stalled, too.
+        self._together.ran(size.decade, octave, beyond_s, elapsed_s - should_s / SURPRISE if beyond_s else 0.0)
 
     def _answer(self, size: Size, clock: Callable[[], float]) -> bool:
         """Ask for a size; and, while that costs no more than once again, for what is old of all components."""

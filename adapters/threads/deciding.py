@@ -240,8 +240,9 @@ class Deciding:
         if self._looks and cores != size.cores and elapsed_s > self._expected_s(size, size.cores):
             self._looks, self._spent_s = False, 0.0
         self._stalls[octave].book(beyond_s)
-        # What stalls of other runs have added to a prediction is no more than a surprise, or that one had stalled, too.
-        self._together.ran(size.decade, octave, beyond_s, elapsed_s - should_s / SURPRISE if beyond_s else 0.0)
+        size.least_s = min(size.least_s, elapsed_s)
+        most_s = elapsed_s - min(should_s, size.least_s) if beyond_s else 0.0  # stalls may have raised a prediction
+        self._together.ran(size.decade, octave, beyond_s, most_s)
 
     def _answer(self, size: Size, clock: Callable[[], float]) -> bool:
         """Ask for a size; and, while that costs no more than once again, for what is old of all components."""

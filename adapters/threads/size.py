@@ -16,8 +16,8 @@ class Size:
     """What is known of calls of one size."""
 
     __slots__ = (
-        "answered_at", "core_s", "cores", "decade", "expected_s", "idle", "key", "long", "passes", "predictor", "short",
-        "shorts", "weighed_at",
+        "answered_at", "core_s", "cores", "decade", "expected_s", "idle", "key", "least_s", "long", "passes", "predictor",
+        "short", "shorts", "weighed_at",
     )  # fmt: skip
 
     def __init__(self, key: Key, predictor: Any) -> None:
@@ -30,6 +30,7 @@ class Size:
         self.weighed_at = -1  # the turn of its decade's stalls when cores were chosen
         self.idle = math.inf  # cores that others left then
         self.core_s = math.inf  # cores times seconds of the last run: no less than it takes on one
+        self.least_s = math.inf  # that a run took
         self.passes = False  # calls are short, and go on without a limit or a measure of their cores
         self.long = 0  # calls in a row that passed and were not short
         self.short = 0  # measured calls in a row that were short

@@ -19,7 +19,8 @@ from advisor import handing_out
 
 if TYPE_CHECKING:
     from advisor.adapters.threads.advised import Advised, advised
-    from advisor.adapters.threads.job_pool import AdvisedPool, Job
+    from advisor.adapters.threads.job_pool import AdvisedPool
+    from advisor.adapters.threads.jobs import Job
 
 __all__ = ["Advised", "AdvisedPool", "Job", "advised"]
 
@@ -28,7 +29,7 @@ __getattr__ = handing_out(
     {
         "Advised": "advisor.adapters.threads.advised",
         "AdvisedPool": "advisor.adapters.threads.job_pool",
-        "Job": "advisor.adapters.threads.job_pool",
+        "Job": "advisor.adapters.threads.jobs",
         "advised": "advisor.adapters.threads.advised",
     },
 )

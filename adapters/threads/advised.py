@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from advisor import kernels
 from advisor.adapters.threads.deciding import PER_DOUBLING, CallTotals, Deciding, checked_predictor
 from advisor.adapters.threads.grants import GRANTS, CoreGrant
-from advisor.adapters.threads.job_pool import AdvisedPool, Job
+from advisor.adapters.threads.job_pool import AdvisedPool
+from advisor.adapters.threads.jobs import Job
 from advisor.adapters.threads.machine import MachineLoad, cache_file, cores_here
 from advisor.adapters.threads.memory import FunctionMemory
 from advisor.adapters.threads.size import FLOOR_S, Size

@@ -18,11 +18,11 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from advisor.adapters.threads.deciding import checked_predictor
 from advisor.adapters.threads.grants import GRANTS, CoreGrant
+from advisor.adapters.threads.jobs import Job, Outcome, job_of, run_job, timed
 from advisor.adapters.threads.pools import set_limits
 from advisor.adapters.threads.waiting import AT_ONCE_MAX, Admission, WorkerClock
 from advisor.domain.allowed_cores import AllowedCores, allowed_range, intersect_allowed, parse_allowed
@@ -31,48 +31,8 @@ GATHER_S: Final = (
     0.002  # after an arrival, before cores are chosen: the first job of a loop would get those of the others
 )
 ASKED_MAX: Final = 256  # waiting jobs in one question: with more behind them each gets its cheapest count anyway
-MARK: Final = "advised_job"
 
 log = logging.getLogger("advisor.threads")
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True)
-class Job:
-    """Describes a job to the pool; as a decorator it marks a function whose calls are such jobs.
-
-    Attributes
-    ----------
-    component : str
-        Its runs are learned under this name.
-    predictor : float, tuple or callable, optional
-        What its time depends on, or a function that returns it from the call's arguments. Absent: all its runs are alike.
-    allowed : optional
-        The core counts that it may use, as `choose_together` takes them. Absent: 1 to those of the pool.
-    cores_as : str, optional
-        The name of the function's argument that is given the number of cores, ``n_jobs`` say. A run is then learned also
-        where jobs in threads share their thread pools.
-    weight : float
-        Of its response time beside other jobs.
-    """
-
-    component: str
-    predictor: Any = None
-    allowed: Any = None
-    cores_as: str | None = None
-    weight: float = 1.0
-
-    def __call__(self, function: Function) -> Function:
-        """Mark a function and return it."""
-        setattr(function, MARK, self)
-        return function
-
-
-def job_of(function: Callable[..., Any]) -> Job:
-    """Return what a function was marked with; where it was not, a component of its name."""
-    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__qualname__)}"
-    return getattr(function, MARK, None) or Job(name)
 
 
 @dataclass(slots=True, eq=False)
@@ -386,20 +346,6 @@ class AdvisedPool(Executor):
                 self._idle.notify_all()
 
 
-Outcome = tuple[Any, float, BaseException | None, bool]  # value, seconds, error, whether its thread pools had its cores
-
-
-def run_job(
-    pool_cores: int, cores: int, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Outcome:
-    """Run a job in its worker, whose thread pools have as many threads as it has cores."""
-    grant = GRANTS.enter(cores, pool_cores)
-    own = grant.cores == cores
-    value, elapsed_s, failed = _timed(call, args, kwargs)
-    GRANTS.end_call(grant)
-    return value, elapsed_s, failed, own and not grant.changed
-
-
 def run_single(submission: _PooledCall, worker: WorkerClock | None) -> Outcome:
     """Run a job of one core on a thread of this process, by the grant of its pool."""
     pools = GRANTS.pools
@@ -407,22 +353,10 @@ def run_single(submission: _PooledCall, worker: WorkerClock | None) -> Outcome:
     set_limits(pools.of_threads, 1)
     if worker is not None:
         worker.begin_task()
-    outcome = _timed(submission.call, submission.args, submission.kwargs)
+    outcome = timed(submission.call, submission.args, submission.kwargs)
     if worker is not None:
         worker.end_task()
     return (*outcome, True)
-
-
-def _timed(
-    call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, float, BaseException | None]:
-    value, failed = None, None
-    begun = perf_counter()
-    try:
-        value = call(*args, **kwargs)
-    except BaseException as error:
-        failed = error
-    return value, perf_counter() - begun, failed
 
 
 def _outcome(inner: Any) -> Outcome:

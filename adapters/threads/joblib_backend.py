@@ -21,7 +21,8 @@ from joblib._parallel_backends import ParallelBackendBase, ThreadingBackend
 from joblib.externals.loky import get_reusable_executor
 
 from advisor.adapters.threads.grants import GRANTS
-from advisor.adapters.threads.job_pool import AdvisedPool, Job, job_of
+from advisor.adapters.threads.job_pool import AdvisedPool
+from advisor.adapters.threads.jobs import Job, job_of
 
 
 class AdvisedBackend(ParallelBackendBase):

@@ -43,7 +43,7 @@ class Found:
 def use(monkeypatch: pytest.MonkeyPatch, found: Found) -> Grants:
     grants = Grants()
     grants.pools = found  # type: ignore[assignment]
-    for module in ("advised", "job_pool"):
+    for module in ("advised", "job_pool", "jobs"):
         monkeypatch.setattr(f"advisor.adapters.threads.{module}.GRANTS", grants)
     return grants
 

@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from advisor.cli import COMMANDS, advisor
+from advisor.service import SETTINGS
 from advisor.simulation import POLICIES
 from advisor.simulation.system_words import MODELS
 
@@ -243,7 +244,7 @@ def test_the_page_has_every_policy_and_every_contention_model() -> None:
 # -- docs/commands.md -------------------------------------------------------------------------------------------------------
 
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 
 
 def test_every_command_is_told_and_no_other() -> None:
@@ -268,3 +269,32 @@ def test_what_the_page_names_stands_in_the_file_it_names() -> None:
                 lost.append(f"{file}: {name}")
     assert not lost
     assert found > 60, found
+
+
+def test_every_file_that_the_recipes_name_is_there() -> None:
+    named = set(
+        re.findall(r"`([\w/]+\.(?:py|json|jsonl|txt|md))`", (DOCS / "contributing.md").read_text(encoding="utf-8"))
+    )
+    folders = (ROOT, ROOT / "advisor", ROOT / "tests/behaviour")
+    assert not sorted(
+        name for name in named if "NAME" not in name and not any((folder / name).exists() for folder in folders)
+    )
+    assert len(named) > 30
+
+
+# -- docs/operations.md has what the configuration has ----------------------------------------------------------------------
+
+
+OPERATIONS = (DOCS / "operations.md").read_text(encoding="utf-8")
+
+
+def test_every_key_is_on_the_page_and_none_else() -> None:
+    table = OPERATIONS.partition("## Configuration")[2].partition("## Watching it")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert sorted(key for row in rows for key in re.findall(r"`(\w+)`", row)) == sorted(SETTINGS)
+
+
+def test_every_metric_on_the_page_is_exported() -> None:
+    source = "".join(file.read_text() for file in (ROOT / "advisor" / "service").glob("*.py"))
+    for metric in set(re.findall(r"`(advisor_\w+?)(?:_total|_info)?(?:\{[\w,]+\})?`", OPERATIONS)):
+        assert re.search(f'"{metric}(_total)?"', source), metric

@@ -127,7 +127,7 @@ class Asked:
         request = self.request
         self.price = PRICE if request.promises and request.level is None else 0.0
         coupled = (request.nodes, request.memory_bytes, request.arrival_per_s, request.weights) != (None,) * 4
-        self.by_rate = not (coupled or request.aim.front or request.for_latency)
+        self.by_rate = not (coupled or request.aim.searched or request.for_latency)
 
 
 def asked_of(network: Network, request: Request) -> Asked:

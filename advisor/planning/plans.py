@@ -98,7 +98,7 @@ def _found(demand: Demand) -> Plan | None:
         return _searched(demand) if demand.contended else by_thresholds(demand)
     request = demand.request
     coupled = request.nodes is not None or request.memory_bytes is not None or request.arrival_per_s is not None
-    coupled = coupled or request.weights is not None or request.aim.front
+    coupled = coupled or request.weights is not None or request.aim.searched
     if not coupled and request.for_latency:
         coupled = bool(demand.structure.joins) or request.quantile is not None or RATE in (request.target or {})
         return _searched(demand) if coupled else by_sums(demand, lambda own: _searched(own, shared=False))

@@ -41,6 +41,11 @@ class Objective(NamedTuple):
     fewest: bool = False
     front: bool = False
 
+    @property
+    def searched(self) -> bool:
+        """Whether only the search plans for it: closed forms know one throughput, one latency, or the fewest cores."""
+        return self.front or not (self.by_rate or self.by_latency or self.fewest)
+
 
 REACH = "it would reach {} records/s"
 OBJECTIVES: Mapping[str, Objective] = {

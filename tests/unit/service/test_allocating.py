@@ -93,7 +93,7 @@ async def test_errors_of_a_worker_are_those_of_the_service(tmp_path: Path) -> No
 
 
 async def test_a_request_at_its_deadline_is_killed_and_others_go_on(tmp_path: Path) -> None:
-    async with running(tmp_path, heavy_deadline_s=1.0) as live:
+    async with running(tmp_path, heavy_deadline_s=0.2) as live:
         peer = await taught(live, 3)
         endless = await peer.post("allocate", {"network": pipeline(50_000), "cores": 100_000})
         assert (await peer.call("predict", "component_0", 1, 1))["observations"] == 5  # meanwhile

@@ -29,6 +29,7 @@ from advisor.service.logs import event
 from advisor.service.metrics import family
 from advisor.service.option_types import EVERY_NETWORK, Advise
 from advisor.service.snet_machine import usable_processors
+from advisor.service.watching import LOOK_SHARE
 
 REFRESH_S = 0.5  # between looks at which networks are defined
 SERIES_MAX = 4_096  # of the gauge of cores: some 15 ms of a scrape, in which nothing else is answered
@@ -51,6 +52,7 @@ class NetworkAdvice:
     allocation: Mapping[str, Any] | None = None  # what was advised last; None where nothing can be
     error: Mapping[str, Any] | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    again_at: float = math.inf  # when to try again, where the service failed to plan it
 
     def failed(self, error: Mapping[str, Any]) -> None:
         """Note why there is no new advice; what was advised stays unless it is known to be wrong."""
@@ -99,7 +101,8 @@ class AdviceFace:
                 found, options = self._advice.get(name), self._options(name)
                 if options is None:  # no load was read yet
                     continue
-                if found is not None and (found.network is not network or found.options != options):
+                changed = found is not None and (found.network is not network or found.options != options)
+                if found is not None and (changed or self._clock() >= found.again_at):
                     await self._end(found)
                     found = None
                 if found is None:
@@ -229,10 +232,13 @@ class AdviceFace:
             await self._watch(name, advice, {"cores": len(usable_processors())} | most)
 
     async def _watch(self, name: str, advice: NetworkAdvice, options: Mapping[str, Any]) -> None:
+        began = self._clock()
         try:
             seen = await self._ask("watch", network=name, **options)
         except AdvisorError as error:
             advice.failed(error.as_dict())
+            if error.retry:
+                advice.again_at = self._clock() + (self._clock() - began) * (1.0 / LOOK_SHARE - 1.0)
         else:
             advice.watch = seen["watch"]
             self._take_state(advice, seen)

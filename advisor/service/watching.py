@@ -23,6 +23,7 @@ from advisor.errors import (
     ImpossibleTarget,
     InvalidValue,
     NotEnoughData,
+    ServiceError,
     TargetNotReached,
     TooLarge,
     Unavailable,
@@ -210,7 +211,7 @@ class Watching:
 
     async def _look(self, watch: WatchedNetwork) -> Look | None:
         """Plan again; None when the runtime has stated another allocation meanwhile. What pays is taken as applied."""
-        began, present = self.clock(), watch.present
+        began, present, before = self.clock(), watch.present, watch.schedule
         watch.schedule = watch.schedule.looked(*self._learned_of(watch))
         cost = watch.params.change_cost_s or 0.0
         question = WatchQuestion(present, cost, watch.policy, watch.schedule.looks)
@@ -218,6 +219,10 @@ class Watching:
         try:
             look = await self._plan(watch.params, question)
             found = "advice" if look.pays else "nothing"
+        except ServiceError:  # it may succeed without another row
+            watch.schedule = before
+            self.notify()
+            raise
         finally:
             took = min(self.clock() - began, LOOK_COUNTED_S)
             watch.again_at = self.clock() + took * (1.0 / LOOK_SHARE - 1.0)

@@ -16,7 +16,7 @@ from live import running
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from advisor.engine import Engine
-from advisor.errors import AdvisorError, InvalidValue, Unavailable
+from advisor.errors import AdvisorError, InvalidValue, Unavailable, WorkFailed
 from advisor.protocol.connection import RpcRequest
 from advisor.protocol.verbs import check_params
 from advisor.service import load_config, worker
@@ -63,7 +63,9 @@ class Adviser:
         self.watching = Watching(self.engine, self.planner, ServiceMeasures(), clock=lambda: self.now)
         asked = load_config(socket="/s", advise=list(advise)).advise
         flows = self.engine.advisor.components.flows
-        self.advice = AdviceFace(self, asked, lambda: {name: flows.defined(name) for name in flows.kept})
+        self.advice = AdviceFace(
+            self, asked, lambda: {name: flows.defined(name) for name in flows.kept}, clock=lambda: self.now
+        )
 
     def handle(self, client: Any, request: RpcRequest) -> None:
         """Answer as a service does."""
@@ -166,6 +168,29 @@ async def test_a_failure_keeps_what_was_advised_and_is_tried_again(monkeypatch: 
     it.learn(rows(80, 2))
     again = await it.looked("film")
     assert again["fresh"]["rows"] == 240
+    assert "error" not in again
+
+
+async def test_a_worker_that_dies_costs_no_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Adviser("*=cores:4")
+    it.engine.advisor.define_network(TEXT, id="film")
+    it.learn(rows(80))
+
+    async def dead(*_: Any) -> Any:
+        raise WorkFailed("the worker process of the request died")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(it.planner, "reconsider", dead)
+        failed = await it.looked("film")
+    assert (failed["state"], failed["error"]["code"]) == ("failed", "work_failed")
+    first = await it.looked("film")  # not a row more
+    assert (first["state"], first["fresh"]["rows"]) == ("advised", 80)
+    it.learn(rows(80, 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(it.planner, "reconsider", dead)
+        assert (await it.looked("film"))["error"]["code"] == "work_failed"
+    again = await it.looked("film")
+    assert again["fresh"]["rows"] == 160
     assert "error" not in again
 
 

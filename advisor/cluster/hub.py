@@ -140,19 +140,16 @@ class RoutedBackend:
 
     def fetch_needed(self, method: str, params: Any) -> Gather | None:
         """Return what fetches the replicas that a question needs; None: they are here, and fresh enough."""
-        if method == "predict_run":
-            return partial(self._replicas.fetch, (), (params.program,))
-        if method in ("allocate", "allocate_together", "watch", "flow"):
-            return partial(self._fetch_networks, params)
-        if method not in ("predict", "choose_cores", "choose_together", "suggest", "curves"):
+        if method in self.verbs or m.METHODS[method].scope != "read":
             return None
-        jobs = getattr(params, "jobs", None)
-        given = [job.get("component") for job in jobs] if jobs is not None else None
-        given = given or getattr(params, "component", None) or getattr(params, "components", None)
-        if given is None:
+        if isinstance(params, m.PredictRun):
+            return partial(self._replicas.fetch, (), (params.program,))
+        if isinstance(params, (m.Allocate, m.AllocateTogether, m.FlowAsked)):  # a watch is an allocate
+            return partial(self._fetch_networks, params)
+        names = params.components_asked()
+        if names is None:
             return self._fetch_all
-        names = [given] if isinstance(given, str) else given
-        due = self._replicas.due(names, fresh=getattr(params, "fresh", False))
+        due = self._replicas.due(list(names), fresh=getattr(params, "fresh", False))
         return partial(self._replicas.fetch_with_siblings, due) if due else None
 
     async def _fetch_networks(self, params: Any) -> None:

@@ -54,6 +54,11 @@ class Question(Params):
 
     timeout_s: float | None = field(default=None, kw_only=True)
 
+    def components_asked(self) -> Sequence[str] | None:
+        """Return the components that it is about, as a service on Ray must have them; None, where it names none: all."""
+        given = getattr(self, "component", None) or getattr(self, "components", None)
+        return [given] if isinstance(given, str) else given
+
 
 class Verb(NamedTuple):
     """One line of the table of verbs."""

@@ -129,6 +129,10 @@ class ChooseTogether(Question):
     evidence: Evidence = False
     fresh: Fresh = False
 
+    def components_asked(self) -> Sequence[str]:
+        """Return the components of the jobs."""
+        return [job["component"] for job in self.jobs if isinstance(job.get("component"), str)]
+
 
 @verb("suggest", "read", rule=_for_a_point)
 class Suggest(Question):

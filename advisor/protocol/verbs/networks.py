@@ -200,6 +200,10 @@ class Unwatch(Question):
 
     watch: WatchNumber
 
+    def components_asked(self) -> Sequence[str]:
+        """Return none."""
+        return ()
+
 
 @verb("define_network", "teach", rule=_one_form, grows=True)
 class DefineNetwork(Question):

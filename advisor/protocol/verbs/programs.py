@@ -72,6 +72,14 @@ class SimulateAsked(Question):
 
         return replace(self, graph=graph_as_flat(self.graph), **listed)
 
+    def components_asked(self) -> Sequence[str]:
+        """Return the components that task times are predicted of, none where all times are given."""
+        if not self.predict_times:
+            return ()
+        named: Mapping[str, str] = self.components or {}
+        types: Sequence[str] = self.graph.get("types", ())
+        return [named.get(each, each) for each in types]
+
 
 @verb("profile", "read")
 class ProfileAsked(Question):

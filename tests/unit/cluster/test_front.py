@@ -21,10 +21,13 @@ from advisor.cluster.actors import Actors
 from advisor.cluster.serving import serve
 from advisor.domain.bundle import Directory
 from advisor.domain.task_events import TaskEvents
+from advisor.domain.task_graphs import task_graph
 from advisor.engine import Engine
 from advisor.engine.events import RunObserved
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, Unavailable, UnknownComponent
+from advisor.protocol.declaring import METHODS, Question, verb
+from advisor.service import questions
 from advisor.service.config import load_config
 
 PATIENCE_S = 300.0  # nothing here depends on how busy the machine is
@@ -135,6 +138,29 @@ async def test_answers_are_those_of_one_advisor(tmp_path: Path) -> None:
         assert (await client.status())["totals"]["rows_accepted"] == 241
         assert (await client.allocate("film", **OPTIONS)).throughput_per_s == wanted.throughput_per_s
         assert await client.predict("c1", 5.0, 2) == one.predict("c1", predictor=5.0, cores=2)
+
+
+async def test_times_of_tasks_are_predicted_by_all_shards(tmp_path: Path) -> None:
+    one, names = Advisor(), BOXES[:3]
+    graph = task_graph([0.0] * 3, [(0, 1)], types=names, columns={"type": [0, 1, 2], "size": [5.0, 2.0, 3.0]})
+    async with client_of_front(tmp_path, Processes()) as client:
+        await teach(0, 240, client, one)
+        found = await client.simulate(graph, cores=2, predict_times=True)
+        assert found == one.simulate(graph, cores=2, predict_times=True)
+
+
+async def test_a_new_verb_about_all_components_is_answered_about_all(tmp_path: Path) -> None:
+    class ComponentCount(Question):
+        """Return how many components are known."""
+
+    with pytest.MonkeyPatch.context() as patch:
+        for table in (METHODS, questions.ANSWERS):
+            patch.setitem(table, "component_count", None)
+        asked = verb("component_count", "read")(ComponentCount)
+        patch.setitem(questions.ANSWERS, "component_count", lambda engine, _: len(engine.advisor.components))
+        async with client_of_front(tmp_path, Processes()) as client:
+            await teach(0, 240, client)
+            assert await client.ask(asked(), int) == len(BOXES)
 
 
 async def test_plans_over_shards_are_those_of_one_advisor(tmp_path: Path) -> None:

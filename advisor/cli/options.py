@@ -27,7 +27,7 @@ GROUPS = {
     "Bounds": ("minimum", "maximum", "pin", "allowed", "instances_max", "nodes", "memory_bytes", "work_max", "deadline_s"),
     "Several networks": ("weight", "priority", "each"),
     "Where to ask": ("socket", "tcp", "token_file", "tls_ca", "tls_certificate", "state", "table", "columns"),
-    "What is printed": ("limit", "offset", "plot", "picture", "chrome", "trace", "flame", "depth", "least", "form",
+    "What is printed": ("limit", "offset", "picture", "chrome", "trace", "flame", "depth", "least", "form",
                         "out", "as_json", "help"),
 }  # fmt: skip
 
@@ -286,7 +286,7 @@ SERVICE = (
         "--tls-certificate", metavar="FILE", help="PEM file with a certificate and key to show [ADVISOR_TLS_CERTIFICATE]."
     ),
 )  # fmt: skip
-TABLE_HELP = "Learn this table first, CSV or Parquet (columns: see --columns), then ask; - is standard input."
+TABLE_HELP = "Learn this table first, CSV (columns: see --columns), then ask; - is standard input."
 LEARNED = (
     *SERVICE,
     click.option("--state", type=PATH, help="Read this state or exported file, unchanged."),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def replay_command(
     tables: tuple[str, ...], out: Path | None, limit: int, columns: dict[str, str] | None
 ) -> Output:  # fmt: skip
-    """Stream each TABLE through a fresh advisor: CSV or Parquet, with columns component,x,p,t, or component,predictor,
+    """Stream each TABLE through a fresh advisor: CSV with columns component,x,p,t, or component,predictor,
     cores,elapsed_s, or as --columns says; - is standard input.
 
     Each row is predicted before it is learned; a component's errors are |predicted - t| / t over its rows, the first five

@@ -53,7 +53,8 @@ def result(found: dict[str, Any]) -> Iterator[Printed]:
             "workers) is in no prediction."
         )
     yield from (sentence["text"] for sentence in found.get("advice", ()))
-    yield from (f"wrote {found[kind]}" for kind in ("plot", "chrome") if kind in found)
+    if "chrome" in found:
+        yield f"wrote {found['chrome']}"
 
 
 def _chain(steps: Sequence[Mapping[str, Any]], time: Callable[[float], str]) -> str:

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from advisor.simulation import AnalysisRequest
 
 RECORDED = 0  # stands for the number of cores that the graph was recorded on, until its file is read
-TARGETS = {
-    "plot": (".png", ".svg"),
-    "chrome": (),
-}  # options that write, and what their names end in
 COMPILED_FROM = 1_000_000  # tasks times analyses from which loading compiled loops, half a second, pays
 
 
@@ -55,7 +51,6 @@ FORMS: dict[str, dict[str, Any]] = {
 @command(
     click.argument("graph", metavar="GRAPH"),
     declared(v.SimulateAsked, leave=("graph", "predict_times", "draws"), **FORMS),
-    click.option("--plot", type=options.PATH, help="Draw the speedups into this PNG or SVG."),
     click.option(
         "--chrome", type=options.PATH, help="Write who runs what when as a trace for Perfetto or Chrome (JSON)."
     ),
@@ -64,7 +59,7 @@ FORMS: dict[str, dict[str, Any]] = {
 def simulate_command(graph: str, **given: Any) -> Output:
     """Compute what executing a task graph would take, on each number of cores and with each policy, without running it.
 
-    GRAPH is a file (.json, .stg, .dot, .gv, .events) or one of the paper's five programs: mp3d, psim, locusroute, polyroots,
+    GRAPH is a file (.json, .stg, .events) or one of the paper's five programs: mp3d, psim, locusroute, polyroots,
     dynprog.
     A trace shows the first policy on the most cores. With --socket, --tcp, --state or --table the tasks' times
     are predicted by what was learned, by task type and size, and each makespan has an interval.
@@ -74,7 +69,7 @@ def simulate_command(graph: str, **given: Any) -> Output:
         raise InvalidValue(
             "component", dict(given["components"]), "with --socket, --tcp, --state or --table, which predict"
         )
-    _check_targets(given)
+    _check_target(given["chrome"])
     source = _source(graph, timed=not predicted)
     request = _request(given, source)
     if predicted:
@@ -92,20 +87,20 @@ def simulate_command(graph: str, **given: Any) -> Output:
         result["machines"] = list(source.cores)
     if source.cores and source.measured:
         result |= _compared(source, result)
-    result |= _drawn(source, request, result, given)
+    if given["chrome"]:
+        from advisor.files.chrome import write_chrome
+        from advisor.simulation.requests import prepare
+
+        ready = prepare(source.graph, request)
+        shown = ready.run(max(request.cores), ready.policies[0], trace=True)
+        result["chrome"] = str(write_chrome(shown, given["chrome"]))
     return Output(result, show_simulation.result(result))
 
 
-def _check_targets(given: dict[str, Any]) -> None:
+def _check_target(path: Path | None) -> None:
     """Refuse what could not be written before anything is worked out."""
-    for kind, suffixes in TARGETS.items():
-        path: Path | None = given[kind]
-        if path is None:
-            continue
-        if suffixes and path.suffix.lower() not in suffixes:
-            raise InvalidValue(kind, path.name, f"a name that ends in {' or '.join(suffixes)}")
-        if not path.absolute().parent.is_dir():
-            raise InvalidValue(kind, str(path), "in a folder that is there")
+    if path is not None and not path.absolute().parent.is_dir():
+        raise InvalidValue("chrome", str(path), "in a folder that is there")
 
 
 def _source(graph: str, *, timed: bool) -> GraphFile:
@@ -175,22 +170,3 @@ def _compared(source: GraphFile, result: dict[str, Any]) -> dict[str, Any]:
             "mean_running": running,
         }
     }  # fmt: skip
-
-
-def _drawn(
-    source: GraphFile, request: AnalysisRequest, result: dict[str, Any], given: dict[str, Any]
-) -> dict[str, str]:
-    """Draw what was asked for; return the paths."""
-    found: dict[str, str] = {}
-    if given["plot"]:
-        from advisor.pictures.speedups import draw_speedups
-
-        found["plot"] = str(draw_speedups(given["plot"], f"{source.name}: predicted speedup", result))
-    if given["chrome"]:
-        from advisor.files.chrome import write_chrome
-        from advisor.simulation.requests import prepare
-
-        ready = prepare(source.graph, request)
-        shown = ready.run(max(request.cores), ready.policies[0], trace=True)
-        found["chrome"] = str(write_chrome(shown, given["chrome"]))
-    return found

@@ -136,7 +136,7 @@ def run_real(
     except ImportError as error:
         raise Unsupported(
             "the demo needs threadpoolctl, which is not installed",
-            field="plot",
+            field="threads",
             hint="pip install threadpoolctl",
         ) from error
     load = os.getloadavg()[0]

@@ -19,7 +19,7 @@ from advisor.kernels.source import mode_reported
 def run_demo(*, seed: int, console: Console, tick: Callable[[int], object]) -> dict[str, Any]:
     """Run the demo with a service process of its own, print what was measured, and return it as a plain mapping.
 
-    Raises Unsupported when the extra ``plot`` is not installed; ConnectionFailed when the service does not start.
+    Raises Unsupported when the extra ``threads`` is not installed; ConnectionFailed when the service does not start.
     """
     _compiled(console)
     start, records = perf_counter(), real.RECORDS_LEARNED + real.RECORDS_JUDGED

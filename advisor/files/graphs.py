@@ -1,5 +1,5 @@
-"""Task graphs from files, by suffix: ``.json`` (a form of ours, node-link, or WfCommons' WfFormat), ``.stg``, ``.dot`` and
-``.gv``, ``.events`` (recorded task events).
+"""Task graphs from files, by suffix: ``.json`` (a form of ours, node-link, or WfCommons' WfFormat), ``.stg``,
+``.events`` (recorded task events).
 
 The JSON form is ``{"unit": "s", "tasks": [{"id": "a", "time": 1.5, "after": ["b"]}, …]}``. A task may have a ``type`` and a
 ``size``, from which a model predicts its time, and any other numbers, which become columns of the graph. Beside ``after``,
@@ -16,12 +16,16 @@ from typing import Any, cast
 
 from advisor.domain.task_graphs import Task, TaskGraph, graph_of_tasks
 from advisor.errors import InvalidValue, TooLarge
-from advisor.files.dot import TIMES, dot_tasks
 from advisor.files.events import is_event_file
 from advisor.files.recordings import EVENTS_SUFFIX, recorded_graph
 from advisor.files.workflows import workflow_of
 
 FILE_BYTES_MAX = 2**30  # of a graph: ten million tasks in JSON
+# What the time of a task is called, the surest name first: a task may have a time and a weight.
+TIMES = (
+    "duration", "time", "runtime", "runtimeInSeconds", "elapsed_s", "time_s", "execution_time", "exec_time", "processing_time",
+    "elapsed", "walltime", "wcet", "computation", "cost", "weight", "work", "length",
+)  # fmt: skip
 # What others call the fields of a task.
 ALIASES = {
     "id": ("id", "name", "key"),
@@ -146,12 +150,7 @@ def _stg(text: str, name: str, timed: bool) -> GraphFile:
     )
 
 
-def _dot(text: str, name: str, timed: bool) -> GraphFile:
-    unit, tasks = dot_tasks(text, timed=timed)
-    return GraphFile(graph_of_tasks(tasks, unit=_unit(unit)), name)
-
-
-READERS: Mapping[str, Callable[[str, str, bool], GraphFile]] = {".json": _json, ".stg": _stg, ".dot": _dot, ".gv": _dot}
+READERS: Mapping[str, Callable[[str, str, bool], GraphFile]] = {".json": _json, ".stg": _stg}
 
 
 def _pairs(edges: Any) -> dict[str, list[str]]:

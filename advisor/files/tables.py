@@ -1,4 +1,4 @@
-"""Tables of observations, CSV or Parquet: columns component, x, p, t (or component, predictor, cores, elapsed_s), and others.
+"""Tables of observations in CSV: columns component, x, p, t (or component, predictor, cores, elapsed_s), and others.
 
 Optional columns are x2, x3, x4 (further values of the predictor), machine, peak_bytes and energy_j; an empty cell, or
 nan, says nothing. Columns of other names are ignored.
@@ -25,7 +25,6 @@ from advisor.domain.observations import Columns, ComponentNames, bad_rows, colum
 from advisor.domain.rows import BOUNDS, bound_text, measure_bound
 from advisor.errors import InvalidValue, UnknownKey, closest
 from advisor.files.csv_rows import CsvRows
-from advisor.files.parquet import ParquetRows, is_parquet
 from advisor.files.row_batches import BadCell, Batch
 
 ROWS_CHUNK = 16_384  # rows held at a time: about 10 MB as text, and a progress bar that moves
@@ -47,10 +46,9 @@ COLUMNS_HINT = (
 
 
 class TableReader:
-    """Reads a table, CSV or Parquet, in chunks of bounded size; bad rows are refused and counted, with the first of them kept.
+    """Reads a table in chunks of bounded size; bad rows are refused and counted, with the first of them kept.
 
-    Raises InvalidValue when the file cannot be opened, or its header lacks a column or has one twice; Unavailable for Parquet
-    without pyarrow.
+    Raises InvalidValue when the file cannot be opened, or its header lacks a column or has one twice.
 
     Parameters
     ----------
@@ -63,7 +61,7 @@ class TableReader:
     def __init__(self, path: str | Path, headings: Mapping[str, str] | None = None) -> None:
         headings = checked_headings(headings or {})
         self.name = "standard input" if str(path) == "-" else str(path)
-        self._source = ParquetRows(path) if is_parquet(path) else CsvRows(path, self.name)
+        self._source = CsvRows(path, self.name)
         # rows, refused: what was read so far: good rows, refused rows
         self.rows = 0
         self.refused = 0
@@ -95,7 +93,7 @@ class TableReader:
 
     @property
     def bytes_total(self) -> int | None:
-        """The size of the file, of Parquet in rows; None where it has none (a pipe)."""
+        """The size of the file; None where it has none (a pipe)."""
         return self._source.total
 
     @property

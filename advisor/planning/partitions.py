@@ -164,7 +164,8 @@ def best_period(curves, limits, visits, cores, target, taken, other, turns, few,
     for row in range(len(visits)):
         least = max(least, limits[0][row])
     if len(sizes) > 0 and most >= least:
-        best_places(curves, limits, visits, sizes, numbers, False, times[0], times[1], shapes[0], shapes[1])
+        some = sizes[: min(most, len(sizes))]
+        best_places(curves, limits, visits, some, numbers, False, times[0], times[1], shapes[0], shapes[1])
         found[1] = best_groups(times[0], times[1], most, longest, target, group, widths)
 
 

@@ -90,18 +90,8 @@ def test_advice_rests_on_analyses(graph: Path) -> None:
     assert again["results"][0]["makespan"] == by_code["tasks"]["makespan"]
 
 
-def test_pictures_and_traces_are_written(graph: Path, tmp_path: Path) -> None:
-    found = answer(
-        graph,
-        "--cores",
-        "1,2",
-        "--plot",
-        tmp_path / "s.png",
-        "--chrome",
-        tmp_path / "t.json",
-    )
-    for kind in ("plot", "chrome"):
-        assert Path(found[kind]).stat().st_size > 500
+def test_traces_are_written(graph: Path, tmp_path: Path) -> None:
+    found = answer(graph, "--cores", "1,2", "--chrome", tmp_path / "t.json")
     events = json.loads(Path(found["chrome"]).read_text())["traceEvents"]
     path = answer(graph, "--cores", "2", "--metric", "critical_path")["results"][0]["critical_path"]
     marked = {

@@ -109,7 +109,6 @@ def test_numbers_are_names_and_units_have_other_names(tmp_path: Path) -> None:
 def test_times_that_will_be_predicted_need_not_be_there(tmp_path: Path) -> None:
     texts = {
         "g.json": json.dumps({"tasks": [{"id": "a", "type": "t", "size": 3}, {"id": "b", "time": 2}]}),
-        "g.dot": "digraph { a [type=t, size=3]; b [time=2] }",
         "w.json": json.dumps(
             {"workflow": {"specification": {"tasks": [{"id": "a"}, {"id": "b", "runtimeInSeconds": 2}]}}}
         ),
@@ -121,41 +120,6 @@ def test_times_that_will_be_predicted_need_not_be_there(tmp_path: Path) -> None:
             read_graph(tmp_path / name)
     with pytest.raises(InvalidValue, match="time is None"):
         graph_from_json([{"id": "a"}], timed=False)  # of no type: nothing can predict it
-
-
-DOT = """
-// a comment
-strict digraph "the graph" {
-  unit = ms; rankdir=LR
-  node [shape=box, duration=3]
-  a [duration=1, label="start \\"here\\""];  /* another */
-  b [time="2.5", duration=2.5 type=mid, queue=1];
-  # a preprocessor line
-  a:port:n -> {b; c} -> d
-  subgraph cluster_0 { node [duration=7]; }
-  d [duration=0]
-  edge [weight=2]
-}
-"""
-
-
-def test_dot_reads(tmp_path: Path) -> None:
-    path = tmp_path / "g.dot"
-    path.write_text(DOT)
-    graph = read_graph(path).graph
-    check_diamond(graph, "ms")
-    assert graph.types[graph.columns["type"][graph.names.index("b")]] == "mid"
-    assert graph.columns["queue"].tolist() == [-1, 1, -1, -1]
-
-
-def test_dot_as_tools_write_it(tmp_path: Path) -> None:
-    path = tmp_path / "g.dot"
-    path.write_text("""Digraph { graph [unit="milliseconds", label=<<b>a &gt; <i>b</i></b>>];
-    node [duration=3, color="#ff0000"]
-    a [Exec_Time=1 label=<x<br/>y>]; b [RunTime="2.5"] "c"; "d" [weight="0"]
-    "a" -> "b" [weight=7 label="a" + "b"]; a -> "c"; {"b" "c"} -> "" + "d" [time=4]
-    }""")
-    check_diamond(read_graph(path).graph, "ms")
 
 
 STG = """        3
@@ -202,7 +166,7 @@ def test_a_graph_that_does_not_read_is_refused_with_its_place(
 
 
 def test_files_that_cannot_be_read_say_so(tmp_path: Path) -> None:
-    for name, content in (("x.json", b"{"), ("x.txt", b""), ("x.dot", b"\xff\xfe"), ("deep.json", b"[" * 100_000)):
+    for name, content in (("x.json", b"{"), ("x.txt", b""), ("x.stg", b"\xff\xfe"), ("deep.json", b"[" * 100_000)):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InvalidValue):
             read_graph(tmp_path / name)

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import write_table
 
-from advisor import Advisor
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.errors import InvalidValue, TooLarge
 from advisor.files import TableReader
@@ -168,34 +167,3 @@ def test_a_header_with_optional_columns_twice_or_out_of_turn_is_refused(table: P
     with pytest.raises(InvalidValue) as caught:
         read(table, header + "\n")
     assert "header" in str(caught.value.field)
-
-
-def test_parquet_is_read_as_the_same_rows_in_csv(tmp_path: Path) -> None:
-    arrow = pytest.importorskip("pyarrow", reason="NO PYARROW HERE: install the extra `ray` to run this")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    rng = np.random.default_rng(3)
-    n, bad = 400, 17
-    x, p = rng.uniform(1, 100, n), rng.integers(1, 9, n)
-    t = 0.01 * x / p**0.8
-    columns = {"job": [f"c{i % 5}" for i in range(n)], "other": ["z"] * n, "predictor": x, "p": p, "t": t}
-    columns |= {"machine": [None, "m1"] * (n // 2), "x2": [None if i % 3 else i % 7 for i in range(n)]}
-    columns["t"][bad] = -1.0
-    parquet.write_table(arrow.table(columns), tmp_path / "t.parquet", row_group_size=130)
-    lines = ["component,x,p,t,machine,x2"] + [
-        ",".join("" if v is None else str(v) for v in row)
-        for row in zip(*(columns[c] for c in ("job", "predictor", "p", "t", "machine", "x2")), strict=True)
-    ]
-    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
-    headings = {"component": "job"}
-    with TableReader(tmp_path / "t.parquet", headings) as one, TableReader(tmp_path / "t.csv") as other:
-        advisors = Advisor(), Advisor()
-        for reader, advisor in zip((one, other), advisors, strict=True):
-            for chunk in reader.chunks():
-                advisor.learn_batch(chunk)
-        assert advisors[0].extract() == advisors[1].extract()
-        assert (one.rows, one.refused, one.bytes_total) == (n - 1, 1, n)
-        assert one.first_refused[0].line == bad + 1
-        assert one.first_refused[0].value == "-1.0"
-    (tmp_path / "t.parquet").write_bytes(b"PAR1 and no more")
-    with pytest.raises(InvalidValue, match="Parquet"):
-        TableReader(tmp_path / "t.parquet")

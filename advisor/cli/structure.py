@@ -92,20 +92,13 @@ def _pointed(text: str, line: int, column: int) -> str:
 
 
 def _plain(network: Network) -> dict[str, Any]:
-    from advisor.network import as_plain, write
+    from advisor.network import write
 
     try:
         text = write(network)
     except CallerError:
         text = None  # S-Net has no join, and no such names
-    plain = as_plain(network)
-    return {
-        "keys": network.keys,
-        "counts": _counts(network),
-        "network": plain,
-        "nodes": network.as_nodes(),
-        "snet": text,
-    }
+    return {"keys": network.keys, "counts": _counts(network), "nodes": network.as_nodes(), "snet": text}
 
 
 def _counts(network: Network) -> dict[str, int]:

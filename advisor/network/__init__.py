@@ -1,15 +1,15 @@
-"""Networks as text: S-Net (`parse`, `read`, `write`) and plain JSON (`from_plain`, `as_plain`, `parse_json`)."""
+"""Networks as text: S-Net (`parse`, `read`, `write`) and JSON (`parse_json`)."""
 
 from __future__ import annotations
 
 from advisor.domain.networks import Network
 from advisor.errors import InvalidValue
 from advisor.network.expansion import main_network
-from advisor.network.plain import as_plain, from_plain, is_json, parse_json
+from advisor.network.json_text import is_json, parse_json
 from advisor.network.reader import read
 from advisor.network.writer import write
 
-__all__ = ["as_plain", "from_plain", "parse", "parse_any", "parse_json", "read", "write"]
+__all__ = ["parse", "parse_any", "parse_json", "read", "write"]
 
 
 def parse(text: str, *, net: str | None = None) -> Network:

@@ -1,71 +1,87 @@
 """The parser's callbacks: one method a rule of snet.lark, called at its reduction, bottom-up and without recursion.
 
-An expression or a tag expression under construction is a list in postfix order; a chain appends its parts to its first
-one's list, so that building costs O(tokens), times the depth of brackets at worst.
+An expression under construction is a list of nodes in postfix order; a chain appends its parts to its first one's list, so
+that building costs O(tokens), times the depth of brackets at worst. Patterns, guards and filters are lists of tokens, which
+become the text that stands there. Types of nets are checked for their form only.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from lark import Token, Transformer, v_args  # pyright: ignore[reportUnknownVariableType]
 
 from advisor.domain import limits
-from advisor.domain.networks import CHOICE, FEEDBACK, PLACEMENT, POSITION_MAX, REPLICATION, SERIES, SPLIT
+from advisor.domain.networks import (
+    BOX,
+    CHOICE,
+    FEEDBACK,
+    FILTER,
+    PLACEMENT,
+    POSITION_MAX,
+    REPLICATION,
+    SERIES,
+    SPLIT,
+    SYNC,
+    Node,
+)
 from advisor.errors import NetworkSyntax, TooLarge
-from advisor.network import program as syntax
-from advisor.network.records import BINDING_TAG, FIELD, TAG, Action, Branch, FilterItem, FilterRule, Label, Pattern
+from advisor.network.expansion import Box, Meaning, Net, SnetProgram
 
-TAG_ITEMS_MAX = 1_000  # of one tag expression: hand-written ones have a dozen; writing one costs its square
+TAG_TOKENS_MAX = 1_000  # of one tag expression: hand-written ones have a dozen; a nested one costs its square
 INTEGER_MAX = 2**63 - 1  # of a literal: what fits the widest C integer of any runtime
 INTEGER_DIGITS_MAX = 32  # leading zeros included: no literal costs more than its value
 
 TUPLES_KEPT = 1_024  # of boxes, kept read: the boxes of a program share few,
 TUPLE_KEPT_CHARACTERS_MAX = 1_000  # and they are short
 _NAME = re.compile(r"[A-Za-z0-9_:]+")
-
-Part = syntax.Reference | syntax.Chain | syntax.Postfix | syntax.Sync | syntax.Filter
-Tags = list[int | str]
-
-
-class _Role(NamedTuple):
-    """What a part of a rule is there for, and what it says."""
-
-    role: str
-    said: tuple[Any, ...]
-
-
-def _said(parts: Iterable[object], role: str) -> tuple[Any, ...] | None:
-    """Return what the part of a role says; None where there is none."""
-    return next((part.said for part in parts if isinstance(part, _Role) and part.role == role), None)
-
+_BLANKS = re.compile(r"\s+")
 
 _SHARED = "boxes and nets of one scope share a name space"
-_SPACES = {syntax.Box: _SHARED, syntax.Net: _SHARED, syntax.TypeDefinition: "", syntax.SignatureDefinition: ""}
+_RENAME = "rename one of them"
+_TYPE, _SIGNATURE = "type", "typesig"
 
 
-def _defined(items: Iterable[syntax.Definition]) -> tuple[syntax.Definition, ...]:
-    """Return the definitions of one scope, none of them twice."""
-    definitions = tuple(item for item in items if cast("object", item) is not None)  # None: an XML comment
-    first: dict[tuple[str, str], syntax.Definition] = {}
-    for item in definitions:
-        if isinstance(item, syntax.Metadata):
-            continue
-        space = _SPACES[type(item)]
-        known = first.setdefault((space or type(item).__name__, item.name), item)
+class _Definition(NamedTuple):
+    """What a name is defined as, in a name space of its scope."""
+
+    space: str
+    name: str
+    line: int
+    column: int
+    meaning: Meaning | None = None  # None: a type
+
+
+def _define(space: str, name: Token, meaning: Meaning | None = None) -> _Definition:
+    return _Definition(space, str(name), *_place(name), meaning)
+
+
+def _scope(items: Iterable[object]) -> dict[str, Meaning]:
+    """Return the boxes and nets that one scope defines, by name; none of its names is defined twice."""
+    first: dict[tuple[str, str], _Definition] = {}
+    for item in items:
+        if not isinstance(item, _Definition):
+            continue  # metadata, or an XML comment
+        known = first.setdefault((item.space, item.name), item)
         if known is not item:
             raise NetworkSyntax(
                 f"`{item.name}` is defined again, first at line {known.line}, column {known.column}",
-                line=item.line, column=item.column, hint=space or "rename one of them",
+                line=item.line, column=item.column, hint=_SHARED if item.space == _SHARED else _RENAME,
             )  # fmt: skip
-    return definitions
+    return {item.name: item.meaning for item in first.values() if item.meaning is not None}
 
 
 def _place(token: Token) -> tuple[int, int]:
     return token.line or 1, token.column or 1
+
+
+def _node_at(token: Token, kind: str, *, parts: int = 0, **fields: Any) -> Node:
+    """Return a node whose `children` say only how many there are."""
+    line, column = _place(token)
+    return Node(kind, children=(0,) * parts, line=line, column=column, **fields)
 
 
 def _integer(token: Token) -> int:
@@ -83,264 +99,196 @@ def _integer(token: Token) -> int:
     return value
 
 
-def callbacks() -> Transformer[Token, syntax.SnetProgram]:
-    """Return the callbacks that build a Program."""
+def callbacks() -> Transformer[Token, SnetProgram]:
+    """Return the callbacks that build a SnetProgram."""
     return cast("type[_Building]", v_args(inline=True)(_Building))()
 
 
-class _Building(Transformer[Token, syntax.SnetProgram]):
+class _Building(Transformer[Token, SnetProgram]):
     # Definitions
 
-    def program(self, *items: syntax.Definition) -> syntax.SnetProgram:
-        return syntax.SnetProgram(_defined(items))
+    def program(self, *items: object) -> SnetProgram:
+        return SnetProgram(_scope(items), metadata=tuple(str(item) for item in items if isinstance(item, Token)))
 
-    def bare(self, expression: list[Part]) -> syntax.SnetProgram:
-        return syntax.SnetProgram((), tuple(expression))
+    def bare(self, expression: list[Node]) -> SnetProgram:
+        return SnetProgram({}, tuple(expression))
 
-    def metadata(self, text: Token) -> syntax.Metadata:
-        return syntax.Metadata(str(text), *_place(text))
+    def metadata(self, text: Token) -> Token:
+        return text
 
     def aside(self, _: Token) -> None:
         """An XML prologue or comment says nothing."""
 
-    def type_definition(self, name: Token, variants: tuple[syntax.Variant, ...]) -> syntax.TypeDefinition:
-        return syntax.TypeDefinition(str(name), *_place(name), variants)
+    def type_definition(self, name: Token, *_: object) -> _Definition:
+        return _define(_TYPE, name)
 
-    def signature_definition(self, name: Token, *mappings: syntax.TypeMapping | Token) -> syntax.SignatureDefinition:
-        return syntax.SignatureDefinition(str(name), *_place(name), _signature(mappings))
+    def signature_definition(self, name: Token, *_: object) -> _Definition:
+        return _define(_SIGNATURE, name)
 
-    def box_definition(self, name: Token, signature: tuple[Any, Any], code: Token | None = None) -> syntax.Box:
-        return syntax.Box(str(name), *_place(name), *signature, None if code is None else str(code))
+    def box_definition(self, name: Token, box: Box, code: Token | None = None) -> _Definition:
+        return _define(_SHARED, name, box)
 
-    def whole_box(self, text: Token) -> syntax.Box:
+    def whole_box(self, text: Token) -> _Definition:
         return _whole_box(text)
 
-    def box_signature(self, *parts: object) -> tuple[tuple[Label, ...] | None, tuple[tuple[Label, ...], ...]]:
-        produced = (part for part in parts if isinstance(part, _Role) and part.role == "produced")
-        return _said(parts, "consumed"), tuple(part.said for part in produced)
+    def box_signature(self, *parts: object) -> Box:
+        consumes = next((cast("tuple[str, ...]", part) for part in parts if isinstance(part, tuple)), None)
+        produces = tuple(tuple(cast("list[str]", part)) for part in parts if isinstance(part, list))
+        return Box(consumes is None, consumes, produces)
 
-    def consumed(self, *labels: Label) -> _Role:
-        return _Role("consumed", labels)
+    def consumed(self, *labels: str) -> tuple[str, ...]:
+        return labels
 
-    def produced(self, *labels: Label) -> _Role:
-        return _Role("produced", labels)
+    def produced(self, *labels: str) -> list[str]:
+        return [*labels]
 
-    def passing_label(self, label: Label) -> Label:
-        return label._replace(passes=True)
+    def passing_label(self, label: str) -> str:
+        return f"{label}="
 
-    def net_definition(self, head: tuple[Token, *tuple[_Role, ...]], expression: list[Part]) -> syntax.Net:
-        name, *parts = head
-        definitions, signature = _said(parts, "body") or (), _said(parts, "signature")
-        return syntax.Net(str(name), *_place(name), definitions, tuple(expression), signature)
+    def net_definition(self, head: tuple[Token, Mapping[str, Meaning]], expression: list[Node]) -> _Definition:
+        name, scope = head
+        return _define(_SHARED, name, Net(str(name), scope, tuple(expression)))
 
     unfinished_net = net_definition
 
-    def external_net(self, name: Token, *parts: _Role) -> syntax.Net:
-        return syntax.Net(str(name), *_place(name), (), None, _said(parts, "signature"))
+    def external_net(self, name: Token, once: bool = False) -> _Definition:
+        return _define(_SHARED, name, Box(once))
 
-    def net_head(self, name: Token, *parts: _Role) -> tuple[Token, *tuple[_Role, ...]]:
-        return name, *parts
+    def net_head(self, name: Token, *parts: object) -> tuple[Token, Mapping[str, Meaning]]:
+        scopes = [cast("dict[str, Meaning]", part) for part in parts if isinstance(part, dict)]
+        return name, scopes[0] if scopes else {}
 
-    def net_signature(self, *mappings: syntax.TypeMapping | Token) -> _Role:
-        return _Role("signature", _signature(mappings))
+    def net_signature(self, *mappings: object) -> bool:
+        """Return whether what has this type has no input: it runs once."""
+        return all(mapping is False for mapping in mappings)
 
-    def net_body(self, *items: syntax.Definition) -> _Role:
-        return _Role("body", _defined(items))
+    def net_body(self, *items: object) -> dict[str, Meaning]:
+        return _scope(items)
 
     # Types and labels
 
-    def mapping(self, *parts: object) -> syntax.TypeMapping:
-        gives = syntax.ANYTHING if any(isinstance(part, Token) for part in parts) else _said(parts, "gives")
-        return syntax.TypeMapping(_said(parts, "takes"), gives)
+    def mapping(self, *parts: object) -> bool:
+        """Return whether there is an input."""
+        return True in parts
 
-    def takes(self, variants: tuple[syntax.Variant, ...]) -> _Role:
-        return _Role("takes", variants)
+    def takes(self, *_: object) -> bool:
+        return True
 
-    def gives(self, variants: tuple[syntax.Variant, ...]) -> _Role:
-        return _Role("gives", variants)
+    def field(self, name: Token) -> str:
+        return str(name)
 
-    def type(self, *items: Any) -> tuple[syntax.Variant, ...]:
-        return tuple(str(item) if isinstance(item, Token) else item for item in items
-                     if not isinstance(item, Token) or item.type != "BAR")  # fmt: skip
+    def tag(self, name: Token) -> str:
+        return f"<{name}>"
 
-    def record(self, *labels: Label) -> tuple[Label, ...]:
-        return labels
-
-    tuple = record
-
-    def whole_record(self, text: Token) -> tuple[Label, ...]:
-        return _whole_record(text)
-
-    def whole_out(self, text: Token) -> Any:
-        return tuple(map(FilterItem, _whole_record(text)))
-
-    def field(self, name: Token) -> Label:
-        return Label(FIELD, str(name))
-
-    def tag(self, name: Token) -> Label:
-        return Label(TAG, str(name))
-
-    def binding_tag(self, name: Token) -> Label:
-        return Label(BINDING_TAG, str(name))
-
-    def pattern(self, labels: Sequence[Label], guard: Tags | None = None) -> Pattern:
-        return Pattern(labels, None if guard is None else tuple(guard))  # pyright: ignore[reportArgumentType]
-
-    def guard(self, tags: Tags) -> Tags:
-        return tags
+    def binding_tag(self, name: Token) -> str:
+        return f"<#{name}>"
 
     # Expressions
 
-    def reference(self, name: Token) -> list[Part]:
-        return [syntax.Reference(str(name), *_place(name))]
+    def reference(self, name: Token) -> list[Node]:
+        return [_node_at(name, BOX, name=str(name))]
 
-    def bracketed(self, expression: list[Part]) -> list[Part]:
+    def bracketed(self, expression: list[Node]) -> list[Node]:
         return expression
 
-    def series(self, *items: list[Part] | Token) -> list[Part]:
-        return _chain(SERIES, items, ordered=False)
+    def series(self, *items: list[Node] | Token) -> list[Node]:
+        return _chain(SERIES, items)
 
-    def choice(self, *items: list[Part] | Token) -> list[Part]:
-        return _chain(CHOICE, items, ordered=False)
+    def choice(self, *items: list[Node] | Token) -> list[Node]:
+        return _chain(CHOICE, items)
 
-    def ordered_choice(self, *items: list[Part] | Token) -> list[Part]:
+    def ordered_choice(self, *items: list[Node] | Token) -> list[Node]:
         return _chain(CHOICE, items, ordered=True)
 
-    def replication(self, body: list[Part], sign: Token, *patterns: Pattern) -> list[Part]:
-        body.append(syntax.Postfix(REPLICATION, patterns, ordered=sign.type == "DOUBLE_STAR", **_at(sign)))
-        return body
+    def replication(self, body: list[Node], sign: Token, *patterns: str) -> list[Node]:
+        ordered = sign.type == "DOUBLE_STAR"
+        return _after(body, _node_at(sign, REPLICATION, parts=1, patterns=patterns, ordered=ordered))
 
     ordered_replication = replication
 
-    def split(self, body: list[Part], sign: Token, tag: Label) -> list[Part]:
-        return _split(body, sign, tag, placed=False)
+    def split(self, body: list[Node], sign: Token, tag: str) -> list[Node]:
+        return _split(body, sign, tag)
 
     ordered_split = split
 
-    def placed_split(self, body: list[Part], sign: Token, tag: Label) -> list[Part]:
+    def placed_split(self, body: list[Node], sign: Token, tag: str) -> list[Node]:
         return _split(body, sign, tag, placed=True)
 
     ordered_placed_split = placed_split
 
-    def range(self, *parts: Token) -> Label:
-        *sign, name = parts
-        return Label(BINDING_TAG if sign else TAG, str(name))
+    def range(self, *parts: Token) -> str:
+        return "".join(parts)
 
-    def feedback(self, body: list[Part], sign: Token, *patterns: Pattern) -> list[Part]:
-        body.append(syntax.Postfix(FEEDBACK, patterns, **_at(sign)))
-        return body
+    def feedback(self, body: list[Node], sign: Token, *patterns: str) -> list[Node]:
+        return _after(body, _node_at(sign, FEEDBACK, parts=1, patterns=patterns))
 
-    def placement(self, body: list[Part], sign: Token, place: Token) -> list[Part]:
+    def placement(self, body: list[Node], sign: Token, place: Token) -> list[Node]:
         number = _integer(place)
         if number > POSITION_MAX:
             line, column = _place(place)
             raise NetworkSyntax(f"place {number}, at most {POSITION_MAX} allowed", line=line, column=column)
-        body.append(syntax.Postfix(PLACEMENT, place=number, **_at(sign)))
-        return body
+        return _after(body, _node_at(sign, PLACEMENT, parts=1, place=number))
 
-    def sync(self, sign: Token, *patterns: Pattern) -> list[Part]:
-        return [syntax.Sync(patterns, *_place(sign))]
+    def sync(self, sign: Token, *patterns: str) -> list[Node]:
+        return [_node_at(sign, SYNC, patterns=patterns)]
 
-    # Filters
+    # What is kept as it is written
 
-    def identity_filter(self, sign: Token) -> list[Part]:
-        return [syntax.Filter(FilterRule(), *_place(sign))]
+    def filter(self, sign: Token, *parts: Any) -> list[Node]:
+        return [_node_at(sign, FILTER, text=_text([sign, *_tokens(parts)]))]
 
-    def ruled_filter(self, sign: Token, labels: Any, *rules: Any) -> list[Part]:
-        branches = tuple(rule if isinstance(rule, Branch) else Branch(None, rule) for rule in rules)
-        return [syntax.Filter(FilterRule(labels, branches), *_place(sign))]
+    def pattern(self, *parts: Any) -> str:
+        return _text(_tokens(parts))
 
-    def condition(self, guard: Tags, action: Action) -> Branch:
-        return Branch(tuple(guard), action)
+    def written(self, *parts: Any) -> list[Token]:
+        return _tokens(parts)
 
-    guarded = condition
+    def number(self, digits: Token) -> Token:
+        _integer(digits)
+        return digits
 
-    def action(self, *outs: Any) -> Action:
-        return outs
-
-    def out(self, *items: Label | FilterItem | list[Label | FilterItem]) -> Any:
-        each = (one for item in items for one in (item if isinstance(item, list) else (item,)))
-        return tuple(one if isinstance(one, FilterItem) else FilterItem(one) for one in each)
-
-    def set_tags(self, *items: Label | FilterItem) -> list[Label | FilterItem]:
-        return list(items)
-
-    def renamed(self, name: Token, source: Token) -> FilterItem:
-        return FilterItem(Label(FIELD, str(name)), str(source))
-
-    def set_tag(self, name: Token, tags: Tags) -> FilterItem:
-        return FilterItem(Label(TAG, str(name)), tuple(tags))
-
-    def set_binding_tag(self, name: Token, tags: Tags) -> FilterItem:
-        return FilterItem(Label(BINDING_TAG, str(name)), tuple(tags))
-
-    # Tag expressions
-
-    def tag_value(self, name: Token) -> Tags:
-        return [f"<{name}>"]
-
-    def binding_tag_value(self, name: Token) -> Tags:
-        return [f"<#{name}>"]
-
-    def number(self, digits: Token) -> Tags:
-        return [_integer(digits)]
-
-    def bracketed_tags(self, tags: Tags) -> Tags:
-        return tags
-
-    def binary(self, left: Tags, sign: Token, right: Tags) -> Tags:
-        return _applied(left, right, sign=str(sign))
-
-    def conditional(self, *parts: Tags) -> Tags:
-        return _applied(*parts, sign="?:")
-
-    def prefixed(self, sign: Token, operand: Tags) -> Tags:
-        return _applied(operand, sign={"!": "not", "-": "negative", "abs": "abs"}[sign])
+    def tags(self, *parts: Any) -> list[Token]:
+        found = _tokens(parts)
+        if len(found) > TAG_TOKENS_MAX:
+            raise TooLarge("network tag expression", len(found), TAG_TOKENS_MAX, "compute it in a box")
+        return found
 
 
-def _whole_box(text: Token) -> syntax.Box:
+def _tokens(parts: Iterable[Any]) -> list[Token]:
+    return [token for part in parts for token in ((part,) if isinstance(part, Token) else part)]
+
+
+def _text(tokens: Sequence[Token]) -> str:
+    """Return the text of tokens as it is written, a space where anything stands between two."""
+    found: list[str] = []
+    end = tokens[0].start_pos
+    for token in tokens:
+        found.append(token if token.start_pos == end else f" {token}")
+        end = token.end_pos
+    return _BLANKS.sub(" ", "".join(found))
+
+
+def _whole_box(text: Token) -> _Definition:
     """Return the box of a definition that is one token; the terminal has checked its form."""
     head, _, signature = text.partition("(")
     name = head[3:].strip()
-    line, column = _inside(text, text.index(name, 3))
-    _check_names(text)
     left, _, right = signature.partition("->")
     tuples = right[: right.rindex(")")].split("|")
-    consumed = _tuple(left.strip()) if "(" in left else None
-    produced = tuple(_tuple(each.strip()) for each in tuples) if "(" in right else ()
-    return syntax.Box(name, line, column, consumed, produced)
+    consumes = _tuple(left.strip()) if "(" in left else None
+    produces = tuple(_tuple(each.strip()) for each in tuples) if "(" in right else ()
+    return _Definition(_SHARED, name, *_inside(text, text.index(name, 3)), Box(consumes is None, consumes, produces))
 
 
-def _whole_record(text: Token) -> tuple[Label, ...]:
-    """Return the labels of a record that is one token."""
-    _check_names(text)
-    return _tuple(str(text))
-
-
-def _check_names(text: Token) -> None:
-    if len(text) > limits.NAME_BYTES_MAX:
-        for found in _NAME.finditer(text):
-            check_name(found[0], *_inside(text, found.start()))
-
-
-def _tuple(text: str) -> tuple[Label, ...]:
+def _tuple(text: str) -> tuple[str, ...]:
     """Return the labels of ``(a, <t>, <#b>=)``."""
     return _short_tuple(text) if len(text) <= TUPLE_KEPT_CHARACTERS_MAX else _long_tuple(text)
 
 
-def _long_tuple(text: str) -> tuple[Label, ...]:
-    return tuple(_label(each.strip()) for each in text[1:-1].split(",")) if len(text) > 2 and text[1:-1].strip() else ()
+def _long_tuple(text: str) -> tuple[str, ...]:
+    return tuple(_BLANKS.sub("", each) for each in text[1:-1].split(",")) if text[1:-1].strip() else ()
 
 
 _short_tuple = lru_cache(maxsize=TUPLES_KEPT)(_long_tuple)
-
-
-def _label(text: str) -> Label:
-    passes = text[-1] == "="
-    name = text[:-1].rstrip() if passes else text
-    if name[0] != "<":
-        return Label(FIELD, name, passes)
-    return Label(BINDING_TAG, name[2:-1], passes) if name[1] == "#" else Label(TAG, name[1:-1], passes)
 
 
 def _inside(token: Token, offset: int) -> tuple[int, int]:
@@ -350,40 +298,27 @@ def _inside(token: Token, offset: int) -> tuple[int, int]:
     return line + lines, offset - token.rindex("\n", 0, offset) if lines else column + offset
 
 
-def check_name(name: str, line: int, column: int) -> None:
-    """Raise where a name is too long."""
-    if len(name) > limits.NAME_BYTES_MAX:
-        raise NetworkSyntax(f"a name of {len(name)} bytes, at most {limits.NAME_BYTES_MAX} allowed",
-                            line=line, column=column)  # fmt: skip
+def check_names(text: Token) -> None:
+    """Raise where a name in a token is too long."""
+    for found in _NAME.finditer(text):
+        if len(found[0]) > limits.NAME_BYTES_MAX:
+            line, column = _inside(text, found.start())
+            raise NetworkSyntax(f"a name of {len(found[0])} bytes, at most {limits.NAME_BYTES_MAX} allowed",
+                                line=line, column=column)  # fmt: skip
 
 
-def _at(token: Token) -> Any:
-    line, column = _place(token)
-    return {"line": line, "column": column}
-
-
-def _split(body: list[Part], sign: Token, tag: Label, *, placed: bool) -> list[Part]:
-    body.append(syntax.Postfix(SPLIT, tag=tag, ordered=sign.type == "DOUBLE_SPLIT", placed=placed, **_at(sign)))
+def _after(body: list[Node], operator: Node) -> list[Node]:
+    body.append(operator)
     return body
 
 
-def _signature(mappings: Iterable[syntax.TypeMapping | Token]) -> syntax.Signature:
-    return tuple(str(item) if isinstance(item, Token) else item for item in mappings)
+def _split(body: list[Node], sign: Token, tag: str, *, placed: bool = False) -> list[Node]:
+    return _after(body, _node_at(sign, SPLIT, parts=1, tag=tag, ordered=sign.type == "DOUBLE_SPLIT", placed=placed))
 
 
-def _chain(kind: str, items: Sequence[list[Part] | Token], *, ordered: bool) -> list[Part]:
-    parts = cast("list[Part]", items[0])
+def _chain(kind: str, items: Sequence[list[Node] | Token], *, ordered: bool = False) -> list[Node]:
+    nodes = cast("list[Node]", items[0])
     for part in items[2::2]:
-        parts += cast("list[Part]", part)
-    parts.append(syntax.Chain(kind, (len(items) + 1) // 2, ordered, *_place(cast("Token", items[1]))))
-    return parts
-
-
-def _applied(*parts: Tags, sign: str) -> Tags:
-    tags = parts[0]
-    for part in parts[1:]:
-        tags += part
-    tags.append(sign)
-    if len(tags) > TAG_ITEMS_MAX:
-        raise TooLarge("network tag expression", len(tags), TAG_ITEMS_MAX, "compute it in a box")
-    return tags
+        nodes += cast("list[Node]", part)
+    nodes.append(_node_at(cast("Token", items[1]), kind, parts=(len(items) + 1) // 2, ordered=ordered))
+    return nodes

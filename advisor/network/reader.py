@@ -1,4 +1,4 @@
-"""S-Net text -> Program, with lark (LALR; the grammar is snet.lark).
+"""S-Net text -> SnetProgram, with lark (LALR; the grammar is snet.lark).
 
 The parser is fed token by token, so that limits are met where they stand, before anything is built on them.
 Neither lark's LALR parser nor the callbacks recurse.
@@ -16,10 +16,9 @@ from lark.lexer import PatternStr
 
 from advisor.domain import limits
 from advisor.errors import InvalidValue, NetworkSyntax, TooLarge
-from advisor.network.building import callbacks, check_name
+from advisor.network.building import callbacks, check_names
+from advisor.network.expansion import SnetProgram
 from advisor.network.explaining import KEYWORDS, explained
-from advisor.network.program import SnetProgram
-from advisor.network.records import FilterRule, Pattern
 
 # A name, as ID of snet.lark.
 ID_PATTERN = (
@@ -36,6 +35,7 @@ METADATA = re.compile(  # as METADATA of snet.lark
     re.DOTALL,
 )
 INK = re.compile(r"[^\n]")
+NAMING = frozenset(("ID", "WHOLE_BOX", "WHOLE_RECORD"))
 OPENING, CLOSING = frozenset(("LPAR", "LBRACE", "FILTER_OPEN")), frozenset(("RPAR", "RBRACE", "RSQB"))
 
 
@@ -47,14 +47,14 @@ def read(text: object) -> SnetProgram:
     return _read(text, "network", "program")
 
 
-def read_pattern(text: object, where: str = "pattern") -> Pattern:
-    """Return the pattern that a text such as ``{a, <t>} if <t > 3>`` says; `where` names it in errors."""
+def read_pattern(text: object, where: str = "pattern") -> str:
+    """Return the text of a pattern such as ``{a, <t>} if <t > 3>`` without comments; `where` names it in errors."""
     return _part(text, where, "pattern")
 
 
-def read_filter(text: object, where: str = "filter") -> FilterRule:
-    """Return what the filter of a text such as ``[{a} -> {b = a}]`` does; `where` names it in errors."""
-    return _part(text, where, "filter")[0].rule
+def read_filter(text: object, where: str = "filter") -> str:
+    """Return the text of a filter such as ``[{a} -> {b = a}]`` without comments; `where` names it in errors."""
+    return _part(text, where, "filter")[0].text
 
 
 def _part(text: object, where: str, start: str) -> Any:
@@ -92,8 +92,8 @@ def _read(text: object, where: str, start: str) -> Any:
                     raise TooLarge("network depth", depth, limits.NETWORK_DEPTH_MAX, f"brackets at {_place(token)}")
             elif token.type in CLOSING:
                 del open_brackets[-1:]  # none is open where the parser is about to refuse it
-            elif token.type == "ID" and len(token) > limits.NAME_BYTES_MAX:
-                check_name(token, token.line or 1, token.column or 1)
+            elif token.type in NAMING and len(token) > limits.NAME_BYTES_MAX:
+                check_names(token)
         return parser.feed_eof(last)
     except UnexpectedInput as error:
         accepted = cast("set[str]", parser.accepts())

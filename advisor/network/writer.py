@@ -21,8 +21,8 @@ _CHOICE, _ORDERED, _SERIES, _POSTFIX, _PRIMARY = range(5)
 def write(network: Network) -> str:
     """Return S-Net text that `parse` reads back equal.
 
-    A network is written as its boxes, nets for what has a declared type of its own, and a net ``main``; as a bare expression
-    where nothing is declared. Raises Unsupported for a join, which S-Net does not have; InvalidValue for a name, label or
+    A network is written as its boxes and a net ``main``; as a bare expression where nothing is declared. Types of nets
+    (`Node.mappings`) are left out. Raises Unsupported for a join, which S-Net does not have; InvalidValue for a name, label or
     pattern that S-Net cannot write. Networks that were read from S-Net text never raise.
 
     Notes
@@ -31,23 +31,16 @@ def write(network: Network) -> str:
     """
     names = _Names(network)
     nodes, done = network.nodes, cast("list[_Text | None]", [None] * len(network.nodes))
-    nets: list[str] = []
     for index, node in enumerate(nodes):
         parts: list[_Text] = []
         for child in node.children:
             parts.append(cast("_Text", done[child]))
             done[child] = None
-        text = _node(index, node, parts, names)
-        if node.mappings and node.kind != BOX and index < len(nodes) - 1:
-            name = names.fresh("typed")
-            nets.append(f"net {name} ({_declared(index, node.mappings)}) connect {''.join(text.pieces)};")
-            text = _Text([name], _PRIMARY)
-        done[index] = text
-    root, main = nodes[-1], "".join(cast("_Text", done[-1]).pieces)
-    signed = f" ({_declared(len(nodes) - 1, root.mappings)})" if root.mappings and root.kind != BOX else ""
-    if not names.definitions and not nets and not signed:
+        done[index] = _node(index, node, parts, names)
+    main = "".join(cast("_Text", done[-1]).pieces)
+    if not names.definitions:
         return main + "\n"
-    return "\n".join([*names.definitions, *nets, f"net {names.fresh('main')}{signed} connect {main};"]) + "\n"
+    return "\n".join([*names.definitions, f"net {names.fresh('main')} connect {main};"]) + "\n"
 
 
 class _Text(NamedTuple):
@@ -91,10 +84,6 @@ def _tuple(labels: Iterable[str]) -> str:
     return f"({', '.join(labels)})"
 
 
-def _arrow(left: str | None, right: str | None) -> str:
-    return " ".join(part for part in (left, "->", right) if part)
-
-
 def _node(index: int, node: Node, parts: Sequence[_Text], names: _Names) -> _Text:
     if node.kind == BOX:
         return _Text([names.name_of(index)], _PRIMARY)
@@ -104,18 +93,18 @@ def _node(index: int, node: Node, parts: Sequence[_Text], names: _Names) -> _Tex
         raise Unsupported(f"S-Net has no join (network[{index}])", field=f"network[{index}].kind", value=JOIN,
                           hint=_NO_SNET)  # fmt: skip
     if node.kind == FILTER:
-        return _Text([read_filter(node.text, f"network[{index}].text").text], _PRIMARY)
+        return _Text([read_filter(node.text or "[]", f"network[{index}].text")], _PRIMARY)
     read = [read_pattern(text, f"network[{index}].patterns[{i}]") for i, text in enumerate(node.patterns)]
     least = 2 if node.kind == SYNC else 1 if "patterns" in KINDS[node.kind].keys else 0
     if len(read) < least:
         raise InvalidValue(f"network[{index}].patterns", len(read), f"at least {least} in S-Net text", _NO_SNET)
-    sign = sign_of(replace(node, patterns=tuple(pattern.text for pattern in read)))
+    sign = sign_of(replace(node, patterns=tuple(read)))
     if node.kind == SYNC:
         return _Text([sign], _PRIMARY)
     if node.kind == SPLIT:
         _checked(f"network[{index}].tag", f"<{node.tag}>")
     body = parts[0].within(_PRIMARY + 1 if node.kind == SPLIT and parts[0].guarded else _POSTFIX)
-    return _Text([*body, f" {sign}"], _POSTFIX, bool(read) and read[-1].guard is not None)
+    return _Text([*body, f" {sign}"], _POSTFIX, bool(read) and read[-1].endswith(">"))
 
 
 class _Names:
@@ -161,16 +150,12 @@ class _Names:
 
 
 def _box_type(node: Node) -> tuple[object, ...]:
-    return node.name, node.once, node.consumes, node.produces, node.mappings
+    return node.name, node.once, node.consumes, node.produces
 
 
 def _declaration(index: int, node: Node) -> str:
     """Return the definition of a box; empty where nothing is declared of it."""
     where = f"network[{index}]"
-    if node.mappings:
-        if node.once or node.consumes is not None or node.produces or len(node.mappings) < 2:
-            raise InvalidValue(f"{where}.mappings", node.name, "of a box: two or more, and then all that it declares")
-        return f"net {node.name} ({_declared(index, node.mappings)});"
     if node.consumes is None and not node.once:
         if node.produces:
             raise InvalidValue(
@@ -179,31 +164,11 @@ def _declaration(index: int, node: Node) -> str:
         return ""
     if node.consumes is not None and node.once:
         raise InvalidValue(f"{where}.once", node.name, "of a box that consumes nothing", _NO_SNET)
-    if any("..." in variant for variant in node.produces):
-        mappings = ((node.consumes or (), *node.produces),)
-        return f"net {node.name} ({_declared(index, mappings, once=node.once)});"
-    consumed = None
-    if node.consumes is not None:
-        for label in node.consumes:
-            _checked(f"{where}.consumes", label.removesuffix("="))
-        consumed = _tuple(node.consumes)
+    for label in node.consumes or ():
+        _checked(f"{where}.consumes", label.removesuffix("="))
+    consumed = () if node.consumes is None else (_tuple(node.consumes),)
     outs = " | ".join(_tuple(_labels(f"{where}.produces", variant)) for variant in node.produces)
-    return f"box {node.name} ({_arrow(consumed, outs)});"
-
-
-def _declared(index: int, mappings: Iterable[tuple[tuple[str, ...], ...]], *, once: bool = False) -> str:
-    where = f"network[{index}].mappings"
-    written: list[str] = []
-    for takes, *gives in mappings:
-        labels = None if once else "{" + ", ".join(_labels(where, takes)) + "}"
-        if ("...",) in gives:
-            if len(gives) > 1:
-                raise InvalidValue(where, len(gives), "one output where it is `...`", _NO_SNET)
-            written.append(_arrow(labels, "..."))
-        else:
-            outs = " | ".join("{" + ", ".join(_labels(where, variant)) + "}" for variant in gives)
-            written.append(_arrow(labels, outs))
-    return ", ".join(written)
+    return f"box {node.name} ({' '.join((*consumed, '->', *((outs,) if outs else ())))});"
 
 
 def _labels(where: str, labels: Sequence[str]) -> list[str]:

@@ -44,7 +44,7 @@ from advisor.files.runs import read_runs
 from advisor.files.snet_runs import SnetRun
 from advisor.files.tables import TableReader
 from advisor.network import parse
-from advisor.network.plain import parse_json
+from advisor.network.json_text import parse_json
 from advisor.profile.view import profile_of
 from advisor.protocol.connection import ClientConnection, ServerConnection
 from advisor.protocol.snet_resources import Frames

@@ -8,7 +8,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from advisor.cli import advisor
-from advisor.network import from_plain, parse
+from advisor.domain.networks import join, network_from_nodes, series
+from advisor.network import parse
 
 TEXT = """box f ((a) -> (a) | (b));
 net main connect f .. ([{a} -> {c}] | (g * {done}));
@@ -41,13 +42,13 @@ def test_json_holds_the_network() -> None:
     found = json.loads(out)
     assert status == 0
     network = parse(TEXT + "net other connect f .. [{z} -> {}];")
-    assert from_plain(found["network"]) == network == parse(found["snet"])
+    assert network_from_nodes(found["nodes"]) == network == parse(found["snet"])
     assert found["keys"] == ["f"]
     assert json.loads(run("-", "--json", "--net", "main", given=TEXT)[1])["keys"] == ["f", "g"]
 
 
 def test_json_networks_are_read_too() -> None:
-    status, out, _ = run("-", given='{"series": ["a", {"join": ["b", "c"]}]}')
+    status, out, _ = run("-", given=json.dumps(series("a", join("b", "c")).as_nodes()))
     assert status == 0
     assert "join" in out
 

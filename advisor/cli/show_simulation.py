@@ -31,11 +31,9 @@ def result(found: dict[str, Any]) -> Iterator[Printed]:
         where = f" on {several(sum(machines), 'core')} of {several(len(machines), 'machine')}" if machines else ""
         yield f"When it was recorded it {took}{where}."
     rows = found["results"]
-    interval = Column("interval", lambda row: f"{time(row['makespan_low'])} to {time(row['makespan_high'])}", str)
     yield table(
         [
             Column("policy", "policy"), Column("cores", "cores", str), Column("makespan", "makespan", time),
-            interval if "makespan_low" in rows[0] else None,
             Column("speedup", "speedup", lambda value: f"{value:.2f}"), Column("efficiency", "efficiency", percent),
             Column("never below", lambda row: max(row["bounds"]["work"], row["bounds"]["span"]), time),
             *(Column(word, bound(name), str) for word, name in COMPARED if any(name in row["bounds"] for row in rows)),

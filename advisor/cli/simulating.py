@@ -50,7 +50,7 @@ FORMS: dict[str, dict[str, Any]] = {
 
 @command(
     click.argument("graph", metavar="GRAPH"),
-    declared(v.SimulateAsked, leave=("graph", "predict_times", "draws"), **FORMS),
+    declared(v.SimulateAsked, leave=("graph", "predict_times"), **FORMS),
     click.option(
         "--chrome", type=options.PATH, help="Write who runs what when as a trace for Perfetto or Chrome (JSON)."
     ),
@@ -62,7 +62,7 @@ def simulate_command(graph: str, **given: Any) -> Output:
     GRAPH is a file (.json, .stg, .events) or one of the paper's five programs: mp3d, psim, locusroute, polyroots,
     dynprog.
     A trace shows the first policy on the most cores. With --socket, --tcp, --state or --table the tasks' times
-    are predicted by what was learned, by task type and size, and each makespan has an interval.
+    are predicted by what was learned, by task type and size.
     """
     predicted = any(given[key] for key in ("socket", "tcp", "state", "table"))
     if given["components"] and not predicted:
@@ -73,7 +73,7 @@ def simulate_command(graph: str, **given: Any) -> Output:
     source = _source(graph, timed=not predicted)
     request = _request(given, source)
     if predicted:
-        source, request = _predicted(source, request, given)
+        source = _predicted(source, given)
     from advisor import kernels
     from advisor.simulation import answer
 
@@ -133,28 +133,26 @@ def _request(given: dict[str, Any], source: GraphFile) -> AnalysisRequest:
     )
 
 
-def _predicted(source: GraphFile, request: AnalysisRequest, given: dict[str, Any]) -> tuple[GraphFile, AnalysisRequest]:
-    """Return the graph with times from what was learned, and the request with their intervals."""
+def _predicted(source: GraphFile, given: dict[str, Any]) -> GraphFile:
+    """Return the graph with times from what was learned."""
     from dataclasses import replace
 
     import numpy as np
 
     from advisor.cli.source import asked
-    from advisor.simulation.ensembles import uncertain
-    from advisor.simulation.task_times import TaskTimes, predicting
+    from advisor.simulation.task_times import predicting
 
     graph = source.graph
-    found = TaskTimes(graph.times, graph.times, graph.times)
+    found = graph.times.copy()
     kinds, sizes = (graph.columns.get(name, np.ones(len(graph))) for name in ("type", "size"))
     with asked(given) as advisor:
         for _ in predicting(
             advisor.predict, found, unit=graph.unit, types=graph.types, kinds=kinds, sizes=sizes,
-            components=dict(given["components"]), level=given["level"], machine=given["machine"],
+            components=dict(given["components"]), machine=given["machine"],
             parts=graph.columns.get("part"),
         ):  # fmt: skip
             pass
-    times = uncertain(found.times, found.low, found.high, given["level"])
-    return replace(source, graph=graph.timed(found.times)), replace(request, uncertain=times, shared=given["shared"])
+    return replace(source, graph=graph.timed(found))
 
 
 def _compared(source: GraphFile, result: dict[str, Any]) -> dict[str, Any]:

@@ -118,8 +118,6 @@ class Analysis(TypedDict):
     policy: str
     cores: int
     makespan: float
-    makespan_low: NotRequired[float]
-    makespan_high: NotRequired[float]
     speedup: NotRequired[float]
     efficiency: NotRequired[float]
     bounds: NotRequired[dict[str, Any]]

@@ -30,7 +30,7 @@ from advisor.models.contention import Contention
 from advisor.models.prediction import LEVEL, Model
 
 if TYPE_CHECKING:
-    from advisor.simulation.task_times import TaskTimes
+    from advisor.domain.vectors import Floats
 
 
 class ComponentQuestions:
@@ -267,7 +267,6 @@ class ComponentQuestions:
         *,
         predict_times: bool = False,
         components: Mapping[str, str] | None = None,
-        level: float = LEVEL,
         machine: str | None = None,
         **request: Any,
     ) -> Simulated:
@@ -276,11 +275,9 @@ class ComponentQuestions:
         Parameters
         ----------
         predict_times : bool
-            Take the tasks' times from what was learned, by task type and size, and give each makespan its interval.
+            Take the tasks' times from what was learned, by task type and size.
         components : mapping, optional
             The component that stands for a task type, where it has another name.
-        level : float
-            Of the intervals, of one run and of the makespan.
         request
             Fields of `advisor.simulation.Request`: ``cores``, ``policies``, ``contention``, ``metrics``, ``advise``, …
 
@@ -292,27 +289,21 @@ class ComponentQuestions:
             For a task type that nothing was learned of.
         """
         from advisor.simulation import answer  # noqa: PLC0415 - few advisors analyse graphs
-        from advisor.simulation.ensembles import uncertain  # noqa: PLC0415
         from advisor.simulation.requests import request_of  # noqa: PLC0415
 
         if predict_times:
-            level = checked_level(level)
-            found = self._task_times(graph, components or {}, level, machine)
-            graph = graph.timed(found.times)
-            request["uncertain"] = uncertain(found.times, found.low, found.high, level)
+            graph = graph.timed(self._task_times(graph, components or {}, machine))
         return cast("Simulated", answer(graph, request_of(request)))
 
     @alone
-    def _task_times(
-        self, graph: TaskGraph, components: Mapping[str, str], level: float, machine: str | None
-    ) -> TaskTimes:
-        from advisor.simulation.task_times import TaskTimes, predicting  # noqa: PLC0415 - as in `simulate`
+    def _task_times(self, graph: TaskGraph, components: Mapping[str, str], machine: str | None) -> Floats:
+        from advisor.simulation.task_times import predicting  # noqa: PLC0415 - as in `simulate`
 
-        found = TaskTimes(graph.times, graph.times, graph.times)
+        found = graph.times.copy()
         kinds, sizes = (graph.columns.get(name, np.ones(len(graph))) for name in ("type", "size"))
         for _ in predicting(
             self.predict, found, unit=graph.unit, types=graph.types, kinds=kinds, sizes=sizes, components=components,
-            level=level, machine=machine, parts=graph.columns.get("part"),
+            machine=machine, parts=graph.columns.get("part"),
         ):  # fmt: skip
             pass
         return found

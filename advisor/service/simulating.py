@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from advisor.domain.vectors import Floats
 from advisor.engine import Advisor
 from advisor.errors import InvalidValue
 from advisor.protocol import verbs as m
 from advisor.service.heavy import Heavy
 from advisor.service.turns import others_first
 from advisor.service.worker import simulated
-from advisor.simulation.task_times import TaskTimes, predicting
+from advisor.simulation.task_times import predicting
 
 OPTIONS = (
-    "cores", "policies", "contention", "measured_alone", "speeds", "metrics", "seed", "burden_ns", "advise", "draws", "shared",
+    "cores", "policies", "contention", "measured_alone", "speeds", "metrics", "seed", "burden_ns", "advise",
 )  # fmt: skip
 
 
@@ -27,15 +28,12 @@ async def simulated_apart(advisor: Advisor, heavy: Heavy, params: m.SimulateAske
     """
     request = {name: getattr(params, name) for name in OPTIONS if getattr(params, name) is not None}
     graph = dict(params.graph)
-    times = None
     if params.predict_times:
-        found = await _predicted(advisor, params, graph)
-        times = (found.times, found.low, found.high)
-        graph["times"] = found.times.astype("<f8").tobytes()
-    return await heavy.run(simulated, graph, request, times, params.level)
+        graph["times"] = (await _predicted(advisor, params, graph)).astype("<f8").tobytes()
+    return await heavy.run(simulated, graph, request)
 
 
-async def _predicted(advisor: Advisor, params: m.SimulateAsked, graph: dict[str, Any]) -> TaskTimes:
+async def _predicted(advisor: Advisor, params: m.SimulateAsked, graph: dict[str, Any]) -> Floats:
     types = graph.get("types", [])
     kinds = np.frombuffer(graph.get("type", b""), "<u4")
     sizes = np.frombuffer(graph["size"], "<f8") if "size" in graph else np.ones(len(kinds))
@@ -50,10 +48,10 @@ async def _predicted(advisor: Advisor, params: m.SimulateAsked, graph: dict[str,
     parts = np.frombuffer(columns["part"], "<f8") if "part" in columns else None
     if parts is not None and not (len(parts) == len(kinds) and np.isfinite(parts).all() and (parts >= 0).all()):
         raise InvalidValue("graph.columns.part", "outside", "finite and not negative, one a task")
-    found = TaskTimes(given.copy(), given.copy(), given.copy())
+    found = given.copy()
     for _ in predicting(
         advisor.predict, found, unit=graph.get("unit", "s"), types=types, kinds=kinds, sizes=sizes,
-        components=params.components or {}, level=params.level, machine=params.machine,
+        components=params.components or {}, machine=params.machine,
         parts=parts,
     ):  # fmt: skip
         await others_first()

@@ -173,23 +173,13 @@ def _anytime(
         steps = min(most, GROWTH * steps, affordable)
 
 
-def simulated(
-    flat: Mapping[str, Any], options: Mapping[str, Any], times: tuple[Floats, Floats, Floats] | None, level: float
-) -> dict[str, Any]:
-    """Return the analyses of a task graph in its flat form; `times` are (elapsed, low, high) where they were predicted.
-
-    Raises as `advisor.simulation.answer`.
-    """
+def simulated(flat: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the analyses of a task graph in its flat form; raises as `advisor.simulation.answer`."""
     from advisor.domain.task_graphs import graph_from_flat  # noqa: PLC0415 - few workers analyse graphs
     from advisor.simulation import answer  # noqa: PLC0415
-    from advisor.simulation.ensembles import uncertain  # noqa: PLC0415
     from advisor.simulation.requests import checked_size, request_of  # noqa: PLC0415
 
     graph = graph_from_flat(flat)
-    request = dict(options)
-    if times is not None:
-        graph = graph.timed(times[0])
-        request["uncertain"] = uncertain(*times, level)
-    asked = request_of(request)
+    asked = request_of(options)
     checked_size(graph, asked)
     return answer(graph, asked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
@@ -16,7 +16,7 @@ from advisor.domain.task_graphs import TaskGraph
 from advisor.errors import InvalidValue, TooLarge, not_one_of
 from advisor.simulation import divisions
 from advisor.simulation.executing import executed
-from advisor.simulation.fixed import Enumerated, Heft
+from advisor.simulation.fixed import Heft
 from advisor.simulation.loops import Trace, fixed, shared
 from advisor.simulation.policies import (
     LINE,
@@ -182,17 +182,6 @@ def simulate(
     return Execution(program, chosen.name, cores, found.makespan, found if trace else None)
 
 
-def sweep(
-    graph: TaskGraph | Program, cores: Iterable[int], policies: Iterable[Any] = ("fifo",), **options: Any
-) -> list[Execution]:
-    """Return an execution for each policy on each number of cores, policy by policy; `options` are those of `simulate`."""
-    program = graph if isinstance(graph, Program) else Program(graph)
-    if options.pop("measured_alone", False):
-        program = Program(alone(program.graph, options.get("contention"), options.get("lock")))
-    counts = list(cores)
-    return [simulate(program, count, policy, **options) for policy in policies for count in counts]
-
-
 def _makespan(program: Program, cores: int, policy: Policy) -> int | None:
     """Return the makespan by a loop that keeps no timeline, or None where there is none for the policy."""
     match policy:
@@ -208,7 +197,7 @@ def _makespan(program: Program, cores: int, policy: Policy) -> int | None:
 
 
 def _traced(program: Program, cores: int, policy: Policy, speeds: list[float] | None) -> Trace:
-    if isinstance(policy, (Static, Enumerated, Heft)):
+    if isinstance(policy, (Static, Heft)):
         order, owner = lists_of(policy, program, cores)
         owner = divisions.checked_owner(owner, program, cores)
         ticks = durations(program, owner, speeds)
@@ -233,4 +222,4 @@ def _checked_speeds(speeds: Sequence[float] | None, cores: int) -> list[float] |
     return None if all(speed == 1.0 for speed in found) else found
 
 
-__all__ = ["POLICIES", "Execution", "policy_of", "simulate", "sweep"]
+__all__ = ["POLICIES", "Execution", "policy_of", "simulate"]

@@ -1,59 +1,18 @@
-"""Schedules fixed beforehand: an enumeration of the caller's, and HEFT's for processors of different speeds."""
+"""A schedule fixed beforehand: HEFT's, for processors of different speeds."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.task_graphs import task_graph
 from advisor.errors import InvalidValue
 from advisor.simulation.policies import Lists, Queue, listed
 from advisor.simulation.program import Program
 
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Enumerated:
-    """Each processor's tasks, listed by the caller: ``lists[p]`` is run by processor p in that order.
-
-    Raises InvalidValue, when it is analysed, for tasks that are missing or twice, another number of processors, or lists that
-    wait for each other for ever (the tasks are named).
-    """
-
-    tasks: Sequence[Sequence[int]]
-    name: str = "enumerated"
-
-    def lists(self, program: Program, cores: int) -> tuple[list[int], Ints]:
-        """Return an order of all tasks in which each processor's come as it runs them, and each task's processor."""
-        if len(self.tasks) > cores:
-            raise InvalidValue("policy", len(self.tasks), f"lists for at most {cores} processors")
-        flat = [task for mine in self.tasks for task in mine]
-        if sorted(flat) != list(range(program.count)):
-            raise InvalidValue("policy", f"{len(flat)} tasks listed", f"each of the {program.count} tasks once")
-        owner = np.empty(program.count, np.int64)
-        for processor, mine in enumerate(self.tasks):
-            owner[np.asarray(mine, np.int64)] = processor
-        return joined_order(program, self.tasks), owner
-
-    def queue(self, program: Program, cores: int) -> Queue:
-        """Return an empty queue."""
-        order, owner = self.lists(program, cores)
-        return Lists(listed(order, owner, cores))
-
-
-def joined_order(program: Program, lists: Sequence[Sequence[int]]) -> list[int]:
-    """Return an order that respects the precedences and each list; raises InvalidValue naming tasks that wait in a circle."""
-    graph = program.graph
-    chains = [pair for mine in lists for pair in pairwise(mine)]
-    edges = np.column_stack([program.parents, graph.children])
-    both = np.concatenate([edges, np.asarray(chains, np.int64).reshape(-1, 2)])
-    return task_graph(np.zeros(program.count), both, names=graph.names).order.tolist()
 
 
 @dataclass(frozen=True, slots=True)

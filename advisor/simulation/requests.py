@@ -15,7 +15,6 @@ from advisor.simulation import metrics as m
 from advisor.simulation.advice import advise
 from advisor.simulation.analysis import Execution, policy_of, simulate
 from advisor.simulation.bounds import Bounds, bounds
-from advisor.simulation.ensembles import DRAWS, Uncertain, interval, makespans
 from advisor.simulation.policies import Policy, WorkStealing
 from advisor.simulation.program import Program
 from advisor.simulation.system_words import systems_of
@@ -40,11 +39,6 @@ class AnalysisRequest:
     seed: int = 0  # of `work_stealing`
     burden_ns: float = 0.0  # of `bounds`
     advise: bool = False  # say what would help, in words
-    # intervals of the task times: each result then has `makespan_low` and `makespan_high`, at their level, from `draws`
-    # analyses with times drawn from them; `shared` as `advisor.simulation.ensembles.drawn` has it
-    uncertain: Uncertain | None = None
-    draws: int = DRAWS
-    shared: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +112,7 @@ def request_of(given: Mapping[str, Any]) -> AnalysisRequest:
 
 def checked_size(graph: TaskGraph, request: AnalysisRequest) -> None:
     """Refuse, as TooLarge, what would hold a service up: many analyses of a large graph, or their details."""
-    runs = len(request.cores) * len(request.policies) * (1 if request.uncertain is None else 1 + request.draws)
+    runs = len(request.cores) * len(request.policies)
     checks = (
         ("tasks", len(graph), limits.SIMULATE_TASKS_MAX),
         ("analyses", runs, limits.SIMULATE_RUNS_MAX),
@@ -129,7 +123,7 @@ def checked_size(graph: TaskGraph, request: AnalysisRequest) -> None:
             raise TooLarge(
                 what, value, most, "ask for fewer cores or policies at a time, or analyse the graph in process"
             )
-    details = len(graph) * len(request.cores) * len(request.policies)
+    details = len(graph) * runs
     if not set(request.metrics).isdisjoint(DETAILED) and details > limits.SIMULATE_DETAILS_MAX:
         reported = "ask for details of fewer analyses, or analyse the graph in process"
         raise TooLarge("tasks in detail", details, limits.SIMULATE_DETAILS_MAX, reported)
@@ -153,8 +147,6 @@ def answer(graph: TaskGraph, request: AnalysisRequest) -> dict[str, Any]:
             reported: dict[str, Any] = {"policy": execution.policy, "cores": cores, "makespan": execution.makespan}
             for name in request.metrics:
                 reported[name] = METRICS[name](execution, ready, policy)
-            if request.uncertain is not None:
-                reported |= _interval(ready, cores, policy, request.uncertain)
             results.append(reported)
     unit = graph.ticks_per_unit
     found: dict[str, Any] = {
@@ -168,19 +160,6 @@ def answer(graph: TaskGraph, request: AnalysisRequest) -> dict[str, Any]:
     if request.advise:
         found["advice"] = advise(ready.program, results, ready.policies, ready.options)
     return found
-
-
-def _interval(ready: Prepared, cores: int, policy: Policy, given: Uncertain) -> dict[str, float]:
-    found = makespans(
-        ready.program.graph,
-        given,
-        lambda graph: simulate(graph, cores, policy, **ready.options).makespan,
-        draws=ready.request.draws,
-        seed=ready.request.seed,
-        shared=ready.request.shared,
-    )
-    low, high = interval(found, given.level)
-    return {"makespan_low": low, "makespan_high": high}
 
 
 # What can be reported of one analysis.

@@ -233,30 +233,6 @@ def _shared(demands: list[float], present: list[int]) -> dict[int, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Custom:
-    """A model of yours: ``function(running, remaining)`` returns D_i >= 0 in ticks for tasks with that much left of each."""
-
-    function: Callable[[Sequence[int], Sequence[float]], Sequence[float]]
-    name: str = "custom"
-
-    def bind(self, graph: TaskGraph) -> BoundSystem:
-        """Return the model for a graph."""
-        return _Custom(self.function)
-
-
-@dataclass(slots=True)
-class _Custom:
-    function: Callable[[Sequence[int], Sequence[float]], Sequence[float]]
-
-    def overheads(self, running: Sequence[int], remaining: Sequence[float]) -> Sequence[float]:
-        """Return D_i as the function has it, checked."""
-        found = list(self.function(tuple(running), tuple(remaining)))
-        if len(found) != len(running) or not all(np.isfinite(value) and value >= 0 for value in found):
-            raise InvalidValue("contention", found, f"{len(running)} finite overheads, none negative")
-        return found
-
-
-@dataclass(frozen=True, slots=True)
 class Lock:
     """A lock that a task takes once, when it is dispatched, for `hold` on average: an M/M/1//K queue (paper 4, 3.2).
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,30 +15,21 @@ from advisor.errors import InvalidValue
 SLICE = 128  # predictions made at a time, within 2 ms, before others may have their turn
 
 
-@dataclass(slots=True)
-class TaskTimes:
-    """Times of n tasks with the interval of one run, (n,) each, in the graph's unit. Tasks of no type keep the time they
-    had."""
-
-    times: Floats
-    low: Floats
-    high: Floats
-
-
 def predicting(
     predict: Callable[..., Any],
-    found: TaskTimes,
+    times: Floats,
     *,
     unit: str,
     types: Sequence[str],
     kinds: NDArray[Any],
     sizes: Floats,
     components: Mapping[str, str],
-    level: float,
     machine: str | None = None,
     parts: Floats | None = None,
 ) -> Iterator[None]:
-    """Fill in the times of all tasks of a type, in slices; yields between them. Each different (type, size) is predicted once.
+    """Fill in the times (n,) of all tasks of a type, in slices; yields between them. Tasks of no type keep what they have.
+
+    Each different (type, size) is predicted once.
 
     Raises InvalidValue where the graph has no types, or its unit of time has no name; UnknownComponent, NotEnoughData as
     `Advisor.predict`.
@@ -64,10 +54,7 @@ def predicting(
         predictions: list[Any] = []
         for start in range(0, len(different), SLICE):
             part = different[start : start + SLICE]
-            predictions.append(
-                predict(components.get(name, name), predictor=part, cores=1, level=level, machine=machine)
-            )
+            predictions.append(predict(components.get(name, name), predictor=part, cores=1, machine=machine))
             yield
-        for values, field in ((found.times, "elapsed_s"), (found.low, "low_s"), (found.high, "high_s")):
-            predicted = np.concatenate([np.atleast_1d(getattr(part, field)) for part in predictions])
-            values[mine] = predicted[back] * per_second * (1.0 if parts is None else parts[mine])
+        predicted = np.concatenate([np.atleast_1d(part.elapsed_s) for part in predictions])
+        times[mine] = predicted[back] * per_second * (1.0 if parts is None else parts[mine])

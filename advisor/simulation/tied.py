@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.simulation.fixed import Enumerated
 from advisor.simulation.policies import NONE, Lists, Policy, Queue, listed
 from advisor.simulation.program import Program
 
@@ -36,13 +35,10 @@ def queue_of(policy: Policy, program: Program, cores: int) -> Queue:
 
 
 def lists_of(policy: Any, program: Program, cores: int) -> tuple[list[int], Ints]:
-    """Return a static policy's order and processors; tied strands go where the first of them does.
-
-    Lists of the caller's own stay as they are.
-    """
+    """Return a static policy's order and processors; tied strands go where the first of them does."""
     order, owner = policy.lists(program, cores)
     groups = groups_of(program)
-    if groups is None or isinstance(policy, Enumerated):
+    if groups is None:
         return order, owner
     home: dict[int, int] = {}
     found = owner.copy()

@@ -11,13 +11,12 @@ from graphs import graphs, parents_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.domain.task_graphs import task_graph
 from advisor.simulation import POLICIES, Program, metrics, simulate
 from advisor.simulation.bounds import bounds
 from advisor.simulation.executing import executed
-from advisor.simulation.fixed import Enumerated, Heft
+from advisor.simulation.fixed import Heft
 from advisor.simulation.policies import Ranked, bottom_level
-from advisor.simulation.systems import Bandwidth, Centre, Custom, Lock, Queueing
+from advisor.simulation.systems import Bandwidth, Centre, Lock, Queueing
 
 ANY_GRAPH = [
     name for name in POLICIES if name not in ("split", "enumerated", "equal_area", "equal_work", "equal_work_lpt")
@@ -110,12 +109,26 @@ def test_the_loops_without_timeline_agree_with_the_general_one(graph, cores):
         assert (walked.processors == stepped.processors).all()
 
 
+class EachItsOwn:
+    """Shared bandwidth whose tasks are looked at one by one, though they are alike."""
+
+    name = "each"
+
+    def __init__(self, demand):
+        self.demand = demand
+
+    def bind(self, graph):
+        return self
+
+    def overheads(self, running, remaining):
+        return [left * max(0.0, len(running) * self.demand - 1.0) for left in remaining]
+
+
 @given(graph=graphs(), cores=CORES, policy=st.sampled_from(["fifo", "bottom_level", "static_cyclic", "semi_static"]))
 @settings(max_examples=200, deadline=None)
 def test_contention_that_costs_nothing_changes_no_tick(graph, cores, policy):
     plain = simulate(graph, cores, policy, trace=True).trace
-    nothing = Custom(lambda running, remaining: [0.0] * len(running))
-    for options in ({"contention": nothing}, {"contention": Bandwidth(0.0)}, {"lock": Lock(0.0)}):
+    for options in ({"contention": EachItsOwn(0.0)}, {"contention": Bandwidth(0.0)}, {"lock": Lock(0.0)}):
         found = simulate(graph, cores, policy, trace=True, **options).trace
         assert all((a == b).all() for a, b in zip(plain, found, strict=True))
 
@@ -124,12 +137,8 @@ def test_contention_that_costs_nothing_changes_no_tick(graph, cores, policy):
 @settings(max_examples=150, deadline=None)
 def test_one_clock_for_alike_tasks_agrees_with_each_task_at_its_own_pace(graph, cores, demand):
     graph = replace(graph, ticks=graph.ticks * 10**6)
-
-    def over(running, remaining):
-        return [left * max(0.0, len(running) * demand - 1.0) for left in remaining]
-
     clock = simulate(graph, cores, "static_cyclic", contention=Bandwidth(demand)).ticks
-    paces = simulate(graph, cores, "static_cyclic", contention=Custom(over)).ticks
+    paces = simulate(graph, cores, "static_cyclic", contention=EachItsOwn(demand)).ticks
     assert abs(clock - paces) <= 2 * len(graph)
 
 
@@ -200,11 +209,3 @@ def optimum(graph, cores):
 
     extend({}, [0] * cores, 0)
     return best
-
-
-def test_an_enumeration_is_executed_in_its_order_and_a_circle_is_named():
-    graph = task_graph([1, 2, 3, 4], [(0, 2), (1, 3)], unit="ns", names="abcd")
-    execution = simulate(graph, 2, Enumerated([[1, 0], [3, 2]]), trace=True)
-    assert execution.trace.starts.tolist() == [2, 0, 6, 2]
-    with pytest.raises(Exception, match=r"a -> \w -> a"):
-        simulate(graph, 2, Enumerated([[2, 0], [1, 3]]))

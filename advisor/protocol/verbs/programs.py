@@ -30,16 +30,13 @@ class SimulateAsked(Question):
     measured_alone: the times hold the overhead that a task has when it runs alone: it is taken off first
     metrics: `makespan`, `speedup`, `efficiency`, `bounds` (these by default), `utilization`, `busy`, `idle`,
         `critical_path`, `ready_length`, `processes_per_queue`, `timeline`
-    seed: of `work_stealing` and of the draws
+    seed: of `work_stealing`
     burden_ns: cost of a task's creation, for the burdened bound
     advise: say what would help, in words
     predict_times: take the times from what was learned: a task's type is the component, its size the predictor, on one
         core
     components: by type: the component that it stands for, where the names differ
-    level: of the intervals
     machine: where the tasks run
-    draws: analyses of the ensemble
-    shared: the part of the variance that the tasks of a type share
     """
 
     graph: Graph
@@ -55,10 +52,7 @@ class SimulateAsked(Question):
     advise: bool = False
     predict_times: bool = False
     components: Mapping[str, Name] | None = None
-    level: Level = 0.9
     machine: Machine | None = None
-    draws: Annotated[int, Meta(ge=1, le=limits.SIMULATE_RUNS_MAX)] = 64
-    shared: Number = 1.0
 
     def wire(self) -> Self:
         """Return it with a graph laid flat, and one of several as a list."""

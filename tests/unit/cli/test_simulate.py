@@ -112,8 +112,6 @@ def test_times_come_from_a_table_that_is_learned_on_the_spot(tmp_path: Path) -> 
     path.write_text(json.dumps({"unit": "ms", "tasks": tasks}))
     row = answer(path, "--cores", "2", "--table", table, "--component", "glue=paste")["results"][0]
     assert row["makespan"] == pytest.approx(2 * 100 + 600, rel=0.02)
-    assert row["makespan_low"] < row["makespan"] < row["makespan_high"]
-    assert " to " in invoke(path, "--cores", "2", "--table", table, "--component", "glue=paste").stdout
     assert "glue" in invoke(path, "--cores", "2", "--table", table).stderr
 
 

@@ -60,8 +60,6 @@ async def test_task_times_come_from_what_was_learned(tmp_path: Path) -> None:
         on_one, on_five = answer["results"]
         assert on_one["makespan"] == pytest.approx(0.055 + 0.06, rel=0.02)
         assert on_five["makespan"] < on_one["makespan"]
-        for row in answer["results"]:
-            assert row["makespan_low"] < row["makespan"] < row["makespan_high"]
         # The same in process.
         adv = Advisor()
         for name, size, cores, elapsed in ROWS:

@@ -9,8 +9,7 @@ from advisor import Advisor
 from advisor.domain.task_graphs import task_graph
 from advisor.errors import InvalidValue
 from advisor.simulation import AnalysisRequest, Program, answer, simulate
-from advisor.simulation.ensembles import drawn, interval, makespans, uncertain
-from advisor.simulation.systems import Bandwidth, Bus, Centre, Custom, Lock, Queueing
+from advisor.simulation.systems import Bandwidth, Bus, Centre, Lock, Queueing
 
 
 def together(times, **columns):
@@ -102,7 +101,6 @@ def test_a_lock_is_charged_once_at_dispatch() -> None:
 @pytest.mark.parametrize(
     "system",
     [
-        *(Custom(lambda running, _, each=each: each * len(running)) for each in ([-1.0], [], [float("inf")])),
         Queueing([Centre(1.0)], method="guess"),
         Queueing([Centre(1.0, "flow", (1.0,))], "c", "bard_schweitzer"),
     ],
@@ -112,30 +110,7 @@ def test_systems_that_only_python_can_say_are_refused(system) -> None:
         simulate(together([1.0, 2.0], c=[1.0, 2.0]), 2, contention=system)
 
 
-# Uncertain times.
-
-
-def test_an_ensemble_gives_an_interval_that_widens_with_what_types_share() -> None:
-    rng = np.random.default_rng(0)
-    times = rng.uniform(1.0, 3.0, 60)
-    graph = task_graph(times, types=("a", "b"), columns={"type": rng.integers(0, 2, 60)})
-    given = uncertain(times, times * 0.8, times / 0.8, 0.9)
-    widths = []
-    for shared in (0.0, 0.5, 1.0):
-        found = makespans(graph, given, lambda one: simulate(one, 4).makespan, draws=64, seed=3, shared=shared)
-        low, high = interval(found, 0.9)
-        assert low < simulate(graph, 4).makespan < high
-        widths.append(high - low)
-    assert widths[0] < widths[1] < widths[2]
-    # One task: the interval of the makespan is that of its time.
-    one = task_graph([2.0])
-    found = makespans(one, uncertain([2.0], [1.6], [2.5], 0.9), lambda graph: simulate(graph).makespan, draws=2000)
-    assert interval(found, 0.9) == pytest.approx((1.6, 2.5), rel=0.04)
-    certain = uncertain(times, times, times, 0.9)
-    assert (drawn(graph, certain, 5) == times).all()
-
-
-def test_task_times_from_models_give_an_interval() -> None:
+def test_task_times_come_from_models() -> None:
     adv = Advisor()
     rng = np.random.default_rng(2)
     for size in rng.uniform(10, 100, 120):
@@ -145,9 +120,6 @@ def test_task_times_from_models_give_an_interval() -> None:
     )
     (row,) = adv.simulate(graph, cores=4, predict_times=True)["results"]
     assert row["makespan"] == pytest.approx(5 * 50.0, rel=0.05)
-    assert row["makespan_low"] < row["makespan"] < row["makespan_high"]
-    narrow = adv.simulate(graph, cores=4, predict_times=True, shared=0.0)["results"][0]
-    assert narrow["makespan_high"] - narrow["makespan_low"] < row["makespan_high"] - row["makespan_low"]
     with pytest.raises(InvalidValue, match="types"):
         adv.simulate(task_graph([1.0]), predict_times=True)
     with pytest.raises(InvalidValue, match="unit"):

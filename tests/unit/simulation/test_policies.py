@@ -10,7 +10,7 @@ import pytest
 from advisor.domain.task_graphs import task_graph
 from advisor.errors import InvalidValue
 from advisor.simulation import POLICIES, Program, divisions, policy_of, simulate
-from advisor.simulation.fixed import Enumerated, Heft
+from advisor.simulation.fixed import Heft
 from advisor.simulation.policies import CallerPolicy, Static, WorkStealing
 
 
@@ -136,11 +136,6 @@ def test_wrong_policies_and_values_are_refused() -> None:
             simulate(graph, cores)
     with pytest.raises(InvalidValue, match="bottom_level"):
         policy_of("best")
-    for tasks in ([[0]], [[0, 1], [1]], [[0, 2]]):
-        with pytest.raises(InvalidValue, match="each of the 2 tasks once"):
-            simulate(graph, 2, Enumerated(tasks))
-    with pytest.raises(InvalidValue, match="at most 1"):
-        simulate(graph, 1, Enumerated([[0], [1]]))
     with pytest.raises(InvalidValue, match="processor from 0 to 1"):
         simulate(graph, 2, Static("mine", lambda program, cores: np.array([0, 5])))
     for speeds in ([1.0], [1.0, 0.0], [1.0, float("nan")]):
@@ -169,9 +164,6 @@ def test_strands_of_a_tied_task_wait_for_their_processor() -> None:
     lists = simulate(tied, 2, "static_cyclic", trace=True)  # task 3 would be dealt to processor 1
     assert lists.trace is not None
     assert lists.trace.processors.tolist() == [0, 1, 0, 0]
-    own = simulate(tied, 2, Enumerated([[0, 2], [1, 3]]), trace=True)  # the caller's lists are the caller's
-    assert own.trace is not None
-    assert own.trace.processors.tolist() == [0, 1, 0, 1]
 
 
 def test_a_processor_goes_on_with_what_it_began_last() -> None:

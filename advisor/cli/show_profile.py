@@ -54,14 +54,10 @@ def _tree(profile: Profile, depth: int, least: float) -> Iterator[Printed]:
 
         return Column(name, time, seconds)
 
-    def metric(name: str, values: Any) -> Column:
-        return Column(name, lambda row: float(values[row[0]]), lambda value: f"{value:.4g}")
-
     yield table(
         [
             Column("call path", lambda row: "  " * row[1] + _label(profile, row[0])), Column("visits", visits, str),
             *map(of, times), Column("active", lambda row: int(profile.active_max[row[0]]) or "", str),
-            *(metric(name, values) for name, values in profile.metrics.items()),
         ],
         shown,
     )  # fmt: skip

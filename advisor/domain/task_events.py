@@ -1,6 +1,7 @@
 """Task events as they travel and are kept: fixed-size binary records, decoded to columns and never to objects.
 
-A record is 32 bytes, little-endian, every field on a multiple of its own size; a header may add further fields of 8 bytes each.
+A record is 32 bytes, little-endian, every field on a multiple of its own size; a header may name further fields of 8 bytes
+each, which are not read.
 
 ====== ====== ======== ==========================================================================================
 offset type   field    meaning
@@ -12,35 +13,31 @@ offset type   field    meaning
 28     u16    thread   numbered by the producer from 0
 30     u8     kind     `Kind`
 31     u8     flags    `Flag`, of create and begin
-32     8 each further  in the order of the header: ``size`` f64, ``parameter:NAME`` i64, any other name a metric, f64
 ====== ====== ======== ==========================================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from advisor.domain.limits import CLOCK_ANCHORS_MAX, EVENT_FIELDS_MAX
+from advisor.domain.limits import CLOCK_ANCHORS_MAX
 from advisor.domain.names import checked_name
-from advisor.errors import InvalidValue, TooLarge, not_one_of
+from advisor.errors import InvalidValue, TooLarge
 
 RECORD_BYTES = 32
 ABSENT_TYPE = 2**32 - 1
-ABSENT_PARAMETER = -(2**63)
 EVENTS_BATCH_MAX = 65_536  # 2 MiB of plain records: one turn of the service's loop, some 25 ms by the compiled profiler
 STRINGS_MAX = 2**20 - 1  # of one producer; a node's label keeps the number in 20 bits
 THREADS_MAX = 4_096  # of one producer; beyond any machine, and a tree a thread
-METRICS_MAX = 4  # of these, metrics
+METRICS_MAX = 4  # further fields of a record: no more is passed over
 SUMS_BATCH_MAX = 8_192  # sums of one batch: each finds up to four nodes, at about 10 µs
 NS_MAX = 2**62  # 146 years; differences of times stay exact in int64
-SIZE: Final = "size"
-PARAMETER_PREFIX: Final = "parameter:"
 
 
 class Kind(IntEnum):
@@ -98,19 +95,10 @@ class SyncKind(IntEnum):
     OTHER = 3
 
 
-BASE_FIELDS: Final = (
+RECORD = np.dtype([
     ("time", "<u8"), ("instance", "<u8"), ("other", "<u8"), ("type", "<u4"), ("thread", "<u2"), ("kind", "u1"),
     ("flags", "u1"),
-)  # fmt: skip
-
-
-def record_type(further: Sequence[str] = ()) -> np.dtype[np.void]:
-    """Return the dtype of records with these further fields, in their order."""
-    extra = [(name, "<i8" if name.startswith(PARAMETER_PREFIX) else "<f8") for name in further]
-    return np.dtype([*BASE_FIELDS, *extra])
-
-
-RECORD = record_type()
+])  # fmt: skip
 
 # A sum of ended instances whose events were not sent, each since the last sum that was: of one task type and, where `parameter`
 # is a string's number, one value of it. Times in the unit of the clock.
@@ -188,12 +176,10 @@ class TaskEvents:
     Attributes
     ----------
     records : structured array (n,)
-        Of `record_type(further)`. Threads may be mixed; each thread's own events are in its order.
+        Of `RECORD`. Threads may be mixed; each thread's own events are in its order.
     strings : tuple of str
         New strings: they go on where the producer's last batch ended.
     clock : Clock
-    further : tuple of str
-        Names of the further fields.
     dropped : int
         Events that the producer has lost since it began: never falls.
     sums : structured array (k,)
@@ -207,7 +193,6 @@ class TaskEvents:
     records: NDArray[np.void]
     strings: tuple[str, ...] = ()
     clock: Clock = NANOSECONDS
-    further: tuple[str, ...] = ()
     dropped: int = 0
     sums: NDArray[np.void] = field(default_factory=lambda: NO_SUMS)
     ended: bool = False
@@ -219,30 +204,6 @@ class TaskEvents:
 
 
 NO_EVENTS: Final = TaskEvents(np.zeros(0, RECORD))
-
-
-def checked_further(further: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of further fields, checked: unique, within their numbers.
-
-    Raises
-    ------
-    InvalidValue, TooLarge
-    """
-    names = tuple(checked_name("fields", name) for name in further)
-    if len(set(names)) != len(names) or set(names) & {name for name, _ in BASE_FIELDS}:
-        raise InvalidValue("fields", ", ".join(names), "names that differ, from each other and from those of a record")
-    if len(names) > EVENT_FIELDS_MAX:
-        raise TooLarge("fields", len(names), EVENT_FIELDS_MAX)
-    if len(metric_names(names)) > METRICS_MAX:
-        raise TooLarge("metrics", len(metric_names(names)), METRICS_MAX)
-    if sum(name.startswith(PARAMETER_PREFIX) for name in names) > 1:
-        raise TooLarge("parameters in a record", 2, 1, "send further ones as events of kind parameter")
-    return names
-
-
-def metric_names(further: Sequence[str]) -> tuple[str, ...]:
-    """Return those of the further fields that are metrics."""
-    return tuple(name for name in further if name != SIZE and not name.startswith(PARAMETER_PREFIX))
 
 
 def decode(
@@ -258,6 +219,7 @@ def decode(
 ) -> TaskEvents:
     """Return a batch whose records are `data`, and whose sums are `sums`, in place. Cost O(strings): no record is touched.
 
+    `further` names fields that make records wider and are not read.
     What a record says is checked by whoever folds it, one by one: a bad one is refused and the others stand.
 
     Raises
@@ -265,10 +227,15 @@ def decode(
     InvalidValue, TooLarge
         Where the bytes are no whole records, a name is none, or a limit is exceeded.
     """
-    names = checked_further(further)
-    dtype = record_type(names)
-    if len(data) % dtype.itemsize:
-        raise InvalidValue("records", len(data), f"a multiple of {dtype.itemsize} bytes, the size of a record")
+    names = [checked_name("fields", name) for name in further]
+    own = RECORD.names or ()
+    if len({*names, *own}) < len(names) + len(own):
+        raise InvalidValue("fields", ", ".join(names), "names that differ, from each other and from those of a record")
+    if len(names) > METRICS_MAX:
+        raise TooLarge("metrics", len(names), METRICS_MAX)
+    width = RECORD_BYTES + 8 * len(names)
+    if len(data) % width:
+        raise InvalidValue("records", len(data), f"a multiple of {width} bytes, the size of a record")
     if len(sums) % SUM.itemsize:
         raise InvalidValue("sums", len(sums), f"a multiple of {SUM.itemsize} bytes, the size of a sum")
     if len(sums) // SUM.itemsize > SUMS_BATCH_MAX:
@@ -278,22 +245,9 @@ def decode(
     if not 0.0 <= cpu_s < np.inf:
         raise InvalidValue("cpu_s", cpu_s, "finite seconds, not negative")
     texts = tuple(checked_name("strings", text) for text in strings)
-    return TaskEvents(np.frombuffer(data, dtype), texts, clock, names, dropped, np.frombuffer(sums, SUM), ended, cpu_s)
-
-
-def events_of(columns: Mapping[str, ArrayLike], *, further: Sequence[str] = ()) -> NDArray[np.void]:
-    """Return records of columns (n,) by name; columns left out are 0, types `ABSENT_TYPE`, parameters absent, else NaN."""
-    names = checked_further(further)
-    n = max((np.size(values) for values in columns.values()), default=0)
-    records = np.zeros(n, record_type(names))
-    records["type"] = ABSENT_TYPE
-    for name in names:
-        records[name] = ABSENT_PARAMETER if name.startswith(PARAMETER_PREFIX) else np.nan
-    for name, values in columns.items():
-        if name not in (records.dtype.names or ()):
-            raise not_one_of("columns", name, records.dtype.names or ())
-        records[name] = values
-    return records
+    rows = np.frombuffer(data, np.uint8).reshape(-1, width)[:, :RECORD_BYTES]
+    records = np.ascontiguousarray(rows).view(RECORD).reshape(-1)
+    return TaskEvents(records, texts, clock, dropped, np.frombuffer(sums, SUM), ended, cpu_s)
 
 
 @dataclass(slots=True)
@@ -337,4 +291,4 @@ class EventWriter:
         strings = tuple(list(self.numbers)[self.sent :])
         records = np.array(self.rows, RECORD)
         self.sent, self.rows = len(self.numbers), []
-        return TaskEvents(records, strings, clock, (), dropped)
+        return TaskEvents(records, strings, clock, dropped)

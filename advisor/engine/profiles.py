@@ -210,7 +210,8 @@ class Profiles:
 
 def _ended(profiler: Profiler, folded: Folded) -> Ended:
     rows = profiler.types.sample(folded.ended, folded.sizes)
-    names = {number: normalised_name(profiler.name(number)) for number in set(rows.types.tolist())}
+    known: set[int] = set(rows.types.tolist())
+    names = {number: normalised_name(profiler.strings[number]) for number in known}
     named = {number: name for number, name in names.items() if name is not None}
     rows = rows if len(named) == len(names) else rows.of_types(list(named))
     numbers, index = np.unique(rows.types, return_inverse=True)

@@ -39,7 +39,7 @@ def write_events(path: Path, batches: Iterable[TaskEvents]) -> int:
         for events in batches:
             clock = {"ticks_per_s": events.clock.ticks_per_s, "anchors": [list(pair) for pair in events.clock.anchors]}
             header: dict[str, Any] = {
-                "strings": list(events.strings), "fields": list(events.further), "clock": clock, "dropped": events.dropped,
+                "strings": list(events.strings), "clock": clock, "dropped": events.dropped,
             }  # fmt: skip
             sums = np.ascontiguousarray(events.sums).tolist()
             header |= {
@@ -96,7 +96,7 @@ def _block(file: BinaryIO, head: bytes, where: str) -> TaskEvents:
         )
         sums = np.array([tuple(each) for each in header.get("sums", ())], SUM)
         return decode(
-            records, header["strings"], clock=clock, further=tuple(header["fields"]), dropped=int(header["dropped"]),
+            records, header["strings"], clock=clock, further=header.get("fields", ()), dropped=int(header["dropped"]),
             sums=sums.tobytes(), ended=bool(header.get("ended", False)), cpu_s=float(header.get("cpu_s", 0.0)),
         )  # fmt: skip
     except AdvisorError:

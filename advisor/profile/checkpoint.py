@@ -38,7 +38,6 @@ def to_bytes(profiler: Profiler) -> bytes:
         "refused": {word: int(g[at.COUNTED_REFUSALS + code]) for code, (word, _) in at.REFUSALS.items()},
         "strings": profiler.strings,
         "clock": None if clock is None else [clock.ticks_per_s, [list(pair) for pair in clock.anchors]],
-        "further": list(profiler.further),
         "dropped": profiler.dropped,
         "late": profiler.window.late,
         "squeezed": profiler.window.squeezed,
@@ -54,7 +53,7 @@ def to_bytes(profiler: Profiler) -> bytes:
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     n = int(g[at.NODES])
-    parts = [(copy.nodes, at.NODE, "<i8"), (copy.moments, at.MOMENTS, "<f8"), (copy.metrics, at.METRICS, "<f8")]
+    parts = [(copy.nodes, at.NODE, "<i8"), (copy.moments, at.MOMENTS, "<f8")]
     tables = b"".join(np.asarray(part[: n * width], dtype).tobytes() for part, width, dtype in parts)
     tables += learned.astype("<f8", copy=False).tobytes()
     return HEAD.pack(VERSION, crc32(tables, crc32(text)), len(text), len(tables)) + text + tables
@@ -84,12 +83,11 @@ def from_bytes(data: bytes, profiler: Profiler) -> Profiler:
     profiler.add_strings(header["strings"])
     clock = header["clock"]
     profiler.clock = None if clock is None else Clock(clock[0], tuple((a, b) for a, b in clock[1]))
-    profiler.take_fields(tuple(header["further"]))
     profiler.dropped, profiler.drift_ns = header["dropped"], header["drift_ns"]
     profiler.window.late, profiler.window.squeezed = header["late"], header["squeezed"]
     profiler.waiting_lost, profiler.accepted = header["waiting_lost"], header["accepted"]
     profiler.spoken, profiler.ended, profiler.cpu_s = header["spoken"], header["ended"], header["cpu_s"]
-    width = at.NODE + at.MOMENTS + at.METRICS
+    width = at.NODE + at.MOMENTS
     kinds = header["task_types"]
     words = len(tables) // 8 - len(kinds["types"]) * WORDS
     profiler.tables.put_nodes(np.frombuffer(tables, "<i8", words), words // width)

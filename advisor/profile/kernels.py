@@ -15,8 +15,8 @@ from advisor.profile.tables import chain_contexts, chain_edges, chain_frames, fi
 def examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield the types of the arguments of each kernel."""
     ints, floats = np.zeros(1, np.int64), np.zeros(1)
-    state = (ints, ints, ints, floats, ints, ints, floats, floats, ints, ints, ints)
-    yield "fold_events", (state, (ints,) * 7, floats, ints, 1, floats, 1, ints, ints, floats)
+    state = (ints, ints, ints, floats, ints, ints, floats, ints, ints, ints)
+    yield "fold_events", (state, (ints,) * 7, floats, ints, ints, floats)
     for name in ("chain_contexts", "chain_frames", "chain_edges"):
         yield name, (ints, ints, 1)
     for name in ("index_contexts", "index_nodes"):

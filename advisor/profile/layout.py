@@ -127,7 +127,6 @@ WORKS: Final = 0
 WAITS: Final = 1
 NEITHER: Final = 2
 
-METRICS: Final = 4  # sums of metrics, a node
 MOMENTS: Final = 2  # mean and sum of squared deviations, a node
 UNTIED: Final = 1  # flag of a task
 IN_LINE: Final = 2 | 8  # flags of one that its creator waits for: undeferred, merged

@@ -10,16 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.task_events import (
-    NANOSECONDS,
-    PARAMETER_PREFIX,
-    SIZE,
-    STRINGS_MAX,
-    Clock,
-    Kind,
-    TaskEvents,
-    metric_names,
-)
+from advisor.domain.task_events import NANOSECONDS, STRINGS_MAX, Clock, Kind, TaskEvents
 from advisor.errors import InvalidValue, TooLarge
 from advisor.profile import layout as at
 from advisor.profile.kernels import KERNELS
@@ -34,10 +25,7 @@ Floats = NDArray[np.float64]
 FIRST_REFUSALS = 8  # reported with their row; the rest are counted by code
 # Cost of moving a task to another worker, as Cilkview takes it: 15,000 instructions, at about 3 a nanosecond.
 BURDEN_NS = 5_000
-OWN_STRING: Final = at.LABEL_MASK  # number of the string that only the header knows: the records' parameter
-EMPTY_INTS: Final[Ints] = np.zeros(0, np.int64)
 EMPTY_FLOATS: Final[Floats] = np.zeros(0)
-NO_METRICS: Final[Floats] = np.zeros((0, 0))
 NO_ENDED: Final[Ints] = np.zeros((0, at.ENDED_FIELDS), np.int64)
 
 
@@ -93,8 +81,6 @@ class Profiler:
         self._numbers: dict[str, int] = {}  # of each string, the first that it has
         self._firsts: list[int] = []  # of each number, the first of an equal string
         self.clock: Clock | None = None
-        self.further: tuple[str, ...] = ()
-        self.metrics: tuple[str, ...] = ()
         self.dropped = 0
         self.drift_ns = 0.0
         self.accepted = 0
@@ -115,7 +101,6 @@ class Profiler:
         self.add_strings(events.strings)
         if self.clock is None:
             self.clock = events.clock
-            self.take_fields(events.further)
         elif events.clock.anchors:
             self.drift_ns = max(self.drift_ns, self.clock.drift_ns(events.clock.anchors))
         dropped, late = events.dropped - self.dropped, self.window.late
@@ -159,7 +144,6 @@ class Profiler:
         made.add_strings(self.strings)
         made.clock, made.dropped = self.clock, self.dropped
         made.tables.g[at.LENIENT] = 1
-        made.take_fields(self.further)
         return made
 
     def _with_sums(self, folded: Folded, sums: NDArray[np.void]) -> Folded:
@@ -186,8 +170,6 @@ class Profiler:
             )
         if self.clock is not None and events.clock.ticks_per_s != self.clock.ticks_per_s:
             raise InvalidValue("clock.ticks_per_s", events.clock.ticks_per_s, f"{self.clock.ticks_per_s:g}, as before")
-        if self.clock is not None and events.further != self.further:
-            raise InvalidValue("fields", ", ".join(events.further), f"{', '.join(self.further) or 'none'}, as before")
 
     def add_strings(self, strings: Sequence[str]) -> None:
         """Know further strings. Equal ones are one: an unrolled loop calls from several places of one line."""
@@ -206,20 +188,6 @@ class Profiler:
         firsts = np.array(self._firsts, np.uint32)
         known = numbers < len(firsts)
         return np.where(known, firsts[np.where(known, numbers, 0)], numbers)
-
-    def take_fields(self, further: tuple[str, ...]) -> None:
-        """Know the further fields of all records to come."""
-        self.further, self.metrics = further, metric_names(further)
-
-    def name(self, number: int) -> str:
-        """Return the string that a label's number means."""
-        return self.parameter if number == OWN_STRING else self.strings[number]
-
-    @property
-    def parameter(self) -> str:
-        """Name of the parameter that records carry; empty where they carry none."""
-        found = [name for name in self.further if name.startswith(PARAMETER_PREFIX)]
-        return found[0][len(PARAMETER_PREFIX) :] if found else ""
 
     def _fold_records(self, times: Ints, records: NDArray[Any]) -> Folded:
         found: list[tuple[int, str, str]] = []
@@ -255,21 +223,11 @@ class Profiler:
         dependences = int(np.count_nonzero(records["kind"] == Kind.DEPENDENCE))
         if dependences:
             tables.grow_edges(dependences)
-        columns = self._columns(times, records)
-        sizes, values, metrics = self._further(records)
         refused, ended, ended_sizes = np.zeros(2 * n, np.int64), np.zeros(at.ENDED_FIELDS * n, np.int64), np.zeros(n)
         tables.kernels["fold_events"](
-            tables.state,
-            columns,
-            sizes,
-            values,
-            OWN_STRING,
-            metrics.reshape(-1),
-            metrics.shape[1],
-            refused,
-            ended,
-            ended_sizes,
-        )
+            tables.state, self._columns(times, records), np.ascontiguousarray(records["other"]).view(np.float64),
+            refused, ended, ended_sizes,
+        )  # fmt: skip
         refusals, rows = tables.g[at.REFUSED], tables.g[at.ENDED]
         for index, code in refused[: 2 * refusals].reshape(-1, 2).tolist():
             word, text = at.REFUSALS[code]
@@ -287,17 +245,3 @@ class Profiler:
             np.ascontiguousarray(records["other"]).view(np.int64),
             *(column.astype(np.int64) for column in wide),
         )
-
-    def _further(self, records: NDArray[Any]) -> tuple[Floats, Ints, Floats]:
-        sizes, values, metrics = EMPTY_FLOATS, EMPTY_INTS, NO_METRICS
-        reported = records["kind"] == Kind.SIZE
-        if SIZE in self.further:
-            sizes = records[SIZE].astype(np.float64)
-        if bool(reported.any()):
-            sizes = np.full(len(records), np.nan) if not len(sizes) else sizes
-            sizes[reported] = np.ascontiguousarray(records["other"]).view(np.float64)[reported]
-        if self.parameter:
-            values = records[PARAMETER_PREFIX + self.parameter].astype(np.int64)
-        if self.metrics:
-            metrics = np.stack([records[name] for name in self.metrics], axis=1).astype(np.float64)
-        return sizes, values, metrics

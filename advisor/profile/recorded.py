@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from advisor.domain.task_events import SIZE, Clock, Flag, Kind, TaskEvents
+from advisor.domain.task_events import Clock, Flag, Kind, TaskEvents
 from advisor.domain.task_graphs import TaskGraph, task_graph
 from advisor.errors import InvalidValue
 from advisor.profile.strands import IN_LINE, NONE, RecordedEvent, Strands
@@ -85,9 +85,7 @@ def _in_order(batches: Iterable[TaskEvents]) -> tuple[dict[str, Any] | None, lis
     when, found = np.concatenate(times), np.concatenate(records)
     order = np.argsort(when, kind="stable")
     found = found[order]
-    sizes = found[SIZE].copy() if SIZE in (found.dtype.names or ()) else np.full(len(found), np.nan)
-    reported = found["kind"] == Kind.SIZE
-    sizes[reported] = np.ascontiguousarray(found["other"]).view(np.float64)[reported]
+    sizes = np.where(found["kind"] == Kind.SIZE, np.ascontiguousarray(found["other"]).view(np.float64), np.nan)
     columns = {name: found[name] for name in RecordedEvent._fields} | {"time": when[order]}
     return columns, strings, sizes.tolist()
 

@@ -30,7 +30,7 @@ from advisor.profile.tasks import (
 
 def start_thread(s: State, thread: int, now: int) -> int:
     """A worker is there: an implicit task of its own, its root node innermost."""
-    g, threads, contexts, _, _, nodes, _, _, node_index, task_index, _ = s
+    g, threads, contexts, _, _, nodes, _, node_index, task_index, _ = s
     if g[FRAMES_LEFT] < 1:
         return TOO_DEEP
     context = take_context(g, contexts, task_index, 0, TAG_IMPLICIT)
@@ -49,7 +49,7 @@ def start_thread(s: State, thread: int, now: int) -> int:
 
 def take_back(s: State, thread: int) -> None:
     """The event that brought a thread was refused: the thread is not there."""
-    g, threads, contexts, _, frames, _, _, _, _, task_index, _ = s
+    g, threads, contexts, _, frames, _, _, _, task_index, _ = s
     context = threads[thread + IMPLICIT]
     frame = contexts[context + TOP]
     frames[frame + BELOW] = g[FREE_FRAME]
@@ -62,7 +62,7 @@ def take_back(s: State, thread: int) -> None:
 
 def stop_thread(s: State, thread: int, now: int) -> int:
     """A worker goes: nothing may be open on it."""
-    g, threads, contexts, _, frames, _, _, _, _, task_index, _ = s
+    g, threads, contexts, _, frames, _, _, _, task_index, _ = s
     context = threads[thread + IMPLICIT]
     if context != threads[thread + CURRENT]:
         return TASK_ON_THREAD
@@ -97,7 +97,7 @@ def enter(s: State, thread: int, label: int, value: int, now: int) -> int:
 
 def enter_parallel(s: State, thread: int, number: int, label: int, now: int) -> int:
     """The running task works for a parallel region from now on; the team's paths begin where the first to enter stands."""
-    g, threads, contexts, _, frames, _, _, _, _, task_index, _ = s
+    g, threads, contexts, _, frames, _, _, _, task_index, _ = s
     context = threads[thread + CURRENT]
     team = find_task(g, contexts, task_index, number, TAG_TEAM)
     if g[FRAMES_LEFT] < 2:
@@ -154,7 +154,7 @@ def leave_region(s: State, thread: int, label: int, now: int) -> int:
 
 def synchronise(s: State, thread: int, label: int, begins: bool, now: int) -> int:
     """The running task begins or ends to wait; after it, what it waited for lies behind it."""
-    _, threads, contexts, _, frames, nodes, _, _, _, _, _ = s
+    _, threads, contexts, _, frames, nodes, _, _, _, _ = s
     context = threads[thread + CURRENT]
     role = label >> LABEL_BITS
     if begins:
@@ -175,7 +175,7 @@ def synchronise(s: State, thread: int, label: int, begins: bool, now: int) -> in
 
 def set_parameter(s: State, thread: int, name: int, value: int, now: int) -> int:
     """The running task has a parameter from now on: a node of its own below the innermost one."""
-    _, threads, contexts, _, _, _, _, _, _, _, _ = s
+    _, threads, contexts, _, _, _, _, _, _, _ = s
     context = threads[thread + CURRENT]
     if name == ABSENT:
         return UNKNOWN_STRING

@@ -10,8 +10,8 @@ from __future__ import annotations
 from advisor.profile.layout import *
 from advisor.profile.tables import Floats, Ints, find_node, free_context
 
-# Numbers of the whole, threads, contexts, sizes, frames, nodes, moments, metrics, index of nodes, index of tasks, edges.
-State = tuple[Ints, Ints, Ints, Floats, Ints, Ints, Floats, Floats, Ints, Ints, Ints]
+# Numbers of the whole, threads, contexts, sizes, frames, nodes, moments, index of nodes, index of tasks, edges.
+State = tuple[Ints, Ints, Ints, Floats, Ints, Ints, Floats, Ints, Ints, Ints]
 
 
 def tick(g: Ints, now: int) -> None:
@@ -77,7 +77,7 @@ def push(s: State, context: int, label: int, value: int, clock: int) -> int:
     g[FREE_FRAME] = frames[frame + BELOW]
     g[FRAMES_LEFT] -= 1
     if below == NONE:
-        node = find_node(g, nodes, s[8], NONE, label, value)
+        node = find_node(g, nodes, s[7], NONE, label, value)
     else:
         parent = frames[below + AT_NODE]
         at = parent * NODE
@@ -88,7 +88,7 @@ def push(s: State, context: int, label: int, value: int, clock: int) -> int:
                 contexts[context + WORKED] += apart
         node = nodes[at + RECENT]
         if nodes[node * NODE + LABEL] != label or nodes[node * NODE + VALUE] != value:
-            node = find_node(g, nodes, s[8], parent, label, value)
+            node = find_node(g, nodes, s[7], parent, label, value)
             nodes[at + RECENT] = node
     contexts[context + SINCE] = clock
     frames[frame + AT_NODE], frames[frame + BELOW] = node, below
@@ -158,7 +158,7 @@ def note_path(contexts: Ints, context: int, path: int, burdened: int) -> None:
 
 def close(s: State, context: int, clock: int) -> None:
     """Leave the innermost node; of a parallel region, leave the team too."""
-    g, _, contexts, _, frames, _, _, _, _, task_index, _ = s
+    g, _, contexts, _, frames, _, _, _, task_index, _ = s
     frame = contexts[context + TOP]
     label, team, node = frames[frame + FRAME_LABEL], frames[frame + OUTER_TEAM], frames[frame + OUTER_NODE]
     pop(s, context, clock)
@@ -215,7 +215,7 @@ def resume(s: State, thread: int, context: int, now: int) -> None:
 
 def count_active(s: State, thread: int, context: int) -> None:
     """One more task instance is active on a thread; keep the most at a time of its parallel region (Table II)."""
-    _, threads, contexts, _, _, nodes, _, _, _, _, _ = s
+    _, threads, contexts, _, _, nodes, _, _, _, _ = s
     active = threads[thread + ACTIVE] + 1
     threads[thread + ACTIVE] = active
     at = contexts[context + TEAM_NODE] * NODE + ACTIVE_MAX

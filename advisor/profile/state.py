@@ -22,7 +22,7 @@ RESERVED_SHARE = 8  # of the cap of instances, one part for those that begin
 SPARE = 8  # frames that are there beside, for events that look whether there are some before they take them
 
 NAMES: Final = (
-    "g", "threads", "contexts", "sizes", "frames", "nodes", "moments", "metrics", "node_index", "task_index", "edges"
+    "g", "threads", "contexts", "sizes", "frames", "nodes", "moments", "node_index", "task_index", "edges"
 )  # fmt: skip
 INTERPRETED: Final = {name: on_views(function) for name, function in KERNELS.plain.items()}
 
@@ -51,7 +51,7 @@ class Tables:
         self.interpreted = interpreted
         self.g = _ints(at.NUMBERS)
         self.threads, self.contexts, self.frames, self.nodes, self.edges = (_ints(0) for _ in range(5))
-        self.sizes, self.moments, self.metrics = (np.zeros(0) for _ in range(3))
+        self.sizes, self.moments = np.zeros(0), np.zeros(0)
         self.node_index, self.task_index = _ints(1), _ints(1)
         for number in (at.FREE_CONTEXT, at.FREE_FRAME, at.FREE_EDGE, at.FIRST):
             self.g[number] = at.NONE
@@ -112,7 +112,6 @@ class Tables:
         more = nodes - int(self.g[at.NODES_ROOM])
         self.nodes = _longer(self.nodes, more * at.NODE)
         self.moments = _longer(self.moments, more * at.MOMENTS)
-        self.metrics = _longer(self.metrics, more * at.METRICS)
         self.g[at.NODES_ROOM] = nodes
         bits = (2 * nodes - 1).bit_length()
         self.node_index = _ints(2**bits)
@@ -195,12 +194,11 @@ class Tables:
         return made, opened
 
     def put_nodes(self, words: NDArray[np.int64], nodes: int) -> None:
-        """Take nodes, their moments and metrics as a checkpoint has them, one table after the other."""
+        """Take nodes and their moments as a checkpoint has them, one table after the other."""
         self.grow_nodes(nodes)
         width = at.NODE * nodes
-        moments, metrics = np.split(words[width:].view(np.float64), [at.MOMENTS * nodes])
-        for part, values in ((self.nodes, words[:width]), (self.moments, moments), (self.metrics, metrics)):
-            part[: len(values)] = values
+        self.nodes[:width] = words[:width]
+        self.moments[: at.MOMENTS * nodes] = words[width:].view(np.float64)
         self.g[at.NODES] = nodes
         self.node_index = _ints(len(self.node_index))
         self.kernels["index_nodes"](self.g, self.nodes, self.node_index)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -104,12 +104,12 @@ class TaskTypes:
         sizes, times, running = _columns(ended, sizes)
         return Instances(kinds[taken], sizes[taken], times[taken], running[taken], stands[taken])
 
-    def reports(self, name: Callable[[int], str]) -> dict[str, TypeReport]:
+    def reports(self, names: Sequence[str]) -> dict[str, TypeReport]:
         """Return what is known of each type, by its name, the one with most time first."""
         self.settle()
         found: dict[str, TypeReport] = {}
         for number, model in self.models.items():
-            reported = name(number)
+            reported = names[number]
             found[reported if reported not in found else f"{reported} #{number}"] = report_of(model)
         return dict(sorted(found.items(), key=lambda each: -each[1].total_s))
 

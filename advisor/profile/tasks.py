@@ -27,7 +27,7 @@ ABSENT = 2**32 - 1  # type of an event that has none
 
 def new_task(s: State, number: int, other: int, kind: int, flags: int, thread: int, now: int) -> int:
     """Return the context of a task instance that the running task, or `other`, makes; NONE where there is no room."""
-    g, threads, contexts, sizes, frames, nodes, _, _, _, task_index, _ = s
+    g, threads, contexts, sizes, frames, nodes, _, _, task_index, _ = s
     creator = threads[thread + CURRENT]
     if other != 0 and other != contexts[creator + ID]:
         creator = find_task(g, contexts, task_index, other, TAG_TASK)
@@ -64,7 +64,7 @@ def new_task(s: State, number: int, other: int, kind: int, flags: int, thread: i
 
 def create(s: State, thread: int, number: int, other: int, kind: int, flags: int, now: int) -> int:
     """A task instance is made, and ready unless dependences come; never where its creator runs it in line."""
-    g, _, contexts, _, _, _, _, _, _, task_index, _ = s
+    g, _, contexts, _, _, _, _, _, task_index, _ = s
     if number == 0:
         return UNKNOWN_INSTANCE
     if kind == ABSENT:
@@ -91,7 +91,7 @@ def create(s: State, thread: int, number: int, other: int, kind: int, flags: int
 
 def begin(s: State, thread: int, number: int, other: int, kind: int, flags: int, now: int) -> int:
     """A task instance begins on a thread: Fig. 12, TaskBegin."""
-    g, threads, contexts, _, _, _, _, _, _, task_index, _ = s
+    g, threads, contexts, _, _, _, _, _, task_index, _ = s
     if number == 0:
         return UNKNOWN_INSTANCE
     if g[FRAMES_LEFT] < 3:  # its root, a parameter, the stub
@@ -130,7 +130,7 @@ def begin(s: State, thread: int, number: int, other: int, kind: int, flags: int,
 
 def switch(s: State, thread: int, number: int, now: int) -> int:
     """A suspended task, or the implicit one (0), goes on on a thread: Fig. 12, TaskSwitch."""
-    g, threads, contexts, _, _, _, _, _, _, task_index, _ = s
+    g, threads, contexts, _, _, _, _, _, task_index, _ = s
     current, implicit = threads[thread + CURRENT], threads[thread + IMPLICIT]
     if number == 0:
         if current != implicit:
@@ -158,7 +158,7 @@ def end(
     s: State, thread: int, number: int, stands: int, now: int, cancelled: bool, ended: Ints, ended_sizes: Floats
 ) -> int:
     """A task instance ends: Fig. 12, TaskEnd. Its call tree is in the profile already; its row goes out."""
-    g, threads, contexts, sizes, frames, _, _, _, _, task_index, _ = s
+    g, threads, contexts, sizes, frames, _, _, _, task_index, _ = s
     context = find_task(g, contexts, task_index, number, TAG_TASK)
     if context == NONE or number == 0:
         return UNKNOWN_INSTANCE
@@ -246,7 +246,7 @@ def hand_on(s: State, context: int, now: int) -> None:
 
     A creator that wanted it in line goes on behind it; another one may join it later.
     """
-    g, contexts, frames, nodes, edges = s[0], s[2], s[4], s[5], s[10]
+    g, contexts, frames, nodes, edges = s[0], s[2], s[4], s[5], s[9]
     path = path_now(contexts, context)
     burdened = burdened_now(contexts, context) + g[BURDEN]
     if path > g[SPAN]:
@@ -294,7 +294,7 @@ def hand_on(s: State, context: int, now: int) -> None:
 
 def depend(s: State, number: int, other: int, now: int) -> int:
     """A task instance that has not begun waits for another one; one that has ended is waited for no longer."""
-    g, _, contexts, _, _, _, _, _, _, task_index, edges = s
+    g, _, contexts, _, _, _, _, _, task_index, edges = s
     successor = find_task(g, contexts, task_index, number, TAG_TASK)
     if successor == NONE:
         return UNKNOWN_INSTANCE

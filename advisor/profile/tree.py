@@ -61,8 +61,6 @@ class Profile:
     # of sums at most that
     worked_most_ns: Ints
     measures: Measures  # of the whole run
-    # mapping of str to float64 array (n,): sums of what events brought
-    metrics: Mapping[str, Floats] = field(default_factory=dict[str, Floats])
     # what is missing or was put right: refused events by code, lost instances, nodes beyond the cap and so on
     notes: Mapping[str, int] = field(default_factory=dict[str, int])
     # what is known of each task type, as `advisor.models.type_verdict.TypeReport.as_dict` gives it
@@ -136,11 +134,7 @@ class Profile:
         columns["role"] = [at.ROLE_NAMES[role] for role in columns["role"]]
         return {
             "format": FORMAT,
-            "nodes": {
-                **columns,
-                "name": list(self.names),
-                "metrics": {name: values.tolist() for name, values in self.metrics.items()},
-            },
+            "nodes": {**columns, "name": list(self.names)},
             "measures": self.measures.as_dict(),
             "notes": dict(self.notes),
             "types": {name: dict(reported) for name, reported in self.types.items()},
@@ -156,9 +150,8 @@ class Profile:
             nodes["role"] = [at.ROLE_NAMES.index(role) for role in nodes["role"]]
             columns: dict[str, Any] = {name: np.array(nodes[name], np.int64) for name in COLUMNS}
             columns |= {name: np.array(nodes[name], np.float64) for name in MOMENTS}
-            metrics = {name: np.array(values, np.float64) for name, values in nodes["metrics"].items()}
             made = cls(
-                **columns, names=tuple(nodes["name"]), metrics=metrics,
+                **columns, names=tuple(nodes["name"]),
                 measures=Measures.from_dict(given["measures"]), notes=dict(given["notes"]),
                 types={name: dict(reported) for name, reported in given.get("types", {}).items()},
             )  # fmt: skip
@@ -167,7 +160,7 @@ class Profile:
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise InvalidValue("nodes", type(error).__name__, "the columns of a profile that advisor wrote") from error
         n = len(made.names)
-        arrays = [getattr(made, name) for name in (*COLUMNS, *MOMENTS)] + list(metrics.values())
+        arrays = [getattr(made, name) for name in (*COLUMNS, *MOMENTS)]
         if any(column.shape != (n,) for column in arrays) or bool((made.parent >= np.arange(n)).any()):
             raise InvalidValue("nodes", n, "columns of one length, each parent before its children")
         return made

@@ -41,7 +41,6 @@ def profile_of(profiler: Profiler) -> Profile:
     numbers = (nodes[:, at.LABEL] & at.LABEL_MASK)[used].tolist()
     count = nodes[used, at.COUNT]
     variance = np.where(count > 1, moments[used, 1] / np.maximum(count - 1, 1), 0.0)
-    sums = closed.column("metrics", at.METRICS)[:n][used]
     return Profile(
         parent=parent,
         role=role,
@@ -57,10 +56,9 @@ def profile_of(profiler: Profiler) -> Profile:
         variance_ns2=variance,
         active_max=np.where(np.isin(role, (at.THREAD, at.PARALLEL)), nodes[used, at.ACTIVE_MAX], 0),
         worked_most_ns=np.where(role == at.TASK, nodes[used, at.WORKED_MOST], 0),
-        metrics={name: sums[:, k].copy() for k, name in enumerate(profiler.metrics)},
         measures=_measures(profiler, closed.g, role, exclusive[used]),
         notes=notes_of(profiler),
-        types={name: report.as_dict() for name, report in profiler.types.reports(profiler.name).items()},
+        types={name: report.as_dict() for name, report in profiler.types.reports(profiler.strings).items()},
     )
 
 
@@ -84,7 +82,7 @@ def notes_of(profiler: Profiler) -> dict[str, int]:
 def _name(profiler: Profiler, role: int, number: int) -> str:
     if role == at.THREAD:
         return str(number)
-    return at.ROLE_NAMES[role] if role in (at.IDLE, at.OVERFLOW) else profiler.name(number)
+    return at.ROLE_NAMES[role] if role in (at.IDLE, at.OVERFLOW) else profiler.strings[number]
 
 
 def _measures(profiler: Profiler, closed: Ints, role: Ints, exclusive: Ints) -> Measures:

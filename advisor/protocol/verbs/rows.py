@@ -148,7 +148,7 @@ class TaskEventsSent(NumberedVerb):
     records: of 32 bytes, and 8 more for each of `fields`
     strings: new strings
     clock: `{ticks_per_s, anchors}`, 1e9 and none by default
-    fields: names of the further fields of a record
+    fields: names of further fields of a record, which are not read
     dropped: events that the producer has lost so far
     sums: records of 88 bytes: ended instances whose events are not sent
     ended: true: the run is over, and waiting events are applied

@@ -240,7 +240,7 @@ def test_task_events_teach_with_the_workers_that_ran() -> None:
     assert answer["accepted"] == len(events.records)
     advisor = engine.advisor
     (ran,) = engine.profiles.runs.values()
-    of_run, of_all = ran.types.reports(ran.name)["kernel"], advisor.task_type("kernel")
+    of_run, of_all = ran.types.reports(ran.strings)["kernel"], advisor.task_type("kernel")
     assert (of_run.errors, of_run.rates, of_run.why) == (of_all.errors, of_all.rates, of_all.why)
     assert advisor.task_type("kernel").verdict == "contended"
     for workers, times in truth.items():

@@ -11,7 +11,7 @@ import pytest
 from task_program import Program, recursive
 
 from advisor.cli import main
-from advisor.domain.task_events import Clock, Kind, TaskEvents, events_of
+from advisor.domain.task_events import RECORD, Clock, EventWriter, Kind, TaskEvents, decode
 from advisor.errors import InvalidValue
 from advisor.files.events import read_events, write_events
 from advisor.files.profiles import read_profile
@@ -27,18 +27,13 @@ def run() -> TaskEvents:
 
 def test_what_is_written_is_read(tmp_path: Path, run: TaskEvents) -> None:
     path = tmp_path / "run.events"
-    further = events_of(
-        {"time": [5, 6], "instance": [2**63, 1], "size": [1.5, np.nan], "parameter:n": [-3, 4], "misses": [1.0, 2.0]},
-        further=("size", "parameter:n", "misses"),
-    )
+    later = np.array([(5, 2**63, 0, 0, 0, Kind.CREATE, 0), (6, 1, 2**64 - 3, 0, 0, Kind.PARAMETER, 0)], RECORD)
     clock = Clock(2e9, ((0, 7), (2000, 1007)))
-    batches = [run, TaskEvents(further, ("ä b",), clock, ("size", "parameter:n", "misses"), 12)]
+    batches = [run, TaskEvents(later, ("ä b",), clock, 12)]
     assert write_events(path, batches) == len(run) + 2
     for before, after in zip(batches, read_events(path), strict=True):
         assert before.records.tobytes() == after.records.tobytes()
-        assert (before.strings, before.clock, before.further, before.dropped) == (
-            after.strings, after.clock, after.further, after.dropped,
-        )  # fmt: skip
+        assert (before.strings, before.clock, before.dropped) == (after.strings, after.clock, after.dropped)
 
 
 def test_the_processor_time_of_a_run_is_part_of_its_file(tmp_path: Path, run: TaskEvents) -> None:
@@ -87,37 +82,36 @@ def test_ticks_become_nanoseconds() -> None:
             Clock(**bad)  # type: ignore[arg-type]
 
 
-def test_sizes_parameters_and_metrics_reach_instances_and_nodes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    further = ("size", "parameter:depth", "misses")
-    columns = {
-        "time": [0, 1, 2, 5, 9],
-        "kind": [Kind.CREATE, Kind.BEGIN, Kind.ENTER, Kind.EXIT, Kind.END],
-        "instance": [1, 1, 0, 0, 1],
-        "type": [0, 0, 1, 1, 2**32 - 1],
-        "size": [64.0, np.nan, np.nan, np.nan, np.nan],
-        "parameter:depth": [3, *[-(2**63)] * 4],
-        "misses": [np.nan, np.nan, np.nan, 7.0, 2.0],
-    }
+def test_sizes_and_parameters_reach_instances_and_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = EventWriter()
+    out.add_event(0, Kind.CREATE, instance=1, type="A")
+    out.add_event(0, Kind.SIZE, instance=1, other=int(np.float64(64.0).view(np.uint64)))
+    out.add_event(1, Kind.BEGIN, instance=1)
+    out.add_event(1, Kind.PARAMETER, type="depth", other=3)
+    out.add_event(1, Kind.SIZE, other=int(np.float64(np.nan).view(np.uint64)))
+    out.add_event(9, Kind.END, instance=1)
     profiler = Profiler(window_ns=0, compiled=False)
-    folded = profiler.fold_batch(TaskEvents(events_of(columns, further=further), ("A", "foo"), further=further))
-    assert folded.accepted == 5
+    folded = profiler.fold_batch(out.batch())
+    assert folded.accepted == 6
     assert folded.sizes.tolist() == [64.0]
     assert folded.ended[0, :4].tolist() == [1, 0, 0, 8]
     profile = profile_of(profiler)
     labels = {profile.label(node): node for node in range(len(profile))}
-    assert profile.metrics["misses"][labels["foo"]] == 7.0
-    assert profile.metrics["misses"][labels["depth=3"]] == 2.0  # innermost when the task ended
     assert profile.inclusive_ns[labels["depth=3"]] == 8
     again = type(profile).from_dict(json.loads(json.dumps(profile.as_dict())))
     assert again.as_dict() == profile.as_dict()
     (tmp_path / "p.json").write_text(json.dumps(profile.as_dict()))
     with pytest.raises(SystemExit):
         main(["profile", str(tmp_path / "p.json")])
-    shown = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line}
-    assert shown["call"][-1] == "misses"
-    assert shown["foo"][-1] == "7"
+    assert "depth=3" in capsys.readouterr().out
+
+
+def test_further_fields_of_records_are_passed_over(run: TaskEvents) -> None:
+    wide = np.zeros((len(run), 40), np.uint8)
+    wide[:, :32] = run.records.view(np.uint8).reshape(len(run), 32)
+    assert (decode(wide.tobytes(), run.strings, further=["misses"]).records == run.records).all()
+    with pytest.raises(InvalidValue, match="multiple of 40"):
+        decode(wide.tobytes()[:-8], further=["misses"])
 
 
 def test_the_trace_is_balanced_and_of_the_same_length(tmp_path: Path, run: TaskEvents) -> None:

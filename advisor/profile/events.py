@@ -8,7 +8,6 @@ from advisor.profile.regions import (
     enter,
     enter_parallel,
     leave_region,
-    set_parameter,
     start_thread,
     stop_thread,
     synchronise,
@@ -94,7 +93,7 @@ def happen(
     if kind == DEPENDENCE:
         return depend(s, number, other, now)
     if kind == PARAMETER_EVENT:
-        return set_parameter(s, thread, name, other, now)
+        return UNKNOWN_STRING if name == ABSENT else enter(s, thread, PARAMETER_LABEL | name, other, now)
     if kind == SIZE_EVENT:
         return give_size(s, thread, number, size)
     if kind == CANCEL:

@@ -36,7 +36,6 @@ ROLE_NAMES: Final = (
 LABEL_BITS: Final = 20
 LABEL_MASK: Final = (1 << LABEL_BITS) - 1
 TASK_LABEL: Final = TASK << LABEL_BITS
-PARALLEL_LABEL: Final = PARALLEL << LABEL_BITS
 PARAMETER_LABEL: Final = PARAMETER << LABEL_BITS
 OVERHEAD_LABEL: Final = CREATION << LABEL_BITS  # and above: no work
 WAIT_LABEL: Final = TASKWAIT << LABEL_BITS  # and above, below the stubs: waiting
@@ -78,8 +77,6 @@ CREATOR: Final = 11
 CREATOR_SERIAL: Final = 12
 FLAGS: Final = 13
 MADE_AT: Final = 14  # time of create
-BEGUN_AT: Final = 15
-FRAGMENTS: Final = 16
 CHILDREN: Final = 17  # created and not ended
 BLOCKERS: Final = 18  # dependences not met
 EDGES: Final = 19  # first edge to a successor
@@ -90,8 +87,6 @@ JOINED: Final = 23  # longest path of the children that ended
 JOINED_BURDENED: Final = 24
 TEAM: Final = 25
 TEAM_NODE: Final = 26  # node of the innermost parallel region
-PARAMETER_NAME: Final = 27
-PARAMETER_VALUE: Final = 28
 TEAM_SERIAL: Final = 29
 MEMBERS: Final = 30  # of a team; threads inside
 CONTEXT: Final = 32  # a whole number of cache lines
@@ -185,10 +180,6 @@ REFUSALS: Final = {
     BAD_SUM: ("bad_sum", "a sum is of at least one instance, its times below 2**62 ns and in keeping with each other"),
 }
 
-# Rows of instances that ended.
-ENDED_ID, ENDED_TYPE, ENDED_THREAD, ENDED_NS, ENDED_MADE, ENDED_BEGUN, ENDED_AT, ENDED_RUNNING = range(8)
-ENDED_NAME, ENDED_VALUE, ENDED_FRAGMENTS, ENDED_FLAGS = range(8, 12)
-ENDED_WORKED: Final = 12  # ENDED_NS without creation, management and waiting
-ENDED_STANDS: Final = 13  # for so many instances of its type, in a sample; 1: for itself
-ENDED_FIELDS: Final = 14
+# Rows of instances that ended: type, ns run, workers that ran a task then, and for how many of its type it stands (1: itself).
+ENDED_TYPE, ENDED_NS, ENDED_RUNNING, ENDED_STANDS, ENDED_FIELDS = range(5)
 STANDS_MAX: Final = 2**32

@@ -23,7 +23,6 @@ from advisor.profile.tables import (
     take_context,
 )
 from advisor.profile.tasks import (
-    ABSENT,
     has_open_regions,
 )
 
@@ -37,7 +36,7 @@ def start_thread(s: State, thread: int, now: int) -> int:
     if context == NONE:
         return TOO_MANY_INSTANCES
     contexts[context + STATE], contexts[context + RESUMED], contexts[context + HOME] = RUNNING, now, thread
-    contexts[context + TEAM] = contexts[context + CREATOR] = contexts[context + PARAMETER_NAME] = NONE
+    contexts[context + TEAM] = contexts[context + CREATOR] = NONE
     contexts[context + EDGES] = contexts[context + TYPE] = NONE
     contexts[context + TEAM_NODE] = find_node(g, nodes, node_index, NONE, THREAD_LABEL | thread // THREADS, 0)
     threads[thread + CURRENT] = threads[thread + IMPLICIT] = context
@@ -170,16 +169,4 @@ def synchronise(s: State, thread: int, label: int, begins: bool, now: int) -> in
             waited_for = contexts[context + TEAM]
         if role <= TASKGROUP:
             join(contexts, context, contexts[waited_for + JOINED], contexts[waited_for + JOINED_BURDENED])
-    return code
-
-
-def set_parameter(s: State, thread: int, name: int, value: int, now: int) -> int:
-    """The running task has a parameter from now on: a node of its own below the innermost one."""
-    _, threads, contexts, _, _, _, _, _, _, _ = s
-    context = threads[thread + CURRENT]
-    if name == ABSENT:
-        return UNKNOWN_STRING
-    code = enter(s, thread, PARAMETER_LABEL | name, value, now)
-    if code == ACCEPTED and contexts[context + PARAMETER_NAME] == NONE:
-        contexts[context + PARAMETER_NAME], contexts[context + PARAMETER_VALUE] = name, value
     return code

@@ -202,7 +202,6 @@ def resume(s: State, thread: int, context: int, now: int) -> None:
     if contexts[context + IS_READY]:
         be_taken(g, contexts, context, now)
     contexts[context + STATE], contexts[context + RESUMED] = RUNNING, now
-    contexts[context + FRAGMENTS] += 1
     g[FRAGMENTS_ALL] += 1
     push(s, implicit, STUB_LABEL | contexts[context + TYPE], 0, now - contexts[implicit + RESUMED])
     home = contexts[context + HOME]

@@ -86,7 +86,7 @@ def take_context(g: Ints, contexts: Ints, task_index: Ints, number: int, tag: in
     g[FREE_CONTEXT] = contexts[context + TOP]
     g[CONTEXTS_LEFT] -= 1
     contexts[context + RAN] = contexts[context + SINCE] = contexts[context + WORKED] = 0
-    contexts[context + FRAGMENTS] = contexts[context + CHILDREN] = contexts[context + BLOCKERS] = 0
+    contexts[context + CHILDREN] = contexts[context + BLOCKERS] = 0
     contexts[context + IS_READY] = contexts[context + MEMBERS] = contexts[context + TEAM_NODE] = 0
     contexts[context + PATH] = contexts[context + BURDENED] = 0
     contexts[context + JOINED] = contexts[context + JOINED_BURDENED] = 0

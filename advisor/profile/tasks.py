@@ -40,7 +40,7 @@ def new_task(s: State, number: int, other: int, kind: int, flags: int, thread: i
         g[RAN_AT_ONCE] += 1
     if flags & DEPENDENT:
         g[RAN_IN_ORDER] += 1
-    contexts[context + EDGES] = contexts[context + TEAM] = contexts[context + PARAMETER_NAME] = NONE
+    contexts[context + EDGES] = contexts[context + TEAM] = NONE
     contexts[context + CREATOR] = creator
     sizes[context // CONTEXT] = 0.0
     if creator != NONE:
@@ -94,7 +94,7 @@ def begin(s: State, thread: int, number: int, other: int, kind: int, flags: int,
     g, threads, contexts, _, _, _, _, _, task_index, _ = s
     if number == 0:
         return UNKNOWN_INSTANCE
-    if g[FRAMES_LEFT] < 3:  # its root, a parameter, the stub
+    if g[FRAMES_LEFT] < 3:  # its root, the stub; one stays for the stub of whatever runs next
         return TOO_DEEP
     context = find_task(g, contexts, task_index, number, TAG_TASK)
     if context == NONE:
@@ -115,11 +115,9 @@ def begin(s: State, thread: int, number: int, other: int, kind: int, flags: int,
     if current != threads[thread + IMPLICIT]:
         in_line = contexts[context + FLAGS] & IN_LINE != 0 and contexts[context + CREATOR] == current
         suspend(s, thread, now, in_line)
-    contexts[context + HOME], contexts[context + BEGUN_AT] = thread, now
+    contexts[context + HOME] = thread
     resume(s, thread, context, now)
     push(s, context, TASK_LABEL | contexts[context + TYPE], 0, 0)
-    if contexts[context + PARAMETER_NAME] != NONE:
-        push(s, context, PARAMETER_LABEL | contexts[context + PARAMETER_NAME], contexts[context + PARAMETER_VALUE], 0)
     count_active(s, thread, context)
     g[BEGINS] += 1
     g[ACTIVE_ALL] += 1
@@ -179,7 +177,7 @@ def end(
                 return OPEN_REGIONS
             g[REPAIRED] += 1
         leave(s, thread, context, now)
-        hand_out(g, contexts, sizes, context, thread, stands, now, ended, ended_sizes)
+        hand_out(g, contexts, sizes, context, stands, ended, ended_sizes)
     hand_on(s, context, now)
     free_context(g, contexts, task_index, context)
     g[CANCELS if cancelled else ENDS] += 1
@@ -213,30 +211,13 @@ def leave(s: State, thread: int, context: int, now: int) -> None:
 
 
 def hand_out(
-    g: Ints,
-    contexts: Ints,
-    sizes: Floats,
-    context: int,
-    thread: int,
-    stands: int,
-    now: int,
-    ended: Ints,
-    ended_sizes: Floats,
+    g: Ints, contexts: Ints, sizes: Floats, context: int, stands: int, ended: Ints, ended_sizes: Floats
 ) -> None:
     """Write the row of an instance that ended."""
     row = g[ENDED]
     at = row * ENDED_FIELDS
-    ended[at + ENDED_ID], ended[at + ENDED_TYPE] = contexts[context + ID], contexts[context + TYPE]
-    ended[at + ENDED_THREAD], ended[at + ENDED_NS] = thread // THREADS, contexts[context + RAN]
-    ended[at + ENDED_MADE], ended[at + ENDED_BEGUN] = contexts[context + MADE_AT], contexts[context + BEGUN_AT]
-    ended[at + ENDED_AT], ended[at + ENDED_RUNNING] = now, g[WORKING]
-    ended[at + ENDED_NAME], ended[at + ENDED_VALUE] = (
-        contexts[context + PARAMETER_NAME],
-        contexts[context + PARAMETER_VALUE],
-    )
-    ended[at + ENDED_FRAGMENTS], ended[at + ENDED_FLAGS] = contexts[context + FRAGMENTS], contexts[context + FLAGS]
-    ended[at + ENDED_WORKED] = contexts[context + WORKED]
-    ended[at + ENDED_STANDS] = stands if 0 < stands < STANDS_MAX else 1
+    ended[at + ENDED_TYPE], ended[at + ENDED_NS] = contexts[context + TYPE], contexts[context + RAN]
+    ended[at + ENDED_RUNNING], ended[at + ENDED_STANDS] = g[WORKING], stands if 0 < stands < STANDS_MAX else 1
     ended_sizes[row] = sizes[context // CONTEXT]
     g[ENDED] = row + 1
 

@@ -166,15 +166,18 @@ def test_what_components_learn_does_not_depend_on_cuts_and_stands_for_all(seed, 
         assert whole.counts[mine].sum() == pytest.approx(n, abs=4)
 
 
+NAMES = [str(number) for number in range(2 * TYPES_MAX)]
+
+
 def test_hostile_sizes_are_none_and_types_beyond_the_cap_are_counted():
     types = TaskTypes()
     types.learn_ended(ended([0] * 5, [0, 1, -5, 2**60, 7]), np.array([np.nan, np.inf, -3.0, 1e-300, 0.0]))
-    report = types.reports(str)["0"]
+    report = types.reports(NAMES)["0"]
     assert (report.count, report.sized) == (5, 1)
     many = TaskTypes()
     many.learn_ended(ended(np.arange(TYPES_MAX + 7), [10] * (TYPES_MAX + 7)), np.zeros(TYPES_MAX + 7))
-    assert len(many.reports(str)) == TYPES_MAX
+    assert len(many.reports(NAMES)) == TYPES_MAX
     assert many.beyond == 7
     back = TaskTypes()
     back.restore_words(*many.to_words())
-    assert back.reports(str) == many.reports(str)
+    assert back.reports(NAMES) == many.reports(str)

@@ -94,7 +94,7 @@ def test_sizes_and_parameters_reach_instances_and_nodes(tmp_path: Path, capsys: 
     folded = profiler.fold_batch(out.batch())
     assert folded.accepted == 6
     assert folded.sizes.tolist() == [64.0]
-    assert folded.ended[0, :4].tolist() == [1, 0, 0, 8]
+    assert folded.ended.tolist() == [[0, 8, 1, 1]]
     profile = profile_of(profiler)
     labels = {profile.label(node): node for node in range(len(profile))}
     assert profile.inclusive_ns[labels["depth=3"]] == 8

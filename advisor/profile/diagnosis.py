@@ -21,9 +21,6 @@ LOSS: Final = 0.05  # of p * time, below which a loss is not worth one
 TOO_LARGE: Final = 0.25  # one instance against the work that each worker has
 PLENTY: Final = 2.0  # times the workers: with so much parallelism it is not for want of it that they wait
 ONE_CREATOR: Final = 0.9  # of all creation in the implicit task of one thread
-SPREAD: Final = 1.0  # standard deviation against mean, beyond which one time does not stand for a type
-# Of its instances that must be far off, at least: fewer are accidents, a worker that the system took away and the like.
-FAR_OFF: Final = 0.01
 BUSY: Final = 0.9  # processor time over what workers seemed to run, below which others had the processors in between
 TRUSTED: Final = 3.0  # a gain that so much depends on whether creations are slow, or were at times, promises nothing
 
@@ -32,7 +29,7 @@ TRUSTED: Final = 3.0  # a gain that so much depends on whether creations are slo
 class Finding:
     """One thing that costs time."""
 
-    code: str  # tasks_too_small, tasks_too_large, creation_bottleneck, idle_workers or several_behaviours
+    code: str  # tasks_too_small, tasks_too_large, creation_bottleneck or idle_workers
     subject: str  # task type or worker that it is about
     loss_s: float  # worker seconds that it costs
     # gain, gain_least: elapsed time over that after the remedy, at most and at least; 1 where none is worked out, or it
@@ -131,7 +128,7 @@ def diagnose(profile: Profile) -> tuple[Finding, ...]:
     found: list[Finding] = []
     for root in profile.roots(at.TASK):
         construct = construct_of(profile, root)
-        for look in (_too_small, _too_large, _several_behaviours):
+        for look in (_too_small, _too_large):
             finding = look(profile, root, construct)
             if finding is not None:
                 found.append(finding)
@@ -253,31 +250,6 @@ def _too_large(profile: Profile, root: int, construct: Construct) -> Finding | N
         "tasks_too_large", construct.name, measures.no_work_s, measures.workers_s / even_s if even_s > 0 else 1.0, advice, text,
         {"longest_s": largest_s, "work_a_worker_s": measures.work_s / workers, "tasks": construct.count},
     )  # fmt: skip
-
-
-def _several_behaviours(profile: Profile, root: int, construct: Construct) -> Finding | None:
-    """One time does not stand for all instances, and no parameter tells them apart."""
-    count, mean, most = int(profile.count[root]), float(profile.mean_ns[root]), int(profile.most_ns[root])
-    if count < 2 or most <= mean or construct.work_s < LOSS * profile.measures.work_s:
-        return None
-    if construct.waiting_s > construct.work_s:
-        return None  # it is what they wait for that differs
-    spread = float(profile.variance_ns2[root]) ** 0.5 / mean
-    # So few at least are off, where all of them are off as far as the longest.
-    off = spread**2 * mean**2 / (most - mean) ** 2
-    within = [
-        float(profile.variance_ns2[node]) ** 0.5 / max(float(profile.mean_ns[node]), 1.0)
-        for node in profile.children[root]
-        if profile.role[node] == at.PARAMETER and profile.count[node] > 1
-    ]
-    if spread < SPREAD or off < FAR_OFF or (within and max(within) < SPREAD):
-        return None
-    advice = "tell its size or a parameter, or make two types of it"
-    text = (
-        f"tasks of {construct.name} behave in several ways: {seconds(int(profile.least_ns[root]) * 1e-9)} to "
-        f"{seconds(most * 1e-9)}, with a standard deviation of {spread:.2g} times the mean of {seconds(mean * 1e-9)}; {advice}"
-    )
-    return Finding("several_behaviours", construct.name, 0.0, 1.0, advice, text, {"spread": spread, "tasks": count})
 
 
 def _creation_bottleneck(profile: Profile) -> Finding | None:

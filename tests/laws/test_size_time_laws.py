@@ -180,4 +180,4 @@ def test_hostile_sizes_are_none_and_types_beyond_the_cap_are_counted():
     assert many.beyond == 7
     back = TaskTypes()
     back.restore_words(*many.to_words())
-    assert back.reports(NAMES) == many.reports(str)
+    assert back.reports(NAMES) == many.reports(NAMES)

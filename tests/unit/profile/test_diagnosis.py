@@ -107,21 +107,6 @@ def test_a_task_that_waits_long_for_its_children_is_not_too_large() -> None:
     assert "tasks_too_large" not in found(of)
 
 
-def test_two_behaviours_of_a_type_are_told_and_accidents_are_not() -> None:
-    finding = found(profile(2, flat([1000] * 900 + [50_000] * 100)))["several_behaviours"]
-    assert "1 µs to 50 µs" in finding.text
-    assert "several_behaviours" not in found(profile(2, flat([1000] * 900 + [50_000] * 3)))
-
-
-def test_a_parameter_that_tells_behaviours_apart_is_enough() -> None:
-    def main() -> Iterator[tuple[Any, ...]]:
-        for k in range(400):
-            yield ("create", "A", works(50_000 if k % 8 == 0 else 1000), k % 8)
-        yield ("taskwait",)
-
-    assert "several_behaviours" not in found(profile(2, main))
-
-
 def test_workers_without_tasks_are_told_how_many_would_do() -> None:
     def chain(length: int) -> Body:
         def body() -> Iterator[tuple[Any, ...]]:

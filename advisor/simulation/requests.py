@@ -38,7 +38,7 @@ class AnalysisRequest:
     metrics: Sequence[str] = PLAIN  # what to tell of each analysis: keys of `METRICS`
     seed: int = 0  # of `work_stealing`
     burden_ns: float = 0.0  # of `bounds`
-    advise: bool = False  # say what would help, in words
+    advise: bool = False  # say how many cores are enough, and what holds the program on them
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def answer(graph: TaskGraph, request: AnalysisRequest) -> dict[str, Any]:
         "results": results,
     }
     if request.advise:
-        found["advice"] = advise(ready.program, results, ready.policies, ready.options)
+        found["advice"] = advise(ready.program, results)
     return found
 
 

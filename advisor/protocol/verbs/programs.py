@@ -32,7 +32,7 @@ class SimulateAsked(Question):
         `critical_path`, `ready_length`, `processes_per_queue`, `timeline`
     seed: of `work_stealing`
     burden_ns: cost of a task's creation, for the burdened bound
-    advise: say what would help, in words
+    advise: say how many cores are enough, and what holds the program on them
     predict_times: take the times from what was learned: a task's type is the component, its size the predictor, on one
         core
     components: by type: the component that it stands for, where the names differ

@@ -78,16 +78,7 @@ def test_advice_rests_on_analyses(graph: Path) -> None:
     enough = by_code["cores"]
     fewer = [row["makespan"] for row in found["results"] if row["cores"] < enough["cores"]]
     assert enough["makespan"] <= 1.05 * best < min(fewer)
-    # Halving what it names gives the makespan that it says.
-    halved = json.loads(graph.read_text())
-    named = by_code["tasks"]["tasks"]
-    for task in halved["tasks"]:
-        if named in (task.get("type"), task["id"]):
-            task["time"] /= 2
-    other = graph.with_name("halved.json")
-    other.write_text(json.dumps(halved))
-    again = answer(other, "--cores", enough["cores"], "--policy", by_code["policy"]["policy"])
-    assert again["results"][0]["makespan"] == by_code["tasks"]["makespan"]
+    assert (by_code["limit"]["limit"] == "span") == (found["span"] >= 0.95 * enough["makespan"])
 
 
 def test_traces_are_written(graph: Path, tmp_path: Path) -> None:

@@ -18,13 +18,7 @@ from advisor.profile.profiler import Profiler
 
 VERSION: Final = 1
 HEAD: Final = struct.Struct("<IIQQ")  # version, checksum of the rest, bytes of the header and of the tables
-# Fields of the whole that a restart keeps: sums and counts. The rest is about what is open, or is worked out.
-KEPT: Final = (
-    "NEXT_SERIAL", "LAST", "READY_IDLE", "IDLE_TIME", "THREAD_TIME", "WORKERS_MAX", "ACTIVE_ALL_MAX", "SPAN",
-    "SPAN_BURDENED", "BURDEN", "CREATES", "BEGINS", "ENDS", "CANCELS", "FRAGMENTS_ALL", "DEPENDENCES", "UNTRACKED",
-    "NODES_REFUSED", "REPAIRED", "LENIENT", "EDGES_REFUSED", "LOST", "FIRST", "NEWEST", "SUMMED",
-    "SUMMED_VISITS", "SUMMED_TIME", "RAN_AT_ONCE", "RAN_IN_ORDER",
-)  # fmt: skip
+OF_RUN: Final = ("strings", "dropped", "accepted", "drift_ns", "spoken", "ended", "cpu_s")  # fields of a profiler
 
 
 def to_bytes(profiler: Profiler) -> bytes:
@@ -33,28 +27,19 @@ def to_bytes(profiler: Profiler) -> bytes:
     g = copy.g
     clock = profiler.clock
     kinds, learned = profiler.types.to_words()
-    header: dict[str, Any] = {
-        "g": {name: int(g[getattr(at, name)]) for name in KEPT},
-        "refused": {word: int(g[at.COUNTED_REFUSALS + code]) for code, (word, _) in at.REFUSALS.items()},
-        "strings": profiler.strings,
+    header: dict[str, Any] = {name: getattr(profiler, name) for name in OF_RUN} | {
         "clock": None if clock is None else [clock.ticks_per_s, [list(pair) for pair in clock.anchors]],
-        "dropped": profiler.dropped,
         "late": profiler.window.late,
         "squeezed": profiler.window.squeezed,
         "waiting_lost": profiler.waiting_lost + len(profiler.window),
-        "accepted": profiler.accepted,
-        "drift_ns": profiler.drift_ns,
-        "spoken": profiler.spoken,
-        "ended": profiler.ended,
-        "cpu_s": profiler.cpu_s,
         "task_types": kinds,
         "latest": [int(time) for time in copy.column("threads", at.THREADS)[:, at.LATEST]],
     }
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     n = int(g[at.NODES])
-    parts = [(copy.nodes, at.NODE, "<i8"), (copy.moments, at.MOMENTS, "<f8")]
-    tables = b"".join(np.asarray(part[: n * width], dtype).tobytes() for part, width, dtype in parts)
+    parts = [(g, at.KEPT, "<i8"), (copy.nodes, at.NODE * n, "<i8"), (copy.moments, at.MOMENTS * n, "<f8")]
+    tables = b"".join(np.asarray(part[:numbers], dtype).tobytes() for part, numbers, dtype in parts)
     tables += learned.astype("<f8", copy=False).tobytes()
     return HEAD.pack(VERSION, crc32(tables, crc32(text)), len(text), len(tables)) + text + tables
 
@@ -76,21 +61,18 @@ def from_bytes(data: bytes, profiler: Profiler) -> Profiler:
     if len(text) + len(tables) != text_bytes + table_bytes or crc32(tables, crc32(text)) != summed:
         raise InvalidValue("profile", len(data), "as its checksum says: it is damaged")
     header: dict[str, Any] = read_json(text)
-    for name, value in header["g"].items():
-        profiler.tables.g[getattr(at, name)] = value
-    for code, (word, _) in at.REFUSALS.items():
-        profiler.tables.g[at.COUNTED_REFUSALS + code] = header["refused"].get(word, 0)
-    profiler.add_strings(header["strings"])
+    profiler.add_strings(header.pop("strings"))
     clock = header["clock"]
     profiler.clock = None if clock is None else Clock(clock[0], tuple((a, b) for a, b in clock[1]))
-    profiler.dropped, profiler.drift_ns = header["dropped"], header["drift_ns"]
+    for name in OF_RUN[1:]:
+        setattr(profiler, name, header[name])
     profiler.window.late, profiler.window.squeezed = header["late"], header["squeezed"]
-    profiler.waiting_lost, profiler.accepted = header["waiting_lost"], header["accepted"]
-    profiler.spoken, profiler.ended, profiler.cpu_s = header["spoken"], header["ended"], header["cpu_s"]
-    width = at.NODE + at.MOMENTS
+    profiler.waiting_lost = header["waiting_lost"]
     kinds = header["task_types"]
     words = len(tables) // 8 - len(kinds["types"]) * WORDS
-    profiler.tables.put_nodes(np.frombuffer(tables, "<i8", words), words // width)
+    numbers = np.frombuffer(tables, "<i8", words)
+    profiler.tables.g[: at.KEPT] = numbers[: at.KEPT]
+    profiler.tables.put_nodes(numbers[at.KEPT :], (words - at.KEPT) // (at.NODE + at.MOMENTS))
     profiler.types.restore_words(kinds, np.frombuffer(tables, "<f8", offset=8 * words))
     profiler.tables.put_latest(header["latest"])
     # Whatever comes for what was open is no defect of its producer.

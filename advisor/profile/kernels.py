@@ -9,7 +9,7 @@ import numpy as np
 
 from advisor import kernels
 from advisor.profile.events import fold_events
-from advisor.profile.tables import chain_contexts, chain_edges, chain_frames, find_node, index_contexts, index_nodes
+from advisor.profile.tables import find_node, index_contexts, index_nodes
 
 
 def examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -17,8 +17,6 @@ def examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     ints, floats = np.zeros(1, np.int64), np.zeros(1)
     state = (ints, ints, ints, floats, ints, ints, floats, ints, ints, ints)
     yield "fold_events", (state, (ints,) * 7, floats, ints, ints, floats)
-    for name in ("chain_contexts", "chain_frames", "chain_edges"):
-        yield name, (ints, ints, 1)
     for name in ("index_contexts", "index_nodes"):
         yield name, (ints, ints, ints)
     yield "find_node", (ints, ints, ints, 1, 1, 1)
@@ -26,9 +24,7 @@ def examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
 
 KERNELS = kernels.Source(
     __name__,
-    (
-        fold_events, chain_contexts, chain_frames, chain_edges, index_contexts, index_nodes, find_node,
-    ),
+    (fold_events, index_contexts, index_nodes, find_node),
     examples,
     inline=True,
 )  # fmt: skip

@@ -134,18 +134,20 @@ SUCCESSOR_SERIAL: Final = 1
 NEXT_EDGE: Final = 2
 EDGE: Final = 3
 
-# Numbers of the whole.
-FREE_CONTEXT, FREE_FRAME, FREE_EDGE, FRAMES_LEFT, NODES, NODES_ROOM, NODE_SHIFT, TASK_SHIFT = range(8)
-NEXT_SERIAL, STRINGS, LAST, READY, WAITING, WORKING, READY_IDLE, IDLE_TIME = range(8, 16)
-THREAD_TIME, WORKERS, WORKERS_MAX, ACTIVE_ALL, ACTIVE_ALL_MAX, SPAN, SPAN_BURDENED, BURDEN = range(16, 24)
-CREATES, BEGINS, ENDS, CANCELS, FRAGMENTS_ALL, DEPENDENCES, UNTRACKED, NODES_REFUSED = range(24, 32)
-REPAIRED, LENIENT, EDGES_REFUSED, LOST, FIRST, REFUSED, ENDED, CONTEXTS_LEFT = range(32, 40)
-NEWEST = 40
-RESERVED = 41  # rows of contexts that creates leave to begins
-SUMMED, SUMMED_VISITS, SUMMED_TIME = 42, 43, 44  # instances reported as sums; with their creates and waits; their ns
-COUNTED_REFUSALS = 45  # and on, by code
-RAN_AT_ONCE, RAN_IN_ORDER = 71, 70  # task instances made with these flags
-NUMBERS: Final = 72
+# Numbers of the whole. First sums and counts, which a restart keeps.
+NEXT_SERIAL, LAST, READY_IDLE, IDLE_TIME, THREAD_TIME, WORKERS_MAX, ACTIVE_ALL_MAX, SPAN = range(8)
+SPAN_BURDENED, BURDEN, CREATES, BEGINS, ENDS, CANCELS, FRAGMENTS_ALL, DEPENDENCES = range(8, 16)
+UNTRACKED, NODES_REFUSED, REPAIRED, LENIENT, EDGES_REFUSED, LOST, FIRST, NEWEST = range(16, 24)
+SUMMED, SUMMED_VISITS, SUMMED_TIME = 24, 25, 26  # instances reported as sums; with their creates and waits; their ns
+RAN_AT_ONCE, RAN_IN_ORDER = 27, 28  # task instances made with these flags
+COUNTED_REFUSALS = 29  # and on, by code
+KEPT: Final = 53
+# What is open, or is worked out.
+FREE_CONTEXT, FREE_FRAME, FREE_EDGE, FRAMES_LEFT, NODES, NODES_ROOM, NODE_SHIFT, TASK_SHIFT = range(KEPT, KEPT + 8)
+STRINGS, READY, WAITING, WORKING, WORKERS, ACTIVE_ALL, REFUSED, ENDED = range(KEPT + 8, KEPT + 16)
+CONTEXTS_LEFT, RESERVED, NUMBERS = range(
+    KEPT + 16, KEPT + 19
+)  # RESERVED: rows of contexts that creates leave to begins
 
 # Why an event is refused. 0 is accepted.
 (

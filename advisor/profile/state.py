@@ -120,10 +120,9 @@ class Tables:
 
     def grow_contexts(self, contexts: int) -> None:
         """Have rows for so many instances, threads and teams, the index at most half full."""
-        first = len(self.contexts)
-        contexts = _rounded(contexts, first // at.CONTEXT, self.caps.instances)
-        more = contexts - first // at.CONTEXT
-        if more <= 0:
+        first = len(self.contexts) // at.CONTEXT
+        contexts = _rounded(contexts, first, self.caps.instances)
+        if contexts == first:
             return
         # Tasks whose begin was lost stay made for ever: near the cap they must not take the room of those that run.
         still = self.caps.instances - contexts
@@ -133,25 +132,31 @@ class Tables:
         self.g[at.TASK_SHIFT] = HASH_BITS - bits
         self.kernels["index_contexts"](self.g, self.contexts, self.task_index)
         # The new rows are free, so they are in no index.
-        self.contexts = _longer(self.contexts, more * at.CONTEXT)
-        self.sizes = _longer(self.sizes, more)
-        self.kernels["chain_contexts"](self.g, self.contexts, first)
+        new = self._add_rows("contexts", contexts, at.CONTEXT, at.TOP, at.FREE_CONTEXT)
+        self.contexts[new + at.TAG], self.contexts[new + at.SERIAL] = at.TAG_FREE, at.NONE
+        self.g[at.CONTEXTS_LEFT] += len(new)
+        self.sizes = _longer(self.sizes, len(new))
 
     def grow_frames(self, frames: int) -> None:
         """Have rows for so many open regions."""
-        first = len(self.frames)
-        frames = _rounded(frames, first // at.FRAME, self.caps.frames)
-        if frames > first // at.FRAME:
-            self.frames = _longer(self.frames, frames * at.FRAME - first)
-            self.kernels["chain_frames"](self.g, self.frames, first)
+        frames = _rounded(frames, len(self.frames) // at.FRAME, self.caps.frames)
+        self.g[at.FRAMES_LEFT] += len(self._add_rows("frames", frames, at.FRAME, at.BELOW, at.FREE_FRAME))
 
     def grow_edges(self, edges: int) -> None:
         """Have rows for so many more dependences than are open, up to the cap."""
-        first = len(self.edges)
-        edges = _rounded(first // at.EDGE + edges, first // at.EDGE, self.caps.edges)
-        if edges > first // at.EDGE:
-            self.edges = _longer(self.edges, edges * at.EDGE - first)
-            self.kernels["chain_edges"](self.g, self.edges, first)
+        have = len(self.edges) // at.EDGE
+        self._add_rows("edges", _rounded(have + edges, have, self.caps.edges), at.EDGE, at.NEXT_EDGE, at.FREE_EDGE)
+
+    def _add_rows(self, name: str, rows: int, width: int, link: int, free: int) -> NDArray[np.int64]:
+        """Make a table of so many rows, the new ones in front of its free list; return where these begin."""
+        first = len(getattr(self, name))
+        new = np.arange(first, rows * width, width)
+        if len(new):
+            table = _longer(getattr(self, name), rows * width - first)
+            table[new + link] = np.append(new[1:], self.g[free])
+            self.g[free] = first
+            setattr(self, name, table)
+        return new
 
     def copied(self, names: Iterable[str] = NAMES) -> Tables:
         """Return a copy that shares nothing with this one, or only what it is not asked to copy."""

@@ -131,27 +131,3 @@ def index_contexts(g: Ints, contexts: Ints, task_index: Ints) -> None:
             while task_index[place]:
                 place = (place + 1) & mask
             task_index[place] = context + 1
-
-
-def chain_contexts(g: Ints, contexts: Ints, first: int) -> None:
-    """Put the rows from `first` on into the free list, the lowest first."""
-    for context in range(len(contexts) - CONTEXT, first - 1, -CONTEXT):
-        contexts[context + TAG], contexts[context + SERIAL] = TAG_FREE, NONE
-        contexts[context + TOP] = g[FREE_CONTEXT]
-        g[FREE_CONTEXT] = context
-        g[CONTEXTS_LEFT] += 1
-
-
-def chain_frames(g: Ints, frames: Ints, first: int) -> None:
-    """Put the rows from `first` on into the free list, the lowest first."""
-    for frame in range(len(frames) - FRAME, first - 1, -FRAME):
-        frames[frame + 1] = g[FREE_FRAME]
-        g[FREE_FRAME] = frame
-        g[FRAMES_LEFT] += 1
-
-
-def chain_edges(g: Ints, edges: Ints, first: int) -> None:
-    """Put the rows from `first` on into the free list, the lowest first."""
-    for edge in range(len(edges) - EDGE, first - 1, -EDGE):
-        edges[edge + NEXT_EDGE] = g[FREE_EDGE]
-        g[FREE_EDGE] = edge

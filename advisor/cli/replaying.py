@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from advisor.cli import options, show
+from advisor.cli import options, show_status
 from advisor.cli.advising import known_components
 from advisor.cli.options import Output, command
-from advisor.cli.source import moves, progress, tell_refused, tell_separator, written
+from advisor.cli.source import learn_table, written
+from advisor.cli.tables import Printed, dim, several
 
-if TYPE_CHECKING:
-    from advisor import Advisor
-    from advisor.files import ComponentScore, TableReader
+SCORES = ("scores", "coverage", "score_error", "score_bias")
 
 
 @command(
@@ -30,39 +28,27 @@ def replay_command(
     """Stream each TABLE through a fresh advisor: CSV with columns component,x,p,t, or component,predictor,
     cores,elapsed_s, or as --columns says; - is standard input.
 
-    Each row is predicted before it is learned; a component's errors are |predicted - t| / t over its rows, the first five
-    not counted: half of them are below the median, nine of ten below the next. Beside them stands the model that the
-    tables led to.
+    Each row is predicted before it is learned; a component's first rows are not scored. Error is the mean of
+    |t - predicted| / t, bias its signed mean, "in 90%" the share of rows within their 90 % interval.
     """
     from advisor import Advisor
-    from advisor.files import Prequential, TableReader
 
     advisor = Advisor()
-    prequential = Prequential(advisor)
-    readers: list[TableReader] = []
-    for table in tables:
-        with TableReader(table, columns) as reader, progress() as bar:
-            tell_separator(reader)
-            prequential.report_progress(moves(bar, "replaying", reader))
-            for chunk in reader.chunks():
-                prequential.predict_and_learn(chunk)
-        tell_refused(reader)
-        readers.append(reader)
+    readers = [learn_table(advisor, table, columns, "replaying") for table in tables]
     if out:
         written(out, advisor.extract())
+    entries = sorted(known_components(advisor, True), key=lambda each: (-each["rows"], each["component"]))
+    totals = advisor.status(components=False)
     result: dict[str, Any] = {
         "table": ", ".join(each.name for each in readers), "rows": sum(each.rows for each in readers),
-        "refused": sum(each.refused for each in readers), "components": _components(advisor, prequential.scores),
+        "refused": sum(each.refused for each in readers), **{key: totals[key] for key in SCORES}, "components": entries,
     }  # fmt: skip
-    result |= {"out": str(out)} if out else {}
-    return Output(result, show.replayed(result, limit))
-
-
-def _components(advisor: Advisor, scores: Mapping[str, ComponentScore]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for entry in known_components(advisor, True):
-        score = scores[entry["component"]]
-        errors = {"online_error": score.error, "online_bias": score.bias}
-        errors |= {"online_error_median": score.quantile(0.5), "online_error_9_of_10": score.quantile(0.9)}
-        found.append({**entry, "scored": score.scored, **errors})
-    return sorted(found, key=lambda each: (-scores[each["component"]].rows, each["component"]))
+    shown = entries[: limit or None]
+    printed: list[Printed] = [show_status.components(shown), f"{several(result['rows'], 'row')}, {several(len(entries), 'component')}"]
+    if len(shown) < len(entries):
+        printed.insert(1, dim(f"{several(len(entries) - len(shown), 'more component')}: --limit 0 shows all"))
+    printed += show_status.scored(totals)
+    if out:
+        result["out"] = str(out)
+        printed.append(f"what was learned: {out}")
+    return Output(result, printed)

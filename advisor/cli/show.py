@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from advisor.cli import tables
-from advisor.cli.tables import Column, Form, Note, Printed, bold, dim, seconds, several, table
+from advisor.cli.tables import Column, Form, Note, Printed, bold, seconds, several, table
 from advisor.domain.job_pools import PoolPlan
 
 POINT = Column("predictor", lambda row: tables.point(row["predictor"]), str)
@@ -86,31 +86,6 @@ def run_prediction(found: Mapping[str, Any]) -> Iterator[Printed]:
 
 def _speedup(run: Mapping[str, Any]) -> float:
     return run["serial_work_s"] / run["elapsed_s"] if run["elapsed_s"] else 0.0
-
-
-REPLAYED = (
-    Column("component", "component"), Column("model", lambda entry: entry.get("model") or "–"),
-    Column("rows", "rows", tables.format_count), Column("median error", "online_error_median", tables.percent),
-    Column("9 of 10", "online_error_9_of_10", tables.percent), Column("bias", "online_bias", tables.percent),
-    Column("parallel", "parallel_fraction", tables.percent), Column("predictor", "predictor_range", tables.span),
-    Column("cores", "cores_range", tables.span),
-)  # fmt: skip
-
-
-def replayed(result: Mapping[str, Any], limit: int) -> Iterator[Printed]:
-    """Yield a replay: the error of each component beside the model that the table led to."""
-    entries: Sequence[Mapping[str, Any]] = result["components"]
-    shown = entries[: limit or None]
-    yield table(REPLAYED, shown)
-    if len(shown) < len(entries):
-        yield dim(f"{several(len(entries) - len(shown), 'more component')}: --limit 0 shows all")
-    scored = sorted(entry["online_error_median"] for entry in entries if entry["scored"])
-    if scored:
-        middle = 0.5 * (scored[(len(scored) - 1) // 2] + scored[len(scored) // 2])
-        of = f"{several(result['rows'], 'row')}, {several(len(entries), 'component')}"
-        yield f"{of}; median error of the median component {tables.percent(middle)}"
-    if "out" in result:
-        yield f"what was learned: {result['out']}"
 
 
 def _verdict(each: Any) -> str:

@@ -68,6 +68,11 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         f"{size(found['state_bytes'])}; learners {size(found['model_memory_used_bytes'])} "
         f"of {size(found['model_memory_bytes'])}"
     )
+    yield from scored(found)
+
+
+def scored(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how predictions of rows that were learned later fared."""
     if found.get("scores"):
         yield (
             f"{found['scores']:,} predictions scored: off by {percent(found['score_error'])} on average, "

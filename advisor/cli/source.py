@@ -25,7 +25,6 @@ from advisor.errors import ConnectionFailed, InvalidValue, NotAnswered
 
 if TYPE_CHECKING:
     from advisor import Advisor, SyncClient
-    from advisor.domain.observations import Columns
     from advisor.engine import Engine
     from advisor.engine.state_bytes import Stored
     from advisor.files import TableReader
@@ -178,24 +177,31 @@ def written(out: Path, data: bytes, *, folder: bool = False) -> None:
         raise InvalidValue("out", str(out), "a file that can be written", error.strerror or "") from error
 
 
-def learned_from(
-    table: str, fold: Callable[[Advisor, Columns], object] | None = None, columns: Mapping[str, str] | None = None
-) -> Advisor:
-    """Return an advisor that has learned a table, by `fold` where it is given, with a progress bar on standard error."""
+def learned_from(table: str, columns: Mapping[str, str] | None = None) -> Advisor:
+    """Return an advisor that has learned a table."""
     from advisor import Advisor
-    from advisor.files import TableReader
 
     advisor = Advisor()
+    learn_table(advisor, table, columns)
+    return advisor
+
+
+def learn_table(
+    advisor: Advisor, table: str, columns: Mapping[str, str] | None, words: str = "learning"
+) -> TableReader:  # fmt: skip
+    """Let an advisor learn a table, with a progress bar and what was refused on standard error; return its reader."""
+    from advisor.files import TableReader
+
     with TableReader(table, columns) as reader, progress() as bar:
         tell_separator(reader)
-        moved = moves(bar, "learning", reader)
+        moved = moves(bar, words, reader)
         for chunk in reader.chunks():
             for start in range(0, len(chunk), SLICE_ROWS):
                 part = chunk.select_rows(slice(start, start + SLICE_ROWS))
-                (fold or Advisor.learn_batch)(advisor, part)
+                advisor.learn_batch(part)
                 moved(start + len(part), len(chunk))
     tell_refused(reader)
-    return advisor
+    return reader
 
 
 def tell_separator(reader: TableReader) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,17 +10,12 @@ import click
 
 from advisor.cli import options, show
 from advisor.cli.options import Output, command
-from advisor.cli.source import learned, learned_from, stored, whom, written
+from advisor.cli.source import learned, stored, whom, written
 from advisor.cli.tables import several
 from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:
     from advisor import Advisor
-    from advisor.domain.observations import Columns
-    from advisor.pictures.trend import Trend
-
-ROWS_FIRST = 128  # of a table between two samples of how predictions fare; later a 32nd of the rows seen
-SAMPLES_SHARE = 32
 
 
 @command(click.argument("out", type=options.PATH), options.learned)
@@ -90,42 +84,17 @@ def diff_command(before: Path, after: Path, level: float) -> Output:
 def report_command(out: Path, cores: int | None, **source: Any) -> Output:
     """Write what was learned to OUT, one HTML file: curves with what was observed, residuals, coverage, advice.
 
-    It needs no network and no library, and is drawn as the live page of a service is. Of a table the error is drawn over its
-    rows: each is predicted before it is learned.
+    It needs no network and no library, and is drawn as the live page of a service is. Each run was predicted before it was
+    learned: each component's error and coverage are drawn.
     """
     from advisor import __version__
     from advisor.pictures.report import report
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise InvalidValue("out", out.name, "a name that ends in .html")
-    key, value = whom(source, "state", "table")
-    advisor, trend = _watched(value, source["columns"]) if key == "table" else (learned(source), None)
+    advisor, name = learned(source), Path(whom(source, "state", "table")[1]).name
     at = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
-    foot = f"Advisor {__version__} · made of {Path(value).name} · {at}"
-    html = report(advisor, Path(value).name, foot, trend=trend, cores=cores).encode()
+    foot = f"Advisor {__version__} · made of {name} · {at}"
+    html = report(advisor, name, foot, cores=cores).encode()
     written(out, html)
     return _file(out, advisor, len(html))
-
-
-def _watched(table: str, columns: Mapping[str, str] | None) -> tuple[Advisor, Trend | None]:
-    """Return an advisor that has learned a table, and how its predictions fared meanwhile."""
-    from advisor.pictures.trend import Trend
-
-    trends: list[Trend] = []
-    rows = sampled = 0
-
-    def fold(advisor: Advisor, chunk: Columns) -> None:
-        nonlocal rows, sampled
-        trends[:] = trends or [Trend(advisor)]
-        start = 0
-        while start < len(chunk):
-            part = chunk.select_rows(slice(start, start + max(ROWS_FIRST, rows // SAMPLES_SHARE)))
-            advisor.learn_batch(part)
-            start += len(part)
-            rows += len(part)
-            if rows - sampled >= max(ROWS_FIRST, sampled // SAMPLES_SHARE):
-                sampled = rows
-                for _ in trends[0].sample(float(rows)):
-                    pass
-
-    return learned_from(table, fold, columns), trends[0] if trends else None

@@ -1,7 +1,6 @@
-"""Readers of tables, and the replay of a table through a learner."""
+"""Readers of files: tables of runs, graphs, what runtimes write of their runs, task events."""
 
-from advisor.files.replay import ComponentScore, Learner, Prequential
 from advisor.files.row_batches import BadCell
 from advisor.files.tables import TableReader
 
-__all__ = ["BadCell", "ComponentScore", "Learner", "Prequential", "TableReader"]
+__all__ = ["BadCell", "TableReader"]

@@ -9,18 +9,16 @@ from advisor.errors import AdvisorError
 from advisor.pictures import views
 from advisor.pictures.board import board
 from advisor.pictures.composed import composed
-from advisor.pictures.trend import Trend
 
 VIEWS_MAX = 200  # components with all their charts, those of most runs: 6 KB each
 CARDS_MAX = 2_000  # with a small picture: 2 KB each, so that a file stays below 6 MB
 
 
-def report(advisor: Advisor, source: str, foot: str, *, trend: Trend | None = None, cores: int | None = None) -> str:
+def report(advisor: Advisor, source: str, foot: str, *, cores: int | None = None) -> str:
     """Return the page.
 
-    `source`: where it learned from: stands in the title. `foot`: last line: by what and when the report was made. `trend`:
-    how predictions fared while it learned, over rows. `cores`: cores of the machine: networks are drawn with what each box
-    would be given of them.
+    `source`: where it learned from: stands in the title. `foot`: last line: by what and when the report was made.
+    `cores`: cores of the machine: networks are drawn with what each box would be given of them.
     """
     components = advisor.components
     slots: list[int] = views.found(advisor, "", "runs", len(components.slots.names)).tolist()
@@ -33,10 +31,7 @@ def report(advisor: Advisor, source: str, foot: str, *, trend: Trend | None = No
         if kept.definition is not None
     }
     data = {
-        "topics": {
-            "trend": {"axis": "rows", "points": [] if trend is None else [point.as_list() for point in trend.points]},
-            "networks": [{"network": name} for name in networks],
-        },
+        "topics": {"networks": [{"network": name} for name in networks]},
         "about": _about(advisor, len(names)),
         "cards": cards,
         "views": shown,

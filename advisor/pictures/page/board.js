@@ -99,9 +99,8 @@ function residuals(view) {
     x: timeAxis("predicted time of a run"), y: { label: "observed over predicted − 1", least: -most, most, text: signed } };
 }
 function trends() {
-  const trend = topics.trend, rows = trend.axis === "rows", x = trend.points.map(p => p[0]), last = x.at(-1) || 1;
-  const axis = { label: rows ? "rows of the table" : "since the service began", text: rows ? number : value => value === 0 ? "0" : span(value),
-    tell: value => rows ? "row " + whole(value) : span(value) + " after the start", zero: true, most: last };
+  const trend = topics.trend, x = trend.points.map(p => p[0]), axis = { label: "since the service began",
+    text: value => value === 0 ? "0" : span(value), tell: value => span(value) + " after the start", zero: true, most: x.at(-1) || 1 };
   const error = { title: "Prediction error", words: "half of the components that ran are off by less",
     lines: [{ colour: 0, x, y: trend.points.map(p => p[4]) }], x: axis, y: { label: "median relative error [%]", zero: true, text: axisPercent,
     least: 0.02 } };
@@ -110,7 +109,7 @@ function trends() {
   const flow = { title: "Measurements", words: "rows learned a second",
     lines: [{ colour: 1, x, y: trend.points.map((p, i) => p[1] / Math.max(1e-9, p[0] - (i ? trend.points[i - 1][0] : 0))) }], x: axis,
     y: { label: "rows [1/s]", zero: true, text: number } };
-  return rows ? [error, covered] : [error, covered, flow];
+  return [error, covered, flow];
 }
 function cardOf(card) {
   const link = tag("a", { class: "card", href: to("component", card.component) }, tag("h3", { title: card.component }, isolated(card.component)));
@@ -141,7 +140,7 @@ views[""] = () => {
     else drawTiles(tiles, known);
     // Over time where it was seen; before, and of a file, each component as its state has it.
     const drawn = topics.trend && topics.trend.points.length > 1 && topics.trend.points.some(p => p[2]);
-    const specs = [...(drawn ? trends() : []), ...(held || !drawn ? fates(held ? held.cards : known) : [])];
+    const specs = drawn ? trends() : fates(held ? held.cards : known);
     if (!specs.length) { charts = null; swap(lines, empty("How predictions fare", "A component's runs are predicted, before they are learned, from its sixth on. Error and coverage are drawn here.")); }
     else if (!charts) swap(lines, charts = gallery(specs));
     else if (changed !== "now" || !drawn) charts.show(specs);

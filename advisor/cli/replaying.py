@@ -44,7 +44,10 @@ def replay_command(
         "refused": sum(each.refused for each in readers), **{key: totals[key] for key in SCORES}, "components": entries,
     }  # fmt: skip
     shown = entries[: limit or None]
-    printed: list[Printed] = [show_status.components(shown), f"{several(result['rows'], 'row')}, {several(len(entries), 'component')}"]
+    printed: list[Printed] = [
+        show_status.components(shown),
+        f"{several(result['rows'], 'row')}, {several(len(entries), 'component')}",
+    ]
     if len(shown) < len(entries):
         printed.insert(1, dim(f"{several(len(entries) - len(shown), 'more component')}: --limit 0 shows all"))
     printed += show_status.scored(totals)

@@ -28,7 +28,6 @@ MODE = "Every event of a PROGRAM, or sums of most tasks; auto: where they are ma
     click.option("--window", "window_s", default=0.1, show_default=True, help="Seconds by which threads' streams lie apart."),
     click.option("--picture", type=options.PATH, help="Draw the profile: a .html to click into and search."),
     click.option("--flame", is_flag=True, help="Draw roots below, as a flame graph, instead of above."),
-    click.option("--trace", type=options.PATH, help="Write the events as a trace for Perfetto or Chrome."),
     click.option("--producer", help="Show the newest run of this producer of a service."),
     click.option("--record", type=options.PATH, help="Write a PROGRAM's events into this file; no service."),
     click.option("--mode", type=click.Choice(running.MODES), help=MODE),
@@ -38,7 +37,7 @@ MODE = "Every event of a PROGRAM, or sums of most tasks; auto: where they are ma
 )  # fmt: skip
 def profile_command(
     ctx: click.Context, files: tuple[Path, ...], depth: int, least: float, window_s: float, picture: Path | None, flame: bool,
-    trace: Path | None, producer: str | None, record: Path | None, mode: str | None, **source: Any,
+    producer: str | None, record: Path | None, mode: str | None, **source: Any,
 ) -> Output:  # fmt: skip
     """Show the profile of FILE: task events, or a profile in JSON; of several, set side by side what grows.
 
@@ -58,14 +57,10 @@ def profile_command(
         raise click.UsageError("no service is asked about files", ctx)
     if program and (source["tcp"] or source["token_file"]):
         raise click.UsageError("where a program sends its events is a --socket", ctx)
-    if len(files) > 1 and (picture or trace):
-        raise InvalidValue("files", len(files), "one, for a picture or a trace")
+    if len(files) > 1 and picture:
+        raise InvalidValue("files", len(files), "one, for a picture")
     if not 0.0 <= window_s <= 60.0:
         raise InvalidValue("window", window_s, "from 0 to 60 seconds")
-    if trace and not files and not record:
-        raise InvalidValue(
-            "trace", str(trace), "given with --record, or with a file of events: a service does not keep them"
-        )
     if record and (source["socket"] or not program):
         raise InvalidValue(
             "record", str(record), "given with a PROGRAM, whose events go into the file and to no --socket"
@@ -80,7 +75,7 @@ def profile_command(
         if record:
             status = running.recorded(program, record, mode, quiet=quiet)
             files = (record,)
-        found = [(path.name, _read(path, window_s, trace)) for path in files]
+        found = [(path.name, _read(path, window_s)) for path in files]
     if picture:
         from advisor.pictures.profile_page import draw_profile
 
@@ -119,20 +114,11 @@ def _now(source: Mapping[str, Any], producer: str) -> Profile:
         return Profile.from_dict(client.profile(producer, ended=True, diagnosis=False)["profile"])
 
 
-def _read(path: Path, window_s: float, trace: Path | None) -> Profile:
+def _read(path: Path, window_s: float) -> Profile:
     from advisor.files.profiles import read_profile
-    from advisor.files.trace import TraceWriter
     from advisor.profile.profiler import Profiler
 
-    window_ns = round(window_s * 1e9)
-
-    def make() -> Profiler:
-        return Profiler(window_ns=window_ns)
-
-    if trace is None:
-        return read_profile(path, make, cut=_cut)
-    with TraceWriter(trace, window_ns) as writer:
-        return read_profile(path, make, writer.write, cut=_cut)
+    return read_profile(path, lambda: Profiler(window_ns=round(window_s * 1e9)), cut=_cut)
 
 
 def _cut(error: InvalidValue) -> None:

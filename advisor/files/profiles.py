@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from advisor.domain.task_events import TaskEvents
 from advisor.errors import InvalidValue
 from advisor.files.events import CutShort, is_event_file, read_events
 from advisor.profile.profiler import Profiler
@@ -20,7 +19,6 @@ PROFILE_BYTES_MAX = 2**28  # a profile of a million nodes, which no cap allows
 def read_profile(
     path: Path,
     make: Callable[[], Profiler] = Profiler,
-    each: Callable[[TaskEvents], None] | None = None,
     cut: Callable[[CutShort], None] | None = None,
 ) -> Profile:
     """Return the profile of a file: of task events, through a fresh profiler, or of a profile in JSON.
@@ -31,8 +29,6 @@ def read_profile(
     ----------
     make : callable
         Makes the profiler.
-    each : callable, optional
-        Called with each batch.
     cut : callable, optional
         Called if the end of the file is missing; the profile is then of what comes before. Otherwise it is an
         error.
@@ -43,8 +39,6 @@ def read_profile(
     try:
         for events in read_events(path):
             profiler.fold_batch(events)
-            if each is not None:
-                each(events)
     except CutShort as error:
         if cut is None or profiler.clock is None:  # without the first block, nothing comes before
             raise

@@ -210,4 +210,3 @@ def test_a_service_is_asked_for_its_runs(
         monkeypatch.setenv("ADVISOR_SOCKET", str(socket))
         assert call() == reported
         assert "14 tasks" in call("--producer", "mine")
-        assert "--record" in call(*at, "--producer", "mine", "--trace", str(tmp_path / "t.json"), status=2)

@@ -1,4 +1,4 @@
-"""Events to a file and back, the trace that they make, the picture of their profile, and the command over all of it."""
+"""Events to a file and back, the picture of their profile, and the command over all of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from advisor.domain.task_events import RECORD, Clock, EventWriter, Kind, TaskEve
 from advisor.errors import InvalidValue
 from advisor.files.events import read_events, write_events
 from advisor.files.profiles import read_profile
-from advisor.files.trace import TraceWriter
 from advisor.profile.profiler import Profiler
 from advisor.profile.view import profile_of
 
@@ -114,37 +113,6 @@ def test_further_fields_of_records_are_passed_over(run: TaskEvents) -> None:
         decode(wide.tobytes()[:-8], further=["misses"])
 
 
-def test_the_trace_is_balanced_and_of_the_same_length(tmp_path: Path, run: TaskEvents) -> None:
-    path = tmp_path / "trace.json"
-    with TraceWriter(path) as writer:
-        writer.write(run)
-    events = json.loads(path.read_text())["traceEvents"]
-    depth: dict[int, int] = {}
-    length = 0.0
-    began: dict[int, list[float]] = {}
-    for event in events:
-        if event["ph"] == "B":
-            began.setdefault(event["tid"], []).append(event["ts"])
-        elif event["ph"] == "E":
-            start = began[event["tid"]].pop()
-            assert event["ts"] >= start
-            length += (event["ts"] - start) * (len(began[event["tid"]]) == 0)
-        depth[event.get("tid", -1)] = len(began.get(event.get("tid", -1), []))
-    assert not any(depth.values())
-    measures = read_profile_of(run).measures
-    assert length * 1e-6 == pytest.approx(measures.workers_s, rel=1e-9)
-    made = [event["id"] for event in events if event["ph"] == "s"]
-    assert sorted(made) == sorted(event["id"] for event in events if event["ph"] == "f")
-    assert len(set(made)) == measures.begins
-
-
-def read_profile_of(run: TaskEvents):
-    profiler = Profiler(compiled=False)
-    profiler.fold_batch(run)
-    profiler.flush()
-    return profile_of(profiler)
-
-
 def test_the_command_shows_one_run_and_compares_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = []
     for threads in (1, 4):
@@ -159,13 +127,12 @@ def test_the_command_shows_one_run_and_compares_several(tmp_path: Path, capsys: 
         assert ended.value.code == 0, said.err
         return said.out
 
-    shown = call(files[1], "--picture", str(tmp_path / "p.html"), "--trace", str(tmp_path / "t.json"))
+    shown = call(files[1], "--picture", str(tmp_path / "p.html"))
     assert "solve task (task)" in shown
     assert "depth=6" in shown
     assert "1,092 tasks" in shown
     assert "tasks of solve task are too small" in shown
     assert (tmp_path / "p.html").exists()
-    json.loads((tmp_path / "t.json").read_text())
     beside = call(*files)
     assert (
         "creation grows with threads, from 1 to 4" in beside
@@ -205,7 +172,7 @@ def test_the_command_shows_what_comes_before_a_cut_and_says_what_cannot_be(
     assert "cut short" in reported
     path.write_bytes(whole)
     for arguments, word in (
-        (("--trace", str(tmp_path / "nowhere" / "t.json")), "can be written"), (("--least", "2"), "range"),
+        (("--least", "2"), "range"),
         (("--depth", "-1"), "range"), (("--window", "61"), "seconds"), (("--picture", "p.gif"), "html"),
     ):  # fmt: skip
         status, _, reported = call(*arguments)

@@ -33,15 +33,6 @@ class Histogram:
         """Mean of the values, 0 where there are none."""
         return self.total / max(1, sum(self.counts))
 
-    def quantile(self, share: float) -> float | None:
-        """Return below which value so many lie, straight between bounds; beyond the last it is the last; None: no values."""
-        wanted, running = share * sum(self.counts), 0
-        for low, high, count in zip((0.0, *self.bounds), (*self.bounds, self.bounds[-1]), self.counts, strict=True):
-            if count and running + count >= wanted:
-                return low + (high - low) * (wanted - running) / count
-            running += count
-        return None
-
     def cumulative(self) -> list[tuple[str, float]]:
         """Return (upper bound as text, values up to it), the last bound being +Inf."""
         running, found = 0, list[tuple[str, float]]()

@@ -19,10 +19,8 @@ from advisor.service.hub import Hub
 ANSWERS_REPORTED = 24  # in the list; the others are found by their networks
 REASONS_REPORTED = 4  # of one answer in the list; all of them when it is opened
 REASON_LETTERS = 240
-PRODUCERS_REPORTED = 40
 NETWORKS_REPORTED = 64
 UNNAMED_REPORTED = 12  # networks that were asked about and have no name
-COUNTED = ("rows_accepted", "rows_refused", "rows_failed", "changes", "outliers")
 
 
 def as_json(value: Any) -> bytes:
@@ -66,38 +64,22 @@ class PageTopics:
         yield "trend", {"axis": "seconds", "points": [point.as_list() for point in self.trend.points]}
         yield "answers", self._answers()
         yield "networks", self._networks()
-        yield "producers", self._producers()
         yield "profiles", self._profiles()
 
     def _now(self) -> dict[str, Any]:
-        hub, advisor = self._hub, self._hub.engine.advisor
-        totals = advisor.components.totals
-        health = hub.health()
-        learners = advisor.components.learners
-        known, most, state_bytes, *_ = hub.backend.held()
+        hub = self._hub
+        health, (known, most, *_) = hub.health(), hub.backend.held()
         return {
             "version": __version__, "at": time.time(), "uptime_s": round(self.uptime_s, 1),
-            "counts": {name: int(totals[name]) for name in COUNTED},
-            "rows_per_s": health["rows_per_s"], "requests_per_s": health["requests_per_s"],
-            "components": known, "components_max": most,
+            "counts": {"rows_accepted": int(hub.engine.advisor.components.totals["rows_accepted"])},
+            "rows_per_s": health["rows_per_s"], "components": known, "components_max": most,
             "coverage": self.trend.covered / self.trend.scores if self.trend.scores else None,
-            "state_bytes": state_bytes,
-            "model_memory": [learners.used_bytes, learners.memory_bytes],
             "health": {key: health[key] for key in (
-                "connections", "producers", "producers_live", "storage", "storage_failure", "stopping", "commits",
-                "commit_mean_s", "short_of_memory",
+                "producers", "producers_live", "storage", "storage_failure", "stopping", "commits", "commit_mean_s",
+                "short_of_memory",
             )},
-            "kernels": health["kernels"], "socket": None if hub.config.socket is None else str(hub.config.socket),
-            "requests": self._requests(),
+            "socket": None if hub.config.socket is None else str(hub.config.socket),
         }  # fmt: skip
-
-    def _requests(self) -> list[dict[str, Any]]:
-        """Return how long each verb took: within which time half, and 99 of 100, of its requests were."""
-        found = [
-            {"verb": verb, "count": sum(each.counts), "half_s": each.quantile(0.5), "most_s": each.quantile(0.99)}
-            for verb, each in self._hub.measures.requests.items()
-        ]
-        return sorted(found, key=lambda each: -cast("int", each["count"]))
 
     def _answers(self) -> dict[str, Any]:
         answers = self._hub.planner.answers
@@ -154,21 +136,6 @@ class PageTopics:
         definition = self._hub.engine.advisor.components.flows.definition(name or "")
         answers = self._hub.planner.answers.newest()
         return definition, next((each for each in answers if _identity(each.network) == _identity(definition)), None)
-
-    def _producers(self) -> dict[str, Any]:
-        hub = self._hub
-        producers = hub.engine.producers
-        newest = [*producers][: -PRODUCERS_REPORTED - 1 : -1]
-        return {
-            "known": len(producers),
-            "producers": [
-                {
-                    "producer": key[0], "incarnation": key[1].hex()[:8], "applied": producers[key],
-                    "durable": hub.committer.sequence(key), "live": hub.producers.live(key),
-                }
-                for key in newest
-            ],
-        }  # fmt: skip
 
     def _profiles(self) -> list[dict[str, Any]]:
         return self._hub.backend.profile_list()

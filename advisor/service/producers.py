@@ -69,10 +69,6 @@ class Producers:
         """Return producers with a connection, at most so many."""
         return list(islice(self.speakers, most))
 
-    def live(self, key: Key) -> bool:
-        """Return whether some connection speaks for a producer."""
-        return key in self.speakers
-
     def retire(self, key: Key) -> None:
         """Forget a producer that is done."""
         speaker = self.speakers.pop(key, None)

@@ -20,7 +20,7 @@ from advisor import SyncClient
 
 TEXT = "net main connect read .. (small | large) .. write;"
 SIZES, CORES = (64.0, 256.0, 1024.0), (1, 2, 4, 8, 16)
-VIEWS = ("", "components", "component/blur", "networks", "answers", "profiles", "service")
+VIEWS = ("", "components", "component/blur", "networks", "answers", "profiles")
 WIDTHS = (360, 820, 1440)
 
 # Labels of axes: pairs of texts of one chart that lie on one another.
@@ -95,10 +95,6 @@ def test_what_is_observed_appears_by_itself(window: Browser, served: Served) -> 
         client.observe("late", elapsed_s=0.5)
         client.flush()
         window.until("return Array.from(document.querySelectorAll('a.card h3'), h => h.textContent).includes('late')")
-    window.run("location.hash = '#/service'")
-    window.until(
-        "return document.body.textContent.includes('scheduler') && document.body.textContent.includes('observe_rows')"
-    )
 
 
 def test_a_component_is_opened_by_keys_and_its_curves_tell_what_was_learned(window: Browser, served: Served) -> None:
@@ -297,8 +293,6 @@ def test_names_are_text(window: Browser, served: Served) -> None:
             )
             window.until("return document.querySelector('h1')?.textContent === arguments[0]", name)
             window.until("return document.querySelectorAll('.charts svg').length > 0")
-        window.run("location.hash = '#/service'")
-        window.until("return document.body.textContent.includes('onmouseover')")
     assert window.run("return [document.images.length, document.scripts.length, window.hit ?? null]") == [0, 2, None]
 
 

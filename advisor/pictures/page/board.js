@@ -9,7 +9,7 @@ const many = (n, noun) => whole(n) + " " + noun + (n === 1 ? "" : "s"),
   number = value => value == null ? "–" : Math.abs(value) >= 1e4 && Math.abs(value) < 1e15 ? whole(value) : String(Number(value.toPrecision(4)));
 const axisPercent = value => number(Number((100 * value).toPrecision(3))) + " %",
   signed = value => (value < 0 ? "−" : value > 0 ? "+" : "") + axisPercent(Math.abs(value));
-const rate = value => number(value) + "/s", bytes = value => value >= 2 ** 20 ? (value / 2 ** 20).toFixed(1) + " MiB" : (value / 1024).toFixed(0) + " KiB", seconds = value => value == null ? "–" : suiting(value);
+const rate = value => number(value) + "/s", seconds = value => value == null ? "–" : suiting(value);
 function span(value) { const s = Math.round(value); return s < 90 ? s + " s" : s < 5400 ? Math.round(s / 60) + " min" : s < 172800 ? (s / 3600).toFixed(1) + " h" : (s / 86400).toFixed(1) + " days"; }
 function clock(at) { return new Date(at * 1000).toLocaleTimeString("en-GB"); }
 function clockOf(at) { const made = tag("time", { datetime: new Date(at * 1000).toISOString(), title: new Date(at * 1000).toString() }, clock(at));
@@ -335,35 +335,6 @@ views.profiles = () => {
   };
   return { node: section("Task profiles", null, inside), topics: ["profiles"], draw };
 };
-views.service = () => {
-  const health = tag("div"), verbs = tag("div"), list = tag("div");
-  const draw = () => {
-    const now = topics.now, producers = topics.producers;
-    if (now) {
-      const h = now.health, kinds = Object.entries(now.kernels), waits = kinds.filter(([, word]) => word !== "compiled");
-      swap(health, facts([["Version", now.version], ["Up for", span(now.uptime_s)], ["Storage",
-        h.storage === "ok" ? "good, " + storageWords(h) : h.storage === "none" ? "none: what is learned ends with the service" : h.storage_failure],
-        ["Connections", whole(h.connections)], ["Requests", rate(now.requests_per_s)], ["Rows", rate(now.rows_per_s)],
-        ["Learned state", bytes(now.state_bytes)], ["Learners", bytes(now.model_memory[0]) + " of " + bytes(now.model_memory[1])], ["Kernels",
-          waits.length ? tag("span", { title: waits.map(([name, word]) => name + ": " + word).join("\n") },
-          (kinds.length - waits.length) + " of " + kinds.length + " compiled") : "compiled"],
-        ["Rows refused", whole(now.counts.rows_refused)], ["Failed runs", whole(now.counts.rows_failed)], ["Changes of speed",
-          whole(now.counts.changes)], ["Outliers", whole(now.counts.outliers)]]));
-      swap(verbs, now.requests.length ? table(["Request", "Count", "Half within", "99 % within"],
-        now.requests.map(each => [each.verb, whole(each.count), each.half_s == null ? "> 30 s" : seconds(each.half_s),
-        each.most_s == null ? "> 30 s" : seconds(each.most_s)]), "Requests") : empty("No request yet",
-        "How long each kind of request takes is shown here."));
-    }
-    if (producers) swap(list, producers.producers.length ? [table(["Producer", "Connected", "Last batch", "Durable"],
-      producers.producers.map(each => [tag("span", {}, isolated(each.producer), tag("span", { class: "soft" }, " " + each.incarnation)),
-      each.live ? chip("yes", "good") : "no", whole(each.applied), whole(each.durable)]), "Producers"),
-      producers.known > producers.producers.length ? tag("p", { class: "soft" }, "The newest of " + whole(producers.known) + ".") : []].flat()
-      : empty("No producer yet", "A client that gives itself a name has its rows counted exactly once, whatever breaks:",
-        code('SyncClient("' + where() + '", producer="scheduler-1")')));
-  };
-  return { node: tag("div", {}, section("Health", null, health), section("Requests", null, verbs), section("Producers", null, list)), topics: ["now",
-    "producers"], draw };
-};
 // Each component once, by how much was seen of it.
 function fates(of) {
   const scored = of.filter(card => card.error != null), covered = of.filter(card => card.coverage != null),
@@ -418,8 +389,7 @@ const file = {
 };
 const source = held ? file : service, NAMES = held ? [["", "Overview"], ["components", "Components"],
   ...((topics.networks || []).length ? [["networks", "Networks"]] : [])]
-  : [["", "Overview"], ["components", "Components"], ["networks", "Networks"], ["answers", "Answers"], ["profiles", "Profiles"], ["service",
-    "Service"]];
+  : [["", "Overview"], ["components", "Components"], ["networks", "Networks"], ["answers", "Answers"], ["profiles", "Profiles"]];
 
 // -- going about
 let view = null, finding = false;

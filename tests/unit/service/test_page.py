@@ -58,14 +58,13 @@ async def test_news_tell_what_changed_since_a_version_and_are_made_once_for_all(
         monkeypatch.setattr(page, "NEWS_AGE_S", 0.0)
         first = await reported(live, "/page/news")
         found = first["topics"]
-        assert set(found) == {"now", "trend", "answers", "networks", "producers", "profiles"}
+        assert set(found) == {"now", "trend", "answers", "networks", "profiles"}
         assert found["now"]["counts"]["rows_accepted"] == 50
         assert found["now"]["components"] == len({row[0] for row in rows_of(50)})
         assert found["networks"] == [{"network": "pipe", "rows": 0, "answer": None}]
-        assert [each["producer"] for each in found["producers"]["producers"]] == ["p"]
         await peer.call("observe_rows", {"producer": "p", "sequence": 2, "rows": rows_of(50)})
         second = await reported(live, f"/page/news?since={first['version']}")
-        assert set(second["topics"]) == {"now", "producers"}
+        assert set(second["topics"]) == {"now"}
         monkeypatch.setattr(page, "NEWS_AGE_S", float("inf"))
         again = [await get(live, "/page/news") for _ in range(2)]
         assert again[0].content == again[1].content

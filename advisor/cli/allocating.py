@@ -50,6 +50,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "current": {"type": options.CURRENT, "multiple": True, "help": CURRENT},
     "scale": {"name": "speed", "into": "speed", "help": "What if: BOX=2 is twice as fast as it is."} | BY_BOX,
     "components": {"name": "component", "into": "component", "type": options.KEY_TEXT, "multiple": True},
+    "target": {"name": "throughput or --latency"},
     "weights": {"name": "weight", "into": "weight", "help": COST} | BY_BOX,
 }
 NETWORKS = click.argument(

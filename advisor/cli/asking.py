@@ -25,7 +25,8 @@ POINT = {
 @command(
     COMPONENT,
     declared(v.Predict, leave=("component", "dimensions"), predictor=POINT,
-             cores={"type": options.NUMBERS, "default": "1", "help": "Core counts."}),
+             cores={"type": options.NUMBERS, "default": "1", "help": "Core counts."},
+             prior={"help": "Answer for a component that was never observed, from the others."}),
     options.learned,
 )  # fmt: skip
 def predict_command(component: str, predictor: list[Any] | None, cores: list[float], **given: Any) -> Output:
@@ -99,7 +100,7 @@ def suggest_command(component: str, predictor: list[Any] | None, **given: Any) -
 
 @command(
     click.argument("components", nargs=-1),
-    declared(v.StatusAsked, leave=("components",), limit={"default": 20}),
+    declared(v.StatusAsked, leave=("components",), limit={"default": 20, "help": "Components to show."}),
     options.learned,
 )
 def status_command(components: tuple[str, ...], offset: int, limit: int, **given: Any) -> Output:

@@ -17,8 +17,6 @@ from advisor.errors import InvalidValue
 
 MOVE_S = 3600.0  # that moving may take before the command gives up waiting: the service goes on
 
-CLEAR = click.option("--clear", is_flag=True, help="Let the evidence choose again; allow every count.")
-
 
 @command(
     click.argument("component", required=False),
@@ -81,7 +79,12 @@ def _known(client: Any, component: str | None, program: str | None, producer: st
     return f"the profiles of {producer}, {several(len(kept), 'run')}"
 
 
-@command(click.argument("component"), click.argument("model", required=False), CLEAR, options.service)
+@command(
+    click.argument("component"),
+    click.argument("model", required=False),
+    click.option("--clear", is_flag=True, help="Let the evidence choose the model again."),
+    options.service,
+)
 def pin_command(component: str, model: str | None, clear: bool, **source: Any) -> Output:
     """Hold COMPONENT of a service to MODEL, whatever the evidence says; --clear ends that."""
     if clear == (model is not None):
@@ -93,10 +96,13 @@ def pin_command(component: str, model: str | None, clear: bool, **source: Any) -
 
 
 @command(
-    click.argument("component"), click.argument("allowed", required=False, type=options.ALLOWED), CLEAR, options.service
+    click.argument("component"),
+    click.argument("allowed", required=False, type=options.ALLOWED),
+    click.option("--clear", is_flag=True, help="Allow every count."),
+    options.service,
 )
 def set_allowed_command(component: str, allowed: Any, clear: bool, **source: Any) -> Output:
-    """Set the core counts that COMPONENT of a service allows: 1,2,4, or 8..64:8, or powers_of=2,max=64; --clear ends that."""
+    """Set the core counts that COMPONENT of a service allows: 1,2,4, or 8..64:8, or power_of=2,max=64; --clear ends that."""
     if clear == (allowed is not None):
         raise click.UsageError("give counts, or --clear")
     with connected(source) as client:

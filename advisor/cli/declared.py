@@ -19,6 +19,7 @@ Pairs = Sequence[tuple[str, list[Any]]]
 
 WANTED = ("fresh", "evidence")
 UNITS = re.compile(r"(_per)?_s$|_bytes$")  # an option is called without the unit of its key
+VALUE = re.compile(r"\w+:")  # what a text begins with that explains a value
 NOT_HERE = re.compile(r" \(below\)")  # on the protocol page
 # What a map by name takes.
 BY_NAME = {int: options.key_numbers(int), float: options.key_numbers(), str: options.KEY_TEXT}
@@ -35,7 +36,7 @@ def declared(
     """
     given, meaning = {each.name: each for each in fields(question)}, meanings(question.verb.name)
     keys = [key for key in question.verb.keys if key not in leave and (only is None or key in only)]
-    names = {key: forms.get(key, {}).get("name", UNITS.sub("", key).replace("_", "-")) for key in question.verb.keys}
+    names = {key: forms.get(key, {}).get("name", UNITS.sub("", key).replace("_", "-")) for key in {*keys, *forms}}
 
     def add(function: Function) -> Function:
         for key in reversed(keys):
@@ -56,7 +57,7 @@ def _sentence(meaning: str, names: Mapping[str, str]) -> str:
     """Return what a key means as a help text, where keys are options."""
     meaning = NOT_HERE.sub("", meaning).replace("nil", "absent")
     text = re.sub(r"`(\w+)`", lambda word: f"--{names[word[1]]}" if word[1] in names else word[1], meaning)
-    return f"{text[:1].upper()}{text[1:]}."
+    return f"{text}." if VALUE.match(text) else f"{text[:1].upper()}{text[1:]}."  # a value is written as it is
 
 
 def _type(annotation: Any) -> dict[str, Any]:

@@ -29,7 +29,8 @@ PROGRAM = click.argument("program")
 @command(
     PROGRAM,
     declared(v.ObserveRun, leave=("program", "profile", *v.NUMBERING),
-             **BY_HAND | {"size": {"required": False, "type": float}}),
+             **BY_HAND | {"size": {"required": False, "type": float, "help": "Size of the run's input."},
+                          "workers": {"type": float, "help": "Workers that ran it."}}),
     click.option("--profile", "producer", help="Take what is not given from the profile of this producer's newest run."),
     click.option("--runs", type=options.PATH, help="Take the runs of this CSV table instead."),
     options.columns,

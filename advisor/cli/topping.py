@@ -26,7 +26,7 @@ LEAST_SHOWN = 3
 @command(
     click.option("--every", default=2.0, show_default=True, type=click.FloatRange(0.1, 3600), help="Seconds between looks."),
     click.option("--count", type=click.IntRange(1), help="End after so many looks."),
-    click.option("--producers", is_flag=True, help="Show those who teach instead of what is learned."),
+    click.option("--producers", is_flag=True, help="Show the clients that send rows, instead of components."),
     options.service,
 )  # fmt: skip
 def top_command(every: float, count: int | None, producers: bool, **source: Any) -> None:

@@ -1,4 +1,4 @@
 """What people are shown: the page of a service and the report, profiles as pages.
 
-Made here, too, is what pages show of a state: `views`, `trend`, `composed`, and `comparison` of two states.
+Made here, too, is what pages show of a state: `views`, `trend`, `boxes`, and `comparison` of two states.
 """

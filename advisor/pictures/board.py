@@ -7,13 +7,13 @@ from typing import Any
 
 from advisor.pictures.pages import Document, document
 
-PROGRAMS = ("words", "chart", "network", "board")
+PROGRAMS = ("words", "chart", "board")
 
 
 def board(title: str, data: Mapping[str, Any] | None) -> Document:
     """Return the page: with `data` it stands alone, without it asks the service that it came from.
 
     `data`: ``topics`` as the service sends them, ``cards`` and ``views`` of components (`advisor.pictures.views`), ``networks``
-    by name (`advisor.pictures.composed`), and ``about``: what the file tells of, in words.
+    by name (`advisor.pictures.boxes`), and ``about``: what the file tells of, in words.
     """
     return document("board", PROGRAMS, {"TITLE": title}, data, "" if data is not None else "; connect-src 'self'")

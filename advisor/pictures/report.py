@@ -8,7 +8,7 @@ from advisor.engine import Advisor
 from advisor.errors import AdvisorError
 from advisor.pictures import views
 from advisor.pictures.board import board
-from advisor.pictures.composed import composed
+from advisor.pictures.boxes import boxes_shown
 
 VIEWS_MAX = 200  # components with all their charts, those of most runs: 6 KB each
 CARDS_MAX = 2_000  # with a small picture: 2 KB each, so that a file stays below 6 MB
@@ -18,7 +18,7 @@ def report(advisor: Advisor, source: str, foot: str, *, cores: int | None = None
     """Return the page.
 
     `source`: where it learned from: stands in the title. `foot`: last line: by what and when the report was made.
-    `cores`: cores of the machine: networks are drawn with what each box would be given of them.
+    `cores`: cores of the machine: networks are shown with what each box would be given of them.
     """
     components = advisor.components
     slots: list[int] = views.found(advisor, "", "runs", len(components.slots.names)).tolist()
@@ -62,7 +62,7 @@ def _left(known: int) -> str | None:
 
 
 def _network(advisor: Advisor, name: str, cores: int | None) -> dict[str, Any]:
-    """Return a network as drawn, with what is given to its boxes where that is asked for and known."""
+    """Return a network, with what is given to its boxes where that is asked for and known."""
     network = advisor.components.flows.defined(name)
     definition = advisor.components.flows.definition(name)
     text = definition if isinstance(definition, str) else None
@@ -73,7 +73,13 @@ def _network(advisor: Advisor, name: str, cores: int | None) -> dict[str, Any]:
             allocation = advisor.allocate(name, cores=cores).as_dict()
         except AdvisorError as error:
             why = str(error)
-    drawn = composed(network, allocation)
     answer = allocation and {key: allocation[key] for key in ("cores_used", "spare", "throughput_per_s", "latency_s")}
     reasons = [reason["text"] for reason in allocation["why"]] if allocation is not None else []
-    return {**drawn, "network": name, "text": text, "answer": answer, "why": reasons, "failed": why}
+    return {
+        **boxes_shown(network, allocation),
+        "network": name,
+        "text": text,
+        "answer": answer,
+        "why": reasons,
+        "failed": why,
+    }

@@ -22,7 +22,7 @@ from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownComponent, UnknownNetwork, not_one_of
 from advisor.pictures import views
 from advisor.pictures.board import board
-from advisor.pictures.composed import composed
+from advisor.pictures.boxes import boxes_shown
 from advisor.pictures.profile_page import profile_page
 from advisor.pictures.views import ORDERS
 from advisor.profile.checkpoint import from_bytes
@@ -145,7 +145,7 @@ class LivePage:
         given, kept = self._shown.network(name, answer)
         allocation = kept.allocation if kept is not None else None
         network = await self._read(given)
-        reported = composed(network, allocation, kept.request if kept is not None else None)
+        reported = boxes_shown(network, allocation)
         reported["network"] = name
         reported["text"] = given[:NETWORK_TEXT_MAX] if isinstance(given, str) else None
         if kept is not None:
@@ -158,7 +158,7 @@ class LivePage:
     async def _read(self, given: Any) -> Network:
         size, most = len(given), NETWORK_TEXT_MAX if isinstance(given, str) else NETWORK_NODES_MAX
         if size > most:
-            raise TooLarge("network", size, most, "it is too large to be drawn")
+            raise TooLarge("network", size, most, "it is too large for a page")
         if not is_small(given):
             return await self._hub.heavy.run(network_of, given)
         return self._hub.engine.advisor.network(given) if isinstance(given, str) else network_from_nodes(given)

@@ -154,27 +154,20 @@ def test_after_a_restart_the_page_shows_what_the_state_has(window: Browser, tmp_
         assert why.startswith(chosen.why)
 
 
-def test_a_network_is_drawn_and_an_answer_says_why(window: Browser, served: Served) -> None:
+def test_a_network_is_listed_and_an_answer_says_why(window: Browser, served: Served) -> None:
     with served.client() as client:
         rows(client)
         client.define_network(TEXT, id="pipe")
         given = client.allocate("pipe", cores=24, shares=[[0.75, 0.25]], turns="never")
         sentences = [reason.text for reason in given.why]
         go(window, served, "networks")
-        drawn = """return Array.from(document.querySelectorAll('a.box'), box => [box.querySelector('.name').textContent,
-            box.querySelector('.soft').textContent, box.classList.contains('bottleneck')])"""
-        window.until("return document.querySelectorAll('a.box .load').length === 4")
-        assert {name: (cores, bound) for name, cores, bound in window.run(drawn)} == {
-            key: (f"{count} core{'' if count == 1 else 's'}", key in given.bottleneck)
+        window.until("return document.querySelectorAll('tbody tr').length === 4")
+        drawn = "return Array.from(document.querySelectorAll('tbody tr'), row => Array.from(row.children, e => e.textContent))"
+        assert {name: (cores, bound) for name, cores, _, bound in window.run(drawn)} == {
+            key: (f"{count} core{'' if count == 1 else 's'}", "bottleneck" if key in given.bottleneck else "")
             for key, count in given.cores.items()
         }
-        assert "75 % of records" in window.run(TEXTS, ".net .share")
-        places = window.run(
-            "return Array.from(document.querySelectorAll('a.box'), box => box.getBoundingClientRect().toJSON())"
-        )
-        assert places[0]["right"] < places[1]["left"] == places[2]["left"]
-        assert places[1]["bottom"] < places[2]["top"]
-        assert places[2]["right"] < places[3]["left"]
+        assert TEXT in window.run(TEXTS, "details pre")
         window.run("document.querySelector('a[href^=\"#/answers/\"]').click()")
         window.until("return document.querySelectorAll('details[open] ol.why li').length > 0")
         said = window.run(TEXTS, "details[open] ol.why li")
@@ -227,7 +220,7 @@ def test_what_an_empty_page_says_to_run_runs_as_it_stands(window: Browser, serve
     (line,) = {said("answers"), said("networks")}
     command = line.replace("advisor", f"{shlex.quote(sys.executable)} -m advisor.cli", 1)
     subprocess.run(["sh", "-c", command], check=True, stdout=subprocess.DEVNULL)
-    for view, shown in (("answers", "article.answer"), ("networks", "a.box .load")):
+    for view, shown in (("answers", "article.answer"), ("networks", "tbody tr")):
         go(window, served, view)
         window.until("return document.querySelector(arguments[0])", shown)
 

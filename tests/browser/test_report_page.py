@@ -73,7 +73,7 @@ def test_a_state_becomes_a_file_with_its_networks(tmp_path: Path, browser: Brows
     browser.open(page, 390, 800, dark=True)
     assert browser.run("return document.documentElement.scrollWidth") == 390
     browser.run("location.hash = '#/networks'")
-    browser.until("return document.querySelectorAll('a.box').length === 3")
+    browser.until("return document.querySelectorAll('tbody tr').length === 3")
     assert browser.run(TEXTS, "tbody th") == sorted(given.cores, key=lambda key: -given.utilization[key])
     assert browser.run(TEXTS, "ul.why li") == [reason.text for reason in given.why]
 

@@ -266,27 +266,29 @@ views.networks = chosen => {
     if (version === shown) return;
     shown = version;
     let reply;
-    try { reply = await source.network(now); } catch (error) { swap(inside, empty("It cannot be drawn", error.message)); return; }
+    try { reply = await source.network(now); } catch (error) { swap(inside, empty("It cannot be shown", error.message)); return; }
     swap(inside, networkOf(reply, now));
   };
   return { node: tag("section", {}, tag("div", { class: "head" }, tag("h2", {}, "Networks")), list, inside), topics: ["networks"], draw };
 };
+function coresOf(box) {
+  return box.cores == null ? box.instances ? "in turn" : "–"
+    : (box.instances > 1 ? box.instances + " × " : "") + coresText(box.cores) + (box.in_turn ? ", in turn" : "");
+}
 function networkOf(reply, now) {
   const answer = reply.answer, bound = reply.busiest.filter(box => box.bottleneck).map(box => box.key), parts = [];
   if (answer) parts.push(tag("p", { class: "advice" }, tag("b", {}, number(answer.throughput_per_s) + " records/s"),
     ", " + seconds(answer.latency_s) + " a record, on " + (answer.cores_used == null ? "" : coresText(answer.cores_used)) + (answer.spare ? ", " + answer.spare + " to spare" : "") + (bound.length ? "; bounded by " : "."), bound.length ? isolated(bound.join(", ") + ".") : ""));
-  else parts.push(tag("p", { class: "soft" }, isolated(reply.failed || (held ? "Made without --cores: what is drawn is its structure." : "Nobody has asked for its cores since the service began: what is drawn is its structure."))));
-  parts.push(tag("div", { class: "scroll net", tabindex: 0, role: "region", "aria-label": "The network as composed" }, drawNetwork(reply.tree,
-    many(reply.boxes, "box").replace("boxs", "boxes") + (bound.length ? "; bottleneck " + bound.join(", ") : ""))));
-  if (reply.shown < reply.boxes) parts.push(tag("p", { class: "soft" },
-    "Drawn are the first " + reply.shown + " of " + whole(reply.boxes) + " boxes; the table has the busiest of all."));
-  if (answer) parts.push(table(["Box", "Cores", "Busy", ""],
+  else parts.push(tag("p", { class: "soft" }, isolated(reply.failed || (held ? "Made without --cores." : "Nobody has asked for its cores since the service began."))));
+  parts.push(table(["Box", "Cores", "Busy", ""],
     reply.busiest.map(box => [tag("a", { href: to("component", box.component) }, isolated(box.key)), coresOf(box),
-    box.utilization == null ? "–" : percent(box.utilization, 0), box.bottleneck ? chip("bottleneck", "warm") : ""]), "The busiest boxes"),
-    answer.id ? tag("p", {}, tag("a", { href: to("answers", answer.id) }, "Why: answer " + answer.id), tag("span", { class: "soft" }, " of ",
-      clockOf(answer.at))) : null);
+    box.utilization == null ? "–" : percent(box.utilization, 0), box.bottleneck ? chip("bottleneck", "warm") : ""]), "The busiest boxes"));
+  if (reply.busiest.length < reply.boxes) parts.push(tag("p", { class: "soft" }, "The table has " + reply.busiest.length + " of "
+    + whole(reply.boxes) + " boxes."));
+  if (answer && answer.id) parts.push(tag("p", {}, tag("a", { href: to("answers", answer.id) }, "Why: answer " + answer.id),
+    tag("span", { class: "soft" }, " of ", clockOf(answer.at))));
   if (reply.why && reply.why.length) parts.push(tag("ul", { class: "why" }, reply.why.map(text => tag("li", {}, isolated(text)))));
-  if (reply.text) parts.push(tag("details", { "data-key": "text" }, tag("summary", {}, "S-Net text"), code(reply.text)));
+  if (reply.text) parts.push(tag("details", { "data-key": "text", open: true }, tag("summary", {}, "S-Net text"), code(reply.text)));
   return parts.filter(Boolean);
 }
 const noAnswers = () => empty("No answer yet", "The last hundred allocations, and the newest choices of cores, stand here with their reasons. Ask for one:", plans());
@@ -309,7 +311,7 @@ function answerOf(answer) {
     got ? tag("p", {}, tag("b", {}, got), answer.bottleneck && answer.bottleneck.length ? tag("span", {}, " · bottleneck ",
       isolated(answer.bottleneck.join(", "))) : null) : null,
     answer.why.length ? tag("ul", { class: "why" }, answer.why.map(text => tag("li", {}, isolated(text)))) : null, tag("div", { class: "row" }, more,
-      answer.networks ? null : tag("a", { href: to("networks", "?" + answer.id) }, "Draw it")));
+      answer.networks ? null : tag("a", { href: to("networks", "?" + answer.id) }, "Its boxes")));
 }
 views.answers = chosen => {
   const inside = tag("div", { class: "stack" });

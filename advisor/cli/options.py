@@ -297,7 +297,7 @@ SERVICE = (
         "--tls-certificate", metavar="FILE", help="PEM file with a certificate and key to show [ADVISOR_TLS_CERTIFICATE]."
     ),
 )  # fmt: skip
-TABLE_HELP = "Learn this table first, CSV (columns: see --columns), then ask; - is standard input."
+TABLE_HELP = "Learn this CSV table first (columns: see --columns), then ask; - is standard input."
 LEARNED = (
     *SERVICE,
     click.option("--state", type=PATH, help="Read this state or exported file, unchanged."),

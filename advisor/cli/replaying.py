@@ -25,8 +25,8 @@ SCORES = ("scores", "coverage", "score_error", "score_bias")
 def replay_command(
     tables: tuple[str, ...], out: Path | None, limit: int, columns: dict[str, str] | None
 ) -> Output:  # fmt: skip
-    """Stream each TABLE through a fresh advisor: CSV with columns component,x,p,t, or component,predictor,
-    cores,elapsed_s, or as --columns says; - is standard input.
+    """Stream each TABLE through a fresh advisor: CSV with columns component,x,p,t, or component,predictor,cores,elapsed_s,
+    or as --columns says; - is standard input.
 
     Each row is predicted before it is learned; a component's first rows are not scored. Error is the mean of
     |t - predicted| / t, bias its signed mean, "in 90%" the share of rows within their 90 % interval.

@@ -94,11 +94,9 @@ def in_process() -> None:
         )
         bundle = Bundle(advisor.bundle())
         slow = microseconds(lambda b=bundle, n=name: b.choose_cores(n, 500.0, cores_max=64, tolerance=0.05), 2000)
-        curves = advisor.curves()
-        live = microseconds(lambda c=curves, n=name: c.choose_cores(n, 500.0, cores_max=64, tolerance=0.05), 2000)
         print(
             f"in process, {tier}, microseconds: choose_cores on a cached curve {choice:.1f}, on a new predictor {cold:.0f},"
-            f" of curves in process {live:.1f}, of a bundle {slow:.1f}; one prediction {point:.1f}"
+            f" of a bundle {slow:.1f}; one prediction {point:.1f}"
         )
         making = partial(record_of, advisor._asking, 0, name, 400, 1, 0.9, 256)  # the benchmark looks inside on purpose
         print(

@@ -262,7 +262,6 @@ class Advisor:
     simulate = verb(ComponentQuestions.simulate, "_questions")
     contention = verb(ComponentQuestions.contention, "_questions")
     model = verb(ComponentQuestions.model, "_questions")
-    models = verb(ComponentQuestions.models, "_questions")
     learner = verb(ComponentQuestions.learner, "_questions")
 
     @alone
@@ -317,7 +316,6 @@ class Advisor:
     allocate_together = alone(Networks.allocate_together, "networks")
     define_network = alone(Networks.define_network, "networks")
     flow = alone(Networks.flow, "networks")
-    curves = alone(Networks.curves, "networks")
     demands = alone(Networks.demands, "networks")
     bundle = alone(Networks.bundle, "networks")
     observe_run = alone(Programs.observe_run, "programs")

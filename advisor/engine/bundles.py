@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -40,8 +39,6 @@ from advisor.engine.components import Components
 from advisor.engine.kept import Kept
 from advisor.engine.learners import ANY_MACHINE, Solved
 from advisor.models import prediction, process
-from advisor.models.bundle import CurveAnswers, carried
-from advisor.models.layout import AT
 from advisor.models.logarithm import log2_of
 from advisor.models.prediction import Model
 
@@ -222,9 +219,7 @@ def record_of(
 
 
 RECORDS_KEPT = 4_096  # records kept for reuse, about 8 KB each
-GROWN = 8  # a live curve is made again when its rows grew by one part in so many
 ORIGIN_BITS = 32  # of a version that is reported: where its count began; below them the count
-ROWS, CHANGES = AT["rows"].start, AT["changes"].start
 
 
 class Bundles:
@@ -233,7 +228,6 @@ class Bundles:
     def __init__(self, components: Components, asking: Asking) -> None:
         # below 2**31; tells versions of one run of a service from those of another, whose state may have been older
         self.origin = 0
-        self.touches = 0  # times that something changed otherwise than by rows
         self._components = components
         self._asking = asking
         self._records = Kept[tuple[int, BundleRecord]](RECORDS_KEPT)  # with their rows
@@ -244,7 +238,6 @@ class Bundles:
     def touch(self, slot: int | None) -> None:
         """A component, or None for all, changed otherwise than by new rows."""
         self._grow()
-        self.touches += 1
         self._rows[slice(None) if slot is None else slot] = -1
         self._records.discard_where(None if slot is None else lambda key: key[0] == slot)
 
@@ -291,52 +284,3 @@ class Bundles:
         """Return the slots of the known ones of some names, or of all components."""
         known = self._components.slots.components
         return np.array([known[name] for name in (known if names is None else names) if name in known], np.int64)
-
-
-class _Live(NamedTuple):
-    """A component's words, and until when they hold: as long as it has fewer rows, and nothing else has changed."""
-
-    slot: int
-    rows_below: int
-    changes: int
-    touches: int
-    words: list[float]
-
-
-class LiveCurves(CurveAnswers):
-    """Curves of an advisor in this process, kept from one question to the next.
-
-    A component's curve is made again (milliseconds) when its rows grew by an eighth since, and when its speed changed, or it
-    was pinned, forgotten or merged; between, a choice takes some microseconds.
-
-    `names`: whose curves are made at once; the others' with their first question. `level`: of the intervals. `cores_max`:
-    last count of the tables; beyond, curves go on as they end.
-    """
-
-    def __init__(
-        self, bundles: Bundles, components: Components, names: Sequence[str], level: float, cores_max: int
-    ) -> None:
-        self._bundles, self._components = bundles, components
-        self._level, self._cores_max = level, cores_max
-        self._live: dict[str, _Live] = {}
-        for name in names:
-            self._made(name)
-
-    def _answering(self, component: str) -> tuple[Sequence[float], int]:
-        live = self._live.get(component)
-        if live is not None:
-            whole = self._components.table.records_whole[live.slot]
-            known = whole[ROWS] < live.rows_below and whole[CHANGES] == live.changes
-            live = live if known and live.touches == self._bundles.touches else None
-        words = self._made(component).words if live is None else live.words
-        return carried(words, 0, component), 0
-
-    def _made(self, component: str) -> _Live:
-        slot = self._components.slots.slot_of(component)
-        whole, touches = self._components.table.records_whole[slot], self._bundles.touches
-        rows, changes = int(whole[ROWS]), int(whole[CHANGES])
-        words = self._bundles.record(slot, self._level, self._cores_max).words.tolist()
-        if len(self._live) >= RECORDS_KEPT:
-            self._live.clear()
-        found = self._live[component] = _Live(slot, rows + max(rows // GROWN, 1), changes, touches, words)
-        return found

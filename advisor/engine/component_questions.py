@@ -331,10 +331,6 @@ class ComponentQuestions:
         self._asking.require_rows([slot])
         return self._asking.model(slot, form)
 
-    def models(self, components: Sequence[str]) -> list[Model]:
-        """Return the solved models of several components; the errors of `model`."""
-        return [self.model(component) for component in components]
-
     def learner(self, component: str) -> Solved | None:
         """Return the solved learner of a component, for who wants to look inside; None where it has none.
 

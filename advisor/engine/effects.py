@@ -88,7 +88,7 @@ def _observe_run(state: State, _: Producer | None, event: e.RunObserved) -> tupl
 
 def _learn_run(state: State, _: Producer | None, run: ProgramRun) -> tuple[Answer, e.Event]:
     state.count_total("runs_observed")
-    return state.advisor.programs.observe(run), run
+    return state.advisor.programs.learn_run(run), run
 
 
 def _define_network(state: State, _: Producer | None, event: e.NetworkDefined) -> tuple[Answer, e.Event]:

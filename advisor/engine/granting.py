@@ -283,7 +283,7 @@ class Granting:
         found["free"] = len(self._free)
         return found
 
-    def check(self) -> None:
+    def check_cores_lent_once(self) -> None:
         """Raise AssertionError unless each core is in one place exactly."""
         places = Counter(core for app in self._apps.values() for core in app.cores) + Counter(self._free)
         assert places == Counter(self.cores), places

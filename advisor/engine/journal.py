@@ -112,7 +112,7 @@ class Book:
     def __init__(self) -> None:
         self._names = ComponentNames()
 
-    def learn(self, names: Sequence[Sequence[Any]], *, anew: bool) -> ComponentNames:
+    def add_names(self, names: Sequence[Sequence[Any]], *, anew: bool) -> ComponentNames:
         """Give the next numbers to names in normal form, with whether they are legal; return all names."""
         if anew:
             self._names = ComponentNames()
@@ -165,7 +165,7 @@ def _logged(found: Mapping[str, Any], book: Book) -> Logged:
     if kind not in (Columns, e.Travels):
         return Logged(kind(**values))
     numbers, codes = found["rows"], found["misread"]
-    names = book.learn(found["names"], anew=found["anew"])
+    names = book.add_names(found["names"], anew=found["anew"])
     if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(names):
         raise IndexError(f"rows of component {numbers.max()}, of {len(names)}")
     rows = Columns(names, numbers, misread=None if codes is None else Misread(codes, {}), **values)

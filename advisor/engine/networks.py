@@ -17,7 +17,7 @@ from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.shapes import plain
 from advisor.domain.sharing import Together
-from advisor.engine.bundles import CORES_DEFAULT, Bundles, LiveCurves
+from advisor.engine.bundles import CORES_DEFAULT, Bundles
 from advisor.engine.components import Components
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.flows import NetworkId, filled, parsed
@@ -225,27 +225,6 @@ class Networks:
             return network_from_nodes(text)
         found = self._read.get(text)
         return self._read.store_value(text, parsed(text)) if found is None else found
-
-    def curves(
-        self, components: Sequence[str] | None = None, *, level: float = LEVEL, cores_max: int = CORES_DEFAULT
-    ) -> LiveCurves:
-        """Return curves in this process, for who asks often: a choice of cores in some microseconds.
-
-        Parameters
-        ----------
-        components : sequence of str, optional
-            Whose curves are made at once; None: all. Those of others, new ones too, are made with their first question.
-        level, cores_max
-            As of `bundle`.
-
-        Raises
-        ------
-        UnknownComponent, InvalidValue
-        """
-        names = [*self._components.slots.components] if components is None else components
-        return LiveCurves(
-            self._bundles, self._components, names, checked_level(level), checked_cores("cores_max", cores_max)
-        )
 
     def tables_of(
         self,

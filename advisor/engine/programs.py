@@ -89,13 +89,13 @@ class Programs:
         TooLarge
             When the program is new and there is no room for it.
         """
-        return self.observe(checked_run(
+        return self.learn_run(checked_run(
             program=program, size=size, workers=workers, elapsed_s=elapsed_s, work_s=work_s, delay_s=delay_s,
             no_work_s=no_work_s, creates=creates, waits=waits, serial_work_s=serial_work_s, span_s=span_s,
             transform=transform,
         ))  # fmt: skip
 
-    def observe(self, run: ProgramRun) -> dict[str, Any]:
+    def learn_run(self, run: ProgramRun) -> dict[str, Any]:
         """Learn a checked run, see `observe_run`."""
         known = self.programs.get(run.program)
         if known is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -22,45 +21,7 @@ class CurvePoint(NamedTuple):
     extrapolates: float
 
 
-class CurveAnswers(ABC):
-    """What records of curves answer, whoever holds them."""
-
-    @abstractmethod
-    def _answering(self, component: str) -> tuple[Sequence[float], int]:
-        """Return words, and where the component's record begins in them; raises Unsupported where no curve is carried."""
-
-    def predict(self, component: str, predictor: float = 1.0, cores: float = 1.0) -> CurvePoint:
-        """Return what one run takes.
-
-        Raises
-        ------
-        UnknownComponent, InvalidValue
-        Unsupported
-            When the component has no curve that can be carried: nothing learned, or predictors of several values.
-        """
-        words, at = self._answering(component)
-        _check("predictor", predictor, 0.0, limits.PREDICTOR_MAX)
-        _check("cores", cores, limits.CORES_MIN, limits.CORES_MAX)
-        return CurvePoint(*bundled.predict(words, at, float(predictor), float(cores)))
-
-    def choose_cores(
-        self, component: str, predictor: float = 1.0, *, cores_max: int | None = None, allowed: AllowedForm | None = None,
-        tolerance: float = 0.05,
-    ) -> int:  # fmt: skip
-        """Return the cores for one run: the default rule of `Advisor.choose_cores`, on the curve that is carried.
-
-        Raises
-        ------
-        UnknownComponent, InvalidValue, TooLarge, UnknownKey, Unsupported
-        """
-        words, at = self._answering(component)
-        _check("predictor", predictor, 0.0, limits.PREDICTOR_MAX)
-        _check("tolerance", tolerance, 0.0, 1.0)
-        counts = allowed_in_all(component, cores_max, allowed, allowed_of(words, at))
-        return bundled.choose_cores(words, at, float(predictor), counts, float(tolerance))
-
-
-class Bundle(CurveAnswers):
+class Bundle:
     """The curves of components, as `Advisor.bundle` and the verb `curves` write them. Answers take some tens of microseconds.
 
     Parameters
@@ -126,23 +87,47 @@ class Bundle(CurveAnswers):
         """Return the records, in order of name."""
         return list(self._directory)
 
+    def predict(self, component: str, predictor: float = 1.0, cores: float = 1.0) -> CurvePoint:
+        """Return what one run takes.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue
+        Unsupported
+            When the component has no curve that can be carried: nothing learned, or predictors of several values.
+        """
+        words, at = self._answering(component)
+        _check("predictor", predictor, 0.0, limits.PREDICTOR_MAX)
+        _check("cores", cores, limits.CORES_MIN, limits.CORES_MAX)
+        return CurvePoint(*bundled.predict(words, at, float(predictor), float(cores)))
+
+    def choose_cores(
+        self, component: str, predictor: float = 1.0, *, cores_max: int | None = None, allowed: AllowedForm | None = None,
+        tolerance: float = 0.05,
+    ) -> int:  # fmt: skip
+        """Return the cores for one run: the default rule of `Advisor.choose_cores`, on the curve that is carried.
+
+        Raises
+        ------
+        UnknownComponent, InvalidValue, TooLarge, UnknownKey, Unsupported
+        """
+        words, at = self._answering(component)
+        _check("predictor", predictor, 0.0, limits.PREDICTOR_MAX)
+        _check("tolerance", tolerance, 0.0, 1.0)
+        counts = allowed_in_all(component, cores_max, allowed, allowed_of(words, at))
+        return bundled.choose_cores(words, at, float(predictor), counts, float(tolerance))
+
     def _answering(self, component: str) -> tuple[Sequence[float], int]:
+        """Return words, and where the component's record begins in them; raises Unsupported where no curve is carried."""
         at = self._directory.start(component)
-        return carried(self._words, at, component), at
-
-
-def carried(words: Sequence[float], at: int, component: str) -> Sequence[float]:
-    """Return `words` where the record at `at` holds a curve.
-
-    Raises
-    ------
-    Unsupported
-    """
-    if words[at + KIND] == ASK:
-        raise Unsupported(
-            f"no curve of {component!r} is carried", field="component", value=component, hint="ask with choose_cores"
-        )
-    return words
+        if self._words[at + KIND] == ASK:
+            raise Unsupported(
+                f"no curve of {component!r} is carried",
+                field="component",
+                value=component,
+                hint="ask with choose_cores",
+            )
+        return self._words, at
 
 
 def _check(field: str, value: float, low: float, high: float) -> None:

@@ -56,7 +56,7 @@ def test_a_component_of_failed_and_unfinished_rows_only_is_answered_by_a_prior(m
     advisor.observe("c", cores=2, elapsed_s=1.0, ok=False)
     advisor.observe("c", cores=2, elapsed_s=1e-6, running=True)
     assert_prior(advisor)
-    for ask in (*(_asks(advisor, model) for model in BASE_MODELS), lambda: advisor.models(["c"])):
+    for ask in (*(_asks(advisor, model) for model in BASE_MODELS), lambda: advisor.model("c")):
         with pytest.raises(NotEnoughData, match="no learned run"):
             ask()
     advisor.observe("c", cores=2, elapsed_s=1.0)

@@ -140,7 +140,7 @@ class Lending(RuleBasedStateMachine):
 
     @invariant()
     def each_core_is_in_one_place(self) -> None:
-        self.granting.check()
+        self.granting.check_cores_lent_once()
         held = [core for library in self.known.values() for core in (*library.holds, *library.unanswered)]
         assert len(held) == len(set(held))
         assert set(held) <= set(CORES)

@@ -21,7 +21,6 @@ CALLS = (
     lambda adv: adv.forget("m"),
     lambda adv: adv.status(),
     lambda adv: adv.to_bytes(),
-    lambda adv: adv.curves(),
     lambda adv: adv.bundle(),
     lambda adv: adv.demands(["m"], cores_max=4),
     lambda adv: adv.define_network("m", id="net"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor import Advisor
+from advisor import Advisor, Bundle
 from advisor.engine.asking import PINS
 from advisor.errors import AdvisorError, InvalidValue, UnknownComponent, Unsupported
 
@@ -48,12 +48,13 @@ def test_among_very_many_names_those_that_begin_and_end_alike_are_compared() -> 
     assert advisor.components.slots.nearest("filter  high")[0] == "filter high"
 
 
-# -- curves in process -----------------------------------------------------------------------------------------------------
+# -- curves in your own loop -----------------------------------------------------------------------------------------------
 
 
-def test_curves_in_process_choose_as_the_advisor_does_and_follow_its_rows() -> None:
+def test_the_curves_of_a_bundle_choose_as_the_advisor_does() -> None:
     advisor = learned("blur", "sort")
-    curves = advisor.curves(["blur"], cores_max=64)
+    state = advisor.to_bytes()
+    curves = Bundle(advisor.bundle(cores_max=64))
     for predictor in (120.0, 400.0, 900.0):
         for most in (2, 7, 64):
             wanted = advisor.choose_cores("blur", predictor=predictor, cores_max=most)
@@ -62,21 +63,13 @@ def test_curves_in_process_choose_as_the_advisor_does_and_follow_its_rows() -> N
             assert taken_s == pytest.approx(wanted.elapsed_s, rel=0.06)  # the tolerance, and 1 % of the tables
     assert curves.predict("sort", 300.0, 2).elapsed_s == pytest.approx(
         advisor.predict("sort", predictor=300.0, cores=2).elapsed_s, rel=0.02
-    )  # not among those named: made when asked for
+    )
     with pytest.raises(UnknownComponent):
         curves.choose_cores("new", 1.0, cores_max=4)
-    advisor.observe_columns(components=["new"], index=[0] * 8, cores=[1, 2] * 4, elapsed_s=[2.0, 1.0] * 4)
-    assert curves.predict("new", 1.0, 1).elapsed_s == pytest.approx(2.0, rel=0.1)
-    advisor.observe_columns(components=["new"], index=[0] * 64, cores=[1, 2] * 32, elapsed_s=[3.0, 1.5] * 32)
-    assert curves.predict("new", 1.0, 1).elapsed_s == pytest.approx(
-        advisor.predict("new", predictor=1.0).elapsed_s, rel=0.02
-    )
-    advisor.forget("new")
-    with pytest.raises(Unsupported):
-        curves.choose_cores("new", 1.0, cores_max=4)
-    state = advisor.to_bytes()
-    curves.choose_cores("blur", 100.0, cores_max=8)
     assert advisor.to_bytes() == state
+    advisor.forget("blur")
+    with pytest.raises(Unsupported):
+        Bundle(advisor.bundle()).predict("blur")
 
 
 # -- the observed load, and several components ------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ def settled(granting: Granting, now: float = 0.0) -> dict[object, int]:
                 granting.accept(app, cores, now)
             else:
                 granting.give_back(app, cores)
-    granting.check()
+    granting.check_cores_lent_once()
     return {app: granting.has(app)["accepted"] for app in granting.targets()}
 
 

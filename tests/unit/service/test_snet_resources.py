@@ -36,7 +36,7 @@ async def test_the_recorded_dialogue_verb_by_verb() -> None:
         assert await one.reported() == "{ revoke 0 0 }"
         one.say("{ return 0 1 }")
         assert await two.reported() == "{ grant 0 1 }"
-        lender.resources.granting.check()
+        lender.resources.granting.check_cores_lent_once()
 
 
 async def test_the_topology_comes_before_any_grant_however_the_bytes_come() -> None:
@@ -164,7 +164,7 @@ async def test_a_cut_after_any_byte_leaves_no_core_lent() -> None:
                 while lender.resources.clients or lender.resources.ends.total() <= sent:
                     await asyncio.sleep(0)
             assert lender.resources.granting.lent() == {"free": 2}, said[:sent]
-            lender.resources.granting.check()
+            lender.resources.granting.check_cores_lent_once()
 
 
 async def test_too_many_clients_are_turned_away() -> None:
@@ -231,7 +231,7 @@ async def test_grants_follow_curves_that_differ_threefold_within_two_seconds() -
             await settled(4, 3, 1)
             for task in tasks:
                 task.cancel()
-        lender.resources.granting.check()
+        lender.resources.granting.check_cores_lent_once()
 
 
 async def test_a_service_lends_this_machines_cores_and_shows_it(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ class Shard:
 
     def _names_in(self, wanted: Callable[[int], bool]) -> tuple[list[str], list[str], list[str], list[Producer]]:
         advisor = self._engine.advisor
-        names = dict.fromkeys([*advisor.components.slots.components, *advisor.task_types.numbers])
+        names = dict.fromkeys([*advisor.components.slots.components, *advisor.task_types.known])
         kinds = names, advisor.components.flows.kept, advisor.programs.programs
         found: list[list[str]] = [[name for name in kind if wanted(bucket_of(name))] for kind in kinds]
         return *found, [key for key in self._engine.profiles.runs if wanted(bucket_of_producer(key[0]))]  # type: ignore[return-value]

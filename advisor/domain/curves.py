@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.domain import elementary
 from advisor.domain.allowed_cores import AllowedCores
-from advisor.errors import InvalidValue, UnknownComponent
+from advisor.errors import InvalidValue
 
 VALUES = ("elapsed_s", "upper_s", "variation", "contention", "peak_bytes")  # of curves as tables, by component
 UPPER_SLACK = 1e-9  # an upper bound may lie this share below its curve: the rounding of two computations
@@ -163,42 +163,3 @@ def allowed_by_row(parts: Sequence[TabulatedCurves]) -> tuple[AllowedCores | Non
     own = [part.allowed or (None,) * len(part) for part in parts]
     found = tuple(one for some in own for one in some)
     return found if any(found) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Demands:
-    """What components ask of the cores, by name: their curves. A plan over components of several states needs no more."""
-
-    names: tuple[str, ...]
-    curves: TabulatedCurves  # (n,), one for each name
-
-    def __post_init__(self) -> None:
-        if len(self.names) != len(self.curves) or len(set(self.names)) != len(self.names):
-            raise InvalidValue("demands", len(self.names), f"{len(self.curves)} different names, one for each curve")
-
-    def and_also(self, other: Demands) -> Demands:
-        """Return both; they must have been asked for up to the same count of cores. Cost O(n); raises InvalidValue."""
-        mine, theirs = self.curves, other.curves
-        if not np.array_equal(mine.cores, theirs.cores):
-            raise InvalidValue("demands.cores", theirs.cores.tolist()[-1], f"counts up to {mine.cores.tolist()[-1]}")
-        values: Any = (np.concatenate([getattr(mine, name), getattr(theirs, name)]) for name in VALUES)
-        seen = None
-        if mine.seen is not None and theirs.seen is not None:
-            both: Any = (np.concatenate(pair) for pair in zip(mine.seen, theirs.seen, strict=True))
-            seen = Seen(*both)
-        allowed = allowed_by_row((mine, theirs))
-        return Demands(self.names + other.names, TabulatedCurves(mine.cores, *values, seen=seen, allowed=allowed))
-
-    def select_curves(self, names: Sequence[str]) -> TabulatedCurves:
-        """Return the curves of names, in their order; a name may come again; raises UnknownComponent."""
-        place = {name: at for at, name in enumerate(self.names)}
-        for name in names:
-            if name not in place:
-                raise UnknownComponent(name, ())
-        rows, curves = [place[name] for name in names], self.curves
-        values: Any = (getattr(curves, name)[rows] for name in VALUES)
-        rest: Any = () if curves.seen is None else (values[rows] for values in curves.seen)
-        allowed = None if curves.allowed is None else tuple(curves.allowed[row] for row in rows)
-        return TabulatedCurves(
-            curves.cores, *values, seen=None if curves.seen is None else Seen(*rest), allowed=allowed
-        )

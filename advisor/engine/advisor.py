@@ -35,7 +35,7 @@ from advisor.engine.rows import WITHOUT_PREDICTOR, columns_of_row
 from advisor.engine.task_types import TaskTypeModels
 from advisor.errors import CallerError, InvalidValue, StateDamaged, TooLarge
 
-PARTS = ("flows", "programs", "totals")  # of a state, beside what is of one component
+PARTS: Sequence[str] = ("flows", "programs", "totals")  # of a state, beside what is of one component
 
 
 class Advisor:
@@ -248,9 +248,10 @@ class Advisor:
         if not isinstance(other, Advisor):
             raise InvalidValue("other", other, "an Advisor")
         self.programs.check_merge(other.programs)
+        self.components.allowed.check_merge(other.components.allowed)
         self.components.merge(other.components)
-        self.programs.merge(other.programs)
-        self.task_types.merge(other.task_types)
+        for mine, theirs in zip(self.kinds, other.kinds, strict=True):
+            mine.merge(theirs)
         self._drop()
 
     # -- questions --------------------------------------------------------------------------------------------------------
@@ -316,7 +317,6 @@ class Advisor:
     allocate_together = alone(Networks.allocate_together, "networks")
     define_network = alone(Networks.define_network, "networks")
     flow = alone(Networks.flow, "networks")
-    demands = alone(Networks.demands, "networks")
     bundle = alone(Networks.bundle, "networks")
     observe_run = alone(Programs.observe_run, "programs")
     predict_run = alone(Programs.predict_run, "programs")
@@ -327,35 +327,14 @@ class Advisor:
     # -- state ------------------------------------------------------------------------------------------------------------
 
     @property
-    def kinds(self) -> tuple[RecordKind[Any], ...]:
+    def kinds(self) -> tuple[RecordKind[Any, Any], ...]:
         """What is kept by key, beside components."""
-        return self.components.allowed.kind, self.components.flows.kind, self.programs.kind, self.task_types.kind
+        return self.components.allowed, self.components.flows, self.programs, self.task_types
 
     @alone
     def to_bytes(self) -> bytes:
         """Return the whole state; `from_bytes` gives an equal advisor. Size about 1 KB a component."""
-        blocks = state_bytes.encode(
-            self.components.compact(), self.components.totals, [(kind, None) for kind in self.kinds]
-        )
-        return state_bytes.to_bytes(blocks)
-
-    def copy_components(self, names: Iterable[str] | None) -> Components:
-        """Return copies of components, of all where no names are given, in the order of their names."""
-        return self.components.copy_components(self.components.slots.components if names is None else names)
-
-    def parts(
-        self, names: Iterable[str] | None, parts: Collection[str]
-    ) -> tuple[Mapping[str, int], list[tuple[RecordKind[Any], Collection[Any] | None]]]:
-        """Return the totals and the kinds, with the keys of each, of an extract."""
-        kinds: list[tuple[RecordKind[Any], Collection[Any] | None]] = [
-            (self.components.flows.kind, None if "flows" in parts else ()),
-            (self.programs.kind, None if "programs" in parts else ()),
-            *(
-                (kind, None if names is None else frozenset(names))
-                for kind in (self.components.allowed.kind, self.task_types.kind)
-            ),
-        ]
-        return self.components.totals if "totals" in parts else {}, kinds
+        return state_bytes.whole_state(self.components, self.kinds)
 
     @alone
     def extract(self, names: Iterable[str] | None = None, parts: Collection[str] = PARTS) -> bytes:
@@ -376,24 +355,21 @@ class Advisor:
         the whole, to the byte. What a component without rows takes from the others, the prior, is no state: it
         follows from the components that are there.
         """
-        names = None if names is None else list(names)
-        totals, kinds = self.parts(names, parts)
-        return state_bytes.to_bytes(state_bytes.encode(self.copy_components(names), totals, kinds))
+        return state_bytes.part_of_state(self.components, self.kinds, state_bytes.keys_of_parts(names, parts))
 
     @alone
-    def replace_components(self, other: Advisor) -> None:
-        """Let another's components and task types stand in the place of ours of the same names; the rest as `merge`."""
+    def replace_records(self, other: Advisor) -> None:
+        """Let what another has stand in the place of ours of the same names; a component without task types has none here."""
         here = self.components.slots.components
         theirs = other.components.slots.components
         self.components.remove_components(
-            [name for name in other.task_types.numbers if name in here and name not in theirs]
+            [name for name in other.task_types.known if name in here and name not in theirs]
         )
-        for name in (*theirs, *other.task_types.numbers):
-            self.task_types.forget(name, 0.0)
+        for name in theirs:
+            self.task_types.remove_record(name)
         self.components.merge(other.components, replacing=True)
-        self.components.flows.merge(other.components.flows)
-        self.programs.merge(other.programs)
-        self.task_types.merge(other.task_types)
+        for mine, their in zip(self.kinds, other.kinds, strict=True):
+            mine.merge(their, replacing=True)
         self._drop()
 
     @alone
@@ -402,7 +378,7 @@ class Advisor:
         names = list(names)
         dropped = self.components.remove_components(names)
         for name in names:
-            self.task_types.forget(name, 0.0)
+            self.task_types.remove_record(name)
         if dropped:
             self._drop()
         return len(dropped)
@@ -435,7 +411,7 @@ class Advisor:
         return restored
 
 
-def restore_records(kind: RecordKind[Any], found: state_bytes.Decoded) -> None:
+def restore_records(kind: RecordKind[Any, Any], found: state_bytes.Decoded) -> None:
     """Take the records of a kind from what was decoded; raises StateDamaged, StateTooNew."""
     for key, data in found.records.get(kind.name, {}).items():
         try:

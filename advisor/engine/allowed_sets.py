@@ -1,12 +1,8 @@
-"""The core counts that components themselves allow, by their names; see `advisor.domain.allowed_cores`.
-
-Merge: the intersection of both sides, exact; an empty one is refused before anything is merged.
-"""
+"""The core counts that components themselves allow, by their names; see `advisor.domain.allowed_cores`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 
 from advisor.domain.allowed_cores import AllowedCores, parse_allowed
 from advisor.domain.json_bytes import read_json
@@ -14,39 +10,31 @@ from advisor.engine.kinds import RecordKind
 from advisor.errors import Mismatch
 
 
-class AllowedSets:
-    """Which components have a set of their own."""
+class AllowedSets(RecordKind[str, AllowedCores]):
+    """Which components have a set of their own. A merge keeps what both sides allow."""
 
-    def __init__(self) -> None:
-        self.sets: dict[str, AllowedCores] = {}
-        self.kind = RecordKind(
-            "allowed", self.sets, {"counts": "in both"}, lambda name: json.dumps(self.sets[name].as_wire()).encode(),
-            lambda name, data: self.set_allowed_counts(name, parse_allowed("allowed", read_json(data))),
-            lambda name: self.set_allowed_counts(name, None),
-        )  # fmt: skip
+    name, merges = "allowed", {"counts": "in both"}
 
-    def set_allowed_counts(self, component: str, allowed: AllowedCores | None) -> None:
-        """Set a component's counts; None: every count."""
-        if allowed is not None:
-            self.sets[component] = allowed
-        else:
-            self.sets.pop(component, None)
+    def encode(self, record: AllowedCores) -> bytes:
+        """Return a set's bytes."""
+        return json.dumps(record.as_wire()).encode()
 
-    def clear_allowed(self, components: Iterable[str]) -> None:
-        """Allow some components every count."""
-        for name in components if self.sets else ():
-            self.set_allowed_counts(name, None)
+    def decode(self, key: str, data: bytes) -> AllowedCores:
+        """Return a set of its bytes."""
+        del key
+        return parse_allowed("allowed", read_json(data))
 
-    def merged(self, other: AllowedSets) -> dict[str, AllowedCores]:
-        """Return what a merge with another's sets changes here; raises Mismatch where both have no count in common."""
-        found: dict[str, AllowedCores] = {}
-        for name, theirs in other.sets.items():
-            mine = self.sets.get(name, theirs)
-            both = mine.intersection(theirs)
-            if both is None:
-                raise Mismatch(
-                    f"component {name!r} is allowed {mine} cores here, and {theirs} there: no count is in both",
-                    field="allowed", value=str(mine), bound=str(theirs), hint="change one with set_allowed",
-                )  # fmt: skip
-            found[name] = both
-        return found
+    def merged(self, key: str, mine: AllowedCores, theirs: AllowedCores) -> AllowedCores:
+        """Return the counts in both; raises Mismatch where there is none."""
+        both = mine.intersection(theirs)
+        if both is None:
+            raise Mismatch(
+                f"component {key!r} is allowed {mine} cores here, and {theirs} there: no count is in both",
+                field="allowed", value=str(mine), bound=str(theirs), hint="change one with set_allowed",
+            )  # fmt: skip
+        return both
+
+    def check_merge(self, other: AllowedSets) -> None:
+        """Refuse a merge that cannot be, as `merged`."""
+        for name in self.known.keys() & other.known.keys():
+            self.merged(name, self.known[name], other.known[name])

@@ -139,7 +139,11 @@ class Asking:
     def set_allowed(self, component: str, allowed: AllowedCores | None) -> None:
         """Set the core counts that a component itself allows; None: every count. Raises UnknownComponent."""
         slot = self._components.slots.slot_of(component)
-        self._components.allowed.set_allowed_counts(self._components.slots.owner(slot), allowed)
+        name = self._components.slots.owner(slot)
+        if allowed is None:
+            self._components.allowed.remove_record(name)
+        else:
+            self._components.allowed.set_record(name, allowed)
         self._components.note_model_event(
             "set_allowed", slot, f"asked to allow {'every count' if allowed is None else allowed}"
         )
@@ -303,8 +307,8 @@ class Asking:
     def allowed_of(self, component: str) -> AllowedCores | None:
         """Return the core counts that a component itself allows; None: every count."""
         components = self._components
-        slot = components.slots.find_slot(component) if components.allowed.sets else None
-        return None if slot is None else components.allowed.sets.get(components.slots.owner(slot))
+        slot = components.slots.find_slot(component) if components.allowed.known else None
+        return None if slot is None else components.allowed.known.get(components.slots.owner(slot))
 
     def choose_cores(
         self, component: str, predictor: Any, request: CoreRequest, level: float, machine: str | None

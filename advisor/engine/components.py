@@ -120,7 +120,8 @@ class Components:
             self.learners.free(slot)
             self.contentions.free(slot)
             self.table.records[slot] = empty_record()
-        self.allowed.clear_allowed(found)
+        for name in found:
+            self.allowed.remove_record(name)
         return list(found)
 
     def copy_components(self, names: Iterable[str]) -> Components:
@@ -167,12 +168,11 @@ class Components:
     def merge(self, other: Components, *, replacing: bool = False) -> None:
         """Add another's learned state to this one's; raises TooLarge when the components do not fit together.
 
-        With `replacing` its components stand in the place of ours of the same names; flows and totals stay ours.
+        With `replacing` its components stand in the place of ours of the same names; totals stay ours.
         """
-        whole, other = other, other.compact()  # copies have components alone
+        totals, other = other.totals, other.compact()  # copies have components alone
         if replacing:
             self.remove_components(other.slots.components)
-        allowed = whole.allowed.sets if replacing else self.allowed.merged(whole.allowed)
         known = np.array([name in self.slots.by_name for name in other.slots.names], np.bool_)
         slots = self.slots.assign_slots(other.slots.names)
         self.table.grow(len(self), self.slots.components_max)
@@ -182,11 +182,8 @@ class Components:
         if len(both):
             self._merge_known(both, slots[both], other)
         self.vectors = self.vectors or other.vectors
-        for name, counts in allowed.items():
-            self.allowed.set_allowed_counts(name, counts)
         if not replacing:
-            self.flows.merge(whole.flows)
-            self.totals.update(whole.totals)
+            self.totals.update(totals)
         self.learners.clear_solutions()
 
     def _merge_known(self, places: Ints, slots: Ints, other: Components) -> None:

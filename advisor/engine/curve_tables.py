@@ -172,7 +172,7 @@ class CurveTables:
             more = [(place, each) for place, slot in enumerate(slots) for each in self._beside(slot)]
             watched = np.array([*slots, *(each for _, each in more)], np.int64)
             elapsed, upper = (one.reshape(-1, len(counts)) for one in columns[:2])
-            own = tuple(self._components.allowed.sets.get(self._components.slots.owner(slot)) for slot in slots)
+            own = tuple(self._components.allowed.known.get(self._components.slots.owner(slot)) for slot in slots)
             curves = TabulatedCurves(
                 counts, elapsed, upper, *columns[2:5], seen=Seen(*columns[5:]), allowed=own if any(own) else None
             )

@@ -20,8 +20,8 @@ from advisor.engine.exactly_once import Producer, ProducerLedger
 from advisor.engine.journal import Book, Entry, Journal, Limits, decode
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.profiles import Profiles
-from advisor.engine.state import COMPONENTS, PARTS, State
-from advisor.engine.state_bytes import Block, Stored, from_bytes
+from advisor.engine.state import PARTS, State
+from advisor.engine.state_bytes import COMPONENTS, Block, Stored, from_bytes, keys_of_parts
 from advisor.engine.state_bytes import decode as decode_blocks
 from advisor.errors import AdvisorError, StateDamaged
 
@@ -198,7 +198,7 @@ class Engine:
         stays; of ``profiles`` that with more events.
         """
         self.flush()
-        return self.state.extract(names, parts)
+        return self.state.extract(keys_of_parts(names, parts))
 
     def merge(self, other: Engine) -> None:
         """Add what another engine has learned, see `Advisor.merge` and the laws of `extract`."""
@@ -212,9 +212,8 @@ class Engine:
     ) -> bytes:  # fmt: skip
         """Return components with their task types, networks, programs, profiles, those known, for `put` of another engine."""
         self.flush()
-        return self.state.extract_records(
-            {COMPONENTS: names, "networks": networks, "programs": programs, "profiles": profiles}
-        )
+        further = {"networks": networks, "programs": programs, "profiles": profiles}
+        return self.state.extract({**keys_of_parts(names, ()), **further})
 
     def remove_part(
         self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = (),
@@ -269,7 +268,7 @@ class Engine:
         """
         engine = cls(producers_max=producers_max)
         found = decode_blocks(stored.blocks, stored.bytes)
-        profiles = found.records.pop(engine.profiles.kind.name, {})
+        profiles = found.records.pop(engine.profiles.name, {})
         engine.state.restore_records(found)
         known_max = limits.COMPONENTS_MAX if components_max is None else components_max
         engine._replay(stored.log, profiles)

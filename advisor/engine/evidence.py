@@ -49,8 +49,6 @@ def answer_with_evidence(
     called.apply_defaults()
     options = called.arguments.pop("options", {})
     request = {key: value for key, value in (called.arguments | options).items() if key not in ("self", "evidence")}
-    if request.pop("demands", None) is not None:
-        raise InvalidValue("evidence", True, "false with demands", "ask the advisor whose demands these are")
     if method.__name__ == "allocate":
         request |= network_of(advisor, request)
     basis = basis_of(advisor, method.__name__, request)

@@ -14,21 +14,20 @@ from advisor.errors import InvalidValue, SequenceGap, TooLarge
 Producer = tuple[str, bytes]
 
 
-class ProducerLedger:
+class ProducerLedger(RecordKind[Producer, int]):
     """Applied numbers by producer.
 
     `producers_max`: producers remembered; further ones are refused until some are evicted. `count`: counts what happens, by
     name: ``batches_replayed``, ``gaps``, ``producers_resumed``.
     """
 
+    name, merges = "producers", {"sequence": "greater"}
+
     def __init__(self, producers_max: int, count: Callable[[str], None]) -> None:
+        super().__init__()
         self.producers_max = producers_max
         self._count = count
-        self.applied: dict[Producer, int] = {}  # dict of (name, incarnation) to int
-        self.kind = RecordKind(
-            "producers", self.applied, {"sequence": "greater"}, lambda key: self.applied[key].to_bytes(8, "little"),
-            lambda key, data: self.advance(key, int.from_bytes(data, "little")), lambda key: self.evict((key,)),
-        )  # fmt: skip
+        self.applied = self.known
         # whose number the log does not have yet, and those forgotten; None while nobody keeps a log
         self.unlogged: dict[Producer, None] | None = None
 
@@ -47,6 +46,28 @@ class ProducerLedger:
             self._count("gaps")
             raise SequenceGap(sequence, applied + 1)
         return False
+
+    def encode(self, record: int) -> bytes:
+        """Return a number's bytes."""
+        return record.to_bytes(8, "little")
+
+    def decode(self, key: Producer, data: bytes) -> int:
+        """Return a number of its bytes."""
+        del key
+        return int.from_bytes(data, "little")
+
+    def merged(self, key: Producer, mine: int, theirs: int) -> int:
+        """Return the greater number."""
+        del key
+        return max(mine, theirs)
+
+    def set_record(self, key: Producer, record: int) -> None:
+        """Take a number as applied."""
+        self.advance(key, record)
+
+    def remove_record(self, key: Producer) -> None:
+        """Forget a producer."""
+        self.evict((key,))
 
     def advance(self, key: Producer, sequence: int) -> None:
         """Take a number as applied."""

@@ -61,20 +61,15 @@ def parsed(text: str) -> Network:
     return parse(text)
 
 
-class Flows:
+class Flows(RecordKind[str, KeptNetwork]):
     """Networks by name: an id as text. Bounded; the order of their coming does not matter."""
 
+    name, merges = "networks", {"definition": "ours", "counts": "exact"}
+
     def __init__(self, totals: Counter[str]) -> None:
-        self.kept: dict[str, KeptNetwork] = {}
+        super().__init__()
+        self.kept = self.known
         self.totals = totals
-        self.kind = RecordKind(
-            "networks",
-            self.kept,
-            {"definition": "ours", "counts": "exact"},
-            self._encode,
-            self._restore,
-            self.forget_network,
-        )
 
     # -- definitions ------------------------------------------------------------------------------------------------------
 
@@ -127,12 +122,8 @@ class Flows:
         if not undefined:
             raise TooLarge("networks", len(self.kept) + 1, NETWORKS_MAX, "define another one anew, under its id")
         _, least = min(undefined)
-        self.forget_network(least)
+        self.remove_record(least)
         self.totals["networks_dropped"] += 1
-
-    def forget_network(self, name: str) -> None:
-        """Forget a network."""
-        self.kept.pop(name, None)
 
     def defined(self, network_id: NetworkId) -> Network:
         """Return the network of an id; raises UnknownNetwork, InvalidValue."""
@@ -224,41 +215,39 @@ class Flows:
 
     # -- merge and state --------------------------------------------------------------------------------------------------
 
-    def merge(self, other: Flows) -> None:
-        """Add another's counts; definitions of ours stay where both have one of a name, and its counts with them."""
-        for name, theirs in other.kept.items():
-            mine = self.kept.get(name)
-            if mine is None and len(self.kept) >= NETWORKS_MAX:
-                self.totals["networks_dropped"] += 1
-                continue
-            if mine is None:
-                self._restore(name, other._encode(name))
-                continue
-            if mine.definition is None and theirs.definition is not None:
-                mine.definition, mine.structure, mine.read = theirs.definition, None, None
-                mine.counts.define(theirs.counts.places)
-            elif theirs.definition is not None and theirs.definition != mine.definition:
-                self.totals["networks_dropped"] += 1
-                continue
-            mine.counts.merge(theirs.counts)
-            mine.answer = None
+    def has_room(self, record: KeptNetwork) -> bool:
+        """Return whether there is room for one more network; it is counted where there is none."""
+        del record
+        if len(self.kept) < NETWORKS_MAX:
+            return True
+        self.totals["networks_dropped"] += 1
+        return False
 
-    def read_as(self, former: Mapping[str, KeptNetwork]) -> None:
-        """Take definitions that have not changed for read: they were, as these."""
-        for name, own in former.items():
-            found = self.kept.get(name)
-            if found is not None and found.definition == own.definition:
-                found.read, found.structure = own.read, own.structure
+    def merged(self, key: str, mine: KeptNetwork, theirs: KeptNetwork) -> KeptNetwork:
+        """Return the counts of both; where each has a definition of its own, ours stays, and its counts with it."""
+        del key
+        if mine.definition is None and theirs.definition is not None:
+            mine.definition, mine.structure, mine.read = theirs.definition, None, None
+            mine.counts.define(theirs.counts.places)
+        elif theirs.definition not in (None, mine.definition):
+            self.totals["networks_dropped"] += 1
+            return mine
+        mine.counts.merge(theirs.counts)
+        mine.answer = None
+        return mine
 
-    def _encode(self, name: str) -> bytes:
-        """Return a network's definition and counts as bytes; equal ones give equal bytes."""
-        kept = self.kept[name]
-        state = {"definition": kept.definition, "counts": kept.counts.plain()}
+    def encode(self, record: KeptNetwork) -> bytes:
+        """Return a network's definition and counts as bytes."""
+        state = {"definition": record.definition, "counts": record.counts.plain()}
         return json.dumps(state, ensure_ascii=False, separators=(",", ":")).encode()
 
-    def _restore(self, name: str, data: bytes) -> None:
-        state = read_json(data)
-        self.kept[name] = KeptNetwork(FlowCounts.of_plain(name, state["counts"]), state["definition"])
+    def decode(self, key: str, data: bytes) -> KeptNetwork:
+        """Return a network of its bytes; a definition that has not changed is not read again."""
+        state, former = read_json(data), self.kept.get(key)
+        found = KeptNetwork(FlowCounts.of_plain(key, state["counts"]), state["definition"])
+        if former is not None and former.definition == found.definition:
+            found.read, found.structure = former.read, former.structure
+        return found
 
 
 def name_of(network_id: object) -> str:

@@ -1,36 +1,78 @@
-"""What a state keeps by key: one declaration a kind serves the state file, copies, exports and parts."""
+"""What a state keeps by key: one declaration a kind serves the state file, copies, exports, parts and merges."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Container, Iterator, Mapping
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 K = TypeVar("K", bound=Any)
+V = TypeVar("V")
 
 
-class RecordKind(Generic[K]):
+class RecordKind(ABC, Generic[K, V]):
     """Records of one kind by key; a key is a name, or the (name, incarnation) of a producer.
 
-    `name`: of the kind. `known`: the things that there are, by key. `merges`: for each field of a record how two of one key
-    become one, see `LAWS`. `encode_record`: returns the bytes of a key's thing; equal things give equal bytes.
-    `restore_record`: takes a thing from its bytes, in the place of what its key had; raises ValueError, LookupError or
-    StateDamaged where they do not read. `remove_record`: forgets a thing.
+    A kind says how a record becomes bytes and is read from them, and how two of one key become one: `merges` names the law
+    of each field, see `LAWS`.
     """
 
-    def __init__(
-        self, name: str, known: Mapping[K, Any], merges: Mapping[str, str], encode_record: Callable[[K], bytes],
-        restore_record: Callable[[K, bytes], None], remove_record: Callable[[K], object],
-    ) -> None:  # fmt: skip
-        self.name, self.known, self.merges = name, known, merges
-        self.encode_record = encode_record
-        self.restore_record = restore_record
-        self.remove_record = remove_record
+    name: ClassVar[str]
+    merges: ClassVar[Mapping[str, str]]
+
+    def __init__(self) -> None:
+        self.known: dict[K, V] = {}
+
+    @abstractmethod
+    def encode(self, record: V) -> bytes:
+        """Return a record's bytes; equal ones give equal bytes."""
+
+    @abstractmethod
+    def decode(self, key: K, data: bytes) -> V:
+        """Return a record of its bytes; raises ValueError, LookupError or StateDamaged where they do not read."""
+
+    @abstractmethod
+    def merged(self, key: K, mine: V, theirs: V) -> V:
+        """Return two records of one key as one; raises Mismatch, and changes nothing, where they do not go together."""
+
+    def settle(self) -> None:
+        """Bring the records up to date, where something waits to be learned."""
+
+    def has_room(self, record: V) -> bool:
+        """Return whether there is room for one more record, this one of another state; raises TooLarge where one is due."""
+        del record
+        return True
 
     def records(self, keys: Container[K] | None = None) -> Iterator[tuple[K, bytes]]:
-        """Yield the keys and bytes of all things, or of those named, in the order of their keys."""
+        """Yield the keys and bytes of all records, or of those named, in the order of their keys."""
+        self.settle()
         for key in sorted(self.known):
             if keys is None or key in keys:
-                yield key, self.encode_record(key)
+                yield key, self.encode(self.known[key])
+
+    def restore_record(self, key: K, data: bytes) -> None:
+        """Let a record's bytes stand in the place of what its key had; raises as `decode`."""
+        self.set_record(key, self.decode(key, data))
+
+    def set_record(self, key: K, record: V) -> None:
+        """Let a record stand in the place of what its key had."""
+        self.known[key] = record
+
+    def remove_record(self, key: K) -> None:
+        """Take a record away, where there is one."""
+        self.settle()
+        self.known.pop(key, None)
+
+    def merge(self, other: Self, *, replacing: bool = False) -> None:
+        """Add another's records, or let them stand in the place of ours; new ones as far as there is room."""
+        self.settle()
+        other.settle()
+        for key in sorted(other.known):
+            theirs = other.known[key]
+            if key in self.known and not replacing:
+                self.set_record(key, self.merged(key, self.known[key], theirs))
+            elif key in self.known or self.has_room(theirs):
+                self.restore_record(key, other.encode(theirs))
 
 
 LAWS = {

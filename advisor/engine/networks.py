@@ -12,7 +12,7 @@ from advisor.domain import limits
 from advisor.domain.allocations import Allocation
 from advisor.domain.answer_types import ObjectiveWord, PlanOptions
 from advisor.domain.bundle import pack
-from advisor.domain.curves import Demands, TabulatedCurves
+from advisor.domain.curves import TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.shapes import plain
@@ -52,7 +52,6 @@ class Networks:
         objective: ObjectiveWord = "throughput",
         components: Mapping[str, str] | None = None,
         load: Mapping[str, float] | None = None,
-        demands: Demands | None = None,
         evidence: bool = False,
         **options: Unpack[PlanOptions],
     ) -> Allocation:
@@ -72,9 +71,6 @@ class Networks:
             Box name to the component that it runs, where the names differ.
         load : mapping, optional
             Box name to the predictor value to plan for; absent: the observed load of its component.
-        demands : Demands, optional
-            What components ask of the cores, as `demands` of this or another advisor gave it: then nothing else of what was
-            learned of components is looked at, and `load` is left out.
         evidence : bool
             The answer carries what it rests on as `basis`.
         **options
@@ -104,12 +100,6 @@ class Networks:
                 given = filled(given, self._flows.flow(cast("NetworkId", network), None))
         asked = self._asked(structure, given)
         request = asked.request
-        if demands is not None:
-            if load:
-                raise InvalidValue("load", dict(load), "left out with demands", "ask for the demands at this load")
-            return plan_request(
-                asked, demands.select_curves([(components or {}).get(box, box) for box in structure.components])
-            )
         reach = limits.ALLOCATE_CORES_MAX if request.cores is None else request.cores
         level = LEVEL if request.level is None else request.level
         return plan_request(
@@ -250,20 +240,6 @@ class Networks:
         """
         cores = checked_cores("cores_max", cores_max)
         return self._tables.curves(boxes, components or {}, load or {}, cores, checked_level(level))
-
-    def demands(
-        self, names: Sequence[str], load: Mapping[str, float] | None = None, *, cores_max: int, level: float = LEVEL
-    ) -> Demands:
-        """Return what components ask of up to `cores_max` cores, as `allocate` takes it; the arguments of `tables_of`.
-
-        Those of several advisors go together by `Demands.and_also`: a plan over components that nobody knows all of.
-
-        Raises
-        ------
-        UnknownComponent, NotEnoughData, InvalidValue
-        """
-        names = tuple(dict.fromkeys(names))
-        return Demands(names, self.tables_of(names, load=load, cores_max=cores_max, level=level))
 
     def tables_missing(
         self,

@@ -26,21 +26,16 @@ Key = tuple[str, bytes]
 ANONYMOUS: Final[Key] = ("", bytes(16))
 
 
-class Profiles:
+class Profiles(RecordKind[Key, Profiler]):
     """The profiler of each producer's run, at most `runs_max`: the one that was silent longest gives way."""
 
+    name, merges = "profiles", {"run": "more events"}
+
     def __init__(self, runs_max: int = limits.PROFILES_MAX) -> None:
+        super().__init__()
         self.runs_max = runs_max
-        self.runs: dict[Key, Profiler] = {}
+        self.runs = self.known
         self.gave_way = 0
-        self.kind = RecordKind(
-            "profiles",
-            self.runs,
-            {"run": "more events"},
-            lambda key: to_bytes(self.runs[key]),
-            self._restore,
-            self.remove_run,
-        )
         self._logged: dict[Key, bytes] = {}  # the record of each run as the log and the image before it have it
         self.unlogged: dict[Key, None] = {}  # keys of runs that changed, or went, since then
 
@@ -75,7 +70,7 @@ class Profiles:
             run = self.runs[key]
             events += run.accepted
             if run.ended:
-                self.remove_run(key)
+                self.remove_record(key)
             else:
                 self.runs[key] = run.emptied()  # and the first to give way
                 self._touch(key)
@@ -162,29 +157,38 @@ class Profiles:
 
     def _make_room(self, key: Key) -> None:
         if key not in self.runs and len(self.runs) >= self.runs_max:
-            self.remove_run(self._silent_first()[0])
+            self.remove_record(self._silent_first()[0])
             self.gave_way += 1
 
-    def remove_run(self, key: Key) -> None:
+    def remove_record(self, key: Key) -> None:
         """Take a run away, where it is known."""
         if self.runs.pop(key, None) is not None:
             self._touch(key)
-
-    def merge_newer_runs(self, other: Profiles) -> None:
-        """Take another's runs that are new here, or have more events there."""
-        for key, run in other.runs.items():
-            if key not in self.runs or self.runs[key].accepted < run.accepted:
-                self._restore(key, other.kind.encode_record(key))
 
     # -- as bytes ---------------------------------------------------------------------------------------------------------
 
     def _touch(self, key: Key) -> None:
         self.unlogged[key] = None
 
-    def _restore(self, key: Key, data: bytes) -> None:
-        self._make_room(key)
-        self.runs[key] = from_bytes(data, Profiler())
-        self._touch(key)
+    def encode(self, record: Profiler) -> bytes:
+        """Return a run's bytes, without what is open in it."""
+        return to_bytes(record)
+
+    def decode(self, key: Key, data: bytes) -> Profiler:
+        """Return a run of its bytes."""
+        del key
+        return from_bytes(data, Profiler())
+
+    def merged(self, key: Key, mine: Profiler, theirs: Profiler) -> Profiler:
+        """Return the run with more events."""
+        return mine if mine.accepted >= theirs.accepted else self.decode(key, self.encode(theirs))
+
+    def set_record(self, key: Key, record: Profiler) -> None:
+        """Let a run stand in the place of what its key had."""
+        if self.runs.get(key) is not record:
+            self._make_room(key)
+            self.runs[key] = record
+            self._touch(key)
 
     def take_patches(self) -> list[Patch]:
         """Return what changed in the records of runs since they were taken last, for the log.
@@ -195,7 +199,7 @@ class Profiles:
         for key in self.unlogged:
             before = self._logged.pop(key, b"")
             if key in self.runs:
-                self._logged[key] = self.kind.encode_record(key)
+                self._logged[key] = self.encode(self.runs[key])
             found.append(Patch.between(key, before, self._logged.get(key)))
         self.unlogged.clear()
         return found
@@ -203,7 +207,7 @@ class Profiles:
     def stored(self, records: Mapping[Key, bytes]) -> None:
         """Restore runs from the records that the state on disk has; raises as `from_bytes`."""
         for key, data in records.items():
-            self._restore(key, data)
+            self.restore_record(key, data)
         self._logged = dict(records)
         self.unlogged.clear()
 

@@ -36,20 +36,15 @@ class ProgramRecord:
     fits: dict[str, dict[str, LassoFit]] = field(default_factory=dict[str, dict[str, LassoFit]])
 
 
-class Programs:
+class Programs(RecordKind[str, ProgramRecord]):
     """Programs by name, at most `programs_max`: runs of further ones are refused."""
 
+    name, merges = "programs", {"transform": "equal", "model": "rounding"}
+
     def __init__(self, programs_max: int = limits.PROGRAMS_MAX) -> None:
+        super().__init__()
         self.programs_max = programs_max
-        self.programs: dict[str, ProgramRecord] = {}
-        self.kind = RecordKind(
-            "programs",
-            self.programs,
-            {"transform": "equal", "model": "rounding"},
-            self._encode,
-            self._restore,
-            self.remove_program,
-        )
+        self.programs = self.known
 
     def observe_run(
         self,
@@ -169,12 +164,8 @@ class Programs:
         UnknownProgram
         """
         known = self._known(program)
-        self.remove_program(program)
+        self.remove_record(program)
         return {"program": program, "runs": known.model.runs}
-
-    def remove_program(self, program: str) -> None:
-        """Take a program away, where it is known."""
-        self.programs.pop(program, None)
 
     def _known(self, program: str) -> ProgramRecord:
         program = checked_name("program", program)
@@ -195,42 +186,49 @@ class Programs:
 
     def check_merge(self, other: Programs) -> None:
         """Refuse a merge that cannot be; raises Mismatch, TooLarge."""
-        for name, theirs in other.programs.items():
-            mine = self.programs.get(name)
-            if mine is not None and mine.transform != theirs.transform:
-                raise Mismatch(
-                    f"the sizes of {name!r} are {theirs.transform} there and {mine.transform} here", field="transform",
-                    value=theirs.transform, bound=mine.transform, hint="learn again with one transformation",
-                )  # fmt: skip
-        together = len(self.programs.keys() | other.programs.keys())
-        if together > self.programs_max:
-            raise TooLarge("programs", together, self.programs_max)
+        for name in self.programs.keys() & other.programs.keys():
+            self._check_transforms(name, self.programs[name], other.programs[name])
+        self._check_room(len(self.programs.keys() | other.programs.keys()))
 
-    def merge(self, other: Programs) -> None:
-        """Add what another one has learned: exact to rounding. Raises Mismatch, TooLarge; nothing is changed then."""
-        self.check_merge(other)
-        for name, theirs in sorted(other.programs.items()):
-            mine = self.programs.get(name)
-            if mine is None:
-                self.programs[name] = ProgramRecord(theirs.transform, ProgramModel(theirs.model.words.copy()))
-            else:
-                mine.model.merge(theirs.model)
-                mine.fits = {}
+    def _check_room(self, programs: int) -> None:
+        if programs > self.programs_max:
+            raise TooLarge("programs", programs, self.programs_max)
 
-    def _encode(self, name: str) -> bytes:
-        known = self.programs[name]
-        return bytes([TRANSFORMS.index(known.transform)]) + known.model.words.astype("<f8", copy=False).tobytes()
+    def has_room(self, record: ProgramRecord) -> bool:
+        """Return True; raises TooLarge where there is no room."""
+        del record
+        self._check_room(len(self.programs) + 1)
+        return True
 
-    def _restore(self, name: str, data: bytes) -> None:
-        """Take a program from its record; raises ValueError, IndexError where it is none, StateDamaged."""
+    @staticmethod
+    def _check_transforms(name: str, mine: ProgramRecord, theirs: ProgramRecord) -> None:
+        if mine.transform != theirs.transform:
+            raise Mismatch(
+                f"the sizes of {name!r} are {theirs.transform} there and {mine.transform} here", field="transform",
+                value=theirs.transform, bound=mine.transform, hint="learn again with one transformation",
+            )  # fmt: skip
+
+    def merged(self, key: str, mine: ProgramRecord, theirs: ProgramRecord) -> ProgramRecord:
+        """Return the runs of both, exact to rounding; raises Mismatch."""
+        self._check_transforms(key, mine, theirs)
+        mine.model.merge(theirs.model)
+        mine.fits = {}
+        return mine
+
+    def encode(self, record: ProgramRecord) -> bytes:
+        """Return a program's bytes."""
+        return bytes([TRANSFORMS.index(record.transform)]) + record.model.words.astype("<f8", copy=False).tobytes()
+
+    def decode(self, key: str, data: bytes) -> ProgramRecord:
+        """Return a program of its record; raises ValueError, IndexError where it is none, StateDamaged."""
         words = np.frombuffer(data, "<f8", offset=1).astype(np.float64)
         if len(words) != WORDS:
             raise ValueError(f"{len(words)} words a program")
         if (strange := strange_program(words)) is not None:
             raise StateDamaged(
-                f"program {name!r}: {strange} is what no runs lead to", components=(name,), hint="restore a backup"
+                f"program {key!r}: {strange} is what no runs lead to", components=(key,), hint="restore a backup"
             )
-        self.programs[name] = ProgramRecord(TRANSFORMS[data[0]], ProgramModel(words))
+        return ProgramRecord(TRANSFORMS[data[0]], ProgramModel(words))
 
 
 def _size_of(transform: str, size: float) -> float:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from advisor.engine import advisor as whole
 from advisor.engine import state_bytes
@@ -12,10 +12,9 @@ from advisor.engine.advisor import Advisor
 from advisor.engine.exactly_once import ProducerLedger
 from advisor.engine.kinds import RecordKind
 from advisor.engine.profiles import Profiles
-from advisor.engine.state_bytes import Block, Decoded
+from advisor.engine.state_bytes import COMPONENTS, Block, Decoded
 
 PARTS = (*whole.PARTS, "producers", "profiles")  # of a state, beside what is of one component
-COMPONENTS: Final = "components"
 
 
 @dataclass(slots=True)
@@ -27,14 +26,14 @@ class State:
     ledger: ProducerLedger
 
     @property
-    def kinds(self) -> tuple[RecordKind[Any], ...]:
+    def kinds(self) -> tuple[RecordKind[Any, Any], ...]:
         """What is kept by key, beside components."""
-        return *self.advisor.kinds, self.ledger.kind, self.profiles.kind
+        return *self.advisor.kinds, self.ledger, self.profiles
 
     def restore_records(self, found: Decoded) -> None:
         """Let what was decoded stand in the place of an empty state; raises StateDamaged."""
         self.advisor = Advisor.from_state(found)
-        for kind in (self.ledger.kind, self.profiles.kind):
+        for kind in (self.ledger, self.profiles):
             whole.restore_records(kind, found)
 
     def count_total(self, name: str, n: int = 1) -> None:
@@ -50,28 +49,13 @@ class State:
 
     def to_bytes(self) -> bytes:
         """Return all of it."""
-        components = self.advisor.components
-        blocks = state_bytes.encode(components.compact(), components.totals, [(kind, None) for kind in self.kinds])
-        return state_bytes.to_bytes(blocks)
+        return state_bytes.whole_state(self.advisor.components, self.kinds)
 
-    def extract(self, names: Iterable[str] | None, parts: Collection[str]) -> bytes:
-        """Return components with their task types, all where no names are given, and what spans components."""
-        totals, kinds = self.advisor.parts(names, parts)
-        kinds += [(kind, None) for kind in (self.ledger.kind, self.profiles.kind) if kind.name in parts]
-        return state_bytes.to_bytes(state_bytes.encode(self.advisor.copy_components(names), totals, kinds))
-
-    def extract_records(self, keys: Mapping[str, Collection[Any]], totals: Mapping[str, int] | None = None) -> bytes:
-        """Return what stands at keys, by kind, those known; components with their task types."""
-        names = keys.get(COMPONENTS, ())
-        by_kind = {"task_types": names, "allowed": names, **keys}
-        kinds = [(kind, frozenset(by_kind.get(kind.name, ()))) for kind in self.kinds]
-        return state_bytes.to_bytes(state_bytes.encode(self.advisor.copy_components(names), totals or {}, kinds))
+    def extract(self, keys: state_bytes.Keys) -> bytes:
+        """Return what stands at keys, see `state_bytes.part_of_state`."""
+        return state_bytes.part_of_state(self.advisor.components, self.kinds, keys)
 
     # -- by key -----------------------------------------------------------------------------------------------------------
-
-    def known_keys(self) -> dict[str, Mapping[Any, Any]]:
-        """Return what there is by key, by kind."""
-        return {COMPONENTS: self.advisor.components.slots.components} | {kind.name: kind.known for kind in self.kinds}
 
     def remove_records(self, gone: Mapping[str, Collection[Any]]) -> None:
         """Take away what stands at keys, by kind. Totals stay."""
@@ -83,19 +67,15 @@ class State:
     def merge(self, other: State) -> None:
         """Add what another has learned; a producer's greater number stays, of two profiles that with more events."""
         self.advisor.merge(other.advisor)
-        applied = self.ledger.applied
-        self.ledger.set_applied({key: n for key, n in other.ledger.applied.items() if n > applied.get(key, 0)})
-        self.profiles.merge_newer_runs(other.profiles)
+        self.ledger.merge(other.ledger)
+        self.profiles.merge(other.profiles)
 
     def replace_records(self, part: State) -> None:
-        """Let a part stand in the place of what is here of the same names."""
-        theirs, ours = part.advisor.components, self.advisor.components
-        kept = {name: own for name in theirs.flows.kept if (own := ours.flows.kept.get(name))}
-        self.remove_records({kind: part.known_keys()[kind] for kind in ("networks", "programs", "profiles")})
-        before = dict(theirs.totals or ours.totals)
-        self.ledger.set_applied(part.ledger.applied)
-        self.advisor.replace_components(part.advisor)
-        ours.flows.read_as(kept)
-        self.profiles.merge_newer_runs(part.profiles)
-        ours.totals.clear()
-        ours.totals.update(before)
+        """Let a part stand in the place of what is here of the same names; totals as of the part, where it has such."""
+        totals = self.advisor.components.totals
+        before = dict(part.advisor.components.totals or totals)
+        self.advisor.replace_records(part.advisor)
+        self.ledger.merge(part.ledger, replacing=True)
+        self.profiles.merge(part.profiles, replacing=True)
+        totals.clear()
+        totals.update(before)

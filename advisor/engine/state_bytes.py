@@ -43,6 +43,12 @@ _FRAME: Final = struct.Struct("<QI")
 _LENGTH: Final = struct.Struct("<I")
 
 
+COMPONENTS: Final = "components"
+TOTALS: Final = "totals"
+PART_KINDS: Final = {"flows": "networks"}  # other parts have the name of their kind
+Keys = Mapping[str, Collection[Any] | None]  # of a part of a state, by kind; None: all
+
+
 class Block(NamedTuple):
     """A part of a state; the text before the colon of its label tells it from the others."""
 
@@ -70,7 +76,9 @@ class Decoded:
 
 
 def encode(
-    components: Components, totals: Mapping[str, int], kinds: Iterable[tuple[RecordKind[Any], Collection[Any] | None]]
+    components: Components,
+    totals: Mapping[str, int],
+    kinds: Iterable[tuple[RecordKind[Any, Any], Collection[Any] | None]],
 ) -> Iterator[Block]:
     """Yield the blocks of components, and of those records of each kind that are named, None: all. Cost of one: O(block)."""
     yield _block("totals", {
@@ -81,6 +89,27 @@ def encode(
         yield _slots(components, first, min(first + SLOTS_A_BLOCK, len(components)))
     for kind, keys in kinds:
         yield from _records(kind, keys)
+
+
+def whole_state(components: Components, kinds: Iterable[RecordKind[Any, Any]]) -> bytes:
+    """Return a state as bytes."""
+    return to_bytes(encode(components.compact(), components.totals, [(kind, None) for kind in kinds]))
+
+
+def keys_of_parts(names: Iterable[str] | None, parts: Iterable[str]) -> Keys:
+    """Return the keys of components with what is of them, all where no names are given, and of parts that span components."""
+    of_names = None if names is None else frozenset(names)
+    return dict.fromkeys((COMPONENTS, "allowed", "task_types"), of_names) | {
+        PART_KINDS.get(part, part): None for part in parts
+    }
+
+
+def part_of_state(components: Components, kinds: Iterable[RecordKind[Any, Any]], keys: Keys) -> bytes:
+    """Return what stands at keys, those known, as bytes; components in the order of their names."""
+    names = keys[COMPONENTS]
+    copies = components.copy_components(components.slots.components if names is None else names)
+    totals: Mapping[str, int] = components.totals if TOTALS in keys else {}
+    return to_bytes(encode(copies, totals, [(kind, keys.get(kind.name, ())) for kind in kinds]))
 
 
 def _block(label: str, head: Mapping[str, Any], *body: bytes) -> Block:
@@ -106,7 +135,7 @@ def _slots(components: Components, first: int, end: int) -> Block:
     return _block(_label(f"components at slots {first} to {end - 1}", plain), head, *body)
 
 
-def _records(kind: RecordKind[Any], keys: Collection[Any] | None) -> Iterator[Block]:
+def _records(kind: RecordKind[Any, Any], keys: Collection[Any] | None) -> Iterator[Block]:
     found: list[tuple[Any, bytes]] = []
     blocks = 0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,12 +25,8 @@ from advisor.engine.kinds import RecordKind
 from advisor.engine.slots import TIME
 from advisor.errors import InvalidValue, NotEnoughData, StateDamaged
 from advisor.models.record_domains import strange_type
-from advisor.models.size_time import WORDS, SizeTime
+from advisor.models.size_time import GATHERED_MAX, WORDS, Gathered, SizeTime
 from advisor.models.type_verdict import MODELS, SIZED_MODELS, TypeReport, predicted, report_of, spread
-
-if TYPE_CHECKING:
-    from advisor.profile.task_types import TaskTypes
-
 
 RECORD_BYTES: Final = 8 * WORDS
 STATUS: Final = {"instances": "count", "sized": "sized"}
@@ -38,33 +34,21 @@ SIZE_LEAST: Final = 2.0**-60  # stands for a size of 0 where a distance is repor
 BEYOND: Final = "instances_beyond"  # of the totals: instances of more task types than are learned
 
 
-class TaskTypeModels:
+class TaskTypeModels(RecordKind[str, SizeTime]):
     """Records by name of the task type, at most `limits.TASK_TYPES_MAX`: later types are left out."""
 
+    name, merges = "task_types", {"model": "approximate"}
+
     def __init__(self, components: Components) -> None:
+        super().__init__()
         self._components = components  # which learn instances, too
-        self._made: TaskTypes | None = None
-        self._solved: dict[int, tuple[SizeTime, TypeReport]] = {}  # of records as they are
-        self.numbers: dict[str, int] = {}  # of each name, the number of its record; the least that is free
-        self.kind = RecordKind(
-            "task_types",
-            self.numbers,
-            {"model": "approximate"},
-            self._encode,
-            self._restore,
-            lambda name: self.forget(name, 0.0),
-        )
+        self._gathered, self._waiting = (
+            Gathered(),
+            dict[str, int](),
+        )  # instances that wait, and the numbers of their types
+        self._reports: dict[str, TypeReport] = {}  # of records as they are
 
     # -- learning ---------------------------------------------------------------------------------------------------------
-
-    @property
-    def _types(self) -> TaskTypes:
-        """The records, made at the first instance: few advisors learn any, and profiles need not be loaded for the others."""
-        if self._made is None:
-            from advisor.profile.task_types import TaskTypes  # noqa: PLC0415
-
-            self._made = TaskTypes()
-        return self._made
 
     def observe_instances(
         self,
@@ -124,53 +108,40 @@ class TaskTypeModels:
         present, first = np.unique(index, return_index=True)
         number_of = np.full(len(names), -1, np.int64)
         for place in map(int, present[np.argsort(first)]):
-            if names[place] in self.numbers or len(self.numbers) < limits.TASK_TYPES_MAX:
-                number_of[place] = self._touch(names[place])
+            name = names[place]
+            if name in self.known or len(self.known) < limits.TASK_TYPES_MAX:
+                self.set_record(name, self.known.get(name) or SizeTime(np.zeros(WORDS)))
+                number_of[place] = self._waiting.setdefault(name, len(self._waiting))
         numbers = number_of[index]
         known = numbers >= 0
         if known.any():
-            self._types.add_instances(numbers[known], sizes[known], times[known], running[known], stands[known])
+            self._gathered.add_instances(numbers[known], sizes[known], times[known], running[known], stands[known])
+            if self._gathered.count >= GATHERED_MAX:
+                self.settle()
         return int(len(known) - known.sum())
 
-    def merge(self, other: TaskTypeModels) -> None:
-        """Add what another one has learned, see `SizeTime.merge`; instances of types beyond the cap are counted."""
-        other._types.settle()
-        self._types.settle()
-        for name, theirs in sorted(other.numbers.items()):
-            added = other._types.models[theirs]
-            if name in self.numbers:
-                self._types.models[self.numbers[name]].merge(added)
-            elif len(self.numbers) >= limits.TASK_TYPES_MAX:
-                self._components.totals[BEYOND] += int(added.head_field("rows"))
-                continue
-            self._types.models.setdefault(self._touch(name), SizeTime(added.words.copy()))
+    def settle(self) -> None:
+        """Learn the instances that wait."""
+        names, self._waiting = list(self._waiting), {}
+        for number, columns in self._gathered.pop_by_type():
+            self.known[names[number]].learn_instances(*columns)
 
     def forget(self, name: str, keep: float) -> None:
         """Keep the share `keep` of what was learned of a type, where there is one; with next to nothing left all goes."""
-        if name not in self.numbers:
-            return
-        self._types.settle()
-        number = self._touch(name)
-        if keep * self._types.models[number].head_field("count") >= EVIDENCE_LEAST:
-            self._types.models[number].forget(keep)
+        self.settle()
+        found = self.known.get(name)
+        if found is not None and keep * found.head_field("count") >= EVIDENCE_LEAST:
+            found.forget(keep)
+            self.set_record(name, found)
         else:
-            del self._types.models[number], self.numbers[name]
-
-    def _touch(self, name: str) -> int:
-        """Count a type as changed, a new one too; return its number."""
-        number = self.numbers.get(name)
-        if number is None:
-            taken = set(self.numbers.values())
-            number = self.numbers[name] = next(n for n in range(len(taken) + 1) if n not in taken)
-        self._solved.pop(number, None)
-        return number
+            self.remove_record(name)
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
     @property
     def bytes(self) -> int:
         """Bytes of the records."""
-        return RECORD_BYTES * len(self.numbers)
+        return RECORD_BYTES * len(self.known)
 
     def task_type(self, name: str) -> TypeReport:
         """Return what is known of a task type over all runs: its verdict, which model `predict` is to be asked for, and why.
@@ -182,26 +153,24 @@ class TaskTypeModels:
         InvalidValue
             When no instances of it were learned.
         """
-        if name not in self.numbers:
-            known = ", ".join(sorted(self.numbers)[:8])
+        if name not in self.known:
+            known = ", ".join(sorted(self.known)[:8])
             raise InvalidValue("task_type", name, f"one with instances: {known or 'none was observed'}")
         return self._answering(name)[1]
 
     def _answering(self, name: str) -> tuple[SizeTime, TypeReport]:
-        number = self.numbers[name]
-        self._types.settle()
-        if number not in self._solved:
-            learned = self._types.models[number]
-            self._solved[number] = learned, report_of(learned)
-        return self._solved[number]
+        self.settle()
+        learned = self.known[name]
+        if name not in self._reports:
+            self._reports[name] = report_of(learned)
+        return learned, self._reports[name]
 
     def status(self) -> list[dict[str, Any]]:
         """Return of each type how many instances were learned, and how many of them with a size, by name."""
-        self._types.settle()
-        models = self._types.models
+        self.settle()
         return [
-            {"task_type": name} | {key: round(models[number].head_field(word)) for key, word in STATUS.items()}
-            for name, number in sorted(self.numbers.items())
+            {"task_type": name} | {key: round(learned.head_field(word)) for key, word in STATUS.items()}
+            for name, learned in sorted(self.known.items())
         ]
 
     def predict(
@@ -223,7 +192,7 @@ class TaskTypeModels:
                 raise InvalidValue(
                     field, value, f"absent with model {model!r}: instances tell neither machine nor measures"
                 )
-        if name not in self.numbers:
+        if name not in self.known:
             self._components.slots.slot_of(name)  # one that nobody knows is reported so
             raise NotEnoughData(
                 f"no instances of a task type {name!r}: {model} is learned from ends of task instances",
@@ -256,22 +225,43 @@ class TaskTypeModels:
 
     # -- as bytes ---------------------------------------------------------------------------------------------------------
 
-    def _encode(self, name: str) -> bytes:
-        self._types.settle()
-        return self._types.models[self.numbers[name]].words.astype("<f8", copy=False).tobytes()
+    def encode(self, record: SizeTime) -> bytes:
+        """Return a type's record as bytes."""
+        return record.words.astype("<f8", copy=False).tobytes()
 
-    def _restore(self, name: str, data: bytes) -> None:
-        """Take what was learned of a type from its record; raises ValueError where it is none, StateDamaged."""
+    def decode(self, key: str, data: bytes) -> SizeTime:
+        """Return what was learned of a type by its record; raises ValueError where it is none, StateDamaged."""
         words = np.frombuffer(data, "<f8").astype(np.float64)
         if len(words) != WORDS:
             raise ValueError(f"{len(words)} words a task type")
         if (strange := strange_type(words)) is not None:
             raise StateDamaged(
-                f"task type {name!r}: {strange} is what no instances lead to",
-                components=(name,),
-                hint="restore a backup",
+                f"task type {key!r}: {strange} is what no instances lead to", components=(key,), hint="restore a backup"
             )
-        self._types.models[self._touch(name)] = SizeTime(words)
+        return SizeTime(words)
+
+    def merged(self, key: str, mine: SizeTime, theirs: SizeTime) -> SizeTime:
+        """Return the instances of both, see `SizeTime.merge`."""
+        del key
+        mine.merge(theirs)
+        return mine
+
+    def has_room(self, record: SizeTime) -> bool:
+        """Return whether there is room for one more type; its instances are counted where there is none."""
+        if len(self.known) < limits.TASK_TYPES_MAX:
+            return True
+        self._components.totals[BEYOND] += int(record.head_field("rows"))
+        return False
+
+    def set_record(self, key: str, record: SizeTime) -> None:
+        """Let a record stand in the place of what its type had."""
+        self.known[key] = record
+        self._reports.pop(key, None)
+
+    def remove_record(self, key: str) -> None:
+        """Take a type away, where it is known."""
+        super().remove_record(key)
+        self._reports.pop(key, None)
 
 
 def is_model(name: object) -> bool:

@@ -6,6 +6,7 @@ anywhere, the words are the same.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from advisor.domain import elementary
 from advisor.domain.vectors import Floats, Ints
 from advisor.models.log_cells import LEVEL, RANGE_WORDS, absolute, add_cells, add_values, keys_of
 
+GATHERED_MAX: Final = 32_768  # instances gathered before they are learned
 CELLS: Final = 128
 RESOLUTION: Final = 16  # cells of size an octave, at first: 4 % wide
 RATE_CELLS: Final = 96
@@ -159,6 +161,38 @@ class SizeTime:
             self.words[_AT[name]] = np.ceil(self.head_field(name) * keep)
         for name in ("cells", "rates", "workers"):
             self.field_array(name)[:] *= keep
+
+
+class Gathered:
+    """Instances in columns that wait to be learned together, for what a call of numpy costs."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._parts: list[tuple[Ints, Floats, Floats, Ints, Floats]] = []
+
+    def add_instances(self, types: Ints, sizes: Floats, times: Floats, running: Ints, stands: Floats) -> None:
+        """Take instances in columns (n,), as of `SizeTime.learn_instances`, with the numbers of their types."""
+        self._parts.append((types, sizes, times, running, stands))
+        self.count += len(types)
+
+    def pop_by_type(self) -> Iterator[tuple[int, tuple[Floats, Floats, Ints, Floats]]]:
+        """Yield the number of each type and its columns, in their order, and hold none."""
+        if not self._parts:
+            return
+        types, sizes, times, running, stands = (np.concatenate(column) for column in zip(*self._parts, strict=True))
+        self._parts, self.count = [], 0
+        for number, rows in rows_by_type(types):
+            yield number, (sizes[rows], times[rows], running[rows], stands[rows])
+
+
+def rows_by_type(types: Ints) -> list[tuple[int, Ints]]:
+    """Return the rows of each type in order, the type that came first first."""
+    if not len(types):
+        return []
+    order = np.argsort(types, kind="stable")
+    starts = np.flatnonzero(np.append(True, np.diff(types[order]) != 0))
+    groups = np.split(order, starts[1:])
+    return sorted(((int(types[rows[0]]), rows) for rows in groups), key=lambda group: int(group[1][0]))
 
 
 def within_cells(cells: Floats) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.domain import elementary, limits
-from advisor.models.size_time import WORDS, SizeTime
+from advisor.models.size_time import GATHERED_MAX, WORDS, Gathered, SizeTime, rows_by_type
 from advisor.models.type_verdict import TypeReport, report_of
 from advisor.profile import layout as at
 
@@ -18,7 +18,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 TYPES_MAX: Final = limits.TASK_TYPES_MAX
-PENDING_MAX: Final = 32_768  # ends gathered before they are learned, for what a call of numpy costs
 NS: Final = 1e-9
 LEARNED_ALL: Final = 1_024  # instances of a type that are handed on each; then one in two, in four … stands for as many
 
@@ -51,37 +50,27 @@ class TaskTypes:
         self.models: dict[int, SizeTime] = {}
         self.ended: dict[int, int] = {}  # instances of each type that were looked at by `sample`
         self.beyond = 0  # instances of types beyond the cap
-        self._pending: list[tuple[Ints, Floats, Floats, Ints, Floats]] = []
-        self._waiting = 0
+        self._gathered = Gathered()
 
     def learn_ended(self, ended: Ints, sizes: Floats) -> None:
         """Take rows of ended instances, see `layout`, and their sizes; 0: none was given."""
         if not len(ended):
             return
         stands = ended[:, at.ENDED_STANDS].astype(np.float64)
-        self.add_instances(ended[:, at.ENDED_TYPE].copy(), *_columns(ended, sizes), stands)
-
-    def add_instances(self, types: Ints, sizes: Floats, times: Floats, running: Ints, stands: Floats) -> None:
-        """Take instances in columns (n,), as of `SizeTime.learn_instances`; they are learned in this order, some time later."""
-        self._pending.append((types, sizes, times, running, stands))
-        self._waiting += len(types)
-        if self._waiting >= PENDING_MAX:
+        self._gathered.add_instances(ended[:, at.ENDED_TYPE].copy(), *_columns(ended, sizes), stands)
+        if self._gathered.count >= GATHERED_MAX:
             self.settle()
 
     def settle(self) -> None:
         """Learn what was gathered."""
-        if not self._pending:
-            return
-        types, sizes, times, running, stands = (np.concatenate(column) for column in zip(*self._pending, strict=True))
-        self._pending, self._waiting = [], 0
-        for number, rows in _by_type(types):
+        for number, columns in self._gathered.pop_by_type():
             model = self.models.get(number)
             if model is None:
                 if len(self.models) >= TYPES_MAX:
-                    self.beyond += len(rows)
+                    self.beyond += len(columns[0])
                     continue
                 model = self.models[number] = SizeTime(np.zeros(WORDS))
-            model.learn_instances(sizes[rows], times[rows], running[rows], stands[rows])
+            model.learn_instances(*columns)
 
     def sample(self, ended: Ints, sizes: Floats) -> Instances:
         """Return rows for component models: all of a type's first instances, then fewer and fewer, each for as many.
@@ -92,7 +81,7 @@ class TaskTypes:
         kinds = ended[:, at.ENDED_TYPE]
         taken = np.zeros(len(ended), np.bool_)
         stands = np.ones(len(ended), np.int64)
-        for number, rows in _by_type(kinds):
+        for number, rows in rows_by_type(kinds):
             before = self.ended.get(number, 0)
             if number not in self.ended and len(self.ended) >= TYPES_MAX:
                 continue
@@ -142,13 +131,3 @@ def _columns(ended: Ints, sizes: Floats) -> tuple[Floats, Floats, Ints]:
     """Return sizes, 0 where one is no number above 0, seconds, and running workers of rows of ended instances."""
     known = np.where(np.isfinite(sizes) & (sizes > 0.0), sizes, 0.0)
     return known, np.maximum(ended[:, at.ENDED_NS], 1) * NS, ended[:, at.ENDED_RUNNING].copy()
-
-
-def _by_type(types: Ints) -> list[tuple[int, Ints]]:
-    """Return the rows of each type in order, the type that came first first."""
-    if not len(types):
-        return []
-    order = np.argsort(types, kind="stable")
-    starts = np.flatnonzero(np.append(True, np.diff(types[order]) != 0))
-    groups = np.split(order, starts[1:])
-    return sorted(((int(types[rows[0]]), rows) for rows in groups), key=lambda group: int(group[1][0]))

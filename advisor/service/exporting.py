@@ -43,7 +43,7 @@ def _named(engine: Engine, kind: str, at: str) -> tuple[list[str], str | None]:
     """Return the next few of what there is little of, in the order of the names."""
     advisor = engine.advisor
     names = {
-        "task_types": advisor.task_types.numbers.keys() - advisor.components.slots.components.keys(),
+        "task_types": advisor.task_types.known.keys() - advisor.components.slots.components.keys(),
         "networks": advisor.components.flows.kept, "programs": advisor.programs.programs,
     }[kind]  # fmt: skip
     due = sorted(name for name in names if name > at)

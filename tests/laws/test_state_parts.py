@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from stored import Stored
@@ -106,7 +105,7 @@ KINDS = st.lists(st.integers(0, 11), max_size=8)
 @given(KINDS, st.integers(2, 4))
 def test_the_whole_is_the_merge_of_its_parts_to_the_byte(kinds: list[int], shards: int) -> None:
     engine = taught(kinds)
-    whole, names = canonical(engine), [*engine.advisor.components.slots.components, *engine.advisor.task_types.numbers]
+    whole, names = canonical(engine), [*engine.advisor.components.slots.components, *engine.advisor.task_types.known]
     parts = [
         engine.extract([n for n in names if bucket_of(n) % shards == shard], PARTS[shard::shards])
         for shard in range(shards)
@@ -170,24 +169,6 @@ def test_a_dropped_component_leaves_its_slot_to_the_next_new_name() -> None:
     assert Advisor.from_bytes(engine.to_bytes()).status()["components_known"] == 4
 
 
-def test_a_plan_over_components_of_two_states_is_that_of_one() -> None:
-    engine = taught([])
-    shards = [Advisor.from_bytes(engine.extract(part, ())) for part in (NAMES[:3], NAMES[3:6])]
-    network, options = "c0 .. (c3 | c1) .. c4 .. c2 .. c5 .. c0", {"cores": 16, "shares": [[0.25, 0.75]]}
-    one, two = (shard.demands(part, cores_max=16) for shard, part in zip(shards, (NAMES[:3], NAMES[3:6]), strict=True))
-    assert one.curves.elapsed_s.shape[0] == 3
-    found = Advisor().allocate(network, demands=pickle.loads(pickle.dumps(two)).and_also(one), **options)
-    assert found.as_dict() == engine.advisor.allocate(network, **options).as_dict()
-    with pytest.raises(UnknownComponent):
-        Advisor().allocate(network, demands=one, **options)
-    with pytest.raises(InvalidValue, match="load"):
-        Advisor().allocate(network, demands=one, load={"c0": 1.0}, **options)
-    with pytest.raises(InvalidValue, match="counts"):
-        one.and_also(shards[1].demands(NAMES[3:6], cores_max=64))
-    with pytest.raises(InvalidValue, match="names"):
-        one.and_also(one)
-
-
 def test_a_bucket_is_the_same_everywhere() -> None:
     assert [bucket_of(name) for name in ("blur", "e\u0301te\u0301", "\u00e9t\u00e9")] == [2854, 3013, 3013]
     counts = np.bincount([bucket_of(f"component-{i}") for i in range(40 * BUCKETS)], minlength=BUCKETS)
@@ -206,7 +187,7 @@ def test_a_part_moves_to_another_engine_and_rows_split_by_network_teach_as_whole
         home.apply_event(KEY, number + 1, Travels(rows))
     assert canonical_parts(split, ()) == canonical_parts(engine, ())
     assert not home.advisor.components.slots.components
-    flows = [list(each.advisor.components.flows.kind.records()) for each in (home, engine)]
+    flows = [list(each.advisor.components.flows.records()) for each in (home, engine)]
     assert flows[0] == flows[1]
     assert "n0" in home.advisor.components.flows.kept
     before = split.extract(NAMES, ())

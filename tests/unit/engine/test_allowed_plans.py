@@ -142,13 +142,3 @@ def test_sets_hold_where_sizes_are_thinned() -> None:
     )
     assert plan.cores["a"] in sets["a"]
     assert plan.cores["b"] % 7 == 0
-
-
-def test_demands_of_several_advisors_carry_their_sets() -> None:
-    parts = [learned(np.random.default_rng(seed), name) for seed, name in enumerate("ab")]
-    parts[1].set_allowed("b", [3])
-    one, other = (part.demands([name], cores_max=8) for part, name in zip(parts, "ab", strict=True))
-    for demands in (one.and_also(other), other.and_also(one)):
-        plan = parts[0].allocate("a .. b", cores=8, turns="never", demands=demands)
-        assert plan.cores["b"] == 3
-        assert plan.cores["a"] > 3

@@ -22,7 +22,6 @@ CALLS = (
     lambda adv: adv.status(),
     lambda adv: adv.to_bytes(),
     lambda adv: adv.bundle(),
-    lambda adv: adv.demands(["m"], cores_max=4),
     lambda adv: adv.define_network("m", id="net"),
     lambda adv: adv.flow("kept"),
     lambda adv: adv.extract(["m"]),

@@ -73,7 +73,7 @@ def test_a_program_is_forgotten_as_if_it_had_never_been(taught: Advisor) -> None
     fresh = Advisor()
     fresh.observe_run("other", **run(5.0, 1))
     assert made.status()["programs"] == fresh.status()["programs"]
-    assert list(made.programs.kind.records()) == list(fresh.programs.kind.records())
+    assert list(made.programs.records()) == list(fresh.programs.records())
     with pytest.raises(UnknownProgram, match="law"):
         made.forget_program("law")
     made.observe_run("law", transform="2^n", **run(5.0, 1))  # even its transformation is forgotten
@@ -84,7 +84,7 @@ def test_a_refused_first_run_leaves_nothing_to_store() -> None:
     with pytest.raises(InvalidValue):
         engine.apply_event(None, None, RunObserved({"program": "law", **run(100.0, 4), "size": 1e4, "transform": "n!"}))
     engine.apply_event(None, None, RunObserved({"program": "law", **run(100.0, 4)}))
-    assert list(engine.advisor.programs.kind.known) == ["law"]
+    assert list(engine.advisor.programs.known) == ["law"]
 
 
 def test_merging_is_learning_both() -> None:

@@ -259,7 +259,7 @@ def test_the_state_is_of_one_size_and_comes_back_byte_for_byte() -> None:
     for seed in range(4):
         taught(task_mixes.forces(1_000, seed=seed), into=advisor)
         sizes.add(advisor.task_types.bytes)
-        assert len(advisor.task_types.kind.encode_record("a")) == advisor.task_types.bytes
+        assert len(advisor.task_types.encode(advisor.task_types.known["a"])) == advisor.task_types.bytes
     assert len(sizes) == 1
     assert sizes.pop() < 18_500
     taught(task_mixes.contended(400), "b", into=advisor)
@@ -291,7 +291,7 @@ def test_a_forgotten_type_does_not_come_back_from_what_is_stored() -> None:
         mine.commit(each.take_image())
         again = Engine.restore(mine.stored()).advisor
         assert [each["task_type"] for each in again.status()["task_types"]] == ["b", "c"]
-        assert list(again.task_types.kind.records()) == list(each.advisor.task_types.kind.records())
+        assert list(again.task_types.records()) == list(each.advisor.task_types.records())
 
 
 def test_a_share_that_is_kept_weighs_less_against_what_comes() -> None:
@@ -342,4 +342,4 @@ def test_types_beyond_the_cap_are_counted_and_left_out() -> None:
     other.observe_instances(types=["new"], index=[0], elapsed_s=[1.0])
     advisor.merge(other)
     assert advisor.status()["totals"]["instances_beyond"] == 7
-    assert "new" not in advisor.task_types.numbers
+    assert "new" not in advisor.task_types.known

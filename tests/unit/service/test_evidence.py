@@ -135,8 +135,6 @@ def test_evidence_is_refused_where_it_would_not_hold() -> None:
     advisor = taught()
     with pytest.raises(InvalidValue, match="evidence"):
         advisor.predict("a", evidence="yes")  # type: ignore[arg-type]
-    with pytest.raises(InvalidValue, match="evidence"):
-        advisor.allocate("a", cores=2, demands=advisor.demands(["a"], cores_max=2), evidence=True)
     found = advisor.choose_cores("a", cores_max=8, evidence=True).basis
     assert found is not None
     damaged = found.__class__(

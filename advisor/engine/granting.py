@@ -51,7 +51,6 @@ class _Lent:
 @dataclass(slots=True)
 class _App:
     network: str | None
-    worth: float
     turn: int  # where there are fewer cores than applications, the least numbers have one
     waits_since: float | None = None  # while it asks and has no core
     access: bool = False
@@ -90,9 +89,9 @@ class Granting:
 
     # -- applications
 
-    def add_app(self, app: Hashable, network: str | None = None, worth: float = 1.0) -> None:
-        """Take an application in: the network that it runs, if known, and what one record of it is worth to others'."""
-        self._apps[app] = _App(network, worth, next(self._turns))
+    def add_app(self, app: Hashable, network: str | None = None) -> None:
+        """Take an application in, and the network that it runs, if known."""
+        self._apps[app] = _App(network, next(self._turns))
         self._targets = None
 
     def remove_app(self, app: Hashable) -> int:
@@ -224,7 +223,7 @@ class Granting:
         """Return how many cores each application that asks for some should have.
 
         First by demand, at least one each, in turns where there are too few. Then those whose networks are learned share
-        what they got together so that their sum of worth times records per second is largest, at least one each, none more
+        what they got together so that their sum of records per second is largest, at least one each, none more
         than it can use. A split is kept while another gains less than `GAIN_MIN`.
         """
         if self._targets is None:
@@ -239,9 +238,7 @@ class Granting:
         if len(known) < 2:
             self._split = {}
             return shares
-        values = [
-            [self._apps[name].worth * rate for rate in self._gains[self._apps[name].network or ""]] for name in known
-        ]
+        values = [self._gains[self._apps[name].network or ""] for name in known]
         most, near, pool = (
             [asking[name] for name in known],
             [shares[name] for name in known],

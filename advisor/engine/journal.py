@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, fields
 from math import prod
 from typing import Any, Final, cast
 
@@ -44,24 +44,21 @@ class Logged:
     anew: bool = False  # numbers begin anew with these names
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, array_like=True, frozen=True):
     """What the engine was allowed: which rows are refused depends on it, so they are replayed under the same."""
 
     components_max: int
     model_memory_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What one commit adds to the log."""
+class Entry(msgspec.Struct, array_like=True, frozen=True):
+    """What one commit adds to the log, as it is written but for its events."""
 
     limits: Limits
-    events: tuple[Logged, ...] = ()
-    # mapping of (name, incarnation) to sequence: producers whose applied number changed
-    producers: Mapping[Producer, int] = field(default_factory=dict[Producer, int])
-    producers_gone: tuple[Producer, ...] = ()  # tuple of (name, incarnation)
-    counts: Mapping[str, int] = field(default_factory=dict[str, int])  # what the totals count beside the events
+    events: tuple[Any, ...] = ()  # each a `Logged`; a map in bytes
+    producers: dict[Producer, int] = {}  # the numbers applied, of producers whose number changed
+    producers_gone: tuple[Producer, ...] = ()
+    counts: dict[str, int] = {}  # what the totals count beside the events
     patches: tuple[Patch, ...] = ()  # of the records of profiles
 
     @property
@@ -74,7 +71,7 @@ class Entry:
         kept = {key: number for key, number in self.producers.items() if key not in later.producers_gone}
         gone = tuple(key for key in self.producers_gone if key not in later.producers)
         return Entry(
-            later.limits, self.events + later.events, kept | dict(later.producers),
+            later.limits, self.events + later.events, kept | later.producers,
             tuple(dict.fromkeys(gone + later.producers_gone)), Counter(self.counts) + Counter(later.counts),
             self.patches + later.patches,
         )  # fmt: skip
@@ -83,25 +80,14 @@ class Entry:
         """Return the entry's bytes; none where it is empty. Cost O(rows)."""
         if self.empty:
             return b""
-        return _ENCODER.encode(_Entry(
-            (self.limits.components_max, self.limits.model_memory_bytes), [*map(_as_map, self.events)],
-            [*self.producers.items()], [*self.producers_gone], dict(self.counts),
-            [*self.patches],
-        ))  # fmt: skip
+        return _ENCODER.encode(msgspec.structs.replace(self, events=tuple(map(_as_map, self.events))))
 
 
 def decode(data: bytes, book: Book) -> Entry:
     """Return an entry, its rows by the names of `book`, which learns the new ones; raises StateDamaged when it is none."""
     try:
         found = _DECODER.decode(data)
-        return Entry(
-            Limits(*found.limits),
-            tuple(_logged(each, book) for each in found.events),
-            dict(found.producers),
-            tuple(found.gone),
-            found.counts,
-            tuple(Patch(*each) for each in found.patches),
-        )
+        return msgspec.structs.replace(found, events=tuple(_logged(each, book) for each in found.events))
     except (LookupError, TypeError, ValueError, RecursionError, AttributeError, msgspec.MsgspecError) as error:
         raise StateDamaged(f"an entry of the log does not read: {error!r}", hint="restore a backup") from error
 
@@ -124,17 +110,6 @@ class Book:
 
 
 # -- as bytes ---------------------------------------------------------------------------------------------------------------
-
-
-class _Entry(msgspec.Struct, array_like=True):
-    """An entry as it is written."""
-
-    limits: tuple[int, int]
-    events: list[dict[str, Any]]
-    producers: list[tuple[Producer, int]]
-    gone: list[Producer]
-    counts: dict[str, int]
-    patches: list[tuple[Producer, int, Any, bytes]]
 
 
 def _as_map(logged: Logged) -> dict[str, Any]:
@@ -217,7 +192,7 @@ def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_packed)
-_DECODER: Final = msgspec.msgpack.Decoder(_Entry, ext_hook=_unpacked)
+_DECODER: Final = msgspec.msgpack.Decoder(Entry, ext_hook=_unpacked)
 
 
 # -- on their way -----------------------------------------------------------------------------------------------------------

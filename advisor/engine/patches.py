@@ -6,8 +6,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from advisor.domain.vectors import Ints
-
 STEP: Final = 512  # bytes that are written together
 GONE: Final = -1
 
@@ -15,9 +13,9 @@ GONE: Final = -1
 class Patch(NamedTuple):
     """How the record of a key became another one."""
 
-    key: Any
+    key: tuple[str, bytes]
     size: int  # bytes of the record, GONE where there is none any more
-    steps: Ints  # the numbers of those `STEP` bytes that changed
+    steps: Any  # int64 array: the numbers of those `STEP` bytes that changed
     data: bytes  # their contents
 
     @classmethod

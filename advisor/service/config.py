@@ -46,7 +46,7 @@ class Config:
     heavy_deadline_s: seconds after which a request in a worker process, of two at a time, is killed
     log_level: least level that is logged
     advise: what to plan for in the background, reported by HTTP, of a network, or of all others (*), as film=cores:9
-    snet_resources: [HOST:]PORT[=NETWORK[*WORTH]] where S-Net's runtime comes for cores, one a network
+    snet_resources: [HOST:]PORT[=NETWORK] where S-Net's runtime comes for cores, one a network
     snet_cores: processors to lend there, like 0-3,6; absent: those that the service may run on
     """
 

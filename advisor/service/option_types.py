@@ -17,8 +17,6 @@ PORT_MAX = 65_535
 SIZE_UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 SIZE = re.compile(r"([0-9]{1,18}) ?([KMG]iB)?")
 LOOPBACK = "127.0.0.1"
-SNET_WORTH = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?([eE]-?[0-9]{1,2})?")
-SNET_WORTH_MIN, SNET_WORTH_MAX = 1e-9, 1e9  # as the weights of networks that share a machine
 EVERY_NETWORK = "*"
 RAY = "ray"
 BEYOND = ("tcp", "http", "snet")  # what may be let out of this machine without its guards
@@ -70,28 +68,19 @@ def parse_address(key: str, value: Any) -> Address:
 
 
 class SnetPort(NamedTuple):
-    """Where applications of S-Net's runtime come for cores, and the network that those who come there run.
-
-    `worth` is what one of its records is worth to one of another network.
-    """
+    """Where applications of S-Net's runtime come for cores, and the network that those who come there run."""
 
     address: Address
     network: str | None = None
-    worth: float = 1.0
 
 
 def parse_snet_port(key: str, value: Any) -> SnetPort:
-    """Return what [HOST:]PORT[=NETWORK[*WORTH]] says; without a host it is loopback; raises InvalidValue."""
+    """Return what [HOST:]PORT[=NETWORK] says; without a host it is loopback; raises InvalidValue."""
     where, named, network = str(value).partition("=")
     address = parse_address(key, where if ":" in where else f"{LOOPBACK}:{where}")
-    name, weighed, worth = network.rpartition("*")
-    if not weighed or not SNET_WORTH.fullmatch(worth):
-        name, worth = network, "1"
-    if named and not name:
+    if named and not network:
         raise InvalidValue(key, value, "HOST:PORT=NETWORK with the id of a network after the sign", "or leave = out")
-    if not SNET_WORTH_MIN <= float(worth) <= SNET_WORTH_MAX:
-        raise InvalidValue(key, value, f"HOST:PORT=NETWORK*WORTH, worth from {SNET_WORTH_MIN:g} to {SNET_WORTH_MAX:g}")
-    return SnetPort(address, checked_name("network", name) if named else None, float(worth))
+    return SnetPort(address, checked_name("network", network) if named else None)
 
 
 class Advise(NamedTuple):

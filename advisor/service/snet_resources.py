@@ -187,7 +187,7 @@ class SnetResources:
             self.ends["too many clients"] += 1
             return False
         self.clients.add(client)
-        self.granting.add_app(client, port.network, port.worth)
+        self.granting.add_app(client, port.network)
         return True
 
     def remove_client(self, client: Client, how: str) -> None:

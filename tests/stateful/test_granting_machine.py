@@ -56,13 +56,11 @@ class Lending(RuleBasedStateMachine):
             library = self.known[order.app]  # type: ignore[index]
             (library.granted if order.verb == "grant" else library.asked_back)(order.cores)
 
-    @rule(
-        target=clients, network=st.sampled_from([None, "steep", "flat", "unknown"]), worth=st.sampled_from([1.0, 30.0])
-    )
-    def comes(self, network: str | None, worth: float) -> int:
+    @rule(target=clients, network=st.sampled_from([None, "steep", "flat", "unknown"]))
+    def comes(self, network: str | None) -> int:
         self.numbered += 1
         self.known[self.numbered] = Library()
-        self.granting.add_app(self.numbered, network, worth)
+        self.granting.add_app(self.numbered, network)
         self.settle()
         return self.numbered
 

@@ -68,17 +68,6 @@ def test_cores_go_on_to_the_other_where_a_curve_bends() -> None:
     assert settled(granting) == {"bent": 2, "straight": 5, "shy": 1}
 
 
-def test_the_worth_of_a_record_weighs() -> None:
-    granting = Granting(range(4))
-    curve = [float(n) for n in range(5)]
-    for app, worth in (("cheap", 1.0), ("dear", 2.0)):
-        granting.add_app(app, "net", worth)
-        granting.access(app, may_use=True)
-        granting.local(app, 4)
-    granting.learned({"net": curve})
-    assert settled(granting) == {"cheap": 1, "dear": 3}
-
-
 def test_a_gain_within_what_curves_are_off_moves_nothing() -> None:
     granting = Granting(range(4))
     asking(granting, a=("a", 4), b=("b", 4))

@@ -253,16 +253,16 @@ async def test_a_service_lends_this_machines_cores_and_shows_it(tmp_path: Path) 
 
 
 def test_ports_are_loopback_unless_said() -> None:
-    config = load_config(snet_resources=["56389", "[::1]:7=a=b", "localhost:8=c*2"])
-    assert [(str(port.address), port.network, port.worth) for port in config.snet_resources] == [
-        ("127.0.0.1:56389", None, 1.0), ("[::1]:7", "a=b", 1.0), ("localhost:8", "c", 2.0)
+    config = load_config(snet_resources=["56389", "[::1]:7=a=b", "localhost:8=c"])
+    assert [(str(port.address), port.network) for port in config.snet_resources] == [
+        ("127.0.0.1:56389", None), ("[::1]:7", "a=b"), ("localhost:8", "c")
     ]  # fmt: skip
     with pytest.raises(InvalidValue, match="no token"):
         load_config(snet_resources=["0.0.0.0:56389"])
     assert load_config(snet_resources=["0.0.0.0:56389"], open_beyond_loopback="snet").snet_resources[0].network is None
 
 
-@pytest.mark.parametrize("value", ["", "x", "1=", "1=n*0", "1=n*1e99", "99999", 5.0, ["1", None]])
+@pytest.mark.parametrize("value", ["", "x", "1=", "99999", 5.0, ["1", None]])
 def test_a_bad_port_is_refused(value: Any) -> None:
     with pytest.raises(InvalidValue) as caught:
         load_config(snet_resources=value)

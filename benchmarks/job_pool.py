@@ -62,7 +62,7 @@ class Teacher:
 
     def learn(self, job: Input, count: int, elapsed_s: float) -> None:
         """Learn a run."""
-        self.advised.learn(job.component, job.x, count, elapsed_s * self.scale, 0.0, ok=True)
+        self.advised.learn_run(job.component, job.x, count, elapsed_s * self.scale, 0.0, ok=True)
 
 
 def mean_response(adviser: Any, stream: Stream, scale: float) -> float:

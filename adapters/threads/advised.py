@@ -27,6 +27,7 @@ from advisor.adapters.threads.jobs import Job
 from advisor.adapters.threads.machine import MachineLoad, cache_file, cores_here
 from advisor.adapters.threads.memory import FunctionMemory
 from advisor.adapters.threads.size import FLOOR_S, Size
+from advisor.adapters.threads.waiting import WaitingExecutor
 from advisor.domain.limits import CORES_MAX, PREDICTOR_MAX
 from advisor.domain.names import checked_name
 from advisor.errors import AdvisorError, InvalidValue, NotEnoughData, UnknownComponent
@@ -164,7 +165,7 @@ class Advised:
     def executor(
         self, component: str, *, predictor: Callable[..., Any] | None = None, cores_max: int | None = None,
         executor: Executor | None = None,
-    ) -> AdvisedPool:  # fmt: skip
+    ) -> Executor:  # fmt: skip
         """Return an executor of `concurrent.futures` whose calls are runs of `component`, each on one core.
 
         Parameters
@@ -172,14 +173,16 @@ class Advised:
         predictor : callable, optional
             From a call's arguments to its predictor.
         cores_max : int, optional
-            The most at once, calls that wait included. Absent: as many as this process may use compute at once; on threads
-            up to `AT_ONCE_MAX` run while they wait, for a disk, a network or a timer.
+            The most at once. Absent: on threads 64, and up to 1,024 while they wait for a disk, a network or a timer; else
+            those that this process may use.
         executor : Executor, optional
             Whose workers run the calls; absent: threads.
         """
         job = Job(checked_name("component", component), predictor=predictor, allowed=[1])
-        cores = self.cores_max if cores_max is None else checked_cores(cores_max)
-        return AdvisedPool(self, cores, executor, job=job, waiting=executor is None and cores_max is None)
+        at_once = None if cores_max is None else checked_cores(cores_max)
+        if executor is None:
+            return WaitingExecutor(self, job, self.cores_max, at_once)
+        return AdvisedPool(self, at_once or self.cores_max, executor, job=job)
 
     def pool(self, cores: int | None = None, executor: Executor | None = None) -> AdvisedPool:
         """Return an executor whose jobs share so many cores, each with several where that pays, see `AdvisedPool`."""
@@ -211,7 +214,9 @@ class Advised:
         """Return the cores that other processes leave to this one."""
         return self.cores_max - self._load()
 
-    def learn(self, component: str, predictor: Any, cores: int, elapsed_s: float, others: float, *, ok: bool) -> None:
+    def learn_run(
+        self, component: str, predictor: Any, cores: int, elapsed_s: float, others: float, *, ok: bool
+    ) -> None:
         """Teach a run; what cannot be taught is logged once."""
         if not self._loading and self._together.spent_s >= LOAD_S:
             self._loading = True
@@ -339,7 +344,7 @@ class _AdvisedRun:
             self._deciding.ran(self._size, grant.cores, elapsed_s)
         if not short:
             others = self._advised.others(grant)
-            self._advised.learn(self._component, self._predictor, grant.cores, elapsed_s, others, ok=kind is None)
+            self._advised.learn_run(self._component, self._predictor, grant.cores, elapsed_s, others, ok=kind is None)
 
 
 def checked_cores(cores_max: Any) -> int:

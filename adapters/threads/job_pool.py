@@ -2,7 +2,7 @@
 
 Jobs wait in the pool. Each time jobs arrive or one ends, those that wait and those that run are put into one question, and
 the jobs that get cores start. A job keeps its cores until it ends; its run is then learned. Jobs that may have one core only
-start in their order, without a question; those that wait for a disk, a network or a timer need not hold it, see `Admission`.
+start in their order, without a question.
 
 A job's thread pools have as many threads as it has cores. In worker processes each job has its own; in threads of one process
 jobs that overlap share the smallest limit, see `grants`, and a run that had another limit than its cores is not learned.
@@ -15,16 +15,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
 from advisor.adapters.threads.deciding import checked_predictor
-from advisor.adapters.threads.grants import GRANTS, CoreGrant
-from advisor.adapters.threads.jobs import Job, Outcome, job_of, run_job, timed
-from advisor.adapters.threads.pools import set_limits
-from advisor.adapters.threads.waiting import AT_ONCE_MAX, Admission, WorkerClock
+from advisor.adapters.threads.grants import GRANTS
+from advisor.adapters.threads.jobs import Job, Outcome, job_of, run_job
+from advisor.adapters.threads.waiting import RunLearner
 from advisor.domain.allowed_cores import AllowedCores, allowed_range, intersect_allowed, parse_allowed
 
 GATHER_S: Final = (
@@ -45,17 +43,12 @@ class _PooledCall:
     predictor: Any
     allowed: AllowedCores
     cores: int = 0
-    single: bool = False  # it runs on a thread, by the pool's grant
 
 
-class PoolAdviser(Protocol):
+class PoolAdviser(RunLearner, Protocol):
     """What a pool needs of an `Advised`."""
 
     def choose_together(self, jobs: Sequence[Mapping[str, Any]], cores: int) -> Mapping[Any, int] | None: ...
-
-    def learn(
-        self, component: str, predictor: Any, cores: int, elapsed_s: float, others: float, *, ok: bool
-    ) -> None: ...
 
 
 class AdvisedPool(Executor):
@@ -74,8 +67,6 @@ class AdvisedPool(Executor):
         The most cores of one job. Absent: all.
     job : Job, optional
         What every call of `submit` is. Absent: what its function is marked with.
-    waiting : bool
-        Jobs of one core that wait hold none, see `Admission`; for threads.
 
     Attributes
     ----------
@@ -85,7 +76,7 @@ class AdvisedPool(Executor):
 
     def __init__(
         self, advised: PoolAdviser, cores: int, executor: Executor | None = None, *, job_cores_max: int | None = None,
-        job: Job | None = None, waiting: bool = False,
+        job: Job | None = None,
     ) -> None:  # fmt: skip
         self.cores = cores
         self._counts = allowed_range(1, job_cores_max or cores)
@@ -93,20 +84,15 @@ class AdvisedPool(Executor):
         self._job = job
         self._job_counts = self._counts if job is None else self._counts_of(job)
         self._lock = threading.RLock()
-        self._admission = Admission(self._lock, self._admit_more) if waiting else None
-        self._threads = executor is None
-        if self._threads:
+        if executor is None:
             GRANTS.pools.look()  # takes 0.1 s the first time, which no job should wait for
-        workers = AT_ONCE_MAX if waiting else cores
-        self._inner: Any = ThreadPoolExecutor(workers, "advised pool") if executor is None else executor
+        self._inner: Any = ThreadPoolExecutor(cores, "advised pool") if executor is None else executor
         self._submit_on: Callable[..., Any] = getattr(self._inner, "submit_on", self._submit_anywhere)
         self._idle = threading.Condition(self._lock)
         self._singles: deque[_PooledCall] = deque()  # wait for one core: nothing is asked about them
         self._waiting: list[_PooledCall] = []  # have a choice, or came behind one that has
         self._running: dict[_PooledCall, None] = {}
         self._used = 0  # cores
-        self._single = 0  # jobs of one core that run on threads
-        self._grant: CoreGrant | None = None  # of all of them: their thread pools have one thread
         self._starting = False
         self._unfinished = 0
         self._gathering = False
@@ -172,54 +158,21 @@ class AdvisedPool(Executor):
 
     # -- jobs of one core ---------------------------------------------------------------------------------------------------
 
-    def _start_singles(self, *, here: bool = False) -> _PooledCall | None:
-        """Start jobs of one core while there are cores; the lock is held. A worker that is `here` runs the one returned."""
-        own: _PooledCall | None = None
+    def _start_singles(self) -> None:
+        """Start jobs of one core while there are cores; the lock is held."""
         if self._starting:  # a job ended while it was handed over: the loop that did so goes on
-            return own
+            return
         self._starting = True
         try:
-            while self._singles and self._admits():
+            while self._singles and self._used < self.cores:
                 submission = self._singles.popleft()
-                if not submission.future.set_running_or_notify_cancel():
-                    self._close_if_idle(1)
-                    continue
-                self._take_cores(submission, 1)
-                submission.single = self._threads
-                self._count_single(submission.single)
-                if here and own is None:
-                    own = submission
-                elif self._threads:
-                    self._hand(submission, self._inner.submit, self._work, submission)
-                else:
+                if submission.future.set_running_or_notify_cancel():
+                    self._take_cores(submission, 1)
                     self._hand_job(submission)
+                else:
+                    self._close_if_idle(1)
         finally:
             self._starting = False
-        return own
-
-    def _count_single(self, more: int) -> None:
-        self._single += more
-        if self._single and self._grant is None:
-            self._grant = GRANTS.enter(self.cores, self.cores, workers=True)
-        elif not self._single and self._grant is not None:
-            GRANTS.end_call(self._grant)
-            self._grant = None
-
-    def _admits(self) -> bool:
-        """Return whether one more job of one core may start."""
-        beyond = self._used - self.cores
-        return beyond < 0 or (self._admission is not None and self._admission.admits(beyond))
-
-    def _admit_more(self) -> bool:
-        """Start jobs after more were admitted; return whether others wait. The lock is held."""
-        self._start_singles()
-        return bool(self._singles)
-
-    def _work(self, submission: _PooledCall | None) -> None:
-        """Run one job after another on this thread, while there are cores: to hand each over costs what it takes."""
-        with nullcontext() if self._admission is None else self._admission.worker() as worker:
-            while submission is not None:
-                submission = self._end(submission, run_single(submission, worker))
 
     # -- choosing -----------------------------------------------------------------------------------------------------------
 
@@ -297,36 +250,31 @@ class AdvisedPool(Executor):
             submission.kwargs[submission.job.cores_as] = cores
 
     def _hand_job(self, submission: _PooledCall) -> None:
-        """Let a worker run a job by a grant of its own."""
         call, cores = (submission.call, submission.args, submission.kwargs), submission.cores
-        inner = self._hand(submission, self._submit_on, cores, run_job, self.cores, cores, *call)
-        if inner is not None:
+        try:
+            inner = self._submit_on(cores, run_job, self.cores, cores, *call)
+        except BaseException as error:
+            self._end(submission, (None, 0.0, error, False))
+        else:
             inner.add_done_callback(partial(self._end_inner, submission))
 
     def _end_inner(self, submission: _PooledCall, inner: Any) -> None:
         self._end(submission, _outcome(inner))
 
-    def _hand(self, submission: _PooledCall, submit: Callable[..., Any], *args: Any) -> Any:
-        try:
-            return submit(*args)
-        except BaseException as error:
-            self._end(submission, (None, 0.0, error, False))
-
     def _submit_anywhere(self, _cores: int, fn: Callable[..., Any], *args: Any) -> Any:
         return self._inner.submit(fn, *args)
 
-    def _end(self, submission: _PooledCall, outcome: Outcome) -> _PooledCall | None:
-        """Learn what ran, give its cores to others, and pass on what it gave; return the job that this worker runs next."""
+    def _end(self, submission: _PooledCall, outcome: Outcome) -> None:
+        """Learn what ran, give its cores to others, and pass on what it gave."""
         value, elapsed_s, error, own = outcome
         job, cores = submission.job, submission.cores
         if elapsed_s > 0.0 and (own or job.cores_as is not None):
-            others = max(0, min(self._used, self.cores) - cores)  # who waits holds no core
-            self._advised.learn(job.component, submission.predictor, cores, elapsed_s, others, ok=error is None)
+            others = self._used - cores
+            self._advised.learn_run(job.component, submission.predictor, cores, elapsed_s, others, ok=error is None)
         with self._lock:
             del self._running[submission]
             self._used -= cores
-            following = self._start_singles(here=submission.single)
-            self._count_single(-submission.single)
+            self._start_singles()
         if self._waiting:
             self._choose()
         if error is None:
@@ -334,7 +282,6 @@ class AdvisedPool(Executor):
         else:
             submission.future.set_exception(error)
         self._close_if_idle(1)
-        return following
 
     def _close_if_idle(self, ended: int) -> None:
         """Count jobs that have ended; after the last one of a closed pool its workers end."""
@@ -344,19 +291,6 @@ class AdvisedPool(Executor):
                 if self._closed:
                     self._inner.shutdown(wait=False)
                 self._idle.notify_all()
-
-
-def run_single(submission: _PooledCall, worker: WorkerClock | None) -> Outcome:
-    """Run a job of one core on a thread of this process, by the grant of its pool."""
-    pools = GRANTS.pools
-    pools.look()
-    set_limits(pools.of_threads, 1)
-    if worker is not None:
-        worker.begin_task()
-    outcome = timed(submission.call, submission.args, submission.kwargs)
-    if worker is not None:
-        worker.end_task()
-    return (*outcome, True)
 
 
 def _outcome(inner: Any) -> Outcome:

@@ -60,19 +60,12 @@ def run_job(
     """Run a job in its worker, whose thread pools have as many threads as it has cores."""
     grant = GRANTS.enter(cores, pool_cores)
     own = grant.cores == cores
-    value, elapsed_s, failed = timed(call, args, kwargs)
-    GRANTS.end_call(grant)
-    return value, elapsed_s, failed, own and not grant.changed
-
-
-def timed(
-    call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, float, BaseException | None]:
-    """Return what a call gave, its seconds, and its error."""
     value, failed = None, None
     begun = perf_counter()
     try:
         value = call(*args, **kwargs)
     except BaseException as error:
         failed = error
-    return value, perf_counter() - begun, failed
+    elapsed_s = perf_counter() - begun
+    GRANTS.end_call(grant)
+    return value, elapsed_s, failed, own and not grant.changed

@@ -1,136 +1,123 @@
-"""How many tasks of threads may run beside those that have a core: as many as wait.
+"""An executor whose tasks may wait: for a disk, a network or a timer.
 
-A task that sleeps, or waits for a disk or a network, uses no processor. Of tasks of which nothing is known 64 start at once.
-While others wait for their turn, what the workers ask of processors is measured: the
-time that they had one, and the time that they were ready and had none. While that is less than `BUSY` of one core, more tasks
-are admitted, three times those that run; where tasks compute, no more are admitted and the surplus halves. One core is the
-bound, not all: threads that wait for the interpreter's lock look like threads that sleep, and together they have one core.
+A task that waits uses no processor, so more threads run than there are cores: of tasks of which nothing is known 64 at once.
+While others are queued the executor is looked at: as long as its threads together use less than `BUSY` of one core, four times
+as many may run. One core is the bound, not all: threads that wait for the interpreter's lock look like threads that sleep,
+and together they have one core. Threads that compute are not sent away: 64 on two cores take as long as two, to a tenth.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any, Final
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final, Protocol
 
-AT_ONCE_MAX: Final = 1024  # tasks on threads: a stack takes 8 MiB of addresses and about 50 KB of memory each
-LOOK_S: Final = 5e-4  # between two looks while more are admitted
-LOOK_MAX_S: Final = 0.05  # where tasks compute: 20 looks a second
-SENDS_S: Final = 0.02  # of a look that sends tasks away: to start a sleep takes 20 microseconds, which is not computing
+from advisor.adapters.threads.deciding import checked_predictor
+from advisor.adapters.threads.grants import GRANTS, CoreGrant
+from advisor.adapters.threads.jobs import Job
+from advisor.adapters.threads.pools import set_limits
+
+AT_ONCE_FIRST: Final = 64  # threads of tasks of which nothing is known
+AT_ONCE_MAX: Final = 1024  # threads: a stack takes 8 MiB of addresses and about 50 KB of memory each
+GROWTH: Final = 4  # times the threads, allowed at a look
 BUSY: Final = 0.75  # of a core
-GROWTH: Final = 3  # times the tasks that run, admitted at a look
-# Of tasks of which nothing is known. Where they compute, 64 threads on two cores take 0 to 12 % longer than two.
-BESIDE_FIRST: Final = 62
-READY_LOOKS: Final = 8  # workers whose time without a processor is read, of all: 10 microseconds each
+LOOK_S: Final = 5e-4  # between two looks while more threads are allowed
+LOOK_MAX_S: Final = 5e-3  # where tasks compute: 200 looks a second, of 20 microseconds
+LATE_S: Final = 5e-3  # of a look: so long a thread waits for the interpreter's lock where another one computes
 
 
-class WorkerClock:
-    """What a thread asks of processors from its first task on, and what its tasks had: to start it is not computing."""
+class RunLearner(Protocol):
+    """What an executor needs of an `Advised`."""
 
-    __slots__ = ("_begun_s", "_clock", "_first_s", "_path", "_tasks_s")
-
-    def __init__(self) -> None:
-        self._clock = time.pthread_getcpuclockid(threading.get_ident())
-        self._path = f"/proc/self/task/{threading.get_native_id()}/schedstat"
-        self._tasks_s = 0.0
-        self._begun_s = -1.0  # while no task runs
-        self._first_s = -1.0  # what it had when its first task began
-
-    def begin_task(self) -> None:
-        """Begin a task; called by the thread, as `end` is."""
-        self._begun_s = time.clock_gettime(self._clock)
-        if self._first_s < 0.0:
-            self._first_s = self._begun_s
-
-    def end_task(self) -> None:
-        """End a task."""
-        begun_s, self._begun_s = self._begun_s, -1.0
-        self._tasks_s += time.clock_gettime(self._clock) - begun_s
-
-    def had(self) -> tuple[float, float]:
-        """Return the seconds that the thread had a processor, and those of its tasks; called by another thread."""
-        has_s = time.clock_gettime(self._clock)
-        task_s = has_s - self._begun_s if self._begun_s >= 0.0 else 0.0
-        return has_s - self._first_s if self._first_s >= 0.0 else 0.0, self._tasks_s + task_s
-
-    def ready(self) -> float:
-        """Return the seconds that the thread was ready and had no processor; 0 where the system does not report them."""
-        with suppress(OSError, ValueError, IndexError), open(self._path, "rb", 0) as file:
-            return int(file.read().split()[1]) / 1e9
-        return 0.0
+    def learn_run(
+        self, component: str, predictor: Any, cores: int, elapsed_s: float, others: float, *, ok: bool
+    ) -> None: ...
 
 
-class Admission:
-    """Looks at the workers of one executor while tasks wait for their turn.
+class WaitingExecutor(ThreadPoolExecutor):
+    """Threads whose calls are runs of one component on one core each; their thread pools have one thread.
 
     Parameters
     ----------
-    lock : RLock
-        Of the executor: held where `admits` and `more` are called.
-    more : callable
-        Starts tasks; returns whether others wait for their turn.
+    advised : RunLearner
+        Who learns.
+    job : Job
+        What every call is.
+    cores : int
+        That this process may use.
+    at_once : int, optional
+        The most threads. Absent: 64, and up to `AT_ONCE_MAX` while tasks wait.
     """
 
-    def __init__(self, lock: AbstractContextManager[Any], more: Callable[[], bool]) -> None:
-        self._lock = lock
-        self.beside = BESIDE_FIRST  # tasks admitted beyond the cores, because the others wait
-        self._more = more
-        self._workers: dict[WorkerClock, None] = {}
+    def __init__(self, advised: RunLearner, job: Job, cores: int, at_once: int | None = None) -> None:
+        super().__init__(at_once or AT_ONCE_FIRST, "advised task")
+        GRANTS.pools.look()  # takes 0.1 s the first time, which no task should wait for
+        self._advised, self._job, self._cores = advised, job, cores
+        self._at_most = at_once or AT_ONCE_MAX
+        self._lock = threading.Lock()
+        self._running = 0
+        self._grant: CoreGrant | None = None  # of all tasks that run
         self._looks = False
 
-    def admits(self, beside: int) -> bool:
-        """Return whether one more task may start where `beside` have started beyond the cores; else look until one may."""
-        if beside < self.beside:
-            return True
-        if not self._looks and beside < AT_ONCE_MAX:
-            self._looks = True
-            threading.Thread(target=self._look, name="advised admission", daemon=True).start()
-        return False
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Return the future of a run."""
+        predictor = self._job.predictor
+        predictor = 1.0 if predictor is None else checked_predictor(predictor(*args, **kwargs))
+        future = super().submit(self._run, predictor, fn, args, kwargs)
+        if len(self._threads) == self._max_workers < self._at_most and not self._looks:
+            with self._lock:
+                begins, self._looks = not self._looks, True
+            if begins:
+                threading.Thread(target=self._look, name="advised look", daemon=True).start()
+        return future
 
-    @contextmanager
-    def worker(self) -> Generator[WorkerClock]:
-        """Count this thread among the workers."""
-        worker = WorkerClock()
-        self._workers[worker] = None  # without the lock: whoever submits holds it while a thread starts
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more calls; with `wait` return when all have ended. Until then more threads may start."""
+        super().shutdown(wait=False, cancel_futures=cancel_futures)
+        while wait and (threads := [each for each in tuple(self._threads) if each.is_alive()]):
+            for each in threads:
+                each.join()
+
+    def _run(self, predictor: Any, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        GRANTS.pools.look()
+        set_limits(GRANTS.pools.of_threads, 1)
+        with self._lock:
+            self._running += 1
+            if self._grant is None:
+                self._grant = GRANTS.enter(self._cores, self._cores, workers=True)
+        ok = False
+        begun = time.perf_counter()
         try:
-            yield worker
+            found = fn(*args, **kwargs)
+            ok = True
+            return found
         finally:
-            with self._lock:  # a look reads no clock of a thread that has ended
-                del self._workers[worker]
+            elapsed_s = time.perf_counter() - begun
+            others = min(self._running, self._cores) - 1  # who waits holds no core
+            self._advised.learn_run(self._job.component, predictor, 1, elapsed_s, others, ok=ok)
+            with self._lock:
+                self._running -= 1
+                if not self._running:
+                    GRANTS.end_call(self._grant)
+                    self._grant = None
 
     def _look(self) -> None:
-        pause_s, since, before = LOOK_S, time.perf_counter(), dict[WorkerClock, tuple[float, float, float]]()
+        """Allow more threads as long as tasks are queued, while those that run do not compute."""
+        pause_s = LOOK_S
         while True:
+            begun, used = time.perf_counter(), time.process_time()
             time.sleep(pause_s)
+            elapsed_s, used_s = time.perf_counter() - begun, time.process_time() - used
             with self._lock:
-                now = time.perf_counter()
-                seen = {
-                    worker: (*worker.had(), worker.ready() if number < READY_LOOKS else 0.0)
-                    for number, worker in enumerate(list(self._workers))
-                }
-                both = [(seen[worker], old) for worker, old in before.items() if worker in seen]
-                had, tasks, ready = (sum(new[k] - old[k] for new, old in both) / (now - since) for k in range(3))
-                judged = not both or self.judge(had + ready * max(1.0, len(both) / READY_LOOKS), tasks, now - since)
-                if judged:
-                    since, before = now, seen
-                    pause_s = LOOK_S if tasks < BUSY else LOOK_MAX_S
-                else:
-                    pause_s = min(2.0 * pause_s, LOOK_MAX_S)
-                if not self._more():
+                if not self._work_queue.qsize() or self._max_workers == self._at_most:
                     self._looks = False
                     return
-
-    def judge(self, workers: float, tasks: float, elapsed_s: float) -> bool:
-        """Admit more or fewer, by the cores that workers and their tasks asked for; False where a longer look is needed.
-
-        What workers do between tasks is no task's: it lets no more in, and sends none away.
-        """
-        if workers < BUSY:
-            self.beside = min(AT_ONCE_MAX, self.beside + GROWTH * len(self._workers))
-        elif elapsed_s < SENDS_S:
-            return False
-        elif tasks >= BUSY:
-            self.beside //= 2
-        return True
+            pause_s = min(2.0 * pause_s, LOOK_MAX_S)
+            if used_s < BUSY * elapsed_s and elapsed_s < pause_s + LATE_S:
+                pause_s = LOOK_S
+                with self._shutdown_lock:
+                    self._max_workers = min(self._at_most, GROWTH * self._max_workers)
+                    for _ in range(min(self._work_queue.qsize(), self._max_workers - len(self._threads))):
+                        self._adjust_thread_count()

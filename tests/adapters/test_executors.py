@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 
 import pytest
-from thread_pools import elsewhere
 
 from advisor.adapters.threads import Advised
-from advisor.adapters.threads.waiting import WorkerClock
 
 
 def test_an_executor_runs_what_it_is_given(advised: Advised) -> None:
@@ -30,27 +27,6 @@ def test_tasks_that_wait_hold_no_core(tmp_path: Path) -> None:
     with Advised(path=tmp_path / "t.state", load=lambda: 0.0).executor("meet") as executor:
         found = [executor.submit(meeting.wait, 60.0) for _ in range(200)]
         assert sorted(each.result() for each in found) == list(range(200))
-
-
-def test_the_start_of_a_worker_is_not_computing() -> None:
-    def burn(seconds: float) -> None:
-        until = time.thread_time() + seconds
-        while time.thread_time() < until:
-            pass
-
-    def works() -> list[tuple[float, float]]:
-        worker = WorkerClock()
-        burn(0.02)
-        seen = [worker.had()]
-        worker.begin_task()
-        burn(0.01)
-        worker.end_task()
-        burn(0.01)
-        return [*seen, worker.had()]
-
-    (before, after) = elsewhere(works)
-    assert before == (0.0, 0.0)
-    assert after[0] >= 0.02 > after[1] >= 0.01
 
 
 def test_tasks_that_are_cancelled_do_not_run(advised: Advised) -> None:

@@ -35,7 +35,9 @@ class Judge:
     def choose_together(self, jobs: Sequence[Mapping[str, Any]], cores: int) -> Mapping[Any, int] | None:
         return self.advisor.choose_together(jobs, cores).cores if self.answer is None else self.answer(jobs, cores)
 
-    def learn(self, component: str, predictor: Any, cores: int, elapsed_s: float, others: float, *, ok: bool) -> None:
+    def learn_run(
+        self, component: str, predictor: Any, cores: int, elapsed_s: float, others: float, *, ok: bool
+    ) -> None:
         self.rows.append((component, predictor, cores, ok))
         self.advisor.observe(component, predictor=predictor, cores=cores, elapsed_s=elapsed_s, ok=ok)
 

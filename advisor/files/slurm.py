@@ -11,6 +11,7 @@ Accounts asked for again have the jobs that ended meanwhile among those that had
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
@@ -19,7 +20,8 @@ from advisor.files.run_files import Lines, Passed, Ran, RunEntry, bytes_of, cloc
 
 HINT = "sacct -P --format=JobID,JobName,State,AllocCPUS,ElapsedRaw,MaxRSS,End"
 NEEDED: dict[str, str] = dict.fromkeys(("JobID", "JobName", "State"), HINT)
-CORES = ("AllocCPUS", "NCPUS", "AllocNodes", "NNodes")
+CORES = ("AllocCPUS", "NCPUS", "AllocTRES", "AllocNodes", "NNodes")
+TRES = re.compile(r"\bcpu=(\d+)")  # billing=4,cpu=4,mem=8G,node=1
 ELAPSED = ("ElapsedRaw", "Elapsed")
 END = "End"
 NOT_ENDED = (
@@ -99,18 +101,18 @@ def _entry_of_row(number: int, row: Mapping[str, str], name: str, cores: str, el
     if state in NOT_ENDED:
         return Passed(number, UNENDED)
     ok = state == "COMPLETED"
+    processors = TRES.search(row[cores]) if cores == "AllocTRES" else None
+    count = number_of(row[cores] if processors is None else processors[1])
     if not ok and state not in FAILED:
         return BadCell(number, "State", row["State"], f"COMPLETED, {', '.join((*FAILED, *NOT_ENDED))}")
     seconds = number_of(row[elapsed]) if elapsed == ELAPSED[0] else clock_of(row[elapsed])
     if ok and seconds == 0.0:
         return Passed(number, "shorter than a second")
-    if not ok and not (seconds > 0.0 and number_of(row[cores]) > 0.0):
+    if not ok and not (seconds > 0.0 and count > 0.0):
         return Passed(number, "failed before it began")
     cells = {
         "component": ("JobName", name), "elapsed_s": (elapsed, row[elapsed]), "cores": (cores, row[cores]),
         "peak_bytes": ("MaxRSS", row.get("MaxRSS", "")),
     }  # fmt: skip
     peak_bytes = peak if peak > 0.0 else None
-    return Ran(
-        number, name, 1.0, number_of(row[cores]), seconds, cells, peak_bytes, ok or state in KILLED, KILLED.get(state)
-    )
+    return Ran(number, name, 1.0, count, seconds, cells, peak_bytes, ok or state in KILLED, KILLED.get(state))

@@ -2,7 +2,8 @@
 
 Of an extended file a component is a rule. Its predictor are the bytes of the input files, its cores the threads that it was
 given. An ordinary file names none of them: a component is the file's name without its endings, all runs have one size, and
-the cores are the whole ones that were kept busy (`mean_load`, a percentage). A row without a load is passed over.
+the cores are the whole ones that were kept busy (`mean_load`, a percentage), one where the run ended before
+it was measured. Longer rows without a load are passed over.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ NEEDED: dict[str, str] = dict.fromkeys(("s", "rule_name", "threads", "input_size
 ORDINARY: dict[str, str] = dict.fromkeys(("s", "h:m:s"), HINT)
 ENDINGS = (".tsv", ".txt", ".benchmark", ".bench")
 ABSENT = ("-", "", "NA")
+FIRST_LOOK_S = 1.0  # Snakemake measures first after half a second
 MIB = KIB * KIB
 
 
@@ -57,10 +59,10 @@ def _of_json(number: int, line: str) -> RunEntry:
 
 def _ordinary(number: int, row: Mapping[str, str], name: str) -> RunEntry:
     """Return the run of a row without rule, threads and inputs."""
-    load = row.get("mean_load", "-").strip()  # absent where Snakemake found no psutil
-    if load in ABSENT or number_of(load) == 0.0:
+    load, seconds = row.get("mean_load", "-").strip(), number_of(row["s"])
+    if load in ABSENT and not seconds <= FIRST_LOOK_S:  # Snakemake found no psutil
         return Passed(number, "without a load: its cores are not known")
-    percent = number_of(load)
+    percent = 0.0 if load in ABSENT else number_of(load)
     cores = max(1.0, math.ceil(percent / 100.0)) if math.isfinite(percent) else percent
     peak_bytes = _peak_bytes(row)
     cells = {
@@ -68,7 +70,7 @@ def _ordinary(number: int, row: Mapping[str, str], name: str) -> RunEntry:
         "cores": ("mean_load", load),
         "peak_bytes": ("max_rss", row.get("max_rss", "")),
     }
-    return Ran(number, name, 1.0, cores, number_of(row["s"]), cells, peak_bytes)
+    return Ran(number, name, 1.0, cores, seconds, cells, peak_bytes)
 
 
 def _peak_bytes(row: Mapping[str, str]) -> float | None:

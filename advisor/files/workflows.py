@@ -3,7 +3,7 @@
 Up to 1.4 a workflow has one list of tasks (`jobs` in the first versions); in 1.5 their specification and their execution are
 apart. Run times are in seconds. A task's type is the program that it ran, where that is one word and no script, or its
 category, or its name without what tells it from others of its kind; its size the bytes of its input files; its columns `cores`
-and `peak_bytes` are the cores that it was given and its peak memory, which the analysis does not use.
+and `peak_bytes` are the cores that it was given, else kept busy, and its peak memory, which the analysis does not use.
 """
 
 from __future__ import annotations
@@ -53,9 +53,13 @@ def _task(entry: Entry, run: Entry, keys: Mapping[str, str], sizes: Mapping[str,
     read = sum(sizes.get(str(file), 0.0) for file in _listed(entry, "inputFiles"))
     read += sum(_bytes(file) for file in _objects(entry, "files") if str(file.get("link")).lower() == "input")
     kilobytes = _number(_first(run, "memory")) * 1e3  # of versions before 1.4
+    busy = _number(_first(run, "avgCPU"))  # percent; in files that leave the cores out
+    cores = _number(_first(run, "coreCount", "cores"))
+    if math.isnan(cores) and math.isfinite(busy):
+        cores = max(1.0, math.ceil(busy / 100.0))
     numbers = {
         "time": _number(_first({**entry, **run}, "runtimeInSeconds", "runtime")),
-        "cores": _number(_first(run, "coreCount", "cores")),
+        "cores": cores,
         "peak_bytes": _number(_first(run, "memoryInBytes")) if math.isnan(kilobytes) else kilobytes,
     }
     return {

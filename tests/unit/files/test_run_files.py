@@ -134,9 +134,15 @@ def test_an_ordinary_benchmark_is_of_its_file_on_the_cores_that_were_busy(tmp_pa
         "12.5000\t0:00:12\t310.20\t900.1\t300.0\t305.0\t10.0\t5.0\t374.20\t46.8\n"
         "0.2000\t0:00:00\t-\t-\t-\t-\t-\t-\t-\t-\n"
         "2.0000\t0:00:02\t3.0\t1\t1\t1\t1\t1\tbusy\t1\n"
+        "1.1000\t0:00:01\t0.00\t1\t1\t1\t1\t1\t0.00\t0.1\n"
+        "2.0000\t0:00:02\t-\t-\t-\t-\t-\t-\t-\t-\n"
     )
     file, rows = read("snakemake", path)
-    assert rows == [("A.bwa", 1.0, 4.0, 12.5, peak(310.2 * 2**20))]
+    assert rows == [
+        ("A.bwa", 1.0, 4.0, 12.5, peak(310.2 * 2**20)),
+        ("A.bwa", 1.0, 1.0, 0.2, {}),
+        ("A.bwa", 1.0, 1.0, 1.1, {}),
+    ]
     assert file.passed == {"without a load: its cores are not known": 1}
     assert [(bad.line, bad.column) for bad in file.first_refused] == [(4, "mean_load")]
 
@@ -173,6 +179,19 @@ def test_what_real_files_hold_is_learned_or_counted_with_the_reason(
     file, rows = read(kind, path)
     assert [(row[0], row[3]) for row in rows] == learned
     assert (file.refused, file.passed) == (0, passed)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("sacct", "JobID|JobName|State|Elapsed|AllocNodes|AllocTRES\n1|a|COMPLETED|00:01:00|1|billing=4,cpu=4,mem=8G,node=1\n"),
+        ("wfformat", {"workflow": {"tasks": [{"name": "a", "runtime": 60.0, "avgCPU": 312.5}]}}),
+    ],
+)  # fmt: skip
+def test_cores_are_those_that_a_file_has_in_place_of_a_count(tmp_path: Path, kind: str, text: Any) -> None:
+    path = tmp_path / "runs"
+    path.write_text(text if isinstance(text, str) else json.dumps(text))
+    assert [row[2:4] for row in read(kind, path)[1]] == [(4.0, 60.0)]
 
 
 def test_benchmarks_as_json_lines(tmp_path: Path) -> None:

@@ -988,6 +988,7 @@ struct advisor_client {
     int linger_ms, curves_ms;
     double level;
     uint32_t cores_max;
+    int one_core;
     batch *ring; /* `first` and the `held` - 1 after it are in use; the last may still be filling */
     uint32_t first, held;
     int filling;
@@ -1094,6 +1095,7 @@ advisor_client *advisor_client_new(const advisor_options *options) {
     c->curves_ms = options->curves_ms;
     c->level = options->level != 0.0 ? options->level : 0.9;
     c->cores_max = options->cores_max ? options->cores_max : 256;
+    c->one_core = options->one_core;
     c->next_id = BATCH_ID_FIRST;
     rows = (size_t)c->batches * c->batch_rows;
     c->producer = malloc(producer_bytes + 1);
@@ -1482,11 +1484,16 @@ static void send_networks(advisor_client *c) {
 static void send_question(advisor_client *c, question *q, uint32_t msgid, const char *method) {
     if (!q->network || q->asked) return;
     if (!request(c, strlen(q->network) + 128, msgid, method, 1)) return;
-    put_map(&c->out, 2);
+    put_map(&c->out, c->one_core ? 3 : 2);
     put_text(&c->out, "network");
     put_text(&c->out, q->network);
     put_text(&c->out, "cores");
     put_uint(&c->out, q->cores);
+    if (c->one_core) {
+        put_text(&c->out, "allowed");
+        put_array(&c->out, 1);
+        put_uint(&c->out, 1);
+    }
     q->asked = 1;
 }
 

@@ -140,6 +140,7 @@ typedef struct advisor_options {
     int curves_ms;        /* ask for curves that changed every so often; 0: never */
     double level;         /* of the curves' intervals; 0: 0.9 */
     uint32_t cores_max;   /* of the curves' tables; 0: 256 */
+    int one_core;         /* nonzero: allocate and watch give each component one core, as S-Net's boxes have */
     int whole_rows;       /* nonzero: room for advisor_client_observe_row, 72 bytes a row more */
     advisor_advised on_advice; /* may be NULL */
     void *context;

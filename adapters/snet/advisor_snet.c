@@ -241,6 +241,7 @@ int advisor_snet_begin(const advisor_snet_options *options) {
     of_client.path = options->socket;
     of_client.producer = options->network;
     of_client.whole_rows = 1;
+    of_client.one_core = 1;
     of_client.on_advice = options->on_advice;
     of_client.context = options->context;
     snet.most = options->records_max ? options->records_max : RECORDS_MAX;

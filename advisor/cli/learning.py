@@ -134,7 +134,7 @@ def _learn_snet(
     files = SnetFiles(source, name, _predictors(input_, predictors))
     counts: Counter[str] = Counter()
     refused: Counter[str] = Counter()
-    boxes = _NewBoxes()
+    boxes = _FreeBoxes()
     with taught(given) as sink, progress() as bar:
         if definition is not None:
             sink.define(name, _text(definition))
@@ -168,8 +168,8 @@ def _learn_snet(
     return Output(result, [show.learned(result, name, **OF_SNET) + goes_on, *boxes.refused])
 
 
-class _NewBoxes:
-    """Boxes that were unknown before this command: a box of S-Net runs on one core, whatever a plan has to give."""
+class _FreeBoxes:
+    """Boxes that nobody gave core counts and that ran on one core only: a box of S-Net can use no more."""
 
     def __init__(self) -> None:
         self.refused: list[str] = []
@@ -177,13 +177,16 @@ class _NewBoxes:
         self._waiting: list[str] = []
 
     def find(self, rows: Sequence[Row], sink: Sink) -> None:
-        """Note the boxes of rows about to be taught that nothing is known of."""
+        """Note those among the boxes of rows about to be taught."""
         for name in sorted({row.component for row in rows} - self._seen):
             self._seen.add(name)
             try:
-                sink.advisor.status(components=[name])
+                (known,) = sink.advisor.status(components=[name])["components"]
             except UnknownComponent:
                 self._waiting.append(name)
+            else:
+                if "allowed" not in known and known.get("cores_range") == [1.0, 1.0]:
+                    self._waiting.append(name)
 
     def allow_one_core(self, sink: Sink) -> None:
         """Let the boxes found since allow one core; note what a service refuses."""

@@ -63,6 +63,7 @@ class ComponentStatus(TypedDict):
     bias: NotRequired[float]
     predictor_range: NotRequired[list[float]]
     cores_range: NotRequired[list[float]]
+    allowed: NotRequired[list[int] | dict[str, int]]
     elapsed_least_s: NotRequired[float]
     elapsed_most_s: NotRequired[float]
     peak_most_bytes: NotRequired[float]

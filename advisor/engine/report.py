@@ -43,6 +43,8 @@ def component_status(components: Components, slots: Sequence[int], asking: Askin
             for name, field in (("peak_most_bytes", "t_high"), ("peak_killed_bytes", "running_high")):
                 if peak is not None and (largest := float(table[field][peak])) > 0.0:
                     entry[name] = largest / MEASURE_SCALES[PEAK]
+        if (allowed := asking.allowed_of(entry["component"])) is not None:
+            entry["allowed"] = allowed.as_wire()
         entry |= {name: int(table.int_field(name)[slot]) for name in ("changes", "outliers")}
         if entry["changes"]:
             entry |= {

@@ -50,9 +50,11 @@ class Driven:
 
 @asynccontextmanager
 async def driven(
-    program: Path, path: Path, *, batch_rows: int = 100, batches: int = 64, watch: bool = False, whole: bool = False
-) -> AsyncIterator[Driven]:
-    options = (str(path), "c program", str(batch_rows), str(batches), str(int(watch)), *(["whole"] if whole else []))
+    program: Path, path: Path, *, batch_rows: int = 100, batches: int = 64, watch: bool = False, whole: bool = False,
+    one_core: bool = False,
+) -> AsyncIterator[Driven]:  # fmt: skip
+    more = ["whole", "one core"][: 2 if one_core else whole]
+    options = (str(path), "c program", str(batch_rows), str(batches), str(int(watch)), *more)
     process = await asyncio.create_subprocess_exec(
         str(program), *options, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
@@ -177,6 +179,17 @@ async def test_allocations_and_advice_are_told(program: Path, tmp_path: Path) ->
             assert (await client.ask("told", 200)).startswith("4 -1 component")
             assert await client.ask("define", 0) == "0"
             assert await client.ask("step", 20) == "1"
+
+
+async def test_components_of_one_core_are_planned_so(program: Path, tmp_path: Path) -> None:
+    async with driven(program, tmp_path / "s", one_core=True) as client:
+        assert await client.ask("define", 1) == "0"
+        async with running(tmp_path):
+            assert await client.ask("watch", 8) == "0"
+            assert await client.ask("records", 100) == "220"
+            assert await client.ask("flush", 10_000) == "1"
+            words = (await client.ask("told", 200)).split()
+            assert words[3:-1] == ["c0=1x1", "c1=1x1", "c2=1x1"]
 
 
 async def test_what_is_told_may_be_cut_anywhere_and_need_not_be_true(program: Path, tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ int main(int argc, char **argv) {
     options.curves_ms = atoi(argv[5]);
     options.linger_ms = -1;
     options.whole_rows = argc > 6;
+    options.one_core = argc > 7;
     options.on_advice = told;
     client = advisor_client_new(&options);
     if (!client) return 3;

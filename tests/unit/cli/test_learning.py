@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from snet_runs import TEXT, Written, write_run
 
+from advisor import Advisor
 from advisor.cli import learning, main
 from advisor.cli.source import stored
+from advisor.files.run_files import Row
 
 RUN = write_run(30, seed=11)
 
@@ -53,6 +55,31 @@ def test_a_state_learns_a_run_once(tmp_path: Path, capsys: pytest.CaptureFixture
     assert stored(state).flow("film").visits["large"] == RUN.branches["large"] / 30
     learn(capsys, write(tmp_path / "film", write_run(30, seed=12)), "--state", state)  # another run in the same place
     assert stored(state).flow("film").records == 60
+
+
+class Taught:
+    """A sink that holds what was allowed."""
+
+    def __init__(self) -> None:
+        self.advisor = Advisor()
+
+    def allow(self, component: str, counts: list[int]) -> None:
+        self.advisor.set_allowed(component, counts)
+
+
+def test_boxes_that_ran_on_one_core_and_have_no_counts_are_held_to_it() -> None:
+    sink: Any = Taught()
+    for name, cores in (("known", 1), ("wide", 2), ("own", 1)):
+        sink.advisor.observe(name, predictor=1.0, cores=cores, elapsed_s=1.0)
+    sink.advisor.set_allowed("own", [1, 2])
+    boxes = learning._FreeBoxes()
+    boxes.find([Row("", n, name, 1.0, 1.0, 1.0, {}) for n, name in enumerate(("known", "wide", "own", "new"))], sink)
+    sink.advisor.observe("new", predictor=1.0, cores=1, elapsed_s=1.0)
+    boxes.allow_one_core(sink)
+    entries = sink.advisor.status()["components"]
+    assert {each["component"]: each.get("allowed") for each in entries} == {
+        "known": [1], "wide": None, "own": [1, 2], "new": [1]
+    }  # fmt: skip
 
 
 def test_it_follows_a_run_to_its_end(

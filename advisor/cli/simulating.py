@@ -137,22 +137,12 @@ def _predicted(source: GraphFile, given: dict[str, Any]) -> GraphFile:
     """Return the graph with times from what was learned."""
     from dataclasses import replace
 
-    import numpy as np
-
     from advisor.cli.source import asked
-    from advisor.simulation.task_times import predicting
+    from advisor.simulation.task_times import predicted_times
 
-    graph = source.graph
-    found = graph.times.copy()
-    kinds, sizes = (graph.columns.get(name, np.ones(len(graph))) for name in ("type", "size"))
-    with asked(given) as advisor:
-        for _ in predicting(
-            advisor.predict, found, unit=graph.unit, types=graph.types, kinds=kinds, sizes=sizes,
-            components=dict(given["components"]), machine=given["machine"],
-            parts=graph.columns.get("part"),
-        ):  # fmt: skip
-            pass
-    return replace(source, graph=graph.timed(found))
+    with asked(given) as asker:
+        times = predicted_times(asker.predict, source.graph, dict(given["components"]), given["machine"])
+    return replace(source, graph=source.graph.timed(times))
 
 
 def _compared(source: GraphFile, result: dict[str, Any]) -> dict[str, Any]:

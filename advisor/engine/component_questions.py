@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-import numpy as np
-
 from advisor.domain import limits
 from advisor.domain.allowed_cores import AllowedForm, allowed_in_all
 from advisor.domain.answer_types import ChoiceObjectiveWord, MeasureWord, Simulated
@@ -297,16 +295,9 @@ class ComponentQuestions:
 
     @alone
     def _task_times(self, graph: TaskGraph, components: Mapping[str, str], machine: str | None) -> Floats:
-        from advisor.simulation.task_times import predicting  # noqa: PLC0415 - as in `simulate`
+        from advisor.simulation.task_times import predicted_times  # noqa: PLC0415 - as in `simulate`
 
-        found = graph.times.copy()
-        kinds, sizes = (graph.columns.get(name, np.ones(len(graph))) for name in ("type", "size"))
-        for _ in predicting(
-            self.predict, found, unit=graph.unit, types=graph.types, kinds=kinds, sizes=sizes, components=components,
-            machine=machine, parts=graph.columns.get("part"),
-        ):  # fmt: skip
-            pass
-        return found
+        return predicted_times(self.predict, graph, components, machine)
 
     def contention(self, component: str) -> Contention:
         """Return by how much a component slows down while other cores of its machine are busy: its factor `kappa`.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Final
+
+import msgspec
 
 from advisor.errors import InvalidValue
 
 # Cilkview (He, Leiserson, Leiserson 2010): a work-stealing run takes at most about T1/p + 1.7 times the burdened span.
 BURDEN_FACTOR: Final = 1.7
-LATER: Final = ("at_once", "in_order", "summed", "cpu_s")  # profiles that earlier versions wrote have none
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +112,7 @@ class Measures:
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Measures:
         """Return the measures whose `as_dict` gave this; what follows from others is worked out again."""
-        values: dict[str, Any] = {each.name: given[each.name] for each in fields(cls) if each.name not in LATER}
-        values |= {name: given.get(name, 0) for name in LATER}
-        if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values.values()):
-            raise InvalidValue("measures", "no numbers", "numbers, as a profile that advisor wrote has them")
-        return cls(**values)
+        try:
+            return msgspec.convert(given, cls)
+        except msgspec.ValidationError as error:
+            raise InvalidValue("measures", str(error), "numbers, as a profile that advisor wrote has them") from None

@@ -35,7 +35,7 @@ from advisor.simulation.policies import (
     task_time,
 )
 from advisor.simulation.program import Program
-from advisor.simulation.systems import Lock, System, alone
+from advisor.simulation.systems import Lock, System
 from advisor.simulation.tied import groups_of, lists_of, queue_of
 
 POLICIES: Mapping[str, Policy] = MappingProxyType(
@@ -124,7 +124,6 @@ def simulate(
     *,
     contention: System | None = None,
     lock: Lock | None = None,
-    measured_alone: bool = False,
     speeds: Sequence[float] | None = None,
     trace: bool = False,
 ) -> Execution:
@@ -142,9 +141,6 @@ def simulate(
         What tasks that run together cost each other (`advisor.simulation.systems`); None: nothing.
     lock : Lock, optional
         A lock that each task takes once, when it is dispatched.
-    measured_alone : bool
-        The graph's times were measured with one task running at a time, and hold the overhead that a task has alone under
-        `contention` and `lock`: it is taken off first (4.1 of the paper), so as not to be counted twice.
     speeds : sequence of float, optional
         One a processor; 1 is the speed at which the times hold.
     trace : bool
@@ -169,8 +165,6 @@ def simulate(
         raise TooLarge("times at these speeds", program.work / min(rates), limits.GRAPH_TICKS_MAX)
     if isinstance(chosen, Heft) and rates and not chosen.speeds:
         chosen = Heft(tuple(rates), chosen.name)
-    if measured_alone:
-        program = Program(alone(program.graph, contention, lock))
     if contention is not None or lock is not None:
         found = executed(program, cores, queue_of(chosen, program, cores), contention, lock, rates)
         return Execution(program, chosen.name, cores, found.makespan, found if trace else None)

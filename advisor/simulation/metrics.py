@@ -3,7 +3,6 @@ time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -157,7 +156,8 @@ def critical_path(execution: Execution) -> list[Step]:
     order = np.lexsort((np.arange(program.count), program.depths, trace.finishes, trace.starts))
     place = np.empty(program.count, np.int64)
     place[order] = np.arange(program.count)
-    parents = _Parents(execution)
+    parents = program.parents[np.argsort(program.graph.children, kind="stable")]
+    first = np.concatenate([[0], np.cumsum(program.graph.waits)])
     before: dict[int, int] = {}  # the task that ran before another on its processor
     lasts: dict[int, int] = {}
     enders: dict[int, list[int]] = {}
@@ -172,7 +172,8 @@ def critical_path(execution: Execution) -> list[Step]:
     while True:
         start = int(trace.starts[task])
         chain: int | None = next(
-            (parent for parent in parents.parents_of(task) if trace.finishes[parent] == start), None
+            (parent for parent in parents[first[task] : first[task + 1]].tolist() if trace.finishes[parent] == start),
+            None,
         )
         why = "dependency"
         if chain is None and start > 0:
@@ -186,15 +187,3 @@ def critical_path(execution: Execution) -> list[Step]:
         if chain is None:
             return steps[::-1]
         task = chain
-
-
-class _Parents:
-    """The parents of each task, ascending."""
-
-    def __init__(self, execution: Execution) -> None:
-        graph, program = execution.program.graph, execution.program
-        self._sorted = program.parents[np.argsort(graph.children, kind="stable")]
-        self._first = np.concatenate([[0], np.cumsum(graph.waits)])
-
-    def parents_of(self, task: int) -> Sequence[int]:
-        return self._sorted[self._first[task] : self._first[task + 1]].tolist()

@@ -33,7 +33,7 @@ class AnalysisRequest:
     policies: Sequence[Any] = ("fifo",)  # one analysis for each, on each number of cores
     # `{"model": name, …}` with the model's parameters, see `systems_of`; or a list of them, one of which may be a lock
     contention: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
-    measured_alone: bool = False  # as `advisor.simulation.simulate`
+    measured_alone: bool = False  # take off what times hold of contention, as `advisor.simulation.systems.alone`
     speeds: Sequence[float] | None = None  # of the processors; `cores` is then their number
     metrics: Sequence[str] = PLAIN  # what to tell of each analysis: keys of `METRICS`
     seed: int = 0  # of `work_stealing`

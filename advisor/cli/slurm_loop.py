@@ -21,10 +21,10 @@ import click
 from advisor.cli import options, tables
 from advisor.cli.advising import known_components, limits_of
 from advisor.cli.learning import learn_file
+from advisor.cli.learning_sinks import Sink, taught
 from advisor.cli.options import command
 from advisor.cli.source import errors_console
 from advisor.cli.tables import several
-from advisor.cli.teaching import Sink, taught
 from advisor.errors import (
     ConnectionFailed,
     InvalidValue,

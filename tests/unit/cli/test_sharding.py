@@ -33,7 +33,7 @@ def said(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
     def connected(_: Any) -> Any:
         yield Service()
 
-    monkeypatch.setattr("advisor.cli.changing.connected", connected)
+    monkeypatch.setattr("advisor.cli.service_changes.connected", connected)
     done = CliRunner().invoke(advisor, ["shards", *arguments])
     assert done.exit_code == 0, done.output
     return done.output

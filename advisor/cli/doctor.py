@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import stat
 from collections.abc import Generator, Mapping
@@ -143,7 +142,6 @@ def _state(path: Path) -> Generator[Examined]:
 
 def _here() -> Generator[Examined]:
     """Look at this machine, as whoever asks sees it."""
-    from advisor.kernels.cache import roots
     from advisor.models.fold import KERNELS
     from advisor.service.config import Config
     from advisor.service.listeners import DESCRIPTORS_RESERVED
@@ -157,24 +155,8 @@ def _here() -> Generator[Examined]:
         else ""
     )
     yield Examined("descriptors", "note" if few else "ok", f"at most {'no bound' if hard < 0 else f'{hard:,}'}", do)
-    if KERNELS.library() is not None:
-        yield Examined("machine code", "ok", "the kernels are compiled")
-        return
-    from advisor.kernels import can_compile
-
-    if can_compile():
-        yield Examined("compiler", "ok", "kernels can be compiled")
-    else:
-        do = "install numba and a C compiler or ziglang, or be content"
-        yield Examined("compiler", "note", "numba or a C compiler is not there: kernels are interpreted", do)
-    kept = next((root for root in roots() if os.access(_there(root), os.W_OK)), None)
-    if kept is not None:
-        yield Examined("kernel cache", "ok", f"{kept} can be written")
-    else:
-        do = "set ADVISOR_KERNELS_DIR to a folder that can be written"
-        yield Examined("kernel cache", "note", f"none of {', '.join(map(str, roots()))} can be written", do)
-
-
-def _there(path: Path) -> Path:
-    """Return the folder, or the nearest one above it that is there."""
-    return next(each for each in (path, *path.absolute().parents) if each.exists())
+    compiled = KERNELS.library() is not None
+    do = "" if compiled else "answers are the same, loops 10 to 100 times slower; `python -m advisor.kernels` makes it"
+    yield Examined(
+        "machine code", "ok" if compiled else "note", f"the kernels {'are' if compiled else 'were not'} compiled", do
+    )

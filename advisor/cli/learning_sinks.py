@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from advisor.cli.source import connected, restored, whom
 from advisor.client import AsyncClient, SyncClient
@@ -32,42 +32,9 @@ KINDS = (NO_INCARNATION, BLOCKS)
 COMMIT_ROWS = 20_000  # between commits to a state file: what a kill costs is read again within a second or two
 
 
-class Sink(Protocol):
-    """Who is taught."""
-
-    @property
-    def advisor(self) -> Advisor | SyncClient:
-        """What answers with what was taught."""
-        ...
-
-    def known_rows(self, producers: Iterable[str]) -> dict[str, int]:
-        """Return the number of the last row of each producer that is known."""
-        ...
-
-    def teach(self, rows: Sequence[Row]) -> Mapping[str, int]:
-        """Teach rows in order, perhaps not all of them yet; return how many were refused, by code."""
-        ...
-
-    def rest(self) -> Mapping[str, int]:
-        """Teach what waits for more; return as `teach`."""
-        ...
-
-    def define(self, network: str, text: str) -> None:
-        """Keep a network by id."""
-        ...
-
-    def allow(self, component: str, counts: Sequence[int]) -> None:
-        """Set the core counts that a component allows."""
-        ...
-
-    def commit(self) -> None:
-        """Let what was taught be seen by others."""
-        ...
-
-
 @contextmanager
 def taught(options: Mapping[str, Any]) -> Generator[Sink]:
-    """Yield whom --state, --socket or --tcp names."""
+    """Yield whom --state, --socket or --tcp names: both sinks have the same verbs."""
     key, value = whom(options, "state")
     if key == "state":
         with stored_sink(Path(value)) as sink:
@@ -101,30 +68,30 @@ class StateSink:
 
     @property
     def advisor(self) -> Advisor:
-        """The state, as `Sink`."""
+        """What answers with what was taught."""
         return self._engine.advisor
 
     def known_rows(self, producers: Iterable[str]) -> dict[str, int]:
-        """Return as `Sink`."""
+        """Return the number of the last row of each producer that is known."""
         return {each: self._engine.applied(each, NO_INCARNATION) + self._in_blocks(each) for each in producers}
 
     def _in_blocks(self, producer: str) -> int:
         return BLOCK_ROWS * self._engine.applied(producer, BLOCKS)
 
     def define(self, network: str, text: str) -> None:
-        """Keep as `Sink`."""
+        """Keep a network by id."""
         from advisor.engine.events import NetworkDefined
 
         self._engine.apply_event(None, None, NetworkDefined(text, network))
 
     def allow(self, component: str, counts: Sequence[int]) -> None:
-        """Set as `Sink`."""
+        """Set the core counts that a component allows."""
         from advisor.engine.events import AllowedSet
 
         self._engine.apply_event(None, None, AllowedSet(component, counts))
 
     def teach(self, rows: Sequence[Row]) -> Mapping[str, int]:
-        """Teach as `Sink`."""
+        """Teach rows in order, perhaps not all of them yet; return how many were refused, by code."""
         from advisor.protocol.rows import NameBook, columns_of_rows
 
         # All rows at once, then their numbers: nothing is durable between. One by one they cost many times as much.
@@ -140,7 +107,7 @@ class StateSink:
         return answer["refused"]["by_code"]
 
     def rest(self) -> Mapping[str, int]:
-        """Return as `Sink`: nothing waits."""
+        """Teach what waits for more, here nothing; return as `teach`."""
         return {}
 
     def commit(self) -> None:
@@ -162,11 +129,11 @@ class ServiceSink:
 
     @property
     def advisor(self) -> SyncClient:
-        """The service, as `Sink`."""
+        """What answers with what was taught."""
         return self._client
 
     def known_rows(self, producers: Iterable[str]) -> dict[str, int]:
-        """Return as `Sink`.
+        """Return the number of the last row of each producer that is known.
 
         A service knows what is durable; what a killed client had sent may be applied, and not durable yet. So `hello` comes
         first, which ends what is still on its way; an empty batch is answered when all before it is durable; then it is asked.
@@ -184,14 +151,14 @@ class ServiceSink:
         self._client.define_network(text, id=network)
 
     def allow(self, component: str, counts: Sequence[int]) -> None:
-        """Set as `Sink`; raises Unauthorized without the scope admin."""
+        """Set the core counts that a component allows; raises Unauthorized without the scope admin."""
         self._client.set_allowed(component, list(counts))
 
     def commit(self) -> None:
-        """Commit as `Sink`: a service has done it."""
+        """Let what was taught be seen by others: a service has done it."""
 
     def teach(self, rows: Sequence[Row]) -> Mapping[str, int]:
-        """Teach rows that follow what is `known`, as `Sink`: whole blocks of each producer; what is left waits for more."""
+        """Teach rows that follow what is `known`: whole blocks of each producer; what is left waits for more."""
         for row in rows:
             self._waiting.setdefault(row.producer, []).append(row)
         blocks: list[ObserveRows] = []
@@ -202,7 +169,7 @@ class ServiceSink:
         return self._refused(blocks)
 
     def rest(self) -> Mapping[str, int]:
-        """Teach as `Sink`: one by one, as many at a time as a connection may have unanswered."""
+        """Teach what waits: one by one, as many at a time as a connection may have unanswered."""
         singles = [self._batch([row], NO_INCARNATION) for part in self._waiting.values() for row in part]
         self._waiting.clear()
         refused = Counter[str]()
@@ -230,3 +197,6 @@ class ServiceSink:
             return await asyncio.gather(*(client.ask(question, dict[str, Any]) for question in questions))
 
         return self._client.run(all_of)
+
+
+Sink = StateSink | ServiceSink

@@ -15,16 +15,16 @@ class AllowedSets(RecordKind[str, AllowedCores]):
 
     name, merges = "allowed", {"counts": "in both"}
 
-    def encode(self, record: AllowedCores) -> bytes:
+    def encode_record(self, record: AllowedCores) -> bytes:
         """Return a set's bytes."""
         return json.dumps(record.as_wire()).encode()
 
-    def decode(self, key: str, data: bytes) -> AllowedCores:
+    def decode_record(self, key: str, data: bytes) -> AllowedCores:
         """Return a set of its bytes."""
         del key
         return parse_allowed("allowed", read_json(data))
 
-    def merged(self, key: str, mine: AllowedCores, theirs: AllowedCores) -> AllowedCores:
+    def merged_record(self, key: str, mine: AllowedCores, theirs: AllowedCores) -> AllowedCores:
         """Return the counts in both; raises Mismatch where there is none."""
         both = mine.intersection(theirs)
         if both is None:
@@ -35,6 +35,6 @@ class AllowedSets(RecordKind[str, AllowedCores]):
         return both
 
     def check_merge(self, other: AllowedSets) -> None:
-        """Refuse a merge that cannot be, as `merged`."""
+        """Refuse a merge that cannot be, as `merged_record`."""
         for name in self.known.keys() & other.known.keys():
-            self.merged(name, self.known[name], other.known[name])
+            self.merged_record(name, self.known[name], other.known[name])

@@ -47,16 +47,16 @@ class ProducerLedger(RecordKind[Producer, int]):
             raise SequenceGap(sequence, applied + 1)
         return False
 
-    def encode(self, record: int) -> bytes:
+    def encode_record(self, record: int) -> bytes:
         """Return a number's bytes."""
         return record.to_bytes(8, "little")
 
-    def decode(self, key: Producer, data: bytes) -> int:
+    def decode_record(self, key: Producer, data: bytes) -> int:
         """Return a number of its bytes."""
         del key
         return int.from_bytes(data, "little")
 
-    def merged(self, key: Producer, mine: int, theirs: int) -> int:
+    def merged_record(self, key: Producer, mine: int, theirs: int) -> int:
         """Return the greater number."""
         del key
         return max(mine, theirs)

@@ -223,7 +223,7 @@ class Flows(RecordKind[str, KeptNetwork]):
         self.totals["networks_dropped"] += 1
         return False
 
-    def merged(self, key: str, mine: KeptNetwork, theirs: KeptNetwork) -> KeptNetwork:
+    def merged_record(self, key: str, mine: KeptNetwork, theirs: KeptNetwork) -> KeptNetwork:
         """Return the counts of both; where each has a definition of its own, ours stays, and its counts with it."""
         del key
         if mine.definition is None and theirs.definition is not None:
@@ -236,12 +236,12 @@ class Flows(RecordKind[str, KeptNetwork]):
         mine.answer = None
         return mine
 
-    def encode(self, record: KeptNetwork) -> bytes:
+    def encode_record(self, record: KeptNetwork) -> bytes:
         """Return a network's definition and counts as bytes."""
         state = {"definition": record.definition, "counts": record.counts.plain()}
         return json.dumps(state, ensure_ascii=False, separators=(",", ":")).encode()
 
-    def decode(self, key: str, data: bytes) -> KeptNetwork:
+    def decode_record(self, key: str, data: bytes) -> KeptNetwork:
         """Return a network of its bytes; a definition that has not changed is not read again."""
         state, former = read_json(data), self.kept.get(key)
         found = KeptNetwork(FlowCounts.of_plain(key, state["counts"]), state["definition"])

@@ -24,15 +24,15 @@ class RecordKind(ABC, Generic[K, V]):
         self.known: dict[K, V] = {}
 
     @abstractmethod
-    def encode(self, record: V) -> bytes:
+    def encode_record(self, record: V) -> bytes:
         """Return a record's bytes; equal ones give equal bytes."""
 
     @abstractmethod
-    def decode(self, key: K, data: bytes) -> V:
+    def decode_record(self, key: K, data: bytes) -> V:
         """Return a record of its bytes; raises ValueError, LookupError or StateDamaged where they do not read."""
 
     @abstractmethod
-    def merged(self, key: K, mine: V, theirs: V) -> V:
+    def merged_record(self, key: K, mine: V, theirs: V) -> V:
         """Return two records of one key as one; raises Mismatch, and changes nothing, where they do not go together."""
 
     def settle(self) -> None:
@@ -48,11 +48,11 @@ class RecordKind(ABC, Generic[K, V]):
         self.settle()
         for key in sorted(self.known):
             if keys is None or key in keys:
-                yield key, self.encode(self.known[key])
+                yield key, self.encode_record(self.known[key])
 
     def restore_record(self, key: K, data: bytes) -> None:
-        """Let a record's bytes stand in the place of what its key had; raises as `decode`."""
-        self.set_record(key, self.decode(key, data))
+        """Let a record's bytes stand in the place of what its key had; raises as `decode_record`."""
+        self.set_record(key, self.decode_record(key, data))
 
     def set_record(self, key: K, record: V) -> None:
         """Let a record stand in the place of what its key had."""
@@ -70,9 +70,9 @@ class RecordKind(ABC, Generic[K, V]):
         for key in sorted(other.known):
             theirs = other.known[key]
             if key in self.known and not replacing:
-                self.set_record(key, self.merged(key, self.known[key], theirs))
+                self.set_record(key, self.merged_record(key, self.known[key], theirs))
             elif key in self.known or self.has_room(theirs):
-                self.restore_record(key, other.encode(theirs))
+                self.restore_record(key, other.encode_record(theirs))
 
 
 LAWS = {

@@ -170,18 +170,18 @@ class Profiles(RecordKind[Key, Profiler]):
     def _touch(self, key: Key) -> None:
         self.unlogged[key] = None
 
-    def encode(self, record: Profiler) -> bytes:
+    def encode_record(self, record: Profiler) -> bytes:
         """Return a run's bytes, without what is open in it."""
         return to_bytes(record)
 
-    def decode(self, key: Key, data: bytes) -> Profiler:
+    def decode_record(self, key: Key, data: bytes) -> Profiler:
         """Return a run of its bytes."""
         del key
         return from_bytes(data, Profiler())
 
-    def merged(self, key: Key, mine: Profiler, theirs: Profiler) -> Profiler:
+    def merged_record(self, key: Key, mine: Profiler, theirs: Profiler) -> Profiler:
         """Return the run with more events."""
-        return mine if mine.accepted >= theirs.accepted else self.decode(key, self.encode(theirs))
+        return mine if mine.accepted >= theirs.accepted else self.decode_record(key, self.encode_record(theirs))
 
     def set_record(self, key: Key, record: Profiler) -> None:
         """Let a run stand in the place of what its key had."""
@@ -199,7 +199,7 @@ class Profiles(RecordKind[Key, Profiler]):
         for key in self.unlogged:
             before = self._logged.pop(key, b"")
             if key in self.runs:
-                self._logged[key] = self.encode(self.runs[key])
+                self._logged[key] = self.encode_record(self.runs[key])
             found.append(Patch.between(key, before, self._logged.get(key)))
         self.unlogged.clear()
         return found

@@ -208,18 +208,18 @@ class Programs(RecordKind[str, ProgramRecord]):
                 value=theirs.transform, bound=mine.transform, hint="learn again with one transformation",
             )  # fmt: skip
 
-    def merged(self, key: str, mine: ProgramRecord, theirs: ProgramRecord) -> ProgramRecord:
+    def merged_record(self, key: str, mine: ProgramRecord, theirs: ProgramRecord) -> ProgramRecord:
         """Return the runs of both, exact to rounding; raises Mismatch."""
         self._check_transforms(key, mine, theirs)
         mine.model.merge(theirs.model)
         mine.fits = {}
         return mine
 
-    def encode(self, record: ProgramRecord) -> bytes:
+    def encode_record(self, record: ProgramRecord) -> bytes:
         """Return a program's bytes."""
         return bytes([TRANSFORMS.index(record.transform)]) + record.model.words.astype("<f8", copy=False).tobytes()
 
-    def decode(self, key: str, data: bytes) -> ProgramRecord:
+    def decode_record(self, key: str, data: bytes) -> ProgramRecord:
         """Return a program of its record; raises ValueError, IndexError where it is none, StateDamaged."""
         words = np.frombuffer(data, "<f8", offset=1).astype(np.float64)
         if len(words) != WORDS:

@@ -225,11 +225,11 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
 
     # -- as bytes ---------------------------------------------------------------------------------------------------------
 
-    def encode(self, record: SizeTime) -> bytes:
+    def encode_record(self, record: SizeTime) -> bytes:
         """Return a type's record as bytes."""
         return record.words.astype("<f8", copy=False).tobytes()
 
-    def decode(self, key: str, data: bytes) -> SizeTime:
+    def decode_record(self, key: str, data: bytes) -> SizeTime:
         """Return what was learned of a type by its record; raises ValueError where it is none, StateDamaged."""
         words = np.frombuffer(data, "<f8").astype(np.float64)
         if len(words) != WORDS:
@@ -240,7 +240,7 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
             )
         return SizeTime(words)
 
-    def merged(self, key: str, mine: SizeTime, theirs: SizeTime) -> SizeTime:
+    def merged_record(self, key: str, mine: SizeTime, theirs: SizeTime) -> SizeTime:
         """Return the instances of both, see `SizeTime.merge`."""
         del key
         mine.merge(theirs)

@@ -259,7 +259,7 @@ def test_the_state_is_of_one_size_and_comes_back_byte_for_byte() -> None:
     for seed in range(4):
         taught(task_mixes.forces(1_000, seed=seed), into=advisor)
         sizes.add(advisor.task_types.bytes)
-        assert len(advisor.task_types.encode(advisor.task_types.known["a"])) == advisor.task_types.bytes
+        assert len(advisor.task_types.encode_record(advisor.task_types.known["a"])) == advisor.task_types.bytes
     assert len(sizes) == 1
     assert sizes.pop() < 18_500
     taught(task_mixes.contended(400), "b", into=advisor)

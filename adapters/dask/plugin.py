@@ -200,7 +200,7 @@ class AdvisorPlugin(SchedulerPlugin):
             sizes = known.question()
             seconds = await asyncio.to_thread(self._ask, known, sizes)
             bare = await asyncio.to_thread(self._ask, known, None) if known.mixed and sizes else [None]
-            known.learn(sizes, seconds, bare[0])
+            known.store_predictions(sizes, seconds, bare[0])
 
     def _ask(self, known: Sizes, sizes: list[float] | None) -> list[float]:
         assert self._client is not None

@@ -153,8 +153,10 @@ class Sizes:
         """Whether some tasks have inputs and others none: the model is asked about both."""
         return self._bare and self._high >= 0.0
 
-    def learn(self, sizes: Sequence[float] | None, seconds: Sequence[float], bare_s: float | None = None) -> None:
-        """Take what the model answered: at the sizes, and of a task without inputs."""
+    def store_predictions(
+        self, sizes: Sequence[float] | None, seconds: Sequence[float], bare_s: float | None = None
+    ) -> None:
+        """Keep what the model answered: at the sizes, and of a task without inputs."""
         if sizes is not None and any(
             low >= high for low, high in pairwise(sizes)
         ):  # so near each other that they are one

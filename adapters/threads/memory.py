@@ -112,7 +112,7 @@ class FunctionMemory:
         begun, before = self._clock(), self._learned
         several = max(1, int(PAUSE_S / GROWTH / self._row_s)) if self._row_s else 1
         while self._learned < len(self._rows) and self._clock() - begun <= PAUSE_S:
-            learn(advisor, self._rows[self._learned : self._learned + several])
+            learn_rows(advisor, self._rows[self._learned : self._learned + several])
             self._learned = min(self._learned + several, len(self._rows))
             several *= GROWTH
         if self._learned > before:
@@ -221,7 +221,7 @@ class FunctionMemory:
             if path.name in self._taken:
                 continue
             try:
-                learn(self._advisor, json.loads(path.read_bytes()))
+                learn_rows(self._advisor, json.loads(path.read_bytes()))
             except (OSError, ValueError, TypeError, LookupError) as error:
                 log.warning("%s cannot be read, its rows are lost: %s", path, error)
             self._taken.add(path.name)
@@ -241,16 +241,16 @@ class FunctionMemory:
             if self._held is None or slow:
                 self._leave_rows(self._rows if self._held is None else waiting)
                 if self._held is None:
-                    learn(self._advisor, [] if slow else waiting)
+                    learn_rows(self._advisor, [] if slow else waiting)
                     self._rows, self._learned = [], 0
                     return
                 del self._rows[self._learned :]
             if took_over:
                 if not self._load(take=not self._slow):
                     return
-                learn(self._advisor, self._rows)
+                learn_rows(self._advisor, self._rows)
             else:
-                learn(self._advisor, [] if slow else waiting)
+                learn_rows(self._advisor, [] if slow else waiting)
             self._write([] if self._slow else self._take_rows())
         except OSError as error:
             log.warning("%s cannot be written, it is tried again: %s", self.path, error)
@@ -284,7 +284,7 @@ class FunctionMemory:
         self._pid = os.getpid()
 
 
-def learn(advisor: Any, rows: Sequence[Row]) -> None:
+def learn_rows(advisor: Any, rows: Sequence[Row]) -> None:
     """Learn rows, of this process or of a file; those that are none are logged.
 
     Rows of one width of predictor go together, in their order: components have one width, so each meets its rows in order.

@@ -123,7 +123,7 @@ class Scripted:
         for known in self.plugin._prefixes.values():
             sizes = known.question()
             bare = self.plugin._ask(known, None)[0] if known.mixed else None
-            known.learn(sizes, self.plugin._ask(known, sizes), bare)
+            known.store_predictions(sizes, self.plugin._ask(known, sizes), bare)
 
 
 def test_each_successful_run_is_a_row_with_the_bytes_of_its_inputs() -> None:

@@ -238,56 +238,39 @@ def live(calls: int, seed: int, scale: float = 1.0) -> dict[str, float]:
     return report("live", took, times, counts)
 
 
-# Workloads of many small tasks on threads: Python's lock lets one run, hashes and waits run beside it.
-def _counted(n: int) -> int:
-    return sum(range(n))
+# Tasks on threads: Python's lock lets one run, hashes and sleeps run beside it. How many, and of what size or seconds.
+BURSTS: dict[str, tuple[Callable[[Any], Any], int, float]] = {
+    "python": (lambda n: sum(range(int(n))), 500, 20_000), "hashes": (lambda n: hashlib.sha256(b"x" * int(n)), 300, 1e6),
+} | {f"{count} sleeps of {1e3 * s:g} ms": (time.sleep, count, s)
+     for count, s in ((60, 0.01), (60, 0.055), (60, 0.5), (200, 0.01), (200, 0.1), (1000, 0.01), (1000, 0.1))}  # fmt: skip
 
 
-def _hashed(n: int) -> bytes:
-    return hashlib.sha256(b"x" * n).digest()
-
-
-def _waited(n: int) -> None:
-    time.sleep(n / 1e6)
-
-
-WORKLOADS: dict[str, tuple[Callable[[int], Any], list[int]]] = {
-    "python": (_counted, [20_000] * 16), "hashes": (_hashed, [1_000_000] * 16), "waits": (_waited, [1_000] * 16),
-}  # fmt: skip
-
-
-def workers(calls: int) -> dict[str, float]:
-    """Run workloads advised, on one worker and on all, interleaved."""
-    cores = len(os.sched_getaffinity(0))
-    reported: dict[str, float] = {}
-    rng = np.random.default_rng(1)
-    for name, (task, sizes) in WORKLOADS.items():
+def bursts(repeats: int) -> dict[str, tuple[float, float]]:
+    """Run bursts of tasks on fresh executors and again on the same ones: ours over the best pool of 2 to as many as tasks."""
+    reported: dict[str, tuple[float, float]] = {}
+    for name, (task, count, size) in BURSTS.items():
+        times: dict[int, list[tuple[float, float]]] = {}  # of the first burst and a later one, by threads; 0: ours
         with tempfile.TemporaryDirectory() as folder:
-            advised = Advised(path=Path(folder) / "threads.state", cores_max=cores)
-            pools = [ThreadPoolExecutor(1), ThreadPoolExecutor(cores), advised.executor(name), ThreadPoolExecutor(1)]
-            arms = [
-                lambda pool=pool, task=task, sizes=sizes: [
-                    future.result() for future in [pool.submit(task, n) for n in sizes]
-                ]
-                for pool in pools
-            ]
-            times = np.empty((calls, len(arms)))
-            for number in range(calls):
-                for arm in rng.permutation(len(arms)).tolist():
-                    begun = time.perf_counter()
-                    arms[arm]()
-                    times[number, arm] = time.perf_counter() - begun
+            advised = Advised(path=Path(folder) / "threads.state")
+            for number in range(repeats):
+                pools = sorted({*(min(threads, count) for threads in (2, 16, 64, 256)), count, 0})
+                for threads in pools if number % 2 else reversed(pools):
+                    with ThreadPoolExecutor(threads) if threads else advised.executor("task") as executor:
+                        took: list[float] = []
+                        for _ in range(2):
+                            begun = time.perf_counter()
+                            for future in [executor.submit(task, size) for _ in range(count)]:
+                                future.result()
+                            took.append(time.perf_counter() - begun)
+                    times.setdefault(threads, []).append((took[0], took[1]))
             advised.close()
-        # Quarters: more than half of the calls are interrupted where the machine is busy. The last arm is the first one again.
-        quarter, median = np.quantile(times[100:], 0.25, axis=0), np.median(times[100:], axis=0)
-        means = times[100:].mean(axis=0)
-        reported[name] = quarter[2] / quarter[:2].min()
+        first, later = (
+            {threads: statistics.median(each[k] for each in found) for threads, found in times.items()}
+            for k in range(2)
+        )
+        reported[name] = tuple(found.pop(0) / min(found.values()) for found in (first, later))  # pyright: ignore[reportArgumentType]
         print(
-            f"{name}, calls 101-{calls}: {quarter[0] * 1e3:.2f} ms on one, {quarter[1] * 1e3:.2f} on all {cores},"
-            f" {quarter[2] * 1e3:.2f} advised: {reported[name]:.3f} x the better (lower quartiles),"
-            f" {median[2] / median[:2].min():.3f} (medians), {means[2] / means[:2].min():.3f} (means);"
-            f" one again over one: {quarter[3] / quarter[0]:.3f},"
-            f" {median[3] / median[0]:.3f}, {means[3] / means[0]:.3f}; load {os.getloadavg()[0]:.1f}",
+            f"{name}: {reported[name][0]:.3f} x the best pool at first, {reported[name][1]:.3f} later, medians",
             flush=True,
         )
     return reported
@@ -336,7 +319,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     elif given.what == "live":
         live(given.calls, given.seed, given.scale)
     elif given.what == "futures":
-        workers(given.calls)
+        bursts(given.calls)
     else:
         cost(given.calls)
     print(machine())

@@ -98,6 +98,8 @@ enum {
 #define BEYOND 2.0
 #define STAYS 1.5
 #define SURE 2.0
+#define HELD 1.35
+#define LEFT 0.9
 #define RARE 1.0
 #define NOISIEST 0.25
 #define FURTHEST 40.0
@@ -593,10 +595,11 @@ static uint32_t nearest_allowed(const double *record, const counts_asked *q, dou
     return (uint32_t)(wanted * wanted <= low * high ? low : high);
 }
 
-/* What noise leaves open: the record's counts that were seen, runs on each, variance of ln t, place nearest to the best. */
+/* What noise leaves open: the record's counts that were seen, runs on each, variance of ln t, places nearest to the best and
+ * to the last. */
 typedef struct doubts {
     const double *counts, *runs;
-    size_t seen, best;
+    size_t seen, best, here;
     double noise;
 } doubts;
 
@@ -620,7 +623,8 @@ static double by_chance(const doubts *d, double count) {
     if (error <= 0.0) return 0.0;
     for (i = 0; i < d->seen; i++) all_runs += d->runs[i];
     sure = root(2.0 * log2_of(1.0 + all_runs / d->runs[place]) * LN2);
-    return clamped((sure < SURE ? SURE : sure) * error, 0.0, FURTHEST / LN2);
+    sure = (sure < SURE ? SURE : sure) * (place == d->here ? HELD : LEFT);
+    return clamped(sure * error, 0.0, FURTHEST / LN2);
 }
 
 /* A count, so far above the best in log2 of its time, is excused by the few runs on the best. */
@@ -683,7 +687,7 @@ static uint32_t choose(const double *record, double x, const counts_asked *q, do
     double counts[COUNTS_MAX + 1], row[COUNTS_MAX + 1], logs[COUNTS_MAX + 1];
     double slack = tolerance < EQUAL ? EQUAL : tolerance, shortest = log2_of(ELAPSED_MIN_S), longest = log2_of(ELAPSED_MAX_S);
     double lx = log_x(record, x), least, bound = longest, last = record[LAST], more = log2_of(1.0 + slack);
-    doubts d = {record + seen_at(record), record + seen_at(record) + (size_t)record[SEEN], (size_t)record[SEEN], 0, 0.0};
+    doubts d = {record + seen_at(record), record + seen_at(record) + (size_t)record[SEEN], (size_t)record[SEEN], 0, 0, 0.0};
     size_t used, k, best = 0;
     int every, kept = 0;
     uint32_t chosen;
@@ -698,6 +702,7 @@ static uint32_t choose(const double *record, double x, const counts_asked *q, do
     if (d.seen) {
         d.noise = record[NOISE] < NOISIEST ? record[NOISE] : NOISIEST;
         d.best = place_near(&d, counts[best]);
+        d.here = place_near(&d, last);
     }
     for (k = 0; k < used; k++) {
         double chance = by_chance(&d, counts[k]);

@@ -34,6 +34,7 @@ MODEL_MEMORY_BYTES = 64 * 2**20  # by default: 16,000 components with one predic
 PROMOTIONS = "promotions"  # records given; with _refused behind it, those for which there was no room
 # SOLUTIONS_KEPT: of components that are asked for, 55 KB each; the oldest is dropped and solved again when asked for
 SOLUTIONS_KEPT = 256
+KILLED = "a killed run had used more than any that ended"  # of memory
 ONE_CELL = ("one setting seen: how time depends on predictor and cores is assumed",)
 ANY_MACHINE, OTHER_MACHINE = -1, 0  # whom a question is about: any of those seen, one that was not
 ROWS, EXTRA_RUNS, UNFINISHED, RUNNING_HIGH = (
@@ -233,7 +234,9 @@ class Learners(RecordsBySlot[LearnerTable]):
         running = float(base.records[slot, RUNNING_HIGH])
         longest = running if running > 0.0 and running > words[table.at["mean"]].max() else 0.0
         if longest > 0.0:
-            notes = (*notes, f"a run was still running after {longest:.3g} s, longer than any that ended")
+            of_time = table is self.tables.get(f"learner-{table.axes}")
+            known = f"a run was still running after {longest:.3g} s, longer than any that ended" if of_time else KILLED
+            notes = (*notes, known)
         pin, runs = int(words.view(np.int64)[PIN]), int(whole[ROWS] + whole[EXTRA_RUNS])
         found = self._solved[slot] = Solved(rows, table, place, arrays, notes, pin, runs, longest, room, {}, leaning)
         if len(self._solved) > SOLUTIONS_KEPT:

@@ -11,6 +11,7 @@ from advisor.domain import elementary
 from advisor.domain.answers import Prediction
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
 from advisor.engine.components import Components
+from advisor.engine.learners import KILLED
 from advisor.models.student import quantile
 
 OTHERS_MAX = 256  # components that are asked for their level: enough for a median
@@ -41,7 +42,8 @@ def prior_of(components: Components, slot: int | None, kind: str, x: Any, p: Any
     )
     notes = [f"no run of this component was learned: a guess from {known}"]
     if running > 0.0:
-        notes.append(f"a run was still running after {running:.3g} s: less is not believed")
+        known = KILLED if kind else f"a run was still running after {running:.3g} s"
+        notes.append(f"{known}: less is not believed")
     return Prediction(value, low, high, "prior", tuple(notes), 0, outside)
 
 

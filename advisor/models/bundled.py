@@ -43,6 +43,7 @@ WIDER_MOST = 2.0  # octaves of an interval's half width in an octave of x or p
 LOG_MOST = 1000.0  # of log2 of a time: keeps `exp2_of` finite
 BEYOND = 2.0  # as in `advisor.engine.choice`
 EQUAL, STAYS, SURE, RARE, NOISIEST, FURTHEST = 1e-12, 1.5, 2.0, 1.0, 0.25, 40.0  # as in `advisor.models.core_rule`
+HELD, LEFT = 1.35, 0.9
 
 
 def clamped(value: float, low: float, high: float) -> float:
@@ -168,6 +169,7 @@ class Doubts(NamedTuple):
     runs: Sequence[float]
     noise: float
     best: int  # place of the seen count that is nearest to the best
+    here: int  # and to the last one
 
     def edges(self) -> list[int]:
         """Return whole counts about those at which another seen count is the nearest."""
@@ -194,7 +196,8 @@ class Doubts(NamedTuple):
         for each in self.runs:
             all_runs += each
         sure = root(2.0 * log2_of(1.0 + all_runs / self.runs[place]) * LN2)
-        return clamped((SURE if sure < SURE else sure) * error, 0.0, FURTHEST / LN2)
+        sure = (SURE if sure < SURE else sure) * (HELD if place == self.here else LEFT)
+        return clamped(sure * error, 0.0, FURTHEST / LN2)
 
     def too_rare(self, count: float, above: float) -> bool:
         """Return True where a count, so far above the best in log2 of its time, is excused by the few runs on the best."""
@@ -218,7 +221,7 @@ def place_near(counts: Sequence[float], count: float) -> int:
 def _doubts(words: Sequence[float], at: int) -> Doubts:
     """Return the doubts of a record; noise and place come once the best is known."""
     begin, count = at + seen_at(words[at : at + HEAD_WORDS]), int(words[at + SEEN])
-    return Doubts(words[begin : begin + count], words[begin + count : begin + 2 * count], 0.0, 0)
+    return Doubts(words[begin : begin + count], words[begin + count : begin + 2 * count], 0.0, 0, 0)
 
 
 def choose_cores(words: Sequence[float], at: int, x: float, allowed: AllowedCores, tolerance: float) -> int:
@@ -241,7 +244,8 @@ def choose_cores(words: Sequence[float], at: int, x: float, allowed: AllowedCore
     least = clamped(min(row), shortest, longest)
     if doubts.counts:
         best = place_near(doubts.counts, float(counts[row.index(min(row))]))
-        doubts = doubts._replace(noise=min(words[at + NOISE], NOISIEST), best=best)
+        here = place_near(doubts.counts, last)
+        doubts = doubts._replace(noise=min(words[at + NOISE], NOISIEST), best=best, here=here)
     slack, k, bound = log2_of(1.0 + tolerance), 0, longest
     for k, count in enumerate(counts):
         by_chance = doubts.by_chance(float(count))

@@ -2,8 +2,9 @@
 
 Scores are times, or core-seconds. A count is good enough where its score is within the tolerance of the least, or where it is
 not shown to be worse: of m runs on it, n on the best and N on all, with a variance v of ln t, the difference has the standard
-error e = sqrt(v (1/m + 1/n)), and is shown beyond max(2, sqrt(2 ln(1 + N/m))) e. Runs are those on the nearest seen count;
-where that is the same for both, predictions alone tell them apart. v is 1/4 at most, for noisier times have several modes.
+error e = sqrt(v (1/m + 1/n)), and is shown beyond max(2, sqrt(2 ln(1 + N/m))) e, times `HELD` where the last run was and `LEFT`
+elsewhere: noise moves the count less to and fro. Runs are those on the nearest seen count; where that is the same for both,
+predictions alone tell them apart. v is 1/4 at most, for noisier times have several modes.
 Without this one unlucky run would keep a job that cannot use cores off few of them for ever, for nothing is tried; and the
 longer nobody runs there, the rarer the bad luck must be (Lattimore and Szepesvari, Bandit Algorithms, ch. 9). Where log2 m is
 more than `RARE` n the doubt is about the best: then the best is run, which ends it. Else a count that is much slower would be
@@ -37,6 +38,7 @@ from advisor.models.process import EXCESS, SHARE
 STAYS = 1.5  # tolerances by which the last count may be worse than the best: noise moves no count
 TOO_MANY = (3.0, 4.0)  # more than a third above the fewest that are good enough is given up
 SURE = 2.0  # standard errors, at least: chance has one in 44 beyond
+HELD, LEFT = 1.35, 0.9  # of these: where the last run was, and elsewhere
 RARE = 1.0  # log2 of the runs on a count, for each run on the best: beyond, they do not excuse it
 NOISIEST = 0.25  # variance of ln t that is believed
 FURTHEST = 40.0  # of a logarithm: keeps `exp` finite
@@ -106,7 +108,7 @@ def choose_among(base, slot, counts, noise, tolerance, risk, of_cores, columns):
     while columns[SCORES, best] > least * (1.0 + EQUAL):
         best += 1
     slack, noise = max(tolerance, EQUAL), min(noise, NOISIEST)
-    mine, all_runs = place_near(n, counts[best]), runs_of(n)
+    mine, here, all_runs = place_near(n, counts[best]), place_near(n, base[slot, LAST]), runs_of(n)
     runs = float(n[mine] & RUNS_MOST)
     fewest = 0
     while fewest < best:
@@ -119,6 +121,7 @@ def choose_among(base, slot, counts, noise, tolerance, risk, of_cores, columns):
         if noise > 0.0 and runs > 0.0 and near != mine:
             own = float(n[near] & RUNS_MOST)
             error, sure = sqrt(noise * (1.0 / own + 1.0 / runs)), max(SURE, sqrt(2.0 * ln(1.0 + all_runs / own)))
+            sure *= HELD if near == here else LEFT
             if score <= bound * exp(min(sure * error, FURTHEST)):
                 if log2_of(own) > RARE * runs and score > bound * exp(error):
                     fewest = best

@@ -66,7 +66,9 @@ def by_chance(head: np.ndarray, times: dict[int, float]) -> dict[int, tuple[floa
     seen, runs = head[begin : begin + k], head[begin + k : begin + 2 * k]
     near = {count: int(np.abs(np.log(seen) - np.log(count)).argmin()) for count in times}
     on = {count: runs[place] for count, place in near.items()}
-    sure = {count: max(2.0, np.sqrt(2.0 * np.log1p(runs.sum() / on[count]))) for count in times}
+    here = int(np.abs(np.log(seen) - np.log(max(head[AT["last"]], 1e-9))).argmin())
+    held = {count: 1.35 if place == here else 0.9 for count, place in near.items()}
+    sure = {count: held[count] * max(2.0, np.sqrt(2.0 * np.log1p(runs.sum() / on[count]))) for count in times}
     errors = {count: np.sqrt(noise * (1 / on[count] + 1 / on[best])) for count in times}
     shown = {count: float(np.exp(min(sure[count] * errors[count], 40.0))) for count in times}
     rare = {count: float(np.exp(errors[count])) if np.log2(on[count]) > on[best] else np.inf for count in times}

@@ -44,13 +44,13 @@ class Options:
         return int(self.weight[np.arange(len(self.number)), chosen].sum())
 
 
-def options_of(request: Request, demand: Demand, most: int) -> Options:
+def options_of(demand: Demand) -> Options:
     """Return the shapes that limits, rules and pins leave, without those that another beats in every respect.
 
-    Raises InvalidValue when the least of all is more than `most`.
-
-    `most`: cores of the machine: no component gets more than what the least of the others leaves.
+    No component gets more than what the least of the others leaves of the machine. Raises InvalidValue when the least of
+    all is more than its cores.
     """
+    request, most = demand.request, demand.cores
     widest = min(most, request.nodes or most, int(demand.high.max()))
     counts = sizes_of(widest, len(demand), (demand.knots, demand.low, demand.high), demand.rules.values())
     possible = (counts >= demand.low[:, None]) & (counts <= demand.high[:, None])
@@ -61,7 +61,7 @@ def options_of(request: Request, demand: Demand, most: int) -> Options:
         raise InvalidValue("minimum", int(least.sum()), f"at most the {most} cores given in sum")
     seconds, spare = demand.at(counts), most - int(least.sum())
     tables = [
-        _shapes(demand, row, request, counts[possible[row]], seconds[row, possible[row]], int(least[row]) + spare)
+        _shapes(demand, row, counts[possible[row]], seconds[row, possible[row]], int(least[row]) + spare)
         for row in range(len(demand))
     ]
     width = max(len(table[0]) for table in tables)
@@ -75,7 +75,7 @@ def options_of(request: Request, demand: Demand, most: int) -> Options:
 
 
 def _shapes(
-    demand: Demand, row: int, request: Request, counts: Ints, seconds: Floats, most: int
+    demand: Demand, row: int, counts: Ints, seconds: Floats, most: int
 ) -> tuple[Ints, Ints, Ints, Floats, Floats]:
     fewest = int(demand.fewest[row])
     numbers = numbers_of(fewest, max(min(int(demand.most[row]), most // int(counts[0])), fewest))
@@ -89,7 +89,7 @@ def _shapes(
     if len(numbers) == 1:  # of equal or more cores only the faster are of use
         kept = np.concatenate([[True], shapes[3][1:] < np.minimum.accumulate(shapes[3])[:-1]])
     else:
-        kept = _undominated(shapes, demand.contention[row] > 0, request)
+        kept = _undominated(shapes, demand.contention[row] > 0, demand.request)
     return tuple(part[kept] for part in shapes)  # type: ignore[return-value]
 
 

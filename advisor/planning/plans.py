@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, partial
 from itertools import zip_longest
 
 import numpy as np
@@ -16,7 +18,7 @@ from advisor.planning.asked import PRICE, Asked, asked_of
 from advisor.planning.demand import PLAIN, SHARED_COMPONENTS_MAX, Demand, Scales, question_of
 from advisor.planning.exact import Plan, by_sums, by_thresholds, near
 from advisor.planning.judge import Placed, judge_placed, latency_of
-from advisor.planning.options import options_of
+from advisor.planning.options import Options, options_of
 from advisor.planning.pieces import TIE
 from advisor.planning.placing import SLACK, machine_of
 from advisor.planning.refusals import not_excluded, refused, too_far, unsure
@@ -129,18 +131,19 @@ def _searched(demand: Demand, *, shared: bool = True) -> Plan | None:
 
 def _searched_on(demand: Demand, *, shared: bool) -> Plan | None:
     """Return the better of what is found with cores of one's own and in turns; under arrivals by executed records."""
+    options = cache(partial(options_of, demand))  # a formula that is scaled changes none of them
     if demand.request.arrival_per_s is not None:
         return verified(
             demand,
-            lambda own, turns: _searched_by(demand, own, turns, shared=shared),
-            _searched_near,
+            lambda own, turns: _searched_by(demand, options, own, turns, shared=shared),
+            lambda scaled, placed: _searched_near(scaled, options(), placed),
         )
-    found = _searched_by(demand, PLAIN, PLAIN, shared=shared)
+    found = _searched_by(demand, options, PLAIN, PLAIN, shared=shared)
     return found and found[0]
 
 
 def _searched_by(
-    demand: Demand, own_scales: Scales, turns_scales: Scales, *, shared: bool
+    demand: Demand, options: Callable[[], Options], own_scales: Scales, turns_scales: Scales, *, shared: bool
 ) -> tuple[Plan, list[Placed]] | None:
     """Return the better of what is found each way, of equals with cores of one's own; and the best few of each, in turns."""
     request, front = demand.request, demand.request.aim.front
@@ -149,7 +152,7 @@ def _searched_by(
     shared, capped = shared and demand.sharing, False
     if demand.least <= demand.cores:
         try:
-            search_own(own, options_of(request, demand, demand.cores))
+            search_own(own, options())
         except InvalidValue:
             if not shared:
                 raise
@@ -177,10 +180,10 @@ def _searched_by(
     return found, [some for pair in zip_longest(*few) for some in pair if some is not None]
 
 
-def _searched_near(demand: Demand, placed: Placed) -> list[Placed]:
+def _searched_near(demand: Demand, options: Options, placed: Placed) -> list[Placed]:
     """Return allocations near one, from the best on by the formula that is scaled to what is near."""
     search = Search(demand, demand.request.work_max or WORK_MAX)
-    search_near(search, options_of(demand.request, demand, demand.cores), placed)
+    search_near(search, options, placed)
     return search.candidates
 
 

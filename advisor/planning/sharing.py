@@ -67,9 +67,9 @@ class Groupings(NamedTuple):
 
 def numbered(group: Ints, sizes: Ints) -> Groupings:
     """Return groupings, (K, n) and (K, groups), with their groups numbered in text order, empty ones last. Cost O(K n)."""
-    first = np.full(sizes.shape, group.shape[1])
-    for row in range(group.shape[1] - 1, -1, -1):
-        np.put_along_axis(first, group[:, row : row + 1], row, axis=1)
+    first, last = np.full(sizes.shape, group.shape[1]), group.shape[1] - 1
+    # Written from the last component on: of components that share a group the first one's number stays.
+    first[np.arange(len(group))[:, None], group[:, ::-1]] = np.arange(last, -1, -1)
     order = np.argsort(first, axis=1, kind="stable")
     rank = np.argsort(order, axis=1)
     return Groupings(

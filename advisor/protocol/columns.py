@@ -24,7 +24,7 @@ class ConnectionNames:
         self._last: list[str] | None = None
         self._last_names = self.numbered
 
-    def learn(self, params: verbs.Names) -> int:
+    def number_names(self, params: verbs.Names) -> int:
         """Number names; return how many are numbered now. Numbers follow on; what is known may be said again.
 
         Raises InvalidValue when a number would be left out, or given to another name; TooLarge beyond NAME_IDS_MAX.

@@ -25,12 +25,12 @@ _ROW_BOUND = bound_text("invalid_row")
 def _within(low: int, high: int, code: str = "") -> Further:
     """Integers that need not fit int64."""
 
-    def check(field: str, value: int) -> int:
+    def refuse_outside(field: str, value: int) -> int:
         if not low <= value <= high:
             raise InvalidValue(field, value, bound_text(code) if code else f"an integer from {low} to {high}")
         return value
 
-    return Further(check)
+    return Further(refuse_outside)
 
 
 _IDENTITY = Annotated[int, _within(0, verbs.ABSENT_U64 - 1)]

@@ -63,7 +63,7 @@ class Grant:
             producer.startswith(each[:-1]) if each.endswith("*") else producer == each for each in self.producers
         ))  # fmt: skip
 
-    def check(self, method: str, params: Any = None) -> None:
+    def refuse_forbidden(self, method: str, params: Any = None) -> None:
         """Check that a request is allowed; without its parameters, that one of its verb may be. Raises Unauthorized."""
         verb = METHODS.get(method)
         needed: Scope = verb.scope if verb else "open" if params is None else "admin"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import pickle
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -54,7 +55,7 @@ class Heavy:
 
     async def _begin(self) -> None:
         """Have a process load what it needs: that is no part of a job, nor of its deadline."""
-        await to_process.run_sync(begin, cancellable=True, limiter=self._processes)
+        await to_process.run_sync(begin, os.getpid(), cancellable=True, limiter=self._processes)
         self._begun += 1
 
     async def run(self, call: Callable[P, Found], *given: P.args, **none: P.kwargs) -> Found:

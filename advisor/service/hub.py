@@ -219,10 +219,10 @@ class Hub:
                 _refuse_stranger()
             limits_of = None if grant is None or grant.admin else grant
             if limits_of is not None:
-                limits_of.check(method)
+                limits_of.refuse_forbidden(method)
             params = m.check_params(method, given, notification=msgid is None)
             if limits_of is not None:
-                limits_of.check(method, params)
+                limits_of.refuse_forbidden(method, params)
             if m.METHODS[method].grows:
                 self.memory.refuse_while_short()
             gather = None if msgid is None else self.backend.fetch_needed(method, params)
@@ -283,7 +283,7 @@ class Hub:
                 return None
             self._strangers.pop(connection, None)
             connection.admit(identity, grant)
-            grant.check("hello", params)
+            grant.refuse_forbidden("hello", params)
         answer: dict[str, Any] = {
             "protocol": PROTOCOL_VERSION,
             "version": __version__,
@@ -342,7 +342,7 @@ class Hub:
         size = NAME_BYTES * len(fresh) + sum(map(len, fresh))
         self.peers.keep(connection, "names", size)
         try:
-            return {"known": connection.names.learn(params)}
+            return {"known": connection.names.number_names(params)}
         except AdvisorError:
             self.peers.count_bytes(connection, -size)
             raise

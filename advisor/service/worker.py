@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import pickle
 import signal
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -33,6 +36,7 @@ GROWTH = 4  # a third of the time is then spent on the searches before the last
 MARGIN = 0.8  # of the time left that a search is given: the next steps may be slower than the last
 CLOCK_LEAST_S = 1e-6  # no search takes less
 WARM_TEXT = "warm .. up"
+PR_SET_PDEATHSIG = 1  # prctl of Linux: a signal at the end of the parent
 
 Found = TypeVar("Found")
 Answer = tuple[bool, Any]  # (True, result), or (False, an error as a dict): errors of ours do not pickle
@@ -56,8 +60,12 @@ class WorkerJob(NamedTuple):
     given: tuple[Any, ...]
 
 
-def begin() -> None:
-    """Load what a first plan loads, 0.1 s."""
+def begin(service: int) -> None:
+    """Load what a first plan loads, 0.1 s. From now on the process ends with its service, however that ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != service:  # it ended before
+            os._exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then ends its workers
     plan_one(WARM_TEXT, TabulatedCurves.from_arrays([1, 2], np.ones((2, 2))), {"cores": 3})
 

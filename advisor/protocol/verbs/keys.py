@@ -42,12 +42,12 @@ class Described(Protocol):
 def within_bytes(bytes_max: int) -> Further:
     """Text of at most `bytes_max` bytes of UTF-8."""
 
-    def check(field: str, value: str) -> str:
+    def refuse_longer(field: str, value: str) -> str:
         if len(value) > bytes_max or len(value.encode()) > bytes_max:
             raise TooLarge(f"bytes of {field}", len(value.encode()), bytes_max)
         return value
 
-    return Further(check)
+    return Further(refuse_longer)
 
 
 def secret(field: str, value: Any) -> str:
@@ -60,12 +60,12 @@ def secret(field: str, value: Any) -> str:
 def items_of(item_bytes: int) -> Further:
     """Whole items of so many bytes."""
 
-    def check(field: str, value: bytes) -> bytes:
+    def refuse_partial_item(field: str, value: bytes) -> bytes:
         if len(value) % item_bytes:
             raise InvalidValue(field, len(value), f"bin of a multiple of {item_bytes} bytes")
         return value
 
-    return Further(check)
+    return Further(refuse_partial_item)
 
 
 def one_point(field: str, value: Any) -> Any:

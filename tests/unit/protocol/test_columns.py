@@ -267,15 +267,15 @@ def test_all_at_once_and_one_by_one_agree(rows: list) -> None:
 
 def test_names_are_numbered_per_connection() -> None:
     names = ConnectionNames()
-    assert names.learn(Names(0, ["a", "b"])) == 2
-    assert names.learn(Names(1, ["b", "c"])) == 3
+    assert names.number_names(Names(0, ["a", "b"])) == 2
+    assert names.number_names(Names(1, ["b", "c"])) == 3
     assert names.numbered.names == ["a", "b", "c"]
     with pytest.raises(InvalidValue, match="first_id is 4, must be at most 3"):
-        names.learn(Names(4, ["x"]))
+        names.number_names(Names(4, ["x"]))
     with pytest.raises(InvalidValue, match="'b', which has number 1"):
-        names.learn(Names(1, ["x"]))
+        names.number_names(Names(1, ["x"]))
     with pytest.raises(TooLarge):
-        names.learn(Names(3, ["x"] * limits.NAME_IDS_MAX))
+        names.number_names(Names(3, ["x"] * limits.NAME_IDS_MAX))
     assert names.names_of(None) is names.numbered
     assert names.names_of(["x"]) is names.names_of(["x"])
     assert names.names_of(["y"]) is not names.names_of(["x"])

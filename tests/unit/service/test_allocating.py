@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -138,3 +141,36 @@ async def refused_any(peer: Peer, number: int) -> str:
     except AdvisorError as error:
         return error.code
     return "answered"
+
+
+HOLDS_A_WORKER = """
+import os, sys
+from pathlib import Path
+import anyio
+from advisor.service.heavy import Heavy
+from advisor.service.measures import ServiceMeasures
+
+async def main():
+    heavy = Heavy(ServiceMeasures(), jobs=1, waiting_max=1, deadline_s=3600.0)
+    await heavy.run(Path.read_bytes, Path(sys.argv[1]))
+
+if __name__ == "__main__":
+    anyio.run(main)
+"""
+
+
+def test_a_worker_at_work_ends_with_its_service(tmp_path: Path) -> None:
+    program, fifo = tmp_path / "service.py", tmp_path / "fifo"
+    program.write_text(HOLDS_A_WORKER)
+    os.mkfifo(fifo)
+    service = subprocess.Popen([sys.executable, program, fifo])
+    try:
+        with fifo.open("wb", buffering=0) as end:  # opens when the worker reads: it is at work
+            service.kill()
+            service.wait(PATIENCE_S)
+            readers = select.poll()
+            readers.register(end, 0)  # POLLERR: nobody reads any more
+            assert readers.poll(PATIENCE_S * 1000)
+    finally:
+        service.kill()
+        service.wait(PATIENCE_S)

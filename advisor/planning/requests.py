@@ -140,7 +140,7 @@ class Request:
     # that more cores are never worse; `scarce`, only where there are fewer cores than components; `never`
     turns: str = "better"
     # an allocation in use, as an answer or key -> cores or `{"cores": p, "instances": n}`: it is answered, by the curves of
-    # the moment, unless the new one gains `stability.GAIN_MIN` or it breaks the request
+    # the moment, unless the new one gains `stability.GAIN_KEPT` or it breaks the request
     current: Any = None
 
     def __post_init__(self) -> None:

@@ -30,7 +30,7 @@ SCORES, COVERED, ERROR, BIAS, WIDTH, SKEW = (
 STEPS_LEAST = WIDTH_RATES * WIDTH_SHARE_LEAST
 WIDER = tuple(float(exp(step * level)) for step, level in zip(STEPS_LEAST, LEVELS, strict=True))
 NARROWER = tuple(float(exp(step * (0.0 - (1.0 - level)))) for step, level in zip(STEPS_LEAST, LEVELS, strict=True))
-SCORED_ALL = 16  # rows up to which all are scored, by a solution each
+SOLVED_SCORES = 8  # rows up to which each is scored by a solution of its own, dear; beyond by the nearest cell
 LEVEL_REPORTED = 2  # of LEVELS: the one whose coverage is counted
 
 
@@ -42,17 +42,6 @@ def settles_at(row):
     return power == row or (row <= SETTLED_EVERY and 4 * row == 3 * power)
 
 
-def scores_at(row):
-    """Return True where a row is predicted before it is learned: all up to 16, every fourth to 32, every eighth to 64.
-
-    From row 17 on every row of a known cell is scored by what that says, from `SETTLED_EVERY` on others by the nearest: a
-    solution a row would be dear.
-    """
-    if row < FIRST_SCORED or row > SETTLED_EVERY:
-        return False
-    return row <= SCORED_ALL or row % (4 if row <= 32 else 8) == 0
-
-
 def learn(r, n, axes, z, t, count, machine, cell, outlier, model, solution, scratch, out):
     """Learn one run: score it where its number is due, add it to its cell, choose settings where the number is due.
 
@@ -60,12 +49,12 @@ def learn(r, n, axes, z, t, count, machine, cell, outlier, model, solution, scra
     `cells.expected` has it, UNKNOWN where it has not.
     """
     row = n[SEEN] + 1
-    if scores_at(row):
+    if FIRST_SCORED <= row <= SOLVED_SCORES:
         refresh(r, n, axes, solution, scratch)
         frame, points, root, alpha = solution
         predict(frame, points, root, alpha, r[SHARE : SHARE + LANES], scratch, z, machine, True, out)
         score(r, n, out[0], out[1] * r[DOUBT], t, outlier)
-    elif model == model and (row > SETTLED_EVERY or (row > SCORED_ALL and cell != NOWHERE)):
+    elif model == model and row > SOLVED_SCORES:
         # The mean of the cell is known as well as its own runs tell it.
         variance = 0.0
         if cell != NOWHERE:

@@ -93,6 +93,7 @@ def _emit(entries: Sequence[FunctionType], examples: dict[str, Sequence[Any]], *
             cpu_target.typing_context, context, parts[function].py_func, arguments, None, flags, {}, library=library
         )
         table.append(_add_call(context, library, function.__name__, made.fndesc, made.signature))
+    refuse_made_arrays(parts)
     library.finalize()
     offered = BINDING.read_text()
     for each in library._final_module.functions:
@@ -102,6 +103,17 @@ def _emit(entries: Sequence[FunctionType], examples: dict[str, Sequence[Any]], *
             each.visibility = "hidden"
     names = "\n".join(f"int kernel_{each.__name__}(int64_t *);" for each in entries)
     return library.emit_native_object(), f"{names}\nstatic Kernel kernels[] = {{{', '.join(table)}, {{NULL}}}};"
+
+
+def refuse_made_arrays(parts: dict[FunctionType, Any]) -> None:
+    """Raise TypeError where a kernel that makes arrays returns one: no reference of it is counted, and it would leak."""
+    for function, part in parts.items():
+        if allocates(function):
+            for signature in part.nopython_signatures:
+                if "array(" in str(signature.return_type):
+                    raise TypeError(
+                        f"kernel {function.__name__} makes an array and returns one: let it fill one it is given"
+                    )
 
 
 FOREIGN = ("NRT_", "Py", "_Py", "numba_")  # functions of numba and Python: those that `binding.c` has are linked

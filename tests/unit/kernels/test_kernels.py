@@ -9,6 +9,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+import numpy as np
 import pytest
 import toy_kernels
 
@@ -48,6 +49,25 @@ def awaited():
 
 def files_of(folder: Path) -> dict[Path, int]:
     return {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
+
+
+def doubled(values: Any) -> Any:
+    made = np.zeros(len(values))
+    for i in range(len(values)):
+        made[i] = 2.0 * values[i]
+    return made
+
+
+def last_doubled(values: Any) -> float:
+    return doubled(values)[len(values) - 1]
+
+
+@COMPILES
+def test_a_kernel_that_hands_an_array_it_made_to_another_is_refused(tmp_path):
+    from advisor.kernels import emitting  # noqa: PLC0415 - needs numba
+
+    with pytest.raises(TypeError, match="kernel doubled makes an array and returns one: let it fill one"):
+        emitting.write_library(tmp_path / "made", [last_doubled], [("last_doubled", (np.ones(2),))], inline=False)
 
 
 @COMPILES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,6 @@ from advisor.domain.vectors import NONE_NAMED, Ints
 from advisor.engine.events import Travels
 
 INVALID = 0  # the shard that refuses rows whose name is none
-NOTHING: Mapping[str, int] = {}
 Answer = dict[str, Any]
 
 
@@ -39,8 +38,7 @@ def split_by_shard(columns: Columns, layout: Layout) -> dict[int, BatchPart]:
     for shard in present:
         rows = None if len(present) == 1 else np.flatnonzero(shards == shard)
         own = plain if rows is None else plain.select_rows(rows)
-        carried = columns.carried if shard == present[0] else NOTHING
-        found[shard] = BatchPart((replace(own.with_own_names(), carried=carried),), rows)
+        found[shard] = BatchPart((own.with_own_names(),), rows)
     for shard, travels in _travels(columns, layout):
         part = found.get(shard, BatchPart())
         found[shard] = BatchPart((*part.events, travels), part.rows)

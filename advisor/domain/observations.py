@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from advisor.domain import limits, vectors
 from advisor.domain.answers import Refusals
 from advisor.domain.names import normalised_name
-from advisor.domain.rows import BOUNDS, CARRIED_FIELDS, FLOW_FIELDS, KILLED, MAY_BE_ABSENT, killed_codes
+from advisor.domain.rows import BOUNDS, FLOW_FIELDS, KILLED, MAY_BE_ABSENT, killed_codes
 from advisor.domain.vectors import Bools, Floats, Ints, Words
 from advisor.errors import InvalidValue, shorten
 
@@ -132,8 +132,6 @@ class Columns:
     # int64 array (n,) or None: 1 + the place in `rows.KILLED` of what a run was killed for, 0 where it was not; its time and
     # its measures are lower bounds
     killed: Ints | None = None
-    # per optional field that is not learned yet, how many rows had it
-    carried: Mapping[str, int] = field(default_factory=dict[str, int])
     # rows refused before their values were looked at; they keep their place, with any values
     misread: Misread | None = None
     # float64 array (n, 3) or None: the second to the fourth value of each predictor, NaN behind its last. None means
@@ -175,7 +173,6 @@ class Columns:
             cores=self.cores[rows],
             elapsed_s=self.elapsed_s[rows],
             measures={key: values[rows] for key, values in self.measures.items()},
-            carried={},
             misread=self.misread and self.misread.select_rows(rows, len(self)),
             **optional,
         )
@@ -300,7 +297,7 @@ def columns_of(
         `count`, `ok`, `running`: vectors. `killed`: "memory", "time" or None, or 1, 2 and 0. `dimensions`: an integer.
         `machine`: names or None, or numbers of `labels` with -1 (or 2**32 - 1, as on the wire) for none. `measures`: a map
         of vectors, NaN where nothing
-        was measured. What is carried only is counted.
+        was measured.
     """
     rows = vectors.vector("index", index, np.int64, None)
     n = len(rows)
@@ -324,16 +321,15 @@ def columns_of(
         if (values := optional.pop(key, None)) is not None:
             counted[key] = vectors.identities(key, values, n)
     measures = vectors.measures(optional.pop("measures", None), n)
-    unknown = sorted(set(optional) - set(CARRIED_FIELDS))
-    if unknown:
-        raise InvalidValue(unknown[0], optional[unknown[0]], "absent: an observation has no such field")
+    if optional:
+        unknown = min(optional)
+        raise InvalidValue(unknown, optional[unknown], "absent: an observation has no such field")
     return Columns(
         components,
         rows,
         x,
         vectors.vector("cores", cores, np.float64, n),
         vectors.vector("elapsed_s", elapsed_s, np.float64, n),
-        carried={key: n for key, value in optional.items() if value is not None},
         further=further,
         measures=measures,
         absent=np.ones(n, np.bool_) if predictor is None else None,

@@ -12,13 +12,12 @@ from advisor.domain import limits
 from advisor.domain.names import NAME_BOUND, checked_name
 from advisor.errors import InvalidValue, UnknownKey, nearest, not_one_of
 
-# Optional fields that this version learns from, and those that it carries and counts only.
+# Optional fields that are learned from, and those that are counted only.
 FLOW_FIELDS = ("network", "record", "entered", "replica")
 LEARNED_FIELDS = ("count", "dimensions", "machine", "measures", *FLOW_FIELDS, "active_cores", "killed")
 COUNTED_FIELDS = ("ok", "running")
 KILLED = ("memory", "time")  # what a run was killed for; in a column 1 and 2, 0 where it was not
-CARRIED_FIELDS: tuple[str, ...] = ()
-OPTIONAL_FIELDS = (*LEARNED_FIELDS, *COUNTED_FIELDS, *CARRIED_FIELDS)
+OPTIONAL_FIELDS = (*LEARNED_FIELDS, *COUNTED_FIELDS)
 IDENTITY_MAX = 2**64 - 2  # of records and replicas; the next one stands for none
 PLAIN = frozenset((float, int))  # Python's own numbers, but for truth values
 NAMES_REMEMBERED = 4096  # names known to be good: to look at one takes 10 times as long

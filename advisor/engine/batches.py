@@ -175,8 +175,6 @@ def learn_columns(components: Components, columns: Columns) -> Receipt:
     if refused.count:
         components.totals["rows_refused"] += refused.count
         components.totals.update({f"refused.{code}": n for code, n in refused.by_code.items()})
-    if columns.carried:
-        components.totals.update({f"carried.{name}": n for name, n in columns.carried.items()})
     return Receipt(accepted, refused)
 
 

@@ -51,7 +51,7 @@ class Components:
         self.vectors = False  # whether some component has more than one predictor
         self.table = Table()
         # exact counts over all components: `rows_accepted`, `rows_refused`, `refused.CODE`, `rows_failed`,
-        # `rows_unfinished`, `carried.FIELD`, `forgets`; and what the engine counts of its producers:
+        # `rows_unfinished`, `forgets`; and what the engine counts of its producers:
         # `batches_replayed`, `gaps`, `producers_resumed`. They never go back.
         self.totals: Counter[str] = Counter()
         self.learners = Learners(model_memory_bytes, self.totals)

@@ -11,7 +11,7 @@ import anyio
 
 from advisor import __version__, kernels
 from advisor.domain import limits
-from advisor.domain.rows import CARRIED_FIELDS, COUNTED_FIELDS, LEARNED_FIELDS
+from advisor.domain.rows import COUNTED_FIELDS, LEARNED_FIELDS
 from advisor.engine import Engine
 from advisor.errors import AdvisorError, Unauthorized, Unsupported
 from advisor.protocol import verbs as m
@@ -47,7 +47,7 @@ HELLO_LIMITS = (
     "message_bytes_max", "rows_bytes_max", "rows_batch_max", "names_batch_max", "name_bytes_max", "unanswered_max",
     "name_ids_max",
 )  # fmt: skip
-FEATURES = {"learned": [*LEARNED_FIELDS], "counted": [*COUNTED_FIELDS], "carried": [*CARRIED_FIELDS]}
+FEATURES = {"learned": [*LEARNED_FIELDS], "counted": [*COUNTED_FIELDS], "carried": []}
 
 
 def _refuse_stranger() -> None:

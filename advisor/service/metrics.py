@@ -54,7 +54,6 @@ ENGINE_COUNTERS_BY = (
         "reason",
         "Task events refused as illegal in their stream, by reason",
     ),
-    ("carried.", "advisor_fields_carried", "field", "Optional fields carried but not learned, by field"),
 )
 COUNTER, GAUGE = CounterMetricFamily, GaugeMetricFamily
 Value = Callable[[Hub], float | int | bool | None]

@@ -185,7 +185,6 @@ def test_every_optional_field_is_read_in_rows() -> None:
     assert batch.count.tolist() == [3, 1, 1]
     assert batch.ok.tolist() == [True, True, True]
     assert batch.running.tolist() == [False, False, False]
-    assert not batch.carried
     assert (batch.network.tolist(), batch.networks) == ([0, -1, -1], ("n",))
     assert batch.record.tolist() == [2**63, ABSENT_U64, ABSENT_U64]
     assert batch.entered.tolist() == [True, False, False]

@@ -53,10 +53,10 @@ class RoutedLearning:
             "observe": lambda c, params, msgid: self._send(
                 c, msgid, None, None, columns_of_rows([params.row], self._book)
             ),
-            "observe_rows": lambda c, params, msgid: self._batch(
+            "observe_rows": lambda c, params, msgid: self._route_batch(
                 c, params, msgid, lambda: columns_of_rows(params, self._book)
             ),
-            "observe_columns": lambda c, params, msgid: self._batch(
+            "observe_columns": lambda c, params, msgid: self._route_batch(
                 c, params, msgid, lambda: columns_of_bins(params, c.names)
             ),
             "define_network": self._define_network,
@@ -78,7 +78,7 @@ class RoutedLearning:
             return
         self._send(connection, None, None, None, columns_of_rows(rows, self._book))
 
-    def _batch(
+    def _route_batch(
         self, connection: Connection, params: m.ObserveRows | m.ObserveColumns, msgid: int | None,
         read: Callable[[], Columns],
     ) -> dict[str, Any] | None:  # fmt: skip

@@ -26,16 +26,16 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def on_wire(answer: Any) -> Any:
     """Return the shape of answers on the wire, those within others, too."""
-    return _listed(msgspec.to_builtins(answer, builtin_types=(bytes,), enc_hook=plain_form))
+    return _plain_list(msgspec.to_builtins(answer, builtin_types=(bytes,), enc_hook=plain_form))
 
 
-def _listed(value: Any) -> Any:
+def _plain_list(value: Any) -> Any:
     """Return plain values with tuples as lists."""
     if type(value) is dict:
         return {
-            key: item if type(item) in SCALARS else _listed(item) for key, item in cast("dict[Any, Any]", value).items()
+            key: item if type(item) in SCALARS else _plain_list(item) for key, item in cast("dict[Any, Any]", value).items()
         }
-    return [item if type(item) in SCALARS else _listed(item) for item in cast("list[Any]", value)]
+    return [item if type(item) in SCALARS else _plain_list(item) for item in cast("list[Any]", value)]
 
 
 def plain(value: Any) -> Any:

@@ -274,11 +274,11 @@ def _fold(components: Components, rows: Rows, kind: str, active: Floats | None) 
 
 def _contentions_of(components: Components, slots: Ints, known: Bools) -> Ints:
     """Return the place (n,) of each row's contention, given in the order of the rows; ABSENT where nothing is known."""
-    places = components.contentions.places(slots)
+    places = components.contentions.places_of_slots(slots)
     new, first = np.unique(slots[known & (places == ABSENT)], return_index=True)
     for slot in new[np.argsort(first)].tolist():
         components.contentions.give(slot, components.contentions.named(contention.NAME))
-    return np.where(known, components.contentions.places(slots), ABSENT)
+    return np.where(known, components.contentions.places_of_slots(slots), ABSENT)
 
 
 def _fold_alike(
@@ -291,7 +291,7 @@ def _fold_alike(
     slots = _own(rows.slots)
     points = _own(rows.predictor)[:, None] if axes == 2 else rows.predictors(axes - 1)
     table, room = learners.table(axes, kind), learners.room(axes)
-    places = learners.places(slots)
+    places = learners.places_of_slots(slots)
     found, ratios = np.empty(n, np.int64), np.empty(n)
     count = np.ones(n) if rows.count is None else rows.count.astype(np.float64)
     machine = np.full(n, ABSENT, np.int64) if rows.machine is None else rows.machine

@@ -67,7 +67,7 @@ class Engine:
     @property
     def totals(self) -> Mapping[str, int]:
         """Exact counters, see `Components.totals`."""
-        self.flush()
+        self.fold_plain_rows()
         return self.advisor.components.totals
 
     # -- events -----------------------------------------------------------------------------------------------------------
@@ -119,10 +119,10 @@ class Engine:
             return False
         ledger.advance(key, sequence)
         if plain.count >= PLAIN_ROWS_MAX:
-            self.flush()
+            self.fold_plain_rows()
         return True
 
-    def flush(self) -> None:
+    def fold_plain_rows(self) -> None:
         """Fold the plain rows that were taken; raises what an earlier fold of such has raised. Cost O(rows)."""
         if self._defect is not None:
             raise self._defect
@@ -141,7 +141,7 @@ class Engine:
 
     def _happen(self, producer: Producer | None, event: e.Event) -> Answer:
         """Fold an event, and note it."""
-        self.flush()
+        self.fold_plain_rows()
         before = Counter(self.advisor.components.totals)
         try:
             answer, *logged = KINDS[type(event)].fold(self.state, producer, event)
@@ -175,7 +175,7 @@ class Engine:
 
     def to_bytes(self) -> bytes:
         """Return the whole state with its producers' numbers and profiles; `from_bytes` gives an equal engine."""
-        self.flush()
+        self.fold_plain_rows()
         return self.state.to_bytes()
 
     @classmethod
@@ -197,12 +197,12 @@ class Engine:
         known on one side is copied; ``programs`` add to rounding, or are copied; of ``producers`` the greater number
         stays; of ``profiles`` that with more events.
         """
-        self.flush()
+        self.fold_plain_rows()
         return self.state.extract(keys_of_parts(names, parts))
 
     def merge(self, other: Engine) -> None:
         """Add what another engine has learned, see `Advisor.merge` and the laws of `extract`."""
-        self.flush()
+        self.fold_plain_rows()
         self.journal.beyond = True
         self.state.merge(other.state)
 
@@ -211,7 +211,7 @@ class Engine:
         profiles: Collection[Producer] = (),
     ) -> bytes:  # fmt: skip
         """Return components with their task types, networks, programs, profiles, those known, for `put` of another engine."""
-        self.flush()
+        self.fold_plain_rows()
         further = {"networks": networks, "programs": programs, "profiles": profiles}
         return self.state.extract({**keys_of_parts(names, ()), **further})
 
@@ -220,7 +220,7 @@ class Engine:
         profiles: Collection[Producer] = (),
     ) -> None:  # fmt: skip
         """Remove what `part` has: another engine has it now. Totals stay."""
-        self.flush()
+        self.fold_plain_rows()
         self.journal.beyond = True
         self.state.remove_records({
             COMPONENTS: names, "networks": networks, "programs": programs, "task_types": names, "profiles": profiles,
@@ -228,7 +228,7 @@ class Engine:
 
     def replace_part(self, part: Engine) -> None:
         """Let a part stand in the place of what is here of the same names; raises as `merge`."""
-        self.flush()
+        self.fold_plain_rows()
         self.journal.beyond = True
         self.state.replace_records(part.state)
 
@@ -236,12 +236,12 @@ class Engine:
 
     def take_entry(self) -> Entry | None:
         """Return what was applied since the last entry or image, for the log; see `Journal.pop_entry`."""
-        self.flush()
+        self.fold_plain_rows()
         return self.journal.pop_entry()
 
     def take_image(self) -> list[Block]:
         """Return all of the state, see `Journal.pop_image`."""
-        self.flush()
+        self.fold_plain_rows()
         return self.journal.pop_image()
 
     def allow(self, to: Limits) -> None:

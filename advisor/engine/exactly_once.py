@@ -37,7 +37,7 @@ class ProducerLedger(RecordKind[Producer, int]):
         Raises SequenceGap when the number is beyond the next; nothing is changed; TooLarge when the producer is new and there
         is no room for it.
         """
-        self._make_room(key)
+        self._refuse_more_producers(key)
         applied = self.applied.get(key, 0)
         if sequence <= applied:
             self._count("batches_replayed")
@@ -83,7 +83,7 @@ class ProducerLedger(RecordKind[Producer, int]):
         known = self.applied.get(key, 0)
         if applied < known:
             raise InvalidValue("resume_at", applied, f"at least {known}, which is applied")
-        self._make_room(key)
+        self._refuse_more_producers(key)
         self._count("producers_resumed")
         self.advance(key, applied)
 
@@ -98,7 +98,7 @@ class ProducerLedger(RecordKind[Producer, int]):
         for key, number in numbers.items():
             self.advance(key, number)
 
-    def _make_room(self, key: Producer) -> None:
+    def _refuse_more_producers(self, key: Producer) -> None:
         if key not in self.applied and len(self.applied) >= self.producers_max:
             raise TooLarge(
                 "producers", len(self.applied) + 1, self.producers_max, "reuse a producer's name and incarnation"

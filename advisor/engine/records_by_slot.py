@@ -49,7 +49,7 @@ class RecordsBySlot(Generic[T]):
             return None
         return self._ordered[int(self._home[slot])], int(self._place[slot])
 
-    def places(self, slots: Ints) -> Ints:
+    def places_of_slots(self, slots: Ints) -> Ints:
         """Return the places (n,) of components' records, ABSENT where they have none."""
         found = np.full(len(slots), ABSENT, np.int64)
         known = slots < len(self._place)

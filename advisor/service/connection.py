@@ -138,7 +138,7 @@ class Connection(asyncio.BufferedProtocol):
         if (spent_s := time.perf_counter() - began) > NOTABLE_S:
             turns.worked(spent_s)
         if self._backlog and not self._scheduled:
-            self._work(turn=turn)
+            self._handle_messages(turn=turn)
 
     def _decode(self, data: bytes | memoryview) -> None:
         events = self._framing.receive_requests(data)
@@ -297,13 +297,13 @@ class Connection(asyncio.BufferedProtocol):
             data, self._undecoded = self._undecoded, b""
             if data:
                 self._decode(data)
-            self._work(turn=True)
+            self._handle_messages(turn=True)
 
     def _stuck(self) -> bool:
         """True while requests wait: for the peer to read, for a commit or an image."""
         return self._unsent_since is not None or self._waits > 0 or self._unanswered >= limits.UNANSWERED_MAX
 
-    def _work(self, *, turn: bool) -> None:
+    def _handle_messages(self, *, turn: bool) -> None:
         """Answer what was received, for a slice of time, in one write; rows only in a turn, questions also out of turn.
 
         A defect of ours ends the connection, for what it has cut off nobody would answer.

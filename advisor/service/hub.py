@@ -232,7 +232,7 @@ class Hub:
         except AdvisorError as error:
             self.measures.errors[error.code] += 1
             return b"" if msgid is None else encode_error(msgid, error)
-        return self._answer(connection, method, params, msgid)
+        return self._call_verb(connection, method, params, msgid)
 
     async def _answer_after(
         self, gather: Gather, connection: Connection, method: str, params: Any, msgid: int | None
@@ -246,14 +246,14 @@ class Hub:
         except Exception as error:
             connection.answer(cast("int", msgid), self.background.defect(method, connection, error))
             return
-        answer = self._answer(connection, method, params, msgid) if connection.here else None
+        answer = self._call_verb(connection, method, params, msgid) if connection.here else None
         if answer is not None:
             connection.release([answer])
 
-    def _answer(self, connection: Connection, method: str, params: Any, msgid: int | None) -> bytes | None:
+    def _call_verb(self, connection: Connection, method: str, params: Any, msgid: int | None) -> bytes | None:
         """Return the answer to a request whose parameters were read, as `handle`."""
         try:
-            self.engine.flush()
+            self.engine.fold_plain_rows()
             result = self._verbs[method](connection, params, msgid)
             self.notify()
         except AdvisorError as error:

@@ -162,7 +162,7 @@ class Learning:
                 committer.defer_reply(connection, answers.copy(), rows)
         if committer.durable_storage:
             return method, len(answers), []
-        engine.flush()
+        engine.fold_plain_rows()
         return method, len(answers), answers
 
     def _observe(self, connection: Connection, params: m.Observe, msgid: int | None) -> dict[str, Any] | None:
@@ -172,14 +172,14 @@ class Learning:
         return answer
 
     def _observe_rows(self, connection: Connection, params: m.ObserveRows, msgid: int | None) -> dict[str, Any] | None:
-        return self._batch(connection, params, msgid, lambda: columns_of_rows(params, self._book))
+        return self._learn_batch(connection, params, msgid, lambda: columns_of_rows(params, self._book))
 
     def _observe_columns(
         self, connection: Connection, params: m.ObserveColumns, msgid: int | None
     ) -> dict[str, Any] | None:
-        return self._batch(connection, params, msgid, lambda: columns_of_bins(params, connection.names))
+        return self._learn_batch(connection, params, msgid, lambda: columns_of_bins(params, connection.names))
 
-    def _batch(
+    def _learn_batch(
         self,
         connection: Connection,
         params: m.ObserveRows | m.ObserveColumns,

@@ -163,7 +163,7 @@ def test_a_dropped_component_leaves_its_slot_to_the_next_new_name() -> None:
     answer = engine.apply_event(key, 4, of("x", "b", "y"))
     assert (answer["accepted"], answer["refused"]["by_code"]) == (2, {"too_many_components": 1})
     assert engine.take_plain_batch(key, 5, [["b", 1.0, 1.0, 0.5], ["a", 1.0, 1.0, 0.5], ["x", 1.0, 1.0, 0.5]])
-    engine.flush()
+    engine.fold_plain_rows()
     rows = {each["component"]: each["rows"] for each in engine.advisor.status()["components"]}
     assert rows == {"a": 2, "x": 2, "b": 2, "d": 1}
     assert Advisor.from_bytes(engine.to_bytes()).status()["components_known"] == 4

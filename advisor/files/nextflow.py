@@ -29,9 +29,7 @@ AT_ONCE_S = 1.0  # measures are taken about so often
 
 def runs(lines: Lines) -> Iterator[RunEntry]:
     """Yield what a trace tells; raises InvalidValue where it is no trace."""
-    first = next(iter(lines), (1, ""))[1]
-    lines.read = 0
-    delimiter = "\t" if "\t" in first else ","
+    delimiter = "\t" if "\t" in lines.first() else ","
     columns, rows = lines.header(delimiter, NEEDED)
     if "name" not in columns and "process" not in columns:
         lines.header(delimiter, {"name": HINT})
@@ -54,11 +52,12 @@ def _entry_of_row(number: int, row: Mapping[str, str], columns: list[str]) -> Ru
     realtime = row["realtime"].strip()
     if realtime in ABSENT and not ok:
         return Passed(number, "failed without a time")
+    killed = None if ok else KILLED.get(row.get("exit", "").strip())
     seconds, (cores, column) = _seconds(realtime), _cores(row)
     if seconds == 0.0:
         return Passed(number, ZERO)
     read, peak = row.get("rchar", "").strip(), row.get("peak_rss", "").strip()
-    if ok and read in ABSENT and "rchar" in columns and seconds > AT_ONCE_S:
+    if (ok or killed) and read in ABSENT and "rchar" in columns and seconds > AT_ONCE_S:
         return Passed(number, "not measured")
     predictor = 1.0 if "rchar" not in columns else 0.0 if read in ABSENT else bytes_of(read)
     peak_bytes = None if peak in (*ABSENT, "0") else bytes_of(peak)
@@ -66,7 +65,6 @@ def _entry_of_row(number: int, row: Mapping[str, str], columns: list[str]) -> Ru
         "component": ("process" if row.get("process") else "name", name), "elapsed_s": ("realtime", realtime),
         "cores": (column, row.get(column, "")), "predictor": ("rchar", read), "peak_bytes": ("peak_rss", peak),
     }  # fmt: skip
-    killed = None if ok else KILLED.get(row.get("exit", "").strip())
     return Ran(number, name, predictor, cores, seconds, cells, peak_bytes, ok or killed is not None, killed)
 
 

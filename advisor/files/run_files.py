@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from advisor.domain.limits import FIRST_REFUSALS, MEASURES
@@ -31,7 +32,7 @@ WHOLE_BYTES_MAX: Final = 256 * 2**20  # of a file that is read whole: 100,000 ta
 WHOLE: Final = frozenset({"wfformat"})  # formats known by all of a file: its first lines are alike in each
 NAMED: Final = frozenset({"snakemake"})  # known by the file's name, too: a run without number or date
 # Formats of which the first row may be of a run that has not ended, where they have a column: known by the cells that stay.
-UNENDED: Final = {"sacct": ("|", "End", ("JobID", "JobName"))}
+UNENDED: Final = {"sacct": ("End", ("JobID", "JobName"))}
 _BYTES = re.compile(r"(\d+(?:[.,]\d+)?)\s*(?:([KMGTPE])i?B?|B)?", re.IGNORECASE)
 _SPAN = re.compile(r"(\d+(?:[.,]\d+)?)\s*(ms|s|m|h|d)")
 
@@ -103,6 +104,10 @@ class Lines:
         except OSError as error:
             raise InvalidValue("file", str(self.path), "a file that can be read", error.strerror or "") from error
 
+    def first(self) -> str:
+        """Return the first line, an empty one where there is none."""
+        return next(iter(Lines(self.path)), (1, ""))[1]
+
     def whole(self) -> bytes:
         """Return the whole file; raises InvalidValue, TooLarge."""
         try:
@@ -116,7 +121,7 @@ class Lines:
         return data
 
     def header(
-        self, delimiter: str, needed: Mapping[str, str]
+        self, delimiter: str, needed: Mapping[str, str], renamed: Mapping[str, str] = MappingProxyType({})
     ) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
         """Return the columns that the first line names, and the further lines by column.
 
@@ -126,9 +131,11 @@ class Lines:
         ----------
         needed : mapping
             Columns that must be there, with what to do where they are not.
+        renamed : mapping
+            Names of columns by names that other versions of the format give them.
         """
         lines = iter(self)
-        columns = next(lines, (1, ""))[1].split(delimiter)
+        columns = [renamed.get(name, name) for name in next(lines, (1, ""))[1].split(delimiter)]
         for column, hint in needed.items():
             if column not in columns:
                 raise InvalidValue(
@@ -213,14 +220,20 @@ class RunFile:
             digest.update(head.whole())
         else:
             lines = [line for _, line in islice(head, 2)]
-            delimiter, column, cells = UNENDED.get(self.kind, ("", "", ()))
-            names = lines[0].split(delimiter) if delimiter and lines else []
+            column, cells = UNENDED.get(self.kind, ("", ()))
+            delimiter = delimiter_of(lines[0] if lines else "")
+            names = lines[0].split(delimiter) if column and lines else []
             if column in names and len(lines) == 2:
                 first = dict(zip(names, lines[1].split(delimiter), strict=False))
                 # 4102 of 4102_[3-9], whose tasks begin one by one
                 lines[1] = delimiter.join(re.split(r"[_+.]", first.get(cell, ""))[0] for cell in cells)
             digest.update("".join(f"{line}\n" for line in lines).encode())
         return digest.hexdigest()
+
+
+def delimiter_of(header: str) -> str:
+    """Return what stands between the columns that a header names."""
+    return next((each for each in "|\t;," if each in header), "|")
 
 
 def bad_cell(ran: Ran) -> BadCell | None:

@@ -1,8 +1,8 @@
-"""Slurm's accounts of jobs, as ``sacct -P`` prints them: a line a job, and one for each of its steps.
+"""Slurm's accounts of jobs, as ``sacct -P`` prints them, with any `--delimiter`: a line a job, and one for each of its steps.
 
-A component is a job's name; all tasks of an array are runs of it. A step that `srun` began is a run of JOB/STEP. The peak
-of a job's memory is that of its steps, those of its script (``batch``) and of what else ran (``extern``) among them. Slurm
-knows nothing of inputs: there is no predictor.
+A component is a job's name, or, where Snakemake named it after its whole run, the rule in its `Comment`; all tasks of an
+array are runs of it. A step that `srun` began is a run of JOB/STEP. The peak of a job's memory is that of its steps, those of
+its script (``batch``) and of what else ran (``extern``) among them. Slurm knows nothing of inputs: there is no predictor.
 
 Accounts asked for again have the jobs that ended meanwhile among those that had ended before. Where they tell when each ended
 (`End`), rows are numbered in that order; elsewhere those behind a job that has not ended wait for it.
@@ -16,12 +16,14 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from advisor.files.row_batches import BadCell
-from advisor.files.run_files import Lines, Passed, Ran, RunEntry, bytes_of, clock_of, number_of
+from advisor.files.run_files import Lines, Passed, Ran, RunEntry, bytes_of, clock_of, delimiter_of, number_of
 
 HINT = "sacct -P --format=JobID,JobName,State,AllocCPUS,ElapsedRaw,MaxRSS,End"
 NEEDED: dict[str, str] = dict.fromkeys(("JobID", "JobName", "State"), HINT)
 CORES = ("AllocCPUS", "NCPUS", "AllocTRES", "AllocNodes", "NNodes")
 TRES = re.compile(r"\bcpu=(\d+)")  # billing=4,cpu=4,mem=8G,node=1
+RUN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # of Snakemake, which names all its jobs by it
+RULE = re.compile(r"rule_(.+?)(_wildcards_.*)?")
 ELAPSED = ("ElapsedRaw", "Elapsed")
 END = "End"
 NOT_ENDED = (
@@ -40,10 +42,11 @@ INNER = ("batch", "extern", "interactive")  # steps that Slurm makes: their time
 
 def runs(lines: Lines) -> Iterator[RunEntry]:
     """Yield what accounts tell; raises InvalidValue where they are none, or have no cores or times."""
-    columns, rows = lines.header("|", NEEDED)
+    delimiter = delimiter_of(lines.first())
+    columns, rows = lines.header(delimiter, NEEDED)
     cores, elapsed = (next((name for name in names if name in columns), None) for names in (CORES, ELAPSED))
     if cores is None or elapsed is None:
-        lines.header("|", {CORES[0] if cores is None else ELAPSED[0]: HINT})
+        lines.header(delimiter, {CORES[0] if cores is None else ELAPSED[0]: HINT})
     assert cores is not None
     assert elapsed is not None
     entries = _in_order(rows, len(columns), cores, elapsed)
@@ -73,7 +76,7 @@ def _in_order(
     peak = math.nan
 
     def of_job(number: int, row: Mapping[str, str]) -> tuple[str, RunEntry]:
-        return row.get(END, ""), _entry_of_row(number, row, row["JobName"], cores, elapsed, peak)
+        return row.get(END, ""), _entry_of_row(number, row, _name(row), cores, elapsed, peak)
 
     for number, row in rows:
         if not row:
@@ -90,10 +93,15 @@ def _in_order(
         memory = bytes_of(row.get("MaxRSS", ""))
         peak = memory if math.isnan(peak) else max(peak, memory) if memory == memory else peak  # noqa: PLR0124 - NaN is not itself
         if step and step not in INNER:
-            name = f"{job[1]['JobName']}/{row['JobName']}"
+            name = f"{_name(job[1])}/{row['JobName']}"
             yield row.get(END, ""), _entry_of_row(number, row, name, cores, elapsed, memory)
     if job is not None:
         yield of_job(*job)
+
+
+def _name(job: Mapping[str, str]) -> str:
+    rule = RULE.fullmatch(job.get("Comment", ""))
+    return rule[1] if rule is not None and RUN.fullmatch(job["JobName"]) else job["JobName"]
 
 
 def _entry_of_row(number: int, row: Mapping[str, str], name: str, cores: str, elapsed: str, peak: float) -> RunEntry:

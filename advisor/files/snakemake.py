@@ -2,8 +2,8 @@
 
 Of an extended file a component is a rule. Its predictor are the bytes of the input files, its cores the threads that it was
 given. An ordinary file names none of them: a component is the file's name without its endings, all runs have one size, and
-the cores are the whole ones that were kept busy (`mean_load`, a percentage), one where the run ended before
-it was measured. Longer rows without a load are passed over.
+the cores are the whole ones that were kept busy (`mean_load`, a percentage, or in later versions `cpu_time` by `s`), one
+where the run ended before it was measured. Longer rows without a load are passed over.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from advisor.files.run_files import KIB, Lines, Passed, Ran, RunEntry, number_of
 HINT = "run snakemake with --benchmark-extended"
 NEEDED: dict[str, str] = dict.fromkeys(("s", "rule_name", "threads", "input_size_mb"), HINT)
 ORDINARY: dict[str, str] = dict.fromkeys(("s", "h:m:s"), HINT)
-ENDINGS = (".tsv", ".txt", ".benchmark", ".bench")
+RENAMED = {"rule": "rule_name", "running_time": "s"}  # by version, and in JSON
+ENDINGS = (".tsv", ".jsonl", ".txt", ".benchmark", ".bench")
 ABSENT = ("-", "", "NA")
 FIRST_LOOK_S = 1.0  # Snakemake measures first after half a second
+ROUNDED = 0.01  # tables have two decimals
 MIB = KIB * KIB
 
 
 def runs(lines: Lines) -> Iterator[RunEntry]:
     """Yield what a benchmark file tells; raises InvalidValue where it is none, or has no rules."""
-    first = next(iter(lines), (1, ""))[1]
-    lines.read = 0
-    if first.startswith("{"):
-        yield from (_of_json(number, line) for number, line in lines if line.strip())
-        return
-    ordinary = "h:m:s" in first.split("\t") and "rule_name" not in first.split("\t")
-    columns, rows = lines.header("\t", ORDINARY if ordinary else NEEDED)
-    name = lines.path.name
+    first, name = lines.first(), lines.path.name
     while name.endswith(ENDINGS):
         name = name[: name.rindex(".")]
+    if first.startswith("{"):
+        yield from (_of_json(number, line, name) for number, line in lines if line.strip())
+        return
+    ordinary = "h:m:s" in first.split("\t") and not {"rule", "rule_name"} & set(first.split("\t"))
+    columns, rows = lines.header("\t", ORDINARY if ordinary else NEEDED, RENAMED)
     for number, row in rows:
         if row and ordinary:
             yield _ordinary(number, row, name)
@@ -45,16 +45,17 @@ def runs(lines: Lines) -> Iterator[RunEntry]:
         yield _entry_of_row(number, row) if row else BadCell(number, "all", "", f"a row of {len(columns)} columns")
 
 
-def _of_json(number: int, line: str) -> RunEntry:
+def _of_json(number: int, line: str, name: str) -> RunEntry:
     try:
         entry = json.loads(line)
     except ValueError:
         return BadCell(number, "all", line[:80], "a JSON object")
-    missing = [name for name in NEEDED if not isinstance(entry, dict) or name not in entry]
-    if missing:
-        return BadCell(number, missing[0], line[:80], f"there: {HINT}")
-    row = cast("dict[str, Any]", entry)
-    return _entry_of_row(number, {name: str(value) for name, value in row.items()})
+    found = cast("dict[str, Any]", entry if isinstance(entry, dict) else {})
+    row = {RENAMED.get(key, key): "-" if value is None else str(value) for key, value in found.items()}
+    if "s" in row and "rule_name" not in row:
+        return _ordinary(number, row, name)
+    missing = next((key for key in NEEDED if key not in row), None)
+    return BadCell(number, missing, line[:80], f"there: {HINT}") if missing else _entry_of_row(number, row)
 
 
 def _ordinary(number: int, row: Mapping[str, str], name: str) -> RunEntry:
@@ -63,6 +64,8 @@ def _ordinary(number: int, row: Mapping[str, str], name: str) -> RunEntry:
     if load in ABSENT and not seconds <= FIRST_LOOK_S:  # Snakemake found no psutil
         return Passed(number, "without a load: its cores are not known")
     percent = 0.0 if load in ABSENT else number_of(load)
+    if abs(percent * seconds - number_of(row.get("cpu_time", ""))) <= ROUNDED * (seconds + 1.0):
+        percent *= 100.0  # it is cpu_time by s
     cores = max(1.0, math.ceil(percent / 100.0)) if math.isfinite(percent) else percent
     peak_bytes = _peak_bytes(row)
     cells = {

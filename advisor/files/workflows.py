@@ -20,6 +20,7 @@ from advisor.files.run_files import ZERO, Lines, Passed, Ran, RunEntry, number_o
 
 Entry = Mapping[str, Any]
 TIMELESS = "without a run time"
+UNSPECIFIED = "in no specification"
 TAG = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)$")  # of a task of Nextflow: FASTQC (sample 1)
 
 
@@ -30,6 +31,7 @@ class Workflow(NamedTuple):
     name: str
     makespan: float | None
     cores: tuple[int, ...]  # of each machine
+    unspecified: int = 0  # tasks that ran and are in no specification
 
 
 def workflow_of(top: Entry, name: str) -> Workflow:
@@ -44,7 +46,10 @@ def workflow_of(top: Entry, name: str) -> Workflow:
     tasks = [_task(entry, ran.get(_name(entry, "workflow.tasks"), {}), keys, sizes) for entry in entries]
     makespan = _first(execution, "makespanInSeconds", "makespan")
     machines = tuple(_cores(machine) for machine in _objects(execution, "machines"))
-    return Workflow(tasks, str(top.get("name", name)), float(makespan) if _is_number(makespan) else None, machines)
+    measured = float(makespan) if _is_number(makespan) else None
+    return Workflow(
+        tasks, str(top.get("name", name)), measured, machines, len(ran.keys() - {task["id"] for task in tasks})
+    )
 
 
 def _task(entry: Entry, run: Entry, keys: Mapping[str, str], sizes: Mapping[str, float]) -> dict[str, Any]:
@@ -157,7 +162,9 @@ def runs(lines: Lines) -> Iterator[RunEntry]:
         raise InvalidValue(str(lines.path), "no JSON", "a workflow in WfFormat") from error
     if not isinstance(top, Mapping) or not isinstance(cast("Entry", top).get("workflow"), Mapping):
         raise InvalidValue(str(lines.path), "no workflow", "an object with a workflow, as WfFormat has it")
-    for place, task in enumerate(workflow_of(cast("Entry", top), lines.path.stem).tasks, 1):
+    flow = workflow_of(cast("Entry", top), lines.path.stem)
+    yield from (Passed(0, UNSPECIFIED) for _ in range(flow.unspecified))
+    for place, task in enumerate(flow.tasks, 1):
         seconds = task.get("time")
         if not seconds:
             yield Passed(place, TIMELESS if seconds is None else ZERO)

@@ -136,12 +136,14 @@ def test_an_ordinary_benchmark_is_of_its_file_on_the_cores_that_were_busy(tmp_pa
         "2.0000\t0:00:02\t3.0\t1\t1\t1\t1\t1\tbusy\t1\n"
         "1.1000\t0:00:01\t0.00\t1\t1\t1\t1\t1\t0.00\t0.1\n"
         "2.0000\t0:00:02\t-\t-\t-\t-\t-\t-\t-\t-\n"
+        "12.50\t0:00:12\t3.00\t1\t1\t1\t1\t1\t2.35\t29.40\n"
     )
     file, rows = read("snakemake", path)
     assert rows == [
         ("A.bwa", 1.0, 4.0, 12.5, peak(310.2 * 2**20)),
         ("A.bwa", 1.0, 1.0, 0.2, {}),
         ("A.bwa", 1.0, 1.0, 1.1, {}),
+        ("A.bwa", 1.0, 3.0, 12.5, peak(3 * 2**20)),
     ]
     assert file.passed == {"without a load: its cores are not known": 1}
     assert [(bad.line, bad.column) for bad in file.first_refused] == [(4, "mean_load")]
@@ -165,11 +167,29 @@ def test_names_in_latin_1_stay_apart(tmp_path: Path) -> None:
          [("a", 2.0)], {workflows.ZERO: 1}),
         ("nextflow", "trace.csv", "name,status,realtime,rchar\na,COMPLETED,2s,3 KB\n", [("a", 2.0)], {}),
         ("snakemake", "sort.tsv", "s\th:m:s\n12.3\t0:00:12\n", [], {"without a load: its cores are not known": 1}),
+        ("wfformat", "flow.json",
+         {"workflow": {"specification": {"tasks": [{"name": "a_1", "id": "1"}]},
+                       "execution": {"tasks": [{"id": "1", "runtimeInSeconds": 4.0}, {"id": "2", "runtimeInSeconds": 5.0}]}}},
+         [("a", 4.0)], {workflows.UNSPECIFIED: 1}),
+        ("nextflow", "trace.txt",  # of a killed task nothing is measured
+         "name\tstatus\texit\trealtime\trchar\nb (x)\tFAILED\t137\t3m 5s\t-\nb (y)\tCOMPLETED\t0\t2m\t1 GB\n",
+         [("b", 120.0)], {"not measured": 1}),
+        ("snakemake", "all.tsv", "rule\tinput_size_mb\tthreads\ts\th:m:s\nsort\t2.5\t4\t12.3\t0:00:12\n", [("sort", 12.3)], {}),
+        ("sacct", "jobs.tsv", "State\tJobID\tJobName\tNCPUS\tElapsed\nCOMPLETED\t7\talign\t16\t01:00:02\n",
+         [("align", 3602.0)], {}),
+        ("sacct", "jobs.csv", "JobID,JobName,State,AllocCPUS,ElapsedRaw,End\n7,align,COMPLETED,16,90,2026-03-02T10:00:00\n",
+         [("align", 90.0)], {}),
+        ("sacct", "rules.txt",
+         ("JobID|JobName|Comment|State|AllocCPUS|ElapsedRaw\n"
+          "7|0a1b2c3d-1111-2222-3333-444455556666|rule_sort_wildcards_s1|COMPLETED|4|90\n7.0|python3||COMPLETED|4|80\n"
+          "8|0a1b2c3d-1111-2222-3333-444455556666|rule_all_reads|COMPLETED|4|70\n9|align|rule_7|COMPLETED|4|60\n"),
+         [("sort/python3", 80.0), ("sort", 90.0), ("all_reads", 70.0), ("align", 60.0)], {}),
         ("sacct", "jobs.txt",  # 12:00 east of Greenwich is before 08:00 west of it
          ("JobID|JobName|State|AllocCPUS|ElapsedRaw|End\n2|b|COMPLETED|1|5|2021-03-01T08:00:00-0300\n"
           "1|a|COMPLETED|1|4|2021-03-01T12:00:00+0545\n"), [("a", 4.0), ("b", 5.0)], {}),
     ],
-    ids=["wfformat", "no time", "commas", "no psutil", "time zones"],
+    ids=["wfformat", "no time", "commas", "no psutil", "a run without a task", "killed", "rule",
+         "tabs", "sacct commas", "rules", "time zones"],
 )  # fmt: skip
 def test_what_real_files_hold_is_learned_or_counted_with_the_reason(
     tmp_path: Path, kind: str, name: str, text: Any, learned: list[tuple[str, float]], passed: dict[str, int]
@@ -203,6 +223,15 @@ def test_benchmarks_as_json_lines(tmp_path: Path) -> None:
     file, rows = read("snakemake", path)
     assert rows == [("sort", 2.0**20, 4.0, 2.5, peak(3 * 2**20))]
     assert [(bad.line, bad.column) for bad in file.first_refused] == [(2, "threads"), (3, "s"), (4, "all")]
+
+
+def test_json_lines_of_other_versions(tmp_path: Path) -> None:
+    path = tmp_path / "sort.b.jsonl"
+    path.write_text(
+        '{"running_time": 7.25, "max_rss": null, "rule_name": "sort", "threads": 2, "input_size_mb": {}}\n'
+        '{"s": 10.0, "h:m:s": "0:00:10", "max_rss": 2.0, "mean_load": 3.5, "cpu_time": 35.0}\n'
+    )
+    assert read("snakemake", path)[1] == [("sort", 0.0, 2.0, 7.25, {}), ("sort.b", 1.0, 4.0, 10.0, peak(2 * 2**20))]
 
 
 def test_a_trace_with_decimal_commas_and_tasks_that_were_not_measured(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ def _plain_list(value: Any) -> Any:
     """Return plain values with tuples as lists."""
     if type(value) is dict:
         return {
-            key: item if type(item) in SCALARS else _plain_list(item) for key, item in cast("dict[Any, Any]", value).items()
+            key: item if type(item) in SCALARS else _plain_list(item)
+            for key, item in cast("dict[Any, Any]", value).items()
         }
     return [item if type(item) in SCALARS else _plain_list(item) for item in cast("list[Any]", value)]
 

@@ -245,7 +245,7 @@ def _spare(found: Plan, whole: Allocation) -> Said:
             because = "the current allocation is kept"
         elif request.aim.fewest:
             because = "the target is reached without them"
-        elif not found.shared and not request.for_latency:
+        elif not found.shared and request.aim.by_rate:
             because = f"they cannot speed up {whole.bottleneck[0]}, or are too few for the next step"
         yield None, float(found.spare), spare_words(found.spare, request.cores or 0, because)
 
@@ -269,8 +269,11 @@ def _turns(found: Plan, whole: Allocation) -> Said:
     if found.shared and found.own_value is not None:
         aim = found.demand.request.aim
         value = 1 / found.own_value if aim.by_rate else found.own_value
-        own = f"with cores of one's own for each component {aim.figure.format(amount(value))}"
-        yield None, value, f"turns do better: {own}"
+        own = "with cores of one's own for each component"
+        words = f"{own} {aim.figure.format(amount(value))}"
+        if aim.by_rate and whole.expected_per_s is not None:
+            words = f"{amount(whole.expected_per_s)} records/s are expected, {own} {amount(value)}"
+        yield None, value, f"turns do better: {words}"
 
 
 def _own_cores(found: Plan, whole: Allocation) -> Said:

@@ -250,7 +250,7 @@ def search_own(search: Search, options: Options) -> None:
     search.exact = False
     request = search.demand.request
     chosen = None if start is None or start[0].score >= FAR else _indices(options, start[1])
-    both = search.front or request.weights is not None  # a front is looked for from both ends
+    both = request.aim.searched  # what is no throughput or latency alone is looked for from both ends
     for by_latency in (False, True) if both else (request.for_latency,):
         _own_way(search, options, chosen, by_latency=by_latency)
 

@@ -150,14 +150,14 @@ async def test_times_of_tasks_are_predicted_by_all_shards(tmp_path: Path) -> Non
 
 
 async def test_a_new_verb_about_all_components_is_answered_about_all(tmp_path: Path) -> None:
-    class ComponentCount(Question):
+    class MadeUpCount(Question):
         """Return how many components are known."""
 
     with pytest.MonkeyPatch.context() as patch:
         for table in (METHODS, questions.ANSWERS):
-            patch.setitem(table, "component_count", None)
-        asked = verb("component_count", "read")(ComponentCount)
-        patch.setitem(questions.ANSWERS, "component_count", lambda engine, _: len(engine.advisor.components))
+            patch.setitem(table, "made_up_count", None)
+        asked = verb("made_up_count", "read")(MadeUpCount)
+        patch.setitem(questions.ANSWERS, "made_up_count", lambda engine, _: len(engine.advisor.components))
         async with client_of_front(tmp_path, Processes()) as client:
             await teach(0, 240, client)
             assert await client.ask(asked(), int) == len(BOXES)

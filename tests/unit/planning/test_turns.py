@@ -160,3 +160,16 @@ def test_own_cores_of_which_more_is_expected_and_promised_are_taken() -> None:
         better = shared.expected_per_s > own.expected_per_s or shared.throughput_per_s > own.throughput_per_s
         assert bool(shared.groups) == better
         assert bool(shared.groups) or shared.cores == own.cores
+
+
+def test_the_reason_of_turns_compares_two_expectations() -> None:
+    advisor = Advisor()
+    for name, work_s in (("read", 1.0), ("blur", 5.0), ("write", 0.6)):
+        for cores in (1, 2, 4, 8) * 6:
+            advisor.observe(name, predictor=1.0, cores=cores, elapsed_s=work_s * (0.05 + 0.95 / cores))
+    plan = advisor.allocate("read .. blur .. write", cores=5)
+    (reason,) = (each for each in plan.why if each.code == "turns")
+    assert plan.expected_per_s is not None
+    assert plan.throughput_per_s < plan.expected_per_s
+    assert reason.value < plan.expected_per_s
+    assert f"{plan.expected_per_s:.4g} records/s are expected" in reason.text

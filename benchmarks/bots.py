@@ -238,7 +238,10 @@ def show(runs: Sequence[Run]) -> None:
     for where in ("inside", "beyond"):
         print(f"\nsizes held out {where}: median |predicted - actual| / actual")
         table = {name: errors_of(name, [run for run in runs if run.program == name]).get(where) for name in names}
-        forms = list(next(each for each in table.values() if each))
+        forms = list(next((each for each in table.values() if each), ()))
+        if not forms:
+            print("none: each program has two sizes at most")
+            continue
         print(f"{'program':12} " + " ".join(f"{form:>15}" for form in forms))
         for name, found in table.items():
             if found:

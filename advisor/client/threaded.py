@@ -231,7 +231,8 @@ def _end_with_process(_: object = None) -> None:
 
 
 def _at_exit() -> None:
-    for client in list(_clients):
+    while _clients:  # each once: `atexit` and the end of a process of `multiprocessing` may both call this
+        client = _clients.pop()
         client.close()
         held = client.stats().rows_held
         if held:

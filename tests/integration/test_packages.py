@@ -54,8 +54,11 @@ for cores in (1, 2, 4, 8):
 assert abs(adv.predict("a", predictor=10, cores=4).elapsed_s - 0.25) < 0.1
 
 command = [str(Path(sys.executable).parent / "advisor")]
-service = subprocess.Popen([*command, "serve", "--socket", "here.sock", "--state", "new/folder/state"])
+service = subprocess.Popen(
+    [*command, "serve", "--socket", "here.sock", "--state", "new/folder/state"], stderr=subprocess.PIPE
+)
 try:
+    assert any(b'"serving"' in line for line in service.stderr)
     client = SyncClient("here.sock", producer="smoke")
     client.observe("a", predictor=10, cores=2, elapsed_s=1.0)
     client.flush()

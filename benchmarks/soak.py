@@ -1,11 +1,12 @@
 """A service under everything at once for as long as asked: its memory, descriptors and threads must be flat.
 
-    PYTHONPATH=.:tests/support python benchmarks/soak.py [--seconds 600] [--rounds 0]
+    PYTHONPATH=.:tests/support python benchmarks/soak.py [--seconds 600] [--rounds 0] [--engine ray]
 
 Each round is a new set of clients: one that sends mixed events of all verbs (rows, columns, runs, tasks, pins,
 forgets), one that plans, watches and asks, one whose every question fails, one that is cut off in a message, and a reader
 of metrics and of the page. Names repeat, so that what is learned has its final size after the first rounds. Told is the median
-of what the service holds in each tenth of the time; the last three tenths are compared with the three before them.
+of what the service holds in each tenth of the time; the last three tenths are compared with the three before them. With
+`--engine ray` the service is the router of two shards.
 """
 
 from __future__ import annotations
@@ -100,11 +101,12 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--seconds", type=float, default=600.0)
     arguments.add_argument("--rounds", type=int, default=0, help="end after so many, whatever the time")
+    arguments.add_argument("--engine", default="here", choices=["here", "ray"])
     given = arguments.parse_args()
     port = free_port()
     with (
         tempfile.TemporaryDirectory() as place,
-        service(Path(place), state=True, http=f"127.0.0.1:{port}") as (path, pid),
+        service(Path(place), state=True, http=f"127.0.0.1:{port}", engine=given.engine) as (path, pid),
     ):
         samples: list[tuple[float, int, int]] = []
         rounds = answers = 0

@@ -214,4 +214,4 @@ PATH, ADDRESS, CPUS = Option(_path, "PATH"), Option(parse_address, "HOST:PORT"),
 ENGINE = Option(checked_engine, "here|ray[://HOST:PORT]")
 HOSTS, BEYOND_LOOPBACK = Option(partial(_each, _host), "NAME"), Option(partial(_each, _kind), "|".join(BEYOND))
 ADVICE = Option(_advice, "NETWORK=NAME:VALUE,…")
-SNET_PORTS = Option(partial(_each, parse_snet_port), "[HOST:]PORT[=NETWORK[*WORTH]]")
+SNET_PORTS = Option(partial(_each, parse_snet_port), "[HOST:]PORT[=NETWORK]")

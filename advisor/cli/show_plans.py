@@ -105,22 +105,16 @@ def advice(found: Advice, cores: int | None) -> Iterator[Printed]:
 def explained(sentences: Sequence[str], answer: Mapping[str, Any]) -> Iterator[Printed]:
     """Yield why an answer is as it is; one about several networks in sentences alone."""
     yield from sentences
-    marginal = {row["key"]: row for row in answer.get("marginal", ())}
     evidence: Mapping[str, Mapping[str, Any]] = answer.get("evidence", {})
     rows = [
-        {"key": key, "count": count, **marginal.get(key, {}), **evidence.get(key, {})}
+        {"key": key, "count": count, **evidence[key]}
         for key, count in answer.get("cores", {}).items()
-        if key in marginal or key in evidence
+        if key in evidence
     ]
-    latency = answer.get("objective") == "latency"
-    name, form = ("latency_s", seconds) if latency else ("throughput_per_s", rate)
     if rows:
-        what = "latency" if latency else "records/s"
-        yield dim(f"{what} of the network with one core more or less of a component:")
         yield table(
             [
-                Column("component", "key"), Column("cores", "count", str), Column("one more", f"next_{name}", form),
-                Column("one less", f"last_{name}", form), Column("model", "model", str),
+                Column("component", "key"), Column("cores", "count", str), Column("model", "model", str),
                 Column("runs", "observations", tables.format_count), Column("extrapolated", "extrapolates", tables.doublings),
             ],
             rows,

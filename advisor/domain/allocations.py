@@ -23,37 +23,6 @@ class Reason(Answer, frozen=True):
     text: str
 
 
-class Marginal(Answer, frozen=True):
-    """What one core more, or one less, of a component would do to the network; None where its limits forbid it."""
-
-    key: str
-    cores: int
-    next_throughput_per_s: float | None
-    next_latency_s: float | None
-    last_throughput_per_s: float | None
-    last_latency_s: float | None
-
-
-class Knee(Answer, frozen=True):
-    """The fewest cores that reach `share` of what the answer reaches."""
-
-    cores: int
-    share: float
-    throughput_per_s: float
-    latency_s: float
-
-
-class RunnerUp(Answer, frozen=True):
-    """Another allocation, and the probability that the answer is better than it; None where nothing tells."""
-
-    cores: Mapping[str, int]
-    instances: Mapping[str, int]
-    used: int
-    throughput_per_s: float
-    latency_s: float
-    probability: float | None
-
-
 class FrontPoint(Answer, frozen=True):
     """One point of the front of cores, throughput and latency, none of which can be bettered without another's loss.
 
@@ -82,12 +51,9 @@ class Evidence(Answer, frozen=True):
 
 
 class Details(Answer, frozen=True):
-    """What an allocation tells beside its figures: why it is as it is, and what stands near it."""
+    """What an allocation tells beside its figures: why it is as it is."""
 
     why: tuple[Reason, ...] = ()
-    knee: Knee | None = None
-    marginal: tuple[Marginal, ...] = ()
-    runner_up: tuple[RunnerUp, ...] = ()
     evidence: Mapping[str, Evidence] = {}  # nobody writes into it
     expected_per_s: float | None = None
 
@@ -119,10 +85,6 @@ class Allocation:
     bottleneck : tuple of str
         The keys that bound the throughput.
     why : tuple of Reason
-    knee : Knee or None
-    marginal : tuple of Marginal
-    runner_up : tuple of RunnerUp
-        The next best allocations that were found.
     evidence : mapping
         Key to what its curve rests on, as far as the maker of the curves knew: of the components that bound the answer, of
         those extrapolated farthest, and of others up to a number.
@@ -148,7 +110,7 @@ class Allocation:
     basis : Basis or None
         What the answer rests on, where that was asked for by `evidence`.
     details : Details or function
-        What `why`, `knee`, `marginal`, `runner_up`, `evidence` and `expected_per_s` hold, or what works them out of the
+        What `why`, `evidence` and `expected_per_s` hold, or what works them out of the
         allocation when they are first read: it knows only what was known when the answer was given.
     """
 
@@ -180,9 +142,6 @@ class Allocation:
 
     # the details, each by its name
     why = cast("tuple[Reason, ...]", property(attrgetter("reported.why")))
-    knee = cast("Knee | None", property(attrgetter("reported.knee")))
-    marginal = cast("tuple[Marginal, ...]", property(attrgetter("reported.marginal")))
-    runner_up = cast("tuple[RunnerUp, ...]", property(attrgetter("reported.runner_up")))
     evidence = cast("Mapping[str, Evidence]", property(attrgetter("reported.evidence")))
     expected_per_s = cast("float | None", property(attrgetter("reported.expected_per_s")))
 

@@ -7,7 +7,6 @@ from advisor.planning.answers import evaluate
 from advisor.planning.asked import Asked, asked_of
 from advisor.planning.plans import plan, plan_request
 from advisor.planning.requests import OBJECTIVES, Request, request_of
-from advisor.planning.sentences import sentences
 from advisor.planning.shares import Share
 from advisor.planning.together import plan_together
 
@@ -23,5 +22,4 @@ __all__ = [
     "plan_request",
     "plan_together",
     "request_of",
-    "sentences",
 ]

@@ -1,4 +1,4 @@
-"""From a solution to the answer: its figures; its tables, and why it is as it is, when they are read."""
+"""From a solution to the answer: its figures and its front; why it is as it is, when that is read."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ import numpy as np
 from msgspec import structs
 
 from advisor.domain import elementary, limits
-from advisor.domain.allocations import Allocation, Details, Evidence
+from advisor.domain.allocations import Allocation, Details, Evidence, FrontPoint
 from advisor.domain.curves import TabulatedCurves
 from advisor.errors import InvalidValue
 from advisor.planning.asked import Asked
 from advisor.planning.demand import Shapes, question_of
 from advisor.planning.exact import Plan
-from advisor.planning.judge import cost_of, execute_placed, latency_of, own_placed
+from advisor.planning.judge import Placed, cost_of, execute_placed, latency_of, own_placed
+from advisor.planning.pieces import TIE
 from advisor.planning.reasons import reasons_of
-from advisor.planning.requests import BARE, RATE, Ints
+from advisor.planning.requests import BARE, RATE, Floats, Ints
 from advisor.planning.search import nodes_of
-from advisor.planning.tables import front_of, knee_of, marginals_of, runners_up_of
 
 EVIDENCE_MAX = 64  # components of which is reported what their curves rest on
+POINTS_MAX = 256  # of a front: an answer that people and programs still read
 
 
 def answer(found: Plan) -> Allocation:
-    """Return the allocation. Reasons and tables are made when read."""
+    """Return the allocation. Reasons are made when read."""
     demand, judged, placed, group = found.demand, found.judged, found.placed, found.placed.group
     promised = found.promised_figures
     request, keys, used = demand.request, demand.keys, int(placed.used[0])
@@ -60,15 +61,14 @@ def answer(found: Plan) -> Allocation:
         placement=placement,
         front=front_of(found) if found.search is not None and found.search.front else (),
         cost_per_s=float(cost_of(request, judged, placed.used)[0]) if request.weights else None,
-        details=partial(_details, found, tables=found.tables and not groups),
+        details=partial(_details, found),
     )
 
 
-def _details(found: Plan, whole: Allocation, *, tables: bool) -> Details:
-    """Return why an allocation is as it is, with tables where each component has its own cores."""
-    near = Details((), knee_of(found), marginals_of(found), runners_up_of(found)) if tables else Details()
-    near = structs.replace(near, evidence=evidence_of(found), expected_per_s=1 / found.estimate.period_s)
-    return structs.replace(near, why=reasons_of(found, replace(whole, details=near)))
+def _details(found: Plan, whole: Allocation) -> Details:
+    """Return why an allocation is as it is."""
+    known = Details(evidence=evidence_of(found), expected_per_s=1 / found.estimate.period_s)
+    return structs.replace(known, why=reasons_of(found, replace(whole, details=known)))
 
 
 def evidence_of(found: Plan) -> dict[str, Evidence]:
@@ -84,6 +84,55 @@ def evidence_of(found: Plan) -> dict[str, Evidence]:
         keys[row]: Evidence(str(models[row]), int(runs[row]), float(beyond[row]), (float(least[row]), float(most[row])))
         for row in list(rows)[:EVIDENCE_MAX]
     }
+
+
+def front_of(found: Plan) -> tuple[FrontPoint, ...]:
+    """Return the allocations judged none of which is bettered in cores, throughput and latency at once, by cores."""
+    search, request = found.search, found.demand.request
+    if search is None:
+        return ()
+    scale = (
+        found.demand.scales.mean if request.quantile is None else found.demand.scales.quantile
+    )  # the formula of a search, where records queue
+    figures = [
+        np.stack([placed.used.astype(np.float64), judged.period_s, latency_of(judged) * scale], axis=1)
+        for placed, judged in search.points
+    ]
+    every = np.concatenate(figures)
+    ends = np.cumsum([len(some) for some in figures])
+    kept: list[tuple[int, int]] = []
+    for at in undominated(every):
+        batch = int(np.searchsorted(ends, at, side="right"))
+        row = int(at - (ends[batch] - len(figures[batch])))
+        if search.placeable(search.points[batch][0], row):
+            kept.append((batch, row))
+    if len(kept) > POINTS_MAX:
+        kept = [kept[place] for place in np.unique(np.linspace(0, len(kept) - 1, POINTS_MAX).astype(int)).tolist()]
+    return tuple(_point(found, search.points[batch][0], row, figures[batch][row]) for batch, row in kept)
+
+
+def _point(found: Plan, placed: Placed, row: int, figures: Floats) -> FrontPoint:
+    keys = found.demand.keys
+    groups = placed.groups(keys, row)
+    groups = groups if len(groups) < len(keys) else ()
+    shared = {key for _, some in groups if len(some) > 1 for key in some}
+    cores = dict(zip(keys, placed.cores[row].tolist(), strict=True))
+    return FrontPoint(
+        int(figures[0]), float(1 / figures[1]), float(figures[2]), {k: v for k, v in cores.items() if k not in shared},
+        dict(zip(keys, placed.instances[row].tolist(), strict=True)), groups,
+    )  # fmt: skip
+
+
+def undominated(points: Floats) -> list[int]:
+    """Return the rows of (K, m) that no other is below or equal to in all columns, in order of the columns."""
+    order = np.lexsort(tuple(points[:, column] for column in range(points.shape[1] - 1, -1, -1)))
+    kept: list[int] = []
+    front = np.zeros((0, points.shape[1]))
+    for place in order.tolist():
+        if np.isfinite(points[place]).all() and not (front <= points[place] * (1 + TIE)).all(axis=1).any():
+            kept.append(place)
+            front = points[kept]
+    return kept
 
 
 # ----------------------------------------------------------------------------------------------------------------------------
@@ -109,4 +158,4 @@ def evaluate(asked: Asked, curves: TabulatedCurves, shape: Ints) -> Allocation:
     if not nodes_of(demand, placed, 0):
         raise InvalidValue("cores", used, "an allocation that fits the machine's nodes and memory")
     demand, judged = execute_placed(demand, placed)
-    return answer(Plan(demand, placed, judged, None, None, None, tables=False))
+    return answer(Plan(demand, placed, judged, None, None, None, given=True))

@@ -44,9 +44,8 @@ class Plan:
     gap: float | None  # how far from the best it can be: 0 where it is proved best, None where nothing near is proved
     own_value: float | None  # what cores of one's own reach, in the measure of the objective
     search: Search | None  # what was judged on the way; None where closed forms answer
-    capped: bool = False  # memory has kept instances from being considered
     change: Change | None = None  # where an allocation was in use
-    tables: bool = True  # what stands near it is worked out
+    given: bool = False  # nothing was looked for: it is what a caller has
 
     @property
     def shared(self) -> bool:

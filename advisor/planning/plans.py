@@ -175,7 +175,7 @@ def _searched_by(
     if own.best is None:
         return None
     exact = own.exact and not capped and not (request.arrival_per_s and not request.aim.by_rate)
-    found = Plan(scaled, own.best, judge_placed(scaled, own.best), 0.0 if exact else None, own_value, own, capped)
+    found = Plan(scaled, own.best, judge_placed(scaled, own.best), 0.0 if exact else None, own_value, own)
     found = found if exact else replace(found, gap=_gap(demand, found))
     return found, [some for pair in zip_longest(*few) for some in pair if some is not None]
 

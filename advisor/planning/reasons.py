@@ -8,18 +8,14 @@ import numpy as np
 
 from advisor.domain.allocations import Allocation, Evidence, Reason
 from advisor.domain.curves import PROMISED
-from advisor.planning.bounds import bound_s
 from advisor.planning.estimates import reaches
 from advisor.planning.exact import Plan
 from advisor.planning.judge import latency_of
-from advisor.planning.pieces import TIE
-from advisor.planning.requests import RATE, SCARCE, Ints
+from advisor.planning.requests import RATE, Ints
 from advisor.planning.stability import GAIN_KEPT
-from advisor.planning.tables import KNEE_SHARE
 
 REASONS_MAX = 3  # of one code: the rest are counted in the last one's words
 GROUPS_MAX = 16  # of workers whose components are listed
-WORTH_SAYING = 1.1  # a bound this many times the throughput is worth a sentence
 
 Said = Iterator[tuple[str | None, float | None, str]]  # component, value, and the sentence without its full stop
 
@@ -156,81 +152,6 @@ def _maximum(found: Plan, whole: Allocation) -> Said:
         yield key, float(most), f"{key} is at its maximum of {plural(most, 'core')}; more would help it{more}"
 
 
-def _minimum(found: Plan, whole: Allocation) -> Said:
-    asked, demand, cores = found.demand.asked, found.demand, found.placed.cores[0]
-    if found.shared or not (asked.low > 1).any():
-        return
-    now, fewer = (demand.visits * demand.seconds(some) for some in (cores, np.maximum(cores - 1, 1)))
-    held = (cores == asked.low) & (asked.low > 1)
-    held[list(asked.pins)] = False
-    if found.demand.request.for_latency:  # what it costs is less than what another would gain by the core
-        gains = now - demand.visits * demand.seconds(cores + 1)
-        held &= fewer - now < gains[cores < np.minimum(asked.high, demand.last)].max(initial=0.0)
-    else:
-        held &= fewer / found.placed.instances[0] <= found.judged.period_s[0]
-    for row, key, more in _first(found, np.flatnonzero(held)):
-        least = int(asked.low[row])
-        yield key, float(least), f"{key} holds its minimum of {plural(least, 'core')}; fewer would do{more}"
-
-
-def _curve_end(found: Plan, whole: Allocation) -> Said:
-    asked, demand = found.demand.asked, found.demand
-    at_end = (found.placed.cores[0] == demand.last) & (demand.last < np.minimum(asked.high, found.demand.cores))
-    for row, key, more in _first(found, np.flatnonzero(at_end & _deciding(found)) if at_end.any() else asked.high[:0]):
-        last = int(demand.last[row])
-        yield key, float(last), f"{key} is on the most cores its curve knows, {plural(last, 'core')}{more}"
-
-
-def _skew(found: Plan, whole: Allocation) -> Said:
-    demand, instances = found.demand, found.placed.instances[0]
-    rows: list[int] = [] if found.shared or not demand.replicas else found.slowest.tolist()
-    for row in [row for row in rows if row in demand.replicas and int(instances[row]) > 1][:1]:
-        key, share = found.demand.keys[row], demand.heaviest(row, int(instances[row]))
-        serves = f"the busiest instance of {key} serves {amount(100 * share)} % of its records"
-        yield key, share, f"{serves}: a replica is not divided"
-
-
-def _nodes(found: Plan, whole: Allocation) -> Said:
-    if whole.placement is not None:
-        sizes = found.demand.machine.sizes
-        nodes = f"{plural(len(sizes), 'node')} of {plural(int(sizes[0]), 'core')}"
-        yield None, float(len(sizes)), f"instances are placed on {nodes}; none straddles, and a group lies on one"
-
-
-def _next_core(found: Plan, whole: Allocation) -> Said:
-    """Whose next core gains most."""
-    rows, keys, rate = whole.marginal, found.demand.keys, whole.throughput_per_s
-    if not rows:
-        return
-    if found.demand.request.for_latency:
-        now = float(latency_of(found.judged)[0])
-        gains = [now - row.next_latency_s if row.next_latency_s is not None else 0.0 for row in rows]
-        best = int(np.argmax(gains))
-        if gains[best] > TIE * now:
-            lower = f"would lower the latency by {amount(gains[best])} s ({amount(100 * gains[best] / now)} %)"
-            yield keys[best], gains[best], f"one more core, for {keys[best]}, {lower}"
-        return
-    slow = found.slowest.tolist()
-    if len(slow) == 1 or found.search is not None:
-        best = int(np.argmax([row.next_throughput_per_s or 0.0 for row in rows]))
-        more, after, whom = "one more core", rows[best].next_throughput_per_s or 0.0, keys[best]
-    else:  # all that are slowest need one more
-        demand, cores = found.demand, found.placed.cores[0].copy()
-        if (cores[slow] >= demand.high[slow]).any() or not demand.plain or not demand.single:
-            return
-        cores[slow] += 1
-        best, more, whom = slow[0], f"{len(slow)} more cores", f"{keys[slow[0]]} and {len(slow) - 1} more"
-        after = float(1 / (demand.visits * demand.seconds(cores)).max())
-    if after > rate * (1 + TIE):
-        raised = f"would raise the throughput to {amount(after)} records/s (+{amount(100 * (after / rate - 1))} %)"
-        yield keys[best], after, f"{more}, for {whom}, {raised}"
-
-
-def _knee(found: Plan, whole: Allocation) -> Said:
-    if whole.knee is not None and whole.knee.cores < found.cores_used:
-        yield None, float(whole.knee.cores), f"{whole.knee.cores} cores reach {100 * KNEE_SHARE:g} % of it"
-
-
 def _unvisited(found: Plan, whole: Allocation) -> Said:
     visits = found.demand.visits
     for _, key, more in () if visits.all() else _first(found, np.flatnonzero(visits == 0)):
@@ -255,16 +176,6 @@ def spare_words(spare: int, cores: int, because: str) -> str:
     return f"{spare} of {plural(cores, 'core')} stay free: {because}"
 
 
-def _runner_up(found: Plan, whole: Allocation) -> Said:
-    for other in whole.runner_up[:1]:
-        sure = "" if other.probability is None else f"; this one is better with probability {other.probability:.2f}"
-        figure = f"{amount(other.throughput_per_s)} records/s"
-        if found.demand.request.for_latency:
-            figure = f"{amount(other.latency_s)} s"
-        next_best = "of allocations with cores of one's own the next best that was looked at takes"
-        yield None, other.probability, f"{next_best} {plural(other.used, 'core')}: {figure}{sure}"
-
-
 def _turns(found: Plan, whole: Allocation) -> Said:
     if found.shared and found.own_value is not None:
         aim = found.demand.request.aim
@@ -276,18 +187,8 @@ def _turns(found: Plan, whole: Allocation) -> Said:
         yield None, value, f"turns do better: {words}"
 
 
-def _own_cores(found: Plan, whole: Allocation) -> Said:
-    request, demand = found.demand.request, found.demand
-    if found.shared or request.turns != SCARCE or found.search is not None or request.for_latency:
-        return
-    bound = 1 / bound_s(demand, found.cores_used)
-    if bound > WORTH_SAYING * whole.throughput_per_s:
-        could = f'could reach at most {amount(bound)} records/s: with turns "better" that is planned'
-        yield None, bound, f"each component has cores of its own; taking turns on the same number of cores {could}"
-
-
 def _gap(found: Plan, whole: Allocation) -> Said:
-    if whole.gap is None and found.tables:
+    if whole.gap is None and not found.given:
         yield None, None, "the best that was found; nothing better is excluded"
     elif whole.gap is not None and whole.gap > 0:
         yield None, whole.gap, f"at most {amount(100 * whole.gap)} % from the best, by a bound"
@@ -296,12 +197,6 @@ def _gap(found: Plan, whole: Allocation) -> Said:
 def _work(found: Plan, whole: Allocation) -> Said:
     if found.search is not None and found.search.out_of_work:
         yield None, float(whole.steps), f"the search stopped after the {whole.steps:,} steps it was allowed"
-
-
-def _memory(found: Plan, whole: Allocation) -> Said:
-    if found.capped:
-        few = "fewer instances than allowed were considered: all of a group stay in memory"
-        yield None, found.demand.request.memory_bytes, few
 
 
 def _contention(found: Plan, whole: Allocation) -> Said:
@@ -351,8 +246,7 @@ def far_words(known: Evidence) -> str:
 REASONS: Mapping[str, Callable[[Plan, Allocation], Said]] = {
     "current": _change,
     "target": _target, "sharing": _sharing, "workers": _workers, "bottleneck": _bottleneck, "remaining": _remaining,
-    "pinned": _pinned, "maximum": _maximum, "minimum": _minimum, "curve_end": _curve_end, "skew": _skew, "nodes": _nodes,
-    "next_core": _next_core, "knee": _knee, "unvisited": _unvisited, "spare": _spare, "runner_up": _runner_up,
-    "turns": _turns, "own_cores": _own_cores, "gap": _gap, "work": _work, "memory": _memory, "contention": _contention,
-    "overload": _overload, "queueing": _queueing, "level": _level, "extrapolates": _extrapolates,
+    "pinned": _pinned, "maximum": _maximum, "unvisited": _unvisited, "spare": _spare, "turns": _turns, "gap": _gap,
+    "work": _work, "contention": _contention, "overload": _overload, "queueing": _queueing, "level": _level,
+    "extrapolates": _extrapolates,
 }  # fmt: skip

@@ -26,7 +26,7 @@ RATE, LATE = "throughput_per_s", "latency_s"  # what a target names
 
 
 class Objective(NamedTuple):
-    """What an objective minimises, the targets that it takes, its goal and a figure of it in words, and what it seeks.
+    """What an objective minimises, the targets that it takes, a figure of it in words, and what it seeks.
 
     With `fewest` cores are sought for a target: the first allocation on a way of rising cores that reaches it is best. With
     `front` the answer holds all allocations that are best in some respect.
@@ -34,7 +34,6 @@ class Objective(NamedTuple):
 
     measure: str
     targets: tuple[str, ...]
-    goal: str
     figure: str
     by_rate: bool = False
     by_latency: bool = False
@@ -49,11 +48,11 @@ class Objective(NamedTuple):
 
 REACH = "it would reach {} records/s"
 OBJECTIVES: Mapping[str, Objective] = {
-    "throughput": Objective(PERIOD, (), "the highest throughput", REACH, by_rate=True),
-    "latency": Objective(LATENCY, (RATE,), "the lowest latency", "a record would take {} s", by_latency=True),
-    "fewest_cores": Objective(CORES, (RATE, LATE), "the fewest cores", "it would take {} cores", fewest=True),
-    "pareto": Objective(PERIOD, (), "cores, throughput and latency at once", REACH, by_rate=True, front=True),
-    "cost": Objective(COST, (), "the lowest cost", "it would cost {} per second"),
+    "throughput": Objective(PERIOD, (), REACH, by_rate=True),
+    "latency": Objective(LATENCY, (RATE,), "a record would take {} s", by_latency=True),
+    "fewest_cores": Objective(CORES, (RATE, LATE), "it would take {} cores", fewest=True),
+    "pareto": Objective(PERIOD, (), REACH, by_rate=True, front=True),
+    "cost": Objective(COST, (), "it would cost {} per second"),
 }
 MEASURES: Mapping[str, str] = {RATE: PERIOD, LATE: LATENCY}  # what a target names -> the figure that reaches it
 # What a target names -> the objective without a target whose best says what is possible.

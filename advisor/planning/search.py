@@ -26,8 +26,7 @@ from advisor.planning.requests import Floats, Ints
 OWN_MAX = 60_000  # allocations with cores of one's own that are all judged: some 100 ms
 CHUNK = 8_192  # allocations judged at once: a few MB
 CELLS_MAX = 4_000_000  # allocations times components judged at once
-KEPT = 8  # best allocations that are kept: the answer, and runners-up to be reported
-QUEUED_KEPT, QUEUED_NEAR = 16, 0.5  # the same where records queue, and how far from the best: runs choose among them
+QUEUED_KEPT, QUEUED_NEAR = 16, 0.5  # best allocations kept where records queue, and how far from the best: runs choose
 QUEUED_OWN_MAX = (
     6_000  # the same where records queue: runs rank the best of them, and larger tables take longer than those
 )
@@ -74,7 +73,7 @@ class Search:
     kept: list[Lead] = field(default_factory=list[Lead])
     # with a front asked for: cores, period, latency and the allocation of all that were judged
     points: list[tuple[Placed, Judged]] = field(default_factory=list[tuple[Placed, Judged]])
-    # cores taken -> the best score on so many with cores of one's own, where nothing but their number limits them
+    # where records queue: cores taken -> the best score on so many, where nothing but their number limits them
     by_used: dict[int, tuple[float, Placed]] = field(default_factory=dict[int, tuple[float, Placed]])
     front: bool = False
     exact: bool = True  # all allocations that the request permits were judged
@@ -93,7 +92,7 @@ class Search:
     @property
     def many(self) -> int:
         """How many allocations are kept."""
-        return QUEUED_KEPT if self.demand.queued else KEPT
+        return QUEUED_KEPT if self.demand.queued else 1
 
     @property
     def candidates(self) -> list[Placed]:
@@ -147,7 +146,7 @@ class Search:
 
     def _note(self, values: Floats, placed: Placed) -> None:
         """Note the best on each number of cores."""
-        if not self.machine.free or (placed.group is not None and not self.demand.queued):
+        if not self.demand.queued or not self.machine.free:
             return
         order = np.argsort(values, kind="stable")
         counts, firsts = np.unique(placed.used[order], return_index=True)

@@ -209,7 +209,7 @@ def keep_current(found: Plan, current: Setting) -> Plan:
     if why := _broken(demand, placed):
         return replace(found, change=Change(kept=False, why=why))
     near, judged = execute_placed(demand, placed)
-    now = replace(found, demand=near, placed=placed, judged=judged, gap=None, own_value=None, tables=False)
+    now = replace(found, demand=near, placed=placed, judged=judged, gap=None, own_value=None, given=True)
     if not meets(request, now.promised_figures).all():
         return replace(found, change=Change(kept=False, why="it misses the target"))
     certain = np.zeros(len(demand))  # the gain does not depend on errors, and nobody asks for its chance

@@ -116,7 +116,6 @@ def _sentences(allocation: Mapping[str, Any], request: Mapping[str, Any], networ
     for reason in allocation.get("why", ()):
         yield _sentence(reason["text"])
     yield from _gap(allocation)
-    yield from _marginal(allocation)
     yield from _evidence(allocation)
 
 
@@ -138,26 +137,6 @@ def _gap(allocation: Mapping[str, Any]) -> Iterator[str]:
     gap = allocation.get("gap")
     if gap is not None:
         yield "It is proved best." if gap == 0 else f"It is at most {100 * gap:.2g} % from the best that is possible."
-
-
-def _marginal(allocation: Mapping[str, Any]) -> Iterator[str]:
-    """Say which component could give up a core for least."""
-    latency = allocation.get("objective") == "latency"
-    name, unit = ("latency_s", "s a record") if latency else ("throughput_per_s", "records/s")
-    now: float = allocation[name]
-    if latency:
-        now = allocation.get("latency_quantile_s") or allocation.get("latency_queued_s") or now
-    rows: list[Mapping[str, Any]] = [
-        row for row in allocation.get("marginal", ()) if row.get(f"last_{name}") is not None
-    ]
-    if not rows:
-        return
-    least = min(rows, key=lambda row: abs(float(row[f"last_{name}"]) - now))
-    value: float = least[f"last_{name}"]
-    yield (
-        f"The core that would be missed least is the last of {least['key']}: without it {_figure(value)} {unit} instead of"
-        f" {_figure(now)}."
-    )
 
 
 def _evidence(allocation: Mapping[str, Any]) -> Iterator[str]:

@@ -177,14 +177,10 @@ class TestImpossible:
 
 
 class TestReasons:
-    def test_the_bottleneck_and_the_next_core(self) -> None:
+    def test_the_bottlenecks_and_the_spare_core(self) -> None:
         answer = plan(CHOICE, CURVES, Request(cores=16, shares=SHARES))
         assert answer.bottleneck == ("b", "c")
         assert [reason.component for reason in answer.why if reason.code == "bottleneck"] == ["b", "c"]
-        assert (
-            text(answer, "next_core")
-            == "2 more cores, for b and 1 more, would raise the throughput to 2 records/s (+5 %)"
-        )
         more = plan(CHOICE, CURVES, Request(cores=17, shares=SHARES))
         assert more.throughput_per_s == pytest.approx(2.0)
         assert "1 of 16 cores stay free" in text(answer, "spare")
@@ -194,9 +190,9 @@ class TestReasons:
         for objective in ("throughput", "latency"):
             answer = plan(pipeline(3), curves((0, 9), (0, 1), (0, 9)), Request(**request, objective=objective))
             named = {(reason.code, reason.component) for reason in answer.why}
-            assert {("maximum", "c0"), ("minimum", "c1")} <= named
+            assert ("maximum", "c0") in named
         free = plan(pipeline(3), curves((0, 9), (0, 1), (0, 9)), Request(cores=12))
-        assert not {"maximum", "minimum"} & set(codes(free))
+        assert "maximum" not in codes(free)
 
     def test_a_target_that_is_met(self) -> None:
         answer = plan(CHOICE, CURVES, Request(
@@ -276,6 +272,4 @@ def test_the_lowest_latency_may_be_that_of_one_core(seconds: list[float]) -> Non
     table = TabulatedCurves.from_arrays([1, 2, 3], [seconds])
     answer = plan(pipeline(1), table, Request(cores=3, objective="latency"))
     assert list(answer.cores.values()) == [1]
-    assert answer.knee is not None
-    assert answer.knee.cores == 1
     assert "spare" in codes(answer)

@@ -2,43 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
-from advisor.domain.allocations import Allocation
-from advisor.domain.allowed_cores import AllowedForm
-
-ObjectiveWord = Literal["throughput", "latency", "fewest_cores", "pareto", "cost"]
 ChoiceObjectiveWord = Literal["time", "core_seconds"]
 MeasureWord = Literal["elapsed_s", "peak_bytes", "energy_j"]
-TurnsWord = Literal["never", "scarce", "better"]
-
-
-class PlanOptions(TypedDict, total=False):
-    """Options of `allocate` besides the network, its cores and the objective; see `advisor.planning.Request`."""
-
-    target: Mapping[str, float] | None
-    visits: Mapping[str, float] | None
-    shares: Sequence[Sequence[float]] | None
-    minimum: Mapping[str, int] | None
-    maximum: Mapping[str, int] | None
-    instances_max: int | Mapping[str, int]
-    level: float | None
-    depths: Sequence[float | Sequence[float] | None] | None
-    fan_outs: Sequence[int | Sequence[float] | None] | None
-    returns: Sequence[float | None] | None
-    allowed: AllowedForm | Mapping[str, AllowedForm] | None
-    pinned: Mapping[str, int | Mapping[str, int]] | None
-    nodes: int | None
-    memory_bytes: float | None
-    arrival_per_s: float | None
-    arrival_variation: float
-    quantile: float | None
-    weights: Mapping[str, float] | None
-    scale: Mapping[str, float] | None
-    work_max: int | None
-    turns: TurnsWord
-    current: Mapping[str, Any] | Allocation | None
 
 
 class ComponentStatus(TypedDict):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import marshal
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.allocations import Allocation
-from advisor.domain.answer_types import ObjectiveWord, PlanOptions
 from advisor.domain.bundle import pack
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.flows import Flow
 from advisor.domain.networks import Network, network_from_nodes
+from advisor.domain.plan_options import NetworkQuestion, ObjectiveWord
 from advisor.domain.shapes import plain
 from advisor.domain.sharing import Together
 from advisor.engine.bundles import CORES_DEFAULT, Bundles
@@ -33,6 +33,17 @@ NETWORKS_KEPT = 64  # network texts kept parsed, by their text; and questions ab
 BY_VALUE = 2  # marshal's version whose bytes depend on nothing but the values
 
 
+P = ParamSpec("P")
+Answer = TypeVar("Answer")
+
+
+def taking(
+    question: Callable[P, object],
+) -> Callable[[Callable[..., Answer]], Callable[Concatenate[Any, P], Answer]]:
+    """Return a decorator that gives a method the parameters of a question, for type checkers."""
+    return lambda method: method
+
+
 class Networks:
     """The verbs of an `Advisor` that are about networks."""
 
@@ -44,16 +55,9 @@ class Networks:
         self._read = Kept[Network](NETWORKS_KEPT)
         self._questions = Kept["Asked"](NETWORKS_KEPT)
 
+    @taking(NetworkQuestion)
     def allocate(
-        self,
-        network: str | int | Network | Sequence[Mapping[str, Any]],
-        *,
-        cores: int | None = None,
-        objective: ObjectiveWord = "throughput",
-        components: Mapping[str, str] | None = None,
-        load: Mapping[str, float] | None = None,
-        evidence: bool = False,
-        **options: Unpack[PlanOptions],
+        self, network: Any, *, cores: int | None = None, objective: ObjectiveWord = "throughput", **options: Any
     ) -> Allocation:
         """Allocate whole cores to the components of a network.
 
@@ -75,7 +79,7 @@ class Networks:
             The answer carries what it rests on as `basis`.
         **options
             `target`, `visits`, `shares`, `minimum`, `maximum`, `instances_max`, `level`, `current` and more: see
-            `advisor.planning.Request`.
+            `advisor.domain.plan_options`.
 
         Returns
         -------
@@ -91,6 +95,7 @@ class Networks:
         from advisor.planning import plan_request  # noqa: PLC0415 - loaded with the first plan: rows and questions need none
 
         given: dict[str, Any] = {"cores": cores, "objective": objective, **options}
+        components, load = given.pop("components", None), given.pop("load", None)
         if "current" in given:
             given["current"] = plain(given["current"])
         structure = self._read.get(network) if isinstance(network, str) and not self._flows.kept else None

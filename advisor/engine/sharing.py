@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, cast
 
 from advisor.domain import limits
 from advisor.domain.names import checked_name
 from advisor.domain.networks import Network
+from advisor.domain.plan_options import OF_MACHINE, OF_NETWORK, checked_options
 from advisor.domain.sharing import Together
 from advisor.engine.curve_tables import CurveTables
 from advisor.engine.flows import Flows, NetworkId, filled, name_of
 from advisor.engine.guards import checked_cores, checked_level
 from advisor.errors import InvalidValue, TooLarge, UnknownKey
 from advisor.models.prediction import LEVEL
-from advisor.planning import OBJECTIVES, Request, Share, plan_together
-from advisor.planning.shares import OF_MACHINE, about
+from advisor.planning import Request, Share, plan_together
+from advisor.planning.shares import about
 
-# Of a request, what is of the whole machine and its objective, and not of one network.
-NOT_OF_ONE = ("cores", "objective", "turns", "current", *OF_MACHINE)
-OPTIONS = tuple(each.name for each in fields(Request) if each.name not in NOT_OF_ONE)
-KEYS = ("network", "name", "weight", "priority", "components", "load", *OPTIONS)
+KEYS = ("network", "name", "weight", "priority", *OF_NETWORK)
 EVEN = {"weight": 1.0, "priority": 0}
 
 
@@ -31,7 +29,7 @@ class NetworkAsked:
 
     name: str
     network: Any  # as `Advisor.allocate` takes it
-    options: Mapping[str, Any]  # of `OPTIONS`, with what was learned of the flow of a network that is kept by id
+    options: Mapping[str, Any]  # of `OF_NETWORK`, with what was learned of the flow of a network that is kept by id
     # components, load: as `Advisor.allocate` takes them
     components: Mapping[str, str]
     load: Mapping[str, float]
@@ -84,11 +82,8 @@ def _asked(flows: Flows, name: str, given: Mapping[Any, Any]) -> NetworkAsked:
             raise UnknownKey(f"a network among several has no key {str(key)[:40]!r}", field=str(key)[:40], value=key,
                              bound=", ".join(KEYS), hint="what is of the whole machine stands beside networks")  # fmt: skip
     there = {key: value for key, value in given.items() if value is not None}
-    maps: dict[str, Mapping[str, Any]] = {key: there.get(key, {}) for key in ("components", "load")}
-    for key, value in maps.items():
-        if not isinstance(value, Mapping):
-            raise InvalidValue(key, value, "a map by box name")
-    options = {key: there[key] for key in OPTIONS if key in there}
+    options = checked_options({key: there[key] for key in OF_NETWORK if key in there})
+    maps: dict[str, Mapping[str, Any]] = {key: options.pop(key, {}) for key in ("components", "load")}
     if flows.keeps(given["network"]):
         options = filled(options, flows.flow(cast("NetworkId", given["network"])))
     options = {key: value for key, value in options.items() if value is not None}
@@ -102,11 +97,7 @@ def of_machine(cores: int, objective: str, options: Mapping[str, Any]) -> dict[s
         if key not in OF_MACHINE:
             raise UnknownKey(f"several networks together have no option {key[:40]!r}", field=key[:40], value=key,
                              bound=", ".join(OF_MACHINE), hint="what is of one network stands in its map")  # fmt: skip
-    if objective not in tuple(OBJECTIVES):  # a tuple compares what cannot be hashed, too
-        raise InvalidValue("objective", objective, f"one of {', '.join(OBJECTIVES)}")
-    return {"cores": checked_cores("cores", cores), "objective": objective} | {
-        key: value for key, value in options.items() if value is not None
-    }
+    return checked_options({"cores": checked_cores("cores", cores), "objective": objective, **options})
 
 
 def allocate_together(

@@ -13,15 +13,21 @@ from advisor.domain import limits
 from advisor.domain.allocations import Allocation
 from advisor.domain.allowed_cores import AllowedCores, intersect_allowed
 from advisor.domain.curves import PROMISED, TabulatedCurves
+from advisor.domain.fields import record, shape_of
 from advisor.domain.networks import Network
+from advisor.domain.plan_options import Count, Instances
 from advisor.domain.shapes import plain
 from advisor.errors import InvalidValue
 from advisor.planning.placing import MachineNodes, machine_of
-from advisor.planning.requests import Floats, Ints, Request, allowed_of, limits_of, pins_of, scales_of, whole
+from advisor.planning.requests import Floats, Ints, Request, allowed_of, limits_of, pin_of, pins_of, scales_of
 from advisor.planning.structure import Structure, structure_of
 from advisor.planning.visits import Visits, visits_of
 
 LEVEL = 0.9  # at which the curves' upper bounds are made where nobody asks for another
+IN_USE_PARTS = ("cores", "instances", "groups")  # of an answer
+IN_USE = shape_of(record(
+    cores=Mapping[str, Count], instances=Mapping[str, Instances], groups=list[record(cores=Count, components=list[str])],
+))  # fmt: skip
 PRICE = NormalDist().inv_cdf(PROMISED) / NormalDist().inv_cdf(LEVEL)  # of `PROMISED`, in units of the curves' bounds
 
 
@@ -48,50 +54,35 @@ class Setting:
         Raises InvalidValue when a key is missing or unknown, or its value is none of these.
         """
         given: Any = plain(value)
-        groups: tuple[tuple[int, tuple[str, ...]], ...] = ()
         if not isinstance(given, dict):
             raise InvalidValue(field, value, "an answer, or a map by key of the network")
-        parts = cast("dict[str, Any]", given)
+        parts, groups = cast("dict[str, Any]", given), ()
         if "cores" in parts and not parts.keys() <= set(keys):
-            groups, parts = _groups(f"{field}.groups", parts.get("groups") or (), keys), _by_key(field, parts)
+            answer = IN_USE.check_value(field, {name: parts[name] for name in IN_USE_PARTS if parts.get(name)})
+            groups = tuple((part["cores"], tuple(part["components"])) for part in answer.get("groups", ()))
+            many = answer.get("instances", {})
+            parts = {key: {"cores": p, "instances": many.get(key, 1)} for key, p in answer["cores"].items()}
         unknown = next((key for key in parts if key not in set(keys)), None)
         if unknown is not None:
             raise InvalidValue(field, unknown, f"a key of the network: {', '.join(keys[:8])}")
         missing = next((key for key in keys if key not in parts), None)
         if missing is not None:
             raise InvalidValue(field, missing, "every key of the network", "leave it out where nothing is in use")
-        cores, instances = dict[str, int](), dict[str, int]()
-        for key in keys:
-            entry: Any = parts[key]
-            part: Any = cast("Any", entry) if isinstance(entry, dict) else {"cores": entry}
-            if not {"cores"} <= part.keys() <= {"cores", "instances"}:
-                bound = "a number of cores, or a map of cores and instances"
-                raise InvalidValue(f"{field}.{key}", cast("object", entry), bound)
-            cores[key] = whole(f"{field}.{key}.cores", part["cores"], limits.ALLOCATE_CORES_MAX)
-            instances[key] = whole(f"{field}.{key}.instances", part.get("instances", 1), limits.INSTANCES_MAX)
-        return cls(cores, instances, groups)
+        if groups and sorted(key for _, some in groups for key in some) != sorted(keys):
+            raise InvalidValue(f"{field}.groups", groups, "maps of cores and components, each key in one")
+        pins = {key: pin_of(f"{field}.{key}", as_map(parts[key])) for key in keys}
+        without = next((key for key, (cores, _) in pins.items() if cores is None), None)
+        if without is not None:
+            raise InvalidValue(
+                f"{field}.{without}", parts[without], "a number of cores, or a map of cores and instances"
+            )
+        return cls({key: cores or 1 for key, (cores, _) in pins.items()}, {key: many or 1 for key, (_, many) in pins.items()},
+                   groups)  # fmt: skip
 
 
-def _by_key(field: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an answer gives each key."""
-    cores: Any = answer["cores"]
-    instances: Any = answer.get("instances") or {}
-    if not isinstance(cores, dict) or not isinstance(instances, dict):
-        raise InvalidValue(f"{field}.cores", cast("object", cores), "a map by key of the network")
-    own, many = cast("dict[str, Any]", cores), cast("dict[str, Any]", instances)
-    return {key: {"cores": p, "instances": many.get(key, 1)} for key, p in own.items()}
-
-
-def _groups(field: str, given: Any, keys: Sequence[str]) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """Return the groups of an answer: those of all keys, or none."""
-    parts = [cast("Mapping[str, Any]", each) for each in given if isinstance(each, Mapping)]
-    found = [
-        (whole(f"{field}.cores", part.get("cores"), limits.ALLOCATE_CORES_MAX), tuple(part.get("components") or ()))
-        for part in parts
-    ]
-    if len(found) != len(given) or (found and sorted(key for _, some in found for key in some) != sorted(keys)):
-        raise InvalidValue(field, given, "maps of cores and components, each key in one")
-    return tuple(found)
+def as_map(value: Any) -> Any:
+    """Return what a key has as a map: a number is one of cores."""
+    return cast("Any", value) if isinstance(value, dict) else {"cores": value}
 
 
 @dataclass(eq=False)

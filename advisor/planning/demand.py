@@ -21,7 +21,7 @@ from advisor.planning.partitions import exact_sizes, numbers_of
 from advisor.planning.pieces import KERNELS
 from advisor.planning.placing import SLACK, MachineNodes
 from advisor.planning.record_runs import RecordRuns, records_of
-from advisor.planning.requests import BETTER, NEVER, Floats, Ints, Request
+from advisor.planning.requests import NEVER, SCARCE, Floats, Ints, Request
 from advisor.planning.structure import Structure
 from advisor.planning.visits import heaviest_share
 
@@ -113,7 +113,7 @@ class Demand:
     def sharing(self) -> bool:
         """Whether components may take turns."""
         n, turns = len(self), self.request.turns
-        return turns != NEVER and (self.cores < n or (turns == BETTER and n <= SHARED_COMPONENTS_MAX))
+        return turns != NEVER and (self.cores < n or (turns != SCARCE and n <= SHARED_COMPONENTS_MAX))
 
     @cached_property
     def contended(self) -> bool:
@@ -146,7 +146,7 @@ class Demand:
         rate = self.request.arrival_per_s
         if rate is None or not records_of(self.visits):
             return None
-        return RecordRuns(self.structure, self.variation, rate, self.request.arrival_variation)
+        return RecordRuns(self.structure, self.variation, rate, self.request.gap_variation)
 
     def asking(self, **other: object) -> Demand:
         """Return the demand with other options of its objective."""

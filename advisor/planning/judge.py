@@ -210,7 +210,7 @@ def _waits(demand: Demand, placed: Placed, seconds_s: Floats) -> tuple[Floats, F
     Components of a group are one queue, and instances have one. Below a split each has its own: runs have it so.
     """
     rates = np.broadcast_to(float(demand.request.arrival_per_s or 0.0) * demand.visits, seconds_s.shape)
-    instances, entering = placed.instances, np.full(seconds_s.shape, demand.request.arrival_variation)
+    instances, entering = placed.instances, np.full(seconds_s.shape, demand.request.gap_variation)
     variation: Floats = np.broadcast_to(demand.variation, seconds_s.shape)
     if placed.group is not None:  # one server: the mean service of all visits, and its moments
         total, work = together(placed.group, rates), together(placed.group, rates * seconds_s)

@@ -19,7 +19,6 @@ from advisor.planning.requests import OBJECTIVES, Request, finite_number
 
 WEIGHT_MIN, WEIGHT_MAX = 1e-9, 1e9  # wider than any two networks differ, far from what a double loses
 PRIORITY_MAX = 1000  # either side of 0: ranks for far more than NETWORKS_TOGETHER_MAX networks
-OF_MACHINE = ("nodes", "memory_bytes", "level", "quantile", "weights", "work_max")  # the same for all of a priority
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from advisor.domain import elementary, limits
 from advisor.domain.allocations import Allocation, Details, FrontPoint, Reason
 from advisor.domain.curves import VALUES, Seen, TabulatedCurves, allowed_by_row
 from advisor.domain.networks import CHOICE, Network, Node
+from advisor.domain.plan_options import OF_MACHINE
+from advisor.domain.rows import whole
 from advisor.domain.sharing import Part, Together
 from advisor.errors import InvalidValue
 from advisor.planning.answers import evaluate
@@ -28,8 +30,8 @@ from advisor.planning.demand import Demand, Shapes, question_of
 from advisor.planning.exact import best_period
 from advisor.planning.plans import plan, plan_request
 from advisor.planning.reasons import amount, plural, spare_words
-from advisor.planning.requests import NEVER, OBJECTIVES, Ints, Request, values_by_key, whole
-from advisor.planning.shares import OF_MACHINE, Share, about, checked_shares
+from advisor.planning.requests import NEVER, OBJECTIVES, Ints, Request, values_by_key
+from advisor.planning.shares import Share, about, checked_shares
 from advisor.planning.visits import FIELDS, nodes_of_kind
 from advisor.planning.watches import Look, WatchQuestion, reconsidered, sure_of
 
@@ -82,7 +84,7 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
     Contention is planned with within a priority. Cost: that of `plan` for all together, and of exact thresholds for each
     network once for each that falls out of their sharing.
     """
-    total = whole("cores", cores, limits.ALLOCATE_CORES_MAX)
+    total = whole("cores", cores, 1, limits.ALLOCATE_CORES_MAX)
     shares, least = checked_shares(shares, objective)
     if sum(least) > total:
         raise InvalidValue("cores", total, f"at least {sum(least)}, the minima of all networks")
@@ -116,7 +118,7 @@ def _units(shares: Sequence[Share], objective: str) -> list[list[int]]:
 def reconsider_together(shares: Sequence[Share], cores: int, objective: str, question: WatchQuestion) -> Look:
     """Return what a watch of several networks finds, by keys ``name:key``: as `reconsider`. Raises as `plan_together`."""
     shares, _ = checked_shares(shares, objective)
-    total = whole("cores", cores, limits.ALLOCATE_CORES_MAX)
+    total = whole("cores", cores, 1, limits.ALLOCATE_CORES_MAX)
     units = [combined([shares[place] for place in places], total, objective) for places in _units(shares, objective)]
 
     def planned_again(sure: bool) -> Allocation:
@@ -188,10 +190,10 @@ def combined(shares: Sequence[Share], cores: int, objective: str) -> tuple[Asked
         nodes.append(Node(CHOICE, children=tuple(roots)))
         lists["shares"].insert(0, weights)
     rates = [share.request.arrival_per_s for share in shares]
-    variations = [share.request.arrival_variation for share in shares]
-    options |= lists
+    variations = [share.request.gap_variation for share in shares]
+    options |= lists | {"objective": objective}
     request = Request(
-        cores=cores, objective=objective, turns=NEVER,
+        cores=cores, turns=NEVER,
         arrival_per_s=None if rates[0] is None else elementary.added(float(rate or 0.0) for rate in rates),
         arrival_variation=elementary.weighted(weights, variations),  # of many streams (Whitt 1983, asymptotic method)
         target=first.target if len(shares) == 1 else None,  # only one that is planned by itself has one

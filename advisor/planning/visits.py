@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from math import floor
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -231,15 +231,12 @@ def nodes_of_kind(network: Network, kind: str) -> tuple[int, ...]:
     return named.get(kind, network.feedbacks)
 
 
-def _listed(field: str, given: object, kind: str, count: int) -> Sequence[object]:
+def _listed(field: str, given: Sequence[Any] | None, kind: str, count: int) -> Sequence[Any]:
     if given is None:
         return [None] * count
-    if not isinstance(given, (list, tuple)):
-        raise InvalidValue(field, given, f"a list, {FIELDS[kind][2]} in text order")
-    values = cast("Sequence[object]", given)
-    if len(values) != count:
-        raise InvalidValue(field, len(values), f"{FIELDS[kind][2]}, {count} in this network")
-    return values
+    if len(given) != count:
+        raise InvalidValue(field, len(given), f"{FIELDS[kind][2]}, {count} in this network")
+    return given
 
 
 def _place(network: Network, index: int) -> str:
@@ -247,17 +244,14 @@ def _place(network: Network, index: int) -> str:
     return f" (the {NAMES[node.kind]} at {node.position})" if node.position else ""
 
 
-def _shares(network: Network, field: str, index: int, value: object) -> Sequence[float]:
+def _shares(network: Network, field: str, index: int, value: Sequence[float]) -> Sequence[float]:
     children = network.nodes[index].children
-    given = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else ()
-    if len(given) != len(children):
-        raise InvalidValue(
-            field, cast("object", value), f"a list of {len(children)} shares, one a branch{_place(network, index)}"
-        )
-    return _normalised(network, field, index, given)
+    if len(value) != len(children):
+        raise InvalidValue(field, value, f"a list of {len(children)} shares, one a branch{_place(network, index)}")
+    return _normalised(network, field, index, value)
 
 
-def _normalised(network: Network, field: str, index: int, given: Sequence[object]) -> list[float]:
+def _normalised(network: Network, field: str, index: int, given: Sequence[float]) -> list[float]:
     parts = [finite_number(f"{field}[{order}]", share) for order, share in enumerate(given)]
     total = sum(parts)
     if not 0 < total < float("inf"):
@@ -265,13 +259,12 @@ def _normalised(network: Network, field: str, index: int, given: Sequence[object
     return [part / total for part in parts]
 
 
-def _depths(network: Network, field: str, index: int, value: object) -> Sequence[float]:
+def _depths(network: Network, field: str, index: int, value: float | Sequence[float]) -> Sequence[float]:
     """Return the distribution; a number is the mean of records that pass its floor or one more."""
-    if isinstance(value, (list, tuple)):
-        given = cast("Sequence[object]", value)
-        if not 1 <= len(given) <= DEPTH_MAX + 1:
-            raise InvalidValue(field, len(given), f"1 to {DEPTH_MAX + 1} shares, of records that pass 0, 1, … replicas")
-        return _normalised(network, field, index, given)
+    if isinstance(value, Sequence):
+        if not 1 <= len(value) <= DEPTH_MAX + 1:
+            raise InvalidValue(field, len(value), f"1 to {DEPTH_MAX + 1} shares, of records that pass 0, 1, … replicas")
+        return _normalised(network, field, index, value)
     mean = finite_number(field, value)
     if mean > DEPTH_MAX:
         raise InvalidValue(field, mean, f"a mean depth of at most {DEPTH_MAX}{_place(network, index)}")
@@ -279,34 +272,31 @@ def _depths(network: Network, field: str, index: int, value: object) -> Sequence
     return [0.0] * whole + [1 - (mean - whole), mean - whole]
 
 
-def _fan_outs(network: Network, field: str, index: int, value: object) -> Sequence[float]:
+def _fan_outs(network: Network, field: str, index: int, value: float | Sequence[float]) -> Sequence[float]:
     """Return the shares of the replicas, heaviest first; a whole number is that many equal ones."""
-    if isinstance(value, (list, tuple)):
-        given = cast("Sequence[object]", value)
-        if not 1 <= len(given) <= FAN_OUT_MAX:
-            raise InvalidValue(field, len(given), f"1 to {FAN_OUT_MAX} shares{_place(network, index)}")
-        return sorted(_normalised(network, field, index, given), reverse=True)
+    if isinstance(value, Sequence):
+        return sorted(_normalised(network, field, index, value), reverse=True)
     replicas = finite_number(field, value)
     if replicas != floor(replicas) or not 1 <= replicas <= FAN_OUT_MAX:
         raise InvalidValue(field, replicas, f"a whole number of replicas from 1 to {FAN_OUT_MAX}, or their shares")
     return [1 / replicas] * int(replicas)
 
 
-def _returns(network: Network, field: str, index: int, value: object) -> float:
+def _returns(network: Network, field: str, index: int, value: float) -> float:
     probability = finite_number(field, value)
     if probability > RETURN_MAX:
         raise InvalidValue(field, probability, f"a probability below {RETURN_MAX}{_place(network, index)}")
     return probability
 
 
-def _visits(name: str, value: object) -> float:
+def _visits(name: str, value: float) -> float:
     visits = finite_number(name, value)
     if visits > VISITS_MAX:
         raise InvalidValue(name, visits, f"at most {VISITS_MAX:g}")
     return visits
 
 
-READERS: Mapping[str, Callable[[Network, str, int, object], Any]] = {
+READERS: Mapping[str, Callable[[Network, str, int, Any], Any]] = {
     CHOICE: _shares, REPLICATION: _depths, SPLIT: _fan_outs, FEEDBACK: _returns,
 }  # fmt: skip
 

@@ -11,12 +11,13 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.answers import Prediction
+from advisor.domain.plan_options import OF_MACHINE
 from advisor.engine import Advisor, Engine
 from advisor.engine.flows import filled
 from advisor.engine.sharing import NetworkAsked, asked_of, of_machine
 from advisor.engine.slots import TIME
 from advisor.errors import InvalidValue, UnknownNetwork
-from advisor.planning.shares import OF_MACHINE, about
+from advisor.planning.shares import about
 from advisor.protocol import verbs as m
 from advisor.service.exporting import page
 from advisor.service.turns import others_first

@@ -6,15 +6,12 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import advisor
-from advisor.domain.answer_types import PlanOptions
 from advisor.domain.rows import OPTIONAL_FIELDS, ColumnFields, RowFields
-from advisor.planning import Request
 from advisor.protocol.verbs import METHODS
 
 USER_FILE = Path(__file__).parent.parent / "support" / "user_file.txt"
@@ -45,7 +42,6 @@ def test_a_strict_checker_finds_ten_planted_mistakes_of_ten(tmp_path: Path) -> N
 
 
 def test_the_types_have_the_keys_that_are_checked() -> None:
-    assert set(PlanOptions.__annotations__) == {each.name for each in fields(Request)} - {"cores", "objective", "load"}
     assert set(RowFields.__annotations__) == set(OPTIONAL_FIELDS)
     known = set(METHODS["observe_columns"].keys) - {"producer", "incarnation", "sequence"}
     assert set(ColumnFields.__annotations__) == known - {"components", "index", "predictor", "cores", "elapsed_s"}

@@ -2,16 +2,15 @@
 
 # No postponed annotations here: `verb` reads them.
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 from msgspec import Meta
 
 from advisor.domain import limits
-from advisor.domain.allocations import Allocation
 from advisor.domain.allowed_cores import AllowedForm, parse_allowed
 from advisor.domain.core_requests import checked_explore
 from advisor.domain.fields import Further, Name, record
-from advisor.domain.rows import Array
+from advisor.domain.plan_options import *
 from advisor.errors import InvalidValue, TooLarge
 
 PROTOCOL_VERSION = 2
@@ -76,13 +75,6 @@ def one_point(field: str, value: Any) -> Any:
     return values
 
 
-def allowed_by_key(field: str, value: Any) -> Any:
-    """A set of core counts, or sets by key, which the planner reads with the network."""
-    if not isinstance(value, Mapping):
-        parse_allowed(field, value)
-    return cast("Any", value)
-
-
 def counted(_: str, pairs: list[tuple[int, int]]) -> dict[int, int]:
     """Runs by their cores, of pairs: a map has only texts as keys."""
     found: dict[int, int] = {}
@@ -93,10 +85,8 @@ def counted(_: str, pairs: list[tuple[int, int]]) -> dict[int, int]:
 
 # -- types ------------------------------------------------------------------------------------------------------------------
 
-Number = int | float
 Word = Annotated[str, within_bytes(64)]
 Processors = Annotated[int, Meta(ge=1, le=limits.SIMULATE_CORES_MAX)]
-Count = Annotated[int, Meta(ge=1, le=limits.ALLOCATE_CORES_MAX)]
 Seconds = Annotated[float, Meta(ge=0.0, le=SECONDS_MAX, description=f"a number of seconds from 0 to {SECONDS_MAX:g}")]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Whole = Annotated[int, Meta(ge=0, le=SEQUENCE_MAX)]
@@ -105,32 +95,24 @@ Bin64 = Annotated[bytes, items_of(8)]
 Bin128 = Annotated[bytes, Meta(min_length=16, max_length=16)]
 Texts = Annotated[Sequence[str], Meta(description="a list of texts")]
 BatchNames = Annotated[list[str], Meta(max_length=limits.NAMES_BATCH_MAX, description="a list of texts")]
-NumbersByKey = Mapping[str, Number]
 NetworkId = Annotated[
     Annotated[int, Meta(ge=0, le=limits.NETWORK_ID_MAX)] | Name,
     Meta(description=f"a whole number from 0 to {limits.NETWORK_ID_MAX}, or a name"),
 ]
 if TYPE_CHECKING:  # what a caller gives
-    Numbers = Sequence[float] | Array
     Point = Number | Numbers
-    Points = Number | Numbers | Sequence[Sequence[float]]
     Inputs = Points
     Setting = tuple[Any, float]
     NetworkGiven = str | int | Sequence[Mapping[str, Any]] | Described
     NodesGiven = Sequence[Mapping[str, Any]] | Described
     Allowed = AllowedForm
-    AllowedByKey = AllowedForm | Mapping[str, Any]
-    Current = Mapping[str, Any] | Allocation
     Runs = Mapping[int, int]
-    Target = Mapping[str, float]
     One = TypeVar("One")
     OneOrMore = One | Sequence[One]
     Explore = bool | str
     Profile = Clock = Measured = dict[str, Any]
     Graph = Any
 else:  # what the wire has
-    Numbers = Annotated[list[Number], Meta(max_length=limits.POINTS_BATCH_MAX, description="a list of numbers")]
-    Points = Annotated[Number | Numbers, Meta(title="number, or array", description="a number")]
     Inputs = Annotated[
         Number | Annotated[list[Number | Annotated[list[Number], Meta(max_length=limits.DIMENSIONS_MAX)]],
                            Meta(max_length=limits.POINTS_BATCH_MAX)],
@@ -147,19 +129,15 @@ else:  # what the wire has
         | Annotated[int, Meta(ge=0, le=limits.NETWORK_ID_MAX)] | NodesGiven,
         Meta(description="S-Net text, a list of nodes, or a network's id"),
     ]  # fmt: skip
-    _SET = "array of counts, `{min, max, multiple_of}` or `{min, max, power_of}`"
     Allowed = Annotated[
-        Any, Further(parse_allowed), Meta(title=_SET), "counts that may be chosen; a component's own hold, too"
+        Any, Further(parse_allowed), Meta(title=ALLOWED_WORDS), "counts that may be chosen; a component's own hold, too"
     ]
-    AllowedByKey = Annotated[Any, Further(allowed_by_key), Meta(title=f"{_SET}; or a map of such sets by key")]
-    Current = Mapping[str, Any]
     Runs = Annotated[
         list[Annotated[tuple[Count, Annotated[int, Meta(ge=0, le=limits.RUNS_AT_ONCE_MAX)]],
                        Meta(description="a pair [cores, runs]")]],
         Meta(max_length=limits.ALLOWED_COUNTS_MAX, description="a list of pairs [cores, runs]"),
         Further(counted),
     ]  # fmt: skip
-    Target = record(throughput_per_s=Number, latency_s=Number)
     OneOrMore = list
     Explore = Annotated[Any, Further(checked_explore), Meta(title="boolean, or `freeze`")]
     Profile = record(producer=Name, incarnation=Bin128)
@@ -189,10 +167,6 @@ Sequenced = Annotated[int, Meta(ge=1, le=SEQUENCE_MAX), "the number of this batc
 Deadline = Annotated[Seconds, "answer within so many seconds, with the best found"]
 Program = Annotated[Name, "the program's name"]
 Kept = Annotated[NetworkId, "the id that a network is kept by"]
-WorkMax = Annotated[int, Meta(ge=1, le=10**9), "steps of the search, at most"]
-Quantile = Annotated[Number, "of the latency, e.g. 0.95, instead of its mean"]
-Nodes = Annotated[Count, "cores of one node of the machine: no instance straddles two"]
-MemoryBytes = Annotated[Number, "bytes of memory of a node, or of the machine"]
 WatchNumber = Annotated[int, Meta(ge=1, le=2**53), "the watch's number"]
 Evidence = Annotated[
     bool, "the answer has what it rests on as `basis`: request, curves, versions. `advisor explain` replays it"

@@ -2,14 +2,13 @@
 
 # No postponed annotations here: `verb` reads them.
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
 from advisor.domain import limits
 from advisor.domain.advice import Advice
-from advisor.domain.answer_types import ObjectiveWord, TurnsWord
 from advisor.domain.fields import record
 from advisor.errors import InvalidValue
 from advisor.protocol.declaring import Question, verb
@@ -38,21 +37,10 @@ def _one_form(params: Any) -> None:
         raise InvalidValue("text", params.text, "given, or nodes, and not both")
 
 
-Instances = Annotated[int, Meta(ge=1, le=limits.INSTANCES_MAX)]
-PerPlace = Annotated[Sequence[Points | None], Meta(max_length=limits.NETWORK_COMPONENTS_MAX)]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfMachine(Question):
+class OfMachine(Question, MachineOptions):
     """What is asked of a machine, whatever runs on it."""
 
-    objective: ObjectiveWord = "throughput"
-    level: Annotated[float, Meta(ge=limits.LEVEL_MIN, le=limits.LEVEL_MAX)] | None = None
-    nodes: Nodes | None = None
-    memory_bytes: MemoryBytes | None = None
-    quantile: Quantile | None = None
-    weights: NumbersByKey | None = None
-    work_max: WorkMax | None = None
     deadline_s: Deadline | None = None
     fresh: Fresh = False
 
@@ -65,7 +53,7 @@ def _without_clock(params: Any) -> None:
 
 
 @verb("allocate", "read", rule=_without_clock)
-class Allocate(OfMachine):
+class Allocate(OfMachine, PlanOptions):
     """Return cores for each component of a network: S-Net text, a network, its list of nodes, or its id.
 
     network: S-Net text, or a flat list: `{kind, name, once}` for a `box`, `{kind, children}` for a `series`,
@@ -106,37 +94,10 @@ class Allocate(OfMachine):
     network: NetworkGiven
     cores: Count | None = None
     _: KW_ONLY
-    target: Target | None = None
-    visits: NumbersByKey | None = None
-    shares: Annotated[Sequence[Numbers], Meta(max_length=limits.NETWORK_COMPONENTS_MAX)] | None = None
-    minimum: Mapping[str, Count] | None = None
-    maximum: Mapping[str, Count] | None = None
-    instances_max: Annotated[
-        Instances | Mapping[str, Instances], Meta(description="an integer, or a map of integers by component")
-    ] = 1
-    load: NumbersByKey | None = None
-    components: Mapping[str, Name] | None = None
-    depths: PerPlace | None = None
-    fan_outs: PerPlace | None = None
-    returns: Annotated[Sequence[Number | None], Meta(max_length=limits.NETWORK_COMPONENTS_MAX)] | None = None
-    allowed: AllowedByKey | None = None
-    pinned: Mapping[str, Any] | None = None
-    arrival_per_s: Number | None = None
-    arrival_variation: Number | None = None
-    scale: NumbersByKey | None = None
-    turns: TurnsWord | None = None
-    current: Current | None = None
     evidence: Evidence = False
 
 
-_OF_ALL = (
-    "cores",
-    "turns",
-    "current",
-    "evidence",
-    *(each.name for each in fields(OfMachine)),
-)  # of all networks together
-_OF_ONE: Mapping[str, Any] = {key: of for key, of in Allocate.verb.keys.items() if key not in _OF_ALL} | {
+_OF_ONE: Mapping[str, Any] = {key: Allocate.verb.keys[key] for key in ("network", *OF_NETWORK)} | {
     "name": Name, "weight": Number,
     "priority": Annotated[int, Meta(ge=-PRIORITY_MAX, le=PRIORITY_MAX)],
 }  # fmt: skip

@@ -97,8 +97,7 @@ class Allocation:
     active_cores : float or None
         Cores busy at a time, on average, under that load.
     gap : float or None
-        How far from the best the answer can be, as a share of the bound: 0 where it is proved best, None where no
-        bound is known.
+        0 where it is proved best, else None.
     steps : int
         Steps that the search took.
     placement : mapping or None

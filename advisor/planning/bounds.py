@@ -9,40 +9,16 @@ import numpy as np
 from advisor.domain import elementary
 from advisor.domain.curves import Seen
 from advisor.planning.demand import Demand
-from advisor.planning.pieces import KERNELS, TIE
 from advisor.planning.requests import Floats, Ints
 
-BOUND_STEP = 1e-4  # of a period, to which its bound is reported
 # Beyond the most cores seen, a promise grows by a tenth for each doubling: more cores may cost a little, and need not help.
 MARGIN = math.log(1.1)
-
-
-def least_cores(demand: Demand, period_s: float) -> int:
-    """Return the cores below which nothing sustains a period, by the work of turns within it: no proof that so many do."""
-    curves = demand.level, demand.fall, demand.knots, demand.low, demand.high, demand.visits, demand.most
-    return max(math.ceil(min(float(KERNELS.least_work(*curves, period_s)) / period_s * (1 - TIE), 1e15)), 1)
-
-
-def may_reach(demand: Demand, period_s: float, cores: int) -> bool:
-    """Return whether the work of turns within a period fits so many cores: no proof that it does."""
-    return least_cores(demand, period_s) <= cores
 
 
 def bound_s(demand: Demand, cores: int) -> float:
     """Return a period that nothing on so many cores beats: by the work of a record, and by each component alone."""
     alone = demand.visits * demand.seconds(demand.fastest(np.full(len(demand), cores))) / demand.most
     return max(float(work_s(demand, demand.low).sum()) / cores, float(alone.max()))
-
-
-def least_period(demand: Demand, cores: int, longest_s: float) -> float:
-    """Return a period that nothing on so many cores beats, at most `longest_s`, by the work of turns; to BOUND_STEP."""
-    short = bound_s(demand, cores)
-    if short >= longest_s or may_reach(demand, short, cores):
-        return min(short, longest_s)
-    while longest_s - short > BOUND_STEP * longest_s:
-        middle = (short * longest_s) ** 0.5
-        short, longest_s = (short, middle) if may_reach(demand, middle, cores) else (middle, longest_s)
-    return short
 
 
 def work_s(demand: Demand, narrowest: Ints) -> Floats:

@@ -10,7 +10,7 @@ for all allocations, each judged as the plan itself is; near 0 and 1, where draw
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from statistics import NormalDist
 from typing import Any
@@ -33,6 +33,7 @@ from advisor.planning.judge import (
 )
 from advisor.planning.pieces import TIE
 from advisor.planning.requests import MEASURES, PERIOD, RATE, Floats, Ints
+from advisor.planning.structure import TABLE, TABLE_X, normal_below
 
 # What the curves' own bounds cannot know of: a form that does not fit. The base tier is off by some per cent on its own forms.
 SPREAD_MIN = 0.02
@@ -50,7 +51,6 @@ class Estimate:
     placed: Placed
     level: Floats
     shape: Floats
-    _alone: dict[str, Floats] = field(init=False, default_factory=dict[str, Floats], repr=False, compare=False)
 
     @cached_property
     def judged(self) -> Judged:
@@ -95,36 +95,20 @@ class Estimate:
         _, first, group = np.unique(self.placed.group[0], return_index=True, return_inverse=True)
         return first[group]
 
-    @cached_property
-    def factors(self) -> Floats:
-        """What the errors of all draws do to each component's time, (n, DRAWS)."""
-        common, here, _ = normals(len(self.level))
-        return elementary.exp(common * self.level[:, None] + here * self.shape[:, None])
-
     def drawn(self, measure: str, beside: Estimate | None = None) -> Floats:
-        """Return period, latency or cost for the errors of all draws, (DRAWS,), as they are drawn for it `beside` another."""
-        if beside is None and measure in self._alone:
-            return self._alone[measure]
-        factors, placed, demand = self.factors if beside is None else self._beside(beside), self.placed, self.demand
-        if measure == PERIOD and placed.group is None and not demand.contended:
-            found = ((demand.visits * placed.heaviest * placed.seconds_s).T * factors).max(axis=0)
-        else:
-            wide = Placed(*(None if part is None else np.repeat(part, DRAWS, axis=0) for part in placed))  # type: ignore[arg-type]
-            judged = judge_placed(demand, wide._replace(seconds_s=np.ascontiguousarray(factors.T) * placed.seconds_s))
-            found = figure_of(measure, demand.request, judged, wide.used)
-        if beside is None:
-            self._alone[measure] = found
-        return found
+        """Return period, latency or cost for the errors of all draws, (DRAWS,).
 
-    def _beside(self, other: Estimate) -> Floats:
-        """Return the factors beside another: those of its own where both have the same cores, and errors."""
+        Of components that run otherwise `beside` the shape's error is drawn apart.
+        """
         common, here, there = normals(len(self.level))
-        same = self.same(other)
-        new = np.flatnonzero(~same | (self.level != other.level) | (self.shape != other.shape))
-        own = np.where(same[new, None], here[new], there[new])
-        factors = other.factors.copy()
-        factors[new] = elementary.exp(common[new] * self.level[new, None] + own * self.shape[new, None])
-        return factors
+        own = here if beside is None else np.where(self.same(beside)[:, None], here, there)
+        factors = elementary.exp(common * self.level[:, None] + own * self.shape[:, None])
+        placed, demand = self.placed, self.demand
+        if measure == PERIOD and placed.group is None and not demand.contended:
+            return ((demand.visits * placed.heaviest * placed.seconds_s).T * factors).max(axis=0)
+        wide = Placed(*(None if part is None else np.repeat(part, DRAWS, axis=0) for part in placed))  # type: ignore[arg-type]
+        judged = judge_placed(demand, wide._replace(seconds_s=np.ascontiguousarray(factors.T) * placed.seconds_s))
+        return figure_of(measure, demand.request, judged, wide.used)
 
 
 def placed_of(demand: Demand, setting: Setting) -> Placed:
@@ -214,12 +198,3 @@ def normals(components: int) -> tuple[Floats, Floats, Floats]:
     uniform = (np.sqrt(np.array(primes, np.float64))[:, None] * np.arange(1, DRAWS + 1) + 0.5) % 1
     first, second, third = np.split(np.interp(uniform, TABLE, TABLE_X), 3)
     return first, second, third
-
-
-TABLE_X = np.linspace(-8.0, 8.0, 4001)
-TABLE = np.array([0.5 * math.erfc(-z / math.sqrt(2.0)) for z in TABLE_X.tolist()])
-
-
-def normal_below(z: Floats) -> Floats:
-    """Return the standard normal's distribution function, to 5e-7. Cost O(n)."""
-    return np.interp(z, TABLE_X, TABLE)

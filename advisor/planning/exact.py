@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import comb
+from math import ceil, comb
 from typing import NamedTuple
 
 import numpy as np
 
-from advisor.planning.bounds import least_cores, least_period, may_reach, promised_share
+from advisor.planning.bounds import promised_share, work_s
 from advisor.planning.demand import Demand, Shapes
 from advisor.planning.estimates import Estimate, errors_of
 from advisor.planning.judge import Judged, Placed, judge_placed, own_placed
@@ -22,7 +22,6 @@ from advisor.planning.search import OWN_MAX, Search
 from advisor.planning.sharing import Groupings, best_grouping, in_turns
 
 CELLS_MAX = 960_000  # components times cores up to which many components are packed on tables of all sizes
-GAP_MAX = 0.05  # of the best: a bound that is further away tells nobody what to do
 
 
 class Change(NamedTuple):
@@ -41,7 +40,7 @@ class Plan:
     # one row each
     placed: Placed
     judged: Judged
-    gap: float | None  # how far from the best it can be: 0 where it is proved best, None where nothing near is proved
+    gap: float | None  # 0 where it is proved best, else None
     own_value: float | None  # what cores of one's own reach, in the measure of the objective
     search: Search | None  # what was judged on the way; None where closed forms answer
     change: Change | None = None  # where an allocation was in use
@@ -133,9 +132,7 @@ def by_thresholds(demand: Demand) -> Plan | None:
             promises, expected = own.promised_figures.period_s <= found.promised_figures.period_s, own.estimate.period_s
             better = promises.all() and expected <= found.estimate.period_s
             found = own if better else replace(found, own_value=expected)
-    if found is None or proved or fewest:
-        return found
-    return replace(found, gap=near(demand, float(found.judged.period_s[0])))
+    return found
 
 
 NOTHING: Ints = np.zeros(0, np.int64)
@@ -168,20 +165,12 @@ def best_period(
     return period, Shapes(taken[0], taken[1]), int((taken[0] * taken[1]).sum()), shared
 
 
-def near(demand: Demand, period_s: float) -> float | None:
-    """Return the share of a throughput that a bound leaves open, where it is little."""
-    cores = demand.cores
-    if may_reach(demand, period_s * (1 - GAP_MAX), cores):
-        return None
-    return max(1 - least_period(demand, cores, period_s) / period_s, 0.0)  # it may be none at all
-
-
 def _packed(demand: Demand, period_s: float, most: int) -> tuple[tuple[Places, Groupings] | None, bool]:
     """Return tables and the grouping of many components of a period below that given, or of the fewest cores for it, on at
     most so many cores; and whether nothing is better than what was found.
     """
     n = len(demand)
-    least = least_cores(demand, period_s) if period_s < np.inf else 1
+    least = ceil(float(work_s(demand, demand.low).sum()) / period_s * (1 - TIE))
     if most < max(int(demand.low.max()), least):
         return None, True
     table = places_of(demand, min(most, max(64, CELLS_MAX // n), demand.widest))
@@ -209,13 +198,10 @@ def by_sums(demand: Demand, searched: Callable[[Demand], Plan | None]) -> Plan |
     free = cores - demand.least
     if not demand.plain or (free < OWN_MAX and n < OWN_MAX // 100 and comb(free + n, n) <= OWN_MAX):
         return searched(demand)
-    taken, bound = lowest_sum(demand, cores, target)
+    taken = lowest_sum(demand, cores, target)
     found = _solution(demand, own_placed(demand, Shapes(taken, np.ones_like(taken))), None, None)
     latency = float(found.judged.latency_s[0])
-    if target:
-        return found if latency <= target * (1 + TIE) and found.cores_used <= cores else None
-    gap = max(latency / bound - 1, 0.0) if bound > 0 else np.inf
-    return replace(found, gap=gap if gap <= GAP_MAX else None)
+    return found if not target or (latency <= target * (1 + TIE) and found.cores_used <= cores) else None
 
 
 def _one_group(demand: Demand, target_s: float) -> Plan | None:
@@ -249,7 +235,7 @@ def _one_group(demand: Demand, target_s: float) -> Plan | None:
         return _solution(demand, placed, 0.0, None)
     group, own = np.zeros((1, n), np.int64), None
     if demand.plain and not target_s and demand.least <= demand.cores:
-        own = float((demand.visits * demand.seconds(lowest_sum(demand, demand.cores)[0])).sum())
+        own = float((demand.visits * demand.seconds(lowest_sum(demand, demand.cores))).sum())
     return _solution(demand, placed._replace(used=np.array([high]), group=group, widths=group + high), 0.0, own)
 
 
@@ -261,8 +247,8 @@ TINY = 1e-300  # a price of nothing at all
 PRICES_MAX, PRICE_NEAR = 60, 1e-10  # halvings of the bracket of the price, and how near its ends come
 
 
-def lowest_sum(demand: Demand, cores: int, sum_s: float = 0.0) -> tuple[Ints, float]:
-    """Return cores p_c, sum p_c <= cores, with a sum of v_c T_c(p_c) near the lowest, and a bound of that (Lagrange).
+def lowest_sum(demand: Demand, cores: int, sum_s: float = 0.0) -> Ints:
+    """Return cores p_c, sum p_c <= cores, with a sum of v_c T_c(p_c) near the lowest (Lagrange).
 
     Single instances. With `sum_s` no more cores are taken than such a sum needs. At a price L each component takes the p
     that minimises v T(p) + L p: sqrt(v fall / L) of a piece, or an end. What is left of the cores goes, in text order, to
@@ -277,14 +263,13 @@ def lowest_sum(demand: Demand, cores: int, sum_s: float = 0.0) -> tuple[Ints, fl
 
     few, many = demand.low, demand.fastest(demand.high)
     if int(many.sum()) <= cores and not enough(many):
-        return many, sum_of(many)
+        return many
     gains = demand.visits[:, None] * np.maximum(demand.fall, 0.0)
     least = float(gains[gains > 0].min(initial=1.0)) / float(many.max()) ** 2 / 2
-    most, bound = 2 * float(gains.max(initial=1.0)), 0.0
+    most = 2 * float(gains.max(initial=1.0))
     for _ in range(PRICES_MAX):
         price = max((least * most) ** 0.5, TINY)
-        taken, value = _taken(demand, price)
-        bound = max(bound, value - price * cores)
+        taken = _taken(demand, price)
         if int(taken.sum()) > cores or enough(taken):
             many, least = taken, price
         else:
@@ -304,11 +289,11 @@ def lowest_sum(demand: Demand, cores: int, sum_s: float = 0.0) -> tuple[Ints, fl
             found[row] = counts[reached[0] + 1]
         elif times and times[-1] < now:
             found[row] = counts[-1]
-    return found, bound
+    return found
 
 
-def _taken(demand: Demand, price: float) -> tuple[Ints, float]:
-    """Return the whole cores taken at a price, and the least sum of seconds and prices."""
+def _taken(demand: Demand, price: float) -> Ints:
+    """Return the whole cores taken at a price: those of the least seconds and prices."""
     start = np.maximum(demand.knots, demand.low[:, None].astype(np.float64))
     end = np.minimum(np.append(demand.knots[1:], np.inf), demand.high[:, None])
     valid, visits = end >= start, demand.visits[:, None]
@@ -319,4 +304,4 @@ def _taken(demand: Demand, price: float) -> tuple[Ints, float]:
     each = value.min(axis=0)
     rows, place = np.arange(len(demand)), each.argmin(axis=1)
     side = value[:, rows, place].argmin(axis=0)
-    return some[side, rows, place].astype(np.int64), float(each[rows, place].sum())
+    return some[side, rows, place].astype(np.int64)

@@ -345,25 +345,6 @@ def best_places(curves, limits, visits, sizes, numbers, by_stay, turns, stays, c
             turns[row, j], stays[row, j], cores[row, j], instances[row, j] = turn, stay, many, number
 
 
-def least_work(level, fall, knots, low, high, visits, most, period):
-    """Return core-seconds of one record, at least, where the turns of up to most_c instances are within the period.
-
-    p T(p) is least at ends of pieces.
-    """
-    total = 0.0
-    for row in range(len(low)):
-        if visits[row] > 0.0:
-            start = fewest_of(level, fall, knots, row, low[row], high[row], most[row] * period / visits[row])
-            start = start if start else high[row]
-            least = min(start * seconds_of(level, fall, knots, row, start),
-                        high[row] * seconds_of(level, fall, knots, row, high[row]))  # fmt: skip
-            for piece in range(len(knots)):
-                if start < knots[piece] < high[row]:
-                    least = min(least, knots[piece] * level[row, piece] + fall[row, piece])
-            total += visits[row] * least
-    return total
-
-
 def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield the types with which each kernel is called."""
     table, some, whole = np.ones((1, 1)), np.ones(1), np.ones(1, np.int64)
@@ -371,10 +352,9 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     limits = (whole, whole, whole, whole, np.ones((1, 3), np.int64), whole, -whole, some)
     yield "pieces_of", (some, table, table, some, some, 1.0, table, table)
     yield "all_seconds", (table, table, some, table, table)
-    yield "least_work", (*curves, whole, whole, some, whole, 1.0)
     yield "best_places", (curves, limits, some, whole, whole, True, table, table, taken, taken)
     yield "shapes_within", (curves, limits, some, 1.0, taken, some)
 
 
-ENTRIES = (pieces_of, all_seconds, shapes_within, best_places, least_work)
+ENTRIES = (pieces_of, all_seconds, shapes_within, best_places)
 KERNELS = kernels.Source(__name__, ENTRIES, _examples, inline=True, patience=PATIENCE)

@@ -8,7 +8,6 @@ import numpy as np
 
 from advisor.planning.requests import Floats, Ints
 
-SEARCH_MAX = 20_000  # placements tried where the first fails: milliseconds to a tenth of a second
 SLACK = 1e-9  # of memory: the rounding of sums
 
 
@@ -42,8 +41,7 @@ def machine_of(cores: int, nodes: int | None, memory_bytes: float | None) -> Mac
 def place(machine: MachineNodes, cores: Ints, instances: Ints, peak_bytes: Floats) -> list[list[int]] | None:
     """Return the node of each instance of each component; None where no placement is possible, empty where none was found.
 
-    Best fit with the largest first, then, where that fails, a search over all placements, of SEARCH_MAX steps. Cost
-    O(instances nodes).
+    Best fit with the largest first. Cost O(instances nodes).
     """
     if (peak_bytes > machine.memory_bytes * (1 + SLACK)).any() or int((cores * instances).sum()) > machine.sizes.sum():
         return None
@@ -61,43 +59,13 @@ def place(machine: MachineNodes, cores: Ints, instances: Ints, peak_bytes: Float
     else:
         peak_bytes = np.zeros(len(cores))
         memory[:] = 1.0
-    found = _searched(order, cores, peak_bytes, free, memory)
-    if not found:
-        return found  # type: ignore[return-value]
     placed: list[list[int]] = [[] for _ in cores]
-    for row, node in zip(order.tolist(), found, strict=True):
-        placed[row].append(node)
-    return placed
-
-
-def _searched(order: Ints, cores: Ints, peak_bytes: Floats, free: Ints, memory: Floats) -> list[int] | None:
-    """Search depth first, the largest first; nodes that look alike are tried once."""
-    rows, found, steps = order.tolist(), list[int](), 0
-    tried: list[list[int]] = [_candidates(rows[0], cores, peak_bytes, free, memory)]
-    while tried:
-        if not tried[-1]:
-            tried.pop()
-            if found:
-                node, row = found.pop(), rows[len(found)]
-                free[node] += cores[row]
-                memory[node] += peak_bytes[row]
-            continue
-        steps += 1
-        if steps > SEARCH_MAX + len(rows):
+    for row in order.tolist():
+        fits = np.flatnonzero((free >= cores[row]) & (memory * (1 + SLACK) >= peak_bytes[row]))
+        if not len(fits):
             return []
-        node, row = tried[-1].pop(), rows[len(found)]
+        node = int(fits[np.lexsort((memory[fits], free[fits]))[0]])
         free[node] -= cores[row]
         memory[node] -= peak_bytes[row]
-        found.append(node)
-        if len(found) == len(rows):
-            return found
-        tried.append(_candidates(rows[len(found)], cores, peak_bytes, free, memory))
-    return None
-
-
-def _candidates(row: int, cores: Ints, peak_bytes: Floats, free: Ints, memory: Floats) -> list[int]:
-    """Return the nodes that fit, one of each kind, the fullest last: it is tried first."""
-    kinds: dict[tuple[int, float], int] = {}
-    for node in np.flatnonzero((free >= cores[row]) & (memory * (1 + SLACK) >= peak_bytes[row])).tolist():
-        kinds.setdefault((int(free[node]), float(memory[node])), node)
-    return [kinds[kind] for kind in sorted(kinds, reverse=True)]
+        placed[row].append(node)
+    return placed

@@ -15,8 +15,8 @@ from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, InvalidValue, Unsupported
 from advisor.planning.answers import answer
 from advisor.planning.asked import PRICE, Asked, asked_of
-from advisor.planning.demand import PLAIN, SHARED_COMPONENTS_MAX, Demand, Scales, question_of
-from advisor.planning.exact import Plan, by_sums, by_thresholds, near
+from advisor.planning.demand import PLAIN, Demand, Scales, question_of
+from advisor.planning.exact import Plan, by_sums, by_thresholds
 from advisor.planning.judge import Placed, judge_placed, latency_of
 from advisor.planning.options import Options, options_of
 from advisor.planning.pieces import TIE
@@ -176,7 +176,6 @@ def _searched_by(
         return None
     exact = own.exact and not capped and not (request.arrival_per_s and not request.aim.by_rate)
     found = Plan(scaled, own.best, judge_placed(scaled, own.best), 0.0 if exact else None, own_value, own)
-    found = found if exact else replace(found, gap=_gap(demand, found))
     return found, [some for pair in zip_longest(*few) for some in pair if some is not None]
 
 
@@ -221,11 +220,3 @@ def _one_at_a_time(demand: Demand) -> tuple[Demand | None, bool]:
         cap -= 1
     most = np.maximum(np.minimum(demand.most, cap), demand.fewest)
     return replace(demand, most=most), cap < top
-
-
-def _gap(demand: Demand, found: Plan) -> float | None:
-    """Return how far from the best an answer may be, where a bound proves that it is little: of a throughput only."""
-    request = demand.request
-    if not request.aim.by_rate or len(demand) > SHARED_COMPONENTS_MAX:
-        return None
-    return near(demand, float(found.judged.period_s[0]))

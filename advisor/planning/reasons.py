@@ -190,8 +190,6 @@ def _turns(found: Plan, whole: Allocation) -> Said:
 def _gap(found: Plan, whole: Allocation) -> Said:
     if whole.gap is None and not found.given:
         yield None, None, "the best that was found; nothing better is excluded"
-    elif whole.gap is not None and whole.gap > 0:
-        yield None, whole.gap, f"at most {amount(100 * whole.gap)} % from the best, by a bound"
 
 
 def _work(found: Plan, whole: Allocation) -> Said:

@@ -175,10 +175,10 @@ def _lone_bound(demand: Demand) -> float:
 
 
 def _unplaced(demand: Demand) -> AdvisorError:
-    """Return the error where nothing can be placed on the machine."""
+    """Return the error where nothing was placed on the machine: among several nodes that proves nothing."""
     row = int(demand.low.argmax())
-    return ImpossibleTarget(
-        "no allocation can be placed on the machine: the nodes, the memory and the minima exclude each other",
+    return (ImpossibleTarget if demand.machine.whole else TargetNotReached)(
+        "no allocation was placed on the machine: the nodes, the memory and the minima leave no room",
         field=demand.keys[row], value=demand.request.nodes, bound=demand.cores,
         hint="larger nodes, more memory, or smaller minima",
     )  # fmt: skip

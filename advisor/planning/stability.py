@@ -26,7 +26,7 @@ from advisor.planning.asked import Setting
 from advisor.planning.demand import Demand
 from advisor.planning.estimates import Estimate, chance_of, placed_of, reaches
 from advisor.planning.exact import Change, Plan
-from advisor.planning.judge import Placed, execute_placed, meets, score
+from advisor.planning.judge import Placed, execute_placed, meets
 from advisor.planning.pieces import TIE
 from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, PERIOD, RATE, is_allowed
 from advisor.planning.search import nodes_of
@@ -217,9 +217,7 @@ def keep_current(found: Plan, current: Setting) -> Plan:
     gain, *_ = gain_of(request.objective, now_s, then_s, target=request.target)
     if gain >= GAIN_KEPT:
         return replace(found, change=Change(kept=False, gain=gain))
-    best, own = (float(score(request, one.judged, one.placed.used)[0]) for one in (found, now))
-    gap = max(1 - (1 - found.gap) * best / own, 0.0) if found.gap is not None and own > 0 else None
-    return replace(now, gap=gap, change=Change(kept=True, gain=max(gain, 0.0)))
+    return replace(now, change=Change(kept=True, gain=max(gain, 0.0)))
 
 
 def _broken(demand: Demand, placed: Placed) -> str:

@@ -217,8 +217,7 @@ def searched() -> list[Any]:
             found += [
                 *pieces.KERNELS.shapes_within(tuple(drawn[:3]), limits, visits, 1.3 * period, other, turns),
             ]
-            work = pieces.KERNELS.least_work(*drawn, visits, np.full(n, 2), 0.5 * period + 0.1)
-            found += [other.copy(), work]
+            found += [other.copy()]
     return found
 
 

@@ -118,7 +118,6 @@ def test_costs_and_contention_of_many_components_tell_a_gap_that_holds() -> None
     contended = plan(network, large(9, 3, contention=0.05), Request(cores=8))
     free = plan(network, large(9, 3), Request(cores=8))
     assert contended.throughput_per_s < free.throughput_per_s
-    assert contended.gap is None or 0 <= contended.gap <= 0.05
 
 
 def test_the_fewest_in_turns_tell_what_cores_of_ones_own_would_take() -> None:
@@ -140,9 +139,12 @@ def test_plans_of_many_components_come_near_the_bound_of_any_plan(n: int, cores:
     serial, parallel = rng.lognormal(-3, 1, n), rng.lognormal(0, 1, n)
     asked = Request(cores=cores, maximum=dict.fromkeys(keys, maximum), turns="better")
     found = plan(series(*keys), amdahl_curves(serial, parallel), asked)
-    assert found.gap is not None
-    assert 0.0 <= found.gap <= 0.03
-    assert found.throughput_per_s <= cores / (serial + parallel).sum() * (1 + 1e-9)
+    low, high = float((serial + parallel / min(cores, maximum)).max()), float((serial + parallel).sum())
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2
+        narrowest = np.maximum(np.ceil(parallel / np.maximum(middle - serial, 1e-12) * (1 - 1e-12)), 1)
+        low, high = (middle, high) if (serial * narrowest + parallel).sum() > middle * cores else (low, middle)
+    assert 0.97 <= found.throughput_per_s * low <= 1 + 1e-9
 
 
 def test_own_cores_of_which_more_is_expected_and_promised_are_taken() -> None:

@@ -142,15 +142,14 @@ def exported(client: SyncClient) -> Advisor:
 def stored(path: Path, field: str = "state") -> Advisor:
     """Return what a state file or an exported file holds; the file is only read, a service may be using it."""
     from advisor import Advisor
-    from advisor.engine.state_bytes import MAGIC
+    from advisor.engine.frames import read_frames
+    from advisor.engine.state_bytes import HEAD
 
     try:
-        with path.open("rb") as file:
-            exported = file.read(len(MAGIC)) == MAGIC
-            data = MAGIC + file.read() if exported else b""
+        data = path.read_bytes()
     except OSError as error:
         raise InvalidValue(field, str(path), "a file that can be read", error.strerror or "") from error
-    if exported:
+    if (first := next(read_frames(data), None)) is not None and first.label == HEAD:
         return Advisor.from_bytes(data)
     from advisor.storage import read_state
 

@@ -17,11 +17,12 @@ from advisor.engine.advisor import Advisor
 from advisor.engine.batches import PLAIN_ROWS_MAX, PlainRows, fold_plain_rows
 from advisor.engine.effects import KINDS, Answer
 from advisor.engine.exactly_once import Producer, ProducerLedger
+from advisor.engine.frames import Block
 from advisor.engine.journal import Book, Entry, Journal, Limits, decode
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.profiles import Profiles
 from advisor.engine.state import PARTS, State
-from advisor.engine.state_bytes import COMPONENTS, Block, Stored, from_bytes, keys_of_parts
+from advisor.engine.state_bytes import COMPONENTS, Stored, from_bytes, keys_of_parts
 from advisor.engine.state_bytes import decode as decode_blocks
 from advisor.errors import AdvisorError, StateDamaged
 

@@ -24,9 +24,9 @@ from advisor.domain.observations import UNRESOLVED, Columns, ComponentNames, Mis
 from advisor.engine import events as e
 from advisor.engine.effects import LOGGED
 from advisor.engine.exactly_once import Producer
+from advisor.engine.frames import Block
 from advisor.engine.patches import Patch
 from advisor.engine.state import State
-from advisor.engine.state_bytes import Block
 from advisor.errors import StateDamaged
 
 ARRAY: Final = 1  # the extension: type of an array, that of its bytes, or "bits", shape, little-endian bytes

@@ -10,9 +10,10 @@ from advisor.engine import advisor as whole
 from advisor.engine import state_bytes
 from advisor.engine.advisor import Advisor
 from advisor.engine.exactly_once import ProducerLedger
+from advisor.engine.frames import Block
 from advisor.engine.kinds import RecordKind
 from advisor.engine.profiles import Profiles
-from advisor.engine.state_bytes import COMPONENTS, Block, Decoded
+from advisor.engine.state_bytes import COMPONENTS, Decoded
 
 PARTS = (*whole.PARTS, "producers", "profiles")  # of a state, beside what is of one component
 
@@ -45,7 +46,7 @@ class State:
     def blocks(self) -> Iterator[Block]:
         """Yield all of it, each slot where it is, for the state on disk. Nothing may change it meanwhile."""
         components = self.advisor.components
-        return state_bytes.encode(components, components.totals, [(kind, None) for kind in self.kinds])
+        return state_bytes.encode(components, components.totals, self.kinds)
 
     def to_bytes(self) -> bytes:
         """Return all of it."""

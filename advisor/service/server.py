@@ -158,10 +158,6 @@ def _hub(config: Config, store: Store | None, commit_rows: int = COMMIT_ROWS) ->
     engine = Engine(**limits) if stored is None else Engine.restore(stored, **limits)
     if store is not None and store.damaged:
         event(logging.WARNING, "started without what was damaged", parts="; ".join(store.damaged))
-    if store is not None and store.copied:
-        event(
-            logging.WARNING, "the state is a copy: what was committed after it was made is not in it", state=store.path
-        )
     measures = ServiceMeasures()
     committer = Committer(
         engine,

@@ -1,33 +1,27 @@
-"""One image of a state: a head that names its commit, then blocks that each carry their length and checksum, then an end.
+"""One image of a state: a frame that names its commit, then a frame a block, then an end.
 
-An image is written beside the present one and takes its name when it is whole and synced, so a cut changes nothing. Blocks
-describe themselves, so a reader that meets a damaged one finds the next.
+An image is written beside the present one and takes its name when it is whole and synced, so a cut changes nothing.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import struct
 import warnings
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from advisor.engine.state_bytes import FORMAT, Block
+import msgspec
+
+from advisor.engine.frames import Block, framed, read_frames
+from advisor.engine.state_bytes import END, FORMAT
 from advisor.errors import StateDamaged, StateTooNew
-from advisor.storage.lock import file_of
 from advisor.storage.log import NO_DIGEST, Commit, write_all
 
-MAGIC = b"ADVSTATE"
-HEAD = struct.Struct("<8sI16sQ16s16s64s")  # magic, format, identity, number, digest, the digest before it, file
-BLOCK_MAGIC = b"ADVB"
-BLOCK = struct.Struct("<4sIQI")  # magic, bytes of the label and of the data, CRC-32 of both
-SUM = struct.Struct("<I")  # CRC-32 behind each head
-END = "end"
+HEAD = "commit"  # the label of the first frame: format, commit, the digest before it
 SYNC_BYTES = 2**22  # of an image between two syncs: a commit beside it waits for so much at most
 NICENESS = 10  # of the process that writes an image
 WORDS_MAX = 400  # bytes of what it failed with
@@ -40,30 +34,27 @@ class Image:
 
     commit: Commit = field(default_factory=Commit)  # the last one that is in it
     before: bytes = NO_DIGEST  # the digest of the commit before
-    file: str = ""  # the file that it was written to, see `lock.file_of`
     bytes: int = 0
     damaged: tuple[str, ...] = ()  # what is not whole, in words
     blocks: tuple[Block, ...] = ()  # those that are whole
 
 
 class ImageWriter:
-    """An image on its way; a block of a key takes the place of a former one. All raise OSError."""
+    """An image on its way. All raise OSError."""
 
     def __init__(self, path: Path, commit: Commit, before: bytes) -> None:
         with suppress(FileNotFoundError):
             os.unlink(path)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         self.path, self._descriptor, self.end = path, os.open(path, flags, 0o600), 0
-        self._write(_summed(HEAD.pack(MAGIC, FORMAT, commit.identity, commit.number, commit.digest, before,
-                                      file_of(path).encode())))  # fmt: skip
+        self.write_block(Block(HEAD, msgspec.msgpack.encode((FORMAT, commit, before))))
 
     def write_block(self, block: Block) -> int:
         """Write a block; return its bytes."""
-        label = block.label.encode()
-        crc = zlib.crc32(block.data, zlib.crc32(label))
-        self._write(_summed(BLOCK.pack(BLOCK_MAGIC, len(label), len(block.data), crc)) + label)
-        self._write(block.data)
-        return len(block.data)
+        data = framed(*block)
+        write_all(self._descriptor, data, self.end)
+        self.end += len(data)
+        return len(data)
 
     def sync(self) -> None:
         """Have the disk keep what was written."""
@@ -80,10 +71,6 @@ class ImageWriter:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-
-    def _write(self, data: bytes) -> None:
-        write_all(self._descriptor, data, self.end)
-        self.end += len(data)
 
 
 class ImageProcess:
@@ -169,10 +156,6 @@ def _write_and_exit(
         os._exit(status)
 
 
-def _summed(head: bytes) -> bytes:
-    return head + SUM.pack(zlib.crc32(head))
-
-
 def read_image(path: Path) -> tuple[Image, int]:
     """Return an image with its blocks, and the file's inode; an empty one where there is no file or nothing in it.
 
@@ -188,48 +171,22 @@ def read_image(path: Path) -> tuple[Image, int]:
 
 
 def _decoded(data: memoryview, path: Path) -> Image:
-    start = HEAD.size + SUM.size
-    magic, found, identity, number, digest, before, file = HEAD.unpack(bytes(data[: HEAD.size]).ljust(HEAD.size, b"\0"))
-    damaged: list[str] = []
-    if len(data) < start or SUM.unpack_from(data, HEAD.size)[0] != zlib.crc32(data[: HEAD.size]):
-        damaged, number = ["its head"], 0
-    elif magic == MAGIC and found != FORMAT:
-        raise StateTooNew(
-            f"the state file has format {found}, this version reads {FORMAT}", field="state", value=found, bound=FORMAT,
-            hint="run the version that wrote it",
-        )  # fmt: skip
-    blocks: dict[str, Block] = {}
-    whole = False
-    for label, block in _blocks(data, start):
-        if block is None:
-            damaged.append(label)
-        elif label == END:
-            whole = True
-        else:
-            blocks[label.partition(":")[0]] = Block(label, block)
-    if magic != MAGIC and not blocks:
+    head, *frames = read_frames(data)
+    blocks = tuple(Block(frame.label, frame.data) for frame in frames if frame.data is not None and frame.label != END)
+    damaged = [frame.label for frame in frames if frame.data is None]
+    commit, before = Commit(), NO_DIGEST
+    if head.label != HEAD and (head.data is not None or not blocks):
         raise StateDamaged(f"{path} is no state file of Advisor", hint="name another file, or restore a backup")
-    if not whole:
+    if head.data is None:
+        damaged.insert(0, "its head")
+    else:
+        found, *named = msgspec.msgpack.decode(head.data)
+        if found != FORMAT:
+            raise StateTooNew(
+                f"the state file has format {found}, this version reads {FORMAT}", field="state", value=found,
+                bound=FORMAT, hint="run the version that wrote it",
+            )  # fmt: skip
+        commit, before = msgspec.convert(named, tuple[Commit, bytes])
+    if not frames or frames[-1].label != END:
         damaged.append("its end, which is lost")
-    commit = Commit(identity, number, digest) if number else Commit()
-    kept = tuple(blocks.values())
-    return Image(commit, before, file.rstrip(b"\0").decode(errors="replace"), len(data), tuple(damaged), kept)
-
-
-def _blocks(data: memoryview, at: int) -> Iterator[tuple[str, bytes | None]]:
-    """Yield the label and the data of each block, None where they are damaged."""
-    while at < len(data):
-        body = at + BLOCK.size + SUM.size
-        head = bytes(data[at : at + BLOCK.size])
-        whole = len(data) >= body and head.startswith(BLOCK_MAGIC)
-        if not whole or SUM.unpack_from(data, body - SUM.size)[0] != zlib.crc32(head):
-            following = bytes(data).find(BLOCK_MAGIC, at + 1)
-            yield f"bytes {at} to {following if following > 0 else len(data)}", None
-            if following < 0:
-                return
-            at = following
-            continue
-        _, named, count, crc = BLOCK.unpack(head)
-        at = body + named + count
-        label = bytes(data[body : body + named]).decode(errors="replace")
-        yield label, bytes(data[body + named : at]) if at <= len(data) and zlib.crc32(data[body:at]) == crc else None
+    return Image(commit, before, len(data), tuple(damaged), blocks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 import fcntl
 import os
 import stat
@@ -17,7 +16,6 @@ LOCKS = "/proc/locks"  # who holds which lock, by inode
 COMPANIONS = ("-log-*", "-marker")  # files beside the state that are opened and written by their names
 
 FOUND = attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns")  # of what `os.stat` says: what tells files apart
-GET_GENERATION = 0x80087601  # FS_IOC_GETVERSION: tells a file from a later one of the same inode
 
 
 class FileChanged(StorageFailed):
@@ -137,23 +135,6 @@ def _locked(path: Path) -> int:
         os.close(descriptor)
         raise StorageFailed("the state is no plain file, or was just replaced", field="state", value=str(path))
     return descriptor
-
-
-def file_of(path: Path) -> str:
-    """Return what tells this file from a copy of it: its inode, and its generation where the file system gives one.
-
-    Raises OSError.
-    """
-    generation = array.array("l", [0])
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    inode = os.fstat(descriptor).st_ino
-    try:
-        fcntl.ioctl(descriptor, GET_GENERATION, generation)
-    except OSError:
-        generation[0] = 0
-    finally:
-        os.close(descriptor)
-    return f"{inode}:{generation[0] & 0xFFFFFFFF}"
 
 
 def _holder(found: os.stat_result) -> str:

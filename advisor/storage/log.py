@@ -1,7 +1,7 @@
 """The log of a state, and the marker of its last acknowledged commit.
 
-The log has records of what was applied, in files named by their first number, each with the digest of all before it. A file
-begins at a start and where an image ends. Files whose records are all in the image are removed.
+The log has a frame for each commit, labelled by its number: the digest of all up to it, then what was applied. A file is named
+by its first number. It begins at a start and where an image ends. Files whose commits are all in the image are removed.
 
 A log that was cut, lost or exchanged reads like a shorter one. The marker, a file of its own, holds the number and digest of
 the last acknowledged commit, and so shows what is missing. It has two records in sectors of their own, written in turn and
@@ -12,30 +12,25 @@ from __future__ import annotations
 
 import hashlib
 import os
-import struct
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
+from advisor.engine.frames import framed, read_frames
 from advisor.errors import StorageFailed
 
 INFIX = "-log-"
-HEAD = struct.Struct("<IQ16s")  # bytes of the entry, number, digest; then a CRC-32 of these
-SUM = struct.Struct("<I")
-RECORD_BYTES = HEAD.size + SUM.size  # of a record beside its entry
 SUFFIX = "-marker"
-MAGIC = b"ADVMARK1"
-RECORD = struct.Struct("<8s16sQ16s")  # of the marker: magic, identity, number, digest; then a CRC-32 of them
 SECTOR = 4096  # bytes a record: the largest unit that disks write whole
 RECORDS = 2
 DIGEST_BYTES = 16
 NO_DIGEST = bytes(DIGEST_BYTES)
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True, array_like=True):
     """One commit; its digest covers all commits before it."""
 
     identity: bytes = NO_DIGEST  # 16 random bytes of this state; a copy that goes on by itself takes others
@@ -50,8 +45,7 @@ class Commit:
 
     def encode(self) -> bytes:
         """Return a record of the marker."""
-        data = RECORD.pack(MAGIC, self.identity, self.number, self.digest)
-        return data + SUM.pack(zlib.crc32(data))
+        return framed("marker", msgspec.msgpack.encode(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +70,18 @@ def read_log(state: Path, start: Commit, before: bytes) -> LogContents:
     commit, ends = start, dict[Path, int]()
     for file in log_files(state):
         ends[file] = 0
-        for number, digest, data in _records(file.read_bytes()):
-            after = commit.after(data) if number == commit.number + 1 else None
+        for label, data, end in read_frames(file.read_bytes()):
+            if data is None:
+                break
+            digest, entry, number = data[:DIGEST_BYTES], data[DIGEST_BYTES:], int(label)
+            after = commit.after(entry) if number == commit.number + 1 else None
             if after is not None and after.digest == digest:
                 before, commit = commit.digest, after
-                entries.append(data)
+                entries.append(entry)
             elif number > start.number:
                 return LogContents(tuple(entries), commit, before, ends)
-            ends[file] += RECORD_BYTES + len(data)
+            ends[file] = end
     return LogContents(tuple(entries), commit, before, ends)
-
-
-def _records(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    at = 0
-    while len(data) - at >= RECORD_BYTES:
-        head = data[at : at + HEAD.size]
-        length, number, digest = HEAD.unpack(head)
-        at += RECORD_BYTES
-        if SUM.unpack_from(data, at - SUM.size)[0] != zlib.crc32(head) or at + length > len(data):
-            return
-        yield number, digest, data[at : at + length]
-        at += length
 
 
 class Log:
@@ -120,8 +105,7 @@ class Log:
         before = commit.digest
         for data in entries:
             before, commit = commit.digest, commit.after(data)
-            head = HEAD.pack(len(data), commit.number, commit.digest)
-            parts += head, SUM.pack(zlib.crc32(head)), data
+            parts.append(framed(str(commit.number), commit.digest + data))
         record = b"".join(parts)
         if not self._whole:
             os.ftruncate(self.descriptor, self.end)
@@ -217,28 +201,25 @@ def read_marker(state: Path) -> Marked | None:
         return None
     except OSError as error:
         raise _marker_failed(path, error) from error
-    found = [_decode_marker(data[at * SECTOR :][: RECORD.size + SUM.size]) for at in range(RECORDS)]
+    found = [_decode_marker(data[at * SECTOR : (at + 1) * SECTOR]) for at in range(RECORDS)]
     whole = [commit for commit in found if commit is not None]
     last = max(whole, key=lambda commit: commit.number, default=None)
     return Marked(last, len(whole) < RECORDS or len({commit.identity for commit in whole}) > 1)
 
 
-def _decode_marker(data: bytes) -> Commit | None:
-    if len(data) < RECORD.size + SUM.size or SUM.unpack_from(data, RECORD.size)[0] != zlib.crc32(data[: RECORD.size]):
-        return None
-    magic, identity, number, digest = RECORD.unpack_from(data)
-    return Commit(identity, number, digest) if magic == MAGIC else None
+def _decode_marker(sector: bytes) -> Commit | None:
+    record = next(read_frames(sector), None)
+    return None if record is None or record.data is None else msgspec.msgpack.decode(record.data, type=Commit)
 
 
-def missing_commits(marked: Marked | None, commit: Commit, before: bytes, *, copied: bool) -> str:
+def missing_commits(marked: Marked | None, commit: Commit, before: bytes) -> str:
     """Return in words what was acknowledged and is not there; "" where nothing is missing.
 
-    `commit`: the last one found, number 0 where there is none. `before`: the digest of the one before it. `copied`: the image
-    is in another file than the one that it was written to, so that no marker of its own need lie beside it.
+    `commit`: the last one found, number 0 where there is none. `before`: the digest of the one before it.
     """
     last = None if marked is None else marked.last
     if marked is None or (last is not None and last.number == 0 and not marked.damaged):
-        if not commit.number or copied:
+        if not commit.number or (last is not None and last.identity == commit.identity):  # no reply rests on it
             return ""
         return (
             f"its commit marker is gone, and perhaps its log: it holds {commit.number} commits, and whether more were "

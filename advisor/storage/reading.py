@@ -11,7 +11,6 @@ from pathlib import Path
 from advisor.engine.state_bytes import Stored
 from advisor.errors import StateDamaged, StorageFailed
 from advisor.storage.image import Image, read_image
-from advisor.storage.lock import file_of
 from advisor.storage.log import INFIX, LogContents, log_files, missing_commits, read_log, read_marker
 
 READS_MAX = 8  # of a state whose service writes images meanwhile
@@ -25,7 +24,6 @@ class StateFiles:
     image: Image
     log: LogContents
     damaged: tuple[str, ...]  # what is lost, in words
-    copied: bool  # a copy without its marker: commits after it was made are not in it
 
     def stored(self) -> Stored | None:
         """Return the whole state, None where nothing was committed yet."""
@@ -57,15 +55,13 @@ def read_files(path: Path, *, accept_damage: bool) -> StateFiles:
         else:
             raise StorageFailed("images are written faster than they are read", field="state", value=str(path))
         there = log.commit
-        copied = bool(there.number) and image.file != file_of(path)
     except OSError as error:
         raise StorageFailed(f"the state cannot be read: {error.strerror}", field="state", value=str(path)) from error
-    lost = missing_commits(marked, there, log.before, copied=copied)
+    lost = missing_commits(marked, there, log.before)
     if not lost and not there.number and any(file.stat().st_size for file in log.ends):
         lost = f"it is empty or gone, and beside it lies the log of one that was not: {path.name}{INFIX}…"
     damaged = (*((lost,) if lost else ()), *image.damaged)
-    silent = marked is None or (marked.last is not None and not marked.last.number)
-    return _checked(StateFiles(image, log, damaged, copied and silent), accept_damage)
+    return _checked(StateFiles(image, log, damaged), accept_damage)
 
 
 def _log_behind(path: Path, image: Image) -> LogContents | None:

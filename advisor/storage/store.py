@@ -6,11 +6,11 @@ import os
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from advisor.engine.state_bytes import Block, Stored
+from advisor.engine.frames import Block
+from advisor.engine.state_bytes import Stored
 from advisor.errors import StateDamaged, StateTooNew, StorageFailed
 from advisor.storage.image import ImageProcess, ImageWriter
 from advisor.storage.lock import FileChanged, StateLock
@@ -35,7 +35,6 @@ class Store:
     def __init__(self, path: Path, contents: StateFiles, lock: StateLock) -> None:
         self.path = path
         self.damaged = contents.damaged  # what was lost, in words, where a start was allowed to do without it
-        self.copied = contents.copied  # a copy without its marker: commits after it was made are not in it
         self.image_failure = ""  # why the last image beside commits was given up; "" where it was not
         self.log_entries = len(contents.log.entries)  # since the image
         self._log_bytes = sum(map(len, contents.log.entries))
@@ -84,31 +83,27 @@ class Store:
         return store
 
     def _own(self, contents: StateFiles) -> None:
-        """Go on as the only writer. A state that is mended, or copied, is another one from here on."""
+        """Go on as the only writer. A state that is mended is another one from here on."""
         if contents.damaged:
             kept = keep_aside(self.path)
             self.damaged = (*self.damaged, f"what was damaged is kept as {kept.name}")
-        elif not self.last.number:
-            return  # a new one: its files are made with its first commit
-        elif not contents.copied:
-            lock, marker = self._lock, Marker(self.path)
+            self._begin_state(contents.image.blocks, contents.image.commit.number)
+            self._write_log(contents.log.entries)
+            self.acknowledge()
+        elif self.last.number:  # of a new one the files are made with its first commit
+            self._marker = marker = Marker(self.path)
             for file, end in contents.log.ends.items():  # a write that was cut was never acknowledged
                 if file.stat().st_size > end:
                     os.truncate(file, end)
-            self._marker = marker
             self._begin_log(self.last.number + 1)
             marker.fill(self.last)
             for path in (self.path, marker.path, *contents.log.ends):
-                lock.watch(path)
-            return
-        self._begin_state(contents.image.blocks, contents.image.commit.number)
-        self._write_log(contents.log.entries)
-        self.acknowledge()
+                self._lock.watch(path)
 
     def _begin_state(self, blocks: Iterable[Block], number: int = 0) -> None:
         """Make the files of a state of its own; nothing is acknowledged before its marker is written."""
         self.last = Commit(os.urandom(DIGEST_BYTES), number)
-        self._marker = Marker(self.path, new=replace(self.last, number=0))
+        self._marker = Marker(self.path, new=Commit(self.last.identity))
         self._lock.watch(self._marker.path)
         self._write_image(blocks)
         self._marker.fill(self.last)

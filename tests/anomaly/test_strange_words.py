@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import struct
-import zlib
 from collections import deque
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import task_mixes
@@ -17,7 +16,8 @@ from program_runs import runs
 
 from advisor import Advisor
 from advisor.engine import Engine
-from advisor.engine.state_bytes import MAGIC, Stored, frames
+from advisor.engine.frames import Block, framed, read_frames
+from advisor.engine.state_bytes import Stored
 from advisor.errors import NotEnoughData, StateDamaged, UnknownComponent
 from advisor.models import layout
 from advisor.models.contention import FIELDS as CONTENTION_FIELDS
@@ -50,34 +50,31 @@ def taught() -> bytes:
     return observed(Advisor(), 400, 1).to_bytes()
 
 
-def blocks(data: bytes) -> Iterator[tuple[int, dict[str, Any], int]]:
-    """Yield of each block where its frame begins, its head, and where its body begins."""
-    frame = len(MAGIC)
-    while (length := struct.unpack_from("<Q", data, frame)[0]) > 0:
-        start = frame + 16
-        (head,) = struct.unpack_from("<I", data, start - 4)
-        yield frame, json.loads(data[start : start + head]), start + head
-        frame += 12 + length
+def blocks() -> Iterator[tuple[Block, Any, int]]:
+    """Yield each block of the taught state, decoded where it has components, and where its data begin in the bytes."""
+    for frame in read_frames(taught()):
+        assert frame.data is not None
+        found = msgspec.msgpack.decode(frame.data) if frame.data else [None]
+        yield Block(frame.label, frame.data), found if found[0] == "components" else None, frame.end - len(frame.data)
 
 
 def places() -> Iterator[tuple[str, str, str, int]]:
     """Yield (table, field, kind, offset in the bytes) of each word."""
-    for _, head, at in blocks(taught()):
-        if head["kind"] != "components":
+    for block, found, start in blocks():
+        if found is None:
             continue
-        for _ in head["names"]:
-            for field, width, kind, *_ in layout.FIELDS:
-                for _ in range(width):
-                    yield "base", field, kind, at
-                    at += 8  # noqa: PLW2901
-        for table, _, size in head["tables"]:
+        _, _, _, names, words, tables = found
+        described = [("base", layout.FIELDS, len(names), words)]
+        for table, _, slots, its_words in tables:
             fields = CONTENTION_FIELDS if table == "contention" else fields_of(int(table.split("-")[1]))
-            at += 8 * size  # noqa: PLW2901
+            described.append((table, fields, len(slots) // 8, its_words))
+        for table, fields, size, its_words in described:
+            at = start + block.data.index(its_words)
             for _ in range(size):
                 for field, width, kind, *_ in fields:
                     for _ in range(width):
                         yield table, field, kind, at
-                        at += 8  # noqa: PLW2901
+                        at += 8
 
 
 def with_words(*changes: tuple[str, int, float]) -> bytes:
@@ -85,10 +82,7 @@ def with_words(*changes: tuple[str, int, float]) -> bytes:
     data = bytearray(taught())
     for kind, at, value in changes:
         struct.pack_into("<q" if kind == "i" else "<d", data, at, value)
-    for frame, _, _ in blocks(taught()):
-        (length,) = struct.unpack_from("<Q", data, frame)
-        struct.pack_into("<I", data, frame + 8, zlib.crc32(data[frame + 12 : frame + 12 + length]))
-    return bytes(data)
+    return b"".join(framed(block.label, bytes(data[start : start + len(block.data)])) for block, _, start in blocks())
 
 
 def test_a_word_outside_its_domain_is_refused_with_its_name() -> None:
@@ -130,7 +124,7 @@ def test_a_record_of_no_component_is_refused(value: int) -> None:
 
 def test_a_state_file_is_looked_at_likewise() -> None:
     at = next(at for table, field, _, at in places() if (table, field) == ("base", "scale"))
-    payloads = deque(list(frames(with_words(("f", at, NAN))[len(MAGIC) :]))[:-1])
+    payloads = deque(frame.data for frame in read_frames(with_words(("f", at, NAN))) if frame.data)
     with pytest.raises(StateDamaged, match="base table: scale of plain is nan") as caught:
         Engine.restore(Stored(payloads, (), sum(map(len, payloads))))
     assert caught.value.components == ("plain",)

@@ -22,8 +22,8 @@ from stored import Stored
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.engine import Engine
 from advisor.engine.events import ComponentForgotten, ComponentPinned, NetworkDefined
+from advisor.engine.frames import read_frames
 from advisor.engine.journal import Entry, Limits
-from advisor.engine.state_bytes import MAGIC, frames
 from advisor.errors import SequenceGap, TooLarge, UnknownComponent
 from advisor.models.learner_layout import LearnerTable
 
@@ -60,7 +60,7 @@ def as_columns(rows: list[tuple[int, float, float, float, bool]]) -> Columns:
 
 def words_of(state: bytes) -> bytes:
     """Return the blocks of a state behind the first, which has the totals."""
-    return b"".join(list(frames(state[len(MAGIC) :]))[1:])
+    return b"".join([frame.data or b"" for frame in read_frames(state)][1:])
 
 
 class EngineMachine(RuleBasedStateMachine):

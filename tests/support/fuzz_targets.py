@@ -32,8 +32,9 @@ from advisor.cli.learning import READERS as RUN_READERS
 from advisor.domain.bundle import Directory
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import Engine
+from advisor.engine.frames import FRAME_BYTES, LENGTHS
 from advisor.engine.journal import Book, decode
-from advisor.engine.state_bytes import MAGIC, Stored
+from advisor.engine.state_bytes import Stored
 from advisor.errors import AdvisorError
 from advisor.files.events import read_events, write_events
 from advisor.files.graphs import READERS as GRAPH_READERS
@@ -252,11 +253,13 @@ def snet(data: bytes) -> None:
 
 def _mended(data: bytes) -> bytes:
     """Return a state with the checksums of its frames mended, as far as they have lengths."""
-    whole, at = bytearray(data), len(MAGIC)
-    while at + 12 <= len(data):
-        length = int.from_bytes(data[at : at + 8], "little")
-        whole[at + 8 : at + 12] = zlib.crc32(data[at + 12 : at + 12 + length]).to_bytes(4, "little")
-        at += 12 + length
+    whole, at = bytearray(data), 0
+    while at + FRAME_BYTES <= len(data):
+        _, named, size = LENGTHS.unpack_from(data, at)
+        body, end = at + FRAME_BYTES, at + FRAME_BYTES + named + size
+        summed = zlib.crc32(data[body:end], zlib.crc32(data[at : at + LENGTHS.size]))
+        whole[at + LENGTHS.size : body] = summed.to_bytes(4, "little")
+        at = end
     return bytes(whole)
 
 

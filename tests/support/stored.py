@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 
 from advisor.engine import state_bytes
+from advisor.engine.frames import Block
 from advisor.engine.journal import Entry
-from advisor.engine.state_bytes import Block
 
 
 class Stored:

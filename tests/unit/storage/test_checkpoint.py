@@ -149,7 +149,7 @@ def test_parts_that_are_lost_leave_the_others(tmp_path: Path) -> None:
     service.save()
     service.store.close()
     data = bytearray(service.path.read_bytes())
-    data[data.index(b'"c64"') + 2] ^= 1
+    data[data.index(b"\xa3c64") + 2] ^= 1
     service.path.write_bytes(data)
     with pytest.raises(Exception, match="components at slots 64 to 127: c64, c65") as caught:
         Store.open(service.path)

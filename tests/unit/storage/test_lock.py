@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.engine.state_bytes import Block
+from advisor.engine.frames import Block
 from advisor.errors import StateLocked, StorageFailed
 from advisor.storage import Store
 
@@ -84,7 +84,7 @@ def test_a_refusal_takes_no_lock_from_the_holder_in_the_same_process(tmp_path: P
 def test_a_file_that_is_known_by_another_name_is_not_opened_without_its_log(tmp_path: Path) -> None:
     """The log of a service that was killed lies beside the name that it had the file by."""
     path = tmp_path / "s"
-    program = HOLD.replace("print", "from advisor.engine.state_bytes import Block\n"
+    program = HOLD.replace("print", "from advisor.engine.frames import Block\n"
                            "store.save([Block('numbers', b'1')])\nprint")  # fmt: skip
     with subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.engine.state_bytes import Block
+from advisor.engine.frames import FRAME_BYTES, MAGIC, Block
+from advisor.engine.state_bytes import END
 from advisor.errors import AdvisorError, StateDamaged, StateTooNew, StorageFailed
 from advisor.storage import Store, image, log, read_state
 from advisor.storage.log import SECTOR
@@ -196,11 +197,11 @@ def test_damage_between_blocks_is_named(tmp_path: Path, what: str) -> None:
     if what == "head":
         flip(path, 20)
     elif what == "end":
-        os.truncate(path, path.stat().st_size - 9)
+        os.truncate(path, path.stat().st_size - FRAME_BYTES - len(END))
     elif what == "log":
         flip(log_of(path), 300)
     else:
-        flip(path, path.read_bytes().rindex(image.BLOCK_MAGIC, 0, offset_of(path, BLOCKS[1])) + 1)
+        flip(path, path.read_bytes().rindex(MAGIC, 0, offset_of(path, BLOCKS[1])) + 1)
     words = {
         "head": "its head",
         "end": "its end",
@@ -264,33 +265,45 @@ def test_no_mixture_of_what_was_and_what_is_not_is_silent(tmp_path: Path) -> Non
             try:
                 if read_only:
                     reader = read_state(path)
-                    loaded, copied = reader.stored(), reader.copied
+                    loaded = reader.stored()
                 else:
                     with Store.open(path) as store:
-                        loaded, copied = store.load(), store.copied
+                        loaded = store.load()
             except AdvisorError:
                 continue
             if loaded is None:
                 assert not any(data for _, data in there), f"{mixture}: taken for a new one"
             elif (list(loaded.blocks), list(loaded.log)) != whole:
-                # Left open, and said: a copy is told by the log; an older marker is believed; one moment is a state.
+                # Left open: an older marker is believed; one moment is a state.
                 moment = len(set(mixture)) == 1 and mixture[0] in ("other", "now before")
-                assert copied or mixture[2] == "now before" or moment, f"{mixture}: unseen"
+                assert mixture[2] == "now before" or moment, f"{mixture}: unseen"
 
 
-def test_a_copy_says_so_and_its_source_is_another_state(tmp_path: Path) -> None:
+def test_a_copy_begins_with_the_marker_and_is_a_state_beside_its_source(tmp_path: Path) -> None:
     path, copy = tmp_path / "s", tmp_path / "copy"
     expected = written(path)
-    for file in (path, log_of(path)):
-        shutil.copy(file, tmp_path / file.name.replace("s", "copy", 1))
-    for copied in (True, False):
-        with Store.open(copy) as store:
-            assert store.copied is copied
-            assert not store.damaged
-    assert found(copy) == expected
-    shutil.copy(tmp_path / "s-marker", tmp_path / "copy-marker")
-    with pytest.raises(StateDamaged, match="not the state that its commit marker belongs to"):
+    with Store.open(path) as store:
+        shutil.copy(tmp_path / "s-marker", tmp_path / "copy-marker")
+        store.append(b"meanwhile")
+        for file in (*tmp_path.glob("s-log-*"), path):
+            shutil.copy(file, tmp_path / file.name.replace("s", "copy", 1))
+        store.append(b"later")
+    assert found(copy) == (expected[0], [*ENTRIES, b"meanwhile"])
+    assert found(path) == (expected[0], [*ENTRIES, b"meanwhile", b"later"])
+    (tmp_path / "copy-marker").unlink()
+    with pytest.raises(StateDamaged, match="its commit marker is gone"):
         found(copy)
+
+
+def test_a_first_commit_that_was_cut_before_its_acknowledgement_leaves_a_state(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with pytest.MonkeyPatch.context() as cut, Store.open(path) as store:
+        cut.setattr(log.Marker, "fill", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            store.save(BLOCKS)
+    assert found(path) is None
+    written(path)
+    assert found(path) == ([block.data for block in BLOCKS], ENTRIES)
 
 
 @pytest.mark.parametrize("record", [0, 1])

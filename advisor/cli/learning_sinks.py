@@ -97,10 +97,10 @@ class StateSink:
         # All rows at once, then their numbers: nothing is durable between. One by one they cost many times as much.
         for row in {row.producer: row for row in reversed(rows)}.values():
             number = row.sequence - self._in_blocks(row.producer)
-            self._engine.state.ledger.replays((row.producer, NO_INCARNATION), number)
+            self._engine.ledger.replays((row.producer, NO_INCARNATION), number)
         answer = self._engine.apply_event(None, None, columns_of_rows([row.plain() for row in rows], NameBook()))
         for producer, number in {row.producer: row.sequence for row in rows}.items():
-            self._engine.state.ledger.advance((producer, NO_INCARNATION), number - self._in_blocks(producer))
+            self._engine.ledger.advance((producer, NO_INCARNATION), number - self._in_blocks(producer))
         self._rows += len(rows)
         if self._rows >= COMMIT_ROWS:
             self.commit()

@@ -43,7 +43,7 @@ def import_command(exported: Path, state: Path) -> Output:
         raise InvalidValue("state", str(state), "a file that is not there yet", "an import never changes a state")
     advisor = stored(exported, "exported")
     engine = Engine()
-    engine.state.advisor = advisor
+    engine.advisor = advisor
     with Store.open(state) as store:
         store.save(engine.take_image())
     return _file(state, advisor, state.stat().st_size)

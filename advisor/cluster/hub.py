@@ -103,8 +103,8 @@ class RoutedBackend:
         self.committer = ShardCommits(shards, self._refresh, STALE_S / 2)
         self.learning = RoutedLearning(hub, self.committer, shards, self._replicas)
         counted = self.learning.counted
-        engine.state.ledger = ProducerLedger(PRODUCERS_MAX, lambda name: counted.update((name,)))
-        engine.state.ledger.set_applied(shards.durable)
+        engine.ledger = ProducerLedger(PRODUCERS_MAX, lambda name: counted.update((name,)))
+        engine.ledger.set_applied(shards.durable)
         self._runs: list[dict[str, Any]] = []
         self._profiled: tuple[int, Counter[str]] = 0, Counter()  # what the profiles had when they were listed
         self.verbs: Mapping[str, Handler] = {

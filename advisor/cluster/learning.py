@@ -91,8 +91,8 @@ class RoutedLearning:
             return {**NOTHING, "sequence": sequence, "replayed": True}
         columns = read()
         if key is not None and sequence is not None and sequence > self._engine.applied(*key):
-            self._engine.state.ledger.replays(key, sequence)  # raises where one before it is missing
-            self._engine.state.ledger.advance(key, sequence)
+            self._engine.ledger.replays(key, sequence)  # raises where one before it is missing
+            self._engine.ledger.advance(key, sequence)
         return self._send(connection, msgid, key, sequence, columns)  # what came again is completed where it is missing
 
     def _send(
@@ -104,7 +104,7 @@ class RoutedLearning:
             if answer.get("replayed"):
                 self.counted["batches_replayed"] += 1
             if "error" in answer and key is not None:  # its number was not taken everywhere: it has to come again
-                self._engine.state.ledger.advance(key, self._shards.durable.get(key, 0))
+                self._engine.ledger.advance(key, self._shards.durable.get(key, 0))
             if "error" not in answer:
                 self._replicas.networks_behind.update(columns.networks)
             self._hub.measures.commit_s.count_value(time.perf_counter() - began)
@@ -136,10 +136,10 @@ class RoutedLearning:
         elif self.admission.replays(connection, key, sequence) and sequence <= self._committer.sequence(key):
             self.counted["batches_replayed"] += 1
             event = read(params) if again is None else again
-            return {**KINDS[type(event)].again(event), "sequence": sequence, "replayed": True}
+            return {**KINDS[type(event)].answer_again(event), "sequence": sequence, "replayed": True}
         event = read(params)
         if key is not None and sequence is not None:
-            self._engine.state.ledger.replays(key, sequence)  # raises where one before it is missing
+            self._engine.ledger.replays(key, sequence)  # raises where one before it is missing
             if key in self._applying or sequence <= self._engine.applied(*key):
                 raise Unavailable(
                     "an event of this producer is on its way to its shard", field="producer", value=key[0]
@@ -157,7 +157,7 @@ class RoutedLearning:
         try:
             answer = await self._routed(key, sequence, event)
             if key is not None and sequence is not None:
-                self._engine.state.ledger.advance(key, sequence)
+                self._engine.ledger.advance(key, sequence)
         except AdvisorError as error:
             answer = {"error": error.as_dict()}
         if key is not None:

@@ -97,7 +97,7 @@ class Shard:
     def _applied(self, key: Producer | None, sequence: int | None, events: tuple[Any, ...]) -> Answer:
         try:
             if EVICTED in events and key is not None:
-                self._engine.state.ledger.evict([key])
+                self._engine.ledger.evict([key])
                 return {}
             if RESUMED in events and key is not None and sequence is not None:
                 self._resume(key, sequence)
@@ -137,7 +137,7 @@ class Shard:
 
     def _resume(self, key: Producer, sequence: int) -> None:
         if sequence > self._engine.applied(*key):
-            self._engine.state.ledger.advance(key, sequence)
+            self._engine.ledger.advance(key, sequence)
 
     def give(self, buckets: Collection[int]) -> bytes:
         """Return all that buckets hold."""

@@ -31,14 +31,12 @@ class ComponentNames:
     that filled it, `owner`; another one begins it anew. A name that is no name keeps its number; its rows are refused.
     """
 
-    __slots__ = ("log", "logged", "names", "owner", "pairs", "slots", "valid")
+    __slots__ = ("names", "owner", "pairs", "slots", "valid")
 
     def __init__(self, names: Sequence[object] = ()) -> None:
         self.names: list[str] = []
         self.owner: object = None
-        self.log: object = None
         self.pairs: ComponentNames | None = None
-        self.logged: Ints = np.empty(0, np.int64)
         self.slots: Ints = np.empty(0, np.int64)
         self.valid: Bools = np.empty(0, np.bool_)
         self.extend(names)
@@ -53,15 +51,6 @@ class ComponentNames:
             self.slots = np.full(len(self.names), UNRESOLVED, np.int64)
         return self.slots
 
-    def logged_of(self, log: object) -> Ints:
-        """Return the cache of the numbers in a log, to be filled by it."""
-        if self.log is not log:
-            self.log, self.logged = log, np.full(len(self.names), UNRESOLVED, np.int64)
-        elif len(self.logged) < len(self.names):
-            more = np.full(len(self.names) - len(self.logged), UNRESOLVED, np.int64)
-            self.logged = np.concatenate([self.logged, more])
-        return self.logged
-
     def paired(self, suffix: str) -> ComponentNames:
         """Return the list where name i has the number 2 i, and with a suffix, always the same, 2 i + 1."""
         found = self.pairs = self.pairs or ComponentNames()
@@ -74,9 +63,14 @@ class ComponentNames:
 
     def subset(self, numbers: Ints) -> ComponentNames:
         """Return a list of some of the names, by their numbers int64 (n,)."""
-        found, chosen = ComponentNames(), numbers.tolist()
-        found.names = [self.names[number] for number in chosen]
-        found.valid, found.slots = self.valid[numbers], np.full(len(chosen), UNRESOLVED, np.int64)
+        return ComponentNames.of([self.names[number] for number in numbers.tolist()], self.valid[numbers])
+
+    @classmethod
+    def of(cls, names: list[str], valid: Bools) -> ComponentNames:
+        """Return a list of names in normal form, with whether they are legal."""
+        found = cls.__new__(cls)
+        found.owner = found.pairs = None
+        found.names, found.valid, found.slots = names, valid, np.full(len(names), UNRESOLVED, np.int64)
         return found
 
     def extend(self, names: Sequence[object]) -> None:

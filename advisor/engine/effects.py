@@ -3,163 +3,153 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
-from typing import Any, NamedTuple
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from advisor.domain.observations import Columns, bad_rows
-from advisor.domain.runs import ProgramRun, checked_run
+from advisor.domain.runs import checked_run
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import events as e
 from advisor.engine.components import ModelEvent
 from advisor.engine.exactly_once import Producer
 from advisor.engine.profiles import ANONYMOUS, refusals
-from advisor.engine.state import State
 from advisor.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from advisor.engine.engine import Engine
 
 Answer = dict[str, Any]
 
 RUN_NEEDS = ("size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits")
 
 
+NOTHING: Answer = {"accepted": 0, "refused": refusals(None)}
+
+
 class EventType(NamedTuple):
     """What there is to know of a type of event."""
 
-    # takes the state, the producer and the event; changes the state; returns the answer, and the events as the log has them
-    fold: Callable[[State, Producer | None, Any], tuple[Any, ...]]
-    again: Callable[[Any], Answer]  # what is answered, beside the number, to an event whose number was applied before
-    logged: bool = True  # whether the log has events of this type
+    # takes the engine, the producer and the event; changes the state; returns the answer, and the events as the log has them
+    fold: Callable[[Engine, Producer | None, Any], tuple[Any, ...]]
+    # what is answered, beside the number, to an event whose number was applied before; and fields of the event
+    nothing: Answer = NOTHING
+    named: tuple[str, ...] = ()
+
+    def answer_again(self, event: Any) -> Answer:
+        """Return what is answered to an event whose number was applied before."""
+        return self.nothing | {name: getattr(event, name) for name in self.named}
 
 
-def _fold_rows(state: State, _: Producer | None, columns: Columns) -> tuple[Answer, e.Event]:
-    return state.advisor.learn_batch(columns).as_dict(), columns
+def _fold_rows(engine: Engine, _: Producer | None, columns: Columns) -> tuple[Answer, e.Event]:
+    return engine.advisor.learn_batch(columns).as_dict(), columns
 
 
-def _fold_profile(state: State, key: Producer | None, event: e.Profiled) -> tuple[Answer, e.Counted]:
-    return _profiled(state, key or ANONYMOUS, event.events)[:2]
+def _fold_profile(engine: Engine, key: Producer | None, event: e.Profiled) -> tuple[Answer, e.Counted]:
+    return _profiled(engine, key or ANONYMOUS, event.events)[:2]
 
 
-def _fold_travels(state: State, _: Producer | None, event: e.Travels) -> tuple[Answer, e.Event]:
-    state.advisor.components.flows.count_flow_rows(event.rows, bad_rows(event.rows))
+def _fold_travels(engine: Engine, _: Producer | None, event: e.Travels) -> tuple[Answer, e.Event]:
+    engine.advisor.components.flows.count_flow_rows(event.rows, bad_rows(event.rows))
     return NOTHING, event
 
 
-def _fold_events(state: State, key: Producer | None, events: TaskEvents) -> tuple[Answer, e.Counted, e.Ended]:
-    answer, counted, ended = _profiled(state, key or ANONYMOUS, events)
-    _fold_ended(state, None, ended)
+def _fold_events(engine: Engine, key: Producer | None, events: TaskEvents) -> tuple[Answer, e.Counted, e.Ended]:
+    answer, counted, ended = _profiled(engine, key or ANONYMOUS, events)
+    _fold_ended(engine, None, ended)
     return answer, counted, ended
 
 
-def _counted(state: State, _: Producer | None, event: e.Counted) -> tuple[Answer, e.Counted]:
-    state.advisor.components.totals.update(event.counts)
+def _counted(engine: Engine, _: Producer | None, event: e.Counted) -> tuple[Answer, e.Counted]:
+    engine.advisor.components.totals.update(event.counts)
     return NOTHING, event
 
 
-def _profiled(state: State, key: Producer, events: TaskEvents) -> tuple[Answer, e.Counted, e.Ended]:
+def _profiled(engine: Engine, key: Producer, events: TaskEvents) -> tuple[Answer, e.Counted, e.Ended]:
     """Fold task events into the profile of their producer's run, those without a number into one of all that come so."""
-    folded = state.profiles.fold_events(key, events)
+    folded = engine.profiles.fold_events(key, events)
     counted = e.Counted({
         "events_accepted": folded.accepted, **{f"events_refused.{code}": n for code, n in folded.refused.items()},
         "events_late": folded.late, "events_dropped": folded.dropped, "tasks_ended": len(folded.ended) + folded.summed,
     })  # fmt: skip
-    _counted(state, None, counted)
+    _counted(engine, None, counted)
     return {
         "accepted": folded.accepted, "refused": refusals(folded), "late": folded.late, "waiting": folded.waiting,
-    }, counted, state.profiles.ended(key, folded)  # fmt: skip
+    }, counted, engine.profiles.ended(key, folded)  # fmt: skip
 
 
-def _fold_ended(state: State, _: Producer | None, ended: e.Ended) -> tuple[Answer, e.Ended]:
+def _fold_ended(engine: Engine, _: Producer | None, ended: e.Ended) -> tuple[Answer, e.Ended]:
     """Teach each task type its instances, see `Advisor.observe_instances`."""
     if len(ended):
-        columns = {each.name: getattr(ended, each.name) for each in fields(ended)}
-        state.count_total("tasks_learned", state.advisor.observe_instances(**columns).accepted)
+        columns = {name: getattr(ended, name) for name in ended.__struct_fields__}
+        engine.count_total("tasks_learned", engine.advisor.observe_instances(**columns).accepted)
     return NOTHING, ended
 
 
-def _observe_run(state: State, _: Producer | None, event: e.RunObserved) -> tuple[Answer, e.Event]:
+def _observe_run(engine: Engine, _: Producer | None, event: e.RunObserved) -> tuple[Answer, e.Event]:
     """Learn a run; where it names a `profile` by its producer, what that says fills in what is not given."""
     given = {key: value for key, value in event.run.items() if value is not None}
     named = given.pop("profile", None)
-    measured = state.profiles.run_of(**named) if named else {}
+    measured = engine.profiles.run_of(**named) if named else {}
     missing = [each for each in RUN_NEEDS if each not in given and each not in measured]
     if missing:
         raise InvalidValue(missing[0], None, "given, or measured by a profile", "name the producer of its task events")
-    return _learn_run(state, None, checked_run(**(measured | given)))
+    run = checked_run(**(measured | given))
+    engine.count_total("runs_observed")
+    return engine.advisor.programs.learn_run(run), e.RunObserved(asdict(run))
 
 
-def _learn_run(state: State, _: Producer | None, run: ProgramRun) -> tuple[Answer, e.Event]:
-    state.count_total("runs_observed")
-    return state.advisor.programs.learn_run(run), run
-
-
-def _define_network(state: State, _: Producer | None, event: e.NetworkDefined) -> tuple[Answer, e.Event]:
-    answer = state.advisor.define_network(event.network, id=event.id, read=event.read)
-    definition = state.advisor.components.flows.definition(answer["id"])
+def _define_network(engine: Engine, _: Producer | None, event: e.NetworkDefined) -> tuple[Answer, e.Event]:
+    answer = engine.advisor.define_network(event.network, id=event.id, read=event.read)
+    definition = engine.advisor.components.flows.definition(answer["id"])
     return answer, e.NetworkDefined(definition, answer["id"])
 
 
-def _forget(state: State, _: Producer | None, event: e.ComponentForgotten) -> tuple[Answer, e.Event]:
-    return state.advisor.forget(event.component, event.keep), event
+def _forget(engine: Engine, _: Producer | None, event: e.ComponentForgotten) -> tuple[Answer, e.Event]:
+    return engine.advisor.forget(event.component, event.keep), event
 
 
-def _drop(state: State, _: Producer | None, event: e.Drop) -> tuple[Answer, e.Event]:
-    return {"dropped": state.advisor.remove_components(event.components)}, event
+def _drop(engine: Engine, _: Producer | None, event: e.Drop) -> tuple[Answer, e.Event]:
+    return {"dropped": engine.advisor.remove_components(event.components)}, event
 
 
-def _none_dropped(_: e.Drop) -> Answer:
-    return {"dropped": 0}
+def _pin(engine: Engine, _: Producer | None, event: e.ComponentPinned) -> tuple[Answer, e.Event]:
+    return engine.advisor.pin(event.component, event.model), event
 
 
-def _pin(state: State, _: Producer | None, event: e.ComponentPinned) -> tuple[Answer, e.Event]:
-    return state.advisor.pin(event.component, event.model), event
-
-
-def _set_allowed(state: State, _: Producer | None, event: e.AllowedSet) -> tuple[Answer, e.Event]:
-    answer = state.advisor.set_allowed(event.component, event.allowed)
+def _set_allowed(engine: Engine, _: Producer | None, event: e.AllowedSet) -> tuple[Answer, e.Event]:
+    answer = engine.advisor.set_allowed(event.component, event.allowed)
     return answer, e.AllowedSet(event.component, answer["allowed"])
 
 
-def _forget_program(state: State, _: Producer | None, event: e.ProgramForgotten) -> tuple[Answer, e.Event]:
-    answer = state.advisor.forget_program(event.program)
-    state.count_total("programs_forgotten")
-    state.advisor.components.events.append(ModelEvent("forget_program", event.program, answer["runs"], "asked to"))
+def _forget_program(engine: Engine, _: Producer | None, event: e.ProgramForgotten) -> tuple[Answer, e.Event]:
+    answer = engine.advisor.forget_program(event.program)
+    engine.count_total("programs_forgotten")
+    engine.advisor.components.events.append(ModelEvent("forget_program", event.program, answer["runs"], "asked to"))
     return answer, event
 
 
-def _forget_profile(state: State, _: Producer | None, event: e.ProfileForgotten) -> tuple[Answer, e.Counted]:
-    answer = state.profiles.forget(event.producer, event.incarnation)
+def _forget_profile(engine: Engine, _: Producer | None, event: e.ProfileForgotten) -> tuple[Answer, e.Counted]:
+    answer = engine.profiles.forget(event.producer, event.incarnation)
     counted = e.Counted({"profiles_forgotten": answer["runs"]})
-    _counted(state, None, counted)
+    _counted(engine, None, counted)
     happened = ModelEvent("forget_profile", answer["producer"], answer["events"], "asked to")
-    state.advisor.components.events.append(happened)
+    engine.advisor.components.events.append(happened)
     return {"profile": answer}, counted
 
 
-NOTHING = {"accepted": 0, "refused": refusals(None)}
-
-
-def _nothing(event: Columns | e.Travels | TaskEvents | e.Profiled | e.Ended) -> Answer:
-    return NOTHING | {"late": 0} if isinstance(event, (TaskEvents, e.Profiled)) else NOTHING
-
-
-def _named(*names: str) -> Callable[[Any], Answer]:
-    return lambda event: {name: getattr(event, name) for name in names}
-
-
 KINDS: Mapping[type, EventType] = {
-    Columns: EventType(_fold_rows, _nothing),
-    e.Travels: EventType(_fold_travels, _nothing),
-    TaskEvents: EventType(_fold_events, _nothing, logged=False),
-    e.Profiled: EventType(_fold_profile, _nothing, logged=False),
-    e.Ended: EventType(_fold_ended, _nothing),
-    ProgramRun: EventType(_learn_run, _named("program")),
-    e.RunObserved: EventType(_observe_run, _named("program"), logged=False),
-    e.NetworkDefined: EventType(_define_network, _named("id")),
-    e.ComponentForgotten: EventType(_forget, _named("component", "keep")),
-    e.Drop: EventType(_drop, _none_dropped),
-    e.ComponentPinned: EventType(_pin, _named("component", "model")),
-    e.AllowedSet: EventType(_set_allowed, _named("component", "allowed")),
-    e.ProgramForgotten: EventType(_forget_program, _named("program")),
-    e.ProfileForgotten: EventType(_forget_profile, _named("profile"), logged=False),
-    e.Counted: EventType(_counted, _named("counts")),
+    Columns: EventType(_fold_rows),
+    e.Travels: EventType(_fold_travels),
+    TaskEvents: EventType(_fold_events, NOTHING | {"late": 0}),
+    e.Profiled: EventType(_fold_profile, NOTHING | {"late": 0}),
+    e.Ended: EventType(_fold_ended),
+    e.RunObserved: EventType(_observe_run, {}, ("program",)),
+    e.NetworkDefined: EventType(_define_network, {}, ("id",)),
+    e.ComponentForgotten: EventType(_forget, {}, ("component", "keep")),
+    e.Drop: EventType(_drop, {"dropped": 0}),
+    e.ComponentPinned: EventType(_pin, {}, ("component", "model")),
+    e.AllowedSet: EventType(_set_allowed, {}, ("component", "allowed")),
+    e.ProgramForgotten: EventType(_forget_program, {}, ("program",)),
+    e.ProfileForgotten: EventType(_forget_profile, {}, ("profile",)),
+    e.Counted: EventType(_counted, {}, ("counts",)),
 }
-LOGGED: Mapping[str, type[Any]] = {kind.__name__: kind for kind, known in KINDS.items() if known.logged}

@@ -7,24 +7,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from typing import Any, cast
 
 from advisor.domain import limits
 from advisor.domain.observations import ComponentNames
+from advisor.engine import advisor as whole
 from advisor.engine import events as e
+from advisor.engine import state_bytes
 from advisor.engine.advisor import Advisor
 from advisor.engine.batches import PLAIN_ROWS_MAX, PlainRows, fold_plain_rows
 from advisor.engine.effects import KINDS, Answer
 from advisor.engine.exactly_once import Producer, ProducerLedger
 from advisor.engine.frames import Block
-from advisor.engine.journal import Book, Entry, Journal, Limits, decode
+from advisor.engine.journal import Entry, Journal, Limits, decode
+from advisor.engine.kinds import RecordKind
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.profiles import Profiles
-from advisor.engine.state import PARTS, State
-from advisor.engine.state_bytes import COMPONENTS, Stored, from_bytes, keys_of_parts
-from advisor.engine.state_bytes import decode as decode_blocks
 from advisor.errors import AdvisorError, StateDamaged
+
+PARTS = (*whole.PARTS, "producers", "profiles")  # of a state, beside what is of one component
 
 
 class Engine:
@@ -41,9 +43,10 @@ class Engine:
         producers_max: int = limits.PRODUCERS_MAX,
         model_memory_bytes: int = MODEL_MEMORY_BYTES,
     ) -> None:
-        ledger = ProducerLedger(producers_max, self.totals_add)
-        self.state = State(Advisor(components_max, model_memory_bytes), Profiles(), ledger)
-        self.journal = Journal(self.state)
+        self.advisor = Advisor(components_max, model_memory_bytes)  # `fold_plain_rows` comes before its questions
+        self.profiles = Profiles()
+        self.ledger = ProducerLedger(producers_max, self.totals_add)
+        self.journal = Journal(self)
         self._plain = PlainRows(self.advisor.components)  # rows taken, and not folded yet
         self._defect: Exception | None = None
         # called when plain rows were folded that changed a model, or while somebody follows, see `take_plain_batch`
@@ -51,19 +54,14 @@ class Engine:
         self.followers: Sized = ()
 
     @property
-    def advisor(self) -> Advisor:
-        """What answers questions: `flush` comes before one."""
-        return self.state.advisor
-
-    @property
-    def profiles(self) -> Profiles:
-        """The profiles of runs."""
-        return self.state.profiles
+    def kinds(self) -> tuple[RecordKind[Any, Any], ...]:
+        """What is kept by key, beside components."""
+        return *self.advisor.kinds, self.ledger, self.profiles
 
     @property
     def producers(self) -> Mapping[Producer, int]:
         """The last number applied of each (name, incarnation)."""
-        return self.state.ledger.applied
+        return self.ledger.applied
 
     @property
     def totals(self) -> Mapping[str, int]:
@@ -94,10 +92,10 @@ class Engine:
         """
         if producer is None or sequence is None:
             return self._happen(None, event)
-        if self.state.ledger.replays(producer, sequence):
-            return KINDS[type(event)].again(event) | {"sequence": sequence, "replayed": True}
+        if self.ledger.replays(producer, sequence):
+            return KINDS[type(event)].answer_again(event) | {"sequence": sequence, "replayed": True}
         answer = self._happen(producer, event)
-        self.state.ledger.advance(producer, sequence)
+        self.ledger.advance(producer, sequence)
         return answer | {"sequence": sequence}
 
     def take_plain_batch(
@@ -111,11 +109,11 @@ class Engine:
         `rows`: each ``[component, predictor, cores, elapsed_s]``; with `names` the bytes of these columns, the first of numbers
         of `names`, see `PlainRows`.
         """
-        ledger, plain = self.state.ledger, self._plain
+        ledger, plain = self.ledger, self._plain
         if ledger.applied.get(key) != sequence - 1:
             return False
-        if plain.components is not self.state.advisor.components:
-            plain = self._plain = PlainRows(self.state.advisor.components)
+        if plain.components is not self.advisor.components:
+            plain = self._plain = PlainRows(self.advisor.components)
         if not (plain.append_plain_rows(rows) if names is None else plain.append_plain_columns(names, rows)):
             return False
         ledger.advance(key, sequence)
@@ -129,7 +127,7 @@ class Engine:
             raise self._defect
         if not self._plain.count:
             return
-        columns, components = self._plain.pop_columns(), self.state.advisor.components
+        columns, components = self._plain.pop_columns(), self.advisor.components
         try:
             fold_plain_rows(components, columns)
             self.journal.note_event(columns)
@@ -145,7 +143,7 @@ class Engine:
         self.fold_plain_rows()
         before = Counter(self.advisor.components.totals)
         try:
-            answer, *logged = KINDS[type(event)].fold(self.state, producer, event)
+            answer, *logged = KINDS[type(event)].fold(self, producer, event)
         except AdvisorError:  # what was refused is counted, and nothing else changed
             if counted := self.advisor.components.totals - before:
                 self.journal.note_event(e.Counted(counted))
@@ -165,26 +163,40 @@ class Engine:
 
     def resume_producer(self, producer: str, incarnation: bytes, applied: int) -> None:
         """Take `applied` as the last number folded; as `ProducerLedger.accept_number`."""
-        self.state.ledger.accept_number((producer, incarnation), applied)
+        self.ledger.accept_number((producer, incarnation), applied)
 
     def totals_add(self, name: str, n: int = 1) -> None:
         """Count an event of the face that drives this engine among the durable totals."""
-        self.state.count_total(name, n)
+        self.count_total(name, n)
         self.journal.note_count(name, n)
 
-    # -- parts and changes ------------------------------------------------------------------------------------------------
+    def count_total(self, name: str, n: int = 1) -> None:
+        """Count something among the durable totals that the log has otherwise."""
+        self.advisor.components.totals[name] += n
+
+    # -- as bytes, and by key ---------------------------------------------------------------------------------------------
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield all of the state, each slot where it is, for the state on disk. Nothing may change it meanwhile."""
+        return state_bytes.encode(self.advisor.components, self.advisor.components.totals, self.kinds)
 
     def to_bytes(self) -> bytes:
         """Return the whole state with its producers' numbers and profiles; `from_bytes` gives an equal engine."""
         self.fold_plain_rows()
-        return self.state.to_bytes()
+        return state_bytes.whole_state(self.advisor.components, self.kinds)
 
     @classmethod
     def from_bytes(cls, data: bytes, *, producers_max: int = limits.PRODUCERS_MAX) -> Engine:
         """Return the engine of a state, of an advisor's, too, which knows of no producers; raises as `Advisor.from_bytes`."""
         engine = cls(producers_max=producers_max)
-        engine.state.restore_records(from_bytes(data))
+        engine._restore_records(state_bytes.from_bytes(data))
         return engine
+
+    def _restore_records(self, found: state_bytes.Decoded) -> None:
+        """Let what was decoded stand in the place of an empty state; raises StateDamaged."""
+        self.advisor = Advisor.from_state(found)
+        for kind in (self.ledger, self.profiles):
+            whole.restore_records(kind, found)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(),)
@@ -198,23 +210,27 @@ class Engine:
         known on one side is copied; ``programs`` add to rounding, or are copied; of ``producers`` the greater number
         stays; of ``profiles`` that with more events.
         """
+        return self._extract(state_bytes.keys_of_parts(names, parts))
+
+    def _extract(self, keys: state_bytes.Keys) -> bytes:
         self.fold_plain_rows()
-        return self.state.extract(keys_of_parts(names, parts))
+        return state_bytes.part_of_state(self.advisor.components, self.kinds, keys)
 
     def merge(self, other: Engine) -> None:
         """Add what another engine has learned, see `Advisor.merge` and the laws of `extract`."""
         self.fold_plain_rows()
         self.journal.beyond = True
-        self.state.merge(other.state)
+        self.advisor.merge(other.advisor)
+        self.ledger.merge(other.ledger)
+        self.profiles.merge(other.profiles)
 
     def extract_part(
         self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = (),
         profiles: Collection[Producer] = (),
     ) -> bytes:  # fmt: skip
         """Return components with their task types, networks, programs, profiles, those known, for `put` of another engine."""
-        self.fold_plain_rows()
         further = {"networks": networks, "programs": programs, "profiles": profiles}
-        return self.state.extract({**keys_of_parts(names, ()), **further})
+        return self._extract({**state_bytes.keys_of_parts(names, ()), **further})
 
     def remove_part(
         self, names: Collection[str], networks: Collection[str] = (), programs: Collection[str] = (),
@@ -223,15 +239,23 @@ class Engine:
         """Remove what `part` has: another engine has it now. Totals stay."""
         self.fold_plain_rows()
         self.journal.beyond = True
-        self.state.remove_records({
-            COMPONENTS: names, "networks": networks, "programs": programs, "task_types": names, "profiles": profiles,
-        })  # fmt: skip
+        self.advisor.remove_components(names)
+        gone: Mapping[str, Collection[Any]] = {"networks": networks, "programs": programs, "profiles": profiles}
+        for kind in self.kinds:
+            for key in list(gone.get(kind.name, ())):
+                kind.remove_record(key)
 
     def replace_part(self, part: Engine) -> None:
-        """Let a part stand in the place of what is here of the same names; raises as `merge`."""
+        """Let a part stand in the place of what is here of the same names, its totals too if it has any; raises as `merge`."""
         self.fold_plain_rows()
         self.journal.beyond = True
-        self.state.replace_records(part.state)
+        totals = self.advisor.components.totals
+        before = dict(part.advisor.components.totals or totals)
+        self.advisor.replace_records(part.advisor)
+        self.ledger.merge(part.ledger, replacing=True)
+        self.profiles.merge(part.profiles, replacing=True)
+        totals.clear()
+        totals.update(before)
 
     # -- commits ----------------------------------------------------------------------------------------------------------
 
@@ -254,7 +278,7 @@ class Engine:
     @classmethod
     def restore(
         cls,
-        stored: Stored,
+        stored: state_bytes.Stored,
         *,
         components_max: int | None = limits.COMPONENTS_MAX,
         producers_max: int = limits.PRODUCERS_MAX,
@@ -268,9 +292,9 @@ class Engine:
         rows lead to, or parts do not fit together.
         """
         engine = cls(producers_max=producers_max)
-        found = decode_blocks(stored.blocks, stored.bytes)
+        found = state_bytes.decode(stored.blocks, stored.bytes)
         profiles = found.records.pop(engine.profiles.name, {})
-        engine.state.restore_records(found)
+        engine._restore_records(found)
         known_max = limits.COMPONENTS_MAX if components_max is None else components_max
         engine._replay(stored.log, profiles)
         learners = engine.advisor.components.learners
@@ -279,21 +303,20 @@ class Engine:
 
     def _replay(self, log: Iterable[bytes], profiles: dict[Producer, bytes]) -> None:
         """Apply again what the log has, under the limits of then; `profiles`: the records of runs before it."""
-        components, book = self.advisor.components, Book()
+        components = self.advisor.components
         for data in log:
-            entry = decode(data, book)
+            entry = decode(data)
             self.allow(entry.limits)
             try:  # it was applied before: nothing is refused that was not then
                 for logged in entry.events:
-                    self._happen(None, logged.event)
+                    self._happen(None, cast("e.Event", logged))
                 for patch in entry.patches:
                     after = patch.applied(profiles.pop(patch.key, b""))
                     profiles |= {} if after is None else {patch.key: after}
             except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
                 raise StateDamaged(f"what the log tells cannot have been applied: {error!r}") from error
             components.totals.update(entry.counts)
-            self.state.ledger.evict(entry.producers_gone)
-            for key, number in entry.producers.items():
-                self.state.ledger.advance(key, number)
+            self.ledger.evict(entry.producers_gone)
+            self.ledger.set_applied(entry.producers)
         self.profiles.stored(profiles)
         components.events.clear()  # they were reported when they happened

@@ -1,37 +1,31 @@
-"""What can happen to an engine, as frozen values; rows and task events are their columns."""
+"""What can happen to an engine, as frozen values; rows and task events are their columns. The log has them as they are."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from advisor.domain.networks import Network
 from advisor.domain.observations import Columns
-from advisor.domain.runs import ProgramRun
 from advisor.domain.task_events import TaskEvents
-from advisor.domain.vectors import Floats, Ints
 
 
-@dataclass(frozen=True, slots=True)
-class ComponentForgotten:
+class ComponentForgotten(msgspec.Struct, frozen=True, tag=True):
     """Forget a component, but for the share `keep`."""
 
     component: str
     keep: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(msgspec.Struct, frozen=True, tag=True):
     """Take components away, as if they had never been; what counts over all of them stays."""
 
     components: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Travels:
+class Travels(msgspec.Struct, frozen=True, tag=True):
     """Rows that say where records were, and are learned as runs elsewhere: of them only the flow of networks is learned."""
 
     rows: Columns
@@ -40,8 +34,7 @@ class Travels:
         return len(self.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Profiled:
+class Profiled(msgspec.Struct, frozen=True, tag=True):
     """Task events of which only the profile of their run is learned: what ended in them is learned elsewhere, as `Ended`."""
 
     events: TaskEvents
@@ -50,16 +43,15 @@ class Profiled:
         return len(self.events)
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True, tag=True):
     """Instances of task types that ended, columns as of `Advisor.observe_instances`; `index` counts `types`."""
 
     types: tuple[str, ...]
-    index: Ints
-    elapsed_s: Floats
-    size: Floats
-    active_cores: Ints
-    count: Ints
+    index: Any
+    elapsed_s: Any
+    size: Any
+    active_cores: Any
+    count: Any
 
     def __len__(self) -> int:
         return len(self.index)
@@ -67,35 +59,30 @@ class Ended:
     def of_types(self, wanted: Collection[str]) -> Ended:
         """Return those of some types, in their order."""
         rows = np.array([name in wanted for name in self.types], np.bool_)[self.index]
-        columns = (getattr(self, each.name)[rows] for each in fields(self)[1:])
-        return Ended(self.types, *columns)
+        return Ended(self.types, *(getattr(self, name)[rows] for name in self.__struct_fields__[1:]))
 
 
-@dataclass(frozen=True, slots=True)
-class ComponentPinned:
+class ComponentPinned(msgspec.Struct, frozen=True, tag=True):
     """Hold a component to a model; None: let the evidence choose."""
 
     component: str
     model: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class AllowedSet:
+class AllowedSet(msgspec.Struct, frozen=True, tag=True):
     """Set the core counts that a component itself allows, as `parse_allowed` takes them; None: every count."""
 
     component: str
     allowed: Any
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramForgotten:
+class ProgramForgotten(msgspec.Struct, frozen=True, tag=True):
     """Forget a program as a whole."""
 
     program: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileForgotten:
+class ProfileForgotten(msgspec.Struct, frozen=True, tag=True):
     """Forget the profiles of a producer's runs, or that of one incarnation."""
 
     producer: str
@@ -107,8 +94,7 @@ class ProfileForgotten:
         return {"producer": self.producer}
 
 
-@dataclass(frozen=True, slots=True)
-class RunObserved:
+class RunObserved(msgspec.Struct, frozen=True, tag=True):
     """Learn a run of a program: its numbers, or `profile`, the producer whose task events say what is not given."""
 
     run: Mapping[str, Any]
@@ -119,20 +105,18 @@ class RunObserved:
         return self.run["program"]
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkDefined:
+class NetworkDefined(msgspec.Struct, frozen=True, tag=True):
     """Keep a network by id, see `Advisor.define_network`."""
 
     network: Any  # its text, or its nodes
     id: int | str | None = None
-    read: Network | None = field(default=None, compare=False)  # what it reads as, where somebody has read it
+    read: Any = None  # the `Network` that it reads as, where somebody has read it
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(msgspec.Struct, frozen=True, tag=True):
     """What the totals count beside what other events tell: for the log."""
 
-    counts: Mapping[str, int]
+    counts: dict[str, int]
 
 
 Event = (
@@ -141,7 +125,6 @@ Event = (
     | TaskEvents
     | Profiled
     | Ended
-    | ProgramRun
     | ComponentForgotten
     | Drop
     | ComponentPinned

@@ -1,47 +1,76 @@
 """What was applied since the last commit, event by event, as an entry of the log.
 
-A fold is a strict left fold, so an image and then the events in their order give the same state, to the bit. Rows name their
-components by numbers that the log gives to names as they come; profiles, whose open parts no log holds, are in it as patches
-of their records. What else changes a state needs an image.
+A fold is a strict left fold, so an image and then the events in their order give the same state, to the bit. Profiles, whose
+open parts no log holds, are in it as patches of their records. What else changes a state needs an image.
 
-One entry a commit, as MessagePack; an array is an extension of it. The store adds a checksum.
+One entry a commit, as MessagePack; an array is an extension of it. An entry names its components itself.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
-from math import prod
-from typing import Any, Final, cast
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.observations import UNRESOLVED, Columns, ComponentNames, Misread
+from advisor.domain.observations import Columns, ComponentNames, Misread
 from advisor.engine import events as e
-from advisor.engine.effects import LOGGED
 from advisor.engine.exactly_once import Producer
 from advisor.engine.frames import Block
 from advisor.engine.patches import Patch
-from advisor.engine.state import State
 from advisor.errors import StateDamaged
 
-ARRAY: Final = 1  # the extension: type of an array, that of its bytes, or "bits", shape, little-endian bytes
-NUMBERS: Final = re.compile(r"[<|]?[iufb][1248]")  # types of an array as numpy writes them
+if TYPE_CHECKING:
+    from advisor.engine.engine import Engine
+
+ARRAY: Final = 1  # the extension: type of an array, that of its bytes, shape, little-endian bytes
+TYPES: Final = frozenset(("<f8", "<i8", "<u8", "|b1", "|u1", "<u2"))
+ROWS: Final = (Columns, e.Travels)
+FIELDS: Final = tuple(each.name for each in fields(Columns))
 NARROW_ROWS: Final = 64  # arrays of fewer are written as they are: to look at them takes as long
 
 
-@dataclass(frozen=True, slots=True)
-class Logged:
-    """An event, and for rows what names their numbers stand for."""
+class LoggedRows(msgspec.Struct, frozen=True, tag=True):
+    """Rows as the log has them."""
 
-    event: e.Event
-    numbers: NDArray[np.int64] | None = None  # of each row's component in the log
-    names: tuple[tuple[str, bool], ...] = ()  # the next numbers of the log: names, and whether they are legal ones
-    anew: bool = False  # numbers begin anew with these names
+    names: list[str]
+    illegal: list[int]  # the numbers of those that are no names
+    columns: dict[str, Any]  # further fields of `Columns` that have a value
+    misread: dict[str, Any]  # see `Misread`
+    travels: bool
+
+    @classmethod
+    def from_event(cls, event: Columns | e.Travels) -> LoggedRows:
+        """Return rows with the names that they have."""
+        rows = event.rows if isinstance(event, e.Travels) else event
+        rows = rows if len(rows.components) <= len(rows) else rows.with_own_names()
+        found = {name: value for name in FIELDS if (value := getattr(rows, name)) is not None}
+        names, misread = found.pop("components"), found.pop("misread", None)
+        columns = {name: value for name, value in found.items() if len(value)}
+        illegal: list[int] = np.flatnonzero(~names.valid).tolist()
+        return cls(
+            names.names, illegal, columns, {} if misread is None else misread.codes, isinstance(event, e.Travels)
+        )
+
+    def as_event(self) -> Columns | e.Travels:
+        """Return the rows again; raises LookupError, TypeError, ValueError."""
+        valid = np.ones(len(self.names), np.bool_)
+        valid[self.illegal] = False
+        misread = Misread(self.misread, {}) if self.misread else None
+        rows = Columns(ComponentNames.of(self.names, valid), misread=misread, **self.columns)
+        if not 0 <= rows.index.min() <= rows.index.max() < len(self.names):
+            raise IndexError(f"rows of component {rows.index.max()}, of {len(self.names)}")
+        return e.Travels(rows) if self.travels else rows
+
+
+LoggedEvent = (
+    LoggedRows | e.Ended | e.RunObserved | e.NetworkDefined | e.ComponentForgotten | e.Drop | e.ComponentPinned
+    | e.AllowedSet | e.ProgramForgotten | e.Counted
+)  # fmt: skip
 
 
 class Limits(msgspec.Struct, array_like=True, frozen=True):
@@ -52,10 +81,10 @@ class Limits(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Entry(msgspec.Struct, array_like=True, frozen=True):
-    """What one commit adds to the log, as it is written but for its events."""
+    """What one commit adds to the log."""
 
     limits: Limits
-    events: tuple[Any, ...] = ()  # each a `Logged`; a map in bytes
+    events: tuple[LoggedEvent, ...] = ()  # rows are events until they are written, and when they are read
     producers: dict[Producer, int] = {}  # the numbers applied, of producers whose number changed
     producers_gone: tuple[Producer, ...] = ()
     counts: dict[str, int] = {}  # what the totals count beside the events
@@ -66,85 +95,22 @@ class Entry(msgspec.Struct, array_like=True, frozen=True):
         """True when there is nothing to write: counts alone wait for company."""
         return not (self.events or self.producers or self.producers_gone or self.patches)
 
-    def then(self, later: Entry) -> Entry:
-        """Return both as one."""
-        kept = {key: number for key, number in self.producers.items() if key not in later.producers_gone}
-        gone = tuple(key for key in self.producers_gone if key not in later.producers)
-        return Entry(
-            later.limits, self.events + later.events, kept | later.producers,
-            tuple(dict.fromkeys(gone + later.producers_gone)), Counter(self.counts) + Counter(later.counts),
-            self.patches + later.patches,
-        )  # fmt: skip
-
     def encode(self) -> bytes:
         """Return the entry's bytes; none where it is empty. Cost O(rows)."""
         if self.empty:
             return b""
-        return _ENCODER.encode(msgspec.structs.replace(self, events=tuple(map(_as_map, self.events))))
+        logged = (LoggedRows.from_event(each) if isinstance(each, ROWS) else each for each in self.events)
+        return _ENCODER.encode(msgspec.structs.replace(self, events=tuple(logged)))
 
 
-def decode(data: bytes, book: Book) -> Entry:
-    """Return an entry, its rows by the names of `book`, which learns the new ones; raises StateDamaged when it is none."""
+def decode(data: bytes) -> Entry:
+    """Return an entry; raises StateDamaged when it is none."""
     try:
         found = _DECODER.decode(data)
-        return msgspec.structs.replace(found, events=tuple(_logged(each, book) for each in found.events))
-    except (LookupError, TypeError, ValueError, RecursionError, AttributeError, msgspec.MsgspecError) as error:
+        events = (each.as_event() if isinstance(each, LoggedRows) else each for each in found.events)
+        return msgspec.structs.replace(found, events=tuple(events))
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, msgspec.MsgspecError) as error:
         raise StateDamaged(f"an entry of the log does not read: {error!r}", hint="restore a backup") from error
-
-
-class Book:
-    """The names that the numbers of rows in a log stand for."""
-
-    def __init__(self) -> None:
-        self._names = ComponentNames()
-
-    def add_names(self, names: Sequence[Sequence[Any]], *, anew: bool) -> ComponentNames:
-        """Give the next numbers to names in normal form, with whether they are legal; return all names."""
-        if anew:
-            self._names = ComponentNames()
-        known = self._names
-        known.names += [str(name) for name, _ in names]
-        known.valid = np.concatenate([known.valid, np.array([bool(valid) for _, valid in names], np.bool_)])
-        known.slots = np.concatenate([known.slots, np.full(len(names), UNRESOLVED, np.int64)])
-        return known
-
-
-# -- as bytes ---------------------------------------------------------------------------------------------------------------
-
-
-def _as_map(logged: Logged) -> dict[str, Any]:
-    """Return an event with its fields, but for those without a value, or read again from the others."""
-    event = logged.event
-    rows = event.rows if isinstance(event, e.Travels) else event
-    found: dict[str, Any] = {"type": type(event).__name__, "fields": {}}
-    without: Sequence[str] = ("read",)
-    if isinstance(rows, Columns):
-        found |= {"rows": logged.numbers, "names": logged.names, "anew": logged.anew}
-        found["misread"] = None if rows.misread is None else rows.misread.codes
-        without = ("components", "index", "misread")
-    for each in fields(rows):
-        value = getattr(rows, each.name)
-        empty = value is None or (isinstance(value, (Mapping, tuple)) and not value)
-        needed = each.default is MISSING and each.default_factory is MISSING
-        if each.name not in without and (needed or not empty):
-            found["fields"][each.name] = value
-    return found
-
-
-def _logged(found: Mapping[str, Any], book: Book) -> Logged:
-    kind = LOGGED[found["type"]]
-    types = {each.name: str(each.type) for each in fields(Columns if kind is e.Travels else kind)}
-    values: dict[str, Any] = {
-        name: tuple(value) if types[name].startswith("tuple") else value for name, value in found["fields"].items()
-    }
-    if kind not in (Columns, e.Travels):
-        return Logged(kind(**values))
-    numbers, codes = found["rows"], found["misread"]
-    names = book.add_names(found["names"], anew=found["anew"])
-    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(names):
-        raise IndexError(f"rows of component {numbers.max()}, of {len(names)}")
-    rows = Columns(names, numbers, misread=None if codes is None else Misread(codes, {}), **values)
-    return Logged(e.Travels(rows) if kind is e.Travels else rows, numbers)
 
 
 def _packed(value: Any) -> Any:
@@ -152,32 +118,17 @@ def _packed(value: Any) -> Any:
     if not isinstance(value, np.ndarray):
         return cast("Any", value).item() if isinstance(value, np.generic) else dict(cast("Mapping[str, Any]", value))
     array = cast("NDArray[Any]", value)
-    bits = array.dtype == np.bool_
-    narrow = np.packbits(array) if bits else _narrowed(array)
+    narrow = _narrowed(array)
     data = narrow.astype(narrow.dtype.newbyteorder("<"), copy=False).tobytes()
-    said = array.dtype.str, "bits" if bits else narrow.dtype.str, array.shape, data
-    return msgspec.msgpack.Ext(ARRAY, msgspec.msgpack.encode(said))
+    return msgspec.msgpack.Ext(ARRAY, msgspec.msgpack.encode((array.dtype.str, narrow.dtype.str, array.shape, data)))
 
 
 def _unpacked(code: int, said: memoryview) -> NDArray[Any]:
     """Return the array that an extension is; raises ValueError, TypeError, msgspec.DecodeError."""
-    if code != ARRAY:
-        raise ValueError(f"an extension {code}")
     own, narrow, shape, data = msgspec.msgpack.decode(said, type=tuple[str, str, tuple[int, ...], bytes])
-    if narrow != "bits":
-        return np.frombuffer(data, _dtype_of(narrow)).astype(_dtype_of(own), copy=False).reshape(shape)
-    values = np.unpackbits(np.frombuffer(data, np.uint8))
-    n = prod(shape)
-    if not len(values) - 8 < n <= len(values):
-        raise ValueError(f"{n} bits in {len(data)} bytes")
-    return values[:n].astype(np.bool_).reshape(shape)
-
-
-def _dtype_of(text: str) -> np.dtype[Any]:
-    """Return the type of an array's numbers; raises TypeError. numpy reads some other texts as Python."""
-    if not NUMBERS.fullmatch(text):
-        raise TypeError(f"an array of {text!r}")
-    return np.dtype(text)
+    if code != ARRAY or not TYPES.issuperset((own, narrow)):
+        raise ValueError(f"an extension {code} of {own!r} as {narrow!r}")
+    return np.frombuffer(data, narrow).astype(own).reshape(shape)
 
 
 def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
@@ -201,48 +152,29 @@ _DECODER: Final = msgspec.msgpack.Decoder(Entry, ext_hook=_unpacked)
 class Journal:
     """What was applied to a state and is not written yet: events on their way into the next entry, or the need of an image."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
         self.kept = False  # whether somebody takes entries: else nothing is noted
         self.beyond = False  # something changed that only an image holds: the next commit must write one
-        self._events: list[Logged] = []
-        self._counts: Counter[str] = Counter()
-        self._restart()
+        self._empty()
 
     def keep(self) -> None:
         """From now on note what is applied: somebody keeps it. What was before needs an image."""
         self.kept = True
-        self._restart()
+        self._empty()
 
-    def _restart(self) -> None:
-        """Begin anew, with a new dictionary of names: an image holds all that was noted."""
-        self.beyond, self._waiting = False, None
-        self._generation, self._anew = object(), True
-        self._numbers: dict[tuple[str, bool], int] = {}
-        self._events, self._counts = [], Counter()
+    def _empty(self) -> None:
+        """Begin anew: all that was noted is written."""
+        self._events: list[e.Event] = []
+        self._counts: Counter[str] = Counter()
+        self._patches: list[Patch] = []
         if self.kept:
-            self._state.ledger.unlogged = {}
+            self._engine.ledger.unlogged = {}
 
     def note_event(self, event: e.Event) -> None:
-        """Note an event that was folded. Cost O(rows)."""
-        if not self.kept:
-            return
-        rows = event.rows if isinstance(event, e.Travels) else event
-        if not isinstance(rows, Columns):
-            self._events.append(Logged(event))
-            return
-        known, before = rows.components, len(self._numbers)
-        cached = known.log is self._generation and len(known.logged) == len(known.names)
-        cache = known.logged if cached else known.logged_of(self._generation)
-        numbers = cache[rows.index]
-        if (missing := numbers == UNRESOLVED).any():
-            for number in cast("list[int]", np.unique(rows.index[missing]).tolist()):
-                name = known.names[number], bool(known.valid[number])
-                cache[number] = self._numbers.setdefault(name, len(self._numbers))
-            numbers = cache[rows.index]
-        new = tuple(self._numbers)[before:] if len(self._numbers) > before else ()
-        self._events.append(Logged(event, numbers, new, self._anew))
-        self._anew = False
+        """Note an event that was folded. Cost O(1)."""
+        if self.kept and (len(event) if isinstance(event, (*ROWS, e.Ended)) else True):
+            self._events.append(event)
 
     def note_count(self, name: str, n: int) -> None:
         """Note what the totals count and no event tells."""
@@ -257,35 +189,35 @@ class Journal:
         """
         if self.beyond or not self.kept:
             return None
-        state, unlogged = self._state, self._state.ledger.unlogged
-        components = state.advisor.components
+        engine, unlogged = self._engine, self._engine.ledger.unlogged or {}
+        components, applied = engine.advisor.components, engine.ledger.applied
         limits = Limits(components.slots.components_max, components.learners.memory_bytes)
-        patches = state.profiles.take_patches() if state.profiles.unlogged else ()
-        if not (self._events or unlogged or self._waiting or patches):
+        self._patches += engine.profiles.take_patches() if engine.profiles.unlogged else ()
+        if not (self._events or unlogged or self._patches):
             return Entry(limits)
-        applied = state.ledger.applied
-        numbers: dict[Producer, Any] = dict(zip(unlogged or (), map(applied.get, unlogged or ()), strict=True))
-        gone = tuple(key for key, number in numbers.items() if number is None) if None in numbers.values() else ()
-        for key in gone:
-            del numbers[key]
-        entry = Entry(limits, tuple(self._events), numbers, gone, self._counts, tuple(patches))
-        if self._waiting is not None:
-            entry, self._waiting = self._waiting.then(entry), None
-        self._events, self._counts, state.ledger.unlogged = [], Counter(), {}
+        numbers = {key: applied[key] for key in unlogged if key in applied}
+        gone = tuple(key for key in unlogged if key not in applied)
+        entry = Entry(limits, cast("Any", tuple(self._events)), numbers, gone, self._counts, tuple(self._patches))
+        self._empty()
         return entry
 
     def put_back(self, entry: Entry) -> None:
-        """Count an entry as not written: its commit failed, and the next one begins with it."""
-        self._waiting = entry if self._waiting is None else entry.then(self._waiting)
+        """Count an entry as not written: its commit failed, and the next one holds what it held."""
+        self._events[:0], self._patches[:0] = cast("Any", entry.events), entry.patches
+        self._counts.update(entry.counts)
+        self._engine.ledger.unlogged = dict.fromkeys([*entry.producers, *entry.producers_gone]) | (
+            self._engine.ledger.unlogged or {}
+        )
 
     def pop_image(self) -> list[Block]:
         """Return all of the state, and count it as written. Cost O(state). Where it is not, `beyond` has to be set."""
-        blocks = list(self._state.blocks())
+        blocks = list(self._engine.blocks())
         self.begin_image()
         return blocks
 
     def begin_image(self) -> Iterator[Block]:
         """Count all of the state as written; return what yields it, as it then is: for a copy of this process's memory."""
-        self._state.profiles.take_patches()
-        self._restart()
-        return self._state.blocks()
+        self._engine.profiles.take_patches()
+        self._empty()
+        self.beyond = False
+        return self._engine.blocks()

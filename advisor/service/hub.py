@@ -160,11 +160,11 @@ class Hub:
         if silent:
             self.learning.admission.forget_producers(silent)
             event(logging.INFO, "idle producers forgotten", producers=len(silent))
-        many = len(self.engine.producers) >= PRODUCERS_REPORTED_AT * self.engine.state.ledger.producers_max
+        many = len(self.engine.producers) >= PRODUCERS_REPORTED_AT * self.engine.ledger.producers_max
         if many and not self._many_producers:
             event(
                 logging.WARNING, "nearly as many producers as may be remembered",
-                producers=len(self.engine.producers), producers_max=self.engine.state.ledger.producers_max,
+                producers=len(self.engine.producers), producers_max=self.engine.ledger.producers_max,
                 hint="close clients when they are done",
             )  # fmt: skip
         self._many_producers = many

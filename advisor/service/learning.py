@@ -64,7 +64,7 @@ class ChangeAdmission:
 
     def _room_for(self, key: Key) -> None:
         """Have a new producer remembered: at the limit the one that has been silent for longest gives way."""
-        ledger = self.engine.state.ledger
+        ledger = self.engine.ledger
         if key in ledger.applied or len(ledger.applied) < ledger.producers_max:
             return
         silent = self.producers.longest_silent()
@@ -77,7 +77,7 @@ class ChangeAdmission:
 
     def forget_producers(self, keys: list[Key]) -> None:
         """Forget the numbers of producers that are gone."""
-        self.engine.state.ledger.evict(keys)
+        self.engine.ledger.evict(keys)
         self.measures.evicted += len(keys)
         self.committer.forget_evicted(keys)
 

@@ -70,7 +70,7 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
     (GAUGE, "advisor_kernels_compiled", "1 where all kernels are compiled, 0 where some are interpreted",
      lambda hub: all(word == "compiled" for word in kernels.states().values())),
     (GAUGE, "advisor_producers", "Producers remembered for exactly-once", lambda hub: len(hub.engine.producers)),
-    (GAUGE, "advisor_producers_max", "Producers remembered at most", lambda hub: hub.engine.state.ledger.producers_max),
+    (GAUGE, "advisor_producers_max", "Producers remembered at most", lambda hub: hub.engine.ledger.producers_max),
     (GAUGE, "advisor_model_memory_bytes", "Bytes that learners may take",
      lambda hub: hub.backend.held().model_bytes_max),
     (GAUGE, "advisor_model_memory_used_bytes", "Bytes that learners take",

@@ -17,6 +17,7 @@ from advisor.domain.buckets import BUCKETS, bucket_of
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import Advisor, Engine
+from advisor.engine.engine import PARTS
 from advisor.engine.events import (
     ComponentForgotten,
     ComponentPinned,
@@ -28,7 +29,6 @@ from advisor.engine.events import (
     RunObserved,
     Travels,
 )
-from advisor.engine.state import PARTS
 from advisor.errors import InvalidValue, UnknownComponent, UnknownProgram
 from advisor.profile.view import profile_of
 

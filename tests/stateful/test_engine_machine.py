@@ -173,7 +173,7 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def evict(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(sorted(self.applied)))
-        self.engine.state.ledger.evict([key, ("never", bytes(16))])
+        self.engine.ledger.evict([key, ("never", bytes(16))])
         del self.applied[key]
         self.sent_batches = {k: v for k, v in self.sent_batches.items() if k[0] != key}
 

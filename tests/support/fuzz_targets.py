@@ -33,7 +33,7 @@ from advisor.domain.bundle import Directory
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import Engine
 from advisor.engine.frames import FRAME_BYTES, LENGTHS
-from advisor.engine.journal import Book, decode
+from advisor.engine.journal import decode
 from advisor.engine.state_bytes import Stored
 from advisor.errors import AdvisorError
 from advisor.files.events import read_events, write_events
@@ -279,7 +279,7 @@ def state_words(data: bytes) -> None:
 
 def journal(data: bytes) -> None:
     """An entry of the journal, which a start folds."""
-    decode(data, Book())
+    decode(data)
     _use(Engine.restore(Stored(deque(), (data,))))
 
 

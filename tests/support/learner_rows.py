@@ -177,7 +177,7 @@ def by_observe(advisor: Advisor, columns: Columns) -> None:
 
 def by_engine(advisor: Advisor, columns: Columns) -> None:
     engine = Engine()
-    engine.state.advisor = advisor
+    engine.advisor = advisor
     engine.apply_event(("laws", bytes(16)), 1, fresh(columns))
 
 

@@ -91,7 +91,7 @@ def test_an_entry_that_does_not_read_is_damage(kept: tuple[Engine, Stored]) -> N
     engine.apply_event(None, None, rows_of(1))
     append(engine, storage)
     whole = storage.journal[0]
-    for bad in (whole + b"more", whole[:-1], whole[:9], whole.replace(b"Columns", b"Engines")):
+    for bad in (whole + b"more", whole[:-1], whole[:9], whole.replace(b"LoggedRows", b"LoggedCows")):
         storage.journal[0] = bad
         with pytest.raises(StateDamaged, match="log"):
             Engine.restore(storage.stored())

@@ -53,7 +53,7 @@ class Service:
             tasks = TASKS[number % 2]
             self.engine.apply_event((f"run {number % 3}", bytes([number]) * 16), 1,
                               TaskEvents(tasks.records, tuple(tasks.strings), ended=True))  # fmt: skip
-            self.engine.state.ledger.advance(KEY, number)
+            self.engine.ledger.advance(KEY, number)
         else:
             self.engine.apply_event(KEY, number, batch(rng))
 

@@ -3,8 +3,8 @@
     python benchmarks/flows.py [--fast] [--rounds 15]
 
 Columns of 10,000 rows in process. Each kind of row goes to an advisor of its own, all in turn, fed the same times; ratios are
-of median processor times to rows without those fields, in the same run. `network` has `network` and `entered`; `records` has
-`record` besides, young (every record chosen) and old (one in 64). Last: the time of `flow` and of defining, by size.
+of median processor times to rows without those fields, in the same run. `network` has `network` and `entered`. Last: the time
+of `flow` and of defining, by size.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def batch(names: ComponentNames, number: int, fields: tuple[str, ...]) -> Column
     """Return the rows of 500 records that each run 20 boxes, some 25 records in flight."""
     rng = np.random.default_rng(number)
     order = np.argsort(np.arange(ROWS) + rng.uniform(0, 500, ROWS), kind="stable")
-    index, record = np.tile(np.arange(BOXES), RECORDS)[order], np.repeat(np.arange(RECORDS), BOXES)[order]
+    index = np.tile(np.arange(BOXES), RECORDS)[order]
     x, p = rng.uniform(1, 1000, ROWS), rng.choice([1.0, 2.0, 4.0, 8.0], ROWS)
     elapsed = 1e-3 * x * (0.1 + 0.9 / p) * rng.lognormal(0, 0.1, ROWS)
     reported: dict[str, Any] = {
-        "network": np.zeros(ROWS, np.int64), "record": (record + number * RECORDS).astype(np.uint64), "entered": index == 0,
+        "network": np.zeros(ROWS, np.int64), "entered": index == 0,
         "active_cores": p + rng.integers(0, 8, ROWS),
     }  # fmt: skip
     some = {key: reported[key] for key in fields} | ({"labels": ["net"]} if "network" in fields else {})
@@ -52,7 +52,6 @@ def batch(names: ComponentNames, number: int, fields: tuple[str, ...]) -> Column
 KINDS: dict[str, tuple[str, ...]] = {
     "plain": (),
     "network": ("network", "entered"),
-    "records": ("network", "entered", "record"),
     "active_cores": ("active_cores",),
 }
 
@@ -60,18 +59,16 @@ KINDS: dict[str, tuple[str, ...]] = {
 def folds(rounds: int) -> None:
     """Print the cost of a row of each kind."""
     texts = [f"box_{number}" for number in range(BOXES)]
-    sides = {kind: (Advisor(), ComponentNames(texts)) for kind in (*KINDS, "records, old")}
+    sides = {kind: (Advisor(), ComponentNames(texts)) for kind in KINDS}
     for advisor, _ in sides.values():
         advisor.define_network(TEXT, id="net")
     taken: dict[str, list[float]] = {kind: [] for kind in sides}
-    old = sides["records, old"][0].components.flows
     for number in range(rounds):
         for kind, (advisor, names) in sides.items():
-            rows = batch(names, number if "old" not in kind else 5000 + number, KINDS[kind.partition(",")[0]])
+            rows = batch(names, number, KINDS[kind])
             if number < 2:
                 advisor.learn_batch(rows)  # first meetings
                 continue
-            old.kept["net"].counts.n["level"] = 6  # one record in 64 is chosen
             taken[kind].append(clocked(lambda advisor=advisor, rows=rows: advisor.learn_batch(rows)))
     plain = median(taken["plain"])
     for kind, times in taken.items():

@@ -108,7 +108,7 @@ def _visits(network: Network, flow: Flow) -> list[float]:
             factors = flow.shares[network.choices.index(index)]
         elif node.kind == kinds.REPLICATION:
             depths = flow.depths[network.replications.index(index)]
-            assert depths is not None
+            assert not isinstance(depths, float | None)
             factors = [float(np.dot(depths, np.arange(len(depths))))]
         elif node.kind == kinds.FEEDBACK:
             returns = flow.returns[network.feedbacks.index(index)]

@@ -12,9 +12,9 @@ class Flow(Answer, frozen=True, omit_defaults=False):
 
     # one entry a choice, in text order (`Network.choices`): the share of records that take each branch, or None
     shares: tuple[Sequence[float] | None, ...] = ()
-    # one entry a replication: the distribution of the number of replicas that a record passes, `depths[i][k]` being the
-    # share that passes k, or None
-    depths: tuple[Sequence[float] | None, ...] = ()
+    # one entry a replication: the mean number of replicas that a record passes, or None; where it was given, perhaps its
+    # distribution, `depths[i][k]` being the share that passes k
+    depths: tuple[float | Sequence[float] | None, ...] = ()
     # one entry a split: the share of records of each replica, heaviest first, of sum 1; equal shares say that no tag
     # value is preferred. Or None.
     fan_outs: tuple[Sequence[float] | None, ...] = ()

@@ -17,10 +17,10 @@ from advisor.domain.limits import DEFINITION_BYTES_MAX, NETWORK_ID_MAX, NETWORKS
 from advisor.domain.names import checked_name
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.domain.observations import Bools, Columns
-from advisor.domain.vectors import NONE_NAMED, Ints
+from advisor.domain.vectors import NONE_NAMED
 from advisor.engine.kinds import RecordKind
 from advisor.errors import InvalidValue, TooLarge, UnknownNetwork
-from advisor.models.flow import NO_KEY, FlowCounts
+from advisor.models.flow import FlowCounts
 from advisor.models.flow_structure import FlowStructure, flow_of
 
 # A row refused for these has no component, no network, or no number of runs; all others tell where a record was.
@@ -86,14 +86,9 @@ class Flows(RecordKind[str, KeptNetwork]):
         found = self.kept.get(name)
         if found is None or found.definition != definition:
             self._make_room(name, definition)
-            places = FlowStructure(network)
             if found is None or found.definition is not None:
-                found = KeptNetwork(FlowCounts(name, places.places))  # of another structure nothing can be kept
-            else:
-                found.counts.define(places.places)
-                found.answer = None
-            self.kept[name] = found
-            found.definition, found.read, found.structure = definition, network, places
+                found = self.kept[name] = KeptNetwork(FlowCounts())  # of another structure nothing can be kept
+            found.definition, found.read, found.structure, found.answer = definition, network, None, None
         return {
             "id": network_id, "keys": list(network.keys), "components": list(dict.fromkeys(network.components)),
             "choices": [len(network.nodes[node].children) for node in network.choices],
@@ -152,7 +147,7 @@ class Flows(RecordKind[str, KeptNetwork]):
         """
         kept = self.kept.get(name_of(network_id))
         if network is not None:
-            counts = FlowCounts(name_of(network_id)) if kept is None else kept.counts
+            counts = FlowCounts() if kept is None else kept.counts
             return flow_of(FlowStructure(network), counts)
         network = self.defined(network_id)
         kept = self.kept[name_of(network_id)]
@@ -187,31 +182,18 @@ class Flows(RecordKind[str, KeptNetwork]):
             if kept is None:
                 room = self._room() if room is None else room
                 if room > 0:
-                    kept = self.kept[name] = KeptNetwork(FlowCounts(name))
+                    kept = self.kept[name] = KeptNetwork(FlowCounts())
                     room -= 1
             part = rows if len(seen) == 1 else rows[networks == number]
             if kept is None:
                 self.totals["network_rows_dropped"] += len(part)
                 continue
-            mine = columns if len(part) == len(columns) else columns.select_rows(part)
-            kept.counts.count_rows(mine, self._keys(kept.counts, columns, part))
+            kept.counts.count_rows(columns if len(part) == len(columns) else columns.select_rows(part))
 
     def _room(self) -> int:
         """Return how many networks more rows may name."""
         undefined = sum(kept.definition is None for kept in self.kept.values())
         return min(NETWORKS_MAX - len(self.kept), NETWORKS_NAMED_MAX - undefined)
-
-    @staticmethod
-    def _keys(counts: FlowCounts, columns: Columns, rows: Ints) -> Ints:
-        """Return the keys' numbers of some rows, new ones given in the order of the rows."""
-        index = columns.index[rows]
-        known = counts.cache(columns.components)
-        missing = known[index] == NO_KEY
-        if missing.any():
-            new, first = np.unique(index[missing], return_index=True)
-            numbers: list[int] = new[np.argsort(first)].tolist()
-            known[numbers] = counts.numbers_of([columns.components.names[number] for number in numbers])
-        return known[index]
 
     # -- merge and state --------------------------------------------------------------------------------------------------
 
@@ -228,7 +210,6 @@ class Flows(RecordKind[str, KeptNetwork]):
         del key
         if mine.definition is None and theirs.definition is not None:
             mine.definition, mine.structure, mine.read = theirs.definition, None, None
-            mine.counts.define(theirs.counts.places)
         elif theirs.definition not in (None, mine.definition):
             self.totals["networks_dropped"] += 1
             return mine
@@ -244,7 +225,7 @@ class Flows(RecordKind[str, KeptNetwork]):
     def decode_record(self, key: str, data: bytes) -> KeptNetwork:
         """Return a network of its bytes; a definition that has not changed is not read again."""
         state, former = read_json(data), self.kept.get(key)
-        found = KeptNetwork(FlowCounts.of_plain(key, state["counts"]), state["definition"])
+        found = KeptNetwork(FlowCounts.of_plain(state["counts"]), state["definition"])
         if former is not None and former.definition == found.definition:
             found.read, found.structure = former.read, former.structure
         return found

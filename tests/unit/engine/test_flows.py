@@ -11,7 +11,6 @@ import pytest
 from flow_streams import (
     LEAVES,
     NODES,
-    RETURNS,
     SHARE,
     SIGMAS,
     Row,
@@ -75,7 +74,7 @@ def failing(rows: list[Row], name: str, share: float, seed: int) -> list[Row]:
 def test_retries_are_one_visit() -> None:
     rows = failing(stream(3000, 7), "b", 0.4, 7)
     check(learned(rows).flow("net"), 3000)
-    check(learned(rows, record=None).flow("net"), 3000, passes=False)
+    assert learned(rows, record=None).flow("net") == learned(rows).flow("net")
 
 
 def test_running_rows_count_once_they_have_ended() -> None:
@@ -87,15 +86,6 @@ def test_running_rows_count_once_they_have_ended() -> None:
         advisor.learn_batch(replace(part, running=np.ones(len(part), np.bool_)))
         advisor.learn_batch(part)
     check(advisor.flow("net"), 1000)
-
-
-def test_entering_twice_is_entering_once() -> None:
-    """A runtime that says `entered` with every row of its first box, repetitions of failed runs among them."""
-    rows = failing(stream(3000, 10), "a", 0.4, 10)
-    for row in rows:
-        row.entered = row.name == "a"
-    flow = learned(rows).flow("net")
-    check(flow, 3000)
 
 
 @pytest.mark.parametrize("by", ["rows", "records"])
@@ -110,7 +100,7 @@ def test_sampling_by_the_producer_does_not_bias(by: str) -> None:
         some = [row for row in rows if row.record in chosen]
     for row in some:
         row.more["count"] = 10
-    flow = learned(some, **({"record": None} if by == "rows" else {})).flow("net")
+    flow = learned(some).flow("net")
     assert close(flow.shares[0][0], SHARE, 2700)
     assert flow.records == pytest.approx(30_000, rel=0.1)
     assert flow.visits["e"] == pytest.approx((1 - LEAVES) / LEAVES, rel=0.12)
@@ -118,51 +108,23 @@ def test_sampling_by_the_producer_does_not_bias(by: str) -> None:
         check(flow, 2900)
 
 
-def test_rows_sampled_with_their_records_give_no_depths_rather_than_wrong_ones() -> None:
-    rng = np.random.default_rng(12)
-    some = [row for row in stream(20_000, 12) if rng.random() < 0.3]
-    advisor = learned(some)
-    assert advisor.flow("net").depths == (None,)
-    assert advisor.flow("net").returns[0] == pytest.approx(RETURNS, abs=0.03)  # by structure
-    assert close(advisor.flow("net").shares[0][0], SHARE, 5000)
-
-
-@pytest.mark.parametrize("in_flight", [5, 100, 2000])
-def test_depths_do_not_depend_on_how_many_records_are_in_flight(in_flight: int) -> None:
-    """With 2000 records in flight, eight times what may be open, a share of them is chosen; long and short ones alike."""
-    advisor = learned(stream(8_000 if in_flight < 2000 else 20_000, 13, in_flight), batch=5000)
-    kept = advisor.components.flows.kept["net"].counts
-    assert len(kept.open) <= learner.OPEN_MAX
-    assert 3 <= kept.n["level"] <= 5 if in_flight == 2000 else kept.n["level"] <= 2
-    _, total = kept.passed()
-    assert total > 300
-    check(advisor.flow("net"), 7_000, sampled=total)
-
-
 def test_rows_of_a_record_may_come_out_of_order() -> None:
     """Workers report through connections of their own: the entry comes after the record's second row."""
     rows = stream(3000, 14)
     rng = np.random.default_rng(14)
     order = np.argsort(np.arange(len(rows)) + rng.uniform(0, 50, len(rows)), kind="stable")
-    check(learned([rows[i] for i in order]).flow("net"), 3000, sampled=2500)
+    check(learned([rows[i] for i in order]).flow("net"), 3000)
 
 
 def test_a_stream_that_begins_in_the_middle_learns_as_well() -> None:
-    """300 records are in flight: their runs count for those that entered, no more; depths do not know them."""
-    rows = stream(6000, 15, 300)[4000:]
-    advisor = learned(rows)
-    kept = advisor.components.flows.kept["net"].counts
-    flow = advisor.flow("net")
+    """300 records are in flight: their runs count for those that entered."""
+    flow = learned(stream(6000, 15, 300)[4000:]).flow("net")
     assert close(flow.shares[0][0], SHARE, 5000)
     assert flow.visits["e"] == pytest.approx((1 - LEAVES) / LEAVES, abs=0.15)
-    _, total = kept.passed()
-    for depth in range(5):
-        assert close(flow.depths[0][depth], LEAVES * (1 - LEAVES) ** depth, total)
 
 
 def test_the_recent_past_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learner, "WINDOW_RECORDS", 1000)
-    monkeypatch.setattr(learner, "WINDOW_CLOSED", 500)
     rows = stream(6000, 16)
     for row in rows[: len(rows) // 2]:  # all go through b at first
         row.name = {"c": "b", "d": "b"}.get(row.name, row.name)
@@ -254,10 +216,10 @@ def test_shares_of_random_networks_are_those_of_exact_counts(seed: int) -> None:
 
 
 def test_fan_out_is_that_of_replicas() -> None:
-    """a ! <t>: 3 replicas, one with half of the records; then 1000 replicas, of which a sample speaks."""
+    """a ! <t>: 3 replicas, one with half of the records; then 1000."""
     nodes = [box("a"), {"kind": "split", "children": [0], "tag": "t"}]
     rng = np.random.default_rng(3)
-    for shares, tolerance in (([0.5, 0.3, 0.2], 0.05), (np.full(1000, 1e-3), None)):
+    for shares, tolerance in (([0.5, 0.3, 0.2], 0.05), (np.full(1000, 1e-3), 2e-3)):
         advisor = Advisor()
         advisor.define_network(nodes, id=1)
         n = 20_000
@@ -268,19 +230,14 @@ def test_fan_out_is_that_of_replicas() -> None:
         )
         (fan_out,) = advisor.flow(1).fan_outs
         assert sum(fan_out) == pytest.approx(1.0)
-        if tolerance:
-            assert fan_out == pytest.approx(list(shares), abs=tolerance)
-        else:
-            assert 600 < len(fan_out) < 1500  # 64 of least hash: 12 % of their number is one standard error
-            assert max(fan_out) < 0.01
+        assert fan_out == pytest.approx(list(shares), abs=tolerance)
 
 
 # -- laws ---------------------------------------------------------------------------------------------------------------------
 
 
-def test_cuts_do_not_show_through_halvings_and_closings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("WINDOW_RECORDS", 300), ("WINDOW_CLOSED", 64), ("OPEN_MAX", 16), ("STILL", 8)):
-        monkeypatch.setattr(learner, name, value)
+def test_cuts_do_not_show_through_halvings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner, "WINDOW_RECORDS", 300)
     rows = stream(700, 21, 60)
     states = {learned(rows, batch=batch).to_bytes() for batch in (3, 50, 100_000)}
     assert len(states) == 1
@@ -293,10 +250,10 @@ def test_states_merge() -> None:
     before = other.to_bytes()
     one.merge(other)
     assert other.to_bytes() == before
-    check(one.flow("net"), 4000, sampled=3000)
+    check(one.flow("net"), 4000)
     whole = learned(rows).components.flows.kept["net"].counts
     merged = one.components.flows.kept["net"].counts
-    assert merged.visited() == whole.visited()
+    assert merged.runs == whole.runs
     assert merged.n["entered"] == whole.n["entered"] == 4000
     into = Advisor()
     into.merge(learned(rows))

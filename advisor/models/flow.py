@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from advisor.domain.observations import Columns
-from advisor.domain.vectors import ABSENT_U64, Bools, Ints
+from advisor.domain.vectors import ABSENT_U64, Bools, Ints, Words
 
 KEYS_MAX = 4_096  # of a network; further ones are counted together, and shares that need them are not known
 REPLICAS_MAX = 4_096  # of all splits of a network, the first ones that come; runs of further ones are in no fan-out
@@ -49,11 +49,11 @@ class FlowCounts:
         runs = np.ones(len(rows), np.int64) if rows.count is None else rows.count
         ended = np.ones(len(rows), np.bool_) if rows.ok is None else rows.ok
         names, coming = rows.components.names, runs[entered].tolist()
-        for (number,), total in _summed(runs[ended], rows.index[ended]):
+        for number, _, total in _summed(runs[ended], rows.index[ended]):
             self._add_runs(names[number], total)
         if rows.replica is not None:
             named = ended & (rows.replica != np.uint64(ABSENT_U64))
-            for (number, replica), total in _summed(runs[named], rows.index[named], rows.replica[named]):
+            for number, replica, total in _summed(runs[named], rows.index[named], rows.replica[named]):
                 self._add_replica((names[number], replica), total)
         for field, value in (("entered", sum(coming)), ("records", sum(coming)), ("entered_rows", len(coming)),
                              ("squares", sum(n * n for n in coming)), ("rows", len(rows))):  # fmt: skip
@@ -115,12 +115,16 @@ class FlowCounts:
         return found
 
 
-def _summed(runs: Ints, *columns: Any) -> Iterator[tuple[list[int], int]]:
-    """Yield each different row of some columns, in the order of their first one, and its runs."""
-    if len(runs):
-        table = np.stack([column.astype(np.uint64) for column in columns])
-        some, first, inverse = np.unique(table, axis=1, return_index=True, return_inverse=True)
-        total = np.zeros(len(first), np.int64)
-        np.add.at(total, inverse.reshape(-1), runs)
-        for at in np.argsort(first).tolist():
-            yield some[:, at].tolist(), int(total[at])
+def _summed(runs: Ints, number: Ints, replica: Words | None = None) -> Iterator[tuple[int, int, int]]:
+    """Yield each different number and replica of some rows, in the order of their first one, and their runs."""
+    some, inverse = np.unique(number, return_inverse=True)
+    replicas = np.zeros(len(some), np.uint64)
+    if replica is not None:
+        values, other = np.unique(replica, return_inverse=True)
+        pairs, inverse = np.unique(inverse * len(values) + other, return_inverse=True)
+        some, replicas = some[pairs // len(values)], values[pairs % len(values)]
+    total, first = np.zeros((2, len(some)), np.int64)
+    np.add.at(total, inverse, runs)
+    first[inverse[::-1]] = np.arange(len(runs))[::-1]
+    for at in np.argsort(first).tolist():
+        yield int(some[at]), int(replicas[at]), int(total[at])

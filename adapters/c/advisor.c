@@ -494,26 +494,6 @@ double advisor_table_error(const advisor_bundle *bundle, uint32_t component) {
     return record ? record[VALUE_ERROR] : not_a_number();
 }
 
-static uint32_t crossing(uint32_t below, uint32_t above, double log_below, double log_above, double value_below,
-                         double value_above, double bound) {
-    double slope, root;
-    uint32_t found;
-    if (above - below == 1) return above;
-    slope = (value_above - value_below) / (log_above - log_below);
-    root = exp2_of(clamped(log_below + (bound - value_below) / slope, log_below, log_above));
-    if (!(root > (double)below))
-        found = below + 1;
-    else if (!(root < (double)above))
-        found = above;
-    else {
-        found = (uint32_t)root;
-        found += (double)found < root;
-    }
-    while (found < above && value_below + (log2_of((double)found) - log_below) * slope > bound) found++;
-    while (found > below + 1 && value_below + (log2_of((double)(found - 1)) - log_below) * slope <= bound) found--;
-    return found;
-}
-
 /* The counts of a question: listed, ascending, or 1 to `most`. */
 typedef struct counts_asked {
     const uint32_t *listed;
@@ -633,69 +613,29 @@ static int too_rare(const doubts *d, double count, double above) {
     return log2_of(d->runs[place]) > RARE * d->runs[d->best] && above > error_of(d, place);
 }
 
-/* Put a count among others, ascending, where it is within their ends and not there yet. */
-static size_t put_among(double *counts, size_t used, double count) {
-    size_t i;
-    if (!(count > counts[0] && count < counts[used - 1])) return used;
-    for (i = 0; counts[i] < count; i++) {}
-    if (counts[i] == count) return used;
-    memmove(counts + i + 1, counts + i, (used - i) * sizeof *counts);
-    counts[i] = count;
-    return used + 1;
-}
-
-/* The counts that are compared: of a range its ends, the knots between and where another seen count is the nearest, else all,
- * and the last one. */
-static size_t compared(const double *record, const counts_asked *q, const doubts *d, double low, double high, double *counts,
-                       int *every) {
-    const double *knots = record + HEAD_WORDS;
-    size_t n = (size_t)record[P_KNOTS], used = 0, i;
-    int64_t least, most;
-    double last = record[LAST], edge;
-    *every = ranged(record, q, low, high, &least, &most) && record[ALLOWED_STEP] == 1.0;
-    if (*every) {
-        if (least > most) return 0;
-        counts[used++] = (double)least;
-        if (least < most) counts[used++] = (double)most;
-        for (i = 0; i < n; i++)
-            if (is_whole(knots[i])) used = put_among(counts, used, knots[i]);
-        for (i = 0; i + 1 < d->seen; i++) {
-            double product = d->counts[i] * d->counts[i + 1];
-            edge = (double)(int64_t)root(product);
-            while ((edge + 1.0) * (edge + 1.0) <= product) edge += 1.0;
-            used = put_among(counts, used, edge);
-            used = put_among(counts, used, edge + 1.0);
-        }
-        return used;
-    }
-    used = allowed_within(record, q, low, high, counts);
+/* The counts that are compared, and the last one. */
+static size_t compared(const double *record, const counts_asked *q, double low, double high, double *counts) {
+    double last = record[LAST];
+    size_t used = allowed_within(record, q, low, high, counts), i;
     if (!used || last < 1.0 || !is_whole(last) || !in_question(q, last) || !in_own(record, last)) return used;
-    if (last < counts[0]) {
-        memmove(counts + 1, counts, used * sizeof *counts);
-        counts[0] = last;
-        return used + 1;
-    }
-    if (last > counts[used - 1]) {
-        counts[used] = last;
-        return used + 1;
-    }
-    return put_among(counts, used, last);
+    for (i = 0; i < used && counts[i] < last; i++) {}
+    if (i < used && counts[i] == last) return used;
+    memmove(counts + i + 1, counts + i, (used - i) * sizeof *counts);
+    counts[i] = last;
+    return used + 1;
 }
 
 /* 0 where no count is allowed. */
 static uint32_t choose(const double *record, double x, const counts_asked *q, double tolerance) {
-    double counts[COUNTS_MAX + 1], row[COUNTS_MAX + 1], logs[COUNTS_MAX + 1];
+    double counts[COUNTS_MAX + 1], row[COUNTS_MAX + 1];
     double slack = tolerance < EQUAL ? EQUAL : tolerance, shortest = log2_of(ELAPSED_MIN_S), longest = log2_of(ELAPSED_MAX_S);
     double lx = log_x(record, x), least, bound = longest, last = record[LAST], more = log2_of(1.0 + slack);
     doubts d = {record + seen_at(record), record + seen_at(record) + (size_t)record[SEEN], (size_t)record[SEEN], 0, 0, 0.0};
-    size_t used, k, best = 0;
-    int every, kept = 0;
-    uint32_t chosen;
-    used = compared(record, q, &d, record[P_LOW] / BEYOND, record[P_HIGH] * BEYOND, counts, &every);
+    size_t used, k, best = 0, held;
+    used = compared(record, q, record[P_LOW] / BEYOND, record[P_HIGH] * BEYOND, counts);
     if (!used) return nearest_allowed(record, q, last > 0.0 ? last : record[P_HIGH]);
     for (k = 0; k < used; k++) {
-        logs[k] = log2_of(counts[k]);
-        row[k] = grid_log(record, lx, counts[k], logs[k]);
+        row[k] = grid_log(record, lx, counts[k], log2_of(counts[k]));
         if (row[k] < row[best]) best = k;
     }
     least = clamped(row[best], shortest, longest);
@@ -709,20 +649,10 @@ static uint32_t choose(const double *record, double x, const counts_asked *q, do
         bound = least + (chance < more ? more : chance);
         if (row[k] <= bound || bound >= longest || k == used - 1) break;
     }
-    chosen = (uint32_t)counts[k];
-    if (k && every)
-        chosen = crossing((uint32_t)counts[k - 1], chosen, logs[k - 1], logs[k], row[k - 1], row[k], bound);
-    if (bound > least + more) {
-        double above = grid_log(record, lx, chosen, log2_of(chosen)) - least;
-        if (above > more && too_rare(&d, chosen, above)) chosen = (uint32_t)counts[best];
-    }
-    if (every)
-        kept = within(last, counts[0], counts[used - 1]) && is_whole(last);
-    else
-        for (k = 0; k < used; k++) kept |= counts[k] == last;
-    if (kept && last != (double)chosen && 3.0 * last <= 4.0 * (double)chosen)
-        if (grid_log(record, lx, last, log2_of(last)) <= least + log2_of(1.0 + STAYS * slack)) return (uint32_t)last;
-    return chosen;
+    if (bound > least + more && row[k] - least > more && too_rare(&d, counts[k], row[k] - least)) k = best;
+    for (held = 0; held < used && counts[held] != last; held++) {}
+    if (held < used && 3.0 * last <= 4.0 * counts[k] && row[held] <= least + log2_of(1.0 + STAYS * slack)) k = held;
+    return (uint32_t)counts[k];
 }
 
 static int32_t chosen_of(const advisor_bundle *bundle, uint32_t component, double x, const counts_asked *q, double tolerance,

@@ -1,13 +1,11 @@
 """Curves of components as records of a bundle: tables of what answers for them, whose error is measured.
 
-A table's knots are chosen for the component: coarse at first, halved along cores or predictor while the model's own answers
-half way between the knots are further than `ERROR_GOAL` from the straight line.
+A table's knots are spaced evenly, the more densely the more the curve bends. Its error is measured half way between them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,7 +20,6 @@ from advisor.domain.bundle import (
     LOG_P_HIGH,
     LOG_X_LOW,
     NOISE,
-    P_KNOTS_MAX,
     PREDICTORS,
     RUNS,
     SEEN,
@@ -45,11 +42,13 @@ from advisor.models.prediction import Model
 Evaluate = Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]  # predictors, cores -> elapsed, low, high
 
 ERROR_GOAL = 0.0144  # of log2 of a time between knots: 1 %
-FINEST = 16  # steps an octave of the predictor where the model is asked; knots are half as many at most
-SPAN_STEPS = 512  # of the predictor where the model is asked: a wider range has coarser steps
-BEYOND_BELOW, BEYOND_ABOVE = 1, 1  # octaves tabulated outside the seen predictors: there curves bend most
-PER_DOUBLING = 16  # of cores where the model is asked, rounded to whole counts
-COLUMNS = (2, 4, 8)  # knots a doubling of cores: first, and where that is too coarse
+GRIDS = (
+    (1, 2),
+    (2, 2),
+    (4, 3),
+)  # knots an octave of the predictor, and a doubling of cores: the first within the goal, or the last
+STEPS_MAX = 64  # between the ends of the seen predictors: a wide range has wider ones
+BEYOND = 1.0  # octaves tabulated outside the seen predictors
 ZERO_OCTAVES = 40  # a predictor of 0 stands so far below the greatest, where none but 0 is smaller
 CORES_DEFAULT = 256
 EVERY_COUNT = allowed_range(1, ALLOCATE_CORES_MAX)
@@ -60,55 +59,6 @@ def core_counts(cores_max: int, per_doubling: int) -> Ints:
     top = max(cores_max, 2)
     whole = np.rint(2.0 ** (np.arange(per_doubling * top.bit_length() + 1) / per_doubling)).astype(np.int64)
     return np.unique(np.append(whole[whole <= top], top))
-
-
-@dataclass(slots=True)
-class _Lattice:
-    """A model's answers at the finest knots, as far as they were asked for."""
-
-    # x, p: float64 arrays (nx,), (np,)
-    x: Floats
-    p: Floats
-    # float64 array (3, nx, np): log2 of the time, and of how far its interval reaches down and up; NaN where it was not
-    # asked
-    values: Floats
-    evaluate: Evaluate
-
-    def at(self, rows: Ints, columns: Ints) -> Floats:
-        """Return the values (3, rows, columns)."""
-        part = self.values[:, rows[:, None], columns]
-        missing = np.isnan(part[0])
-        if missing.any():
-            i, j = np.nonzero(missing)
-            elapsed, low, high = self.evaluate(self.x[rows[i]], self.p[columns[j]])
-            found = np.stack(
-                [elementary.log2(elapsed), elementary.log2(elapsed / low), elementary.log2(high / elapsed)]
-            )
-            self.values[:, rows[i], columns[j]] = found
-            part[:, i, j] = found
-        return part
-
-
-def _worst(lattice: _Lattice, rows: Ints, columns: Ints, *, x_axis: bool) -> tuple[float, float]:
-    """Return how far the model is at most from the straight line half way between knots along one axis: times, widths."""
-    knots = rows if x_axis else columns
-    middle = (knots[:-1] + knots[1:]) // 2
-    keep = (middle > knots[:-1]) & (middle < knots[1:])
-    if not keep.any():
-        return 0.0, 0.0
-    middle, left, right = middle[keep], knots[:-1][keep], knots[1:][keep]
-    at = elementary.log2(lattice.x if x_axis else lattice.p)
-    w = (at[middle] - at[left]) / (at[right] - at[left])
-    whole = lattice.at(rows, columns)
-    places = np.searchsorted(knots, left)
-    if x_axis:
-        line = whole[:, places] + w[:, None] * (whole[:, places + 1] - whole[:, places])
-        truth = lattice.at(middle, columns)
-    else:
-        line = whole[:, :, places] + w * (whole[:, :, places + 1] - whole[:, :, places])
-        truth = lattice.at(rows, middle)
-    off = np.abs(truth - line)
-    return float(off[0].max()), float(off[1:].max())
 
 
 def tabulated(
@@ -125,35 +75,38 @@ def tabulated(
     edges : sequence of float
         Counts of cores at which a curve may bend, the ends of what was seen: they are knots.
     """
-    low, high = np.floor(log_low) - BEYOND_BELOW, np.ceil(log_high) + BEYOND_ABOVE
-    per = FINEST
-    while (high - low) * per > SPAN_STEPS and per > 1:
-        per //= 2
-    x_at = low + np.arange(int((high - low) * per) + 1) / per
+    found = _on_grid(evaluate, log_low, log_high, cores_max, edges, *GRIDS[0])
+    for grid in GRIDS[1:]:
+        if found[-2] > ERROR_GOAL:
+            found = _on_grid(evaluate, log_low, log_high, cores_max, edges, *grid)
+    return found
+
+
+def _on_grid(
+    evaluate: Evaluate, log_low: float, log_high: float, cores_max: int, edges: Sequence[float], per_octave: int,
+    per_doubling: int,
+) -> tuple[float, float, Floats, Floats, float, float]:  # fmt: skip
+    """Return what `tabulated` does, on one grid."""
+    # The ends of what was seen are knots: there curves bend most.
+    steps = min(max(int(np.ceil((log_high - log_low) * per_octave)), 1), STEPS_MAX)
+    step = (log_high - log_low) / steps or 1.0 / per_octave
+    outside = int(np.ceil(BEYOND / step))
+    low = log_low - outside * step
+    # Knots, and points half way between: how far these are from the straight line is the error.
+    x = low + np.arange(2 * (steps + 2 * outside) + 1) * (0.5 * step)
     ends = [round(edge) for edge in edges if 1 <= round(edge) <= cores_max]
-    cores = np.union1d(core_counts(cores_max, PER_DOUBLING), ends).astype(np.int64)
-    counts = (np.union1d(core_counts(cores_max, per_doubling), ends) for per_doubling in COLUMNS)
-    levels = [np.searchsorted(cores, each) for each in counts if len(each) <= P_KNOTS_MAX]
-    lattice = _Lattice(2.0**x_at, cores.astype(np.float64), np.full((3, len(x_at), len(cores)), np.nan), evaluate)
-    x_step = per
-    rows = np.arange(0, len(x_at), x_step)
-    columns = levels.pop(0)
-    while True:
-        off_x = _worst(lattice, rows, columns, x_axis=True)
-        off_p = _worst(lattice, rows, columns, x_axis=False)
-        finer_x = off_x[0] > ERROR_GOAL and x_step > 2
-        finer_p = off_p[0] > ERROR_GOAL and bool(levels)
-        if not (finer_x or finer_p):
-            break
-        if finer_x:
-            x_step //= 2
-            rows = np.arange(0, len(x_at), x_step)
-        if finer_p:
-            columns = levels.pop(0)
-    tables = lattice.at(rows, columns)
-    return (
-        float(low), x_step / per, lattice.p[columns], tables, off_x[0] + off_p[0], off_x[1] + off_p[1]
-    )  # fmt: skip
+    knots = elementary.log2(np.union1d(core_counts(cores_max, per_doubling), ends).astype(np.float64))
+    p = np.insert(knots, np.arange(1, len(knots)), 0.5 * (knots[:-1] + knots[1:]))
+    columns = np.rint(elementary.exp2(p))
+    answers = evaluate(elementary.exp2(np.repeat(x, len(p))), np.tile(columns, len(x)))
+    elapsed, low_s, high_s = (each.reshape(len(x), len(p)) for each in answers)
+    logs = elementary.log2(np.stack([elapsed, elapsed / low_s, high_s / elapsed]))
+    tables = logs[:, ::2, ::2]
+    share = (elementary.log2(columns)[1::2] - knots[:-1]) / np.diff(knots)
+    off_x = np.abs(logs[:, 1::2, ::2] - 0.5 * (tables[:, :-1] + tables[:, 1:])).max(axis=(1, 2))
+    off_p = np.abs(logs[:, ::2, 1::2] - tables[:, :, :-1] - share * np.diff(tables, axis=2)).max(axis=(1, 2))
+    off = off_x + off_p
+    return float(low), step, columns[::2], tables, float(off[0]), float(off[1:].max())
 
 
 def _noted(asking: Asking, slot: int, found: Solved | Model, head: Floats) -> Floats:

@@ -11,9 +11,6 @@ that of the time in x within 0 and 3, in p within -1 and 1, while widths of inte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from math import ceil
-from typing import NamedTuple
 
 from advisor.domain.allowed_cores import AllowedCores
 from advisor.domain.bundle import (
@@ -162,49 +159,6 @@ def predict(words: Sequence[float], at: int, x: float, p: float) -> tuple[float,
     return value, legal(value * exp2_of(-down)), legal(value * exp2_of(up)), outside
 
 
-class Doubts(NamedTuple):
-    """What noise leaves open, as `advisor.models.core_rule` has it: counts that were seen, runs on each, variance of ln t."""
-
-    counts: Sequence[float]
-    runs: Sequence[float]
-    noise: float
-    best: int  # place of the seen count that is nearest to the best
-    here: int  # and to the last one
-
-    def edges(self) -> list[int]:
-        """Return whole counts about those at which another seen count is the nearest."""
-        found: list[int] = []
-        for one, two in pairwise(self.counts):
-            edge = int(root(one * two))
-            while (edge + 1.0) * (edge + 1.0) <= one * two:
-                edge += 1
-            found += [edge, edge + 1]
-        return found
-
-    def error(self, place: int) -> float:
-        """Return the standard error of log2 of a seen count's time over the best's; 0 where predictions alone decide."""
-        if self.noise <= 0.0 or place == self.best:
-            return 0.0
-        return root(self.noise * (1.0 / self.runs[place] + 1.0 / self.runs[self.best])) / LN2
-
-    def by_chance(self, count: float) -> float:
-        """Return by how much log2 of a count's time may be above that of the best by chance."""
-        place, all_runs = place_near(self.counts, count), 0.0
-        error = self.error(place)
-        if error <= 0.0:
-            return 0.0
-        for each in self.runs:
-            all_runs += each
-        sure = root(2.0 * log2_of(1.0 + all_runs / self.runs[place]) * LN2)
-        sure = (SURE if sure < SURE else sure) * (HELD if place == self.here else LEFT)
-        return clamped(sure * error, 0.0, FURTHEST / LN2)
-
-    def too_rare(self, count: float, above: float) -> bool:
-        """Return True where a count, so far above the best in log2 of its time, is excused by the few runs on the best."""
-        place = place_near(self.counts, count)
-        return log2_of(self.runs[place]) > RARE * self.runs[self.best] and above > self.error(place)
-
-
 def root(value: float) -> float:
     """Return the square root of a positive number, as C has it without its library of mathematics."""
     return exp2_of(0.5 * log2_of(value))
@@ -218,85 +172,56 @@ def place_near(counts: Sequence[float], count: float) -> int:
     return at
 
 
-def _doubts(words: Sequence[float], at: int) -> Doubts:
-    """Return the doubts of a record; noise and place come once the best is known."""
-    begin, count = at + seen_at(words[at : at + HEAD_WORDS]), int(words[at + SEEN])
-    return Doubts(words[begin : begin + count], words[begin + count : begin + 2 * count], 0.0, 0, 0)
+def _errors(runs: Sequence[float], noise: float, best: int) -> list[float]:
+    """Return the standard error of log2 of each seen count's time over the best's; 0 where predictions alone decide."""
+    if noise <= 0.0:
+        return [0.0] * len(runs)
+    return [0.0 if at == best else root(noise * (1.0 / n + 1.0 / runs[best])) / LN2 for at, n in enumerate(runs)]
+
+
+def _by_chance(runs: Sequence[float], errors: Sequence[float], here: int) -> list[float]:
+    """Return by how much log2 of the time on each seen count may be above that of the best by chance."""
+    all_runs, found = 0.0, list[float]()
+    for n in runs:
+        all_runs += n
+    for at, (n, error) in enumerate(zip(runs, errors, strict=True)):
+        sure = root(2.0 * log2_of(1.0 + all_runs / n) * LN2)
+        sure = (SURE if sure < SURE else sure) * (HELD if at == here else LEFT)
+        found.append(clamped(sure * error, 0.0, FURTHEST / LN2) if error > 0.0 else 0.0)
+    return found
 
 
 def choose_cores(words: Sequence[float], at: int, x: float, allowed: AllowedCores, tolerance: float) -> int:
     """Return the count that the rule gives: the fewest near those seen that are good enough, or the last one.
 
-    Of all whole counts: exact of what `predict` says, up to rounding. A table is straight between knots: the fastest is a
-    knot or an end; where the bound is crossed follows from the line; the bound is one number where one seen count is the
-    nearest. Of other sets each count is compared. Cost O(knots), or O(counts).
+    Cost O(counts compared).
     """
     last, p_low, p_high = words[at + LAST], words[at + P_LOW], words[at + P_HIGH]
     near = allowed.between(p_low / BEYOND, p_high * BEYOND)
     if near is None:
         return allowed.nearest(last if last > 0.0 else p_high)
-    doubts, tolerance = _doubts(words, at), EQUAL if tolerance < EQUAL else tolerance
-    every = near.multiple_of == 1 and not near.few_members
-    counts = _knots_within(words, at, near, doubts.edges()) if every else _with(near.compared, last, allowed)
-    logs = [log2_of(float(count)) for count in counts]
-    row = _row(words, at, x, counts, logs)
-    shortest, longest = log2_of(ELAPSED_MIN_S), log2_of(ELAPSED_MAX_S)
-    least = clamped(min(row), shortest, longest)
-    if doubts.counts:
-        best = place_near(doubts.counts, float(counts[row.index(min(row))]))
-        here = place_near(doubts.counts, last)
-        doubts = doubts._replace(noise=min(words[at + NOISE], NOISIEST), best=best, here=here)
+    counts = sorted({*near.compared, int(last)}) if last in allowed else [*near.compared]
+    lx = log_x(words, at, x)
+    row = [grid_log(words, at, lx, float(count), log2_of(float(count))) for count in counts]
+    best, longest = row.index(min(row)), log2_of(ELAPSED_MAX_S)
+    least = clamped(row[best], log2_of(ELAPSED_MIN_S), longest)
+    begin, n = at + seen_at(words[at : at + HEAD_WORDS]), int(words[at + SEEN])
+    seen, runs = words[begin : begin + n], words[begin + n : begin + 2 * n]
+    places = [place_near(seen, float(count)) for count in counts]
+    errors = _errors(runs, min(words[at + NOISE], NOISIEST), places[best])
+    by_chance = _by_chance(runs, errors, place_near(seen, last)) or [0.0]
+    tolerance = EQUAL if tolerance < EQUAL else tolerance
     slack, k, bound = log2_of(1.0 + tolerance), 0, longest
-    for k, count in enumerate(counts):
-        by_chance = doubts.by_chance(float(count))
-        bound = least + (slack if by_chance < slack else by_chance)
+    for k, place in enumerate(places):
+        bound = least + (slack if by_chance[place] < slack else by_chance[place])
         if row[k] <= bound or bound >= longest:
             break
-    chosen = counts[k]
-    if k and every:
-        chosen = _crossing(counts[k - 1], counts[k], logs[k - 1], logs[k], row[k - 1], row[k], bound)
-    if bound > least + slack:
-        above = _row(words, at, x, [chosen], [log2_of(float(chosen))])[0] - least
-        if above > slack and doubts.too_rare(float(chosen), above):
-            chosen = counts[row.index(min(row))]
-    kept = near.least <= last <= near.most if every else last in counts
-    if kept and last % 1.0 == 0.0 and last != chosen and 3.0 * last <= 4.0 * chosen:
-        held = _row(words, at, x, [int(last)], [log2_of(last)])[0]
-        if held <= least + log2_of(1.0 + STAYS * tolerance):
-            return int(last)
-    return chosen
-
-
-def _with(counts: tuple[int, ...], last: float, allowed: AllowedCores) -> list[int]:
-    """Return counts with the last one, where it is allowed and was thinned out."""
-    return sorted({*counts, int(last)}) if last in allowed else list(counts)
-
-
-def _knots_within(words: Sequence[float], at: int, near: AllowedCores, edges: Sequence[int]) -> list[int]:
-    """Return the ends of a range, and the whole knots and edges between them."""
-    first, count = at + HEAD_WORDS, int(words[at + P_KNOTS])
-    knots = (int(knot) for knot in words[first : first + count] if knot % 1.0 == 0.0)
-    return sorted({near.least, near.most, *(each for each in (*knots, *edges) if near.least < each < near.most)})
-
-
-def _row(words: Sequence[float], at: int, x: float, counts: Sequence[int], logs: Sequence[float]) -> list[float]:
-    """Return log2 of the time on each count."""
-    lx = log_x(words, at, x)
-    return [grid_log(words, at, lx, float(count), log) for count, log in zip(counts, logs, strict=True)]
-
-
-def _crossing(
-    below: int, above: int, log_below: float, log_above: float, value_below: float, value_above: float, bound: float
-) -> int:
-    """Return the first whole count after `below`, at most `above`, whose time is within the bound; `above`'s is."""
-    if above - below == 1:
-        return above
-    slope = (value_above - value_below) / (log_above - log_below)
-    root = exp2_of(clamped(log_below + (bound - value_below) / slope, log_below, log_above))
-    found = below + 1 if root <= below else above if root >= above else ceil(root)
-    # The root is rounded: its neighbours decide.
-    while found < above and value_below + (log2_of(float(found)) - log_below) * slope > bound:
-        found += 1
-    while found > below + 1 and value_below + (log2_of(float(found - 1)) - log_below) * slope <= bound:
-        found -= 1
-    return found
+    above, place = row[k] - least, places[k]
+    # Where few runs on the best leave it open, it runs next.
+    rare = bound > least + slack and above > slack and above > errors[place]
+    if rare and log2_of(runs[place]) > RARE * runs[places[best]]:
+        k = best
+    held = counts.index(int(last)) if last in counts else k
+    if 3.0 * last <= 4.0 * counts[k] and row[held] <= least + log2_of(1.0 + STAYS * tolerance):
+        k = held
+    return counts[k]

@@ -26,7 +26,7 @@ from advisor.domain.bundle import (
     seen_at,
 )
 from advisor.domain.limits import ELAPSED_MAX_S, ELAPSED_MIN_S
-from advisor.engine.bundles import ERROR_GOAL, core_counts
+from advisor.engine.bundles import core_counts
 from advisor.errors import InvalidValue, MalformedMessage, UnknownComponent, Unsupported
 from advisor.models.logarithm import log2_of
 
@@ -47,7 +47,7 @@ def test_inside_a_table_the_model_is_met_within_the_stated_error(kind: str, name
     truth = advisor.predict(name, predictor=x, cores=p)
     ours = np.array([bundle.predict(name, a, b) for a, b in zip(x.tolist(), p.tolist(), strict=True)])
     stated = bundle.table_error(name)
-    assert stated <= 3 * ERROR_GOAL
+    assert stated <= 0.0432  # 3 %
     # Measured half way between knots along each axis: what lies elsewhere may be a little worse, not of another size.
     assert np.abs(np.log2(ours[:, 0] / truth.elapsed_s)).max() <= 1.5 * stated + 2e-3
     widths = [np.log2(side) for side in (ours[:, 0] / ours[:, 1], ours[:, 2] / ours[:, 0])]

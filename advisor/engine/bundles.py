@@ -42,12 +42,9 @@ from advisor.models.prediction import Model
 Evaluate = Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]  # predictors, cores -> elapsed, low, high
 
 ERROR_GOAL = 0.0144  # of log2 of a time between knots: 1 %
-GRIDS = (
-    (1, 2),
-    (2, 2),
-    (4, 3),
-)  # knots an octave of the predictor, and a doubling of cores: the first within the goal, or the last
-STEPS_MAX = 64  # between the ends of the seen predictors: a wide range has wider ones
+# Knots an octave of the predictor, and a doubling of cores; the first that meet the goal, or the last.
+GRIDS = ((1, 2), (2, 2), (4, 2), (8, 3))
+STEPS_MAX = 128  # between the ends of the seen predictors: a wide range has wider ones
 BEYOND = 1.0  # octaves tabulated outside the seen predictors
 ZERO_OCTAVES = 40  # a predictor of 0 stands so far below the greatest, where none but 0 is smaller
 CORES_DEFAULT = 256

@@ -193,7 +193,7 @@ def fold_plain_rows(components: Components, columns: Columns) -> None:
         for slot, _ in first_rows(known, [rows]):
             if components.learners.find_record(slot) is None:
                 components.learners.promote(slot, 2, "")
-    _fold_alike(components, rows, 2, "")
+    _fold(components, rows, "", None)
     components.totals["rows_accepted"] += len(slots)
 
 
@@ -261,15 +261,15 @@ def _fold(components: Components, rows: Rows, kind: str, active: Floats | None) 
 
     Where they tell `active_cores`, NaN where nobody knows, they are folded as an idle machine would have run them.
     """
-    beside: tuple[Any, ...] = ()
-    if active is not None and not np.isnan(active).all():
+    homes, others = np.full(len(rows.slots), ABSENT, np.int64), np.zeros(len(rows.slots))
+    if active is not None:
         others = np.maximum(active - rows.cores, 0.0)
-        beside = _contentions_of(components, rows.slots, ~np.isnan(others)), others
+        homes = _contentions_of(components, rows.slots, ~np.isnan(others))
     axes = 1 + components.table.int_field("dimensions")[rows.slots] if components.vectors else None
     for width in (2,) if axes is None else np.unique(axes).tolist():
         part: Any = slice(None) if axes is None else axes == width
         alike = rows if axes is None or part.all() else rows.select_rows(part)
-        _fold_alike(components, alike, int(width), kind, *(column[part] for column in beside))
+        _fold_alike(components, alike, int(width), kind, homes[part], others[part])
 
 
 def _contentions_of(components: Components, slots: Ints, known: Bools) -> Ints:
@@ -281,9 +281,7 @@ def _contentions_of(components: Components, slots: Ints, known: Bools) -> Ints:
     return np.where(known, components.contentions.places_of_slots(slots), ABSENT)
 
 
-def _fold_alike(
-    components: Components, rows: Rows, axes: int, kind: str, homes: Ints | None = None, others: Floats | None = None
-) -> None:
+def _fold_alike(components: Components, rows: Rows, axes: int, kind: str, homes: Ints, others: Floats) -> None:
     """Fold rows of components over the same axes; `homes`: the places of their contentions, beside `others` busy cores."""
     n, learners = len(rows.slots), components.learners
     if not KERNELS.ready:
@@ -297,13 +295,9 @@ def _fold_alike(
     machine = np.full(n, ABSENT, np.int64) if rows.machine is None else rows.machine
     given = (
         components.table.records, slots, table.words, places, axes, points, _own(rows.cores), _own(rows.elapsed_s), count,
-        _own(machine),
+        _own(machine), components.contentions.named(contention.NAME).words, homes, others,
     )  # fmt: skip
-    if homes is None:
-        changes = KERNELS.fold_rows(*given, *room, found, ratios)
-    else:
-        contentions = components.contentions.named(contention.NAME)
-        changes = KERNELS.fold_beside(*given, contentions.words, homes, others, *room, found, ratios)
+    changes = KERNELS.fold_rows(*given, *room, found, ratios)
     if changes:
         _tell_changes(components, slots[found[:changes]].tolist(), ratios[:changes].tolist())
 

@@ -222,8 +222,8 @@ def beyond_bound(w, n, r, m, has, axes, x, p, machine, bound, solution, scratch,
 
 
 def fold_rows(
-    base, slots, learners, places, axes, predictors, cores, times, counts, machines, solution, scratch, point, out,
-    found, ratios,
+    base, slots, learners, places, axes, predictors, cores, times, counts, machines, contentions, homes, others, solution,
+    scratch, point, out, found, ratios,
 ):  # fmt: skip
     """Fold rows of components over the same axes in their order; return how many changes of speed they reveal.
 
@@ -232,6 +232,11 @@ def fold_rows(
     slots, places, machines : int64 arrays (n,)
     predictors : float64 array (n, d)
     cores, times, counts : float64 arrays (n,)
+    contentions : float64 array (records, words)
+        See `contention`; the times in them are those that were measured.
+    homes : int64 array (n,)
+        Of each row's component among them, ABSENT where the row does not tell `others`, the busy cores (n,): else the row is
+        folded as an idle machine would have run it.
     found, ratios : int64 and float64 arrays (n,)
         Filled with the rows that reveal a change, and its log2 ratio.
     """
@@ -241,39 +246,12 @@ def fold_rows(
         if ahead < len(slots):
             fetch_ahead(base, slots[ahead], learners, places[ahead])
         place_row(point, axes, predictors, cores, i)
-        ratio = fold_one(
-            base, slots[i], learners, places[i], axes, point, times[i], counts[i], machines[i], solution, scratch,
-            out,
-        )  # fmt: skip
-        if ratio != 0.0:
-            found[changes] = i
-            ratios[changes] = ratio
-            changes += 1
-    return changes
-
-
-def fold_beside(
-    base, slots, learners, places, axes, predictors, cores, times, counts, machines, contentions, homes, others, solution,
-    scratch, point, out, found, ratios,
-):  # fmt: skip
-    """Fold rows as `fold_rows`, each as an idle machine would have run it.
-
-    Parameters
-    ----------
-    contentions : float64 array (records, words)
-        See `contention`; the times in them are those that were measured.
-    homes : int64 array (n,)
-        Of each row's component among them, ABSENT where the row does not tell `others`, the busy cores (n,).
-    """
-    changes = 0
-    for i in range(len(slots)):
-        place_row(point, axes, predictors, cores, i)
-        reported, t, x = homes[i] != ABSENT, times[i], product_of(point, axes)
-        c = contentions[max(homes[i], 0)]
-        k = c.view(np.int64)
-        if reported:
+        t = times[i]
+        if homes[i] != ABSENT:
+            c = contentions[homes[i]]
+            k = c.view(np.int64)
             t /= correction(c, k, others[i])
-            add_to_epoch(c, k, x, cores[i], times[i], others[i], counts[i])
+            add_to_epoch(c, k, product_of(point, axes), cores[i], times[i], others[i], counts[i])
         ratio = fold_one(
             base, slots[i], learners, places[i], axes, point, t, counts[i], machines[i], solution, scratch, out
         )
@@ -281,13 +259,20 @@ def fold_beside(
             found[changes] = i
             ratios[changes] = ratio
             changes += 1
-        base[slots[i], T_HIGH] = max(base[slots[i], T_HIGH], times[i])
-        if reported and k[CONTENTION_ROWS] == k[EPOCH_ENDS]:
-            factor = end_epoch(c, k)
-            if factor != 1.0:
-                carry_one(base, slots[i], learners, places[i], factor)
-            begin_epoch(c, k, base[slots[i]], W_COEFFICIENTS)
+        if homes[i] != ABSENT:
+            fold_contention(base, slots[i], learners, places[i], contentions[homes[i]], times[i])
     return changes
+
+
+def fold_contention(base, slot, learners, place, c, t):
+    """Note the time that was measured of a row; where it ends an epoch, learn what that shows of contention."""
+    w, k = base[slot], c.view(np.int64)
+    w[T_HIGH] = max(w[T_HIGH], t)
+    if k[CONTENTION_ROWS] == k[EPOCH_ENDS]:
+        factor = end_epoch(c, k)
+        if factor != 1.0:
+            carry_one(base, slot, learners, place, factor)
+        begin_epoch(c, k, w, W_COEFFICIENTS)
 
 
 def fetch_ahead(base, slot, learners, place):
@@ -347,9 +332,8 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
     whole, some, rows = np.zeros(1, np.int64), np.zeros(1), np.zeros((1, 2))
     yield "fold_one", (base, 0, records, 0, 2, point, 1.0, 1.0, -1, solution, scratch, out)
     batch = (base, whole, records, whole, 2, np.zeros((1, 1)), some, some, some, whole)
-    yield "fold_rows", (*batch, solution, scratch, point, out, whole, some)
-    beside = (*batch, RecordTable(CONTENTION, CONTENTION_LAYOUT, 1).words, whole, some)
-    yield "fold_beside", (*beside, solution, scratch, point, out, whole, some)
+    beside = (RecordTable(CONTENTION, CONTENTION_LAYOUT, 1).words, whole, some)
+    yield "fold_rows", (*batch, *beside, solution, scratch, point, out, whole, some)
     yield "refresh_one", (records, 0, 2, solution, scratch)
     yield "settle_one", (records, 0, 2, solution, scratch)
     yield "predict_points", (records, 0, 2, np.zeros((1, 1)), some, -1, True, solution, scratch, point, rows)
@@ -367,7 +351,7 @@ def _examples() -> Iterator[tuple[str, tuple[Any, ...]]]:
 KERNELS = kernels.Source(
     __name__,
     (
-        fold_one, fold_rows, fold_beside, refresh_one, settle_one, answer_one, answer_points, predict_points,
+        fold_one, fold_rows, refresh_one, settle_one, answer_one, answer_points, predict_points,
         cross_covariance, merge_sums, merge_cells_of, forget_sums, forget_cells,
     ),
     _examples,

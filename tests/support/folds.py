@@ -6,11 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from advisor.models import contention
 from advisor.models.asked_points import room_of
 from advisor.models.fold import ABSENT, KERNELS
 from advisor.models.learner_layout import LearnerTable
+from advisor.models.records import RecordTable
 from advisor.models.table import Table
 
+NO_CONTENTION = RecordTable(contention.FIELDS, contention.LAYOUT).words
 ROOMS = {axes: room_of(axes) for axes in range(2, 6)}
 
 
@@ -36,7 +39,8 @@ def fold(
     rows, ratios = np.empty(n, np.int64), np.empty(n)
     found = KERNELS.fold_rows(
         table.records, slots, *_records(learners, slots, axes), axes, predictors, np.array(p, np.float64),
-        np.array(t, np.float64), counts, machines, *ROOMS[axes], rows, ratios,
+        np.array(t, np.float64), counts, machines, NO_CONTENTION, np.full(n, ABSENT), np.zeros(n), *ROOMS[axes], rows,
+        ratios,
     )  # fmt: skip
     return Changes(slots[rows[:found]], rows[:found], ratios[:found])
 

@@ -14,12 +14,11 @@ from advisor.domain.names import checked_name
 from advisor.domain.runs import TRANSFORMS, VARIANTS, ProgramRun, RunPrediction, checked_number, checked_run
 from advisor.engine.guards import checked_level
 from advisor.engine.kinds import RecordKind
-from advisor.errors import InvalidValue, Mismatch, NotEnoughData, StateDamaged, TooLarge, UnknownProgram, not_one_of
+from advisor.errors import InvalidValue, Mismatch, NotEnoughData, TooLarge, UnknownProgram, not_one_of
 from advisor.models.lasso import LassoFit
 from advisor.models.prediction import LEVEL
 from advisor.models.program_model import WORDS, ProgramModel
 from advisor.models.program_terms import TRANSFORMS as SIZE_OF
-from advisor.models.record_domains import strange_program
 
 RUNS_MIN: Final = 4  # to predict anything from: fewer leave every intermediate model without a fold to test on
 FEW_RUNS: Final = 20
@@ -224,10 +223,6 @@ class Programs(RecordKind[str, ProgramRecord]):
         words = np.frombuffer(data, "<f8", offset=1).astype(np.float64)
         if len(words) != WORDS:
             raise ValueError(f"{len(words)} words a program")
-        if (strange := strange_program(words)) is not None:
-            raise StateDamaged(
-                f"program {key!r}: {strange} is what no runs lead to", components=(key,), hint="restore a backup"
-            )
         return ProgramRecord(TRANSFORMS[data[0]], ProgramModel(words))
 
 

@@ -178,12 +178,12 @@ def decode(blocks: deque[bytes], bytes_max: int) -> Decoded:
         while blocks:
             _restore(made, _DECODER.decode(blocks.popleft()), bytes_max // (8 * WORDS))
         made.components.slots.index()
+        _check_owners(made.components)
     except (LookupError, TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise StateDamaged(
             f"the state does not read: {type(error).__name__} {error}",
             hint="restore a backup, or give what to_bytes or `advisor export` wrote",
         ) from error
-    _check_words(made.components)
     made.components.rebuild_indices()
     return made
 
@@ -243,24 +243,9 @@ def _other(field: str, found: object, read: object) -> StateTooNew:
     )  # fmt: skip
 
 
-def _check_words(components: Components) -> None:
-    """See that all words are such as rows can lead to, before they are used.
-
-    Raises StateDamaged when one is not: a checksum does not tell who wrote it.
-    """
-    n = len(components)
-    name, owners = "base", np.arange(n)
-    found = components.table.outside(n)
-    for table_name, table in components.records.items():
-        if found is not None:
-            break
-        name, owners = table_name, table.int_field("component")[: table.size]
-        strange = np.flatnonzero((owners < -1) | (owners >= n))
-        found = (int(strange[0]), "component", int(owners[strange[0]])) if len(strange) else table.outside(table.size)
-    if found is not None:
-        slot = int(owners[found[0]])
-        whose = components.slots.names[slot] if 0 <= slot < n else "no component"
-        raise StateDamaged(
-            f"{name} table: {found[1]} of {whose} is {found[2]!r}, which no rows lead to", components=(whose,),
-            hint="restore a backup",
-        )  # fmt: skip
+def _check_owners(components: Components) -> None:
+    """Raise ValueError where a record is of no component."""
+    for name, table in components.records.items():
+        owners = table.int_field("component")[: table.size]
+        if not -1 <= owners.min(initial=-1) <= owners.max(initial=-1) < len(components):
+            raise ValueError(f"a record of {name} is of no component")

@@ -23,8 +23,7 @@ from advisor.engine.components import EVIDENCE_LEAST, Components
 from advisor.engine.guards import check_together, checked
 from advisor.engine.kinds import RecordKind
 from advisor.engine.slots import TIME
-from advisor.errors import InvalidValue, NotEnoughData, StateDamaged
-from advisor.models.record_domains import strange_type
+from advisor.errors import InvalidValue, NotEnoughData
 from advisor.models.size_time import GATHERED_MAX, WORDS, Gathered, SizeTime
 from advisor.models.type_verdict import MODELS, SIZED_MODELS, TypeReport, predicted, report_of, spread
 
@@ -234,10 +233,6 @@ class TaskTypeModels(RecordKind[str, SizeTime]):
         words = np.frombuffer(data, "<f8").astype(np.float64)
         if len(words) != WORDS:
             raise ValueError(f"{len(words)} words a task type")
-        if (strange := strange_type(words)) is not None:
-            raise StateDamaged(
-                f"task type {key!r}: {strange} is what no instances lead to", components=(key,), hint="restore a backup"
-            )
         return SizeTime(words)
 
     def merged_record(self, key: str, mine: SizeTime, theirs: SizeTime) -> SizeTime:

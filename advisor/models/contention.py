@@ -28,7 +28,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.models import records as legal
 from advisor.models.layout import FIRST_SOLVE
 from advisor.models.logarithm import log2_of
 from advisor.models.records import Field, RecordTable, offsets
@@ -49,21 +48,21 @@ CARRIED_LEAST = 0.05  # share of a time by which a curve may be off before it is
 NOISE_LEAST = 1e-8  # of the variance of t / m: no model is right to more than 1e-4
 
 FIELDS: tuple[Field, ...] = (
-    ("component", 1, "i", -1, None),  # slot in the base table
-    ("rows", 1, "i", 0, legal.COUNT),  # rows that reported active_cores
-    ("contended", 1, "i", 0, legal.COUNT),  # of them, those with others
-    ("kappa", 1, "f", 0, legal.SIGNED),  # as far as known: what rows are corrected by, before it is shrunk
-    ("precision", 1, "f", 0, legal.POSITIVE),  # 1 / variance of it
-    ("start", 1, "i", 0, legal.COUNT),  # rows when epochs began, or began anew
-    ("solve_at", 1, "i", FIRST_ROWS, legal.COUNT),  # rows at which the epoch ends
-    ("sum_rows", 1, "i", 0, legal.COUNT),  # rows in the sums
-    ("gram", PAIRS, "f", 0, legal.SIGNED),
-    ("right", TERMS, "f", 0, legal.SIGNED),
-    ("square", 1, "f", 0, legal.SIGNED),
+    ("component", 1, "i", -1),  # slot in the base table
+    ("rows", 1, "i", 0),  # rows that reported active_cores
+    ("contended", 1, "i", 0),  # of them, those with others
+    ("kappa", 1, "f", 0),  # as far as known: what rows are corrected by, before it is shrunk
+    ("precision", 1, "f", 0),  # 1 / variance of it
+    ("start", 1, "i", 0),  # rows when epochs began, or began anew
+    ("solve_at", 1, "i", FIRST_ROWS),  # rows at which the epoch ends
+    ("sum_rows", 1, "i", 0),  # rows in the sums
+    ("gram", PAIRS, "f", 0),
+    ("right", TERMS, "f", 0),
+    ("square", 1, "f", 0),
     # The copy of the weighting model: coefficients, low, high, floor, which is 0 where there is none, and cores.
-    ("model", AT_LOW, "i", 0, legal.PACKED),
-    ("range", AT_CORES - AT_LOW, "f", 0, legal.SIGNED),
-    ("cores", 1, "i", 0, legal.ANY),
+    ("model", AT_LOW, "i", 0),
+    ("range", AT_CORES - AT_LOW, "f", 0),
+    ("cores", 1, "i", 0),
 )
 NAME, LAYOUT = "contention", "contention-1"
 AT = offsets(FIELDS)

@@ -76,7 +76,7 @@ from advisor.models.learner_layout import AXES_MAX, CELLS, KEPT_RUNS, LANES, RUN
 from advisor.models.logarithm import LN2, exp2_of, log2_of, rough_log2_of
 from advisor.models.posterior import predict
 from advisor.models.process import SHARE, refresh, settle
-from advisor.models.records import LOG, RecordTable
+from advisor.models.records import RecordTable
 from advisor.models.sums import add_sums, add_to_sketch, hold, two_step
 from advisor.models.weighting import TRUST, W_COEFFICIENTS, knows, solve_weighting, weigh
 
@@ -86,6 +86,7 @@ ROWS, UNFINISHED, START, SOLVE_AT, UNSCORED, ERROR, ORIGIN, SCALE = (
 X_LOW, X_HIGH, T_LOW, T_HIGH, RATE, CENTRE = (
     AT[name].start for name in ("x_low", "x_high", "t_low", "t_high", "drift_rate", "drift_centre")
 )
+DRIFTED_MOST = 100.0  # ln of all drift that was followed, either way
 SPREAD_MOST = 1.0  # sd of ln t up to which a killed run is learned as longer than it was
 ROWS_AHEAD = 2  # whose memory is asked for: each has some 70 lines, and the nearest cache several hundred
 ABSENT = -1  # place of a component without a learner's record
@@ -289,7 +290,7 @@ def follow_drift(w, n, r, m):
         factor = exp2_of(moved / LN2)
         carry(w, n, factor, factor, SLOW_KEPT)
         carry_level(r, m, moved, SLOW_KEPT)
-        r[DRIFTED] = min(max(r[DRIFTED] + moved, -LOG), LOG)
+        r[DRIFTED] = min(max(r[DRIFTED] + moved, -DRIFTED_MOST), DRIFTED_MOST)
         m[DRIFTED_AT] = n[ROWS]
 
 

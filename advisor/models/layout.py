@@ -9,9 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from advisor.domain.limits import CORES_MAX, CORES_MIN, DIMENSIONS_MAX, ELAPSED_MAX_S
 from advisor.domain.vectors import Floats
-from advisor.models import records as legal
 from advisor.models.records import Field, empty_words, offsets
 
 DEGREE_MAX = 3  # of the sequential time in the predictor: cubic algorithms are the steepest that occur in practice
@@ -32,69 +30,69 @@ FIRST_SOLVE = 16  # rows a component folds with their own elapsed time as weight
 
 FIELDS: tuple[Field, ...] = (
     # Exact counts; forgetting never lowers them.
-    ("rows", 1, "i", 0, legal.COUNT),  # learned rows
-    ("extra_runs", 1, "i", 0, legal.PACKED),  # learned runs beyond one a row: a row with count c is c runs
-    ("failed", 1, "i", 0, legal.COUNT),  # rows with ok = false
-    ("unfinished", 1, "i", 0, legal.COUNT),  # rows with running = true
+    ("rows", 1, "i", 0),  # learned rows
+    ("extra_runs", 1, "i", 0),  # learned runs beyond one a row: a row with count c is c runs
+    ("failed", 1, "i", 0),  # rows with ok = false
+    ("unfinished", 1, "i", 0),  # rows with running = true
     # Values of a predictor, those of the first accepted row; 0: not known, as 1
-    ("dimensions", 1, "i", 0, (0.0, DIMENSIONS_MAX, ())),
+    ("dimensions", 1, "i", 0),
     # Offsets to `rows`, see `counts`.
-    ("start", 1, "i", 0, legal.COUNT),  # rows when the component was last wholly forgotten
+    ("start", 1, "i", 0),  # rows when the component was last wholly forgotten
     # Rows at which the weighting model is solved next: at ages 16, 32, 64, ...
-    ("solve_at", 1, "i", FIRST_SOLVE, legal.COUNT),
-    ("unscored", 1, "i", 0, legal.COUNT),  # rows that came before there was a weighting model to predict them
-    ("forgotten", 1, "f", 0, legal.COUNT),  # rows that the sums no longer stand for
+    ("solve_at", 1, "i", FIRST_SOLVE),
+    ("unscored", 1, "i", 0),  # rows that came before there was a weighting model to predict them
+    ("forgotten", 1, "f", 0),  # rows that the sums no longer stand for
     # The cores of the last row, 0: none; counts of cores with their runs, see `cores_seen`.
-    ("cores_last", 1, "f", 0, (CORES_MIN, CORES_MAX, (0.0,))),
-    ("cores_seen", COUNTS_SEEN, "i", 0, legal.PACKED),
+    ("cores_last", 1, "f", 0),
+    ("cores_seen", COUNTS_SEEN, "i", 0),
     # Ranges seen.
-    ("x_low", 1, "f", np.inf, legal.LOW_PREDICTOR),
-    ("x_high", 1, "f", -np.inf, legal.HIGH_PREDICTOR),
-    ("p_low", 1, "f", np.inf, (CORES_MIN, CORES_MAX, (legal.INF,))),
-    ("p_high", 1, "f", -np.inf, (CORES_MIN, CORES_MAX, (-legal.INF,))),
-    ("t_low", 1, "f", np.inf, (1e-20, ELAPSED_MAX_S, (legal.INF,))),
-    ("t_high", 1, "f", 0, legal.SECONDS),  # exactly, of runs that ended, whatever else ran beside them
-    ("running_high", 1, "f", 0, legal.SECONDS),  # longest that a run was seen running without an end, seconds
+    ("x_low", 1, "f", np.inf),
+    ("x_high", 1, "f", -np.inf),
+    ("p_low", 1, "f", np.inf),
+    ("p_high", 1, "f", -np.inf),
+    ("t_low", 1, "f", np.inf),
+    ("t_high", 1, "f", 0),  # exactly, of runs that ended, whatever else ran beside them
+    ("running_high", 1, "f", 0),  # longest that a run was seen running without an end, seconds
     # Weighted sums over u = (x - origin) / scale, w = count / (m**2 + t0**2).
-    ("origin", 1, "f", np.inf, legal.LOW_PREDICTOR),
-    ("scale", 1, "f", 0, legal.SCALE),
-    ("gram", 3 * MOMENTS, "f", 0, legal.POSITIVE),  # sum w u**m p**-q at [7 q + m], m <= 6, q <= 2
-    ("right", 2 * COEFFICIENTS, "f", 0, legal.POSITIVE),  # sum w t u**m p**-q at [4 q + m], m <= 3, q <= 1
-    ("square", 1, "f", 0, legal.POSITIVE),  # sum w t**2
+    ("origin", 1, "f", np.inf),
+    ("scale", 1, "f", 0),
+    ("gram", 3 * MOMENTS, "f", 0),  # sum w u**m p**-q at [7 q + m], m <= 6, q <= 2
+    ("right", 2 * COEFFICIENTS, "f", 0),  # sum w t u**m p**-q at [4 q + m], m <= 3, q <= 1
+    ("square", 1, "f", 0),  # sum w t**2
     # The weighting model m(x, p) = A(v) + B(v) / p, v = (x - w_low) / (w_high - w_low), for w_low <= x <= w_high;
     # A and B as cubic Bernstein polynomials, see `weighting.short`.
-    ("w_coefficients", COEFFICIENTS, "i", 0, legal.PACKED),
-    ("w_low", 1, "f", 0, legal.PREDICTOR),
-    ("w_high", 1, "f", 0, legal.PREDICTOR),
-    ("w_floor", 1, "f", 0, legal.SECONDS),  # half the smallest elapsed time seen when it was solved
-    ("w_cores", 1, "i", 0, legal.ANY),  # the cores it was solved on, see `weighting.packed_cores`
+    ("w_coefficients", COEFFICIENTS, "i", 0),
+    ("w_low", 1, "f", 0),
+    ("w_high", 1, "f", 0),
+    ("w_floor", 1, "f", 0),  # half the smallest elapsed time seen when it was solved
+    ("w_cores", 1, "i", 0),  # the cores it was solved on, see `weighting.packed_cores`
     # Drift: z = (log2(t / m) - centre) rate of each row within what the weighting model knows; see `drift`.
-    ("drift_centre", 1, "f", 0, legal.LOGS),
-    ("drift_rate", 1, "f", 0, legal.RATE),  # 256 over the scale of log2(t / m); 0: not known, and no row is tested
+    ("drift_centre", 1, "f", 0),
+    ("drift_rate", 1, "f", 0),  # 256 over the scale of log2(t / m); 0: not known, and no row is tested
     # rise << 48 | fall << 32 | caution << 28 | rows scored since the last solve
-    ("drift_levels", 1, "i", 0, legal.ANY),
-    ("drift_rise", 1, "i", 0, legal.ANY),  # since the rise left 0: sum of log2(t / m) << 20 | rows
-    ("drift_fall", 1, "i", 0, legal.ANY),
-    ("drift_sum", 1, "i", 0, legal.ANY),  # sum of z since the last solve
-    ("drift_square", 1, "i", 0, legal.ANY),
-    ("changes", 1, "i", 0, legal.COUNT),  # exact counts: changes of speed found,
-    ("outliers", 1, "i", 0, legal.COUNT),  # and rows learned at a bounded time
-    ("changed_at", 1, "i", 0, legal.COUNT),  # rows at the last change
-    ("changed_by", 1, "f", 0, legal.LOGS),  # its log2 ratio
+    ("drift_levels", 1, "i", 0),
+    ("drift_rise", 1, "i", 0),  # since the rise left 0: sum of log2(t / m) << 20 | rows
+    ("drift_fall", 1, "i", 0),
+    ("drift_sum", 1, "i", 0),  # sum of z since the last solve
+    ("drift_square", 1, "i", 0),
+    ("changes", 1, "i", 0),  # exact counts: changes of speed found,
+    ("outliers", 1, "i", 0),  # and rows learned at a bounded time
+    ("changed_at", 1, "i", 0),  # rows at the last change
+    ("changed_by", 1, "f", 0),  # its log2 ratio
     # How well the weighting model predicted each row before learning it.
-    ("error", 1, "f", 0, legal.POSITIVE),  # sum |t - m| / max(t, m)
+    ("error", 1, "f", 0),  # sum |t - m| / max(t, m)
     # Load sketch: cells [c 2**e, (c + 1) 2**e) of the predictor, unweighted.
-    ("cell_exponent", 1, "f", -np.inf, (-1100.0, 61.0, (-legal.INF,))),
-    ("cell_runs", CELLS, "f", 0, legal.RUNS),
-    ("cell_sum", CELLS, "f", 0, legal.POSITIVE),  # sum of x - c 2**e
-    ("cell_square", CELLS, "f", 0, legal.POSITIVE),  # sum of (x - c 2**e)**2
+    ("cell_exponent", 1, "f", -np.inf),
+    ("cell_runs", CELLS, "f", 0),
+    ("cell_sum", CELLS, "f", 0),  # sum of x - c 2**e
+    ("cell_square", CELLS, "f", 0),  # sum of (x - c 2**e)**2
     # Paper 1's two-step model: unweighted sums of the rows at p_low; the mean at p_high and there the highest predictor.
-    ("least_gram", LEAST_MOMENTS, "f", 0, legal.MOMENT),
-    ("least_right", LEAST_COEFFICIENTS, "f", 0, legal.MOMENT),
-    ("least_square", 1, "f", 0, legal.MOMENT),
-    ("top_predictor", 1, "f", -np.inf, legal.HIGH_PREDICTOR),
-    ("top_runs", 1, "f", 0, legal.RUNS),
-    ("top_sum", 1, "f", 0, legal.POSITIVE),
+    ("least_gram", LEAST_MOMENTS, "f", 0),
+    ("least_right", LEAST_COEFFICIENTS, "f", 0),
+    ("least_square", 1, "f", 0),
+    ("top_predictor", 1, "f", -np.inf),
+    ("top_runs", 1, "f", 0),
+    ("top_sum", 1, "f", 0),
 )
 
 LAYOUT = "base-8"

@@ -14,7 +14,6 @@ import numpy as np
 
 from advisor.domain import elementary
 from advisor.domain.vectors import Floats
-from advisor.models import records as legal
 from advisor.models.records import Field, RecordTable, offsets
 
 AXES_MAX = 5  # four predictors and the cores
@@ -83,7 +82,6 @@ DOUBT_LEAST = 0.02
 STEEPEST = 4.0  # slope, and curvature, of ln t along which runs are carried inside a cell
 # A word of `slope` has the slope of ln t above, its curvature in the low bits: a centre that moves by little still turns it.
 CURVATURE_BITS, SLOPE_UNIT = 20, 2.0**-32
-SLOPES = (STEEPEST / SLOPE_UNIT + 1.0) * 2.0**CURVATURE_BITS
 CARRY_MAX = 5.0  # of ln t, by one carry
 
 # Beyond what was seen, an answer is at most that at the nearest seen point, changed by these log-slopes. In a predictor it
@@ -116,7 +114,6 @@ WIDTH_MAX = 20.0  # of ln t, up and down: beyond, the interval says "unknown"
 SETTLED_EVERY = 64  # rows up to which settings are chosen at 1, 2, 3, 4, 6, 8, 12, ..; beyond, at each power of two
 FIRST_SCORED = 6
 
-PINS = 64  # more than there are models to pin, which a test holds
 KEPT_RUNS = 8.0  # what old cells count together after a change of speed: a shape to lean on, soon outweighed
 # A slow drift, see `cells.slow_drift`. Looked for every `SLOW_ROWS` rows, over at most `SLOW_ROWS_MOST`: within these a step of
 # 1 % shows at 10 % noise. Errors: false steps are one in 100,000 rows and more; what drifted goes on in the same direction.
@@ -137,52 +134,52 @@ def key_bits(axes: int) -> int:
 def fields_of(axes: int) -> tuple[Field, ...]:
     """Return the fields of a record over `axes` axes."""
     return (
-        ("component", 1, "i", -1, None),  # slot in the base table that the record belongs to; -1: free
-        ("seen", 1, "i", 0, legal.COUNT),  # rows learned since it began: the schedules count these
-        ("cells", 1, "i", 0, (0.0, CELLS, ())),  # in use
+        ("component", 1, "i", -1),  # slot in the base table that the record belongs to; -1: free
+        ("seen", 1, "i", 0),  # rows learned since it began: the schedules count these
+        ("cells", 1, "i", 0),  # in use
         # Model that answers: 0 the learner, else 1 + its place in the list of pins
-        ("pin", 1, "i", 0, (0.0, PINS, ())),
-        ("scores", 1, "i", 0, legal.COUNT),  # rows predicted before they were learned
-        ("covered", 1, "i", 0, legal.COUNT),  # of them, those within the 90 % interval
-        ("error", 1, "f", 0, legal.POSITIVE),  # sum |t - prediction| / max(t, prediction) over the scored rows
-        ("bias", 1, "f", 0, legal.SIGNED),  # sum (prediction - t) / max(t, prediction) over them
+        ("pin", 1, "i", 0),
+        ("scores", 1, "i", 0),  # rows predicted before they were learned
+        ("covered", 1, "i", 0),  # of them, those within the 90 % interval
+        ("error", 1, "f", 0),  # sum |t - prediction| / max(t, prediction) over the scored rows
+        ("bias", 1, "f", 0),  # sum (prediction - t) / max(t, prediction) over them
         # Runs that the seen rows stand for: more than rows where these have counts
-        ("seen_runs", 1, "f", 0, legal.RUNS),
-        ("relative", 1, "f", 0, (legal.LEAST, legal.SUM, (0.0,))),  # s**2 of the noise; 0: not chosen yet
-        ("absolute", 1, "f", 0, legal.POSITIVE),  # tau**2 of the noise, seconds squared
+        ("seen_runs", 1, "f", 0),
+        ("relative", 1, "f", 0),  # s**2 of the noise; 0: not chosen yet
+        ("absolute", 1, "f", 0),  # tau**2 of the noise, seconds squared
         # Mean squared leave-one-out error of cells without repeats; -1: not known
-        ("left_out", 1, "f", -1, (-1.0, legal.SUM, ())),
+        ("left_out", 1, "f", -1),
         # What the mean's variance is multiplied by: how far cells are from what the others say of them.
-        ("doubt", 1, "f", 1, (legal.LEAST, 1.0, ())),
+        ("doubt", 1, "f", 1),
         # Further relative variance of a run, for intervals: leave-one-out errors beyond model and noise, while few repeat
-        ("excess", 1, "f", 0, (0.0, legal.SUM, ())),
-        ("share", LANES, "f", 0, (0.0, 1.0 + 1e-9, ())),  # weights of the settings
-        ("width", LANES, "f", 0, (0.0, legal.SUM, ())),  # half-widths at LEVELS, in standard deviations
+        ("excess", 1, "f", 0),
+        ("share", LANES, "f", 0),  # weights of the settings
+        ("width", LANES, "f", 0),  # half-widths at LEVELS, in standard deviations
         # Steps down of an interval are so many times as wide as `width`, steps up as narrow: times lean to one side
-        ("skew", 1, "f", 1, (1.0 / SKEW_MOST, SKEW_MOST, ())),
-        ("coarseness", AXES_MAX, "i", STEPS * int(axes == AXES_MAX), (0.0, COARSEST, ())),
+        ("skew", 1, "f", 1),
+        ("coarseness", AXES_MAX, "i", STEPS * int(axes == AXES_MAX)),
         # Numbers of the machines kept apart; the first place, of none, is -1 less what is owed to rows far from all others
-        ("machine", MACHINES_MAX, "i", -1, legal.ANY),
+        ("machine", MACHINES_MAX, "i", -1),
         # Slow drift: rows since the search for one began; sums of their scores, of the scores' squares and of their weights
         # (no units); ln of all drift that was followed, and the component's rows at the last step.
-        ("slow_sum", 1, "f", 0, legal.SIGNED),
-        ("slow_square", 1, "f", 0, legal.POSITIVE),
-        ("slow_weight", 1, "f", 0, legal.POSITIVE),
-        ("drifted", 1, "f", 0, legal.LOGS),
-        ("drifted_at", 1, "i", 0, legal.COUNT),
+        ("slow_sum", 1, "f", 0),
+        ("slow_square", 1, "f", 0),
+        ("slow_weight", 1, "f", 0),
+        ("drifted", 1, "f", 0),
+        ("drifted_at", 1, "i", 0),
         # Cells: a run's key on the lattice, runs, mean time, sum of squared deviations from it, variance by which a an outlier
         # one is distrusted, ln of what the model says there (NaN: not since it began), centre and slope of ln t.
         # Behind those in use, at the end, stand up to `WAITING` that wait for a run that agrees; else nothing looks at them.
-        ("key", CELLS, "i", -1, (-1.0, 2.0**63, ())),
-        ("runs", CELLS, "f", 0, legal.RUNS),
-        ("mean", CELLS, "f", 0, legal.TIME),
-        ("scatter", CELLS, "f", 0, legal.SIGNED),
-        ("outlier", CELLS, "f", 0, legal.POSITIVE),
-        ("model", CELLS, "f", np.nan, (-legal.LOG, legal.LOG, (float("nan"),))),
-        ("centre", CELLS * axes, "f", 0, legal.LOGS),
-        ("slope", CELLS * axes, "i", 0, (-SLOPES, SLOPES, ())),  # and curvature, see `cells.packed`
+        ("key", CELLS, "i", -1),
+        ("runs", CELLS, "f", 0),
+        ("mean", CELLS, "f", 0),
+        ("scatter", CELLS, "f", 0),
+        ("outlier", CELLS, "f", 0),
+        ("model", CELLS, "f", np.nan),
+        ("centre", CELLS * axes, "f", 0),
+        ("slope", CELLS * axes, "i", 0),  # and curvature, see `cells.packed`
         # Ln of the least positive value of each predictor
-        ("least", axes - 1, "f", np.inf, (-legal.LOG, legal.LOG, (legal.INF,))),
+        ("least", axes - 1, "f", np.inf),
     )
 
 
@@ -216,29 +213,3 @@ class LearnerTable(RecordTable):
         x = z[:, :-1]
         of_each = (self.floats(name)[place][:k].copy() for name in ("runs", "mean", "scatter"))
         return Cells(z, np.where(x <= ZERO, 0.0, elementary.exp(x)), *of_each)
-
-    def outside(self, size: int) -> tuple[int, str, float] | None:
-        """As of records; nor may a cell in use be none: without a key, a time or runs.
-
-        What the model says at a cell far from all others is no longer any number: where it was, it is not known.
-        """
-        models = self.floats("model")
-        models[np.abs(models) > legal.LOG] = np.nan
-        found = super().outside(size)
-        if found is not None:
-            return found
-        keys = self.integers("key")[:size]
-        used = (np.arange(CELLS) < self.int_field("cells")[:size, None]) | (keys >= 0)  # or waiting
-        means, runs, scatter = (self.floats(name)[:size] for name in ("mean", "runs", "scatter"))
-        places = 1 << (key_bits(self.axes) * self.axes)  # of one machine's cells
-        for name, values, good in (
-            ("key", keys, (keys >= 0) & (keys // places < MACHINES_MAX)),
-            ("mean", means, means > 0.0),
-            ("runs", runs, runs > 0.0),
-            ("scatter", scatter, scatter >= -1e-14 * runs * means * means),  # rounding
-        ):
-            bad = used & ~good
-            if bad.any():
-                record, cell = (int(at[0]) for at in np.nonzero(bad))
-                return record, name, values[record, cell].item()
-        return None

@@ -1,9 +1,4 @@
-"""Tables of records: one row of words a record, its fields by name, each with the domain of its words.
-
-A checksum tells that words are those that were written, not by whom. A word outside its domain would end in an overflow, a NaN
-or a place that is none, some rows or questions later and inside a kernel. Domains are wide: what a legal stream of rows can
-lead to passes, whatever its order, merges and forgetting.
-"""
+"""Tables of records: one row of words a record, its fields by name."""
 
 from __future__ import annotations
 
@@ -13,34 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.limits import COUNT_MAX, ELAPSED_MAX_S, PREDICTOR_MAX
 from advisor.domain.vectors import Floats, Ints
 from advisor.models.room import RowRoom
 
-INF = float("inf")
-ROWS_MOST = 2.0**53  # schedules double them
-SUM = 1e70  # of terms: products of four still are numbers, and no stream comes near
-LEAST = 1e-40  # of what is divided by
-LOG = 100.0  # of what is a logarithm of a legal value, or a sum of some of them
-
-Domain = tuple[float, float, tuple[float, ...]]  # least, largest, further legal values; NaN is reported as such
-ANY: Domain = (-(2.0**63), 2.0**63, ())  # of packed words
-PACKED: Domain = (0.0, 2.0**63, ())
-COUNT: Domain = (0.0, ROWS_MOST, ())
-POSITIVE: Domain = (0.0, SUM, ())
-SIGNED: Domain = (-SUM, SUM, ())
-LOGS: Domain = (-LOG, LOG, ())
-RUNS: Domain = (LEAST, ROWS_MOST * COUNT_MAX, (0.0,))
-TIME: Domain = (1e-20, 1e20, (0.0,))  # seconds, carried from a cell's runs to its centre
-RATE: Domain = (LEAST, SUM, (0.0,))
-PREDICTOR: Domain = (0.0, PREDICTOR_MAX, ())
-LOW_PREDICTOR: Domain = (0.0, PREDICTOR_MAX, (INF,))
-HIGH_PREDICTOR: Domain = (0.0, PREDICTOR_MAX, (-INF,))
-SECONDS: Domain = (0.0, ELAPSED_MAX_S, ())
-SCALE: Domain = (2.0**-70, 2.0 * PREDICTOR_MAX, (0.0,))
-MOMENT: Domain = (0.0, 1e150, ())
-
-Field = tuple[str, int, str, float, Domain | None]  # name, words, kind "f" float64 or "i" int64, empty value, domain
+Field = tuple[str, int, str, float]  # name, words, kind "f" float64 or "i" int64, empty value
 
 
 def offsets(fields: Iterable[Field]) -> dict[str, slice]:
@@ -55,7 +26,7 @@ def offsets(fields: Iterable[Field]) -> dict[str, slice]:
 
 def empty_words(fields: Sequence[Field]) -> Floats:
     """Return the words of a record that has seen nothing."""
-    parts = [np.full(words, value, np.int64 if kind == "i" else np.float64) for _, words, kind, value, _ in fields]
+    parts = [np.full(words, value, np.int64 if kind == "i" else np.float64) for _, words, kind, value in fields]
     return np.concatenate([part.view(np.float64) for part in parts])
 
 
@@ -131,19 +102,3 @@ class RecordTable:
             words = self._room.grown(self.words, self.size, capacity)
             words[self.size :] = self.empty_record()
             self._hold(words)
-
-    def outside(self, size: int) -> tuple[int, str, float] | None:
-        """Return (record, field, value) of the first word of `size` records outside its domain; None: all are in."""
-        for name, _, kind, _, domain in self.fields:
-            if domain is None:
-                continue
-            low, high, further = domain
-            values = (self.integers(name) if kind == "i" else self.floats(name))[:size]
-            good = (values >= low) & (values <= high)
-            if not good.all():
-                for value in further:
-                    good |= np.isnan(values) if value != value else values == value  # noqa: PLR0124 - NaN
-                if not good.all():
-                    at = int(np.flatnonzero(~good.all(axis=1))[0])
-                    return at, name, values[at][~good[at]].tolist()[0]
-        return None

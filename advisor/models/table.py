@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from advisor.domain import elementary
-from advisor.domain.limits import DIMENSIONS_MAX
 from advisor.domain.vectors import Floats, Ints
 from advisor.models.layout import AT, FIELDS, INTEGERS, LAYOUT
 from advisor.models.records import RecordTable
@@ -53,23 +51,3 @@ class Table(RecordTable):
     def scored(self, at: Any = slice(None)) -> Ints:
         """Return the rows that the weighting model predicted before they were learned."""
         return self.int_field("rows")[at] - self.int_field("unscored")[at]
-
-    def outside(self, size: int) -> tuple[int, str, float] | None:
-        """As of records; nor may there be rows without sums, too many predictors, or moments outside of a cell."""
-        found = super().outside(size)
-        if found is not None:
-            return found
-        bare = (self["scale"][:size] == 0) & (self.int_field("rows")[:size] > self["forgotten"][:size])
-        if bare.any():
-            return int(np.flatnonzero(bare)[0]), "scale", 0.0
-        strange = np.flatnonzero((self.int_field("dimensions")[:size] & 0xFF) > DIMENSIONS_MAX)
-        if len(strange):
-            return int(strange[0]), "dimensions", float(self.int_field("dimensions")[strange[0]])
-        bound = 2.0 * self["cell_runs"][:, :size]  # twice: sums are rounded
-        for name in ("cell_sum", "cell_square"):
-            bound = bound * elementary.exp2(self["cell_exponent"][:size])
-            bad = self[name][:, :size] > bound
-            if bad.any():
-                record = int(np.flatnonzero(bad.any(axis=0))[0])
-                return record, name, float(self[name][bad[:, record], record][0])
-        return None

@@ -14,7 +14,6 @@ import pickle
 import shutil
 import socket
 import tempfile
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
@@ -32,7 +31,6 @@ from advisor.cli.learning import READERS as RUN_READERS
 from advisor.domain.bundle import Directory
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import Engine
-from advisor.engine.frames import FRAME_BYTES, LENGTHS
 from advisor.engine.journal import decode
 from advisor.engine.state_bytes import Stored
 from advisor.errors import AdvisorError
@@ -251,30 +249,9 @@ def snet(data: bytes) -> None:
 # -- state -----------------------------------------------------------------------------------------------------------------
 
 
-def _mended(data: bytes) -> bytes:
-    """Return a state with the checksums of its frames mended, as far as they have lengths."""
-    whole, at = bytearray(data), 0
-    while at + FRAME_BYTES <= len(data):
-        _, named, size = LENGTHS.unpack_from(data, at)
-        body, end = at + FRAME_BYTES, at + FRAME_BYTES + named + size
-        summed = zlib.crc32(data[body:end], zlib.crc32(data[at : at + LENGTHS.size]))
-        whole[at + LENGTHS.size : body] = summed.to_bytes(4, "little")
-        at = end
-    return bytes(whole)
-
-
 def state(data: bytes) -> None:
-    """State bytes whose checksum is right: refused, or of use."""
-    _use(Engine.from_bytes(_mended(data)))
-
-
-def state_words(data: bytes) -> None:
-    """A state some of whose words are others: (place, word) each in 12 bytes."""
-    whole = bytearray(taught())
-    for at in range(0, len(data) - 11, 12):
-        place = int.from_bytes(data[at : at + 4], "little") % (len(whole) - 8)
-        whole[place : place + 8] = data[at + 4 : at + 12]
-    state(bytes(whole))
+    """State bytes: refused, or of use."""
+    _use(Engine.from_bytes(data))
 
 
 def journal(data: bytes) -> None:
@@ -373,7 +350,7 @@ def configuration(data: bytes) -> None:
 
 TARGETS: Mapping[str, Target] = {
     "verbs": verbs, "frames": frames_of_a_client, "answers": answers, "snet": snet, "state": state,
-    "state_words": state_words, "journal": journal, "bundle": bundle, "snet_logs": snet_logs,
+    "journal": journal, "bundle": bundle, "snet_logs": snet_logs,
     "network": network, "configuration": configuration,
     "table": _reader(".csv", _table), "runs": _reader(".csv", read_runs), "events": _reader(".events", read_events),
     "profile": _reader(".json", lambda path: read_profile(path) and None),
@@ -414,8 +391,6 @@ def _made(target: str) -> list[bytes]:
             return [b"{message 1 hello}", b"{topology}", b"{local 4}{remote 0}{state}{quit}"]
         case "state":
             return [taught()]
-        case "state_words":
-            return [bytes(36), bytes(range(48))]
         case "journal":
             engine = Engine()
             engine.journal.keep()

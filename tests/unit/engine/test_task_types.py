@@ -274,6 +274,15 @@ def test_the_state_is_of_one_size_and_comes_back_byte_for_byte() -> None:
         Advisor.from_bytes(data[:-1000] + data[-900:])
 
 
+def test_a_type_that_was_forgotten_almost_wholly_has_learned_nothing() -> None:
+    advisor = taught(task_mixes.forces(7))
+    for _ in range(4):
+        advisor.forget("a", keep=1e-60)  # was an error of ours, with sums that had become nothing
+        assert Advisor.from_bytes(advisor.to_bytes()).to_bytes() == advisor.to_bytes()
+        with pytest.raises((NotEnoughData, UnknownComponent)):
+            advisor.predict("a", predictor=1e3, model="clusters")
+
+
 def test_a_forgotten_type_does_not_come_back_from_what_is_stored() -> None:
     engine, stored = Engine(), Stored()
     for name in ("a", "b"):

@@ -10,10 +10,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import count
+from itertools import chain, count
 from typing import NamedTuple
-
-import numpy as np
 
 from advisor.errors import InvalidValue
 
@@ -239,15 +237,12 @@ class Granting:
             self._split = {}
             return shares
         values = [self._gains[self._apps[name].network or ""] for name in known]
-        most, near, pool = (
-            [asking[name] for name in known],
-            [shares[name] for name in known],
-            sum(shares[n] for n in known),
-        )
-        split, reached = best_split(values, [1] * len(known), most, pool, near)
+        most, near = [asking[name] for name in known], [shares[name] for name in known]
+        pool = sum(near)
+        split = best_split(values, most, pool, near)
         before = [self._split.get(name, 0) for name in known]
         fits = sum(before) == pool and all(1 <= n <= high for n, high in zip(before, most, strict=True))
-        if fits and reached < value_of(values, before) * (1.0 + GAIN_MIN):
+        if fits and value_of(values, split) < value_of(values, before) * (1.0 + GAIN_MIN):
             split = before
         self._split = dict(zip(known, split, strict=True))
         return shares | self._split
@@ -313,40 +308,24 @@ def shared_by_demand(most: Sequence[int], cores: int) -> list[int]:
     return shares
 
 
-def best_split(
-    values: Sequence[Sequence[float]], least: Sequence[int], most: Sequence[int], cores: int, near: Sequence[int]
-) -> tuple[list[int], float]:
-    """Return the split of all `cores` with the largest sum of values, and that sum.
+def best_split(values: Sequence[Sequence[float]], most: Sequence[int], cores: int, near: Sequence[int]) -> list[int]:
+    """Return the split of all `cores` with the largest sum of values, at least one each.
 
-    ``values[i][n]`` is what application i is worth on n cores, beyond the end as at the end; ``sum(least) <= cores <=
+    ``values[i][n]`` is what application i is worth on n cores, beyond the end as at the end; ``len(most) <= cores <=
     sum(most)``. Among splits of the same value the one nearest to `near` is taken. Exact, for values of any shape:
     dynamic programming over applications, O(n cores^2).
     """
-    scale = (
-        max((abs(value) for row in values for value in row), default=0.0) * TIE / max(1, cores * cores * len(values))
-    )
-    best = np.full(cores + 1, -np.inf)
-    best[0] = 0.0
-    taken: list[list[int]] = []
-    for row, low, high, at in zip(values, least, most, near, strict=True):
-        found, choice = np.full(cores + 1, -np.inf), [0] * (cores + 1)
-        for n in range(low, min(high, cores) + 1):
-            worth = row[min(n, len(row) - 1)] - scale * (n - at) ** 2
-            reached = np.full(cores + 1, -np.inf)
-            reached[n:] = best[: cores + 1 - n] + worth
-            better = reached > found
-            found[better] = reached[better]
-            for place in np.flatnonzero(better).tolist():
-                choice[place] = n
+    tie = max(map(abs, chain(*values)), default=0.0) * TIE / (cores * cores * len(values))
+    best: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}  # by cores that those so far have
+    for row, high, at in zip(values, most, near, strict=True):
+        found: dict[int, tuple[float, list[int]]] = {}
+        for used, (worth, split) in best.items():
+            for n in range(1, min(high, cores - used) + 1):
+                reached = worth + row[min(n, len(row) - 1)] - tie * (n - at) ** 2
+                if used + n not in found or reached > found[used + n][0]:
+                    found[used + n] = reached, [*split, n]
         best = found
-        taken.append(choice)
-    split: list[int] = []
-    left = cores
-    for choice in reversed(taken):
-        split.append(choice[left])
-        left -= choice[left]
-    split.reverse()
-    return split, value_of(values, split)
+    return best[cores][1]
 
 
 def value_of(values: Sequence[Sequence[float]], split: Sequence[int]) -> float:

@@ -81,7 +81,6 @@ class Source:
         self.ready, self.reason, self.strangers = False, "", 0
         self._inline, self._patience = inline, patience
         self._left = patience
-        self._making = threading.RLock()  # one thread compiles and loads
         self._mode: Mode = "auto"
         self._compiled: dict[str, Callable[..., Any]] = {}  # once they are loaded
         _SOURCES[module] = self
@@ -109,7 +108,7 @@ class Source:
         self._left -= calls
         if self._left < 0:
             self._left = sys.maxsize
-            _MAKER.want([self])
+            _make_beside([self])
 
     def load(self) -> bool:
         """Bind the entries of the library, where there is one: a millisecond. Where it cannot be loaded, `reason` says why."""
@@ -127,7 +126,7 @@ class Source:
 
     def make(self) -> bool:
         """Load, once a child has built the library where there is none; False, with `reason` set, where that cannot be."""
-        with self._making:
+        with _making:
             if self.ready or self.load():
                 return True
             self.reason = _compile_in_child(self)
@@ -176,8 +175,7 @@ class Source:
         return cache.shipped_library(self.module) or cache.find_library(self.library_name)
 
     def begin_again(self) -> None:
-        """Count anew in a forked process, which has no thread that makes."""
-        self._making = threading.RLock()
+        """Count calls anew, in a forked process."""
         if not (self.ready or self.reason):
             self._left = self._patience
 
@@ -253,50 +251,37 @@ def _kind(value: Any) -> str:
     return f"{value.dtype}[{value.ndim}d{''.join(notes)}]"
 
 
-class _Maker:
-    """The one thread of a process that waits for children that compile; it ends when nothing is wanted."""
+_SOURCES: dict[str, Source] = {}
+_making = threading.RLock()  # one thread of a process compiles and loads
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._wanted: list[Source] = []
-        self._reported: Callable[[Source], None] | None = None
-        self._runs = False
 
-    def want(self, wanted: Iterable[Source], reported: Callable[[Source], None] | None = None) -> None:
-        """Have sources compiled and loaded, beside whoever calls; returns at once. `reported` hears of each that is done."""
-        with self._lock:
-            self._reported = reported or self._reported
-            self._wanted += [each for each in wanted if not each.ready and each not in self._wanted]
-            if not self._wanted or self._runs:
-                return
-            try:
-                threading.Thread(target=self._run, name="advisor-kernels", daemon=True).start()
-                self._runs = True
-            except RuntimeError as error:  # a limit of the system, or the process is about to end
-                while self._wanted:
-                    self._wanted.pop().stay(f"RuntimeError: {error}")
+def _make_beside(wanted: Sequence[Source], reported: Callable[[Source], None] | None = None) -> None:
+    """Have sources compiled and loaded, beside whoever calls; returns at once. `reported` hears of each that is done."""
 
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                self._runs = bool(self._wanted)
-                if not self._runs:
-                    return
-                source = next((each for each in self._wanted if each.library()), self._wanted[0])
+    def make_each() -> None:
+        for source in sorted(wanted, key=lambda each: each.library() is None):
             try:
                 source.make()
             except Exception as error:  # a full disk, no more processes: the source runs as it is
                 source.stay(f"{type(error).__name__}: {error}")
-            with self._lock:
-                self._wanted.remove(source)
-            if self._reported is not None:
-                self._reported(source)
+            if reported is not None:
+                reported(source)
 
-    def after_fork(self) -> None:
-        """Begin anew in a forked process, which has none of the threads."""
-        self.__init__()
-        for source in sources():
-            source.begin_again()
+    try:
+        threading.Thread(target=make_each, name="advisor-kernels", daemon=True).start()
+    except RuntimeError as error:  # a limit of the system, or the process is about to end
+        for source in wanted:
+            source.stay(f"RuntimeError: {error}")
+
+
+def _begin_again() -> None:
+    """Forget, in a forked process, the thread that makes: it has none."""
+    globals()["_making"] = threading.RLock()
+    for source in sources():
+        source.begin_again()
+
+
+os.register_at_fork(after_in_child=_begin_again)
 
 
 def _has_python() -> bool:
@@ -331,11 +316,6 @@ def _compile_in_child(source: Source) -> str:
     return "" if source.library() else reason
 
 
-_SOURCES: dict[str, Source] = {}
-_MAKER = _Maker()
-os.register_at_fork(after_in_child=_MAKER.after_fork)
-
-
 def can_compile() -> bool:
     """Return whether numba is there for this Python, and a C compiler."""
     return find_spec("numba") is not None and bool(cache.linker())
@@ -352,7 +332,8 @@ def start(reported: Callable[[Source], None] | None = None) -> None:
     `reported` is called, in another thread, with each source that became compiled or stays interpreted for a `reason`.
     """
     if mode_reported() == "auto":
-        _MAKER.want(sorted(sources(), key=lambda source: source.module), reported)  # those of models, for rows, first
+        waiting = [source for source in sources() if not source.ready]
+        _make_beside(sorted(waiting, key=lambda source: source.module), reported)  # those of models, for rows, first
 
 
 def stay_interpreted() -> None:

@@ -227,31 +227,24 @@ class Asking:
             raise InvalidValue("component", "[]", "a name, or a list of them")
         if n > limits.PREDICT_POINTS_MAX:
             raise TooLarge("component", n, limits.PREDICT_POINTS_MAX, "ask in parts")
-        places: dict[str, list[int]] = {}
-        for place, name in enumerate(components):
-            places.setdefault(checked_name("component", name), []).append(place)
         each_x, each_p = (_each(field, given, n) for field, given in (("predictor", predictor), ("cores", cores)))
-        found, names, notes = np.empty((4, n)), dict[str, None](), list[str]()
-        runs = np.empty(n, np.int64)
-        for name, at in places.items():
-            x = None if predictor is None else np.array([each_x[place] for place in at], np.float64)
-            p = np.array([each_p[place] for place in at], np.float64)
-            if (
-                prior and self._components.slots.find_slot(name) is None
-            ):  # names like it are looked for where one is asked
-                answer = self._unseen(name, x, p, level, measure, alone=False)
+        answers: list[Prediction] = []
+        for name, x, p in zip(components, each_x, each_p, strict=True):
+            if prior and self._components.slots.find_slot(checked_name("component", name)) is None:
+                answers.append(
+                    self._unseen(name, x, p, level, measure, alone=False)
+                )  # names like it: where one is asked
             else:
-                answer = self.predict(name, x, p, level, form, machine, measure)
-            found[:, at] = [
-                answer.elapsed_s,
-                answer.low_s,
-                answer.high_s,
-                np.broadcast_to(answer.extrapolates, len(at)),
-            ]
-            runs[at] = answer.observations
-            names[answer.model] = None
-            notes += [f"{name}: {note}" for note in answer.notes]
-        return Prediction(found[0], found[1], found[2], ", ".join(names), tuple(notes), runs, found[3])
+                answers.append(self.predict(name, x, p, level, form, machine, measure))
+        elapsed, low, high, outside = (
+            np.array([getattr(answer, field) for answer in answers], np.float64)
+            for field in ("elapsed_s", "low_s", "high_s", "extrapolates")
+        )
+        models = ", ".join(dict.fromkeys(answer.model for answer in answers))
+        each = zip(components, answers, strict=True)
+        notes = dict.fromkeys(f"{name}: {note}" for name, answer in each for note in answer.notes)
+        runs = np.array([answer.observations for answer in answers], np.int64)
+        return Prediction(elapsed, low, high, models, tuple(notes), runs, outside)
 
     def _unseen(
         self, component: str, predictor: Any, cores: Any, level: float, measure: str, *, alone: bool = True

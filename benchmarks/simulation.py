@@ -3,8 +3,8 @@ run.
 
     python benchmarks/simulation.py [--data FOLDER] [--million] [--repeats 5] [--json FILE] [--skip speed,memory,lock]
 
-`FOLDER` is the folder of public measurements (`../shared/data` from the project's root), with `graphs/stg50` and
-`graphs/wfinstances`; without it those two sections are skipped with a word. SimPy is needed for the baseline
+`FOLDER` is the folder of public measurements, with `graphs/stg50`; without it that section is skipped with a word.
+SimPy is needed for the baseline
 (`pip install '.[test]'` in a clone), numba for the compiled rows.
 
 Each figure is the best of `--repeats` runs, all of them in this process: on a machine with other load compare ratios. The
@@ -29,16 +29,16 @@ from statistics import mean
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[1:1] = [str(HERE.parent)]
+sys.path[1:1] = [str(HERE.parent), str(HERE.parent / "tests" / "support")]
 
 import numpy as np
+from paper4_programs import polyroots, psim
 
 from advisor.domain.task_graphs import TaskGraph, task_graph
 from advisor.files.graphs import read_graph
 from advisor.kernels import can_compile
 from advisor.simulation import POLICIES, Program, simulate
 from advisor.simulation.loops import KERNELS
-from advisor.simulation.shapes import polyroots, psim
 from advisor.simulation.systems import Bandwidth, Bus, Centre, Lock, Queueing
 
 PROCESSORS = 8
@@ -129,7 +129,6 @@ def speed(repeats: int, *, million: bool) -> Iterator[Row]:
         "lpt",
         "bottom_level",
         "static_cyclic",
-        "split",
         "semi_static",
         "work_stealing",
         "heft",
@@ -216,25 +215,8 @@ def standard_graphs(folder: Path) -> Iterator[Row]:
         yield row | ({"asked": 1.02} if (policy, cores) == ("bottom_level", 4) else {})
 
 
-def workflows(folder: Path) -> Iterator[Row]:
-    """Yield predicted against measured makespans of real workflow executions, and what bounds the difference."""
-    for path in sorted(folder.glob("*.json")):
-        found = read_graph(path)
-        cores = sum(found.cores)
-        program = Program(found.graph)
-        assert found.measured is not None
-        predicted = simulate(program, cores, "fifo").makespan
-        unit = found.graph.ticks_per_unit
-        yield {
-            "what": found.name, "tasks": len(found.graph), "cores": cores, "predicted_s": predicted,
-            "measured_s": found.measured, "error": predicted / found.measured - 1.0, "work_s": program.work / unit,
-            "span_s": program.span / unit, "mean_running": program.work / unit / found.measured,
-        }  # fmt: skip
-
-
 def locks(repeats: int) -> Iterator[Row]:
     """Yield the error of the lock model against an event simulation with exponential holding times."""
-    sys.path.insert(0, str(HERE.parent / "tests" / "support"))
     sys.path.insert(0, str(HERE.parent / "tests" / "oracle"))
     from test_lock_events import locked_makespan  # noqa: PLC0415 - one event simulation, in the tests
 
@@ -279,15 +261,11 @@ def main() -> None:
         reported("memory, peak of graph, lists and analysis", memory(), kept)
     if "lock" not in skip:
         reported("lock model against an event simulation, relative error", locks(LOCK_RUNS), kept)
-    for title, folder, section in (
-        ("standard task graphs, ratio to the optimum", "stg50", standard_graphs),
-        ("real workflows", "wfinstances", workflows),
-    ):
-        path = given.data / "graphs" / folder if given.data else None
-        if path is None or not path.is_dir():
-            print(f"\n{title}: skipped, no folder graphs/{folder} under --data")
-            continue
-        reported(title, section(path), kept)
+    folder = given.data / "graphs" / "stg50" if given.data else None
+    if folder is None or not folder.is_dir():
+        print("\nstandard task graphs: skipped, no folder graphs/stg50 under --data")
+    else:
+        reported("standard task graphs, ratio to the optimum", standard_graphs(folder), kept)
     if given.json:
         given.json.write_text(json.dumps(kept, indent=1))
 

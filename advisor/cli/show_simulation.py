@@ -8,7 +8,7 @@ from typing import Any
 from advisor.cli.tables import Column, Printed, percent, several, table
 
 CHAIN_SHOWN = 12  # tasks of a critical path that are shown
-COMPARED = (("Graham", "graham"), ("Kruskal–Weiss", "kruskal_weiss"), ("Mak–Lundstrom", "exponential_processes"))
+COMPARED = (("Graham", "graham"), ("Kruskal–Weiss", "kruskal_weiss"))
 
 
 def result(found: dict[str, Any]) -> Iterator[Printed]:
@@ -25,11 +25,6 @@ def result(found: dict[str, Any]) -> Iterator[Printed]:
         f"{found['graph']}: {several(found['tasks'], 'task')}, {several(found['edges'], 'edge')}, "
         f"work {time(found['work'])}, longest path {time(found['span'])}"
     )
-    if "measured" in found or "machines" in found:
-        took = f"took {time(found['measured'])}" if "measured" in found else "ran"
-        machines = found.get("machines", ())
-        where = f" on {several(sum(machines), 'core')} of {several(len(machines), 'machine')}" if machines else ""
-        yield f"When it was recorded it {took}{where}."
     rows = found["results"]
     yield table(
         [
@@ -43,13 +38,6 @@ def result(found: dict[str, Any]) -> Iterator[Printed]:
     for row in rows:
         for name in (name for name in SHOWN if name in row):
             yield f"{name.replace('_', ' ')}, {row['policy']} on {row['cores']}: {SHOWN[name](row[name], time)}"
-    if "recorded" in found:
-        it = found["recorded"]
-        yield (
-            f"On these {it['cores']} cores it is predicted to take {time(it['predicted'])}: {it['error']:+.1%}. On average "
-            f"{it['mean_running']:.2f} tasks were running; what the recording has no tasks for (transfers, waiting for "
-            "workers) is in no prediction."
-        )
     yield from (sentence["text"] for sentence in found.get("advice", ()))
     if "chrome" in found:
         yield f"wrote {found['chrome']}"
@@ -64,19 +52,9 @@ def _chain(steps: Sequence[Mapping[str, Any]], time: Callable[[float], str]) -> 
     return " → ".join(texts) or "nothing"
 
 
-def _length(steps: Mapping[str, Any], time: Callable[[float], str]) -> str:
-    return f"{steps['mean']:.2f} on average, {steps['most']:g} at most"
-
-
 # How the table's command tells a metric that is no column of it; the rest of each is in the JSON.
 SHOWN: Mapping[str, Callable[[Any, Callable[[float], str]], str]] = {
     "idle": lambda found, time: ", ".join(f"{cause.replace('_', ' ')} {time(value)}" for cause, value in found.items()),
     "utilization": lambda found, time: percent(found),
-    "busy": lambda found, time: ", ".join(time(value) for value in found),
     "critical_path": _chain,
-    "ready_length": _length,
-    "processes_per_queue": _length,
-    "timeline": lambda found, time: "; ".join(
-        f"{step['task']} on {step['processor']} from {time(step['start'])} to {time(step['finish'])}" for step in found
-    ),
 }

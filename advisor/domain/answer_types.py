@@ -90,12 +90,8 @@ class Analysis(TypedDict):
     efficiency: NotRequired[float]
     bounds: NotRequired[dict[str, Any]]
     utilization: NotRequired[Any]
-    busy: NotRequired[Any]
     idle: NotRequired[Any]
     critical_path: NotRequired[Any]
-    ready_length: NotRequired[Any]
-    processes_per_queue: NotRequired[Any]
-    timeline: NotRequired[Any]
 
 
 class Simulated(TypedDict):

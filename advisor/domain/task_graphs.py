@@ -62,11 +62,9 @@ class TaskGraph:
     types : tuple of str
         Task types; ``columns["type"]`` says which a task has.
     columns : mapping of str to array (n,)
-        What else is known of each task. Read by policies: ``loop`` (number of its parallel loop or phase), ``group`` (of
-        processors that share it, for processor splitting), ``queue`` (its own queue), ``tied`` (tasks of
-        one number stay on one processor), ``x``, ``y`` (where it works), ``area``
-        (the guess of its work that a program has). Read by contention models: ``bus_rate``, ``demand``, … as each says. Read by
-        models: ``type`` and ``size``.
+        What else is known of each task. Read by policies: ``loop`` (number of its parallel loop or phase), ``queue`` (its
+        own queue), ``tied`` (tasks of one number stay on one processor). Read by contention models: ``rate``, ``demand``, … as
+        each says. Read by models: ``type`` and ``size``.
     """
 
     ticks: Ints

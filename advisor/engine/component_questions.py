@@ -277,7 +277,7 @@ class ComponentQuestions:
         components : mapping, optional
             The component that stands for a task type, where it has another name.
         request
-            Fields of `advisor.simulation.Request`: ``cores``, ``policies``, ``contention``, ``metrics``, ``advise``, …
+            As `advisor.simulation.Analyses`: ``cores``, ``policies``, ``contention``, ``metrics``, ``advise``, …
 
         Raises
         ------
@@ -287,11 +287,10 @@ class ComponentQuestions:
             For a task type that nothing was learned of.
         """
         from advisor.simulation import answer  # noqa: PLC0415 - few advisors analyse graphs
-        from advisor.simulation.requests import request_of  # noqa: PLC0415
 
         if predict_times:
             graph = graph.timed(self._task_times(graph, components or {}, machine))
-        return cast("Simulated", answer(graph, request_of(request)))
+        return cast("Simulated", answer(graph, **request))
 
     @alone
     def _task_times(self, graph: TaskGraph, components: Mapping[str, str], machine: str | None) -> Floats:

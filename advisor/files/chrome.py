@@ -8,7 +8,7 @@ from typing import Any
 
 from advisor.errors import InvalidValue
 from advisor.simulation.analysis import Execution
-from advisor.simulation.metrics import critical_path, ready_length, traced
+from advisor.simulation.metrics import critical_path, traced
 
 # Of a tick: a viewer's clock counts whole nanoseconds, and cuts off what is less. A unit without a name is shown as a
 # microsecond, whose ticks are millionths of it.
@@ -19,7 +19,7 @@ FIRST_THREAD = 1
 
 
 def chrome_events(execution: Execution) -> list[dict[str, Any]]:
-    """Return the events of a traced execution: one a task on the track of its processor, and the ready list as a counter.
+    """Return the events of a traced execution: one a task on the track of its processor.
 
     A task on the critical path says so, and why it did not start sooner: viewers find it by that word.
 
@@ -57,9 +57,6 @@ def chrome_events(execution: Execution) -> list[dict[str, Any]]:
         if task in critical:
             event["args"] = {"critical path": critical[task]}
         events.append(event)
-    ready = ready_length(execution)
-    for time, value in zip((ready.times // per_ns).tolist(), ready.values.tolist(), strict=True):
-        events.append({"ph": "C", "pid": PROCESS, "ts": time / 1000, "name": "ready tasks", "args": {"ready": value}})
     return events
 
 

@@ -38,8 +38,6 @@ class GraphFile:
 
     graph: TaskGraph
     name: str  # the file's name, or the workflow's
-    measured: float | None = None  # the makespan that was measured when the graph was recorded, in the graph's unit
-    cores: tuple[int, ...] = ()  # cores of each machine that it ran on, where the file tells
 
 
 def read_graph(path: str | Path, *, timed: bool = True) -> GraphFile:
@@ -76,16 +74,15 @@ def graph_from_json(data: Any, name: str = "graph", *, timed: bool = True) -> Gr
     if isinstance(top.get("workflow"), Mapping):
         found = workflow_of(top, name)
         graph = graph_of_tasks(_tasks(found.tasks, {}, timed=timed), unit="s")
-        return GraphFile(graph, found.name, found.makespan, found.cores)
+        return GraphFile(graph, found.name)
     entries = top.get("tasks", top.get("nodes"))
     if not isinstance(entries, list):
         raise InvalidValue("graph.tasks", entries, "a list of tasks")
     edges = top.get("edges", top.get("links", []))
-    measured = top.get("makespan")
     graph = graph_of_tasks(
         _tasks(cast("list[Any]", entries), _pairs(edges), timed=timed), unit=str(top.get("unit", "s"))
     )
-    return GraphFile(graph, name, _number("makespan", measured) if measured is not None else None)
+    return GraphFile(graph, name)
 
 
 def _json(text: str, name: str, timed: bool) -> GraphFile:

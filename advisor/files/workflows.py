@@ -25,12 +25,10 @@ TAG = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)$")  # of a task of Nextflo
 
 
 class Workflow(NamedTuple):
-    """An execution as its file has it: the tasks as `advisor.files.graphs` reads them, its makespan and machines, if known."""
+    """An execution as its file has it: the tasks as `advisor.files.graphs` reads them."""
 
     tasks: list[dict[str, Any]]  # id, time in seconds or None, after, before, type, size; cores, peak_bytes where known
     name: str
-    makespan: float | None
-    cores: tuple[int, ...]  # of each machine
     unspecified: int = 0  # tasks that ran and are in no specification
 
 
@@ -44,12 +42,7 @@ def workflow_of(top: Entry, name: str) -> Workflow:
     ran = {_name(task, "workflow.execution.tasks"): task for task in _objects(execution, "tasks", "jobs")}
     keys = _keys(entries)
     tasks = [_task(entry, ran.get(_name(entry, "workflow.tasks"), {}), keys, sizes) for entry in entries]
-    makespan = _first(execution, "makespanInSeconds", "makespan")
-    machines = tuple(_cores(machine) for machine in _objects(execution, "machines"))
-    measured = float(makespan) if _is_number(makespan) else None
-    return Workflow(
-        tasks, str(top.get("name", name)), measured, machines, len(ran.keys() - {task["id"] for task in tasks})
-    )
+    return Workflow(tasks, str(top.get("name", name)), len(ran.keys() - {task["id"] for task in tasks}))
 
 
 def _task(entry: Entry, run: Entry, keys: Mapping[str, str], sizes: Mapping[str, float]) -> dict[str, Any]:
@@ -93,12 +86,6 @@ def _name(entry: Entry, field: str, *keys: str) -> str:
     if name is None:
         raise InvalidValue(field, None, "objects with an id or a name")
     return str(name)
-
-
-def _cores(machine: Entry) -> int:
-    cpu: Any = machine.get("cpu")
-    count: Any = _first(cast("Entry", cpu), "coreCount", "count") if isinstance(cpu, Mapping) else None
-    return max(1, int(count)) if _is_number(count) else 1
 
 
 def _bytes(file: Entry) -> float:

@@ -184,10 +184,8 @@ def _anytime(
 def simulated(flat: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the analyses of a task graph in its flat form; raises as `advisor.simulation.answer`."""
     from advisor.domain.task_graphs import graph_from_flat  # noqa: PLC0415 - few workers analyse graphs
-    from advisor.simulation import answer  # noqa: PLC0415
-    from advisor.simulation.requests import checked_size, request_of  # noqa: PLC0415
+    from advisor.simulation import Analyses  # noqa: PLC0415
 
-    graph = graph_from_flat(flat)
-    asked = request_of(options)
-    checked_size(graph, asked)
-    return answer(graph, asked)
+    asked = Analyses(graph_from_flat(flat), **options)
+    asked.check_size()
+    return asked.answer()

@@ -11,7 +11,7 @@ from advisor.simulation.words import reported_time
 NEAR_BEST = 0.05  # of the best makespan: fewer cores within it are enough
 
 
-def advise(program: Program, results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def advised(program: Program, results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return sentences as ``{code, text, …}`` on analyses that were made, which have `makespan`, `cores` and `policy`."""
     best = min(results, key=lambda result: (result["makespan"], result["cores"]))
     most = (1 + NEAR_BEST) * best["makespan"]

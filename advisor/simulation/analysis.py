@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.domain import limits
 from advisor.domain.rows import whole
@@ -31,7 +30,6 @@ from advisor.simulation.policies import (
     bottom_level,
     largest,
     latest,
-    longest,
     task_time,
 )
 from advisor.simulation.program import Program
@@ -49,25 +47,14 @@ POLICIES: Mapping[str, Policy] = MappingProxyType(
             Ranked("bottom_level", bottom_level),
             Static("static_blocked", divisions.blocked),
             Static("static_cyclic", divisions.cyclic),
-            Static("split", divisions.split_processors),
             Static("enumerated", divisions.enumerated),
             Ordered("own_queue", divide=divisions.queues),
             Ordered("semi_static", divide=divisions.queues, move=True),
-            Ordered("equal_area", divide=divisions.equal_area, move=True),
-            Ordered("equal_work", divide=divisions.equal_work, move=True),
-            Ordered("equal_work_lpt", longest, divisions.equal_work, move=True),
             WorkStealing(),
             Heft(),
         )
     }
 )
-
-# What others call a policy.
-ALSO_CALLED = {
-    "critical_path": "bottom_level", "longest_first": "lpt", "longest": "lpt", "largest": "largest_first",
-    "largest_task_first": "largest_first", "blocked": "static_blocked", "cyclic": "static_cyclic", "static": "static_blocked",
-    "processor_splitting": "split", "static_enumerated": "enumerated", "geographic": "semi_static", "stealing": "work_stealing",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +97,10 @@ def policy_of(policy: str | Policy | Callable[[Sequence[int], int], int | None])
     """
     if isinstance(policy, str):
         name = policy.strip().lower().replace("-", "_").replace(" ", "_")
-        name = ALSO_CALLED.get(name, name)
         if name not in POLICIES:
             raise not_one_of("policy", policy, POLICIES)
         return POLICIES[name]
-    return cast("Policy", policy) if hasattr(policy, "queue") else CallerPolicy(cast("Any", policy))
+    return cast("Policy", policy) if hasattr(policy, "name") else CallerPolicy(cast("Any", policy))
 
 
 def simulate(
@@ -165,14 +151,11 @@ def simulate(
         raise TooLarge("times at these speeds", program.work / min(rates), limits.GRAPH_TICKS_MAX)
     if isinstance(chosen, Heft) and rates and not chosen.speeds:
         chosen = Heft(tuple(rates), chosen.name)
-    if contention is not None or lock is not None:
-        found = executed(program, cores, queue_of(chosen, program, cores), contention, lock, rates)
-        return Execution(program, chosen.name, cores, found.makespan, found if trace else None)
-    if not trace and rates is None and groups_of(program) is None:
+    if not (trace or contention or lock or rates) and groups_of(program) is None:
         ticks = _makespan(program, cores, chosen)
         if ticks is not None:
             return Execution(program, chosen.name, cores, ticks)
-    found = _traced(program, cores, chosen, rates)
+    found = executed(program, cores, queue_of(chosen, program, cores), contention, lock, rates)
     return Execution(program, chosen.name, cores, found.makespan, found if trace else None)
 
 
@@ -183,28 +166,10 @@ def _makespan(program: Program, cores: int, policy: Policy) -> int | None:
             return None if policy.loop is None else shared(program, cores, policy.loop)
         case Ranked():
             return shared(program, cores, RANKS, policy.order(program))
-        case Static():
-            owner, ticks = divisions.checked_owner(policy.divide(program, cores), program, cores), program.graph.ticks
-            return int((fixed(program, cores, program.graph.order, owner, ticks) + ticks).max(initial=0))
+        case Static() | Heft():
+            return fixed(program, cores, *lists_of(policy, program, cores))
         case _:
             return None
-
-
-def _traced(program: Program, cores: int, policy: Policy, speeds: list[float] | None) -> Trace:
-    if isinstance(policy, (Static, Heft)):
-        order, owner = lists_of(policy, program, cores)
-        owner = divisions.checked_owner(owner, program, cores)
-        ticks = durations(program, owner, speeds)
-        starts = fixed(program, cores, order, owner, ticks)
-        return Trace(starts, starts + ticks, owner)
-    return executed(program, cores, queue_of(policy, program, cores), speeds=speeds)
-
-
-def durations(program: Program, owner: NDArray[np.int64], speeds: list[float] | None) -> NDArray[np.int64]:
-    """Return each task's time on its processor."""
-    if speeds is None:
-        return program.graph.ticks
-    return np.rint(program.graph.ticks / np.asarray(speeds)[owner]).astype(np.int64)
 
 
 def _checked_speeds(speeds: Sequence[float] | None, cores: int) -> list[float] | None:
@@ -214,6 +179,3 @@ def _checked_speeds(speeds: Sequence[float] | None, cores: int) -> list[float] |
     if len(found) != cores or not all(np.isfinite(speed) and speed > 0 for speed in found):
         raise InvalidValue("speeds", speeds, f"{cores} positive numbers, one a processor")
     return None if all(speed == 1.0 for speed in found) else found
-
-
-__all__ = ["POLICIES", "Execution", "policy_of", "simulate"]

@@ -17,11 +17,10 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.errors import InvalidValue
-from advisor.simulation.bound import BoundSystem, Common
 from advisor.simulation.loops import Trace
 from advisor.simulation.policies import NONE, Queue, stuck
 from advisor.simulation.program import Program
-from advisor.simulation.systems import Lock, System
+from advisor.simulation.systems import Common, Lock, Overheads, System
 
 
 def executed(
@@ -154,7 +153,7 @@ def _alike(run: _Run, bound: Common | None) -> None:
         run.complete(done)
 
 
-def _different(run: _Run, bound: BoundSystem) -> None:
+def _different(run: _Run, bound: Overheads) -> None:
     """Each running task at its own pace."""
     running: list[int] = []
     remaining: list[float] = []

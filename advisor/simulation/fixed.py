@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.errors import InvalidValue
-from advisor.simulation.policies import Lists, Queue, listed
 from advisor.simulation.program import Program
 
 Ints = NDArray[np.int64]
@@ -26,30 +24,18 @@ class Heft:
     speeds: tuple[float, ...] = ()
     name: str = "heft"
 
-    def lists(self, program: Program, cores: int) -> tuple[list[int], Ints]:
+    def lists(self, program: Program, cores: int) -> tuple[Ints, Ints]:
         """Return an order of all tasks in which each processor's come as it runs them, and each task's processor."""
         starts, owner = self._scheduled(program, cores)
         # A task of no time comes before one that starts at the same instant, and after its parents.
         order = np.lexsort((self._rank(program), program.graph.ticks > 0, starts))
-        return order.tolist(), owner
-
-    def queue(self, program: Program, cores: int) -> Queue:
-        """Return an empty queue."""
-        order, owner = self.lists(program, cores)
-        return Lists(listed(order, owner, cores))
+        return order, owner
 
     def _rank(self, program: Program) -> Ints:
-        position = np.empty(program.count, np.int64)
-        position[program.graph.order] = np.arange(program.count)
-        by_level = np.lexsort((position, -program.bottom_levels))
-        rank = np.empty(program.count, np.int64)
-        rank[by_level] = np.arange(program.count)
-        return rank
+        return np.argsort(np.lexsort((program.position, -program.bottom_levels)))
 
     def _scheduled(self, program: Program, cores: int) -> tuple[Ints, Ints]:
         """Return the planned start and the processor of each task."""
-        if self.speeds and len(self.speeds) != cores:
-            raise InvalidValue("speeds", len(self.speeds), f"one a processor, {cores}")
         speeds = self.speeds or (1.0,) * cores
         ticks, first, children = program.ticks, program.first, program.children
         ready = [0] * program.count

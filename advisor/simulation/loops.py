@@ -226,18 +226,16 @@ def shared(program: Program, cores: int, kind: int, order: Ints | None = None) -
     )  # fmt: skip
 
 
-def fixed(program: Program, cores: int, order: Any, owner: Ints, ticks: Ints) -> Ints:
-    """Return each task's start where every processor works through a list of its own, in `order`; see `fixed_lists`."""
+def fixed(program: Program, cores: int, order: Ints, owner: Ints) -> int:
+    """Return the makespan where every processor works through a list of its own, in `order`; see `fixed_lists`."""
     KERNELS.count(1 + program.count // TASKS_A_CALL)
-    starts = np.zeros(program.count, np.int64)
     if KERNELS.ready:
-        graph, done = program.graph, np.zeros(cores, np.int64)
-        KERNELS.fixed_lists(
-            flat(ticks), flat(graph.first), flat(graph.children), flat(order), flat(owner), starts, done
+        graph, starts, done = program.graph, np.zeros(program.count, np.int64), np.zeros(cores, np.int64)
+        return int(
+            KERNELS.fixed_lists(
+                flat(graph.ticks), flat(graph.first), flat(graph.children), flat(order), flat(owner), starts, done
+            )
         )
-        return starts
-    found = [0] * program.count
-    KERNELS.plain["fixed_lists"](
-        ticks.tolist(), program.first, program.children, flat(order).tolist(), owner.tolist(), found, [0] * cores
+    return KERNELS.plain["fixed_lists"](
+        program.ticks, program.first, program.children, order.tolist(), owner.tolist(), [0] * program.count, [0] * cores
     )
-    return np.asarray(found, np.int64)

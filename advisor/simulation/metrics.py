@@ -1,20 +1,17 @@
-"""What an execution tells, read from its trace: idle time by cause, the critical path through the schedule, lengths over
-time."""
+"""What an execution tells, read from its trace: idle time by cause, and the critical path through the schedule."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.errors import InvalidValue
-from advisor.simulation.analysis import Execution, policy_of
+from advisor.simulation.analysis import Execution
 from advisor.simulation.loops import Trace
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Idle(NamedTuple):
@@ -42,25 +39,6 @@ class Step(NamedTuple):
     start: int
     finish: int
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """A step function of time: `values[k]` from `times[k]` on, in ticks."""
-
-    times: Ints
-    values: Floats
-
-    @property
-    def mean(self) -> float:
-        """The mean over the whole time."""
-        lengths = np.diff(self.times)
-        return float((self.values[:-1] * lengths).sum() / lengths.sum()) if len(lengths) and lengths.sum() else 0.0
-
-    @property
-    def most(self) -> float:
-        """The highest value that lasts."""
-        return float(self.values.max(initial=0.0))
 
 
 def traced(execution: Execution) -> Trace:
@@ -100,48 +78,6 @@ def idle(execution: Execution) -> Idle:
     starts = np.searchsorted(times, np.concatenate([begins, last]))
     ends = np.searchsorted(times, np.concatenate([trace.starts[order], np.full(cores, trace.makespan)]))
     return Idle(*(np.bincount(processors, found[ends] - found[starts], cores).astype(np.int64) for found in sums))
-
-
-def ready_length(execution: Execution) -> Steps:
-    """Return the number of tasks that are ready and have not started, over time."""
-    trace = traced(execution)
-    ready = execution.program.ready_at(trace.finishes)
-    times = np.unique(np.concatenate([[0, trace.makespan], ready, trace.starts]))
-    counts = np.searchsorted(np.sort(ready), times, "right") - np.searchsorted(np.sort(trace.starts), times, "right")
-    return Steps(times, counts.astype(np.float64))
-
-
-def running(execution: Execution) -> Steps:
-    """Return the number of tasks that run, over time."""
-    trace = traced(execution)
-    times = np.unique(np.concatenate([[0], trace.starts, trace.finishes]))
-    return Steps(times, _running(trace.starts, trace.finishes, times).astype(np.float64))
-
-
-def processes_per_queue(execution: Execution, policy: object = None) -> Steps:
-    """Return the mean number of active processes per active queue over time (paper 4, 5.3); 0 while nobody runs.
-
-    A task's queue is what the policy's division says (regions of `semi_static` and its kin), else the graph's column
-    ``queue``. Raises InvalidValue where neither says it.
-    """
-    trace = traced(execution)
-    chosen = policy_of(execution.policy) if policy is None else policy
-    divide = getattr(chosen, "divide", None)
-    if divide is not None:
-        queue: Ints = divide(execution.program, execution.cores)
-    else:
-        queue = execution.program.graph.column("queue", "the policy has no queues either")
-    times = np.unique(np.concatenate([[0], trace.starts, trace.finishes]))
-    active = np.zeros(len(times))
-    for one in np.unique(queue):
-        mine = queue == one
-        active += _running(trace.starts[mine], trace.finishes[mine], times) > 0
-    total = _running(trace.starts, trace.finishes, times)
-    return Steps(times, np.divide(total, active, out=np.zeros(len(times)), where=active > 0))
-
-
-def _running(starts: Ints, finishes: Ints, times: Ints) -> Ints:
-    return np.searchsorted(np.sort(starts), times, "right") - np.searchsorted(np.sort(finishes), times, "right")
 
 
 def critical_path(execution: Execution) -> list[Step]:

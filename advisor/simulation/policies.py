@@ -1,14 +1,14 @@
 """Scheduling policies: small objects that say which ready task an idle processor runs next.
 
-A policy gives, for a program and a number of processors, a `Queue` that holds the ready tasks of one analysis. Four forms of
-policy are known to faster loops as well: a shared line, stack or ranking, and lists fixed beforehand. Your own policy is a
-function ``choose(ready, processor) -> task or None``, see `CallerPolicy`.
+A policy gives, for a program and a number of processors, a `Queue` that holds the ready tasks of one analysis, or lists fixed
+beforehand. Faster loops know a shared line, stack or ranking, and lists. Your own policy is a function
+``choose(ready, processor) -> task or None``, see `CallerPolicy`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.errors import InvalidValue
-from advisor.simulation.draws import splitmix
 from advisor.simulation.program import Program
 
 Ints = NDArray[np.int64]
 NONE = -1  # no task
+MASK_64 = 2**64 - 1
 # Which ready task of a shared list goes first: the one that waits longest, shortest, or has the least rank.
 LINE, STACK, RANKS = range(3)
 Divide = Callable[[Program, int], Ints]  # the processor of each task, (n,), for a program and a number of processors
@@ -44,8 +44,8 @@ class Queue(Protocol):
         ...
 
 
-class Policy(Protocol):
-    """How ready tasks go to processors."""
+class Queued(Protocol):
+    """A policy that is asked whenever a processor is idle."""
 
     @property
     def name(self) -> str:
@@ -55,6 +55,22 @@ class Policy(Protocol):
     def queue(self, program: Program, cores: int) -> Queue:
         """Return an empty queue for one analysis."""
         ...
+
+
+class Listed(Protocol):
+    """A policy that fixes beforehand what each processor runs, and in which order."""
+
+    @property
+    def name(self) -> str:
+        """The policy's name."""
+        ...
+
+    def lists(self, program: Program, cores: int) -> tuple[Ints, Ints]:
+        """Return an order of all tasks in which each processor's come as it runs them, and each task's processor."""
+        ...
+
+
+Policy = Queued | Listed
 
 
 def stuck(program: Program, started: int) -> InvalidValue:
@@ -137,11 +153,6 @@ def largest(program: Program) -> Callable[[int, int], int]:
     return lambda task, at: -at if heads[task] else at
 
 
-def longest(program: Program) -> Callable[[int, int], int]:
-    """Longest processing time first."""
-    return Ranked("", task_time).keys(program)
-
-
 @dataclass(frozen=True, slots=True)
 class Ordered:
     """Ready tasks by the key that `keys` gives for a program, in one list or as `divide` says in one for each process.
@@ -175,16 +186,10 @@ class Ranked:
         """Return the tasks, highest priority first."""
         return np.argsort(-np.asarray(self.priority(program)), kind="stable")
 
-    def keys(self, program: Program) -> Callable[[int, int], int]:
-        """Return each task's rank."""
-        rank = np.empty(program.count, np.int64)
-        rank[self.order(program)] = np.arange(program.count)
-        ranks: list[int] = rank.tolist()
-        return lambda task, _: ranks[task]
-
     def queue(self, program: Program, cores: int) -> Queue:
         """Return an empty queue."""
-        return Ready(self.keys(program), cores)
+        ranks: list[int] = np.argsort(self.order(program)).tolist()
+        return Ready(lambda task, _: ranks[task], cores)
 
 
 def task_time(program: Program) -> Ints:
@@ -215,11 +220,17 @@ def bottom_level(program: Program) -> Ints:
 
 
 class Lists:
-    """One list a processor, worked through in order: a processor waits for the next task of its own list."""
+    """One list a processor, worked through in order: a processor waits for the next task of its own list.
 
-    def __init__(self, lists: Sequence[Sequence[int]]) -> None:
-        self._lists = lists
-        self._at = [0] * len(lists)
+    `order`: all tasks, each processor's as it runs them; `owner`: each task's processor, (n,).
+    """
+
+    def __init__(self, order: Ints, owner: Ints, cores: int) -> None:
+        self._lists: list[list[int]] = [[] for _ in range(cores)]
+        of = owner.tolist()
+        for task in order.tolist():
+            self._lists[of[task]].append(task)
+        self._at = [0] * cores
         self._ready = set[int]()
 
     def __len__(self) -> int:
@@ -249,26 +260,22 @@ class Static:
     name: str
     divide: Divide
 
-    def lists(self, program: Program, cores: int) -> tuple[list[int], Ints]:
+    def lists(self, program: Program, cores: int) -> tuple[Ints, Ints]:
         """Return an order of all tasks in which each processor's come as it runs them, and each task's processor."""
-        return program.order, self.divide(program, cores)
-
-    def queue(self, program: Program, cores: int) -> Queue:
-        """Return an empty queue."""
-        order, owner = self.lists(program, cores)
-        return Lists(listed(order, owner, cores))
-
-
-def listed(order: Sequence[int], owner: Ints, cores: int) -> list[list[int]]:
-    """Return each processor's tasks in order."""
-    lists: list[list[int]] = [[] for _ in range(cores)]
-    of = owner.tolist()
-    for task in order:
-        lists[of[task]].append(task)
-    return lists
+        return program.graph.order, self.divide(program, cores)
 
 
 # Work stealing.
+
+
+def splitmix(seed: int) -> Iterator[int]:
+    """Yield pseudo-random numbers from 0 to 2**64 - 1, the same everywhere (Steele, Lea and Flood 2014)."""
+    state = seed & MASK_64
+    while True:
+        state = (state + 0x9E3779B97F4A7C15) & MASK_64
+        z = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & MASK_64
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK_64
+        yield z ^ (z >> 31)
 
 
 class Deques:

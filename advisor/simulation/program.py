@@ -50,6 +50,13 @@ class Program:
         return self.graph.order.tolist()
 
     @cached_property
+    def position(self) -> Ints:
+        """Each task's place in program order, (n,)."""
+        position = np.empty(self.count, np.int64)
+        position[self.graph.order] = np.arange(self.count)
+        return position
+
+    @cached_property
     def work(self) -> int:
         """Ticks of all tasks together, T1."""
         return int(self.graph.ticks.sum())
@@ -57,17 +64,7 @@ class Program:
     @cached_property
     def bottom_levels(self) -> Ints:
         """Ticks of the longest path from each task's start to the end of the program."""
-        return self.levels(self.graph.ticks)
-
-    @cached_property
-    def span(self) -> int:
-        """Ticks of the longest path, T-infinity: what no number of processors goes below."""
-        return int(self.bottom_levels.max(initial=0))
-
-    def levels(self, ticks: Ints, edge: int = 0) -> Ints:
-        """Return the bottom levels for other task times, with `edge` ticks for every precedence on a path. Cost O(n + m)."""
-        first, children, each = self.first, self.children, ticks.tolist()
-        found = each[:]
+        first, children, found = self.first, self.children, self.ticks[:]
         for task in reversed(self.order):
             start, end = first[task], first[task + 1]
             if start != end:
@@ -75,8 +72,13 @@ class Program:
                 for child in children[start + 1 : end]:
                     if found[child] > best:  # noqa: PLR1730 - a call of max costs more than the rest of the loop
                         best = found[child]
-                found[task] += best + edge
+                found[task] += best
         return np.asarray(found, np.int64)
+
+    @cached_property
+    def span(self) -> int:
+        """Ticks of the longest path, T-infinity: what no number of processors goes below."""
+        return int(self.bottom_levels.max(initial=0))
 
     @cached_property
     def depths(self) -> Ints:

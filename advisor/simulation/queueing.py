@@ -1,20 +1,17 @@
 """Closed queueing networks: exact mean value analysis for one class, Bard and Schweitzer's approximation for several.
 
-Reiser and Lavenberg 1980; Lazowska et al., Quantitative System Performance, 1984, chapters 6, 7 and 8 (algorithms 6.2, 7.2,
-8.1).
+Reiser and Lavenberg 1980; Lazowska et al., Quantitative System Performance, 1984, chapters 6 and 7 (algorithms 6.2, 7.2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.domain import elementary
-from advisor.errors import InvalidValue, NotEnoughData
+from advisor.errors import NotEnoughData
 
 Floats = NDArray[np.float64]
 SHARE_MAX = 1e150  # of an unnormalised probability: beyond, all are scaled down, lest a product overflows
@@ -23,83 +20,34 @@ TOLERANCE = 1e-10
 ITERATIONS_MAX = 10_000  # it needs tens to hundreds; near saturation its steps shrink slowly
 
 
-@dataclass(frozen=True, slots=True)
-class Centre:
-    """One resource that requests visit."""
-
-    # time of service that one request needs there, in the graph's unit; a string names the graph's column that has it
-    demand: float | str
-    # `queue`: one server, requests wait for each other. `delay`: no waiting. `flow`: a flow-equivalent centre, whose
-    # service is `rates[j - 1]` times as fast with j requests there as with one.
-    kind: Literal["queue", "delay", "flow"] = "queue"
-    rates: tuple[float, ...] = ()  # of a `flow` centre: rates[0] = 1; beyond the last one the rate stays
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("queue", "delay", "flow"):
-            raise InvalidValue("kind", self.kind, "queue, delay or flow")
-        if isinstance(self.demand, (int, float)) and not (np.isfinite(self.demand) and self.demand >= 0):
-            raise InvalidValue("demand", self.demand, "finite and not negative")
-        if (self.kind == "flow") != bool(self.rates) or not all(np.isfinite(rate) and rate > 0 for rate in self.rates):
-            raise InvalidValue("rates", self.rates, "positive numbers, of a flow centre and of no other")
-
-
-def exact(
-    demands: Sequence[float],
-    think: float,
-    population: int,
-    kinds: Sequence[str] = (),
-    rates: Sequence[Sequence[float]] = (),
-) -> list[list[float]]:
-    """Return the residence times of one class at each centre, for every population from 1 to `population`.
+def exact(demands: Sequence[float], think: float, population: int) -> list[float]:
+    """Return the residence times of one class at each queue, exactly. Cost O(N k).
 
     Parameters
     ----------
     demands : (k,) floats
-        D_k, service time that one cycle needs at centre k.
+        D_k, service time that one cycle needs at queue k.
     think : float
-        Z, time of a cycle outside of all centres.
+        Z, time of a cycle outside of all queues: delays are part of it.
     population : int
         N, requests in the network.
-    kinds : (k,) str
-        As `Centre.kind`; absent: all queues.
-    rates : (k,) sequences
-        As `Centre.rates`, empty for other kinds.
-
-    Returns
-    -------
-    list of N lists (k,)
-        R_k(n). Throughput is n / (Z + sum R_k(n)), queue length throughput * R_k(n).
 
     Notes
     -----
-    R_k(n) = D_k (1 + Q_k(n - 1)) at queues, D_k at delays; at flow-equivalent centres sum_j j D_k / a_k(j) p_k(j - 1 | n - 1).
-    Cost O(N k), and O(N^2) for each flow centre.
+    R_k(n) = D_k (1 + Q_k(n - 1)), from n = 1 to N; throughput n / (Z + sum R_k(n)), Q_k = throughput R_k.
     """
-    kinds = kinds or ["queue"] * len(demands)
-    queued = [0.0] * len(demands)
-    shares = {place: [1.0] for place, kind in enumerate(kinds) if kind == "flow"}
-    found: list[list[float]] = []
+    if len(demands) == 1:  # solved at every event, and mostly of one queue
+        demand, time, queue = demands[0], 0.0, 0.0
+        for n in range(1, population + 1):
+            time = demand * (1.0 + queue)
+            queue = n * time / ((think + time) or 1.0)
+        return [time]
+    times, queued = [0.0] * len(demands), [0.0] * len(demands)
     for n in range(1, population + 1):
-        times = [
-            demand * (1.0 + queue) if kind == "queue" else demand
-            for demand, queue, kind in zip(demands, queued, kinds, strict=True)
-        ]
-        for place, share in shares.items():
-            times[place] = elementary.added(
-                j * demands[place] / _rate(rates[place], j) * share[j - 1] for j in range(1, n + 1)
-            )
-        cycle = think + elementary.added(times)
-        throughput = n / cycle if cycle > 0 else 0.0
+        times = [demand * (1.0 + queue) for demand, queue in zip(demands, queued, strict=True)]
+        throughput = n / ((think + elementary.added(times)) or 1.0)
         queued = [throughput * time for time in times]
-        for place, share in shares.items():
-            tail = [throughput * demands[place] / _rate(rates[place], j) * share[j - 1] for j in range(1, n + 1)]
-            shares[place] = [max(0.0, 1.0 - elementary.added(tail)), *tail]
-        found.append(times)
-    return found
-
-
-def _rate(rates: Sequence[float], requests: int) -> float:
-    return rates[min(requests, len(rates)) - 1]
+    return times
 
 
 def bard_schweitzer(

@@ -10,8 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from advisor.errors import InvalidValue, UnknownKey
-from advisor.simulation.queueing import Centre
-from advisor.simulation.systems import Bandwidth, Bus, Lock, Queueing, System
+from advisor.simulation.systems import Bandwidth, Bus, Centre, Lock, Queueing, System
 
 MAY_BE_TEXT = ("demand", "rate", "inv", "rwb", "cache", "kind", "method")  # names of columns, and words
 CENTRES = ("queue", "delay")  # kinds that a text can give, with their demand
@@ -24,65 +23,51 @@ MODELS: Mapping[str, Callable[..., System | Lock]] = {
 def systems_of(given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> tuple[System | None, Lock | None]:
     """Return the contention model and the lock that plain values describe.
 
-    ``{"model": "none"}``; ``{"model": "bandwidth", "demand"}``; ``{"model": "bus", "rate", "inv", "rwb", "cache", "cycle",
-    …}``; ``{"model": "queueing", "rate", "method", "centres": [{"demand", "kind", "rates"}, …]}``; ``{"model": "lock",
-    "hold"}``; or a list with one model and one lock. A string for a number names a column of the graph. Raises InvalidValue,
-    UnknownKey for a model or a key that is not one of these, and a key that is missing.
+    ``{"model": "bandwidth", "demand"}``; ``{"model": "bus", "rate", "inv", "rwb", "cache", "cycle"}``; ``{"model": "queueing",
+    "rate", "method", "centres": [{"demand", "kind"}, …]}``; ``{"model": "lock", "hold"}``; or a list with one model and one
+    lock. A string for a number names a column of the graph. Raises InvalidValue, UnknownKey for a model or a key that is not
+    one of these, and a key that is missing.
     """
-    models = [given] if isinstance(given, Mapping) else list(given or ())
-    system: System | None = None
-    lock: Lock | None = None
-    for entry in models:
-        made = _made(dict(entry))
-        if made is None:
-            continue
-        if isinstance(made, Lock):
-            if lock is not None:
-                raise InvalidValue("contention", "two locks", "one lock at most")
-            lock = made
-        elif system is not None:
-            raise InvalidValue("contention", "two models", "one model and one lock at most")
-        else:
-            system = made
-    return system, lock
+    made = [_made(dict(entry)) for entry in ([given] if isinstance(given, Mapping) else given or ())]
+    locks = [each for each in made if isinstance(each, Lock)]
+    systems = [each for each in made if not isinstance(each, Lock)]
+    if max(len(locks), len(systems)) > 1:
+        raise InvalidValue("contention", "two of a kind", "one model and one lock at most")
+    return (systems[0] if systems else None), (locks[0] if locks else None)
 
 
-def _made(keys: dict[str, Any]) -> System | Lock | None:
+def _made(keys: dict[str, Any]) -> System | Lock:
     model = keys.pop("model", None)
-    if model == "none":
-        if keys:
-            raise UnknownKey(
-                f"contention none has no {min(keys)!r}", field="contention", value=min(keys), bound="nothing"
-            )
-        return None
     if model not in MODELS:
-        raise InvalidValue("contention.model", model, f"one of none, {', '.join(MODELS)}")
-    kind = MODELS[model]
-    _check_keys(model, kind, keys)
-    if model == "queueing":
-        centres = [_centre(centre) for centre in _listed(keys.pop("centres"))]
-        return Queueing(centres, **_parameters(keys))
-    return kind(**_parameters(keys))
+        raise InvalidValue("contention.model", model, f"one of {', '.join(MODELS)}")
+    if model == "queueing" and "centres" in keys:
+        centres = cast("Sequence[Any]", keys["centres"])
+        if not isinstance(centres, (list, tuple)) or not all(isinstance(each, Mapping) for each in centres):
+            raise InvalidValue("contention.centres", centres, "a list of maps with demand and kind")
+        keys["centres"] = [_with_parameters("centre", Centre, each) for each in centres]
+    return _with_parameters(model, MODELS[model], keys)
 
 
-def _check_keys(model: str, kind: Any, keys: Mapping[str, Any]) -> None:
-    """Refuse a key that the model does not have, and the want of one that it needs."""
-    known = {each.name: each.default is MISSING for each in fields(kind) if each.name != "name"}
+def _with_parameters(model: str, kind: Callable[..., Any], keys: Mapping[str, Any]) -> Any:
+    """Return a model, or a centre of one: numbers, and where it reads a column or a word, text."""
+    known = {each.name: each.default is MISSING for each in fields(kind) if each.name != "name"}  # pyright: ignore[reportArgumentType]
     reported = ", ".join(name + (" (needed)" if needed else "") for name, needed in known.items())
     if model == "queueing":
         reported = f"centres (needed; as text {'=…, '.join(CENTRES)}=…), rate, method"
-    for key in keys:
+    for key, value in keys.items():
         if key not in known:
             raise UnknownKey(
-                f"contention {model} has no {key!r}",
-                field="contention",
-                value=key,
-                bound=reported,
+                f"contention {model} has no {key!r}", field="contention", value=key, bound=reported,
                 hint=f"it has {reported}",
-            )
+            )  # fmt: skip
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
+        if key != "centres" and not number and not (isinstance(value, str) and key in MAY_BE_TEXT):
+            also = ", or the name of a column that has one a task" if key in MAY_BE_TEXT else ""
+            raise InvalidValue(f"contention.{key}", value, f"a finite number{also}")
     for name, needed in known.items():
         if needed and name not in keys:
             raise InvalidValue(f"contention.{name}", None, f"given for {model}", f"it has {reported}")
+    return kind(**keys)
 
 
 def contention_of_text(text: str) -> list[dict[str, Any]]:
@@ -108,43 +93,8 @@ def contention_of_text(text: str) -> list[dict[str, Any]]:
     return models
 
 
-def _value(text: str) -> float | int | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
-def _parameters(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a model's parameters: numbers, and where the model reads a column or a word, text."""
-    for key, value in keys.items():
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
-        if not number and not (isinstance(value, str) and key in MAY_BE_TEXT):
-            reported = (
-                "a finite number, or the name of a column that has one a task"
-                if key in MAY_BE_TEXT
-                else "a finite number"
-            )
-            raise InvalidValue(f"contention.{key}", value, reported)
-    return dict(keys)
-
-
-def _listed(value: Any) -> list[Any]:
-    if not isinstance(value, (list, tuple)):
-        raise InvalidValue("contention.centres", value, "a list of maps with demand and kind")
-    return list(cast("Sequence[Any]", value))
-
-
-def _centre(centre: Any) -> Centre:
-    if not isinstance(centre, Mapping):
-        raise InvalidValue("contention.centres", centre, "maps with demand and kind")
-    keys = dict(cast("Mapping[str, Any]", centre))
-    unknown = sorted(str(key) for key in keys if key not in ("demand", "kind", "rates"))
-    if unknown or "demand" not in keys:
-        raise InvalidValue("contention.centres", unknown[0] if unknown else None, "maps of demand, kind and rates")
-    rates = tuple(_listed(keys.pop("rates", [])))
-    for rate in rates:
-        _parameters({"rates": rate})
-    return Centre(**_parameters(keys), rates=rates)
+def _value(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -10,9 +10,10 @@ Units: rates are per unit of the graph's time, demands and holding times in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,14 @@ from numpy.typing import NDArray
 from advisor.domain import elementary
 from advisor.domain.task_graphs import TaskGraph
 from advisor.errors import InvalidValue
-from advisor.simulation.bound import Averaged, BoundSystem, Classes, Common, Number, alike, column, folded
-from advisor.simulation.queueing import Centre, bard_schweitzer, exact, finite_source_wait
+from advisor.simulation.queueing import bard_schweitzer, exact, finite_source_wait
 
 Floats = NDArray[np.float64]
+MEMO_MAX = 65_536  # solved states that one analysis keeps, at about 200 bytes
+Number = float | str  # a number for all tasks, or the name of the graph's column that has one a task
+# Of the bus, in its cycles: the paper's round trip of a read takes 8, 3 of them on the bus.
+T_INVALIDATE, T_REQUEST, T_RESPONSE, T_WRITE_BACK, T_MEMORY, T_CACHE = 1.0, 1.0, 2.0, 2.0, 5.0, 5.0
+OUTSTANDING = 3  # reads under way at a time, from all processors together (paper 4, 3.3)
 
 
 class System(Protocol):
@@ -39,6 +44,115 @@ class System(Protocol):
         ...
 
 
+class Overheads(Protocol):
+    """A system model bound to a graph whose tasks differ."""
+
+    def overheads(self, running: Sequence[int], remaining: Sequence[float]) -> Sequence[float]:
+        """Return D_i of each running task, for its remaining demand in ticks."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """A system model bound to a graph whose tasks are all alike: D_i / r_i for each number of running tasks."""
+
+    ratio: Callable[[int], float]
+
+
+BoundSystem = Overheads | Common
+
+
+@dataclass(slots=True)
+class Classes:
+    """Tasks of several classes: `solve` gives each class's ratio for the classes that run; memoised on their counts."""
+
+    of: list[int]
+    solve: Callable[[list[int]], dict[int, float]]
+    _found: dict[Hashable, dict[int, float]] = field(default_factory=dict[Hashable, dict[int, float]])
+
+    def overheads(self, running: Sequence[int], remaining: Sequence[float]) -> Sequence[float]:
+        """Return D_i."""
+        of = self.of
+        present = sorted([of[task] for task in running])
+        key = tuple(present)
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) >= MEMO_MAX:
+                self._found.clear()
+            found = self._found[key] = self.solve(present)
+        return [left * found[of[task]] for task, left in zip(running, remaining, strict=True)]
+
+
+@dataclass(slots=True)
+class Averaged:
+    """Tasks that all differ: the network is solved for their averages (3.3), each pays for its own rate of requests."""
+
+    rate: list[float]
+    columns: list[list[float] | float]  # of each parameter: one a task, or the number that all have
+    residence: Callable[[float, Sequence[float], int], float]
+
+    def overheads(self, running: Sequence[int], remaining: Sequence[float]) -> Sequence[float]:
+        """Return D_i = r_i rate_i R."""
+        rate = self.rate
+        rates = [rate[task] for task in running]
+        total = elementary.added(rates)
+        if total <= 0.0:
+            return [0.0] * len(rates)
+        means: list[float] = [
+            values
+            if isinstance(values, (float, int))
+            else elementary.added([values[task] * each for task, each in zip(running, rates, strict=True)]) / total
+            for values in self.columns
+        ]
+        time = self.residence(total / len(rates), means, len(rates))
+        return [left * each * time for left, each in zip(remaining, rates, strict=True)]
+
+
+def check_least(field_name: str, value: float) -> None:
+    """Refuse a time that is none."""
+    if not (np.isfinite(value) and value >= 0):
+        raise InvalidValue(field_name, value, "finite and not negative")
+
+
+def by_request(
+    rate: Floats, parameters: Sequence[Floats], residence: Callable[[float, Sequence[float], int], float]
+) -> BoundSystem:
+    """Return the model in which a request of a task resides so long: (mean rate, mean parameters, running tasks) -> R."""
+    if alike(rate, *parameters):
+        each, means = float(rate[0]), [float(values[0]) for values in parameters]
+
+        def ratio(running: int) -> float:
+            return each * residence(each, means, running) if each else 0.0
+
+        return Common(cache(ratio))
+    columns = [float(values[0]) if alike(values) else values.tolist() for values in parameters]
+    return Averaged(rate.tolist(), columns, residence)
+
+
+def column(graph: TaskGraph, name: str, value: Number, most: float = np.inf) -> Floats:
+    """Return a parameter of each task, checked."""
+    found = (
+        np.asarray(graph.column(value, f"the contention model reads {name} there"), np.float64)
+        if isinstance(value, str)
+        else np.full(max(len(graph), 1), float(value))
+    )
+    if not (np.isfinite(found) & (found >= 0) & (found <= most)).all():
+        raise InvalidValue(name, value, f"finite, from 0 to {most:g}")
+    return found
+
+
+def alike(*columns: Floats) -> bool:
+    return all(bool((values == values[0]).all()) for values in columns if len(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Centre:
+    """One resource that requests visit."""
+
+    demand: Number  # time of service that one request needs there, in the graph's unit
+    kind: Literal["queue", "delay"] = "queue"  # one server, at which requests wait for each other; or no waiting
+
+
 @dataclass(frozen=True, slots=True)
 class Queueing:
     """A closed queueing network: each running task sends `rate` requests per unit of its own time through the centres.
@@ -47,7 +161,7 @@ class Queueing:
     """
 
     centres: Sequence[Centre]  # what requests visit, one after the other
-    rate: Number = 1.0  # requests of a running task per unit of its computing; a string names a column
+    rate: Number = 1.0  # requests of a running task per unit of its computing
     # `exact`: one class with the averages of the running tasks, weighted by their rates (paper 4, 3.3).
     # `bard_schweitzer`: a class for each kind of task, approximate.
     method: str = "exact"
@@ -57,58 +171,23 @@ class Queueing:
         """Return the model for a graph."""
         rate = column(graph, "rate", self.rate)
         demands = [column(graph, "demand", centre.demand) for centre in self.centres]
-        kinds = [centre.kind for centre in self.centres]
-        rates = [centre.rates for centre in self.centres]
-        if self.method not in ("exact", "bard_schweitzer"):
-            raise InvalidValue("method", self.method, "exact or bard_schweitzer")
+        for field_name, value, known in (
+            ("method", self.method, ("exact", "bard_schweitzer")),
+            *(("kind", centre.kind, ("queue", "delay")) for centre in self.centres),
+        ):
+            if value not in known:
+                raise InvalidValue(field_name, value, " or ".join(known))
+        delays = [centre.kind == "delay" for centre in self.centres]
 
-        def residence(mean_rate: float, means: list[float], running: int) -> float:
-            return elementary.added(exact(means, 1.0 / mean_rate, running, kinds, rates)[-1])
+        def residence(mean_rate: float, means: Sequence[float], running: int) -> float:
+            fixed = elementary.added(mean for mean, delay in zip(means, delays, strict=True) if delay)
+            queues = [mean for mean, delay in zip(means, delays, strict=True) if not delay]
+            return elementary.added(exact(queues, 1.0 / mean_rate + fixed, running)) + fixed
 
-        if alike(rate, *demands):
-            means = [float(values[0]) for values in demands]
-            each = float(rate[0])
-            return Common(lambda running: each * residence(each, means, running) if each else 0.0)
-        if self.method == "bard_schweitzer":
-            if "flow" in kinds:
-                raise InvalidValue("method", self.method, "exact, with a flow-equivalent centre")
+        if self.method == "bard_schweitzer" and not alike(rate, *demands):
             rows, of = np.unique(np.column_stack([rate, *demands]), axis=0, return_inverse=True)
-            delays = [kind == "delay" for kind in kinds]
             return Classes(of.reshape(-1).tolist(), lambda present: _by_class(rows, present, delays))
-        parameters = [folded(values) for values in demands]
-        if "flow" in kinds:
-            return Averaged(rate.tolist(), parameters, residence)
-        queues = [place for place, kind in enumerate(kinds) if kind == "queue"]
-        delays = [place for place, kind in enumerate(kinds) if kind == "delay"]
-        return Averaged(rate.tolist(), parameters, _queues_and_delays(queues, delays))
-
-
-def _queues_and_delays(queues: list[int], delays: list[int]) -> Callable[[float, list[float], int], float]:
-    """Return the residence in a network without flow-equivalent centres: the recursion of `exact`, without its lists.
-
-    It is solved at every event, so one queue, the common case, has a loop of its own.
-    """
-
-    def one(mean_rate: float, means: list[float], running: int) -> float:
-        demand, fixed = means[queues[0]], elementary.added([means[place] for place in delays])
-        outside, time, queued = 1.0 / mean_rate + fixed, 0.0, 0.0
-        for n in range(1, running + 1):
-            time = demand * (1.0 + queued)
-            queued = n * time / (outside + time)
-        return time + fixed
-
-    def several(mean_rate: float, means: list[float], running: int) -> float:
-        demands, fixed = [means[place] for place in queues], elementary.added([means[place] for place in delays])
-        outside, total = 1.0 / mean_rate + fixed, 0.0
-        queued = [0.0] * len(demands)
-        for n in range(1, running + 1):
-            times = [demand * (1.0 + queue) for demand, queue in zip(demands, queued, strict=True)]
-            total = elementary.added(times)
-            throughput = n / (outside + total)
-            queued = [throughput * time for time in times]
-        return total + fixed
-
-    return one if len(queues) == 1 else several
+        return by_request(rate, demands, residence)
 
 
 def _by_class(rows: Floats, present: list[int], delays: list[bool]) -> dict[int, float]:
@@ -131,65 +210,47 @@ class Bus:
     (share `inv`) or a read; of the reads a share `rwb` also writes a dirty line back, and a share `cache` is served by another
     processor's cache. With times in bus cycles, a request needs on average
 
-        bus      inv t_inv + (1 - inv) (t_request + t_response + rwb t_write_back)    queue
-        memory   (1 - inv) ((1 - cache) t_memory + rwb t_memory) / 2                  two queues
-        cache    (1 - inv) cache t_cache                                              delay
+        bus      inv T_INVALIDATE + (1 - inv) (T_REQUEST + T_RESPONSE + rwb T_WRITE_BACK)   queue
+        memory   (1 - inv) ((1 - cache) T_MEMORY + rwb T_MEMORY) / 2                        two queues
+        cache    (1 - inv) cache T_CACHE                                                    delay
 
-    and at most `outstanding` reads are under way at a time: from that many processors on a read waits for a slot as in an
-    M/M/outstanding//n queue (a flow-equivalent delay), whose service is the residence of a read after its request at population
-    n - 1, and whose think time is the rest of the cycle. Solved exactly, population by population. Read and write times are the
-    8 cycles of the paper's round trip, 3 of them on the bus.
+    and at most `OUTSTANDING` reads are under way at a time: from that many processors on a read waits for a slot as in an
+    M/M/OUTSTANDING//n queue (a flow-equivalent delay), whose service is the residence of a read after its request at population
+    n - 1, and whose think time is the rest of the cycle. Solved exactly, population by population.
     """
 
-    # rate, inv, rwb, cache: the four inputs: requests per unit of a task's computing, and the shares above; a string
-    # names a column
+    # rate, inv, rwb, cache: the four inputs: requests per unit of a task's computing, and the shares above
     rate: Number
     inv: Number = 0.0
     rwb: Number = 0.0
     cache: Number = 0.0
     cycle: float = 1e-7  # of the bus, in the graph's unit
-    t_inv: float = 1.0
-    t_request: float = 1.0
-    t_response: float = 2.0
-    t_write_back: float = 2.0
-    t_memory: float = 5.0
-    t_cache: float = 5.0
-    outstanding: int = 3
     name: str = "bus"
 
     def __post_init__(self) -> None:
-        for each in ("cycle", "t_inv", "t_request", "t_response", "t_write_back", "t_memory", "t_cache"):
-            value = getattr(self, each)
-            if not (isinstance(value, (int, float)) and np.isfinite(value) and value >= 0):
-                raise InvalidValue(each, value, "finite and not negative")
-        if isinstance(self.outstanding, bool) or not isinstance(self.outstanding, int) or self.outstanding < 1:
-            raise InvalidValue("outstanding", self.outstanding, "a whole number from 1")
+        check_least("cycle", self.cycle)
 
     def bind(self, graph: TaskGraph) -> BoundSystem:
         """Return the model for a graph."""
-        rate = column(graph, "rate", self.rate)
         shares = [column(graph, name, getattr(self, name), 1.0) for name in ("inv", "rwb", "cache")]
-        if alike(rate, *shares):
-            each, means = float(rate[0]), [float(values[0]) for values in shares]
-            return Common(lambda running: each * self.residence(each, means, running) if each else 0.0)
-        return Averaged(rate.tolist(), [folded(values) for values in shares], self.residence)
+        return by_request(column(graph, "rate", self.rate), shares, self.residence)
 
     def residence(self, rate: float, shares: Sequence[float], running: int) -> float:
         """Return how long a request takes on average, with `running` tasks of these shares (inv, rwb, cache)."""
         inv, rwb, cache = shares
         reads, cycle = 1.0 - inv, self.cycle
-        request = cycle * (inv * self.t_inv + reads * self.t_request)
-        response = cycle * reads * (self.t_response + rwb * self.t_write_back)
+        request = cycle * (inv * T_INVALIDATE + reads * T_REQUEST)
+        response = cycle * reads * (T_RESPONSE + rwb * T_WRITE_BACK)
         bus = request + response
-        memory = cycle * reads * self.t_memory * (1.0 - cache + rwb) / 2.0
-        delay = cycle * reads * cache * self.t_cache
+        memory = cycle * reads * T_MEMORY * (1.0 - cache + rwb) / 2.0
+        delay = cycle * reads * cache * T_CACHE
         think = 1.0 / rate
         bus_time = memory_time = wait = queued_bus = queued_memory = 0.0
         for n in range(1, running + 1):
-            if n > self.outstanding and reads > 0:
+            if n > OUTSTANDING and reads > 0:
                 after = (2.0 * memory_time + delay + bus_time * (response / bus if bus else 0.0)) / reads
                 rest = (think + bus_time + 2.0 * memory_time + delay) / reads - after
-                wait = reads * finite_source_wait(self.outstanding, n, rest, after)
+                wait = reads * finite_source_wait(OUTSTANDING, n, rest, after)
             bus_time, memory_time = bus * (1.0 + queued_bus), memory * (1.0 + queued_memory)
             throughput = n / (think + bus_time + 2.0 * memory_time + delay + wait)
             queued_bus, queued_memory = throughput * bus_time, throughput * memory_time
@@ -245,8 +306,7 @@ class Lock:
     hold: float
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.hold) and self.hold >= 0):
-            raise InvalidValue("hold", self.hold, "finite and not negative")
+        check_least("hold", self.hold)
 
     def residence(self, processes: int, think: float) -> float:
         """Return the mean time in the queue and the lock, for `processes` that come back after `think`."""

@@ -7,12 +7,13 @@ that runs tasks on top of a suspended one comes back to the topmost.
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.simulation.policies import NONE, Lists, Policy, Queue, listed
+from advisor.simulation.divisions import checked_owner
+from advisor.simulation.policies import NONE, Listed, Lists, Policy, Queue, Queued
 from advisor.simulation.program import Program
 
 Ints = NDArray[np.int64]
@@ -26,22 +27,24 @@ def groups_of(program: Program) -> Ints | None:
 
 def queue_of(policy: Policy, program: Program, cores: int) -> Queue:
     """Return a policy's empty queue, which keeps tied strands together."""
-    if hasattr(policy, "lists"):
-        return Lists(listed(*lists_of(policy, program, cores), cores))
+    if not hasattr(policy, "queue"):
+        return Lists(*lists_of(cast("Listed", policy), program, cores), cores)
+    policy = cast("Queued", policy)
     groups, queue = groups_of(program), policy.queue(program, cores)
     return queue if groups is None else TiedQueue(queue, groups.tolist(), cores)
 
 
-def lists_of(policy: Any, program: Program, cores: int) -> tuple[list[int], Ints]:
+def lists_of(policy: Listed, program: Program, cores: int) -> tuple[Ints, Ints]:
     """Return a static policy's order and processors; tied strands go where the first of them does."""
     order, owner = policy.lists(program, cores)
+    checked_owner(owner, program, cores)
     groups = groups_of(program)
     if groups is None:
         return order, owner
     home: dict[int, int] = {}
     found = owner.copy()
     of, owners = groups.tolist(), owner.tolist()
-    for task in order:
+    for task in order.tolist():
         if of[task] >= 0:
             found[task] = home.setdefault(of[task], owners[task])
     return order, found

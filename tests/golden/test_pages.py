@@ -221,7 +221,12 @@ def test_there_are_sessions() -> None:
 
 
 @pytest.mark.parametrize(("command", "reported"), SESSIONS)
-def test_a_session_prints_what_the_page_shows(command: str, reported: str) -> None:
+def test_a_session_prints_what_the_page_shows(
+    command: str, reported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in re.findall(r"cat > (\S+) <<END\n(.*?)END\n", SIMULATION, re.DOTALL):
+        (tmp_path / name).write_text(text, encoding="utf-8")
     result = CliRunner().invoke(advisor, command.split())
     assert result.exit_code == 0
     assert [line.rstrip() for line in result.stdout.splitlines()] == reported.splitlines()

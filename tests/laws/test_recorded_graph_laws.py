@@ -101,8 +101,6 @@ def test_strands_of_a_tied_task_stay_on_one_processor_under_every_policy(given: 
     graph, _, _ = recorded(given)
     program = Program(graph)
     for name in POLICIES:
-        if name in ("split", "equal_area", "equal_work", "equal_work_lpt"):
-            continue  # they need columns that a recording has not
         execution = simulate(program, cores, name, trace=True)
         assert execution.trace is not None
         assert kept_together(graph, execution.trace.processors) or name == "enumerated" or given["untied"]

@@ -6,21 +6,17 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from graphs import graphs, parents_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.simulation import POLICIES, Program, metrics, simulate
 from advisor.simulation.bounds import bounds
-from advisor.simulation.executing import executed
 from advisor.simulation.fixed import Heft
 from advisor.simulation.policies import Ranked, bottom_level
 from advisor.simulation.systems import Bandwidth, Centre, Lock, Queueing, alone
 
-ANY_GRAPH = [
-    name for name in POLICIES if name not in ("split", "enumerated", "equal_area", "equal_work", "equal_work_lpt")
-]
+ANY_GRAPH = [name for name in POLICIES if name != "enumerated"]
 GREEDY = ("fifo", "lifo", "lpt", "largest_first", "bottom_level", "semi_static", "work_stealing")
 CORES = st.integers(1, 6)
 
@@ -48,7 +44,7 @@ def check_bounds(graph, cores, policy):
     # Graham's bound is for schedules that let no processor idle while a task is ready.
     if policy in GREEDY:
         assert execution.ticks * cores <= program.work + (cores - 1) * program.span
-        assert bounds(program, cores).graham * program.graph.ticks_per_unit >= execution.ticks - 1e-6
+        assert bounds(program, cores)["graham"] * program.graph.ticks_per_unit >= execution.ticks - 1e-6
     assert execution.ticks <= program.work
     assert simulate(graph, cores, policy).ticks == execution.ticks
 
@@ -69,12 +65,6 @@ def test_busy_and_idle_time_make_the_makespan(graph, cores, policy):
     assert min(part.min() for part in idle) >= 0
     if policy in GREEDY:
         assert idle.dependency.sum() == 0
-    ready = metrics.ready_length(execution)
-    assert (ready.values >= 0).all()
-    # Tasks wait in the ready list as long as from being ready to their start, all together.
-    waited = (execution.trace.starts - execution.program.ready_at(execution.trace.finishes)).sum()
-    assert (ready.values[:-1] * np.diff(ready.times)).sum() == waited
-    assert metrics.running(execution).mean * execution.ticks == pytest.approx(execution.program.work)
 
 
 @given(graph=graphs(), cores=CORES, policy=st.sampled_from(ANY_GRAPH))
@@ -99,14 +89,9 @@ def test_the_critical_path_is_a_chain_from_the_start_to_the_end(graph, cores, po
 @settings(max_examples=200, deadline=None)
 def test_the_loops_without_timeline_agree_with_the_general_one(graph, cores):
     program = Program(graph)
-    for policy in (POLICIES["fifo"], POLICIES["lifo"], Ranked("level", bottom_level)):
+    listed = (POLICIES["static_cyclic"], POLICIES["heft"])
+    for policy in (POLICIES["fifo"], POLICIES["lifo"], Ranked("level", bottom_level), *listed):
         assert simulate(program, cores, policy).ticks == simulate(program, cores, policy, trace=True).ticks
-    # The general loop on a queue of fixed lists gives what the pass over them gives.
-    for policy in (POLICIES["static_cyclic"], POLICIES["heft"]):
-        walked = simulate(program, cores, policy, trace=True).trace
-        stepped = executed(program, cores, policy.queue(program, cores))
-        assert (walked.starts == stepped.starts).all()
-        assert (walked.processors == stepped.processors).all()
 
 
 class EachItsOwn:

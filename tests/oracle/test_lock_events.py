@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import simpy
 from graphs import parents_of
+from paper4_programs import polyroots
 
 from advisor.simulation import simulate
-from advisor.simulation.shapes import polyroots
 from advisor.simulation.systems import Lock
 
 # Holding time (ms): relative error allowed at 2 to 24 processors. At 1 ms it must be within 5 % (measured: 0.2 %). At 10 ms

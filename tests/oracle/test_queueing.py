@@ -7,14 +7,13 @@ from math import factorial
 
 import numpy as np
 import pytest
+from paper4_programs import expected_maximum
 
-from advisor.errors import InvalidValue
-from advisor.simulation.bounds import expected_maximum
-from advisor.simulation.queueing import Centre, bard_schweitzer, exact, finite_source_wait
+from advisor.simulation.queueing import bard_schweitzer, exact, finite_source_wait
 
 
-def chain_residences(demands, think, population, kinds, rates):
-    """Residence times from the steady state of the continuous-time chain of customers at each centre, think included."""
+def chain_residences(demands, think, population, servers):
+    """Residence times from the steady state of the continuous-time chain of customers at centres of so many servers."""
     places = len(demands) + 1  # the last is thinking
     states = [state for state in product(range(population + 1), repeat=places) if sum(state) == population]
     number = {state: at for at, state in enumerate(states)}
@@ -23,8 +22,7 @@ def chain_residences(demands, think, population, kinds, rates):
     def pace(place, here):
         if place == places - 1:
             return here / think
-        speed = {"queue": 1.0, "delay": float(here), "flow": (*rates[place], *[0])[min(here, len(rates[place])) - 1]}
-        return speed[kinds[place]] / demands[place]
+        return min(here, servers[place]) / demands[place]
 
     for state, at in number.items():
         for place in range(places):
@@ -43,43 +41,34 @@ def chain_residences(demands, think, population, kinds, rates):
     return lengths[:-1] / throughput
 
 
-@pytest.mark.parametrize(
-    ("demands", "kinds", "rates"),
-    [
-        ((0.3,), ("queue",), ((),)),
-        ((0.3, 0.7), ("queue", "queue"), ((), ())),
-        ((0.3, 0.7, 0.2), ("queue", "delay", "queue"), ((), (), ())),
-        ((0.5,), ("flow",), ((1.0, 1.8, 2.1),)),
-        ((0.5, 0.2), ("flow", "queue"), ((1.0, 2.0), ())),
-        ((0.5, 0.2, 0.4), ("flow", "queue", "delay"), ((1.0, 0.5, 3.0), (), ())),
-    ],
-)
+@pytest.mark.parametrize("demands", [(0.3,), (0.3, 0.7), (0.3, 0.2, 0.5)])
 @pytest.mark.parametrize("population", [1, 2, 3, 5])
-def test_exact_mva_equals_the_markov_chain(demands, kinds, rates, population):
-    found = exact(demands, 1.3, population, kinds, rates)[-1]
-    wanted = chain_residences(demands, 1.3, population, kinds, rates)
-    assert found == pytest.approx(wanted, rel=1e-9)
+def test_exact_mva_equals_the_markov_chain(demands, population):
+    found = exact(demands, 1.3, population)
+    assert found == pytest.approx(chain_residences(demands, 1.3, population, [1] * len(demands)), rel=1e-9)
+    # A delay is time outside of all queues.
+    delayed = chain_residences((*demands, 0.4), 0.9, population, [1] * len(demands) + [population])
+    assert found == pytest.approx(delayed[:-1], rel=1e-9)
 
 
 def test_exact_mva_equals_closed_forms():
     # Balanced queues without think time: R = D (N + K - 1) at all of them together.
     for centres, population in product((1, 2, 5), (1, 3, 20)):
         times = exact([0.25] * centres, 0.0, population)
-        assert sum(times[-1]) == pytest.approx(0.25 * (population + centres - 1), rel=1e-12)
+        assert sum(times) == pytest.approx(0.25 * (population + centres - 1), rel=1e-12)
     # Machine repairman, M/M/1//N: the utilisation is 1 - p0, p0 from Erlang's sum.
     service, think, population = 0.4, 1.7, 9
     idle = 1.0 / sum(
         factorial(population) / factorial(population - k) * (service / think) ** k for k in range(population + 1)
     )
-    residence = exact([service], think, population)[-1][0]
+    residence = exact([service], think, population)[0]
     assert population / (think + residence) == pytest.approx((1.0 - idle) / service, rel=1e-12)
 
 
 @pytest.mark.parametrize("servers", [1, 2, 3])
 @pytest.mark.parametrize("sources", [1, 2, 3, 4, 7])
-def test_finite_source_wait_equals_a_flow_equivalent_centre(servers, sources):
-    rates = tuple(float(k) for k in range(1, servers + 1))
-    residence = exact([0.6], 1.1, sources, ["flow"], [rates])[-1][0]
+def test_finite_source_wait_equals_the_markov_chain(servers, sources):
+    residence = chain_residences((0.6,), 1.1, sources, [servers])[0]
     assert 0.6 + finite_source_wait(servers, sources, 1.1, 0.6) == pytest.approx(residence, rel=1e-9)
 
 
@@ -140,19 +129,3 @@ def test_expected_maximum_equals_the_harmonic_sum():
     assert expected_maximum(np.full(7, 2.0)) == pytest.approx(2.0 * sum(1 / k for k in range(1, 8)), rel=1e-6)
     # Two different ones: 1/a + 1/b - 1/(a + b) in rates.
     assert expected_maximum(np.array([1.0, 0.25])) == pytest.approx(1.0 + 0.25 - 1.0 / (1.0 + 4.0), rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"demand": -1.0},
-        {"demand": float("nan")},
-        {"demand": 1.0, "kind": "stack"},
-        {"demand": 1.0, "kind": "flow"},
-        {"demand": 1.0, "rates": (1.0,)},
-        {"demand": 1.0, "kind": "flow", "rates": (1.0, 0.0)},
-    ],
-)
-def test_centres_that_cannot_be_are_refused(fields):
-    with pytest.raises(InvalidValue):
-        Centre(**fields)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from graphs import graphs, simpy_makespan
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paper4_programs import fork_join, locusroute, normals, polyroots
 
 from advisor.simulation import Program, simulate
-from advisor.simulation.shapes import fork_join, locusroute, normals, polyroots
 
 
 @given(graph=graphs(), cores=st.integers(1, 6))

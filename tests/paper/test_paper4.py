@@ -5,12 +5,28 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from paper4_programs import (
+    EQUAL_AREA,
+    EQUAL_WORK,
+    EQUAL_WORK_LPT,
+    SHAPES,
+    SPLIT,
+    dynprog,
+    equal_area,
+    exponential_processes,
+    locusroute,
+    mp3d,
+    polyroots,
+    processes_per_queue,
+    psim,
+    running,
+    split_processors,
+)
 
 from advisor.domain.task_graphs import TaskGraph, task_graph
 from advisor.simulation import Program, divisions, metrics, simulate
-from advisor.simulation.bounds import exponential_processes, kruskal_weiss
+from advisor.simulation.bounds import kruskal_weiss
 from advisor.simulation.policies import Ordered
-from advisor.simulation.shapes import SHAPES, dynprog, locusroute, mp3d, polyroots, psim
 
 PROGRAMS: dict[str, Program] = {}
 
@@ -21,7 +37,7 @@ def program(name: str) -> Program:
     return PROGRAMS[name]
 
 
-def speedup(name: str, cores: int, policy: str) -> float:
+def speedup(name: str, cores: int, policy) -> float:
     found = program(name)
     return found.work / simulate(found, cores, policy).ticks
 
@@ -46,7 +62,7 @@ def test_mp3d_has_five_loops_of_which_one_has_nine_tenths_of_the_tasks():
 
 def test_psim_speeds_up_unevenly_at_odd_numbers_of_processors():
     for even in (6, 8, 12, 16, 18):
-        at_even, at_odd = (speedup("psim", cores, "split") for cores in (even, even + 1))
+        at_even, at_odd = (speedup("psim", cores, SPLIT) for cores in (even, even + 1))
         assert at_even == pytest.approx(even, rel=0.01)
         assert at_odd == pytest.approx(at_even, rel=0.01)  # one more processor gains nothing
 
@@ -54,7 +70,7 @@ def test_psim_speeds_up_unevenly_at_odd_numbers_of_processors():
 def test_psim_over_all_processors_is_smooth_and_gains_five_to_ten_percent():
     # Figure 10, at the odd numbers up to the Sequent's 19; even ones were balanced before.
     for cores in (11, 13, 15, 17, 19):
-        gain = speedup("psim", cores, "static_cyclic") / speedup("psim", cores, "split") - 1
+        gain = speedup("psim", cores, "static_cyclic") / speedup("psim", cores, SPLIT) - 1
         assert 0.05 <= gain <= 0.10
     steps = np.diff([speedup("psim", cores, "static_cyclic") for cores in range(4, 20)])
     assert steps.min() >= 0.9
@@ -91,9 +107,8 @@ def test_polyroots_final_loop_takes_over_half_the_time_and_speeds_up_unevenly():
 def test_locusroute_ends_each_iteration_with_one_giant_task():
     execution = simulate(program("locusroute"), 16, "fifo", trace=True)
     graph = program("locusroute").graph
-    running = metrics.running(execution)
-    lengths = np.diff(running.times)
-    alone = lengths[running.values[:-1] == 1].sum() / execution.ticks
+    times, many = running(execution)
+    alone = np.diff(times)[many[:-1] == 1].sum() / execution.ticks
     assert alone > 0.3
     steps = metrics.critical_path(execution)
     giants = set(np.argsort(graph.ticks)[-2:].tolist())
@@ -104,39 +119,39 @@ def test_locusroute_ends_each_iteration_with_one_giant_task():
 
 def test_equal_work_regions_lower_the_processes_per_queue():
     # Figure 11: semi-static by equal area, and by equal work; the static version never shares a queue.
-    area, work = (
-        metrics.processes_per_queue(simulate(program("locusroute"), 16, policy, trace=True))
-        for policy in ("equal_area", "equal_work")
-    )
-    assert work.mean < area.mean
+    found = {policy.name: per_queue(policy) for policy in (EQUAL_AREA, EQUAL_WORK)}
+    assert found["equal_work"][0] < found["equal_area"][0]
+    assert found["equal_work"][1] < found["equal_area"][1]
+    own = Ordered("own", divide=equal_area)
+    assert processes_per_queue(simulate(program("locusroute"), 16, own, trace=True), own)[1].max() == 1.0
+    # "each iteration lasts much longer"
+    assert simulate(program("locusroute"), 16, own).ticks > simulate(program("locusroute"), 16, EQUAL_AREA).ticks
 
-    def shared(steps: metrics.Steps) -> float:
-        return float(np.diff(steps.times)[steps.values[:-1] > 1].sum() / steps.times[-1])
 
-    assert shared(work) < shared(area)
-    own = Ordered("own", divide=divisions.equal_area)
-    static = simulate(program("locusroute"), 16, own, trace=True)
-    assert metrics.processes_per_queue(static, own).most == 1.0
-    assert static.ticks > simulate(program("locusroute"), 16, "equal_area").ticks  # "each iteration lasts much longer"
+def per_queue(policy) -> tuple[float, float]:
+    """The mean number of processes per queue, and the share of the time in which some queue is shared."""
+    times, many = processes_per_queue(simulate(program("locusroute"), 16, policy, trace=True), policy)
+    lengths = np.diff(times) / times[-1]
+    return float((many[:-1] * lengths).sum()), float(lengths[many[:-1] > 1].sum())
 
 
 def test_lpt_order_within_equal_work_regions_speeds_locusroute_up_beyond_ten():
     # Figure 12(a), on average over P > 10.
     gains = [
-        simulate(program("locusroute"), cores, "equal_work").ticks
-        / simulate(program("locusroute"), cores, "equal_work_lpt").ticks
+        simulate(program("locusroute"), cores, EQUAL_WORK).ticks
+        / simulate(program("locusroute"), cores, EQUAL_WORK_LPT).ticks
         for cores in range(11, 21)
     ]
     assert np.mean(gains) > 1.05
 
 
-def ratios(name: str, cores: int, policy: str, owner=None, batch=None) -> dict[str, float]:
+def ratios(name: str, cores: int, policy, owner=None, batch=None) -> dict[str, float]:
     """Each model's time relative to the analysis."""
     found = program(name)
     ticks = simulate(found, cores, policy).makespan
     reported = {
         "actual": kruskal_weiss(found, cores, batch=batch) / ticks,
-        "exponential": kruskal_weiss(found, cores, "exponential", batch=batch) / ticks,
+        "exponential": kruskal_weiss(found, cores, exponential=True, batch=batch) / ticks,
     }
     if owner is not None:
         reported["condensed"] = exponential_processes(found, owner(found, cores), cores) / ticks
@@ -156,8 +171,8 @@ def test_kruskal_weiss_on_mp3d(cores):
 @pytest.mark.parametrize("cores", [8, 12, 16])
 def test_kruskal_weiss_on_psim(cores):
     # Nearly the same with either variance; both miss the imbalance at odd numbers; condensed exponentials are far off.
-    even = ratios("psim", cores, "split", divisions.split_processors)
-    odd = ratios("psim", cores + 1, "split", divisions.split_processors)
+    even = ratios("psim", cores, SPLIT, split_processors)
+    odd = ratios("psim", cores + 1, SPLIT, split_processors)
     for found in (even, odd):
         assert found["exponential"] == pytest.approx(found["actual"], abs=0.03)
         assert found["condensed"] > 1.8

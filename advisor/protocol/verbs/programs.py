@@ -19,8 +19,8 @@ class SimulateAsked(Question):
 
     graph: `unit` (`s`, `ms`, `us`, `ns`, or `unit` for one without a name), `times` (bin f64, one a task), `edges` (bin
         u32, pairs parent, child of task numbers from 0), and as known `names` (texts), `types` (texts) with `type` (bin
-        u32, indices of them) and `size` (bin f64), `columns` (map of bin f64, one value a task: `loop`, `group`,
-        `queue`, `tied`, `x`, `y`, `area`, `part`, … as policies and contention models read them)
+        u32, indices of them) and `size` (bin f64), `columns` (map of bin f64, one value a task: `loop`, `queue`,
+        `tied`, `part`, … as policies and contention models read them)
     speeds: one a processor; their number is that of the cores
     cores: one analysis each, with each policy
     policies: `fifo` by default; all are in the table of [simulation](simulation.md), and a wrong name is answered with them
@@ -28,10 +28,8 @@ class SimulateAsked(Question):
         cycle}`, `{model: "queueing", rate, method, centres: [{demand, kind, rates}]}`, `{model: "lock", hold}`; text in
         place of a number names a column of the graph
     measured_alone: the times hold the overhead that a task has when it runs alone: it is taken off first
-    metrics: `makespan`, `speedup`, `efficiency`, `bounds` (these by default), `utilization`, `busy`, `idle`,
-        `critical_path`, `ready_length`, `processes_per_queue`, `timeline`
+    metrics: `makespan`, `speedup`, `efficiency`, `bounds` (these by default), `utilization`, `idle`, `critical_path`
     seed: of `work_stealing`
-    burden_ns: cost of a task's creation, for the burdened bound
     advise: say how many cores are enough, and what holds the program on them
     predict_times: take the times from what was learned: a task's type is the component, its size the predictor, on one
         core
@@ -48,7 +46,6 @@ class SimulateAsked(Question):
     speeds: Numbers | None = None
     metrics: Annotated[OneOrMore[Word], Meta(max_length=64)] | None = None
     seed: Whole = 0
-    burden_ns: Number = 0.0
     advise: bool = False
     predict_times: bool = False
     components: Mapping[str, Name] | None = None

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from graphs import graphs
 from hypothesis import HealthCheck, given, settings
+from paper4_programs import locusroute, psim
 
 from advisor.domain.task_graphs import Task, TaskGraph, graph_as_flat, graph_from_flat, graph_of_tasks, task_graph
 from advisor.errors import InvalidValue
 from advisor.files.graphs import graph_from_json, read_graph
 from advisor.simulation import simulate
-from advisor.simulation.shapes import locusroute, psim
 
 DIAMOND = {("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")}
 
@@ -88,9 +88,9 @@ def test_every_json_form_reads(tmp_path: Path, name: str) -> None:
     found = read_graph(path)
     check_diamond(found.graph, "s")
     if name == "workflow10.json":
-        assert (found.name, found.measured, found.cores) == ("workflow10", 5.5, ())
+        assert found.name == "workflow10"
     if name in ("workflow.json", "workflow14.json"):
-        assert (found.name, found.measured, found.cores) == ("w", 5.5, (4, 1))
+        assert found.name == "w"
         assert found.graph.types[found.graph.columns["type"][0]] == "split"
         assert found.graph.columns["size"][0] == 512
         assert found.graph.columns["cores"][0] == 2

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from live import refused, running
+from paper4_programs import polyroots
 
 from advisor import Advisor
 from advisor.client import AsyncClient
 from advisor.domain import limits
 from advisor.domain.task_graphs import graph_as_flat, task_graph
 from advisor.errors import AdvisorError
-from advisor.simulation.shapes import polyroots
 
 ROWS = [
     [name, float(size), 1.0, 1e-3 * scale * size]
@@ -102,7 +102,7 @@ async def test_details_of_a_large_graph_are_refused_and_its_makespan_is_not(tmp_
         peer = await live.peer()
         graph = graph_as_flat(task_graph(np.ones(limits.SIMULATE_DETAILS_MAX + 1)))
         assert (await peer.call("simulate", {"graph": graph, "cores": [4]}))["results"]
-        await refused("too_large", peer.call("simulate", {"graph": graph, "cores": [4], "metrics": ["timeline"]}))
+        await refused("too_large", peer.call("simulate", {"graph": graph, "cores": [4], "metrics": ["critical_path"]}))
 
 
 async def test_the_deadline_kills_an_analysis_and_the_service_lives(tmp_path: Path) -> None:

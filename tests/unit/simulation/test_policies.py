@@ -65,13 +65,6 @@ def test_divisions_of_loops() -> None:
     assert divisions.cyclic(chain, 3).tolist() == [0, 1, 2, 0]
 
 
-def test_processor_splitting_shares_the_processors_out() -> None:
-    graph = bag(np.ones(8), loop=[0, 0, 0, 0, 1, 1, 2, 2], group=[0, 0, 0, 0, 1, 1, -1, -1])
-    assert divisions.split_processors(Program(graph), 5).tolist() == [0, 2, 4, 0, 1, 3, 0, 1]
-    assert set(divisions.split_processors(Program(graph), 1).tolist()) == {0}
-    assert divisions.split_processors(Program(graph), 2).tolist() == [0, 0, 0, 0, 1, 1, 0, 1]
-
-
 def test_a_process_without_work_goes_to_the_queue_with_the_fewest_processes() -> None:
     # Queue 0 has one task, 1 has four, 2 three: process 0 is done first and joins queue 1 or 2, whichever has fewer processes,
     # of equal ones the lower; there it takes the task that waits longest.

@@ -1,9 +1,8 @@
-"""The five programs of paper 4 as generators of graphs: their structure and numbers of tasks; times drawn where it gives none.
+"""The five programs of paper 4 as generators of graphs, and what the paper does with them alone: policies, models, metrics.
 
 The paper prints no table of task times. What it says of them is kept (shares, spreads, the means of PSIM's loops, what is
-large and
-where it stands), and the rest is drawn from `seed` by a generator of our own, the same everywhere. Times are in microseconds.
-START and END take no time, and neither do the barriers between phases, which stand for the N^2 edges of a full one.
+large and where it stands), and the rest is drawn from `seed`. Times are in microseconds. START and END take no time, and
+neither do the barriers between phases, which stand for the N^2 edges of a full one.
 """
 
 from __future__ import annotations
@@ -16,8 +15,10 @@ from numpy.typing import NDArray
 
 from advisor.domain import elementary
 from advisor.domain.task_graphs import TaskGraph, task_graph
-from advisor.simulation.divisions import OUTSIDE
-from advisor.simulation.draws import normals, uniforms
+from advisor.simulation import Execution, Program
+from advisor.simulation.bounds import phases
+from advisor.simulation.divisions import OUTSIDE, cyclic
+from advisor.simulation.policies import Ordered, Static, arrival
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -30,6 +31,22 @@ PSIM_ALL, PSIM_FIRST, PSIM_SECOND = (
     2640,
     3504,
 )  # tasks of such loops: 20,480 a phase; the two groups get equal work
+
+
+def uniforms(seed: int, count: int) -> Floats:
+    """Return numbers in (0, 1), (count,), by splitmix64: the same on every machine."""
+    with np.errstate(over="ignore"):
+        start = np.uint64((seed * 0x94D049BB133111EB) & (2**64 - 1))
+        z = start + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 2.0**-54
+
+
+def normals(seed: int, count: int) -> Floats:
+    """Return standard normal numbers, (count,), by Box and Muller."""
+    u, v = uniforms(2 * seed, count), uniforms(2 * seed + 1, count)
+    return np.sqrt(-2.0 * elementary.log(u)) * np.cos(2.0 * np.pi * v)
 
 
 def fork_join(
@@ -93,7 +110,7 @@ def psim(seed: int = 1) -> TaskGraph:
     """PSIM-like, 40,963 tasks: two phases of six loops; four of them are split between the even and the odd processors.
 
     The two groups have the same work, so that an even number of processors is balanced and an odd one is not. Little variation
-    within a loop (2 %). Column ``group`` says which processors execute a loop, under policy ``split``.
+    within a loop (2 %). Column ``group`` says which processors execute a loop, under `SPLIT`.
     """
     sizes = {OUTSIDE: PSIM_ALL, 0: PSIM_FIRST, 1: PSIM_SECOND}
     phases: list[list[Floats]] = []
@@ -175,3 +192,126 @@ SHAPES: Mapping[str, Callable[[], TaskGraph]] = {
     "polyroots": polyroots,
     "dynprog": dynprog,
 }
+
+
+# -- how the paper divides them among processors ------------------------------------------------------------------------------
+
+
+def split_processors(program: Program, cores: int) -> Ints:
+    """PSIM: with column ``group``, the loops of group g go cyclically to processors p with p mod G = g.
+
+    G is the number of groups. Tasks of no group (-1) go cyclically to all processors, and so does everything where P < G.
+    """
+    groups = program.graph.column("group", "processor splitting needs to know which loops share processors")
+    total = int(groups.max(initial=-1)) + 1
+    place = cyclic(program, program.count)
+    if total == 0 or cores < total:
+        return place % cores
+    members = (cores - groups + total - 1) // total  # processors p < P with p mod G = g
+    return np.where(groups == OUTSIDE, place % cores, groups + total * (place % np.maximum(members, 1)))
+
+
+def equal_area(program: Program, cores: int) -> Ints:
+    """LocusRoute: the rectangle that holds all positions ``x``, ``y``, cut into P rectangles of equal area."""
+    x, y = (program.graph.columns[name] for name in "xy")
+    found = np.zeros(program.count, np.int64)
+
+    def cut(tasks: Ints, box: list[tuple[float, float]], base: int, parts: int) -> None:
+        """Cut a box, (low, span) of each axis, across its longer side in the ratio of the halves of `parts`, and so on."""
+        if parts == 1:
+            found[tasks] = base
+            return
+        half, axis = parts // 2, 0 if box[0][1] >= box[1][1] else 1
+        low, span = box[axis]
+        at = low + span * half / parts
+        here = (x, y)[axis][tasks] < at
+        first, second = box[:], box[:]
+        first[axis], second[axis] = (low, at - low), (at, low + span - at)
+        cut(tasks[here], first, base, half)
+        cut(tasks[~here], second, base + half, parts - half)
+
+    cut(np.arange(program.count), [(float(v.min()), float(np.ptp(v))) for v in (x, y)], 0, cores)
+    return found
+
+
+def equal_work(program: Program, cores: int) -> Ints:
+    """The same rectangle cut into P of about equal work, as the column ``area`` guesses it (paper 4, 5.3)."""
+    x, y, area = (program.graph.columns[name] for name in ("x", "y", "area"))
+    found = np.zeros(program.count, np.int64)
+
+    def cut(tasks: Ints, base: int, parts: int) -> None:
+        """Cut a set of tasks across its longer side where the work to either side is in the ratio of the halves of `parts`."""
+        if parts == 1 or len(tasks) == 0:
+            found[tasks] = base
+            return
+        half = parts // 2
+        axis = x if np.ptp(x[tasks]) >= np.ptp(y[tasks]) else y
+        ordered = tasks[np.argsort(axis[tasks], kind="stable")]
+        work: Floats = np.cumsum(area[ordered])
+        at = int((work < work[-1] * half / parts).sum())
+        cut(ordered[:at], base, half)
+        cut(ordered[at:], base + half, parts - half)
+
+    cut(np.arange(program.count), 0, cores)
+    return found
+
+
+def longest(program: Program) -> Callable[[int, int], int]:
+    """Longest processing time first."""
+    ticks = program.ticks
+    return lambda task, _: -ticks[task]
+
+
+SPLIT = Static("split", split_processors)
+EQUAL_AREA, EQUAL_WORK, EQUAL_WORK_LPT = (
+    Ordered(name, keys, divide, move=True)
+    for name, keys, divide in (
+        ("equal_area", arrival, equal_area), ("equal_work", arrival, equal_work), ("equal_work_lpt", longest, equal_work),
+    )
+)  # fmt: skip
+
+
+# -- what it compares and measures ------------------------------------------------------------------------------------------
+
+
+def exponential_processes(program: Program, owner: Ints, cores: int) -> float:
+    """Return the time of the condensed graph with one exponential per process and phase: the stand-in for Mak and Lundstrom.
+
+    Per phase the expected maximum of independent exponentials whose means are the processes' loads. A heuristic for
+    series-parallel graphs reduces to this on fork-join programs whose processes each run one condensed task a phase (paper 4,
+    6.2).
+    """
+    ticks, total = program.graph.ticks.astype(np.float64), 0.0
+    for phase in phases(program):
+        loads = np.bincount(owner[phase], ticks[phase], cores)
+        total += expected_maximum(loads[loads > 0])
+    return total / program.graph.ticks_per_unit
+
+
+def expected_maximum(means: Floats) -> float:
+    """Return E[max] of independent exponentials of these means: the integral of 1 - prod(1 - exp(-t / mean)) over t."""
+    if len(means) <= 1:
+        return float(means.sum())
+    end = float(means.max()) * (np.log(len(means)) + 40.0)  # beyond, less than e^-40 of a mean is left
+    grid = np.linspace(0.0, 1.0, 20_001) ** 2 * end
+    left = 1.0 - np.exp(np.log1p(-np.exp(-grid[1:, None] / means)).sum(axis=1))
+    values = np.concatenate([[1.0], left])
+    return float(((values[1:] + values[:-1]) * np.diff(grid)).sum() / 2.0)
+
+
+def running(execution: Execution, tasks: Any = slice(None)) -> tuple[Ints, Ints]:
+    """Return times, and how many of some tasks run from each of them on."""
+    assert execution.trace is not None
+    starts, finishes, _ = execution.trace
+    times = np.unique(np.concatenate([[0], starts, finishes]))
+    begun, ended = (np.searchsorted(np.sort(each[tasks]), times, "right") for each in (starts, finishes))
+    return times, begun - ended
+
+
+def processes_per_queue(execution: Execution, policy: Ordered) -> tuple[Ints, Floats]:
+    """Return times, and the mean number of active processes per active queue from each on (5.3); 0 while nobody runs."""
+    assert policy.divide is not None
+    queue = policy.divide(execution.program, execution.cores)
+    times, total = running(execution)
+    active = sum((running(execution, queue == one)[1] > 0).astype(float) for one in np.unique(queue))
+    return times, np.divide(total, active, out=np.zeros(len(times)), where=active > 0)

@@ -236,7 +236,7 @@ def test_two_states_are_compared(tmp_path: Path) -> None:
 ASKED_OF = {
     "predict": ("a",), "choose-cores": ("a", "--cores-max", "2"), "choose-together": ("{json}", "--cores", "2"),
     "suggest": ("a",), "advise": ("--to", "sbatch"), "allocate": ("{net}", "--cores", "2"), "watch": ("{net}", "--cores", "2"),
-    "simulate": ("mp3d",), "report": ("-o", "r.html"), "forget": ("a", "--yes"), "set-allowed": ("a", "1,2"),
+    "simulate": ("{graph}",), "report": ("-o", "r.html"), "forget": ("a", "--yes"), "set-allowed": ("a", "1,2"),
     "pin": ("a", "two_step"), "profile": ("--producer", "a"), "observe-run": ("a", "--size", "1"),
     "predict-run": ("a", "--size", "1", "--workers", "1"), "export": ("out",), "learn": ("--from", "sacct", "{json}"),
     "slurm": ("--advice", "advice.lua", "--once"), "network": ("film",),
@@ -249,13 +249,17 @@ def test_every_command_reports_a_wrong_address_at_once(tmp_path: Path, monkeypat
 
     monkeypatch.setattr("advisor.client.SyncClient", wait)
     (tmp_path / "net").write_text("a .. b")
-    (tmp_path / "json").write_text("[]")
+    for name in ("json", "graph.json"):
+        (tmp_path / name).write_text("[]")
     for command in COMMANDS:
         found = advisor.get_command(click.Context(advisor), command)
         assert found is not None
         if "socket" not in {each.name for each in found.params} or command == "serve":
             continue
-        words = [word.format(net=tmp_path / "net", json=tmp_path / "json") for word in ASKED_OF.get(command, ())]
+        words = [
+            word.format(net=tmp_path / "net", json=tmp_path / "json", graph=tmp_path / "graph.json")
+            for word in ASKED_OF.get(command, ())
+        ]
         for where in (("--socket", tmp_path / "none"), ("--tcp", "127.0.0.1:1")):
             done = invoke(command, *words, *where)
             assert done.exit_code == 1, (command, done.output)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.text import Text
 
 from advisor.cli.tables import Column, Printed, dim, format_count, percent, seconds, several, table
 from advisor.profile import layout as at
-from advisor.profile.comparison import Comparison, Line
 from advisor.profile.diagnosis import Finding
 from advisor.profile.measures import Measures
 from advisor.profile.tree import Profile
@@ -141,8 +140,6 @@ def _task_types(profile: Profile) -> Iterator[Printed]:
 
 def _question(name: str, kind: Mapping[str, Any]) -> str:
     """Return how a service is asked for the model that a type's report names."""
-    if "ask" not in kind:
-        return ""  # a profile that was written before
     workers = " --active-cores W" if kind["verdict"] == "contended" else ""
     size = " --predictor SIZE" if kind["sized"] else ""
     return f"; advisor predict {shlex.quote(name)}{size}{workers} --model {shlex.quote(kind['ask'])}"
@@ -150,30 +147,8 @@ def _question(name: str, kind: Mapping[str, Any]) -> str:
 
 def _seen(kind: Mapping[str, Any], ended: int | None) -> str:
     """Return how many instances there were, which the tree knows, and how many were looked at where these are a sample."""
-    known = kind["count"]
-    seen = kind.get("seen", known)
+    known, seen = kind["count"], kind["seen"]
     return f"{known:,}" if seen == known else f"{ended or known:,} (from {seen:,})"
-
-
-def several_profiles(beside: Comparison) -> Iterator[Printed]:
-    """Yield the exclusive times of several profiles side by side."""
-
-    def time(place: int) -> Callable[[Line], float]:
-        return lambda line: line.seconds[place]
-
-    names = zip(beside.names, beside.threads, strict=True)
-    yield table(
-        [
-            Column(
-                "exclusive time", lambda line: line.name if line.role == line.name else f"{line.name} ({line.role})"
-            ),
-            Column("inside", "inside"),
-            *(Column(f"{name} ({threads})", time(place), seconds) for place, (name, threads) in enumerate(names)),
-            Column("", lambda line: "grows" if line.grows else ""),
-        ],
-        beside.lines,
-    )
-    yield beside.text
 
 
 RUNS = (

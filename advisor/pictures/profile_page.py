@@ -1,4 +1,4 @@
-"""A profile as one HTML file: an icicle or a flame graph that one clicks into and searches. No server, network or library."""
+"""A profile as one HTML file: an icicle that one clicks into and searches. No server, network or library."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NO_TASK = "No task yet: what tasks did appears as their events arrive, in the or
 NO_VISITS = -1.0  # of a band, which is no node
 
 
-def draw_profile(path: Path, title: str, profile: Profile, *, flame: bool = False) -> Path:
+def draw_profile(path: Path, title: str, profile: Profile) -> Path:
     """Draw the trees of a profile as an HTML page that zooms; return its path.
 
     Raises InvalidValue when the file is no .html, or cannot be written.
@@ -50,13 +50,13 @@ def draw_profile(path: Path, title: str, profile: Profile, *, flame: bool = Fals
     if path.suffix.lower() not in (".html", ".htm"):
         raise InvalidValue("picture", str(path), "a file that ends in .html")
     try:
-        path.write_text(profile_page(title, profile, flame=flame), encoding="utf-8")
+        path.write_text(profile_page(title, profile), encoding="utf-8")
     except OSError as error:
         raise InvalidValue("picture", str(path), f"a file that can be written ({error.strerror})") from error
     return path
 
 
-def profile_page(title: str, profile: Profile, *, flame: bool = False) -> str:
+def profile_page(title: str, profile: Profile) -> str:
     """Return the page of a profile: tasks, threads and what is beyond the cap side by side, about 60 bytes a node."""
     palette = [colour for _, colour in LEGEND]
     found = [(heading, [root for role in roles for root in profile.roots(role)]) for heading, roles in BANDS]
@@ -79,11 +79,11 @@ def profile_page(title: str, profile: Profile, *, flame: bool = False) -> str:
     depth, start, end, own, kind, label, visits = np.array(rows, np.float64).reshape(-1, 7).T
     levels = int(depth.max(initial=0.0)) + 1
     columns = {
-        "start": start, "end": end, "own": own, "row": levels - 1 - depth if flame else depth, "kind": kind, "label": label,
+        "start": start, "end": end, "own": own, "row": depth, "kind": kind, "label": label,
         "visits": visits,
     }  # fmt: skip
     data = {
-        "rows": levels, "tall": ROW, "fromBelow": flame, "end": left or 1.0, "palette": palette,
+        "rows": levels, "tall": ROW, "end": left or 1.0, "palette": palette,
         "kinds": [words for words, _ in LEGEND], "bands": bands, "names": list(names),
         "boxes": {name: values.astype(np.int64).tolist() for name, values in columns.items()},
         "reasons": [finding.text for finding in diagnose(profile)] or [NOTHING if profile.measures.creates else NO_TASK],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -51,72 +51,24 @@ class Level:
 
     value: int
     count: int
-    # inclusive_s, exclusive_s: of all of them; exclusive: work without creation, waiting and management
-    inclusive_s: float
-    exclusive_s: float
-    # creation_s, waiting_s: inside them
-    creation_s: float
-    waiting_s: float
-
-    @property
-    def mean_s(self) -> float:
-        """Inclusive time of one."""
-        return self.inclusive_s / self.count if self.count else 0.0
+    mean_s: float  # inclusive time of one
 
 
-@dataclass(frozen=True, slots=True)
-class Construct:
-    """What a task construct's tree says."""
-
-    root: int  # its node
-    name: str
-    count: int
-    # work_s, creation_s, waiting_s: of its tree
-    work_s: float
-    creation_s: float
-    waiting_s: float
-    made: int  # tasks that it made: visits of creation regions
-    parameter: str  # name of the parameter that splits it most; empty without
-    levels: tuple[Level, ...]  # in order of the parameter's value
-
-
-def construct_of(profile: Profile, root: int) -> Construct:
-    """Return what the tree of a task construct says."""
-    tree = profile.root == root
-    work = tree & (profile.role < at.CREATION)
-    waiting = tree & (profile.role >= at.TASKWAIT) & (profile.role < at.STUB)
-    created = tree & (profile.role == at.CREATION)
-    split = [node for node in profile.children[root] if profile.role[node] == at.PARAMETER]
-    names = {profile.names[node] for node in split}
-    parameter = max(
-        names, key=lambda name: sum(int(profile.count[n]) for n in split if profile.names[n] == name), default=""
-    )
-    levels = [_level(profile, node) for node in split if profile.names[node] == parameter]
-    return Construct(
-        root=root,
-        name=profile.names[root],
-        count=int(profile.count[root]),
-        work_s=_seconds(profile, work),
-        creation_s=_seconds(profile, created),
-        waiting_s=_seconds(profile, waiting),
-        made=int(profile.count[created].sum()),
-        parameter=parameter,
-        levels=tuple(sorted(levels, key=lambda level: level.value)),
-    )
-
-
-def _level(profile: Profile, node: int) -> Level:
-    inside = np.zeros(len(profile), np.bool_)
-    inside[[below for below, _ in profile.walk(node)]] = True
-    waiting = inside & (profile.role >= at.TASKWAIT) & (profile.role < at.STUB)
-    return Level(
-        value=int(profile.value[node]),
-        count=int(profile.count[node]),
-        inclusive_s=int(profile.inclusive_ns[node]) * 1e-9,
-        exclusive_s=_seconds(profile, inside & (profile.role < at.CREATION)),
-        creation_s=_seconds(profile, inside & (profile.role == at.CREATION)),
-        waiting_s=_seconds(profile, waiting),
-    )
+def levels_of(profile: Profile, root: int) -> tuple[str, list[Level]]:
+    """Return the parameter that splits most of a construct's tasks, empty without, and its levels by value."""
+    split = [node for node in profile.children[root] if profile.role[node] == at.PARAMETER and profile.count[node]]
+    counts: dict[str, int] = {}
+    for node in split:
+        counts[profile.names[node]] = counts.get(profile.names[node], 0) + int(profile.count[node])
+    parameter = max(counts, key=counts.__getitem__, default="")
+    found = [
+        Level(
+            int(profile.value[node]), int(profile.count[node]), profile.inclusive_ns[node] / profile.count[node] * 1e-9
+        )
+        for node in split
+        if profile.names[node] == parameter
+    ]
+    return parameter, sorted(found, key=lambda level: level.value)
 
 
 def _seconds(profile: Profile, chosen: Any) -> float:
@@ -125,18 +77,11 @@ def _seconds(profile: Profile, chosen: Any) -> float:
 
 def diagnose(profile: Profile) -> tuple[Finding, ...]:
     """Return what costs time in a run, the dearest first. Cost O(nodes · levels)."""
-    found: list[Finding] = []
+    found: list[Finding | None] = []
     for root in profile.roots(at.TASK):
-        construct = construct_of(profile, root)
-        for look in (_too_small, _too_large):
-            finding = look(profile, root, construct)
-            if finding is not None:
-                found.append(finding)
-    for look_at_all in _OF_THE_WHOLE:
-        finding = look_at_all(profile)
-        if finding is not None:
-            found.append(finding)
-    return tuple(sorted(found, key=lambda finding: -finding.loss_s))
+        found += [_too_small(profile, root), _too_large(profile, root)]
+    found += [_creation_bottleneck(profile), _idle_workers(profile)]
+    return tuple(sorted((each for each in found if each is not None), key=lambda finding: -finding.loss_s))
 
 
 def cut_off(levels: Sequence[Level], workers: int) -> int | None:
@@ -156,48 +101,50 @@ def cut_off(levels: Sequence[Level], workers: int) -> int | None:
 
 def _from_large_to_small(levels: Sequence[Level]) -> list[Level]:
     """Return levels in the order of their parameter in which tasks become smaller."""
-    ordered = sorted((level for level in levels if level.count), key=lambda level: level.value)
+    ordered = sorted(levels, key=lambda level: level.value)
     means = np.array([level.mean_s for level in ordered])
     falls = len(ordered) < 2 or means[: len(means) // 2].mean() >= means[(len(means) + 1) // 2 :].mean()
     return ordered if falls else ordered[::-1]
 
 
-def _too_small(profile: Profile, root: int, construct: Construct) -> Finding | None:
+def _too_small(profile: Profile, root: int) -> Finding | None:
     """Creation against what the tasks do themselves."""
-    creation_s, made, surely_s = _creation_of(profile, construct)
-    own_s = construct.work_s / construct.count if construct.count else 0.0
-    measures = profile.measures
+    measures, tree = profile.measures, profile.root == root
+    name, count = profile.names[root], int(profile.count[root])
+    waiting_s = _seconds(profile, tree & (profile.role >= at.TASKWAIT) & (profile.role < at.STUB))
+    created = profile.role == at.CREATION
+    if profile.count[tree & created].any():  # else the tasks are made in another tree
+        created &= tree
+    creation_s, made = _seconds(profile, created), int(profile.count[created].sum())
+    own_s = _seconds(profile, tree & (profile.role < at.CREATION)) / count if count else 0.0
     if not made or not own_s or creation_s / made < TOO_SMALL * own_s:
         return None
     each_s = creation_s / made
-    evidence: dict[str, Any] = {"creation_each_s": each_s, "exclusive_each_s": own_s, "tasks": construct.count}
-    reported = (
-        f"tasks of {construct.name} are too small: each works {seconds(own_s)} itself and takes {seconds(each_s)} to create "
-        f"({construct.count:,} tasks)"
-    )
-    at_value = cut_off(construct.levels, measures.workers_max)
+    evidence: dict[str, Any] = {"creation_each_s": each_s, "exclusive_each_s": own_s, "tasks": count}
+    parameter, levels = levels_of(profile, root)
+    at_value = cut_off(levels, measures.workers_max)
     if at_value is None:
         advice = f"make each at least {TOO_SMALL**-1 * each_s / own_s:.2g} times larger"
         removed = 1.0 - TOO_SMALL * own_s / each_s
     else:
-        ordered = _from_large_to_small(construct.levels)
-        values = [level.value for level in ordered]
-        kept = sum(level.count for level in ordered[: values.index(at_value)])
-        total = sum(level.count for level in ordered)
-        removed = 1.0 - kept / total
-        advice = f"stop at {construct.parameter} {at_value}"
+        ordered = _from_large_to_small(levels)
+        kept = sum(level.count for level in ordered[: [level.value for level in ordered].index(at_value)])
+        removed = 1.0 - kept / sum(level.count for level in ordered)
+        advice = f"stop at {parameter} {at_value}"
         evidence |= {
-            "parameter": construct.parameter, "cut_off": at_value, "tasks_kept": kept,
-            "levels": [asdict(level) for level in ordered],
+            "parameter": parameter, "cut_off": at_value, "tasks_kept": kept, "levels": [asdict(level) for level in ordered],
         }  # fmt: skip
     # Each creation saved saves its part of the waiting too: who waits, waits for tasks to be made and handed out.
-    loss_s = removed * (creation_s + min(measures.waiting_s, measures.delay_s + construct.waiting_s))
+    loss_s = removed * (creation_s + min(measures.waiting_s, measures.delay_s + waiting_s))
     if not LOSS * measures.workers_s <= loss_s < measures.workers_s:
         return None
-    least, most, promised = _gain(measures, removed * surely_s, removed * creation_s, loss_s)
-    saves = f"that saves up to {seconds(loss_s)} of the workers' {seconds(measures.workers_s)}"
-    text = f"{reported}; {advice}: {saves}; {promised}"
-    return Finding("tasks_too_small", construct.name, loss_s, most, advice, text, evidence, least)
+    least, most, promised = _gain(measures, removed * _least_creation_s(profile, created), removed * creation_s, loss_s)
+    text = (
+        f"tasks of {name} are too small: each works {seconds(own_s)} itself and takes {seconds(each_s)} to create "
+        f"({count:,} tasks); {advice}: that saves up to {seconds(loss_s)} of the workers' {seconds(measures.workers_s)}; "
+        f"{promised}"
+    )
+    return Finding("tasks_too_small", name, loss_s, most, advice, text, evidence, least)
 
 
 def _gain(measures: Measures, surely_s: float, creation_s: float, loss_s: float) -> tuple[float, float, str]:
@@ -219,36 +166,32 @@ def _gain(measures: Measures, surely_s: float, creation_s: float, loss_s: float)
     return least, most, f"{reported} times faster"
 
 
-def _creation_of(profile: Profile, construct: Construct) -> tuple[float, int, float]:
-    """Return creation time, tasks made and the time at the least that one took: in the construct's own tree, else in all."""
-    created = profile.role == at.CREATION
-    if construct.made:
-        created &= profile.root == construct.root
-    made, least_ns, own_ns = profile.count[created], profile.least_ns[created], profile.exclusive_ns[created]
-    surely_ns = np.where(
-        least_ns > 0, np.minimum(made * least_ns, own_ns), own_ns
-    )  # profiles of others may tell no least
-    return _seconds(profile, created), int(made.sum()), float(surely_ns.sum()) * 1e-9
+def _least_creation_s(profile: Profile, created: Any) -> float:
+    """Return what creations take if each is as fast as the fastest of its node; profiles of others may tell no least."""
+    least_ns, own_ns = profile.least_ns[created], profile.exclusive_ns[created]
+    surely_ns = np.where(least_ns > 0, np.minimum(profile.count[created] * least_ns, own_ns), own_ns)
+    return float(surely_ns.sum()) * 1e-9
 
 
-def _too_large(profile: Profile, root: int, construct: Construct) -> Finding | None:
+def _too_large(profile: Profile, root: int) -> Finding | None:
     """One instance holds up the others: by its own work, for it may wait for others' as long as it likes."""
+    name, count = profile.names[root], int(profile.count[root])
     measures = profile.measures
     workers = measures.workers_max
     largest_s = int(profile.worked_most_ns[root]) * 1e-9
-    if workers < 2 or not construct.count or measures.no_work_s < LOSS * measures.workers_s:
+    if workers < 2 or not count or measures.no_work_s < LOSS * measures.workers_s:
         return None
     if largest_s < TOO_LARGE * measures.work_s / workers:
         return None
     advice = "make smaller tasks of it, or begin the largest first"
     text = (
-        f"tasks of {construct.name} are too large to balance: the longest of {construct.count:,} works "
+        f"tasks of {name} are too large to balance: the longest of {count:,} works "
         f"{seconds(largest_s)}, where each of {workers} workers has {seconds(measures.work_s / workers)} to do; {advice}"
     )
     even_s = measures.workers_s - measures.no_work_s
     return Finding(
-        "tasks_too_large", construct.name, measures.no_work_s, measures.workers_s / even_s if even_s > 0 else 1.0, advice, text,
-        {"longest_s": largest_s, "work_a_worker_s": measures.work_s / workers, "tasks": construct.count},
+        "tasks_too_large", name, measures.no_work_s, measures.workers_s / even_s if even_s > 0 else 1.0, advice, text,
+        {"longest_s": largest_s, "work_a_worker_s": measures.work_s / workers, "tasks": count},
     )  # fmt: skip
 
 
@@ -299,6 +242,3 @@ def _idle_workers(profile: Profile) -> Finding | None:
 def _cores(parallelism: float) -> str:
     reported = f"{parallelism:.3g}"
     return f"{reported} core" if reported == "1" else f"{reported} cores"
-
-
-_OF_THE_WHOLE: tuple[Callable[[Profile], Finding | None], ...] = (_creation_bottleneck, _idle_workers)

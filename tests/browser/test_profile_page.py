@@ -63,7 +63,7 @@ def shown(
     page = tmp_path / "p.html"
     capsys.readouterr()
     advisor("profile", events, "--picture", page, "--json")
-    reported = ProfileAnswer(json.loads(capsys.readouterr().out)["profiles"][0]["profile"])
+    reported = ProfileAnswer(json.loads(capsys.readouterr().out)["profile"])
     browser.open(page)
     return browser, reported
 
@@ -200,19 +200,6 @@ def test_the_tables_tell_call_paths_and_their_own_time(shown: tuple[Browser, Pro
     assert rows[0][4] == f"{reported.exclusive[most] / 1000:.4g} µs"
 
 
-def test_a_flame_graph_has_its_roots_below(
-    events: Path, tmp_path: Path, browser: Browser, advisor: Command, shown: tuple[Browser, ProfileAnswer]
-) -> None:
-    upright = boxes(browser)
-    advisor("profile", events, "--flame", "--picture", tmp_path / "f.html")
-    browser.open(tmp_path / "f.html")
-    turned = boxes(browser)
-    rows = len({top for *_, top in upright})
-    assert sorted(turned) == sorted((name, left, right, ROW * (rows - 1) - top) for name, left, right, top in upright)
-    assert browser.run("return document.documentElement.lang") == "en"
-    assert browser.driver.title.startswith("small.events: tasks 904 µs, threads 908 µs")
-
-
 def test_names_are_text_and_deep_trees_scroll(tmp_path: Path, browser: Browser, advisor: Command) -> None:
     hostile = ["</script><script>window.hit = 1</script>", "<img src=x onerror='window.hit=1'>", "{{DATA}}", "שלום 🚀"]
     out, deep = EventWriter(), 80
@@ -239,7 +226,7 @@ def test_what_is_wrong_stands_on_the_page(
 ) -> None:
     browser, _ = shown
     advisor("profile", events, "--json")
-    found = [each["text"] for each in json.loads(capsys.readouterr().out)["profiles"][0]["diagnosis"]]
+    found = [each["text"] for each in json.loads(capsys.readouterr().out)["diagnosis"]]
     assert found
     assert browser.run("return [...document.querySelectorAll('#diagnosis li')].map(each => each.textContent)") == found
 

@@ -197,7 +197,7 @@ def test_a_service_is_asked_for_its_runs(
         assert "14 tasks" in shown
         assert "ask for" in shown
         assert (tmp_path / "p.html").exists()
-        (whole,) = json.loads(call(*at, "--producer", "mine", "--json"))["profiles"]
+        whole = json.loads(call(*at, "--producer", "mine", "--json"))
         assert whole["profile"]["measures"]["ends"] == 14
         assert json.loads(call(*at, "--json"))["runs"][0]["notes"] == {"events_waiting": len(events)}
         assert "one that sent task events: mine" in call(*at, "--producer", "nobody", status=2)

@@ -158,7 +158,7 @@ def test_the_command_runs_a_program_at_a_service(built: Path, shared: Path) -> N
     done = advise("--socket", shared, "--mode", "full", "--json", "--", built, "7")
     assert done.returncode == 0, done.stderr
     assert "tasks=" in done.stderr  # standard output is the answer's
-    ((found,),) = (json.loads(done.stdout)["profiles"],)
+    found = json.loads(done.stdout)
     assert found["profile"]["measures"]["ends"] > 0
     failing = advise("--", "sh", "-c", f"'{built}' 6 && exit 7", ADVISOR_SOCKET=str(shared))
     assert failing.returncode == 7

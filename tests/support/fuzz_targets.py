@@ -353,7 +353,7 @@ TARGETS: Mapping[str, Target] = {
     "journal": journal, "bundle": bundle, "snet_logs": snet_logs,
     "network": network, "configuration": configuration,
     "table": _reader(".csv", _table), "runs": _reader(".csv", read_runs), "events": _reader(".events", read_events),
-    "profile": _reader(".json", lambda path: read_profile(path) and None),
+    "profile": _reader(".events", lambda path: read_profile(path) and None),
     **{kind: _reader(".txt", _runs_of(kind)) for kind in RUN_READERS},
     **{f"graph{suffix}": _reader(suffix, lambda path: read_graph(path) and None) for suffix in GRAPH_READERS},
 }  # fmt: skip

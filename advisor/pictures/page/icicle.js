@@ -62,4 +62,3 @@ element("keys").append(...data.kinds.map((each, i) => {
 element("words").after(tag("details", { id: "diagnosis", open: true }, tag("summary", {}, "What would help"), tag("ul", {}, data.reasons.map(text => tag("li", {}, text)))));
 new ResizeObserver(draw).observe(chart);
 show(null);
-if (data.fromBelow) chart.scrollTop = chart.scrollHeight;

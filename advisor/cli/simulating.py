@@ -17,6 +17,7 @@ from advisor.protocol import verbs as v
 if TYPE_CHECKING:
     from advisor.files.graphs import GraphFile
 
+KEPT = ("cores", "policies", "measured_alone", "seed", "advise")  # options that an analysis takes as they are
 COMPILED_FROM = 1_000_000  # tasks times analyses from which loading compiled loops, half a second, pays
 
 
@@ -75,11 +76,10 @@ def simulate_command(graph: str, **given: Any) -> Output:
     from advisor.simulation import Analyses, contention_of_text
     from advisor.simulation.requests import PLAIN
 
-    speeds, contention = given["speeds"], given["contention"]
+    contention = given["contention"]
     asked = Analyses(
-        source.graph, cores=[len(speeds)] if speeds else given["cores"], policies=given["policies"], speeds=speeds,
-        contention=contention_of_text(contention) if contention else None, metrics=(*PLAIN, *given["metrics"]),
-        **{key: given[key] for key in ("measured_alone", "seed", "advise")},
+        source.graph, contention=contention_of_text(contention) if contention else None,
+        metrics=(*PLAIN, *given["metrics"]), **{key: given[key] for key in KEPT},
     )  # fmt: skip
     if len(source.graph) * len(asked.cores) * len(asked.policies) >= COMPILED_FROM:
         kernels.load_filled()

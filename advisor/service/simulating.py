@@ -15,7 +15,7 @@ from advisor.service.turns import others_first
 from advisor.service.worker import simulated
 from advisor.simulation.task_times import predicting
 
-OPTIONS = ("cores", "policies", "contention", "measured_alone", "speeds", "metrics", "seed", "advise")
+OPTIONS = ("cores", "policies", "contention", "measured_alone", "metrics", "seed", "advise")
 
 
 async def simulated_apart(advisor: Advisor, heavy: Heavy, params: m.SimulateAsked) -> dict[str, Any]:

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
 
-import numpy as np
-
 from advisor.domain import limits
 from advisor.domain.rows import whole
 from advisor.domain.task_graphs import TaskGraph
-from advisor.errors import InvalidValue, TooLarge, not_one_of
+from advisor.errors import not_one_of
 from advisor.simulation import divisions
 from advisor.simulation.executing import executed
 from advisor.simulation.fixed import Heft
@@ -110,7 +108,6 @@ def simulate(
     *,
     contention: System | None = None,
     lock: Lock | None = None,
-    speeds: Sequence[float] | None = None,
     trace: bool = False,
 ) -> Execution:
     """Return what executing a task graph would take.
@@ -127,8 +124,6 @@ def simulate(
         What tasks that run together cost each other (`advisor.simulation.systems`); None: nothing.
     lock : Lock, optional
         A lock that each task takes once, when it is dispatched.
-    speeds : sequence of float, optional
-        One a processor; 1 is the speed at which the times hold.
     trace : bool
         Keep who ran what and when; the plain makespan needs no memory for it.
 
@@ -146,16 +141,11 @@ def simulate(
     cores = whole("cores", cores, 1, limits.SIMULATE_CORES_MAX)
     program = graph if isinstance(graph, Program) else Program(graph)
     chosen = policy_of(policy)
-    rates = _checked_speeds(speeds, cores)
-    if rates is not None and program.work / min(rates) > limits.GRAPH_TICKS_MAX:
-        raise TooLarge("times at these speeds", program.work / min(rates), limits.GRAPH_TICKS_MAX)
-    if isinstance(chosen, Heft) and rates and not chosen.speeds:
-        chosen = Heft(tuple(rates), chosen.name)
-    if not (trace or contention or lock or rates) and groups_of(program) is None:
+    if not (trace or contention or lock) and groups_of(program) is None:
         ticks = _makespan(program, cores, chosen)
         if ticks is not None:
             return Execution(program, chosen.name, cores, ticks)
-    found = executed(program, cores, queue_of(chosen, program, cores), contention, lock, rates)
+    found = executed(program, cores, queue_of(chosen, program, cores), contention, lock)
     return Execution(program, chosen.name, cores, found.makespan, found if trace else None)
 
 
@@ -170,12 +160,3 @@ def _makespan(program: Program, cores: int, policy: Policy) -> int | None:
             return fixed(program, cores, *lists_of(policy, program, cores))
         case _:
             return None
-
-
-def _checked_speeds(speeds: Sequence[float] | None, cores: int) -> list[float] | None:
-    if speeds is None:
-        return None
-    found = [float(speed) for speed in speeds]
-    if len(found) != cores or not all(np.isfinite(speed) and speed > 0 for speed in found):
-        raise InvalidValue("speeds", speeds, f"{cores} positive numbers, one a processor")
-    return None if all(speed == 1.0 for speed in found) else found

@@ -6,8 +6,6 @@ phases of a fork-join program. A phase of one task is serial.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,9 +16,7 @@ from advisor.simulation.program import Program
 Ints = NDArray[np.int64]
 
 
-def bounds(
-    program: Program, cores: int, *, batch: int | None = None, speeds: Sequence[float] | None = None
-) -> dict[str, float]:
+def bounds(program: Program, cores: int, *, batch: int | None = None) -> dict[str, float]:
     """Return what bounds the time of a program on so many processors, and what comparators estimate.
 
     Returns
@@ -32,13 +28,10 @@ def bounds(
 
     Notes
     -----
-    They know of no contention: with it ``work`` and ``span`` still hold, and the others may be exceeded. Where processors
-    differ in speed, ``work`` is T1 over the sum of the speeds, ``span`` that of the fastest, and the others are absent.
-    `batch` as `kruskal_weiss` has it.
+    They know of no contention: with it ``work`` and ``span`` still hold, and the others may be exceeded. `batch` as
+    `kruskal_weiss` has it.
     """
     unit = program.graph.ticks_per_unit
-    if speeds is not None and any(speed != 1.0 for speed in speeds):
-        return {"work": program.work / sum(speeds) / unit, "span": program.span / max(speeds) / unit}
     per_core, span = program.work / cores, program.span
     return {
         "work": per_core / unit,

@@ -29,7 +29,6 @@ def executed(
     queue: Queue,
     contention: System | None = None,
     lock: Lock | None = None,
-    speeds: list[float] | None = None,
 ) -> Trace:
     """Return who runs what and when; parameters as `advisor.simulation.simulate`, `queue` being the policy's, empty.
 
@@ -37,7 +36,7 @@ def executed(
     leave all bounds.
     """
     bound = contention.bind(program.graph) if contention is not None else None
-    run = _Run(program, cores, queue, lock, speeds)
+    run = _Run(program, cores, queue, lock)
     if bound is None or isinstance(bound, Common):
         _alike(run, bound)
     else:
@@ -52,14 +51,10 @@ def executed(
 class _Run:
     """The state of one analysis that both loops share: dispatch, completion and the lock."""
 
-    def __init__(
-        self, program: Program, cores: int, queue: Queue, lock: Lock | None, speeds: list[float] | None
-    ) -> None:
+    def __init__(self, program: Program, cores: int, queue: Queue, lock: Lock | None) -> None:
         count = program.count
-        self.program, self.queue, self.speeds = program, queue, speeds
+        self.program, self.queue, self.cores = program, queue, cores
         self.starts, self.finishes, self.processors = [0] * count, [0] * count, [0] * count
-        self.asks = sorted(range(cores), key=lambda p: (-speeds[p], p)) if speeds else list(range(cores))
-        self.place = {processor: at for at, processor in enumerate(self.asks)}
         self.idle = list(range(cores))
         self.left = program.waits[:]
         self.now = self.started = 0
@@ -74,19 +69,17 @@ class _Run:
         new: list[tuple[int, float]] = []
         kept: list[int] = []
         take, now, ticks = self.queue.pop_task, self.now, self.program.ticks
-        for at in self.idle:
-            processor = self.asks[at]
+        for processor in self.idle:
             task = take(processor) if len(self.queue) else NONE
             if task == NONE:
-                kept.append(at)
+                kept.append(processor)
                 continue
             self.starts[task], self.processors[task] = now, processor
-            demand = ticks[task] if self.speeds is None else round(ticks[task] / self.speeds[processor])
-            new.append((task, demand))
+            new.append((task, ticks[task]))
         self.idle = kept
         self.started += len(new)
         if self.lock is not None:
-            busy = len(self.asks) - len(kept)
+            busy = self.cores - len(kept)
             return [(task, demand + self.lock.charge(now, busy, demand)) for task, demand in new]
         return new
 
@@ -94,12 +87,12 @@ class _Run:
         """Complete tasks that end now."""
         first, children, left, now = self.program.first, self.program.children, self.left, self.now
         if self.lock is not None:
-            self.lock.completed(now, len(self.asks) - len(self.idle), done)
+            self.lock.completed(now, self.cores - len(self.idle), done)
         released: list[tuple[int, int]] = []
         for task in done:
             self.finishes[task] = now
             processor = self.processors[task]
-            insort(self.idle, self.place[processor])
+            insort(self.idle, processor)
             for child in children[first[task] : first[task + 1]]:
                 left[child] -= 1
                 if not left[child]:

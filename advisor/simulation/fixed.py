@@ -1,4 +1,4 @@
-"""A schedule fixed beforehand: HEFT's, for processors of different speeds."""
+"""A schedule fixed beforehand: HEFT's."""
 
 from __future__ import annotations
 
@@ -15,42 +15,32 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Heft:
-    """Heterogeneous earliest finish time (Topcuoglu, Hariri and Wu 2002) without communication costs.
+    """Heterogeneous earliest finish time (Topcuoglu, Hariri and Wu 2002) on equal processors, without communication costs.
 
-    Tasks by falling upward rank (bottom level at the mean speed); each goes where it ends first, into a gap if one is long
-    enough; the schedule so found is then executed as an enumeration. Cost O(n P log n).
+    Tasks by falling bottom level; each goes where it ends first, into a gap if one is long enough; the schedule so found is
+    then executed as an enumeration. Cost O(n P log n).
     """
 
-    speeds: tuple[float, ...] = ()
     name: str = "heft"
 
     def lists(self, program: Program, cores: int) -> tuple[Ints, Ints]:
         """Return an order of all tasks in which each processor's come as it runs them, and each task's processor."""
-        starts, owner = self._scheduled(program, cores)
+        ranked = np.lexsort((program.position, -program.bottom_levels))
+        starts, owner = self.schedule(program, cores, ranked)
         # A task of no time comes before one that starts at the same instant, and after its parents.
-        order = np.lexsort((self._rank(program), program.graph.ticks > 0, starts))
-        return order, owner
+        return np.lexsort((np.argsort(ranked), program.graph.ticks > 0, starts)), owner
 
-    def _rank(self, program: Program) -> Ints:
-        return np.argsort(np.lexsort((program.position, -program.bottom_levels)))
-
-    def _scheduled(self, program: Program, cores: int) -> tuple[Ints, Ints]:
-        """Return the planned start and the processor of each task."""
-        speeds = self.speeds or (1.0,) * cores
+    def schedule(self, program: Program, cores: int, ranked: Ints) -> tuple[Ints, Ints]:
+        """Return the planned start and the processor of each task, planned in the order given."""
         ticks, first, children = program.ticks, program.first, program.children
-        ready = [0] * program.count
-        starts, owner = [0] * program.count, [0] * program.count
+        ready, starts, owner = ([0] * program.count for _ in range(3))
         plans = [_Plan() for _ in range(cores)]
-        ranked: list[int] = np.argsort(self._rank(program)).tolist()
-        for task in ranked:
-            best: tuple[int, int, int] | None = None  # finish, start, processor
-            for processor, speed in enumerate(speeds):
-                length = ticks[task] if speed == 1.0 else round(ticks[task] / speed)
-                start = plans[processor].earliest(ready[task], length)
-                if best is None or start + length < best[0]:
-                    best = (start + length, start, processor)
-            assert best is not None
-            finish, starts[task], owner[task] = best
+        order: list[int] = ranked.tolist()
+        for task in order:
+            found = [plan.earliest(ready[task], ticks[task]) for plan in plans]
+            starts[task] = min(found)
+            owner[task] = found.index(starts[task])
+            finish = starts[task] + ticks[task]
             plans[owner[task]].place_task(starts[task], finish)
             for child in children[first[task] : first[task + 1]]:
                 ready[child] = max(ready[child], finish)

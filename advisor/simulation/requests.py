@@ -31,8 +31,6 @@ class Analyses:
         ``{"model": name, …}`` with the model's parameters, see `systems_of`; or a list of them, one of which may be a lock.
     measured_alone : bool
         Take off what times hold of contention, as `advisor.simulation.systems.alone`.
-    speeds : sequence of float
-        Of the processors; `cores` is then their number.
     metrics
         What to tell of each analysis: keys of `METRICS`.
     seed : int
@@ -54,29 +52,24 @@ class Analyses:
         policies: Any = "fifo",
         contention: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         measured_alone: bool = False,
-        speeds: Sequence[float] | None = None,
         metrics: str | Sequence[str] = PLAIN,
         seed: int = 0,
         advise: bool = False,
     ) -> None:
-        self.cores, self.metrics, self.speeds, self.advise = _listed(cores), _listed(metrics), speeds, advise
+        self.cores, self.metrics, self.advise = _listed(cores), _listed(metrics), advise
         unknown = sorted(set(self.metrics) - METRICS.keys())
         if unknown:
             raise not_one_of("metrics", unknown[0], METRICS)
         self.policies = [_seeded(policy, seed) for policy in _listed(policies)]
         if not self.cores or not self.policies:
             raise InvalidValue("cores" if not self.cores else "policies", "none", "one or more")
-        if speeds is not None and any(count != len(speeds) for count in self.cores):
-            raise InvalidValue("speeds", len(speeds), f"one a processor, {max(self.cores)}")
         self.contention, self.lock = systems_of(contention)
         self.program = Program(alone(graph, self.contention, self.lock) if measured_alone else graph)
         self._on_one: dict[str, float] = {}
 
     def run(self, cores: int, policy: Policy, *, trace: bool = False) -> Execution:
         """Return one analysis."""
-        return simulate(
-            self.program, cores, policy, contention=self.contention, lock=self.lock, speeds=self.speeds, trace=trace
-        )
+        return simulate(self.program, cores, policy, contention=self.contention, lock=self.lock, trace=trace)
 
     def speedup(self, execution: Execution, policy: Policy) -> float:
         """Return the makespan on one processor over that of an execution."""
@@ -162,7 +155,7 @@ def _critical(execution: Execution, asked: Analyses, policy: Policy) -> list[dic
 def _bounds(execution: Execution, asked: Analyses, policy: Policy) -> dict[str, float]:
     # Kruskal and Weiss's batches: the whole share of a processor where tasks are divided beforehand, single tasks elsewhere.
     batch = None if hasattr(policy, "lists") else 1
-    return bounds(execution.program, execution.cores, batch=batch, speeds=asked.speeds)
+    return bounds(execution.program, execution.cores, batch=batch)
 
 
 def _ratio(over: float, under: float) -> float:

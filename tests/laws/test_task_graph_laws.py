@@ -145,18 +145,14 @@ def test_times_measured_alone_are_reproduced_on_one_core(graph, cores, demand, h
     assert abs(found.ticks - graph.ticks.sum()) <= 2 * len(graph)
 
 
-@given(graph=graphs(), speeds=st.lists(st.sampled_from([0.5, 1.0, 2.0, 3.0]), min_size=1, max_size=4))
+@given(graph=graphs(), cores=CORES)
 @settings(max_examples=150, deadline=None)
-def test_speeds_are_kept_and_heft_plans_what_is_executed(graph, speeds):
-    graph = replace(graph, ticks=graph.ticks * 6)
-    cores = len(speeds)
-    for policy in ("fifo", "static_cyclic", "work_stealing", "heft"):
-        execution = simulate(graph, cores, policy, speeds=speeds, trace=True)
-        check_legal(graph, execution)
-        wanted = np.rint(graph.ticks / np.asarray(speeds)[execution.trace.processors])
-        assert (execution.trace.finishes - execution.trace.starts == wanted).all()
+def test_heft_plans_what_is_executed(graph, cores):
+    execution = simulate(graph, cores, "heft", trace=True)
+    check_legal(graph, execution)
     program = Program(graph)
-    starts, owner = Heft(tuple(speeds))._scheduled(program, cores)
+    ranked = np.lexsort((program.position, -program.bottom_levels))
+    starts, owner = Heft().schedule(program, cores, ranked)
     assert (execution.trace.starts == starts).all()
     assert (execution.trace.processors == owner).all()
 

@@ -21,7 +21,6 @@ class SimulateAsked(Question):
         u32, pairs parent, child of task numbers from 0), and as known `names` (texts), `types` (texts) with `type` (bin
         u32, indices of them) and `size` (bin f64), `columns` (map of bin f64, one value a task: `loop`, `queue`,
         `tied`, `part`, … as policies and contention models read them)
-    speeds: one a processor; their number is that of the cores
     cores: one analysis each, with each policy
     policies: `fifo` by default; all are in the table of [simulation](simulation.md), and a wrong name is answered with them
     contention: at most one model and one lock: `{model: "bandwidth", demand}`, `{model: "bus", rate, inv, rwb, cache,
@@ -43,7 +42,6 @@ class SimulateAsked(Question):
     policies: Annotated[OneOrMore[Word], Meta(max_length=limits.SIMULATE_RUNS_MAX)] | None = None
     contention: Annotated[OneOrMore[Mapping[str, Any]], Meta(max_length=2)] | None = None
     measured_alone: bool = False
-    speeds: Numbers | None = None
     metrics: Annotated[OneOrMore[Word], Meta(max_length=64)] | None = None
     seed: Whole = 0
     advise: bool = False

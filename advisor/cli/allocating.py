@@ -152,8 +152,6 @@ def allocate_command(networks: tuple[Path, ...], cores: int | None, sweep: list[
     pareto = given["objective"] == "pareto"
     if sweep is not None and cores is not None:
         raise click.UsageError("give --cores or --sweep")
-    if given["deadline_s"] is not None and (given["state"] or given["table"]):
-        raise InvalidValue("deadline", given["deadline_s"], "absent with --state and --table", "a service has a clock")
     if given["form"] is not None and (len(networks) > 1 or sweep is not None or pareto):
         raise click.UsageError("--as prints one allocation of one network")
     if given["evidence"] and (given["form"] is not None or sweep is not None or len(networks) > 1):

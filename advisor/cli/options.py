@@ -25,7 +25,7 @@ WANTS_JSON = "advisor.json"  # in a context's meta
 # Where an option stands in --help, by its name; the others come first.
 GROUPS = {
     "The network": ("visits", "shares", "depths", "fan_outs", "returns", "component", "load", "speed"),
-    "Bounds": ("minimum", "maximum", "pin", "allowed", "instances_max", "nodes", "memory_bytes", "work_max", "deadline_s"),
+    "Bounds": ("minimum", "maximum", "pin", "allowed", "instances_max", "nodes", "memory_bytes", "work_max"),
     "Several networks": ("weight", "priority", "each"),
     "Where to ask": ("socket", "tcp", "token_file", "tls_ca", "tls_certificate", "state", "table", "columns"),
     "What is printed": ("limit", "offset", "picture", "chrome", "depth", "least", "form",

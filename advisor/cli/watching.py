@@ -22,7 +22,7 @@ ADVICE = ("watch", "kind", "gain", "probability", "cost_s", "break_even_s", "fig
 
 @command(
     NETWORKS,
-    planned(v.Watch, "deadline_s", "evidence", "watch", "networks", change_cost_s={"type": float}),
+    planned(v.Watch, "evidence", "watch", "networks", change_cost_s={"type": float}),
     click.option("--count", type=int, help="End after so many advices."),
     click.option("--within", "within_s", type=float, help="End after so many seconds without one."),
     options.service,

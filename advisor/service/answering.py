@@ -62,16 +62,16 @@ class Answering:
             return found | extra
 
         async def planned() -> dict[str, Any]:
-            return recorded(await planner.allocate(network, request, params.deadline_s))
+            return recorded(await planner.allocate(network, request))
 
-        found = None if params.deadline_s else planner.allocate_at_once(network, request)
+        found = planner.allocate_at_once(network, request)
         return self.background.later("allocate", connection, msgid, planned) if found is None else recorded(found)
 
     def _allocate_together(self, connection: Connection, params: m.AllocateTogether, msgid: int | None) -> None:
         asked, of_all = questions.together_asked(self.engine.advisor, params), questions.of_all_asked(params)
 
         async def planned() -> dict[str, Any]:
-            found = await self.planner.allocate_together(asked, of_all, params.objective, params.deadline_s)
+            found = await self.planner.allocate_together(asked, of_all, params.objective)
             self.planner.answers.append(None, {"cores": of_all["cores"], "objective": params.objective}, found)
             return found
 

@@ -11,7 +11,7 @@ import logging
 import os
 import pickle
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import anyio
 from anyio import to_process
@@ -21,7 +21,7 @@ from advisor.errors import Unavailable, WorkFailed, from_dict
 from advisor.network import parse
 from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
-from advisor.service.worker import WARM_TEXT, WorkerJob, begin, do_packed, done
+from advisor.service.worker import WARM_TEXT, WorkerJob, begin, do_packed
 
 WARM_AFTER_S = 1.0
 KNOWN_MAX, KNOWN_BYTES_MAX = 64, 2**16  # answers that are remembered, and bytes of one: 4 MiB together
@@ -64,20 +64,17 @@ class Heavy:
         Raises what it raises; Unavailable when too many requests wait already; WorkFailed at the deadline, or when the process
         died.
         """
-        data, digest = _packed(WorkerJob(call, given))
-        answer = self._known.get(digest)
-        return _result(await self._run(data, digest) if answer is None else answer)
+        job = pickle.dumps(WorkerJob(call, given), pickle.HIGHEST_PROTOCOL)
+        digest = hashlib.blake2b(job, digest_size=16).digest()
+        answer = self._known.get(digest) or await self._run(job)
+        if len(answer) <= KNOWN_BYTES_MAX:
+            self._known.store_value(digest, answer)
+        good, result = pickle.loads(answer)  # noqa: S301 - our own
+        if not good:
+            raise from_dict(result)
+        return result
 
-    def run_here(self, call: Callable[P, Found], *given: P.args, **none: P.kwargs) -> Found:
-        """As `run`, in this process: what is known to take few steps."""
-        job = WorkerJob(call, given)
-        _, digest = _packed(job)
-        return _result(self._known.get(digest) or self._remember(digest, done(job)))
-
-    def _remember(self, digest: bytes, answer: bytes) -> bytes:
-        return self._known.store_value(digest, answer) if len(answer) <= KNOWN_BYTES_MAX else answer
-
-    async def _run(self, data: bytes, digest: bytes) -> bytes:
+    async def _run(self, job: bytes) -> bytes:
         if self.jobs >= self._limiter.total_tokens + self._waiting_max:
             raise Unavailable(
                 "too many large requests at a time", field="method", bound=self._waiting_max, hint="send it again later"
@@ -85,7 +82,7 @@ class Heavy:
         self.jobs += 1
         try:
             async with self._limiter:
-                return self._remember(digest, await self._ask(data))
+                return await self._ask(job)
         finally:
             self.jobs -= 1
 
@@ -108,16 +105,3 @@ class Heavy:
             raise WorkFailed("the worker process of the request died", hint="send it again") from error
         self._begun += 1
         return answer
-
-
-def _packed(job: WorkerJob) -> tuple[bytes, bytes]:
-    """Return a job as bytes, and what tells it from others."""
-    data = pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
-    return data, hashlib.blake2b(data, digest_size=16).digest()
-
-
-def _result(answer: bytes) -> Any:
-    good, result = pickle.loads(answer)  # noqa: S301 - our own
-    if not good:
-        raise from_dict(result)
-    return result

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from advisor.domain import limits
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import network_from_nodes
 from advisor.engine import Advisor
+from advisor.engine.kept import Kept
 from advisor.engine.sharing import NetworkAsked
 from advisor.errors import InvalidValue
 from advisor.planning.asked import LEVEL
@@ -25,6 +25,7 @@ from advisor.service.worker import Spec, Wanted
 
 # What the loop plans by itself, one plan a turn: all ways to share cores among so many boxes are compared in one kernel call.
 HERE_BOXES_MAX, HERE_CORES_MAX = 8, 1_024
+HERE_KNOWN_MAX = 64  # of these plans that are remembered, some 10 KB each
 HERE_KEYS = frozenset(
     ("cores", "objective", "target", "visits", "shares", "minimum", "maximum", "level", "instances_max", "current")
 )
@@ -44,6 +45,8 @@ class Planner:
     advisor: Advisor  # whose curves are asked for
     heavy: Heavy
     answers: RecentAnswers
+    # What was planned here, each with the curves that it rests on: the same ones are the same object.
+    known: Kept[tuple[TabulatedCurves, dict[str, Any]]] = field(default_factory=lambda: Kept(HERE_KNOWN_MAX))
 
     async def read(self, network: Spec) -> NetworkKeys:
         """Return the keys and components of a network; raises as `worker.shape_of` and `Heavy.run`."""
@@ -67,27 +70,30 @@ class Planner:
         if self.advisor.tables_missing(shape.components, names, load, **asked) > AT_ONCE_MAX:
             return None
         curves = self.advisor.tables_of(shape.components, names, load, **asked)
-        return self.heavy.run_here(worker.plan_one, network, curves, rest)[0]
+        return self._planned_here(network, curves, rest)
 
-    async def allocate(
-        self, network: Spec, request: Mapping[str, Any], deadline_s: float | None = None
-    ) -> dict[str, Any]:
+    def _planned_here(self, network: Spec, curves: TabulatedCurves, request: dict[str, Any]) -> dict[str, Any]:
+        """Return an allocation; the same question is planned again when its curves have changed."""
+        question = f"{network}{request}"
+        known = self.known.get(question)
+        if known is None or known[0] is not curves:
+            known = self.known.store_value(question, (curves, worker.plan_one(network, curves, request)))
+        return known[1]
+
+    async def allocate(self, network: Spec, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the allocation for a network.
 
         Raises NetworkSyntax, MissingShares, ImpossibleTarget, UnknownComponent, NotEnoughData, InvalidValue, TooLarge,
         Unsupported as `Advisor.allocate`; Unavailable, WorkFailed as `Heavy`.
         """
-        began = time.monotonic()
         shape = await self.read(network)
         curves, rest = await self._curves(shape, request)
-        left = None if deadline_s is None else max(deadline_s - (time.monotonic() - began), 0.0)
-        if deadline_s is None and _takes_few_steps(shape, rest):
-            return self.heavy.run_here(worker.plan_one, network, curves, rest)[0]
-        allocation, _ = await self.heavy.run(worker.plan_one, network, curves, rest, left)
-        return allocation
+        if _takes_few_steps(shape, rest):
+            return self._planned_here(network, curves, rest)
+        return await self.heavy.run(worker.plan_one, network, curves, rest)
 
     async def allocate_together(
-        self, asked: Sequence[NetworkAsked], of_all: Mapping[str, Any], objective: str, deadline_s: float | None = None
+        self, asked: Sequence[NetworkAsked], of_all: Mapping[str, Any], objective: str
     ) -> dict[str, Any]:
         """Return the allocation of one machine to several networks.
 
@@ -96,11 +102,8 @@ class Planner:
         `asked`: each with the text or the nodes of its network. `of_all`: what the requests of all have alike, their cores
         among it.
         """
-        began = time.monotonic()
         wanted = await self._wanted(asked, of_all)
-        left = None if deadline_s is None else max(deadline_s - (time.monotonic() - began), 0.0)
-        found, _ = await self.heavy.run(worker.plan_several, wanted, of_all["cores"], objective, left)
-        return found
+        return await self.heavy.run(worker.plan_several, wanted, of_all["cores"], objective)
 
     async def _wanted(self, asked: Sequence[NetworkAsked], of_all: Mapping[str, Any]) -> list[Wanted]:
         """Return several networks with their curves, as a worker takes them."""

@@ -28,9 +28,7 @@ Answer = TypeVar("Answer", bound=Callable[..., Any])
 # A text of this size is read within 2 ms; larger ones are read by a worker process.
 INLINE_TEXT_BYTES_MAX = 1024
 INLINE_NODES_MAX = 64
-ALLOCATE_OPTIONS = tuple(
-    key for key in m.Allocate.verb.keys if key not in ("network", "deadline_s", "evidence", "fresh")
-)
+ALLOCATE_OPTIONS = tuple(key for key in m.Allocate.verb.keys if key not in ("network", "evidence", "fresh"))
 STATUS_SLICE = 16  # components reported at a time, within 5 ms where all of them are solved first
 ANSWERS: dict[str, Callable[[Engine, Any], Any]] = {  # by verb, what answers at once; here as the advisor does
     verb: lambda engine, params, verb=verb: getattr(engine.advisor, verb)(**params.given())

@@ -7,22 +7,18 @@ import os
 import pickle
 import signal
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import AdvisorError
 from advisor.network import parse
-from advisor.planning import Request, Share, Together, asked_of, plan, plan_together
-from advisor.planning.search import WORK_MAX
+from advisor.planning import Request, Share, asked_of, plan, plan_together
 from advisor.planning.shares import about
 from advisor.planning.together import reconsider_together
 from advisor.planning.watches import Look, WatchQuestion, reconsider
@@ -31,14 +27,9 @@ Floats = NDArray[np.float64]
 Spec = str | Sequence[Mapping[str, Any]]  # a network: its text, or its nodes
 
 NETWORKS_KEPT = 16  # read networks that each worker keeps
-STEPS_FIRST = 1_000  # of a search with a deadline: about a millisecond
-GROWTH = 4  # a third of the time is then spent on the searches before the last
-MARGIN = 0.8  # of the time left that a search is given: the next steps may be slower than the last
-CLOCK_LEAST_S = 1e-6  # no search takes less
 WARM_TEXT = "warm .. up"
 PR_SET_PDEATHSIG = 1  # prctl of Linux: a signal at the end of the parent
 
-Found = TypeVar("Found")
 Answer = tuple[bool, Any]  # (True, result), or (False, an error as a dict): errors of ours do not pickle
 
 
@@ -72,11 +63,7 @@ def begin(service: int) -> None:
 
 def do_packed(data: bytes) -> bytes:
     """Do a job that is a pickle, and return its answer as bytes."""
-    return done(pickle.loads(data))  # noqa: S301 - from our own service
-
-
-def done(job: WorkerJob) -> bytes:
-    """Do a job, and return its answer as bytes."""
+    job: WorkerJob = pickle.loads(data)  # noqa: S301 - from our own service
     answer: Answer
     try:
         answer = True, job.call(*job.given)
@@ -101,37 +88,14 @@ def shape_of(network: Spec) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return read.keys, read.components
 
 
-def plan_one(
-    network: Spec, curves: TabulatedCurves, request: Mapping[str, Any], deadline_s: float | None = None
-) -> tuple[dict[str, Any], int | None]:
-    """Return the allocation for a network, and the steps that a deadline left it; raises as `advisor.planning.plan`."""
-    found, steps = plan_in_worker(network_of(network), curves, request, deadline_s)
-    return found.as_dict(), steps
+def plan_one(network: Spec, curves: TabulatedCurves, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the allocation for a network; raises as `advisor.planning.plan`."""
+    return plan(network_of(network), curves, Request(**request)).as_dict()
 
 
 def reconsider_one(network: Spec, curves: TabulatedCurves, request: Mapping[str, Any], question: WatchQuestion) -> Look:
     """Return what a watch finds when it looks again; raises as `plan_one`."""
     return reconsider(asked_of(network_of(network), Request(**request)), curves, question)
-
-
-def plan_in_worker(
-    network: Network,
-    curves: TabulatedCurves,
-    request: Mapping[str, Any],
-    deadline_s: float | None,
-    clock: Callable[[], float] = time.perf_counter,
-) -> tuple[Allocation, int | None]:
-    """Return the allocation; with a deadline the best of searches of ever more steps, the last of which ends about there.
-
-    The second is how many steps that one was given: with as many the same comes out again, whatever the time.
-
-    A search counts steps and sees no clock. One of few steps tells what a step takes here; each further one may take `GROWTH`
-    times the steps of the last, as far as the time left holds them by what the last one took.
-    """
-    asked = Request(**request)
-    return _anytime(
-        lambda steps: plan(network, curves, replace(asked, work_max=steps)), asked.work_max, deadline_s, clock
-    )
 
 
 def _shares(networks: Sequence[Wanted]) -> list[Share]:
@@ -143,42 +107,14 @@ def _shares(networks: Sequence[Wanted]) -> list[Share]:
     return shares
 
 
-def plan_several(
-    networks: Sequence[Wanted], cores: int, objective: str, deadline_s: float | None = None
-) -> tuple[dict[str, Any], int | None]:
+def plan_several(networks: Sequence[Wanted], cores: int, objective: str) -> dict[str, Any]:
     """As `plan_one`, of several networks on one machine; raises as `advisor.planning.plan_together`."""
-    shares = _shares(networks)
-
-    def search(steps: int | None) -> Together:
-        limited = [replace(share, request=replace(share.request, work_max=steps)) for share in shares]
-        return plan_together(limited, cores, objective)
-
-    found, steps = _anytime(search, shares[0].request.work_max, deadline_s, time.perf_counter)
-    return found.as_dict(), steps
+    return plan_together(_shares(networks), cores, objective).as_dict()
 
 
 def reconsider_several(networks: Sequence[Wanted], cores: int, objective: str, question: WatchQuestion) -> Look:
     """As `reconsider_one`, of several networks on one machine."""
     return reconsider_together(_shares(networks), cores, objective, question)
-
-
-def _anytime(
-    search: Callable[[int | None], Found], most: int | None, deadline_s: float | None, clock: Callable[[], float]
-) -> tuple[Found, int | None]:
-    """Return what the longest search finds that ends about at the deadline, and its steps."""
-    if deadline_s is None:
-        return search(most), None
-    began, most = clock(), most or WORK_MAX
-    steps = min(STEPS_FIRST, most)
-    while True:
-        last = clock()
-        found = search(steps)
-        now = clock()
-        left = deadline_s - (now - began)
-        affordable = int(steps * left / max(now - last, CLOCK_LEAST_S) * MARGIN)
-        if getattr(found, "gap", None) == 0 or steps >= most or affordable <= steps:
-            return found, steps
-        steps = min(most, GROWTH * steps, affordable)
 
 
 def simulated(flat: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         {"predictor": "4", "cores": "2", "cores_max": "4", "allowed": "2,4", "limit": "1", "fresh": None, "evidence": None},
     ),
     "allocate": (("{network}", "--cores", "8"), PLAN | {
-        "depths": "2", "fan_outs": "2", "returns": "0.1", "weight": "core_s=1", "deadline_s": "60", "fresh": None,
+        "depths": "2", "fan_outs": "2", "returns": "0.1", "weight": "core_s=1", "fresh": None,
         "evidence": None, "current": "b=2",
         "throughput_per_s": "0.1", "latency_s": "100", "priority": "one=1", "sweep": "cores=2..8:2", "each": "{each}",
         "form": "snet",
@@ -65,7 +65,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         "size": "20", "workers": "1,2", "level": "0.5", "model": "printed",
     }),
 }  # fmt: skip
-OF_A_SERVICE = {"fresh", "deadline_s"}  # how a service answers: refused of a table
+OF_A_SERVICE = {"fresh"}  # how a service answers: refused of a table
 # Of this network, which has neither star nor split nor feedback, and of these rows, which tell no memory and no task type.
 REFUSED = {("predict", "measure"), ("predict", "active_cores"), *(
     ("allocate", option) for option in ("depths", "fan_outs", "returns", "priority", "each")

@@ -428,7 +428,7 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("choose_together", {"jobs": [{"id": 1, "component": "c1", "allowed": [1, 4], "cores_now": 1}], "cores": 8}),
     ("suggest", {"component": "c2", "cores_max": 8}), ("status", {"components": ["c1"], "offset": 0, "limit": 5}),
     ("allocate", {"network": NETWORK, "cores": 8, "objective": "latency", "arrivals_per_s": 2.0, "plan": True}),
-    ("allocate", {"network": {"components": ["c0", "c1"], "edges": [["c0", "c1"]]}, "cores": 4, "deadline_s": 0.01}),
+    ("allocate", {"network": {"components": ["c0", "c1"], "edges": [["c0", "c1"]]}, "cores": 4}),
     ("allocate_together", {"networks": [{"network": "c0 .. c1", "weight": 2}, {"network": "c2"}], "cores": 8}),
     ("watch", {"network": NETWORK, "cores": 4}), ("unwatch", {"watch": 1}),
     ("curves", {"components": ["c0", "c1"], "cores_max": 16, "since": 1}), ("flow", {"network": NETWORK}),

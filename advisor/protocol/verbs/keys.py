@@ -21,7 +21,7 @@ SEQUENCE_MAX = 2**63 - 1  # kept as int64
 PRIORITY_MAX = 1000  # either side of 0, of a network among several: ranks for far more than NETWORKS_TOGETHER_MAX
 TOKEN_BYTES_MAX = 4096  # no longer secret is of use
 EXPORT_AFTER_BYTES_MAX = 512  # a name of at most 200 bytes, and where it stands
-SECONDS_MAX = limits.ELAPSED_MAX_S  # of a horizon, a deadline or a cost
+SECONDS_MAX = limits.ELAPSED_MAX_S  # of a horizon or a cost
 ABSENT_U32 = 2**32 - 1  # in a column of label numbers: this row has none
 ABSENT_U64 = 2**64 - 1  # in `record`
 MEASURES = tuple(limits.MEASURES)
@@ -164,7 +164,6 @@ Prior = Annotated[
 Producer = Annotated[Name, "who numbers what it sends"]
 Incarnation = Annotated[Bin128, "one life of the producer"]
 Sequenced = Annotated[int, Meta(ge=1, le=SEQUENCE_MAX), "the number of this batch"]
-Deadline = Annotated[Seconds, "answer within so many seconds, with the best found"]
 Program = Annotated[Name, "the program's name"]
 Kept = Annotated[NetworkId, "the id that a network is kept by"]
 WatchNumber = Annotated[int, Meta(ge=1, le=2**53), "the watch's number"]

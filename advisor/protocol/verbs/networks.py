@@ -41,18 +41,10 @@ def _one_form(params: Any) -> None:
 class OfMachine(Question, MachineOptions):
     """What is asked of a machine, whatever runs on it."""
 
-    deadline_s: Deadline | None = None
     fresh: Fresh = False
 
 
-def _without_clock(params: Any) -> None:
-    if params.evidence and params.deadline_s is not None:
-        raise InvalidValue(
-            "deadline_s", params.deadline_s, "absent with evidence", "work_max bounds a plan that is replayed"
-        )
-
-
-@verb("allocate", "read", rule=_without_clock)
+@verb("allocate", "read")
 class Allocate(OfMachine, PlanOptions):
     """Return cores for each component of a network: S-Net text, a network, its list of nodes, or its id.
 

@@ -1,8 +1,7 @@
 """Whether another allocation than the current one pays: its gain, the chance that it is one, what repays the change.
 
 An allocation that is best by a hair under today's estimates is not worth a change: the hair is noise, and a change costs. One
-gain (`gain_of`) for `allocate(current=…)`, which asks for `GAIN_KEPT` of it, and for watches. There a better one pays when,
-together,
+gain (`gain_of`), and one bound on it, for `allocate(current=…)` and for watches. There a better one pays when, together,
 
 - its gain is at least `ChangePolicy.gain_min`;
 - the chance that it is a gain at all, the curves being as uncertain as they are (`advisor.planning.estimates`), is high
@@ -22,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from advisor.domain import elementary
+from advisor.domain.advice import CHANCE, GAIN_KEPT, HORIZON_S
 from advisor.planning.asked import Setting
 from advisor.planning.demand import Demand
 from advisor.planning.estimates import Estimate, chance_of, placed_of, reaches
@@ -31,17 +31,12 @@ from advisor.planning.pieces import TIE
 from advisor.planning.requests import CORES, COST, LATENCY, OBJECTIVES, PERIOD, RATE, is_allowed
 from advisor.planning.search import nodes_of
 
-GAIN_KEPT = 0.05  # of `allocate`: what 20 rows with 15 % noise leave open, so that plans do not follow it
-GAIN_MIN = 0.1  # of a watch, as Kubernetes tolerates of its autoscaler: for less a runtime is busy moving cores
-CHANCE = 0.99  # that a change gains anything: of a hundred watches one may advise a change that gains nothing
-HORIZON_S = 600.0  # a change that takes longer to repay itself may well be superseded by the next
-
 
 @dataclass(frozen=True, slots=True)
 class ChangePolicy:
     """When a change pays; see the module."""
 
-    gain_min: float = GAIN_MIN
+    gain_min: float = GAIN_KEPT
     chance: float = CHANCE
     horizon_s: float = HORIZON_S
 

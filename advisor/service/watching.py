@@ -80,12 +80,6 @@ class WatchedNetwork:
     state: dict[str, Any] = field(default_factory=dict[str, Any])  # what the last look found, as it is sent
     failure: str = ""  # the code of the failure that was reported last
 
-    @property
-    def policy(self) -> ChangePolicy:
-        """When a change pays."""
-        names = ("horizon_s", "gain_min", "chance")
-        return ChangePolicy(**{name: value for name in names if (value := getattr(self.params, name)) is not None})
-
 
 @dataclass(eq=False)
 class Watching:
@@ -213,8 +207,9 @@ class Watching:
         """Plan again; None when the runtime has stated another allocation meanwhile. What pays is taken as applied."""
         began, present, before = self.clock(), watch.present, watch.schedule
         watch.schedule = watch.schedule.looked(*self._learned_of(watch))
-        cost = watch.params.change_cost_s or 0.0
-        question = WatchQuestion(present, cost, watch.policy, watch.schedule.looks)
+        asked = watch.params
+        policy = ChangePolicy(asked.gain_min, asked.chance, asked.horizon_s)
+        question = WatchQuestion(present, asked.change_cost_s, policy, watch.schedule.looks)
         found = "failed"
         try:
             look = await self._plan(watch.params, question)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from advisor.domain import limits
-from advisor.domain.advice import Advice
+from advisor.domain.advice import CHANCE, GAIN_KEPT, HORIZON_S, Advice
 from advisor.domain.fields import record
 from advisor.errors import InvalidValue
 from advisor.protocol.declaring import Question, verb
@@ -130,20 +130,20 @@ class Watch(Allocate):
     current: what the runtime has now: an answer, or by key cores or `{cores, instances}`
     change_cost_s: seconds that the network stands still for a change, or by key where its allocation changes
     horizon_s: a change must be repaid within so long
-    gain_min: gains below are not worth a change
-    chance: the probability that a change gains anything, over all looks together; 0.99 by default
+    gain_min: gains below are not worth a change, as with `current` of `allocate`
+    chance: the probability that a change gains anything, over all looks together
     """
 
     network: NetworkGiven | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
     _: KW_ONLY
     networks: Networks | None = None
     watch: WatchNumber | None = None
-    change_cost_s: (
-        Annotated[Seconds | Mapping[str, Seconds], Meta(description="seconds, or a map of seconds by key")] | None
-    ) = None
-    horizon_s: Seconds | None = None
-    gain_min: Share | None = None
-    chance: Annotated[float, Meta(ge=0.5, le=0.9999)] | None = None
+    change_cost_s: Annotated[
+        Seconds | Mapping[str, Seconds], Meta(description="seconds, or a map of seconds by key")
+    ] = 0.0
+    horizon_s: Seconds = HORIZON_S
+    gain_min: Share = GAIN_KEPT
+    chance: Annotated[float, Meta(ge=0.5, le=0.9999)] = CHANCE
     on_change: Callable[[Advice], None] | None = None
 
 

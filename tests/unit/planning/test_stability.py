@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from advisor.domain.advice import CHANCE, GAIN_KEPT
 from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.errors import InvalidValue, TargetNotReached
 from advisor.network import parse
 from advisor.planning import Request, asked_of, evaluate, plan
 from advisor.planning.asked import Setting
-from advisor.planning.stability import CHANCE, GAIN_KEPT, risk_at
+from advisor.planning.stability import risk_at
 from advisor.planning.watches import LEAST_ROWS, Schedule, WatchQuestion, reconsider
 
 COUNTS = np.array([1, 2, 4, 8, 16, 32])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -50,8 +49,8 @@ class Inline(Heavy):
     def __init__(self) -> None:
         super().__init__(ServiceMeasures(), jobs=1, waiting_max=1, deadline_s=60.0)
 
-    async def _run(self, data: bytes, digest: bytes) -> bytes:
-        return worker.done(pickle.loads(data))
+    async def _run(self, job: bytes) -> bytes:
+        return worker.do_packed(job)
 
 
 class Adviser:

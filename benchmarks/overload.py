@@ -216,7 +216,7 @@ def main() -> None:
     given = arguments.parse_args()
     with (
         tempfile.TemporaryDirectory(dir=given.place) as place,
-        service(Path(place), state=given.state, memory_max="4GiB") as (path, pid),
+        service(Path(place), state=given.state) as (path, pid),
     ):
         load = Load(path, pid)
         rows = [["asked", float(x), float(p), 1e-4 * x / p] for x in range(1, 60) for p in (1, 2, 4, 8)]

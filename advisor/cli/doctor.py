@@ -82,9 +82,6 @@ def _service(service: Mapping[str, Any], status: Mapping[str, Any]) -> Generator
     else:
         do = "make room or mend the disk: the service goes on by itself, clients send again what is not acknowledged"
         yield Examined("storage", "wrong", f"commits fail: {service['storage_failure']}", do)
-    if service["short_of_memory"]:
-        do = "raise memory_max, or `advisor forget` what nobody needs"
-        yield Examined("memory", "wrong", "short: nothing new is taken", do)
     slow = [name for name, state in service["kernels"].items() if state != "compiled"]
     why = next((service["kernels"][name] for name in slow), "")
     if slow:

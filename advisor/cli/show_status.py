@@ -88,7 +88,7 @@ def _service(service: Mapping[str, Any]) -> Iterator[str]:
     )
     yield (
         f"{service['rows_per_s']:,.0f} rows/s, {service['requests_per_s']:,.0f} requests/s, memory "
-        f"{size(service['memory_bytes'])}{', SHORT OF MEMORY' if service['short_of_memory'] else ''}"
+        f"{size(service['memory_bytes'])}"
     )
     if service["storage"] == "none":
         yield "storage none: nothing survives the service (serve --state FILE)"

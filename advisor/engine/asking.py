@@ -130,7 +130,6 @@ class Asking:
         table, place = record
         table.int_field("pin")[place] = 0 if form is None else 1 + PINS.index(form)
         self._components.totals["pins"] += 1
-        self._components.note_model_event("pin", slot, f"asked for {form or 'the evidence'}")
 
     def seen(self, slot: int) -> CoresSeen:
         """Return which core counts the runs of a slot were on."""
@@ -144,9 +143,6 @@ class Asking:
             self._components.allowed.remove_record(name)
         else:
             self._components.allowed.set_record(name, allowed)
-        self._components.note_model_event(
-            "set_allowed", slot, f"asked to allow {'every count' if allowed is None else allowed}"
-        )
 
     def predict(
         self,

@@ -299,7 +299,7 @@ def _fold_alike(components: Components, rows: Rows, axes: int, kind: str, homes:
     )  # fmt: skip
     changes = KERNELS.fold_rows(*given, *room, found, ratios)
     if changes:
-        _tell_changes(components, slots[found[:changes]].tolist(), ratios[:changes].tolist())
+        components.totals["changes"] += int(changes)
 
 
 def fold_one(components: Components, slot: int, point: Sequence[float], t: float, count: int) -> bool:
@@ -324,14 +324,8 @@ def fold_one(components: Components, slot: int, point: Sequence[float], t: float
     )  # fmt: skip
     components.totals["rows_accepted"] += 1
     if ratio != 0.0:
-        _tell_changes(components, [slot], [ratio])
+        components.totals["changes"] += 1
     return True
-
-
-def _tell_changes(components: Components, slots: Sequence[int], ratios: Sequence[float]) -> None:
-    components.totals["changes"] += len(slots)
-    for slot, ratio in zip(slots, ratios, strict=True):
-        components.note_model_event("change", slot, f"runs take {2.0**ratio:.3g} times as long as before")
 
 
 def _of_measure(components: Components, measure: str, values: Floats, rows: Rows, given: Bools) -> Rows:

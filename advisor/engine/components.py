@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import chain
 from typing import cast
 
@@ -16,7 +15,6 @@ from advisor.engine.allowed_sets import AllowedSets
 from advisor.engine.flows import Flows
 from advisor.engine.learners import MODEL_MEMORY_BYTES, Learners
 from advisor.engine.records_by_slot import RecordsBySlot
-from advisor.engine.rows import SEPARATOR
 from advisor.engine.siblings import Siblings
 from advisor.engine.slots import Slots
 from advisor.errors import InvalidValue
@@ -29,18 +27,6 @@ from advisor.models.records import RecordTable
 from advisor.models.table import Table
 
 EVIDENCE_LEAST = 1e-6  # rows: a component left with fewer when it forgets, forgets all, for sums that underflow lie
-# EVENTS_KEPT: latest changes, promotions and pins, for the log: a reader that is slower misses some, and the counts tell
-EVENTS_KEPT = 256
-
-
-@dataclass(frozen=True, slots=True)
-class ModelEvent:
-    """Something that happened to a component's model, and why: for the log."""
-
-    kind: str
-    component: str
-    rows: int
-    reason: str
 
 
 class Components:
@@ -60,7 +46,6 @@ class Components:
         self.contentions = RecordsBySlot(lambda _: RecordTable(contention.FIELDS, contention.LAYOUT))
         self.allowed = AllowedSets()
         self.flows = Flows(self.totals)
-        self.events: deque[ModelEvent] = deque(maxlen=EVENTS_KEPT)
 
     def __len__(self) -> int:
         """Return how many slots are taken: components, and their measures."""
@@ -98,12 +83,6 @@ class Components:
         """Return what is known of how a component slows down beside others."""
         record = self.contentions.find_record(slot)
         return Contention() if record is None else contention.contention_at(*record)
-
-    def note_model_event(self, kind: str, slot: int, reason: str) -> None:
-        """Note for the log what happened to a component's model."""
-        measure = self.slots.kind(slot)
-        name = self.slots.owner(slot) + (SEPARATOR + measure if measure else "")
-        self.events.append(ModelEvent(kind, name, int(self.table.int_field("rows")[slot]), reason))
 
     def weaken(self, slot: int, keep: float) -> None:
         """Keep the share `keep` of what a slot has learned."""
@@ -162,7 +141,6 @@ class Components:
         for one in own:
             self.weaken(one, 0.0 if bare or keep * self.table.evidence(one) < EVIDENCE_LEAST else float(keep))
         self.totals["forgets"] += 1
-        self.note_model_event("forget", slot, f"asked to keep the share {keep:g}")
         return slot
 
     def merge(self, other: Components, *, replacing: bool = False) -> None:

@@ -10,7 +10,6 @@ from advisor.domain.observations import Columns, bad_rows
 from advisor.domain.runs import checked_run
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import events as e
-from advisor.engine.components import ModelEvent
 from advisor.engine.exactly_once import Producer
 from advisor.engine.profiles import ANONYMOUS, refusals
 from advisor.errors import InvalidValue
@@ -124,7 +123,6 @@ def _set_allowed(engine: Engine, _: Producer | None, event: e.AllowedSet) -> tup
 def _forget_program(engine: Engine, _: Producer | None, event: e.ProgramForgotten) -> tuple[Answer, e.Event]:
     answer = engine.advisor.forget_program(event.program)
     engine.count_total("programs_forgotten")
-    engine.advisor.components.events.append(ModelEvent("forget_program", event.program, answer["runs"], "asked to"))
     return answer, event
 
 
@@ -132,8 +130,6 @@ def _forget_profile(engine: Engine, _: Producer | None, event: e.ProfileForgotte
     answer = engine.profiles.forget(event.producer, event.incarnation)
     counted = e.Counted({"profiles_forgotten": answer["runs"]})
     _counted(engine, None, counted)
-    happened = ModelEvent("forget_profile", answer["producer"], answer["events"], "asked to")
-    engine.advisor.components.events.append(happened)
     return {"profile": answer}, counted
 
 

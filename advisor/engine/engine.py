@@ -135,7 +135,7 @@ class Engine:
             self._defect = defect
             self.journal.beyond = True
             raise
-        if self.reported is not None and (components.events or self.followers):
+        if self.reported is not None and self.followers:
             self.reported()
 
     def _happen(self, producer: Producer | None, event: e.Event) -> Answer:
@@ -319,4 +319,3 @@ class Engine:
             self.ledger.evict(entry.producers_gone)
             self.ledger.set_applied(entry.producers)
         self.profiles.stored(profiles)
-        components.events.clear()  # they were reported when they happened

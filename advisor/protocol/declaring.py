@@ -73,7 +73,6 @@ class Verb(NamedTuple):
     positional: int  # parameters may be an array of values, the first so many keys in order; 0: they are one map
     named: bool  # parameters may be one map
     notification: bool  # it may come without msgid
-    grows: bool  # it makes the service keep something, or take much for a while: refused where memory is short
     rule: Callable[[Any], None] | None  # what must hold between parameters
 
 
@@ -82,7 +81,7 @@ METHODS: dict[str, Verb] = {}
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def verb(
-    name: str, scope: Scope, *, positional: int = 0, named: bool = True, notification: bool = False, grows: bool = False,
+    name: str, scope: Scope, *, positional: int = 0, named: bool = True, notification: bool = False,
     rule: Callable[[Any], None] | None = None,
 ) -> Callable[[type[Declared]], type[Declared]]:  # fmt: skip
     """Make a frozen dataclass of a declaration, and a line of the table of verbs of it."""
@@ -97,7 +96,7 @@ def verb(
         further = {key: take for key, of in keys.items() if (take := further_of(of)) is not None}
         required = tuple(each.name for each in own if each.default is MISSING)
         made.verb = METHODS[name] = Verb(
-            name, scope, made, keys, further, required, positional, named, notification, grows, rule
+            name, scope, made, keys, further, required, positional, named, notification, rule
         )  # fmt: skip
         return made
 

@@ -40,7 +40,6 @@ class Config:
     components_max: components known; new ones are then refused
     model_memory: bytes for the learners of components, e.g. 64MiB; by default 1 % of the machine's memory, 64 MiB at least
     connections_max: connections open at a time
-    memory_max: bytes that the service may take, its worker processes apart; e.g. 1GiB
     stall_s: seconds a peer may take to finish a message or to read answers
     compiled: compile the kernels, in a process beside the service, where numba is; answers are the same
     heavy_deadline_s: seconds after which a request in a worker process, of two at a time, is killed
@@ -67,7 +66,6 @@ class Config:
     components_max: Annotated[int, Meta(ge=1, le=10**7)] = limits.COMPONENTS_MAX
     model_memory: Annotated[int | None, size(0, 2**44)] = None
     connections_max: Annotated[int, Meta(ge=1, le=10**5)] = limits.CONNECTIONS_MAX
-    memory_max: Annotated[int | None, size(2**26, 2**44)] = None
     stall_s: Annotated[float, Meta(ge=0.01, le=3600)] = 30.0
     compiled: bool = True
     heavy_deadline_s: Annotated[float, Meta(ge=0.1, le=3600)] = 30.0

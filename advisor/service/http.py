@@ -36,8 +36,6 @@ from advisor.service.turns import WorkTurns
 
 CONNECTIONS_MAX = 64  # at a time: a Prometheus or two, probes, a few people; who waits longest gives way to a newcomer
 KEEP_ALIVE_S = 75  # above Prometheus' usual scrape interval, so that it keeps its connection
-HEADERS_S = 10.0  # for a request, from the connection, or from its first byte, to the end of its headers
-UNREAD_S = 30.0  # a peer may leave an answer unread for so long
 # The system buffers so much of what a peer does not read, besides 64 KiB of our own: its default is up to 4 MiB, a hundred
 # answers to pipelined requests.
 UNREAD_BYTES = 2**17
@@ -167,84 +165,47 @@ def application(hub: Hub, page: LivePage, advice: AdviceFace, shown: Sequence[An
 
 
 class HttpConnection(H11Protocol):
-    """An HTTP connection that may idle between requests, but may not stall within one.
+    """An HTTP connection, which may idle between requests, and within one, as long as nobody else needs its place.
 
-    Only peers that wait for us keep their place in a crowd: were all to wait, the newcomer would be the one to go.
-
-    `waiting_since` tells since when it waits for its peer: for a request, or for the reading of an answer. While we
-    work on an answer it is None.
+    At the limit whoever has kept us waiting longest gives way to a newcomer: for a request, or for the reading of an answer.
     """
 
-    waiting_since: float | None = None
-    _deadline: asyncio.TimerHandle | None = None
+    _since = 0.0  # when its peer did something last, or got an answer
+    _slow = False  # its answer is held back
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a peer in; at the limit whoever has kept us waiting longest gives way."""
+        """Take a peer in."""
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD_BYTES)
         super().connection_made(cast("asyncio.Transport", transport))
         self.app_state["connection"] = self
-        self.waiting_since = self.loop.time()
-        self._expect_within(HEADERS_S)
+        self._since = self.loop.time()
         others = [each for each in _all(self.server_state) if not each.transport.is_closing()]
         if len(others) > CONNECTIONS_MAX:
-            waiting = [(each.waiting_since, id(each), each) for each in others if each.waiting_since is not None]
-            min(waiting)[2].transport.abort()
+            min((each for each in others if each.waits), key=lambda each: each._since).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of the peer."""
-        self._expect_nothing()
         self.app_state.clear()
         super().connection_lost(exc)
 
+    @property
+    def waits(self) -> bool:
+        """False while we work on an answer: were all to wait for us, the newcomer would be the one to go."""
+        return self._slow or self.flow.write_paused or not self.cycle or self.cycle.response_complete
+
     def gives_way(self) -> None:
         """Its request is answered late: in a crowd it goes before a newcomer does."""
-        self.waiting_since = self.loop.time()
+        self._slow = True
 
     def data_received(self, data: bytes) -> None:
-        """Take in what was read: a request must be whole in time."""
+        """Take in what was read."""
         self.server_state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
         super().data_received(data)
-        self._time_request()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request; its first byte sets the clock."""
-        self.waiting_since = self.loop.time()
+        """Wait for the next request."""
+        self._since = self.loop.time()
         super().on_response_complete()
-        if self.conn.trailing_data[0]:
-            self._time_request()
-
-    def pause_writing(self) -> None:
-        """The peer does not read."""
-        super().pause_writing()
-        self._expect_within(UNREAD_S)
-
-    def resume_writing(self) -> None:
-        """The peer has read."""
-        super().resume_writing()
-        self._expect_nothing()
-        if not self.cycle or self.cycle.response_complete:
-            self.waiting_since = self.loop.time()
-
-    def _time_request(self) -> None:
-        """A request is under way, or as a whole here."""
-        if self.flow.write_paused:
-            return  # its reading is timed
-        if self.transport.is_closing() or (self.cycle and not self.cycle.response_complete):
-            self._expect_nothing()
-        elif self._deadline is None:
-            self._expect_within(HEADERS_S)
-
-    def _expect_within(self, seconds: float) -> None:
-        """End the connection unless its peer does its part in time."""
-        self._expect_nothing()
-        self.waiting_since = self.loop.time()
-        self._deadline = self.loop.call_later(seconds, self.transport.abort)
-
-    def _expect_nothing(self) -> None:
-        self.waiting_since = None
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
 
 
 def _all(state: ServerState) -> list[HttpConnection]:

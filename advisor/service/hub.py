@@ -27,8 +27,7 @@ from advisor.service.connection import READ_BYTES, Connection
 from advisor.service.heavy import Heavy
 from advisor.service.logs import event
 from advisor.service.measures import Rates, ServiceMeasures
-from advisor.service.memory import Memory, resident_bytes
-from advisor.service.model_events import MINUTE_S, ModelEvents, Window
+from advisor.service.memory import resident_bytes
 from advisor.service.peers import NAME_BYTES, PRODUCER_BYTES, Peers
 from advisor.service.planner import Planner
 from advisor.service.producers import Producers
@@ -38,9 +37,7 @@ from advisor.service.watching import Watching
 STRANGERS_MAX = 64  # peers that have not shown who they are; who has taken longest gives way
 PLACES_KEPT = 8  # one place in so many is kept for authenticated peers: others cannot take all
 GUESS_S = 1.0  # until a wrong token is answered: with STRANGERS_MAX so many guesses a second, for 2**128 tokens
-PRODUCER_IDLE_S = 7 * 86_400.0  # a producer without connection is forgotten: programs that ended do not come back
-PRODUCERS_REPORTED_AT = 0.9  # of their limit: the log says that it is near
-GUESSES_REPORTED_A_MINUTE = 10  # in the log; the metric counts all
+GUESSES_REPORTED_S = 6.0  # between two in the log; the metric counts all
 PRODUCERS_REPORTED = 100  # of one status answer, the first to connect first
 VERSION_ORIGIN_MASK = 2**31 - 1  # seconds at which this service began: versions of curves are its own
 HELLO_LIMITS = (
@@ -72,9 +69,7 @@ class Hub:
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: dict[int, Connection] = {}
         self.access = Access(config)
-        self.memory = Memory(config.memory_max)
         self.peers = Peers()
-        self.model_events = ModelEvents(engine.advisor.components.events)
         self.turns = WorkTurns()
         self.background = Background(measures, self.turns)
         self.planner = Planner(engine.advisor, heavy, RecentAnswers())
@@ -84,16 +79,14 @@ class Hub:
         answering = Answering(engine, self.planner, heavy, self.watching, self.background)
         self.rates = Rates(time.monotonic(), self._counts())
         self._strangers: dict[Connection, None] = {}  # in the order of coming
-        self._guesses = Window(GUESSES_REPORTED_A_MINUTE, MINUTE_S)
+        self._guess_reported = -GUESSES_REPORTED_S
         self._numbered = 0
-        self._many_producers = False
         self._verbs: dict[str, Handler] = {
             **self.learning.verbs, **answering.verbs, **self.backend.verbs, "hello": self._hello, "names": self._names,
         }  # fmt: skip
 
     def notify(self) -> None:
-        """Something was learned: tell the log, and those who subscribe."""
-        self.model_events.drain()
+        """Something was learned: tell those who subscribe."""
         self.watching.notify()
 
     # Connections
@@ -108,7 +101,7 @@ class Hub:
             self._strangers[connection] = None
         if self._full(connection):
             self._make_room()
-        if self.background.stopping or self.memory.short or self._full(connection):
+        if self.background.stopping or self._full(connection):
             self.measures.connections_refused += 1
             return False
         self._numbered += 1
@@ -147,7 +140,7 @@ class Hub:
             self._drop_slowest(lambda other: other.pending_bytes > 0 and other is not connection, "inbound memory")
 
     def sweep(self) -> None:
-        """Drop the peers that have stalled for too long, forget the producers that were silent for too long."""
+        """Drop the peers that have stalled for too long."""
         limit = time.monotonic() - self.config.stall_s
         for connection in list(self.connections.values()):
             since = connection.stalled_since()
@@ -155,19 +148,6 @@ class Hub:
                 connection.close_now("stalled")
         self._look_at_tokens()
         self.rates.note(time.monotonic(), self._counts())
-        self.model_events.sweep()
-        silent = self.producers.silent(PRODUCER_IDLE_S)
-        if silent:
-            self.learning.admission.forget_producers(silent)
-            event(logging.INFO, "idle producers forgotten", producers=len(silent))
-        many = len(self.engine.producers) >= PRODUCERS_REPORTED_AT * self.engine.ledger.producers_max
-        if many and not self._many_producers:
-            event(
-                logging.WARNING, "nearly as many producers as may be remembered",
-                producers=len(self.engine.producers), producers_max=self.engine.ledger.producers_max,
-                hint="close clients when they are done",
-            )  # fmt: skip
-        self._many_producers = many
 
     def _look_at_tokens(self) -> None:
         """Read the tokens again where their file has changed; connections whose token allows something else now are ended."""
@@ -185,16 +165,6 @@ class Hub:
         for connection in revoked:
             connection.close_now("revoked")
         event(logging.WARNING, "tokens read again", revoked=len(revoked))
-
-    def look_at_memory(self) -> None:
-        """See whether there is memory for more; while there is not, new components are refused like those beyond the limit.
-
-        Rows are replayed under one limit a commit: it falls to what is there, which all rows of this commit kept, and
-        rises again only between two.
-        """
-        if self.memory.check_memory(may_recover=not self.committer.unsaved):
-            components = self.engine.advisor.components
-            components.slots.components_max = len(components) if self.memory.short else self.config.components_max
 
     def _make_room(self) -> None:
         """At the limit, whoever keeps us waiting longest in the middle of a message gives way to the newcomer."""
@@ -223,8 +193,6 @@ class Hub:
             params = m.check_params(method, given, notification=msgid is None)
             if limits_of is not None:
                 limits_of.refuse_forbidden(method, params)
-            if m.METHODS[method].grows:
-                self.memory.refuse_while_short()
             gather = None if msgid is None else self.backend.fetch_needed(method, params)
             if gather is not None:
                 self.background.start(self._answer_after, gather, connection, method, params, msgid)
@@ -314,8 +282,8 @@ class Hub:
 
     async def guessed(self, peer: object) -> None:
         """Count a wrong token, tell of it, and let whoever gave it wait."""
-        if self._guesses.room(time.monotonic()):
-            self._guesses.spend_one()
+        if (now := time.monotonic()) - self._guess_reported >= GUESSES_REPORTED_S:
+            self._guess_reported = now
             event(logging.WARNING, "wrong token", peer=peer)
         self.measures.guesses += 1
         await anyio.sleep(GUESS_S)
@@ -370,7 +338,6 @@ class Hub:
                 for name, incarnation in self.producers.speaking(PRODUCERS_REPORTED)
             ],
             "peer_memory": {"bytes": self.peers.bytes, "bytes_max": self.peers.bytes_max},
-            "short_of_memory": self.memory.short,
             "storage": "none" if not self.committer.durable_storage else "failed" if failure else "ok",
             "storage_failure": None if failure is None else str(failure),
             "stopping": self.background.stopping,

@@ -80,8 +80,6 @@ NUMBERS: tuple[tuple[type[Any], str, str, Value], ...] = (
     (COUNTER, "advisor_connections_accepted", "Connections", lambda hub: hub.measures.connections_accepted),
     (COUNTER, "advisor_connections_refused", "Connections turned away", lambda hub: hub.measures.connections_refused),
     (GAUGE, "advisor_queue_depth", "Answers held back until a commit", lambda hub: hub.committer.answers_waiting),
-    (GAUGE, "advisor_memory_max", "Bytes that the service may take", lambda hub: hub.memory.bytes_max),
-    (GAUGE, "advisor_memory_short", "1 while nothing new is taken for want of it", lambda hub: hub.memory.short),
     (GAUGE, "advisor_peer_bytes", "Bytes kept for peers", lambda hub: hub.peers.bytes),
     (GAUGE, "advisor_peer_bytes_max", "Bytes that may be kept for peers", lambda hub: hub.peers.bytes_max),
     (GAUGE, "advisor_producers_live", "Producers with a connection", lambda hub: len(hub.producers)),

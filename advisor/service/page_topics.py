@@ -76,7 +76,6 @@ class PageTopics:
             "coverage": self.trend.covered / self.trend.scores if self.trend.scores else None,
             "health": {key: health[key] for key in (
                 "producers", "producers_live", "storage", "storage_failure", "stopping", "commits", "commit_mean_s",
-                "short_of_memory",
             )},
             "socket": None if hub.config.socket is None else str(hub.config.socket),
         }  # fmt: skip

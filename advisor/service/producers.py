@@ -89,11 +89,3 @@ class Producers:
         for key in self._spoken.pop(connection.number, ()):
             del self.speakers[key]
             self._silent_since[key] = self._clock()
-
-    def silent(self, seconds: float) -> list[Key]:
-        """Return, and forget, the producers that nobody has spoken for in so long."""
-        limit = self._clock() - seconds
-        found = [key for key, since in self._silent_since.items() if since <= limit]
-        for key in found:
-            del self._silent_since[key]
-        return found

@@ -204,8 +204,6 @@ class _Service:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._hub.committer.commit_changes)
                 group.start_soon(self._sweep)
-                if self._config.memory_max is not None:
-                    group.start_soon(self._look_at_memory)
                 group.start_soon(self._hub.heavy.warm)
                 group.start_soon(self._hub.watching.run)
                 if self._config.compiled:
@@ -294,11 +292,6 @@ class _Service:
             await anyio.sleep(every)
             self._hub.sweep()
 
-    async def _look_at_memory(self) -> None:
-        while True:
-            await anyio.sleep(memory.LOOKS_EVERY_S)
-            self._hub.look_at_memory()
-
     async def _stop(self) -> None:
         """Stop accepting, drain, commit, close; all of it within `SHUTDOWN_S`."""
         hub = self._hub
@@ -323,6 +316,5 @@ class _Service:
             event(logging.WARNING, "stopped before all was drained", connections=open_still, unsaved=unsaved)
         for connection in list(hub.connections.values()):
             connection.close_now("service stopped")
-        hub.model_events.close()
         if self._http is not None:
             await self._http.stop()

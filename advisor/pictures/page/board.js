@@ -157,7 +157,7 @@ function drawTiles(tiles, cards) {
   if (!now) return;
   const health = now.health, recent = topics.trend ? topics.trend.points.filter(p => p[4] != null).at(-1) : null,
     errors = cards.map(card => card.error).filter(error => error != null).sort((a, b) => a - b), middle = errors[errors.length >> 1],
-    ok = health.storage !== "failed" && !health.stopping && !health.short_of_memory;
+    ok = health.storage !== "failed" && !health.stopping;
   swap(tiles, tile("Components", whole(now.components), "of at most " + whole(now.components_max)), tile("Runs learned",
     whole(now.counts.rows_accepted), rate(now.rows_per_s) + " in the last minute"),
     tile("Prediction error", percent(recent ? recent[4] : middle), recent ? "median, lately" : errors.length ? "median component, so far" : "no run scored yet"), tile("Coverage",

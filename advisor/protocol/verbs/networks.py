@@ -115,7 +115,7 @@ class AllocateTogether(OfMachine):
     cores: Cores
 
 
-@verb("watch", "read", rule=_watchable, grows=True)
+@verb("watch", "read", rule=_watchable)
 class Watch(Allocate):
     """Watch a network, or several on one machine: `allocate` asked again as rows come. A change that pays is pushed.
 
@@ -158,7 +158,7 @@ class Unwatch(Question):
         return ()
 
 
-@verb("define_network", "teach", rule=_one_form, grows=True)
+@verb("define_network", "teach", rule=_one_form)
 class DefineNetwork(Question):
     """Keep a network by id, as text or as nodes.
 

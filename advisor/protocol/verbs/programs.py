@@ -13,7 +13,7 @@ from advisor.protocol.declaring import Question, verb
 from advisor.protocol.verbs.keys import *
 
 
-@verb("simulate", "read", grows=True)
+@verb("simulate", "read")
 class SimulateAsked(Question):
     """Return what executing a task graph would take: a `TaskGraph`, or its flat form; the answer of `Advisor.simulate`.
 

@@ -82,7 +82,7 @@ class Hello(Question):
     retire: bool = False
 
 
-@verb("names", "teach", positional=2, named=False, grows=True)
+@verb("names", "teach", positional=2, named=False)
 class Names(Params):
     """Numbers for names, on this connection: `names[i]` is number `first_id` + i."""
 
@@ -141,7 +141,7 @@ class ObserveColumns(NumberedVerb):
     labels: Texts | None = None
 
 
-@verb("task_events", "write", rule=_numbered, grows=True)
+@verb("task_events", "write", rule=_numbered)
 class TaskEventsSent(NumberedVerb):
     """Task events: binary records, new strings, and what their times mean.
 
@@ -165,7 +165,7 @@ class TaskEventsSent(NumberedVerb):
     cpu_s: Number | None = None
 
 
-@verb("observe_run", "write", rule=_of_run, grows=True)
+@verb("observe_run", "write", rule=_of_run)
 class ObserveRun(NumberedVerb):
     """A run of a whole program; what is not given comes from the profile of a producer's run, where `profile` names it.
 

@@ -240,7 +240,7 @@ async def test_a_wrong_token_is_told_late_logged_counted_and_ends_the_connection
             headers = {"authorization": f"Bearer {SECRET}"}
             assert "advisor_wrong_tokens_total 30.0\n" in (await client.get("/metrics", headers=headers)).text
     reported = [record for record in caplog.records if "wrong token" in record.getMessage()]
-    assert 1 <= len(reported) <= 2 * hub.GUESSES_REPORTED_A_MINUTE
+    assert 1 <= len(reported) < 20
 
 
 async def test_a_guess_waits_for_its_answer_and_holds_a_strangers_place(

@@ -48,19 +48,20 @@ _BOUNDED = Repr()  # of lists and maps: their first items only, to a depth of 2
 _BOUNDED.maxlevel = 2
 NETWORKS_REPORTED = 8  # ids reported where one is not known
 TEXT_CHARACTERS_MAX = 300  # of a hostile value, repeated in an error: enough to recognise it, too little to hurt a log
+BOUND_CHARACTERS_MAX = 500  # of a bound: the keys of `watch`, the longest list, take 340
 
 
-def shorten(value: object) -> object:
+def shorten(value: object, characters_max: int = TEXT_CHARACTERS_MAX) -> object:
     """Return `value` as it may stand in an error: numbers as they are, anything else as bounded printable text."""
     if value is None or isinstance(value, (bool, float)):
         return value
     if isinstance(value, int):
         return value if -(2**63) <= value < 2**64 else f"integer of {value.bit_length()} bits"
     # Strings and bytes are cut before repr: the repr of 8 MiB costs more than the answer.
-    text = value[:TEXT_CHARACTERS_MAX] if isinstance(value, str) else None
+    text = value[:characters_max] if isinstance(value, str) else None
     if text is None:
         text = repr(value[:64]) if isinstance(value, (bytes, bytearray)) else _BOUNDED.repr(value)
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)[:TEXT_CHARACTERS_MAX]
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)[:characters_max]
 
 
 class AdvisorError(Exception):
@@ -85,7 +86,7 @@ class AdvisorError(Exception):
         self.message = message
         self.field = field
         self.value = shorten(value)
-        self.bound = shorten(bound)
+        self.bound = shorten(bound, BOUND_CHARACTERS_MAX)
         self.hint = hint
         super().__init__(message)
 

@@ -22,7 +22,7 @@ from advisor.errors import AdvisorError, InvalidValue, TooLarge, Unavailable
 from advisor.protocol import verbs as m
 from advisor.service import questions
 from advisor.service.backend import Gather, StateSize
-from advisor.service.background import LATER, Handler
+from advisor.service.background import Handler
 from advisor.service.connection import Connection
 from advisor.service.hub import Hub
 
@@ -108,12 +108,10 @@ class RoutedBackend:
         self._runs: list[dict[str, Any]] = []
         self._profiled: tuple[int, Counter[str]] = 0, Counter()  # what the profiles had when they were listed
         self.verbs: Mapping[str, Handler] = {
-            "status": self._later("status", self._status), "profile": self._later("profile", self._profile),
-            "export": self._later("export", self._export), "shards": self._scale_or_show,
+            "status": lambda _, params, __: partial(self._status, params),
+            "profile": lambda _, params, __: partial(self._profile, params),
+            "export": lambda _, params, __: partial(self._export, params), "shards": self._scale_or_show,
         }  # fmt: skip
-
-    def _later(self, verb: str, answer: Callable[[Any], Any]) -> Handler:
-        return lambda connection, params, msgid: self._hub.background.later(verb, connection, msgid, answer, params)
 
     async def fetch_networks(self) -> None:
         """Fetch the networks, before anybody is served."""
@@ -125,7 +123,7 @@ class RoutedBackend:
     async def _refresh(self) -> None:
         """Bring up to date what is followed, and those who follow it."""
         if await self._replicas.refresh():
-            self._hub.notify()
+            self._hub.watching.notify()
         self.learning.sum_counters()
         seen = self._shards.totals()["events_accepted"], self._shards.summed("profiles")
         if seen != self._profiled:
@@ -295,7 +293,7 @@ class RoutedBackend:
             for shard in self._shards.shards
         ]  # fmt: skip
 
-    def _scale_or_show(self, connection: Connection, params: m.Shards, msgid: int | None) -> dict[str, Any] | None:
+    def _scale_or_show(self, _: Connection, params: m.Shards, __: int | None) -> Any:
         if params.shards is None:
             return self.health()
 
@@ -304,5 +302,4 @@ class RoutedBackend:
             self.learning.sum_counters()
             return self.health() | {"moved": moved}
 
-        self._hub.background.later("shards", connection, msgid, scale)
-        return LATER
+        return scale

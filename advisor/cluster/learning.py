@@ -182,12 +182,10 @@ class RoutedLearning:
         self._replicas.forget(name)
         return answer
 
-    def _define_network(
-        self, connection: Connection, params: m.DefineNetwork, msgid: int | None
-    ) -> dict[str, Any] | None:
+    def _define_network(self, _: Connection, params: m.DefineNetwork, __: int | None) -> Any:
         self.admission.refuse_while_storage_fails()
         given: Any = params.nodes if params.text is None else params.text
-        return self._hub.background.later("define_network", connection, msgid, self._define, given, params.id)
+        return partial(self._define, given, params.id)
 
     async def _define(self, given: Any, network_id: int | str | None) -> dict[str, Any]:
         """Define a network here, where ids are given, and at its shard."""

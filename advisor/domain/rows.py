@@ -124,6 +124,7 @@ _BOUND_TEXTS: Mapping[str, str] = {
     "invalid_active_cores": f"a finite number from 0 to {limits.CORES_MAX:g}",
     "invalid_measure": ", ".join(f"{name} {measure_bound(name)}" for name in limits.MEASURES),
 }
+REFUSALS = (*BOUNDS, *_BOUND_TEXTS)  # the codes with which a row may be refused
 
 
 def is_number(value: object) -> bool:

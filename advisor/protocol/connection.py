@@ -248,7 +248,7 @@ def _request(message: Any) -> RpcRequest:
     if not isinstance(params, list):
         raise MalformedMessage("parameters that are no array", field="params", value=params, bound="an array")
     values = cast("list[Any]", params)
-    if not _within_depth(values):
+    if not (_CONTAINERS.isdisjoint(map(type, values)) or _within_depth(values)):
         raise TooLarge("depth of a message", f"more than {limits.DEPTH_MAX}", limits.DEPTH_MAX)
     return RpcRequest(msgid, method, values)
 

@@ -17,7 +17,7 @@ import msgspec
 
 from advisor.domain.fields import Check, further_of, refusal, taken_apart, unknown_key
 from advisor.domain.shapes import plain
-from advisor.errors import InvalidValue, UnknownKey, UnknownMethod, Unsupported, closest
+from advisor.errors import InvalidValue, UnknownKey, UnknownMethod, Unsupported, closest, nearest
 
 OWN = ("timeout_s", "on_change")  # of a client: they are no keys
 OF_SERVICE = ("fresh",)  # how it answers: no question to the engine
@@ -115,7 +115,7 @@ def check_params(method: str, params: Sequence[Any], *, notification: bool = Fal
             raise Unsupported(f"{method} is reserved for a later version", field="method", value=method)
         raise UnknownMethod(
             f"no method {method[:40]!r}", field="method", value=method, bound=", ".join(METHODS),
-            hint=closest(method, tuple(METHODS)),
+            hint=nearest(method, METHODS) or "docs/protocol.md describes each",
         )  # fmt: skip
     if notification and not spec.notification:
         raise InvalidValue("msgid", None, f"given: {method} is a request", "only observe may be a notification")
@@ -124,20 +124,21 @@ def check_params(method: str, params: Sequence[Any], *, notification: bool = Fal
 
 def checked(spec: Verb, given: Mapping[Any, Any]) -> Any:
     """Return parameters by key in their typed form; raises as `check_params`."""
-    for key in given:
-        if key not in spec.keys:
-            raise unknown_key(spec.name, key, spec.keys, "params")
+    if not given.keys() <= spec.keys.keys():
+        raise unknown_key(spec.name, next(key for key in given if key not in spec.keys), spec.keys, "params")
     for key in spec.required:
         if key not in given:
             raise InvalidValue(key, None, "given", f"{spec.name} needs {', '.join(spec.required)}")
-    there = {key: value for key, value in given.items() if value is not None or key in spec.required}
+    there = given
+    if None in given.values():
+        there = {key: value for key, value in given.items() if value is not None or key in spec.required}
     try:
         found = msgspec.convert(there, spec.into)
     except msgspec.ValidationError as error:
         wrong = (refusal(key, spec.keys[key], value) for key, value in there.items())
         raise next(filter(None, wrong), InvalidValue("params", str(error), "as declared")) from error
-    for key in there:
-        if (check := spec.further.get(key)) is not None:
+    for key, check in spec.further.items():
+        if key in there:
             object.__setattr__(found, key, check(key, getattr(found, key)))
     if spec.rule is not None:
         spec.rule(found)
@@ -146,8 +147,9 @@ def checked(spec: Verb, given: Mapping[Any, Any]) -> Any:
 
 def _by_key(spec: Verb, params: Sequence[Any]) -> Mapping[Any, Any]:
     """Return the parameters of a call by their keys."""
-    if spec.named and len(params) <= 1 and all(isinstance(only, dict) for only in params):
-        return params[0] if params else {}
+    only: Any = params[0] if params else {}
+    if spec.named and len(params) <= 1 and isinstance(only, dict):
+        return cast("dict[Any, Any]", only)
     if spec.positional:
         if len(params) > spec.positional:
             names = ", ".join(list(spec.keys)[: spec.positional])

@@ -1,4 +1,4 @@
-"""What a page shows of the declarations: keys of verbs, frames, errors, limits, the verbs of a scope.
+"""What a page shows of the declarations: keys of verbs, refusals of rows, frames, errors, limits, the verbs of a scope.
 
 A page holds a mark where such a part stands, as ``<!--keys:predict-->``. The site replaces it, and so does
 ``python -m advisor.protocol.page docs/protocol.md``, which prints the page.
@@ -7,6 +7,7 @@ A page holds a mark where such a part stands, as ``<!--keys:predict-->``. The si
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import sys
 from dataclasses import MISSING, fields
@@ -15,6 +16,7 @@ from pathlib import Path
 from advisor import errors
 from advisor.domain import limits
 from advisor.domain.fields import words_of
+from advisor.domain.rows import BOUNDS, MAY_BE_ABSENT, REFUSALS, bound_text
 from advisor.protocol.declaring import meanings
 from advisor.protocol.verbs import METHODS, NUMBERING
 
@@ -43,16 +45,16 @@ def completed(page: str, frames: str) -> str:
 
 
 def keys_of(name: str) -> str:
-    """Return the table of a verb's keys."""
+    """Return the table of a verb's keys; empty where it has none."""
     spec, said = METHODS[name], meanings(name)
     defaults = {each.name: each.default for each in fields(spec.into)}
-    lines = ["| key | type | default | meaning |", "|---|---|---|---|"]
+    lines: list[str] = []
     for key, what in spec.keys.items():
         if key in NUMBERING and name != "hello":
             continue
         default = "required" if defaults[key] is MISSING else _word(defaults[key])
         lines.append(f"| `{key}` | {words_of(what).replace('|', '/')} | {default} | {said[key]} |")
-    return "\n".join(lines)
+    return "\n".join(["| key | type | default | meaning |", "|---|---|---|---|", *lines] if lines else ())
 
 
 def verbs_of(scope: str) -> str:
@@ -84,11 +86,27 @@ def _table_of(what: str) -> str:
         for code, cls in wire_errors().items():
             lines.append(f"| `{code}` | {'yes' if cls.retry else 'no'} | {(cls.__doc__ or '').splitlines()[0]} |")
         return "\n".join(lines)
+    if what == "refusals":
+        lines = ["| code | what a row must have |", "|---|---|"]
+        return "\n".join([*lines, *(f"| `{code}` | {_of_row(code)} |" for code in REFUSALS)])
     if what == "limits":
         reasons = limit_reasons()
         lines = ["| limit | value | |", "|---|---|---|"]
         return "\n".join([*lines, *(f"| `{name}` | {getattr(limits, name)} | {reasons[name]} |" for name in LIMITS)])
     raise KeyError(what)
+
+
+def _of_row(code: str) -> str:
+    ranges: dict[str, list[tuple[str, float, float]]] = {code: [each] for code, each in BOUNDS.items()}
+    ranges |= {code: [(name, 0.0, most)] for code, (name, most) in MAY_BE_ABSENT.items()}
+    ranges["invalid_measure"] = [(name, *each) for name, each in limits.MEASURES.items()]
+    said = (f"`{name}` finite, {_figure(low)} to {_figure(high)}" for name, low, high in ranges.get(code, ()))
+    return ", ".join(said) or bound_text(code)
+
+
+def _figure(value: float) -> str:
+    mantissa, power = math.frexp(value)
+    return f"2^{power - 1}" if mantissa == 0.5 and abs(power) > 8 else f"{value:g}"
 
 
 def _word(default: object) -> str:

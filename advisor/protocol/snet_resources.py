@@ -2,12 +2,12 @@
 
 A message is ``{ verb numbers }``, words parted by white space; it may come in any pieces, and several in one. A client says
 
-    list, access ids, topology id, resources id     what there is; which systems it may use
+    list, access ids, topology id                   what there is; which systems it may use
     local n, remote n                               cores that it could keep busy, here and elsewhere
     accept id cores, return id cores                answers to a grant, core by core; the latter to a revoke, too
     state, quit
 
-and gets ``systems``, ``system`` (its topology), ``hardware``, ``state``, ``grant id cores`` and ``revoke id cores``. There
+and gets ``systems``, ``system`` (its topology), ``state``, ``grant id cores`` and ``revoke id cores``. There
 is one system here, of number 0; cores are its logical processors.
 """
 
@@ -29,19 +29,17 @@ COMMANDS: Mapping[str, tuple[int, int]] = {
     "list": (0, 0),
     "access": (0, 64),
     "topology": (1, 1),
-    "resources": (1, 1),
     "local": (1, 1),
     "remote": (1, 1),
     "accept": (2, 64),
     "return": (2, 64),
     "state": (0, 0),
-    "help": (0, 0),
     "quit": (0, 0),
     "shutdown": (0, 0),
 }
 # The words of our answers.
 ANSWERS = (
-    "systems", "system", "hardware", "grant", "revoke", "hostname", "children", "numa", "cache", "core", "proc", "logical",
+    "systems", "system", "grant", "revoke", "hostname", "children", "numa", "cache", "core", "proc", "logical",
     "physical",
 )  # fmt: skip
 OPENS = ord("{")
@@ -147,11 +145,6 @@ def state(figures: Mapping[str, int]) -> bytes:
     return message("state", f"{{ client {pairs} }}")
 
 
-def help_text() -> bytes:
-    """Return the commands that are served."""
-    return message("help", *(verb for verb in COMMANDS if verb != "shutdown"))
-
-
 def system(machine: Machine) -> bytes:
     """Return the topology of a machine: nodes, caches, cores and processors, numbered from 0 in that order."""
     core_number = number = 0
@@ -170,25 +163,3 @@ def system(machine: Machine) -> bytes:
             caches.append(f"{{ cache {at_cache} children {len(cache)} {' '.join(cores)} }}")
         nodes.append(f"{{ numa {at_node} children {len(node)} {' '.join(caches)} }}")
     return message("system", SYSTEM, "hostname", machine.name, "children", len(machine.nodes), *nodes)
-
-
-def hardware(machine: Machine) -> bytes:
-    """Return the same as a tree of things of a kind, a level of the tree and a number each."""
-    numbers: dict[str, int] = dict.fromkeys(("Numa", "Cache", "Core", "Proc"), 0)
-
-    def take(kind: str, depth: int, more: str = "", children: Iterable[str] = ()) -> str:
-        inside = list(children)
-        number, numbers[kind] = numbers[kind], numbers[kind] + 1
-        tail = f"children {len(inside)} {' '.join(inside)} " if inside else ""
-        return f"{{ kind {kind} depth {depth} logical {number} {more}{tail}}}"
-
-    nodes = [
-        take("Numa", 1, "", [
-            take("Cache", 2, "level 3 ", [
-                take("Core", 3, "", [take("Proc", 4, f"physical {physical} ") for physical in core])
-                for core in cache])
-            for cache in node])
-        for node in machine.nodes
-    ]  # fmt: skip
-    root = f"{{ kind Machine depth 0 logical 0 children {len(nodes)} {' '.join(nodes)} }}"
-    return message("hardware", SYSTEM, "host", machine.name, "children", 1, root)

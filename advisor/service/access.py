@@ -50,11 +50,6 @@ class Grant:
     scope: Scope
     producers: tuple[str, ...] = ()
 
-    @property
-    def admin(self) -> bool:
-        """True when everything is allowed."""
-        return self.scope == "admin"
-
     def may_write(self, producer: str | None) -> bool:
         """Return whether it may send rows as a producer; None: as no producer in particular."""
         if LEVELS[self.scope] < LEVELS["write"]:

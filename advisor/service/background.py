@@ -16,8 +16,10 @@ from advisor.service.turns import WorkTurns
 HEAVY_JOBS_CONNECTION_MAX = 16
 
 LATER = None  # a handler's result: the answer comes when it is durable, or worked out
-# What answers a verb: its connection, its parameters, the number of the request. It may return LATER.
+# What answers a verb: its connection, its parameters, the number of the request. It returns the answer; work that makes it, in
+# turns of the loop, as a function; or LATER.
 Handler = Callable[[Connection, Any, int | None], Any]
+Work = Callable[[], Awaitable[Any]]
 
 
 def _nothing_runs(*_: object) -> None:
@@ -40,9 +42,7 @@ class Background:
         """Start a callable with its arguments, by whatever `spawn` is then."""
         self.spawn(*work)
 
-    def later(
-        self, verb: str, connection: Connection, msgid: int | None, work: Callable[..., Awaitable[Any]], *args: Any
-    ) -> None:
+    def later(self, verb: str, connection: Connection, msgid: int | None, work: Work) -> None:
         """Answer by `work` that lets others have their turn.
 
         Raises Unavailable when the connection has too much of that under way.
@@ -53,32 +53,21 @@ class Background:
                 bound=HEAVY_JOBS_CONNECTION_MAX, hint="wait for their answers",
             )  # fmt: skip
         connection.heavy_jobs += 1
-        self.spawn(self._later, verb, connection, msgid, work, *args)
+        self.spawn(self._later, verb, connection, msgid, work)
 
-    async def _later(
-        self, verb: str, connection: Connection, msgid: int | None, work: Callable[..., Awaitable[Any]], *args: Any
-    ) -> None:
-        async def counted() -> Any:
-            try:
-                await self._turns.await_turn(connection.path)
-                return await work(*args) if connection.here else None
-            finally:
-                connection.heavy_jobs -= 1
-
-        await self.answered(verb, connection, msgid, counted)
-
-    async def answered(
-        self, verb: str, connection: Connection, msgid: int | None, work: Callable[..., Awaitable[Any]], *args: Any
-    ) -> None:
+    async def _later(self, verb: str, connection: Connection, msgid: int | None, work: Work) -> None:
         """Do `work`, and send what it returns, or raises; None is not sent: that answer comes when it is durable."""
         began = time.perf_counter()
         result: Any
         try:
-            result = await work(*args)
+            await self._turns.await_turn(connection.path)
+            result = await work() if connection.here else None
         except AdvisorError as error:
             result = error.detached()
         except Exception as error:
             result = self.defect(verb, connection, error)
+        finally:
+            connection.heavy_jobs -= 1
         self._measures.count_requests(verb, time.perf_counter() - began)
         if result is not None and msgid is not None:
             connection.answer(msgid, result)

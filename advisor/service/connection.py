@@ -11,17 +11,19 @@ import logging
 import socket
 import time
 from collections import deque
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from advisor.domain import limits
 from advisor.errors import AdvisorError, Unavailable
 from advisor.protocol.columns import ConnectionNames
 from advisor.protocol.connection import RpcRequest, ServerConnection, Singles, Violation, encode_error, encode_response
 from advisor.protocol.verbs import METHODS
-from advisor.service.access import Access, Grant, Identity, shown_by
+from advisor.service.access import Grant, Identity, shown_by
 from advisor.service.logs import event
-from advisor.service.measures import ServiceMeasures
-from advisor.service.turns import Path, WorkTurns
+from advisor.service.turns import Path
+
+if TYPE_CHECKING:
+    from advisor.service.hub import Hub
 
 READ_BYTES = 2**18  # taken from a socket at a time, into one buffer that all connections share
 CROWDED_BYTES = 2**14  # taken while somebody waits for a turn: a thousand connections keep 16 MiB until it is theirs
@@ -30,33 +32,8 @@ OUT_BYTES_LOW = 2**16
 STRANGER_BYTES_MAX = 2**16  # of a peer before it has shown a token: a hello with one takes 5 KB at most
 SLICE_S = 0.002  # worked for one connection before the others have their turn
 NOTABLE_S = 0.0002  # after less, another connection's rows need not wait for the loop to read again
+PLAIN_METHODS = frozenset(("observe_rows", "observe_columns"))  # batches that may take the short way
 ROWS_BRING = frozenset(name for name, verb in METHODS.items() if verb.scope == "write")
-
-
-class RowLearner(Protocol):
-    """What a connection asks of `advisor.service.learning`."""
-
-    def learn_plain_batches(
-        self, connection: Connection, backlog: deque[Any], most: int
-    ) -> tuple[str, int, list[bytes]]: ...
-    def fold_singles(self, connection: Connection, rows: list[Any]) -> None: ...
-
-
-class Service(Protocol):
-    """What a connection asks of the service it belongs to, `advisor.service.hub`."""
-
-    access: Access
-    measures: ServiceMeasures
-    read_buffer: memoryview
-    turns: WorkTurns
-
-    @property
-    def learning(self) -> RowLearner: ...
-    def add_connection(self, connection: Connection) -> bool: ...
-    def remove_connection(self, connection: Connection, how: str) -> None: ...
-    def unsubscribe(self, connection: Connection) -> None: ...
-    def pending_changed(self, connection: Connection, pending: int) -> None: ...
-    def handle(self, connection: Connection, request: RpcRequest) -> bytes | None: ...
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -65,7 +42,7 @@ class Connection(asyncio.BufferedProtocol):
     watches_max = 16  # each may cost plans for as long as it stands
     recorded = True  # answers about networks are shown on the live page
 
-    def __init__(self, hub: Service) -> None:
+    def __init__(self, hub: Hub) -> None:
         self.number = 0  # connections are numbered as they come: of two, the newer has the higher number
         self.identity: Identity | None = None  # what the peer has shown of itself
         self.grant: Grant | None = None  # what it may do; None while it is a stranger
@@ -316,16 +293,18 @@ class Connection(asyncio.BufferedProtocol):
             while backlog and answered_bytes <= OUT_BYTES_HIGH and last - began <= SLICE_S and not self._stuck():
                 if not turn and (_brings_rows(backlog[0]) or not hub.turns.may_ask):
                     break
-                unanswered = limits.UNANSWERED_MAX - self._unanswered
-                method, taken, answered = hub.learning.learn_plain_batches(self, backlog, unanswered)
-                if taken:
-                    self._unanswered += taken - len(answered)
-                    answers += answered
-                    now = time.perf_counter()
-                    hub.measures.count_requests(method, (now - last) / taken, taken)
-                    last = now
-                    continue
-                message = backlog.popleft()
+                message = backlog[0]
+                if type(message) is RpcRequest and message.method in PLAIN_METHODS:
+                    unanswered = limits.UNANSWERED_MAX - self._unanswered
+                    method, taken, answered = hub.learning.learn_plain_batches(self, backlog, unanswered)
+                    if taken:
+                        self._unanswered += taken - len(answered)
+                        answers += answered
+                        now = time.perf_counter()
+                        hub.measures.count_requests(method, (now - last) / taken, taken)
+                        last = now
+                        continue
+                backlog.popleft()
                 if type(message) is Violation:
                     self._violation(message, answers)
                     return
@@ -344,22 +323,23 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle(self, request: RpcRequest | Singles, last: float) -> tuple[bytes, float]:
         """Return the answer, empty where it comes later or not at all, and the time after it; `last` was that before it."""
+        hub = self._hub
         if type(request) is Singles:
             if len(request.rows) > limits.ROWS_BATCH_MAX:
                 self._backlog.appendleft(Singles(request.rows[limits.ROWS_BATCH_MAX :]))
-            self._hub.learning.fold_singles(self, request.rows[: limits.ROWS_BATCH_MAX])
+            hub.learning.fold_singles(self, request.rows[: limits.ROWS_BATCH_MAX])
             now = time.perf_counter()
-            self._hub.measures.count_requests("observe", now - last)
+            hub.measures.count_requests("observe", now - last)
             return b"", now
         request = cast("RpcRequest", request)
         jobs = self.heavy_jobs
-        answer = self._hub.handle(self, request)
+        answer = hub.handle(self, request)
         if answer is None:
             self._unanswered += request.msgid is not None
         now = time.perf_counter()
         # What is answered by work in the background is measured at its end; what waits for a commit, when it is folded.
         if answer is not None or self.heavy_jobs == jobs:
-            self._hub.measures.count_requests(request.method if request.method in METHODS else "unknown", now - last)
+            hub.measures.count_requests(request.method if request.method in METHODS else "unknown", now - last)
         return answer or b"", now
 
     def _violation(self, violation: Violation, answers: list[bytes]) -> None:

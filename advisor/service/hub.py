@@ -18,10 +18,10 @@ from advisor.protocol import verbs as m
 from advisor.protocol.connection import RpcRequest, encode_error, encode_response
 from advisor.protocol.verbs import PROTOCOL_VERSION
 from advisor.service.access import Access, digest
-from advisor.service.answering import Answering
+from advisor.service.answering import answering
 from advisor.service.answers import RecentAnswers
 from advisor.service.backend import Backend, Gather
-from advisor.service.background import LATER, Background, Handler
+from advisor.service.background import LATER, Background, Handler, Work
 from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
 from advisor.service.heavy import Heavy
@@ -45,10 +45,6 @@ HELLO_LIMITS = (
     "name_ids_max",
 )  # fmt: skip
 FEATURES = {"learned": [*LEARNED_FIELDS], "counted": [*COUNTED_FIELDS], "carried": []}
-
-
-def _refuse_stranger() -> None:
-    raise Unauthorized("say hello with the token first", field="token")
 
 
 class Hub:
@@ -76,18 +72,14 @@ class Hub:
         self.watching = Watching(engine, self.planner, measures)
         self.backend = backend_of(self)
         self.learning, self.committer = self.backend.learning, self.backend.committer
-        answering = Answering(engine, self.planner, heavy, self.watching, self.background)
         self.rates = Rates(time.monotonic(), self._counts())
         self._strangers: dict[Connection, None] = {}  # in the order of coming
         self._guess_reported = -GUESSES_REPORTED_S
         self._numbered = 0
         self._verbs: dict[str, Handler] = {
-            **self.learning.verbs, **answering.verbs, **self.backend.verbs, "hello": self._hello, "names": self._names,
+            **self.learning.verbs, **answering(engine, self.planner, self.watching), **self.backend.verbs,
+            "hello": self._hello, "names": self._names,
         }  # fmt: skip
-
-    def notify(self) -> None:
-        """Something was learned: tell those who subscribe."""
-        self.watching.notify()
 
     # Connections
 
@@ -186,8 +178,8 @@ class Hub:
         try:
             grant = connection.grant
             if grant is None and method != "hello":
-                _refuse_stranger()
-            limits_of = None if grant is None or grant.admin else grant
+                raise Unauthorized("say hello with the token first", field="token")
+            limits_of = None if grant is None or grant.scope == "admin" else grant
             if limits_of is not None:
                 limits_of.refuse_forbidden(method)
             params = m.check_params(method, given, notification=msgid is None)
@@ -222,8 +214,11 @@ class Hub:
         """Return the answer to a request whose parameters were read, as `handle`."""
         try:
             self.engine.fold_plain_rows()
-            result = self._verbs[method](connection, params, msgid)
-            self.notify()
+            result: Any = self._verbs[method](connection, params, msgid)
+            if callable(result):
+                self.background.later(method, connection, msgid, cast("Work", result))
+                result = LATER
+            self.watching.notify()
         except AdvisorError as error:
             self.measures.errors[error.code] += 1
             return b"" if msgid is None else encode_error(msgid, error)

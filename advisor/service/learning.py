@@ -197,9 +197,7 @@ class Learning:
 
     # Networks, task events, runs, and what is changed by hand
 
-    def _define_network(
-        self, connection: Connection, params: m.DefineNetwork, msgid: int | None
-    ) -> dict[str, Any] | None:
+    def _define_network(self, connection: Connection, params: m.DefineNetwork, msgid: int | None) -> Any:
         self.admission.refuse_while_storage_fails()
         given: Any = params.nodes if params.text is None else params.text
 
@@ -209,8 +207,7 @@ class Learning:
             return self._durably(connection, msgid, answer, 0)
 
         if not is_small(given):
-            self.background.later("define_network", connection, msgid, define)
-            return LATER
+            return define
         return self._durably(
             connection, msgid, self.engine.apply_event(None, None, NetworkDefined(given, params.id)), 0
         )

@@ -26,7 +26,7 @@ class LocalBackend:
         self.committer = committer
         committer.turns = hub.turns
         self.learning = Learning(
-            hub.engine, committer, hub.producers, hub.heavy, hub.measures, hub.background, hub.notify
+            hub.engine, committer, hub.producers, hub.heavy, hub.measures, hub.background, hub.watching.notify
         )  # fmt: skip
         self.verbs: Mapping[str, Handler] = {"status": self._status, "shards": _refuse_shards}
 
@@ -68,7 +68,7 @@ class LocalBackend:
         reported, profiler = self._engine.profiles.run(producer, incarnation)
         return reported, to_bytes(profiler)
 
-    def _status(self, connection: Connection, params: m.StatusAsked, msgid: int | None) -> dict[str, Any] | None:
+    def _status(self, _: Connection, params: m.StatusAsked, __: int | None) -> Any:
         hub, advisor = self._hub, self._engine.advisor
         if params.components is False or params.limit <= questions.STATUS_SLICE:
             return questions.status(advisor, params) | {"service": hub.health()}
@@ -76,7 +76,7 @@ class LocalBackend:
         async def status() -> dict[str, Any]:
             return await questions.status_in_slices(advisor, params) | {"service": hub.health()}
 
-        return hub.background.later("status", connection, msgid, status)
+        return status
 
 
 def _refuse_shards(_: Connection, __: m.Shards, ___: int | None) -> dict[str, Any]:

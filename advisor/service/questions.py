@@ -45,7 +45,12 @@ def answers(question: Answer) -> Answer:
 @answers
 def predict(engine: Engine, params: m.Predict) -> Prediction:
     """Raises as `Advisor.predict`."""
-    return engine.advisor.predict(**params.given(predictor=_inputs(engine.advisor, params)))
+    advisor = engine.advisor
+    return advisor.predict(
+        params.component, predictor=_inputs(advisor, params), cores=params.cores, level=params.level,
+        model=params.model, machine=params.machine, measure=params.measure, active_cores=params.active_cores,
+        prior=params.prior, evidence=params.evidence,
+    )  # fmt: skip
 
 
 @answers

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, cast
 
@@ -30,7 +30,7 @@ CLIENTS_MAX = 128  # twice the cores that there can be: the others would hold no
 REFRESH_S = 0.5  # between looks at what was learned: grants follow it within a second or two
 WAIT_REPORTED_S = 2.0  # an application that waits longer for a core is logged, and again each time the wait has doubled
 PLAN_SHARE = 0.25  # of the time that may go into plans, or into grants: after those that took long, others come first
-TURN_BYTES = 2**10  # of one client that are read at a time: its commands take two milliseconds at most
+TURN_BYTES = 2**8  # of one client that are read at a time: its commands take half a millisecond, and others go between
 KEEPALIVE = {
     "TCP_KEEPIDLE": 30,
     "TCP_KEEPINTVL": 10,
@@ -59,7 +59,6 @@ class SnetResources:
         ] = {}  # by network: the plan on all cores, and the curve
         self._plan_at = self._balance_at = 0.0
         self._late = False  # grants wait for their time
-        self._turns: deque[Client] = deque()
         self._reported: dict[Client, float] = {}  # seconds of waiting that the log has of those that wait
 
     async def listen(self, sockets: list[socket.socket]) -> tuple[list[asyncio.Server], tuple[Address, ...]]:
@@ -166,21 +165,6 @@ class SnetResources:
         ended = self._clock()
         self._balance_at = ended + (ended - now) * (1.0 / PLAN_SHARE - 1.0)
 
-    def heard(self, client: Client) -> None:
-        """A client has said something: it has its turn, one client in a turn of the loop."""
-        if not self._turns:
-            asyncio.get_running_loop().call_soon(self._turn)
-        self._turns.append(client)
-
-    def _turn(self) -> None:
-        client = self._turns[0]
-        client.turn()
-        self._turns.popleft()
-        if client.waits:
-            self._turns.append(client)
-        if self._turns:
-            asyncio.get_running_loop().call_soon(self._turn)
-
     def add_client(self, client: Client, port: SnetPort) -> bool:
         """Take a client in; False when there are too many."""
         if len(self.clients) >= CLIENTS_MAX:
@@ -212,14 +196,12 @@ class SnetResources:
             granting.local(client, numbers[0])
         elif verb == "access":
             granting.access(client, text.SYSTEM in numbers)
-        elif verb in ("topology", "resources") and numbers[0] == text.SYSTEM:
-            client.send((text.system if verb == "topology" else text.hardware)(self.machine))
+        elif verb == "topology" and numbers[0] == text.SYSTEM:
+            client.send(text.system(self.machine))
         elif verb == "list":
             client.send(text.systems())
         elif verb == "state":
             client.send(text.state(granting.has(client)))
-        elif verb == "help":
-            client.send(text.help_text())
         elif verb == "quit":
             client.close_now("quit")
         elif verb != "remote":  # there is no other system whose cores could be lent
@@ -231,16 +213,14 @@ class SnetResources:
             client.close_now("service stopped")
 
 
-class Client(asyncio.Protocol):
+class Client(asyncio.BufferedProtocol):
     """One application's connection."""
 
     def __init__(self, resources: SnetResources, port: SnetPort) -> None:
         self._resources = resources
         self._port = port
         self._frames = text.Frames()
-        self._unread = bytearray()
-        self._full = False  # what it was reported is not read
-        self.waits = False  # for its turn
+        self._read = memoryview(bytearray(TURN_BYTES))
         self.peer = ""
         self._transport: asyncio.Transport
 
@@ -263,25 +243,13 @@ class Client(asyncio.Protocol):
         if not self._resources.add_client(self, self._port):
             self._transport.abort()
 
-    def data_received(self, data: bytes) -> None:
-        """Take in what was read, and no more before that has had its turn."""
-        self._unread += data
-        self._transport.pause_reading()
-        self._wait()
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where to read into."""
+        return self._read
 
-    def _wait(self) -> None:
-        if not self.waits and not self._full and not self._transport.is_closing():
-            self.waits = True
-            self._resources.heard(self)
-
-    def turn(self) -> None:
-        """Do what the next bytes say, then grant; `waits` where there are more."""
-        self.waits = False
-        if self._transport.is_closing() or self._full:
-            return
-        said = bytes(self._unread[:TURN_BYTES])
-        del self._unread[:TURN_BYTES]
-        for found in self._frames.receive(said):
+    def buffer_updated(self, nbytes: int) -> None:
+        """Do what the bytes say, then grant."""
+        for found in self._frames.receive(bytes(self._read[:nbytes])):
             if self._transport.is_closing():
                 return
             if isinstance(found, text.ResourceCommand):
@@ -292,9 +260,6 @@ class Client(asyncio.Protocol):
             else:
                 self._resources.granting.counts["unknown command"] += 1
         self._resources.balance()
-        self.waits = bool(self._unread) and not self._full and not self._transport.is_closing()
-        if not self._unread and not self._full:
-            self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave: cores are free at once."""
@@ -302,16 +267,11 @@ class Client(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The peer does not read: it is not read either, and what it owes runs out of time."""
-        self._full = True
         self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         """The peer has read."""
-        self._full = False
-        if self._unread:
-            self._wait()
-        else:
-            self._transport.resume_reading()
+        self._transport.resume_reading()
 
     def send(self, message: bytes) -> None:
         """Send a message."""

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -35,6 +35,7 @@ from advisor.planning.watches import Look, Schedule, WatchQuestion
 from advisor.protocol.connection import encode_notification
 from advisor.protocol.verbs import Watch
 from advisor.service import questions
+from advisor.service.connection import Connection
 from advisor.service.logs import event
 from advisor.service.measures import ServiceMeasures
 from advisor.service.planner import Planner
@@ -48,28 +49,12 @@ WAITS = (UnknownComponent, NotEnoughData, Unavailable)  # a later look may succe
 UNMET = (ImpossibleTarget, TargetNotReached)  # rows may show that it can be met
 
 
-class Owner(Protocol):
-    """The connection that a watch belongs to."""
-
-    ended: bool
-    watches_max: int
-
-    @property
-    def reads(self) -> bool:
-        """True while the peer has read enough of what was sent to it for more to be sent."""
-        ...
-
-    def send_notification(self, data: bytes) -> None:
-        """Send a notification."""
-        ...
-
-
 @dataclass(slots=True, eq=False)
 class WatchedNetwork:
     """One watch."""
 
     number: int
-    owner: Owner
+    owner: Connection
     params: Watch
     keys: tuple[str, ...]  # of one network its keys, of several ``name:key``
     components: tuple[str, ...]  # of each key
@@ -107,7 +92,7 @@ class Watching:
 
     # -- verbs
 
-    async def open(self, owner: Owner, params: Watch) -> dict[str, Any]:
+    async def open(self, owner: Connection, params: Watch) -> dict[str, Any]:
         """Begin to watch a network; return the best allocation, as far as enough is known for one.
 
         Raises NetworkSyntax, InvalidValue, TooLarge, Unsupported, ImpossibleTarget, MissingShares, Unavailable, WorkFailed.
@@ -131,19 +116,19 @@ class Watching:
         self.notify()
         return self._reported(watch)
 
-    def apply_current(self, owner: Owner, params: Watch) -> dict[str, Any]:
+    def apply_current(self, owner: Connection, params: Watch) -> dict[str, Any]:
         """Take in what the runtime has now, where it says so; return what the last look found. Raises InvalidValue."""
         watch = self._find(owner, cast("int", params.watch))
         if params.current is not None:
             watch.present = Setting.given("current", params.current, watch.keys)
         return self._reported(watch)
 
-    def close(self, owner: Owner, number: int) -> dict[str, Any]:
+    def close(self, owner: Connection, number: int) -> dict[str, Any]:
         """End a watch; raises InvalidValue."""
         del self._watches[self._find(owner, number).number]
         return {"watch": number}
 
-    def forget_watches(self, owner: Owner) -> None:
+    def forget_watches(self, owner: Connection) -> None:
         """Forget the watches of a connection that is gone."""
         for watch in [each for each in self._watches.values() if each.owner is owner]:
             del self._watches[watch.number]
@@ -279,13 +264,13 @@ class Watching:
             "watch": watch.number, "components": len(watch.keys), "objective": objective, "fresh": fresh, **watch.state,
         }  # fmt: skip
 
-    def _find(self, owner: Owner, number: int) -> WatchedNetwork:
+    def _find(self, owner: Connection, number: int) -> WatchedNetwork:
         watch = self._watches.get(number)
         if watch is None or watch.owner is not owner:
             raise InvalidValue("watch", number, "a watch of this connection", "watches end with their connection")
         return watch
 
-    def _refuse_too_many(self, owner: Owner) -> None:
+    def _refuse_too_many(self, owner: Connection) -> None:
         if owner.ended:
             raise Unavailable("the connection has ended", field="watch")
         if len(self._watches) >= WATCHES_MAX:

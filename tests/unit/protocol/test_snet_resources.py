@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 
 import pytest
@@ -18,7 +17,6 @@ from advisor.protocol.snet_resources import (
     ResourceCommand,
     Unknown,
     grant,
-    hardware,
     revoke,
     state,
     system,
@@ -94,14 +92,6 @@ def test_the_topology_has_the_form_that_clients_read() -> None:
         b" { core 1 logical 3 physical 3 children 1 { proc 0 logical 5 physical 3 } } } } }\n"
     )
     assert machine.processors == (0, 4, 1, 5, 2, 3)
-    reported = hardware(machine).decode()
-    assert reported.startswith(
-        "{ hardware 0 host two-nodes.local children 1 { kind Machine depth 0 logical 0 children 2 "
-    )
-    assert reported.count("{") == reported.count("}")
-    assert re.findall(r"kind Proc depth 4 logical (\d+) physical (\d+)", reported) == [
-        (str(at), str(number)) for at, number in enumerate(machine.processors)
-    ]
 
 
 def test_the_largest_topology_is_a_message_that_clients_take() -> None:
@@ -109,4 +99,3 @@ def test_the_largest_topology_is_a_message_that_clients_take() -> None:
     largest = Machine("n" * 64, (*nodes[:3], ((*nodes[3][0][:15],),)))
     assert len(largest.processors) == 63
     assert len(system(largest)) < MESSAGE_BYTES_MAX
-    assert len(hardware(largest)) < MESSAGE_BYTES_MAX

@@ -40,7 +40,7 @@ async def test_the_recorded_dialogue_verb_by_verb() -> None:
 
 
 async def test_the_topology_comes_before_any_grant_however_the_bytes_come() -> None:
-    said = "{ access 0 }{ topology 0 }{ resources 0 }{ local 1 }"
+    said = "{ access 0 }{ topology 0 }{ local 1 }"
     for cuts in ([len(said)], range(1, len(said) + 1)):
         async with lending() as lender:
             peer = await lender.peer()
@@ -52,7 +52,6 @@ async def test_the_topology_comes_before_any_grant_however_the_bytes_come() -> N
             assert (await peer.reported()).startswith(
                 "{ system 0 hostname here children 1 { numa 0 children 1 { cache 0"
             )
-            assert (await peer.reported()).startswith("{ hardware 0 host here children 1 { kind Machine")
             assert await peer.reported() == "{ grant 0 0 }"
 
 
@@ -127,7 +126,6 @@ async def test_lies_change_nothing_and_are_counted() -> None:
         }  # fmt: skip
         three = await lender.peer(hello="{ access 0 }{ local 1 } what? ")
         assert await three.reported() == ""
-        assert (await one.asks("{ help }")).startswith("{ help list access")
 
 
 async def test_a_client_that_does_not_read_is_not_read_either() -> None:
@@ -140,13 +138,12 @@ async def test_a_client_that_does_not_read_is_not_read_either() -> None:
         other = await lender.peer(hello="{ access 0 }{ local 1 }")
         assert await other.reported() == "{ grant 0 0 }"
         async with asyncio.timeout(PATIENCE_S):
-            while not (full := [client for client in lender.resources.clients if client._full]):
+            while not (full := [each for each in lender.resources.clients if not each._transport.is_reading()]):
                 await asyncio.sleep(0)
         (client,) = full
-        unread = len(client._unread)
         for _ in range(1000):
             await asyncio.sleep(0)
-        assert (len(client._unread), client.waits, client._transport.is_reading()) == (unread, False, False)
+        assert not client._transport.is_reading()
         assert client._transport.get_write_buffer_size() < 2**17
         greedy.writer.transport.abort()
 

@@ -28,7 +28,7 @@ GROUPS = {
     "Bounds": ("minimum", "maximum", "pin", "allowed", "instances_max", "nodes", "memory_bytes", "work_max"),
     "Several networks": ("weight", "priority", "each"),
     "Where to ask": ("socket", "tcp", "token_file", "tls_ca", "tls_certificate", "state", "table", "columns"),
-    "What is printed": ("limit", "offset", "picture", "chrome", "depth", "least", "form",
+    "What is printed": ("limit", "offset", "stacks", "chrome", "depth", "least", "form",
                         "out", "as_json", "help"),
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ import click
 
 from advisor.cli import options, running, show_profile
 from advisor.cli.options import Output, command
-from advisor.cli.source import connected
+from advisor.cli.source import connected, written
 from advisor.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ MODE = "Every event of a PROGRAM, or sums of most tasks; auto: where they are ma
                  help="Levels of the tree to show; 0 shows all."),
     click.option("--least", type=click.FloatRange(0.0, 1.0), default=0.001, show_default=True,
                  help="Hide nodes with less than this share of the time."),
-    click.option("--picture", type=options.PATH, help="Draw the profile: a .html to click into and search."),
+    click.option("--stacks", type=options.PATH,
+                 help="Write call paths with their own time as collapsed stacks, for speedscope or flamegraph.pl."),
     click.option("--producer", help="Show the newest run of this producer of a service."),
     click.option("--record", type=options.PATH, help="Write a PROGRAM's events into this file; no service."),
     click.option("--mode", type=click.Choice(running.MODES), help=MODE),
@@ -34,7 +35,7 @@ MODE = "Every event of a PROGRAM, or sums of most tasks; auto: where they are ma
     cls=running.ProfileCommand, options_metavar="[OPTIONS] [FILE | -- PROGRAM… | [--producer NAME]]",
 )  # fmt: skip
 def profile_command(
-    ctx: click.Context, file: Path | None, depth: int, least: float, picture: Path | None, producer: str | None,
+    ctx: click.Context, file: Path | None, depth: int, least: float, stacks: Path | None, producer: str | None,
     record: Path | None, mode: str | None, **source: Any,
 ) -> Output:  # fmt: skip
     """Show the profile of FILE, a file of task events.
@@ -72,10 +73,10 @@ def profile_command(
         if record:
             status = running.recorded(program, record, mode, quiet=quiet)
         name, profile = path.name, read_profile(path, cut=_cut)
-    if picture:
-        from advisor.pictures.profile_page import draw_profile
+    if stacks:
+        from advisor.files.profiles import collapsed_stacks
 
-        draw_profile(picture, name, profile)
+        written(stacks, collapsed_stacks(profile).encode(), "stacks")
     from advisor.profile.diagnosis import diagnose
 
     findings = diagnose(profile)

@@ -166,14 +166,14 @@ def restored(stored: Stored | None) -> Engine | None:
     return None if stored is None else Engine.restore(stored, components_max=None, model_memory_bytes=None)
 
 
-def written(out: Path, data: bytes, *, folder: bool = False) -> None:
+def written(out: Path, data: bytes, field: str = "out", *, folder: bool = False) -> None:
     """Write what a command was asked for, its folder too where that is made; raises InvalidValue."""
     try:
         if folder:
             out.parent.mkdir(parents=True, exist_ok=True)
         out.write_bytes(data)
     except OSError as error:
-        raise InvalidValue("out", str(out), "a file that can be written", error.strerror or "") from error
+        raise InvalidValue(field, str(out), "a file that can be written", error.strerror or "") from error
 
 
 def learned_from(table: str, columns: Mapping[str, str] | None = None) -> Advisor:

@@ -105,8 +105,6 @@ class RoutedBackend:
         counted = self.learning.counted
         engine.ledger = ProducerLedger(PRODUCERS_MAX, lambda name: counted.update((name,)))
         engine.ledger.set_applied(shards.durable)
-        self._runs: list[dict[str, Any]] = []
-        self._profiled: tuple[int, Counter[str]] = 0, Counter()  # what the profiles had when they were listed
         self.verbs: Mapping[str, Handler] = {
             "status": lambda _, params, __: partial(self._status, params),
             "profile": lambda _, params, __: partial(self._profile, params),
@@ -125,9 +123,6 @@ class RoutedBackend:
         if await self._replicas.refresh():
             self._hub.watching.notify()
         self.learning.sum_counters()
-        seen = self._shards.totals()["events_accepted"], self._shards.summed("profiles")
-        if seen != self._profiled:
-            self._profiled, self._runs = seen, await self._list_profiles()
 
     def resume_producer(self, key: Producer, at: int) -> None:
         """Go on with a producer's numbers from `at`."""
@@ -202,14 +197,6 @@ class RoutedBackend:
     def profiles_held(self) -> Mapping[str, int]:
         """Return what profiles hold, see `Profiles.held`."""
         return Counter(self._hub.engine.profiles.held()) + self._shards.summed("profiles")
-
-    def profile_list(self) -> list[dict[str, Any]]:
-        """Return which profiles there are, shard by shard, as of the last look."""
-        return self._runs
-
-    async def profile(self, producer: str, incarnation: bytes | None) -> tuple[dict[str, Any], bytes]:
-        """Return the summary of a run, see `Profiles.run`, and the bytes of its profile."""
-        return await self._shards.of_producer(producer).ask("profiler", producer, incarnation)
 
     async def _export(self, params: m.Export) -> dict[str, Any]:
         """Return the next page, shard by shard; `next` has the layout and the shard before what the shard says."""

@@ -20,7 +20,6 @@ from advisor.engine import events as e
 from advisor.engine.exactly_once import Producer
 from advisor.engine.profiles import ANONYMOUS
 from advisor.errors import AdvisorError, StateDamaged, StateLocked
-from advisor.profile.checkpoint import to_bytes
 from advisor.service.exporting import page
 from advisor.storage import Store
 
@@ -193,11 +192,6 @@ class Shard:
     def profile(self, asked: Mapping[str, Any]) -> Answer:
         """Return a profile, or which there are, see `Profiles.answer`."""
         return self._engine.profiles.answer(**asked)
-
-    def profiler(self, producer: str, incarnation: bytes | None) -> tuple[Answer, bytes]:
-        """Return the summary of a run, and the bytes of its profile."""
-        summary, profiler = self._engine.profiles.run(producer, incarnation)
-        return summary, to_bytes(profiler)
 
     def run_of(self, named: Mapping[str, Any]) -> Answer:
         """Return what a profile says of its run as a whole, see `Profiles.run_of`."""

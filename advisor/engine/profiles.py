@@ -97,14 +97,6 @@ class Profiles(RecordKind[Key, Profiler]):
             answer["diagnosis"] = [finding.as_dict() for finding in diagnose(profile)]
         return answer
 
-    def run(self, producer: str, incarnation: bytes | None = None) -> tuple[dict[str, Any], Profiler]:
-        """Return the summary of a producer's newest run, or of the one named, and its profiler, to be read.
-
-        Raises InvalidValue when there is none.
-        """
-        key = self._key(producer, incarnation)
-        return self._reported(key, self.runs[key]), self.runs[key]
-
     def ended(self, key: Key, folded: Folded) -> Ended:
         """Return the instances of a batch that component models learn; once, for which these are is counted."""
         return _ended(self.runs[key], folded)

@@ -1,4 +1,4 @@
-"""Profiles from files of task events."""
+"""Profiles from files of task events, and as collapsed stacks, which other viewers draw."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from advisor.files.events import CutShort, read_events
+from advisor.profile import layout as at
 from advisor.profile.profiler import Profiler
 from advisor.profile.tree import Profile
 from advisor.profile.view import profile_of
@@ -26,3 +27,19 @@ def read_profile(path: Path, cut: Callable[[CutShort], None] | None = None) -> P
         cut(error)
     profiler.flush()
     return profile_of(profiler)
+
+
+def collapsed_stacks(profile: Profile) -> str:
+    """Return a line for each call path with time of its own: ``solve;depth=1;taskwait 1234``, nanoseconds.
+
+    Trees of tasks stand below ``tasks``, those of threads below ``threads``: each of the two has the whole time.
+    """
+    lines: list[str] = []
+    for heading, role in (("tasks", at.TASK), ("threads", at.THREAD), ("beyond the cap", at.OVERFLOW)):
+        for root in profile.roots(role):
+            path: list[str] = []
+            for node, depth in profile.walk(root):
+                path[depth:] = [profile.label(node).replace(";", ",")]
+                if profile.exclusive_ns[node] > 0:
+                    lines.append(";".join([heading, *path]) + f" {profile.exclusive_ns[node]}\n")
+    return "".join(lines)

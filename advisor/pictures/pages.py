@@ -1,7 +1,7 @@
-"""Pages that stand alone: one HTML file with its data, its style and its program, which asks no network and no library.
+"""The page: components with their curves, networks, answers; live, or as one file that stands alone.
 
-The page's policy lets exactly the program and the style run whose digests it names, and nothing be loaded, so that what a
-task is called stays text even where a page that is made from here were to forget an escape.
+It is one HTML file with its style and its program, which asks no network and no library. Its policy lets exactly the program
+and the style run whose digests it names, and nothing be loaded, so that a name stays text even where an escape was forgotten.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any, NamedTuple
+
+PROGRAMS = ("words.js", "chart.js", "board.js")  # in the order in which they run
 
 
 class Document(NamedTuple):
@@ -23,30 +25,21 @@ class Document(NamedTuple):
     policy: str
 
 
-def document(frame: str, programs: Sequence[str], texts: Mapping[str, str], data: Any, more: str = "") -> Document:
-    """Return a page of a frame and its style, with programs, texts and data in their places.
+def board(title: str, data: Mapping[str, Any] | None) -> Document:
+    """Return the page: with `data` it stands alone, without it asks the service that it came from.
 
-    Parameters
-    ----------
-    frame : str
-        Which body and which style.
-    programs : sequence of str
-        In the order in which they run.
-    texts : mapping
-        What stands at ``{{NAME}}``.
-    data
-        As JSON has it.
-    more : str
-        What the policy allows beside the page's own program and style.
+    `data`: ``topics`` as the service sends them, ``cards`` and ``views`` of components (`advisor.pictures.views`), ``networks``
+    by name (`advisor.pictures.boxes`), and ``about``: what the file tells of, in words.
     """
-    script = "\n" + "".join(_part(f"{name}.js") for name in programs)
-    style = f"\n{_part(f'{frame}.css')}"
+    script = "\n" + "".join(map(_part, PROGRAMS))
+    style = "\n" + _part("board.css")
+    connected = "" if data is not None else "; connect-src 'self'"
     policy = (
         f"default-src 'none'; img-src data:; script-src '{_digest(script)}'; style-src '{_digest(style)}'; base-uri 'none';"
-        f" form-action 'none'{more}"
+        f" form-action 'none'{connected}"
     )
     places = {
-        **{name: html.escape(text) for name, text in texts.items()},
+        "TITLE": html.escape(title),
         "STYLE": style,
         "SCRIPT": script,
         "POLICY": policy,
@@ -54,9 +47,7 @@ def document(frame: str, programs: Sequence[str], texts: Mapping[str, str], data
         "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
     }
     # In one pass: what a title or a name says is never taken for a place of the page.
-    text = re.sub(
-        r"\{\{([A-Z_]+)\}\}", lambda found: places[found.group(1)], _part("head.html") + _part(f"{frame}.html")
-    )
+    text = re.sub(r"\{\{([A-Z_]+)\}\}", lambda found: places[found[1]], _part("head.html") + _part("board.html"))
     return Document(text, policy)
 
 

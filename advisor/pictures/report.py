@@ -7,8 +7,8 @@ from typing import Any
 from advisor.engine import Advisor
 from advisor.errors import AdvisorError
 from advisor.pictures import views
-from advisor.pictures.board import board
 from advisor.pictures.boxes import boxes_shown
+from advisor.pictures.pages import board
 
 VIEWS_MAX = 200  # components with all their charts, those of most runs: 6 KB each
 CARDS_MAX = 2_000  # with a small picture: 2 KB each, so that a file stays below 6 MB

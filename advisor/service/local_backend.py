@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from advisor.errors import Unsupported
-from advisor.profile.checkpoint import to_bytes
 from advisor.protocol import verbs as m
 from advisor.service import questions
 from advisor.service.backend import Gather, StateSize
@@ -58,15 +57,6 @@ class LocalBackend:
     def profiles_held(self) -> Mapping[str, int]:
         """Return what profiles hold, see `Profiles.held`."""
         return self._engine.profiles.held()
-
-    def profile_list(self) -> list[dict[str, Any]]:
-        """Return which profiles there are, the newest first."""
-        return self._engine.profiles.answer(None, None, nodes=False, diagnosis=False)["runs"]
-
-    async def profile(self, producer: str, incarnation: bytes | None) -> tuple[dict[str, Any], bytes]:
-        """Return the summary of a run, see `Profiles.run`, and the bytes of its profile."""
-        reported, profiler = self._engine.profiles.run(producer, incarnation)
-        return reported, to_bytes(profiler)
 
     def _status(self, _: Connection, params: m.StatusAsked, __: int | None) -> Any:
         hub, advisor = self._hub, self._engine.advisor

@@ -12,7 +12,6 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-import anyio
 from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,13 +20,9 @@ from advisor.domain.limits import NAME_BYTES_MAX
 from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownComponent, UnknownNetwork, not_one_of
 from advisor.pictures import views
-from advisor.pictures.board import board
 from advisor.pictures.boxes import boxes_shown
-from advisor.pictures.profile_page import profile_page
+from advisor.pictures.pages import board
 from advisor.pictures.views import ORDERS
-from advisor.profile.checkpoint import from_bytes
-from advisor.profile.profiler import Profiler
-from advisor.profile.view import profile_of
 from advisor.service.explaining import sentences
 from advisor.service.hub import Hub
 from advisor.service.page_topics import PageTopics, as_json
@@ -36,7 +31,6 @@ from advisor.service.turns import others_first
 from advisor.service.worker import network_of
 
 NEWS_AGE_S = 1.0  # news are sent again for so long: people read no faster
-SAMPLE_S = 5.0  # between samples of how predictions fare
 CARDS_A_PAGE = 24
 SEARCHED_INLINE = 2_048  # components searched in a turn, a millisecond; more of them are searched in a thread
 ASKED_LETTERS = 400  # of a text that is searched, of a name
@@ -80,20 +74,9 @@ class LivePage:
             "/page/components": self._components, "/page/component": self._component, "/page/network": self._network,
             "/page/answer": self._answer, "/page/news": self._news,
         }  # fmt: skip
-        return [
-            ("/", self._page),
-            ("/page/profile.html", self._profile_page),
-            *((path, partial(_answered, question)) for path, question in questions.items()),
-        ]
+        return [("/", self._page), *((path, partial(_answered, question)) for path, question in questions.items())]
 
     # -- news
-
-    async def run(self) -> None:
-        """Note how predictions fare, as long as the service runs."""
-        while True:
-            await anyio.sleep(SAMPLE_S)
-            for _ in self._shown.trend.sample(self._shown.uptime_s):
-                await others_first()
 
     async def _news(self, request: Request) -> bytes:
         """Return the topics that changed since a version, which the answer before has named."""
@@ -170,20 +153,6 @@ class LivePage:
             for sentence in islice(sentences(kept.allocation, kept.request, kept.network), SENTENCES_REPORTED)
         ]
         return {"sentences": said}
-
-    async def _profile_page(self, request: Request) -> Response:
-        incarnation = _text(request, "incarnation")
-        try:
-            key = bytes.fromhex(incarnation) if incarnation else None
-            reported, data = await self._hub.backend.profile(_text(request, "producer"), key)
-        except AdvisorError as error:
-            return _error(error)
-        except ValueError:
-            return _error(InvalidValue("incarnation", incarnation, "hexadecimal digits"))
-        html = await to_thread.run_sync(
-            lambda: profile_page(reported["producer"], profile_of(from_bytes(data, Profiler())))
-        )
-        return Response(html, media_type="text/html", headers=DATA_HEADERS)
 
 
 async def _answered(question: Question, request: Request) -> Response:

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from advisor import __version__
 from advisor.errors import InvalidValue
-from advisor.pictures.trend import Trend
 from advisor.service.answers import RecentAnswer
 from advisor.service.hub import Hub
 
@@ -51,29 +50,21 @@ class PageTopics:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._began = time.monotonic()
-        self.trend = Trend(hub.engine.advisor)
-
-    @property
-    def uptime_s(self) -> float:
-        """Seconds that the service has run."""
-        return time.monotonic() - self._began
 
     def topics(self) -> Iterator[tuple[str, Any]]:
         """Yield each topic by name; others may have their turn between two."""
         yield "now", self._now()
-        yield "trend", {"axis": "seconds", "points": [point.as_list() for point in self.trend.points]}
         yield "answers", self._answers()
         yield "networks", self._networks()
-        yield "profiles", self._profiles()
 
     def _now(self) -> dict[str, Any]:
         hub = self._hub
-        health, (known, most, *_) = hub.health(), hub.backend.held()
+        health, (known, most, *_, ledger) = hub.health(), hub.backend.held()
         return {
-            "version": __version__, "at": time.time(), "uptime_s": round(self.uptime_s, 1),
+            "version": __version__, "at": time.time(), "uptime_s": round(time.monotonic() - self._began, 1),
             "counts": {"rows_accepted": int(hub.engine.advisor.components.totals["rows_accepted"])},
             "rows_per_s": health["rows_per_s"], "components": known, "components_max": most,
-            "coverage": self.trend.covered / self.trend.scores if self.trend.scores else None,
+            "coverage": ledger["covered"] / ledger["scores"] if ledger["scores"] else None,
             "health": {key: health[key] for key in (
                 "producers", "producers_live", "storage", "storage_failure", "stopping", "commits", "commit_mean_s",
             )},
@@ -135,9 +126,6 @@ class PageTopics:
         definition = self._hub.engine.advisor.components.flows.definition(name or "")
         answers = self._hub.planner.answers.newest()
         return definition, next((each for each in answers if _identity(each.network) == _identity(definition)), None)
-
-    def _profiles(self) -> list[dict[str, Any]]:
-        return self._hub.backend.profile_list()
 
 
 def _identity(network: Any) -> Any:

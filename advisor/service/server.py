@@ -214,7 +214,6 @@ class _Service:
                     group.start_soon(self._snet.run)
                 if self._http is not None:
                     group.start_soon(self._http.advice.run)
-                    group.start_soon(self._http.page.run)
                 self._log_start(bound)
                 task_status.started(bound)
                 try:

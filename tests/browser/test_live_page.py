@@ -14,13 +14,12 @@ import pytest
 from browser import PATIENCE_S, Browser
 from live import Live, serving
 from selenium.webdriver import Keys
-from task_program import Program, recursive
 
 from advisor import SyncClient
 
 TEXT = "net main connect read .. (small | large) .. write;"
 SIZES, CORES = (64.0, 256.0, 1024.0), (1, 2, 4, 8, 16)
-VIEWS = ("", "components", "component/blur", "networks", "answers", "profiles")
+VIEWS = ("", "components", "component/blur", "networks", "answers")
 WIDTHS = (360, 820, 1440)
 
 # Labels of axes: pairs of texts of one chart that lie on one another.
@@ -238,23 +237,11 @@ def test_what_could_not_be_shown_is_shown_once_it_can(window: Browser, served: S
     window.logs()  # a browser notes each answer that there was none
 
 
-def test_a_run_whose_events_wait_says_so(window: Browser, served: Served) -> None:
-    with served.client() as client:
-        events = Program(4, recursive(3, 3, 300)).run()
-        client.task_events(events.records, strings=list(events.strings))
-    go(window, served, "profiles")
-    page = window.until("return document.querySelector('tbody a')?.href")
-    window.visit(page)
-    assert "No task yet" in window.words("diagnosis")
-
-
 def test_nothing_overlaps_and_nothing_is_cut_at_any_width_in_light_and_dark(window: Browser, served: Served) -> None:
     with served.client() as client:
         rows(client, ("blur", "a" * 200, "解析 مكوّن", "read", "small", "large", "write"))
         client.define_network(TEXT, id="pipe")
         client.allocate("pipe", cores=24, shares=[[0.75, 0.25]])
-        events = Program(4, recursive(5, 3, 300), contention=2.0).run()
-        client.task_events(events.records, strings=list(events.strings), ended=True)
     grounds = set[str]()
     for width in WIDTHS:
         for view in VIEWS:

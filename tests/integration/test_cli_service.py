@@ -192,11 +192,11 @@ def test_a_service_is_asked_for_its_runs(
         reported = call(*at)
         assert "mine" in reported
         assert f"events waiting {len(events)}" in reported
-        shown = call(*at, "--producer", "mine", "--picture", str(tmp_path / "p.html"))  # with what waits
+        shown = call(*at, "--producer", "mine", "--stacks", str(tmp_path / "p.txt"))  # with what waits
         assert "solve task (task)" in shown
         assert "14 tasks" in shown
         assert "ask for" in shown
-        assert (tmp_path / "p.html").exists()
+        assert (tmp_path / "p.txt").read_text().startswith("tasks;solve task")
         whole = json.loads(call(*at, "--producer", "mine", "--json"))
         assert whole["profile"]["measures"]["ends"] == 14
         assert json.loads(call(*at, "--json"))["runs"][0]["notes"] == {"events_waiting": len(events)}

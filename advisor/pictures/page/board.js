@@ -26,7 +26,9 @@ const chip = (text, state) => tag("span", { class: "chip" + (state ? " " + state
 const empty = (title, words, ...more) => tag("div", { class: "empty" }, tag("h3", {}, title), tag("p", {}, words), ...more);
 const code = text => tag("pre", {}, tag("code", {}, text));
 const to = (kind, name) => "#/" + kind + "/" + encodeURIComponent(name);
-const table = (heads, rows, words) => tag("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": words }, tableOf(heads, rows));
+const table = (heads, rows, words) => tag("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": words }, tag("table", {},
+  tag("thead", {}, tag("tr", {}, heads.map(text => tag("th", { scope: "col" }, text)))),
+  tag("tbody", {}, rows.map(row => tag("tr", {}, row.map((cell, i) => tag(i ? "td" : "th", i ? {} : { scope: "row" }, cell)))))));
 const where = () => (topics.now && topics.now.socket) || "/run/advisor/socket",
   plans = () => code("echo matmul | advisor allocate - --cores 16 --socket " + where());
 const SEND = () => 'from advisor import SyncClient\n\nwith SyncClient("' + where() + '") as client:\n    client.observe("matmul", predictor=1024, cores=4, elapsed_s=0.81)\n    client.flush()';
@@ -98,19 +100,6 @@ function residuals(view) {
     points: [{ ...dots(cells, 0, () => true, i => cells.elapsed_s[i], off, i => signed(off(i)) + " at size " + sized(cells.predictor[i]) + ", " + coresText(cells.cores[i])), faint: null }],
     x: timeAxis("predicted time of a run"), y: { label: "observed over predicted − 1", least: -most, most, text: signed } };
 }
-function trends() {
-  const trend = topics.trend, x = trend.points.map(p => p[0]), axis = { label: "since the service began",
-    text: value => value === 0 ? "0" : span(value), tell: value => span(value) + " after the start", zero: true, most: x.at(-1) || 1 };
-  const error = { title: "Prediction error", words: "half of the components that ran are off by less",
-    lines: [{ colour: 0, x, y: trend.points.map(p => p[4]) }], x: axis, y: { label: "median relative error [%]", zero: true, text: axisPercent,
-    least: 0.02 } };
-  const covered = { title: "Coverage", words: "share of runs inside their 90 % interval; dashed: what is promised",
-    lines: [{ colour: 2, x, y: trend.points.map(p => p[2] ? p[3] / p[2] : null) }], x: axis, y: coverageAxis };
-  const flow = { title: "Measurements", words: "rows learned a second",
-    lines: [{ colour: 1, x, y: trend.points.map((p, i) => p[1] / Math.max(1e-9, p[0] - (i ? trend.points[i - 1][0] : 0))) }], x: axis,
-    y: { label: "rows [1/s]", zero: true, text: number } };
-  return [error, covered, flow];
-}
 function cardOf(card) {
   const link = tag("a", { class: "card", href: to("component", card.component) }, tag("h3", { title: card.component }, isolated(card.component)));
   if (card.curve) link.append(chart(small(card), true));
@@ -138,29 +127,27 @@ views[""] = () => {
     }
     if (held) swap(tiles, ...held.about.map(([name, value, words]) => tile(name, value, words)));
     else drawTiles(tiles, known);
-    // Over time where it was seen; before, and of a file, each component as its state has it.
-    const drawn = topics.trend && topics.trend.points.length > 1 && topics.trend.points.some(p => p[2]);
-    const specs = drawn ? trends() : fates(held ? held.cards : known);
+    const specs = fates(held ? held.cards : known);
     if (!specs.length) { charts = null; swap(lines, empty("How predictions fare", "A component's runs are predicted, before they are learned, from its sixth on. Error and coverage are drawn here.")); }
     else if (!charts) swap(lines, charts = gallery(specs));
-    else if (changed !== "now" || !drawn) charts.show(specs);
+    else charts.show(specs);
     if (topics.answers) swap(last, topics.answers.choices.length ? asked(topics.answers.choices.slice(0, 3)) : [], ...topics.answers.answers.slice(0, 3).map(answerOf),
       topics.answers.answers.length + topics.answers.choices.length ? "" : noAnswers());
   };
   const all = to => tag("a", { href: to }, "all of them");
   return { node: tag("div", {}, tiles, section("How predictions fare", null, lines), section("Components", all("#/components"), cards),
     section("Advice", null, advice, held && held.left ? tag("p", { class: "soft" }, held.left) : null),
-    held ? null : section("Latest answers", all("#/answers"), last)), topics: ["now", "trend", "answers"], draw };
+    held ? null : section("Latest answers", all("#/answers"), last)), topics: ["now", "answers"], draw };
 };
 function drawTiles(tiles, cards) {
   const now = topics.now;
   if (!now) return;
-  const health = now.health, recent = topics.trend ? topics.trend.points.filter(p => p[4] != null).at(-1) : null,
+  const health = now.health,
     errors = cards.map(card => card.error).filter(error => error != null).sort((a, b) => a - b), middle = errors[errors.length >> 1],
     ok = health.storage !== "failed" && !health.stopping;
   swap(tiles, tile("Components", whole(now.components), "of at most " + whole(now.components_max)), tile("Runs learned",
     whole(now.counts.rows_accepted), rate(now.rows_per_s) + " in the last minute"),
-    tile("Prediction error", percent(recent ? recent[4] : middle), recent ? "median, lately" : errors.length ? "median component, so far" : "no run scored yet"), tile("Coverage",
+    tile("Prediction error", percent(middle), errors.length ? "median component, so far" : "no run scored yet"), tile("Coverage",
       percent(now.coverage, 1), "90 % promised"),
     tile("Producers", whole(health.producers_live), "connected, " + whole(health.producers) + " known"), tile("Health", ok ? "good" : "failing",
       ok ? storageWords(health) : health.storage_failure || (health.stopping ? "stopping" : "short of memory"), ok ? "good" : "bad"));
@@ -326,17 +313,6 @@ views.answers = chosen => {
   };
   return { node: section("Recent answers", null, inside), topics: ["answers"], draw };
 };
-views.profiles = () => {
-  const inside = tag("div"), page = run => "page/profile.html?" + new URLSearchParams({ producer: run.producer, incarnation: run.incarnation });
-  const draw = () => {
-    const runs = topics.profiles || [];
-    swap(inside, runs.length ? table(["Run", "Events", ""], runs.map(run => [isolated(run.producer), whole(run.events),
-      tag("a", { href: page(run), target: "_blank", rel: "noopener" }, "Where its time went, and what would help")]), "Runs of tasks")
-      : empty("No run of tasks yet", "Runs of task-parallel programs appear here: where their time went, and what would help. OpenMP programs tell of their tasks by themselves:",
-        code("advisor profile --socket " + where() + " -- ./program")));
-  };
-  return { node: section("Task profiles", null, inside), topics: ["profiles"], draw };
-};
 // Each component once, by how much was seen of it.
 function fates(of) {
   const scored = of.filter(card => card.error != null), covered = of.filter(card => card.coverage != null),
@@ -391,7 +367,7 @@ const file = {
 };
 const source = held ? file : service, NAMES = held ? [["", "Overview"], ["components", "Components"],
   ...((topics.networks || []).length ? [["networks", "Networks"]] : [])]
-  : [["", "Overview"], ["components", "Components"], ["networks", "Networks"], ["answers", "Answers"], ["profiles", "Profiles"]];
+  : [["", "Overview"], ["components", "Components"], ["networks", "Networks"], ["answers", "Answers"]];
 
 // -- going about
 let view = null, finding = false;

@@ -5,7 +5,6 @@ function suiting(seconds) {
   const [scale, unit] = units.find(each => size >= 0.99995 * each[0]) || units[size ? 3 : 0];
   return (size < 1e4 ? String(Number((seconds / scale).toPrecision(4))) : seconds.toFixed(0)) + " " + unit;
 }
-function share(part, whole) { return whole > 0 ? (100 * part / whole).toFixed(1) + " %" : "–"; }
 // Numbers of an axis: 1, 2 or 5 times a power of ten apart.
 function steps(low, high, most) {
   const raw = (high - low) / Math.max(1, most), power = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].map(m => m * power).find(s => s >= raw * (1 - 1e-9));
@@ -21,7 +20,3 @@ function tag(kind, given, ...inside) {
   made.append(...inside.flat().filter(each => each != null && each !== false)); return made;
 }
 const isolated = text => tag("bdi", {}, text);
-function tableOf(heads, rows, caption) {
-  return tag("table", {}, caption ? tag("caption", {}, caption) : null, tag("thead", {}, tag("tr", {}, heads.map(text => tag("th", { scope: "col" }, text)))),
-    tag("tbody", {}, rows.map(row => tag("tr", {}, row.map((cell, i) => tag(i ? "td" : "th", i ? {} : { scope: "row" }, cell))))));
-}

@@ -120,12 +120,14 @@ def test_the_command_shows_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert ended.value.code == 0, said.err
         return said.out
 
-    shown = call(path, "--picture", str(tmp_path / "p.html"))
+    shown = call(path, "--stacks", str(tmp_path / "stacks.txt"))
+    stacks = dict(line.rsplit(" ", 1) for line in (tmp_path / "stacks.txt").read_text().splitlines())
+    assert sum(map(int, stacks.values())) == read_profile(Path(path)).exclusive_ns.sum()
+    assert max(stacks, key=lambda each: each.count(";")).startswith("tasks;solve task;depth=")
     assert "solve task (task)" in shown
     assert "depth=6" in shown
     assert "1,092 tasks" in shown
     assert "tasks of solve task are too small" in shown
-    assert (tmp_path / "p.html").exists()
     reported = json.loads(call(path, "--json"))
     assert reported["profile"]["measures"]["ends"] == 1092
 

@@ -12,7 +12,7 @@ from advisor import Advisor
 from advisor.domain.networks import network_from_nodes
 from advisor.engine.rows import SEPARATOR
 from advisor.errors import UnknownComponent
-from advisor.pictures import boxes, trend, views
+from advisor.pictures import boxes, views
 
 SIZES, CORES = (100.0, 200.0, 400.0), (1.0, 2.0, 4.0, 8.0)
 
@@ -100,43 +100,6 @@ def test_components_are_found_by_a_part_of_their_name_in_the_order_asked_for() -
         views.view(advisor, "laod")
     with pytest.raises(UnknownComponent):
         views.card(advisor, next(name for name in names if SEPARATOR in name))
-
-
-def test_a_trend_tells_each_score_once_in_constant_space(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trend, "RECORDS_SLICE", 2)
-    monkeypatch.setattr(trend, "POINTS_MAX", 8)
-    advisor, rng = Advisor(), np.random.default_rng(3)
-    found = trend.Trend(advisor)
-    for at in range(50):
-        for name in ("a", "b", "c", f"new{at % 7}"):
-            advisor.observe(name, cores=1 + at % 4, elapsed_s=rng.lognormal(0.0, 0.1))
-            advisor.observe("several", predictor=(1.0, 2.0), elapsed_s=1.0)
-        slices = sum(1 for _ in found.sample(float(at)))
-        assert slices == len([*range(0, advisor.components.learners.tables["learner-2"].size, 2)]) + 1
-        assert len(found.points) < 8
-    ledger = advisor.ledger()
-    reported = [*found.points, *found.under_way]
-    assert sum(point.scores for point in reported) == found.scores == ledger["scores"] > 0
-    assert sum(point.covered for point in reported) == found.covered == ledger["covered"]
-    assert sum(point.rows for point in reported) == 400
-    assert [point.at for point in found.points] == sorted(point.at for point in found.points)
-    advisor.forget("a")
-    for _ in found.sample(60.0):
-        pass
-    assert all(point.scores >= 0 for point in [*found.points, *found.under_way])
-
-
-def test_a_few_components_with_times_near_the_timers_step_ruin_the_mean_and_not_the_error_shown() -> None:
-    advisor, rng = Advisor(), np.random.default_rng(1)
-    found = trend.Trend(advisor)
-    for _ in range(60):
-        for n in range(9):
-            advisor.observe(f"c{n}", elapsed_s=1.0 if n > 1 else 10.0 ** rng.uniform(-6, 0))
-    for _ in found.sample(1.0):
-        pass
-    ledger = advisor.ledger()
-    assert found.points[0].error == pytest.approx(0.0, abs=1e-6)
-    assert ledger["error"] / ledger["scores"] > 0.1
 
 
 def test_of_a_large_network_the_busiest_boxes_are_listed() -> None:

@@ -58,7 +58,7 @@ async def test_news_tell_what_changed_since_a_version_and_are_made_once_for_all(
         monkeypatch.setattr(page, "NEWS_AGE_S", 0.0)
         first = await reported(live, "/page/news")
         found = first["topics"]
-        assert set(found) == {"now", "trend", "answers", "networks", "profiles"}
+        assert set(found) == {"now", "answers", "networks"}
         assert found["now"]["counts"]["rows_accepted"] == 50
         assert found["now"]["components"] == len({row[0] for row in rows_of(50)})
         assert found["networks"] == [{"network": "pipe", "rows": 0, "answer": None}]
@@ -93,8 +93,6 @@ async def test_components_are_searched_paged_and_shown(tmp_path: Path, monkeypat
             (f"/page/components?find={'x' * 999}", 400, "find"),
             ("/page/network?name=none", 404, "none"),
             ("/page/answer?id=1", 400, "id"),
-            ("/page/profile.html?producer=p", 400, "producer"),
-            ("/page/profile.html?producer=p&incarnation=zz", 400, "incarnation"),
         ):
             response = await get(live, path)
             assert response.status_code == status, path

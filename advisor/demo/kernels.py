@@ -1,7 +1,7 @@
 """The real components of the demo: data-parallel numpy kernels, each runnable on p cores.
 
 A record is a square matrix of side x, the predictor of every component. Its pipeline is
-``multiply .. multiply_blocked .. convolve .. sort .. reduce``: each takes what the one before it made. A kernel splits
+``multiply .. sort .. reduce``: each takes what the one before it made. A kernel splits
 its input into p parts that run on p threads; numpy lets go of the interpreter lock within each part, and the inner
 threads of the linear algebra library are pinned to one by the caller.
 """
@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,32 +19,18 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Part = Callable[[], Any]
 
-BLOCK = 128  # side of a block of the blocked multiplication: three of them fit the second-level cache
-STENCIL = np.outer([1.0, 4.0, 6.0, 4.0, 1.0], [1.0, 4.0, 6.0, 4.0, 1.0]) / 256.0
 
-
-class Workers:
+class Workers(ThreadPoolExecutor):
     """Threads to run the parts of one invocation on; the calling thread runs the first part itself.
 
     With one part no other thread is touched, so a run on one core pays nothing for the others.
     """
 
-    def __init__(self, cores: int) -> None:
-        self._pool = ThreadPoolExecutor(max(1, cores - 1), thread_name_prefix="kernel")
-
     def run(self, parts: Iterable[Part]) -> list[Any]:
         """Run every part, each on a thread of its own, and return their results in order."""
         first, *rest = parts
-        others = [self._pool.submit(part) for part in rest]
+        others = [self.submit(part) for part in rest]
         return [first(), *(other.result() for other in others)]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._pool.shutdown(cancel_futures=True)
 
 
 def multiply(matrix: Floats, cores: int, workers: Workers) -> Floats:
@@ -58,52 +43,6 @@ def multiply(matrix: Floats, cores: int, workers: Workers) -> Floats:
     workers.run(map(part, _shares(len(matrix), cores)))
     out /= len(matrix)
     return out
-
-
-def multiply_blocked(matrix: Floats, cores: int, workers: Workers) -> Floats:
-    """Return matrix @ matrix, scaled, block by block; rows of blocks are split. O(x^3), in steps of the block."""
-    side = len(matrix)
-    out = np.zeros_like(matrix)
-    starts = range(0, side, BLOCK)
-
-    def block_rows(rows: range) -> None:
-        product = np.empty((BLOCK, BLOCK))
-        for i in rows:
-            for j in starts:
-                for k in starts:
-                    left, right = matrix[i : i + BLOCK, k : k + BLOCK], matrix[k : k + BLOCK, j : j + BLOCK]
-                    target = product[: len(left), : right.shape[1]]
-                    np.matmul(left, right, out=target)
-                    out[i : i + BLOCK, j : j + BLOCK] += target
-
-    def part(share: slice) -> Part:
-        return lambda: block_rows(starts[share])
-
-    workers.run(map(part, _shares(len(starts), cores)))
-    out /= side
-    return out
-
-
-def convolve(matrix: Floats, cores: int, workers: Workers) -> Floats:
-    """Return the matrix under a 5x5 stencil, wrapped at its edges; rows are split. O(x^2), a serial copy first."""
-    reach = len(STENCIL) // 2
-    padded = np.pad(matrix, reach, mode="wrap")
-    out = np.zeros_like(matrix)
-
-    def part(rows: slice) -> Part:
-        return lambda: _smooth(padded, out, rows)
-
-    workers.run(map(part, _shares(len(matrix), cores)))
-    return out
-
-
-def _smooth(padded: Floats, out: Floats, rows: slice) -> None:
-    target = out[rows]
-    term = np.empty_like(target)
-    height, width = target.shape
-    for (i, j), weight in np.ndenumerate(STENCIL):
-        np.multiply(padded[rows.start + i : rows.start + i + height, j : j + width], weight, out=term)
-        target += term
 
 
 def sort(matrix: Floats, cores: int, workers: Workers) -> Floats:
@@ -130,13 +69,7 @@ def reduce(matrix: Floats, cores: int, workers: Workers) -> float:
 
 
 # In the order of the pipeline.
-KERNELS: Mapping[str, Callable[[Any, int, Workers], Any]] = {
-    "multiply": multiply,
-    "multiply_blocked": multiply_blocked,
-    "convolve": convolve,
-    "sort": sort,
-    "reduce": reduce,
-}
+KERNELS: Mapping[str, Callable[[Any, int, Workers], Any]] = {"multiply": multiply, "sort": sort, "reduce": reduce}
 
 
 def record(side: int, rng: np.random.Generator) -> Floats:

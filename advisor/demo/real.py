@@ -9,97 +9,97 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.client import SyncClient
-from advisor.demo.kernels import KERNELS, Workers, record
+from advisor.demo.kernels import KERNELS, Floats, Workers, record
+from advisor.demo.service_process import served
 from advisor.errors import Unsupported
-
-Floats = NDArray[np.float64]
 
 SIDES = (16, 640)  # of a record, log-uniform: from runs that threads only slow down to runs that need them
 RECORDS_LEARNED = 120  # each component sees every candidate count at many sizes
 RECORDS_JUDGED = 80
 REPEATS = 3  # of each run that is judged; its time is their median
-CANDIDATES_MAX = (
-    6  # core counts that are run for the hindsight, besides the advised one: bounds the work on large machines
-)
+CANDIDATES_MAX = 6  # core counts that are run for the hindsight, besides the advised one: bounds the work
 CORES_MAX = 64  # more threads than that on kernels this small measure the operating system
 TOLERANCE = 0.05  # the fewest cores within 5 % of the fastest; also what counts as a right choice
 POLICIES = ("one core", "all cores", "advised", "hindsight best")
 CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")  # "max 100000", or microseconds of processor a period of microseconds
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(NamedTuple):
     """One judged invocation: the median seconds of each core count that was run, and what was advised."""
 
     component: str
-    side: int
     advised: int
     elapsed_s: dict[int, float]
-
-    def seconds(self, policy: str) -> float:
-        """Return what the invocation takes under a policy; policies that agree share their runs."""
-        return self.elapsed_s[self.cores(policy)]
+    ask_s: float = 0.0  # that the question took
 
     def cores(self, policy: str) -> int:
-        """Return how many cores a policy gives the invocation."""
-        return {
-            "one core": 1,
-            "all cores": max(self.elapsed_s),
-            "advised": self.advised,
-            "hindsight best": min(self.elapsed_s, key=lambda cores: (self.elapsed_s[cores], cores)),
-        }[policy]
+        """Return how many cores a policy gives the invocation; policies that agree share their runs."""
+        best = min(self.elapsed_s, key=lambda cores: (self.elapsed_s[cores], cores))
+        return {"one core": 1, "all cores": max(self.elapsed_s), "advised": self.advised, "hindsight best": best}[
+            policy
+        ]
+
+    def seconds(self, policy: str) -> float:
+        """Return what the invocation takes under a policy."""
+        return self.elapsed_s[self.cores(policy)]
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedRuns:
-    """What the demo measured."""
+def run_demo(*, seed: int, tick: Callable[[int], object]) -> dict[str, Any]:
+    """Run the demo with a service process of its own and return what was measured; `tick` gets all records, once a record.
 
-    cores: int  # all cores: those this process may use, at most CORES_MAX
-    learned: int  # runs of the learning phase
-    invocations: tuple[Invocation, ...]
-    ask_s: Floats  # float64 array: seconds each question took, from asking to the answer
-    load: float = 0.0  # what else wanted to run when the demo began: the machine's load average of a minute
+    Raises Unsupported when threadpoolctl is not installed: with several threads inside each kernel nothing would be measured;
+    ConnectionFailed when the service does not start.
+    """
+    try:
+        from threadpoolctl import threadpool_limits  # noqa: PLC0415 - an extra, loaded where it is used
+    except ImportError as error:
+        hint = "pip install threadpoolctl"
+        raise Unsupported("the demo needs threadpoolctl, which is not installed", field="threads", hint=hint) from error
+    start, load, cores = perf_counter(), os.getloadavg()[0], min(CORES_MAX, usable_cores())
+    counts, rng = candidates(cores), np.random.default_rng(seed)
+    judged: list[Invocation] = []
+    with served("demo-real") as client, threadpool_limits(limits=1), Workers(cores) as workers:
+        for count in (1, cores, cores):  # the threads start, library code is loaded: no measured run pays for it
+            flow: Any = record(SIDES[1] // 2, rng)
+            for kernel in KERNELS.values():
+                flow = kernel(flow, count, workers)
+        for number in range(RECORDS_LEARNED + RECORDS_JUDGED):
+            given = record(round(SIDES[0] * (SIDES[1] / SIDES[0]) ** rng.uniform()), rng)
+            if number < RECORDS_LEARNED:
+                _learn(client, given, counts, number, workers)
+            else:
+                judged += _judge(client, given, counts, workers, rng)
+            client.flush()  # the service folds on a core of this machine: not while the next record is measured
+            tick(RECORDS_LEARNED + RECORDS_JUDGED)
+    found = {"cores": cores, "runs_learned": RECORDS_LEARNED * len(KERNELS), "load_average": load}
+    return {"real": found | summary(judged) | {"seconds": perf_counter() - start}}
 
-    @property
-    def components(self) -> tuple[str, ...]:
-        """The components judged, in the order of the pipeline."""
-        return tuple(dict.fromkeys(run.component for run in self.invocations))
 
-    def total_s(self, policy: str, component: str | None = None) -> float:
-        """Return the seconds of all invocations (of one component) under a policy."""
-        return sum(run.seconds(policy) for run in self.runs_of(component))
-
-    def core_s(self, policy: str) -> float:
-        """Return the core-seconds that a policy holds."""
-        return sum(run.seconds(policy) * run.cores(policy) for run in self.invocations)
-
-    def regret(self, policy: str) -> float:
-        """Return the share of time that a policy loses against the hindsight best, over all invocations."""
-        return self.total_s(policy) / self.total_s("hindsight best") - 1.0
-
-    def slowdown(self, policy: str, component: str | None = None) -> float:
-        """Return the geometric mean of an invocation's seconds over its hindsight best: every size counts alike."""
-        return float(np.exp(np.mean(np.log(self.ratios(policy, component)))))
-
-    def ratios(self, policy: str, component: str | None = None) -> Floats:
-        """Return each invocation's seconds over its hindsight best, at least 1."""
-        return np.array([run.seconds(policy) / run.seconds("hindsight best") for run in self.runs_of(component)])
-
-    def right_share(self, policy: str, component: str | None = None) -> float:
-        """Return the share of invocations within TOLERANCE of their hindsight best."""
-        return float(np.mean(self.ratios(policy, component) <= 1.0 + TOLERANCE))
-
-    def runs_of(self, component: str | None) -> Sequence[Invocation]:
-        """Return the invocations of a component; all of them for None."""
-        return [run for run in self.invocations if component in (None, run.component)]
+def summary(judged: Sequence[Invocation]) -> dict[str, Any]:
+    """Return what each policy took: seconds, core-seconds, regret (its share lost against the best), share of right choices."""
+    names = dict.fromkeys(run.component for run in judged)
+    best = np.array([run.seconds("hindsight best") for run in judged])
+    policies: dict[str, Any] = {}
+    for policy in POLICIES:
+        took = np.array([run.seconds(policy) for run in judged])
+        policies[policy] = {
+            "total_s": float(took.sum()),
+            "core_s": sum(run.seconds(policy) * run.cores(policy) for run in judged),
+            "regret": float(took.sum() / best.sum() - 1.0),
+            "right_share": float(np.mean(took <= best * (1.0 + TOLERANCE))),
+            "components_s": {
+                name: sum(run.seconds(policy) for run in judged if run.component == name) for name in names
+            },
+        }
+    ask_s = float(np.median([run.ask_s for run in judged]))
+    return {"invocations": len(judged), "ask_median_s": ask_s, "policies": policies}
 
 
 def usable_cores() -> int:
@@ -118,59 +118,6 @@ def candidates(cores: int) -> tuple[int, ...]:
     return tuple(sorted({round(count) for count in np.geomspace(1, cores, wanted)}))
 
 
-def run_real(
-    client: SyncClient,
-    seed: int,
-    *,
-    cores: int | None = None,
-    learned: int = RECORDS_LEARNED,
-    judged: int = RECORDS_JUDGED,
-    tick: Callable[[], object] = lambda: None,
-) -> JudgedRuns:
-    """Run the demo against a service and return what was measured; `tick` is called once a record.
-
-    Raises Unsupported when threadpoolctl is not installed: with several threads inside each kernel nothing would be measured.
-    """
-    try:
-        from threadpoolctl import threadpool_limits  # noqa: PLC0415 - an extra, loaded where it is used
-    except ImportError as error:
-        raise Unsupported(
-            "the demo needs threadpoolctl, which is not installed",
-            field="threads",
-            hint="pip install threadpoolctl",
-        ) from error
-    load = os.getloadavg()[0]
-    every = min(CORES_MAX, usable_cores()) if cores is None else cores
-    counts = candidates(every)
-    rng = np.random.default_rng(seed)
-    with threadpool_limits(limits=1), Workers(every) as workers:
-        _warm_up(workers, every, rng)
-        for number, side in enumerate(_sides(rng, learned)):
-            _learn(client, record(side, rng), counts, number, workers)
-            client.flush()  # the service folds on a core of this machine: not while the next record is measured
-            tick()
-        answers: list[tuple[float, Invocation]] = []
-        for side in _sides(rng, judged):
-            answers += _judge(client, record(side, rng), counts, workers, rng)
-            client.flush()
-            tick()
-    asked = np.array([ask_s for ask_s, _ in answers])
-    return JudgedRuns(every, learned * len(KERNELS), tuple(invocation for _, invocation in answers), asked, load)
-
-
-def _sides(rng: np.random.Generator, records: int) -> list[int]:
-    low, high = np.log(SIDES)
-    return [round(side) for side in np.exp(rng.uniform(low, high, records))]
-
-
-def _warm_up(workers: Workers, cores: int, rng: np.random.Generator) -> None:
-    """Start the threads and load the library code, so that no measured run pays for it."""
-    for count in (1, cores, cores):
-        flow = record(SIDES[1] // 2, rng)
-        for kernel in KERNELS.values():
-            flow = kernel(flow, count, workers)
-
-
 def _learn(client: SyncClient, flow: Floats, counts: Sequence[int], number: int, workers: Workers) -> None:
     for place, (name, kernel) in enumerate(KERNELS.items()):
         # Each component takes every candidate in turn, and no two components the same one at a time.
@@ -183,13 +130,12 @@ def _learn(client: SyncClient, flow: Floats, counts: Sequence[int], number: int,
 
 def _judge(
     client: SyncClient, flow: Floats, counts: Sequence[int], workers: Workers, rng: np.random.Generator
-) -> Iterator[tuple[float, Invocation]]:
-    """Yield for each component of the pipeline the seconds that asking took, and the invocation judged."""
+) -> Iterator[Invocation]:
+    """Yield the judged invocation of each component of the pipeline."""
     for name, kernel in KERNELS.items():
-        side = len(flow)
-        start = perf_counter()
-        advised = client.choose_cores(name, predictor=side, cores_max=max(counts), tolerance=TOLERANCE).cores
-        ask_s = perf_counter() - start
+        side, start = len(flow), perf_counter()
+        choice = client.choose_cores(name, predictor=side, cores_max=max(counts), tolerance=TOLERANCE)
+        advised, ask_s = choice.cores, perf_counter() - start
         times: dict[int, list[float]] = {cores: [] for cores in (*counts, advised)}
         result = flow
         for _ in range(REPEATS):
@@ -198,5 +144,5 @@ def _judge(
                 result = kernel(flow, cores, workers)
                 times[cores].append(perf_counter() - start)
         client.observe(name, predictor=side, cores=advised, elapsed_s=times[advised][0])
-        yield ask_s, Invocation(name, side, advised, {cores: float(np.median(runs)) for cores, runs in times.items()})
+        yield Invocation(name, advised, {cores: float(np.median(runs)) for cores, runs in times.items()}, ask_s)
         flow = result

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from json import dumps, loads
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from rich.console import Console
 
+from advisor.cli import tables
+from advisor.cli.demonstration import judged
 from advisor.demo import real
-from advisor.demo.real import Invocation, JudgedRuns, usable_cores
-from advisor.demo.report import print_real, real_as_dict
+from advisor.demo.real import Invocation, summary, usable_cores
 
-JUDGED = JudgedRuns(
-    4,
-    10,
-    (
-        Invocation("sort", 100, 2, {1: 4.0, 2: 2.0, 4: 1.0}),
-        Invocation("sort", 10, 1, {1: 1.0, 2: 2.0, 4: 2.0}),
-        Invocation("reduce", 10, 2, {1: 1.0, 2: 1.04, 4: 3.0}),
-    ),
-    np.array([1e-3]),
+JUDGED = (
+    Invocation("sort", 2, {1: 4.0, 2: 2.0, 4: 1.0}, 1e-3),
+    Invocation("sort", 1, {1: 1.0, 2: 2.0, 4: 2.0}, 1e-3),
+    Invocation("reduce", 2, {1: 1.0, 2: 1.04, 4: 3.0}, 1e-3),
 )
 
 
@@ -40,10 +32,12 @@ def test_a_quota_of_the_control_group_counts(
     assert usable_cores() >= 1
 
 
-def test_the_demo_is_printed_and_given_as_plain_values() -> None:
-    console = Console(file=StringIO(), width=100)
-    print_real(console, JUDGED)
-    text: Any = console.file
-    assert "+34.7%" in text.getvalue()  # advised 4.04 s over 3 s
-    reported = loads(dumps(real_as_dict(JUDGED), allow_nan=False))
+def test_what_was_judged_is_printed_and_given_as_plain_values(capsys: pytest.CaptureFixture[str]) -> None:
+    reported = loads(dumps(summary(JUDGED), allow_nan=False))
     assert reported["policies"]["advised"]["regret"] == pytest.approx(1.04 / 3)
+    assert reported["policies"]["advised"]["right_share"] == pytest.approx(2 / 3)
+    assert reported["policies"]["all cores"]["core_s"] == 24.0
+    tables.print_parts(judged({"cores": 4, "runs_learned": 10, "load_average": 9.0, "seconds": 1.0, **reported}))
+    shown = capsys.readouterr().out
+    assert "+34.7%" in shown
+    assert "busy with other work" in shown

@@ -21,7 +21,6 @@ from dataclasses import replace
 import numpy as np
 
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.networks import series
 from advisor.engine import Advisor
 from advisor.network import parse
 from advisor.planning import Request, plan
@@ -66,7 +65,7 @@ def spread(times: list[float]) -> str:
 
 def compare(components: int, cores: int, repeats: int, *, baseline: bool = True) -> None:
     rng = np.random.default_rng(7)
-    network = series(*(f"c{row}" for row in range(components)))
+    network = parse(" .. ".join(f"c{row}" for row in range(components)))
     serial_s, parallel_s = rng.lognormal(-5, 1, components), rng.lognormal(0, 1, components)
     most = 2**20
     curves = TabulatedCurves.from_arrays(
@@ -106,7 +105,7 @@ def fifty(repeats: int) -> None:
     """50 components on 200 cores: pipelines of tables with certain and with varying times, and their gaps."""
     rng = np.random.default_rng(3)
     counts = np.array(COUNTS)
-    network = series(*(f"c{row}" for row in range(50)))
+    network = parse(" .. ".join(f"c{row}" for row in range(50)))
     seconds_s = (
         rng.lognormal(0, 1, (50, 1)) * (rng.random((50, 1)) * 0.3 + 1 / counts) + rng.random((50, 1)) * 0.02 * counts
     )
@@ -140,7 +139,7 @@ def after_a_row(components: int, cores: int, repeats: int, *, read: bool = False
         advisor.observe_columns(
             components=names, index=np.arange(components), predictor=x, cores=np.full(components, p), elapsed_s=times
         )
-    network, row, times = series(*names), 0, list[float]()
+    network, row, times = parse(" .. ".join(names)), 0, list[float]()
     for order in range(3 * repeats + WARM):  # kernels are loaded meanwhile
         row = (row + 1) % components
         advisor.observe(names[row], predictor=1.0, cores=4, elapsed_s=float(scale[row]))

@@ -21,8 +21,9 @@ import simpy
 
 from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, SERIES, Network, network_from_nodes, series
+from advisor.domain.networks import CHOICE, FEEDBACK, JOIN, SERIES, Network, network_from_nodes
 from advisor.errors import CallerError
+from advisor.network import parse
 from advisor.planning import Request, plan
 
 COUNTS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64])
@@ -147,7 +148,10 @@ def value(networks: int) -> None:
     for factor in (1.0, 1.5, 2.0, 3.0, 4.0):
         ratios = []
         for n, seed in cases:
-            table, network = curves(np.random.default_rng(seed), n, 0.0), series(*(f"c{row}" for row in range(n)))
+            table, network = (
+                curves(np.random.default_rng(seed), n, 0.0),
+                parse(" .. ".join(f"c{row}" for row in range(n))),
+            )
             own, either = (
                 plan(network, table, Request(cores=round(factor * n), turns=turns)) for turns in ("scarce", "better")
             )
@@ -157,7 +161,7 @@ def value(networks: int) -> None:
         print(f"  {factor:3.1f} cores a component: {text}")
     drops = []
     for n, seed in cases:
-        table, network = curves(np.random.default_rng(seed), n, 0.0), series(*(f"c{row}" for row in range(n)))
+        table, network = curves(np.random.default_rng(seed), n, 0.0), parse(" .. ".join(f"c{row}" for row in range(n)))
         few, own = (plan(network, table, Request(cores=cores)) for cores in (n - 1, n))
         drops.append(own.throughput_per_s / few.throughput_per_s)
     print(f"  one core each on n cores over turns on n - 1: {statistics.median(drops):.2f} x, least {min(drops):.2f} x")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any, cast
 
 from msgspec import Meta
@@ -308,81 +308,3 @@ READERS: Mapping[str, Callable[[str, Any], Any]] = {
     }.items()
 }  # fmt: skip
 REQUIRED: Mapping[str, tuple[str, ...]] = {BOX: ("name",), SPLIT: ("tag",), PLACEMENT: ("place",)}
-
-
-Part = Network | str  # of the constructors: a string is a box
-
-
-def box(
-    name: str, *, consumes: Sequence[str] | None = None, produces: Sequence[Sequence[str]] = (), once: bool = False
-) -> Network:
-    """Return the network of one box, with the labels of its input and of each variant of its output, if declared."""
-    return Network((_made(BOX, name=name, once=once, consumes=consumes, produces=produces),))
-
-
-def series(*parts: Part) -> Network:
-    """Return the pipeline of the parts, ``a .. b``; a string is a box, one part is itself. Cost O(nodes)."""
-    return _joined(Node(SERIES), parts)
-
-
-def choice(*parts: Part, ordered: bool = False) -> Network:
-    """Return the choice between the parts, ``a | b``, or ``a || b`` if `ordered`; else as `series`. Cost O(nodes)."""
-    return _joined(Node(CHOICE, ordered=ordered), parts)
-
-
-def join(*parts: Part) -> Network:
-    """Return the network that gives each record to all parts, and goes on when all are done; else as `series`."""
-    return _joined(Node(JOIN), parts)
-
-
-def replication(part: Part, *patterns: str, ordered: bool = False) -> Network:
-    """Return the chain of replicas that records leave where they match a pattern: ``a * {x}``, or ``**`` if `ordered`."""
-    return _around(_made(REPLICATION, ordered=ordered, patterns=patterns), part)
-
-
-def split(part: Part, tag: str, *, ordered: bool = False, placed: bool = False) -> Network:
-    """Return the replicas by the value of a tag: ``a ! <t>``, ``!!`` if `ordered`, ``!@`` if each has its own node."""
-    return _around(_made(SPLIT, ordered=ordered, tag=tag, placed=placed), part)
-
-
-def feedback(part: Part, *patterns: str) -> Network:
-    """Return the network whose output returns to it where it matches a pattern: ``a \\ {x}``."""
-    return _around(_made(FEEDBACK, patterns=patterns), part)
-
-
-def placement(part: Part, place: int) -> Network:
-    """Return the part on one node: ``a @ 1``."""
-    return _around(_made(PLACEMENT, place=place), part)
-
-
-def synchrocell(*patterns: str) -> Network:
-    """Return the cell that joins the first record of each pattern: ``[| {a}, {b} |]``."""
-    return Network((_made(SYNC, patterns=patterns),))
-
-
-def snet_filter(text: str = "[]") -> Network:
-    """Return the filter of an S-Net text such as ``[{a} -> {b = a}]``."""
-    return Network((_made(FILTER, text=text),))
-
-
-def _made(kind: str, **given: Any) -> Node:
-    """Return a node of what its keys take."""
-    return Node(kind, **{key: READERS[key](key, plain(value)) for key, value in given.items() if value is not None})
-
-
-def _around(root: Node, part: Part) -> Network:
-    inner = box(part) if isinstance(part, str) else part
-    return Network((*inner.nodes, replace(root, children=(len(inner.nodes) - 1,))))
-
-
-def _joined(root: Node, parts: Sequence[Part]) -> Network:
-    branches = [box(part) if isinstance(part, str) else part for part in parts]
-    if len(branches) == 1:
-        return branches[0]
-    nodes: list[Node] = []
-    children: list[int] = []
-    for branch in branches:
-        offset = len(nodes)
-        nodes += [replace(node, children=tuple(child + offset for child in node.children)) for node in branch.nodes]
-        children.append(len(nodes) - 1)
-    return Network((*nodes, replace(root, children=tuple(children))))

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from built_networks import series
 from execution import simulate
 from plan_prediction import Exact, routing
 from random_networks import Case, random_case
 from turns import Simulated, curves
 
-from advisor.domain.networks import network_from_nodes, series
+from advisor.domain.networks import network_from_nodes
 from advisor.planning import Request, plan
 
 

@@ -9,9 +9,9 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from built_networks import series
 
 from advisor.domain.allocations import Allocation
-from advisor.domain.networks import series
 from advisor.network import parse
 
 DEMOS = Path(__file__).resolve().parents[2] / "demos"

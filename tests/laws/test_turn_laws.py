@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from amdahl import amdahl_curves
+from built_networks import series
 from drawn_networks import random_operators, rising_seconds
 
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.networks import Network, series
+from advisor.domain.networks import Network
 from advisor.errors import AdvisorError, ImpossibleTarget
 from advisor.planning import Request, plan
 

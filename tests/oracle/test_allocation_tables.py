@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 from amdahl import amdahl_curves
+from built_networks import series
 from drawn_networks import Case, check, draw, draw_tree
 
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.networks import series
 from advisor.errors import AdvisorError
 from advisor.planning import Request, asked_of, evaluate, plan, search
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from built_networks import series
 from groupings import partitions
 
 from advisor.domain.allowed_cores import parse_allowed
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.networks import series
 from advisor.errors import ImpossibleTarget
 from advisor.planning import Request, plan
 

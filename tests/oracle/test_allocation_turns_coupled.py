@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from built_networks import series
 from groupings import partitions
 
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.networks import Network, network_from_nodes, series
+from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import ImpossibleTarget, TargetNotReached
 from advisor.planning import Request, plan
 

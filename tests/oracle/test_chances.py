@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from built_networks import series
 
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.networks import series
 from advisor.network import parse
 from advisor.planning import Request, asked_of, plan
 from advisor.planning.asked import Setting

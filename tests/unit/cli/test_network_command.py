@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from built_networks import join, series
 from click.testing import CliRunner
 
 from advisor.cli import advisor
-from advisor.domain.networks import join, network_from_nodes, series
+from advisor.domain.networks import network_from_nodes
 from advisor.network import parse
 
 TEXT = """box f ((a) -> (a) | (b));

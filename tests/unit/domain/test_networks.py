@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from built_networks import choice, series
 
 from advisor.domain import limits
-from advisor.domain.networks import Network, Node, box, choice, network_from_nodes, series
-from advisor.errors import InvalidValue, TooLarge
+from advisor.domain.networks import Network, Node, network_from_nodes
+from advisor.errors import TooLarge
 
 A, B = {"kind": "box", "name": "a"}, {"kind": "box", "name": "b"}
 
@@ -51,13 +52,3 @@ def test_size_is_bounded() -> None:
     wide = (Node("box", "a"),) * (limits.NETWORK_COMPONENTS_MAX + 1)
     with pytest.raises(TooLarge, match="network components"):
         Network((*wide, Node("series", children=tuple(range(len(wide))))))
-
-
-def test_constructors_build_what_the_flat_form_says() -> None:
-    assert box("a").as_nodes() == [A]
-    assert series("a", "b").as_nodes() == [A, B, {"kind": "series", "children": [0, 1]}]
-    assert series("a") == choice("a") == box("a")
-    with pytest.raises(InvalidValue):
-        series()
-    with pytest.raises(InvalidValue):
-        box("")

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from amdahl import amdahl_curves
+from built_networks import series
 
 from advisor import Advisor
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.networks import series
 from advisor.errors import AdvisorError
 from advisor.planning import Request, Share, plan, plan_together
 

@@ -6,29 +6,18 @@ import json
 from typing import Any
 
 import pytest
+from built_networks import around, box, choice, join, leaf, series
 
-from advisor.domain.networks import (
-    box,
-    choice,
-    feedback,
-    join,
-    placement,
-    replication,
-    series,
-    snet_filter,
-    split,
-    synchrocell,
-)
 from advisor.errors import AdvisorError, InvalidValue, NetworkSyntax, TooLarge, Unsupported
 from advisor.network import parse, parse_any, write
 
 BUILT = series(
     box("decode", consumes=["a", "<t>"], produces=[["b"], []]),
     choice("small", join("left", "right"), ordered=True),
-    replication(split("refine", "t", placed=True), "{done} if <t > 3>"),
-    feedback(placement(box("far", once=True), 0), "{again}"),
-    synchrocell("{a}", "{b, <t>}"),
-    snet_filter("[{a} -> {b = a}]"),
+    around("replication", around("split", "refine", tag="t", placed=True), patterns=["{done} if <t > 3>"]),
+    around("feedback", around("placement", box("far", once=True), place=0), patterns=["{again}"]),
+    leaf("sync", patterns=["{a}", "{b, <t>}"]),
+    leaf("filter", text="[{a} -> {b = a}]"),
 )
 
 
@@ -65,8 +54,8 @@ def test_hostile_json_is_an_error_of_the_caller(text: str, error: type[AdvisorEr
 
 
 def test_json_is_told_from_s_net_by_its_first_signs() -> None:
-    assert parse_any("[]") == snet_filter("[]")
-    assert parse_any("[{a} -> {b = a}]") == snet_filter("[{a} -> {b = a}]")
+    assert parse_any("[]") == leaf("filter", text="[]")
+    assert parse_any("[{a} -> {b = a}]") == leaf("filter", text="[{a} -> {b = a}]")
     with pytest.raises(InvalidValue):
         parse_any('"a"', net="m")
 
@@ -81,12 +70,12 @@ def test_json_is_told_from_s_net_by_its_first_signs() -> None:
         (box("a", consumes=["x y"]), InvalidValue),
         (box("a", produces=[["x"]]), InvalidValue),
         (box("a", consumes=["x"], once=True), InvalidValue),
-        (split("a", "7"), InvalidValue),
-        (replication("a"), InvalidValue),
-        (replication("a", "x"), InvalidValue),
-        (synchrocell("{a}"), InvalidValue),
-        (synchrocell("{a}", "{b"), InvalidValue),
-        (snet_filter("[{a} ->"), InvalidValue),
+        (around("split", "a", tag="7"), InvalidValue),
+        (around("replication", "a"), InvalidValue),
+        (around("replication", "a", patterns=["x"]), InvalidValue),
+        (leaf("sync", patterns=["{a}"]), InvalidValue),
+        (leaf("sync", patterns=["{a}", "{b"]), InvalidValue),
+        (leaf("filter", text="[{a} ->"), InvalidValue),
     ],
 )
 def test_what_s_net_cannot_say_is_refused_and_json_says_it(network: Any, error: type[AdvisorError]) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from amdahl import amdahl_curves
+from built_networks import series
 
 from advisor import planning
 from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.networks import Network, network_from_nodes, series
+from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import ImpossibleTarget
 from advisor.planning import asked_of, evaluate, plan
 

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from amdahl import amdahl_curves
+from built_networks import series
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor import planning
 from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
-from advisor.domain.networks import Network, series
+from advisor.domain.networks import Network
 from advisor.errors import ImpossibleTarget, MissingShares, TargetNotReached
 from advisor.network import parse
 from advisor.planning import plan

@@ -32,7 +32,7 @@ sys.path[1:1] = [str(HERE.parent)]
 
 from advisor.adapters.openmp import SOURCES, tool_library
 from advisor.domain.task_graphs import TaskGraph
-from advisor.files.recordings import recorded_graph
+from advisor.files.graphs import read_graph
 from advisor.simulation import Program, simulate
 
 PROGRAMS = HERE.parent / "tests" / "support" / "openmp"
@@ -99,7 +99,7 @@ def judged(name: str, folder: Path, keep: Path, threads: int, runs: int, under: 
                 best = took
                 shutil.move(now, path)
         together = min(together, copies(program, threads, under))
-    graph = recorded_graph(path)
+    graph = read_graph(path).graph
     whole = Program(graph)
     row: dict[str, Any] = {
         "program": name, "strands": len(graph), "one_s": measured[1, True],

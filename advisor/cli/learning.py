@@ -85,7 +85,7 @@ def _learn_files(paths: Sequence[Path], kind: str, given: Mapping[str, Any]) -> 
     files = [RunFile(path, kind, import_module(READERS[kind]).runs) for path in paths]
     result: list[dict[str, Any]] = []
     with progress() as bar:
-        task = bar.add_task("learning", total=sum(file.bytes_total for file in files), rows=0)
+        task = bar.add_task("learning", total=sum(file.lines.total for file in files), rows=0)
         done = rows = 0  # of the files before
 
         def moved(file: RunFile, more: int) -> None:
@@ -95,7 +95,7 @@ def _learn_files(paths: Sequence[Path], kind: str, given: Mapping[str, Any]) -> 
             with taught(given) as sink:
                 for file in files[start : start + FILES_TOGETHER]:
                     result.append(learn_file(file, sink, moved))
-                    done, rows = done + file.bytes_total, rows + result[-1]["runs"] + result[-1]["failed"]
+                    done, rows = done + file.lines.total, rows + result[-1]["runs"] + result[-1]["failed"]
     return Output({"files": result}, (show.learned(each, each["file"], **OF_FILES) for each in result))
 
 

@@ -58,7 +58,7 @@ FORMS: dict[str, dict[str, Any]] = {
 def simulate_command(graph: str, **given: Any) -> Output:
     """Compute what executing a task graph would take, on each number of cores and with each policy, without running it.
 
-    GRAPH is a file (.json, .stg, .events). A trace shows the first policy on the most cores. With --socket, --tcp, --state
+    GRAPH is a file (.json, .events). A trace shows the first policy on the most cores. With --socket, --tcp, --state
     or --table the tasks' times are predicted by what was learned, by task type and size.
     """
     predicted = any(given[key] for key in ("socket", "tcp", "state", "table"))

@@ -191,8 +191,9 @@ def learn_table(
     """Let an advisor learn a table, with a progress bar and what was refused on standard error; return its reader."""
     from advisor.files import TableReader
 
-    with TableReader(table, columns) as reader, progress() as bar:
-        tell_separator(reader)
+    reader = TableReader(table, columns)
+    tell_separator(reader)
+    with progress() as bar:
         moved = moves(bar, words, reader)
         for chunk in reader.chunks():
             for start in range(0, len(chunk), SLICE_ROWS):
@@ -205,10 +206,10 @@ def learn_table(
 
 def tell_separator(reader: TableReader) -> None:
     """Say what stands between the fields of a table, where it is no comma."""
-    from advisor.files.csv_rows import SEPARATORS
+    from advisor.files.lines import SEPARATORS
 
-    if reader.separator != ",":
-        said = f"{SEPARATORS[reader.separator]} separates the columns, a comma within a number is a decimal comma"
+    if reader.table.separator != ",":
+        said = f"{SEPARATORS[reader.table.separator]} separates the columns, a comma within a number is a decimal comma"
         errors_console.print(f"{reader.name}: {said}", markup=False)
 
 
@@ -223,11 +224,11 @@ def progress() -> Progress:
 
 def moves(bar: Progress, words: str, reader: TableReader) -> Callable[[int, int], None]:
     """Return what moves a bar: called with the rows of a chunk that are done, and the rows it has."""
-    task = bar.add_task(words, total=reader.bytes_total, rows=0)
-    before = [reader.bytes_read, 0]  # bytes and rows of former chunks
+    task = bar.add_task(words, total=reader.lines.total or None, rows=0)
+    before = [reader.lines.read, 0]  # bytes and rows of former chunks
 
     def moved(done: int, of: int) -> None:
-        read = reader.bytes_read
+        read = reader.lines.read
         bar.update(task, completed=before[0] + (read - before[0]) * done / of, rows=before[1] + done)
         if done == of:
             before[:] = [read, before[1] + of]

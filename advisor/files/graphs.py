@@ -1,5 +1,5 @@
-"""Task graphs from files, by suffix: ``.json`` (a form of ours, node-link, or WfCommons' WfFormat), ``.stg``, ``.events``
-(recorded task events).
+"""Task graphs from files, by suffix: ``.json`` (a form of ours, node-link, or WfCommons' WfFormat), ``.events`` (recorded task
+events).
 
 The JSON form is ``{"unit": "s", "tasks": [{"id": "a", "time": 1.5, "after": ["b"]}, …]}``. A task may have a ``type`` and a
 ``size``, from which a model predicts its time, and any other numbers, which become columns of the graph. Beside ``after``,
@@ -9,18 +9,19 @@ or in place of it, stand ``"edges": [["b", "a"], …]``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from advisor.domain.task_graphs import Task, TaskGraph, graph_of_tasks
-from advisor.errors import InvalidValue, TooLarge
-from advisor.files.events import is_event_file
-from advisor.files.recordings import EVENTS_SUFFIX, recorded_graph
+from advisor.errors import InvalidValue
+from advisor.files.events import is_event_file, read_events
+from advisor.files.lines import Lines, text_of
 from advisor.files.workflows import workflow_of
+from advisor.profile.recorded import graph_of_events
 
-FILE_BYTES_MAX = 2**30  # of a graph: ten million tasks in JSON
+EVENTS_SUFFIX = ".events"
 # What the fields of a task may be called.
 ALIASES = {
     "id": ("id", "name"),
@@ -49,21 +50,16 @@ def read_graph(path: str | Path, *, timed: bool = True) -> GraphFile:
     """
     source = Path(path)
     suffix = source.suffix.lower()
-    if suffix == EVENTS_SUFFIX or (suffix not in READERS and source.is_file() and is_event_file(source)):
-        return GraphFile(recorded_graph(source), source.stem)
-    reader = READERS.get(suffix)
-    if reader is None:
-        raise InvalidValue("graph", source.name, f"a file whose suffix is one of {', '.join(READERS)}, {EVENTS_SUFFIX}")
+    if suffix == EVENTS_SUFFIX or (suffix != ".json" and source.is_file() and is_event_file(source)):
+        return GraphFile(graph_of_events(read_events(source)), source.stem)
+    if suffix != ".json":
+        raise InvalidValue("graph", source.name, f"a file whose suffix is .json or {EVENTS_SUFFIX}")
+    text = text_of(Lines(source).whole())
     try:
-        size = source.stat().st_size
-        if size > FILE_BYTES_MAX:
-            raise TooLarge("graph", size, FILE_BYTES_MAX)
-        text = source.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InvalidValue("graph", str(path), "a file that can be read", error.strerror or "") from error
-    except UnicodeDecodeError as error:
-        raise InvalidValue("graph", source.name, "text in UTF-8") from error
-    return reader(text, source.stem, timed)
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidValue("graph", source.name, "valid JSON", str(error)) from error
+    return graph_from_json(data, source.stem, timed=timed)
 
 
 def graph_from_json(data: Any, name: str = "graph", *, timed: bool = True) -> GraphFile:
@@ -83,48 +79,6 @@ def graph_from_json(data: Any, name: str = "graph", *, timed: bool = True) -> Gr
         _tasks(cast("list[Any]", entries), _pairs(edges), timed=timed), unit=str(top.get("unit", "s"))
     )
     return GraphFile(graph, name)
-
-
-def _json(text: str, name: str, timed: bool) -> GraphFile:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidValue("graph", name, "valid JSON", str(error)) from error
-    return graph_from_json(data, name, timed=timed)
-
-
-def _stg(text: str, name: str, timed: bool) -> GraphFile:
-    """Standard Task Graph Set: the number of tasks, then a line a task (id, time, number of predecessors, predecessors).
-
-    The set counts without its two dummies, an entry and an exit of no time; what follows a # is comment.
-    """
-    lines = [line.split("#", 1)[0].split() for line in text.splitlines()]
-    lines = [line for line in lines if line]
-    rows: list[list[Any]] = []
-    try:
-        count = int(lines[0][0])
-        for line in lines[1:]:
-            if rows and 3 <= len(rows[-1]) < 3 + rows[-1][2]:  # a long list of predecessors, folded
-                rows[-1] += [int(word) for word in line]
-            else:
-                rows.append([int(line[0]), float(line[1]), *(int(word) for word in line[2:])])
-    except (ValueError, IndexError) as error:
-        raise InvalidValue(
-            "graph", name, "a line of numbers for each task: id, time, number of predecessors, these"
-        ) from error
-    if len(rows) not in (count, count + 2):
-        raise InvalidValue("graph", f"{len(rows)} lines of tasks", f"{count} of them, or {count + 2} with the dummies")
-    for row in rows:
-        if len(row) < 3 or len(row) != 3 + row[2]:
-            found, excess = max(0, len(row) - 3), f": {row[2]}" if len(row) > 2 else ""
-            raise InvalidValue(f"tasks[{row[0]}]", f"{found} predecessors", f"as many as it says{excess}")
-    return GraphFile(
-        graph_of_tasks((Task(str(row[0]), row[1], [str(parent) for parent in row[3:]]) for row in rows), unit="unit"),
-        name,
-    )
-
-
-READERS: Mapping[str, Callable[[str, str, bool], GraphFile]] = {".json": _json, ".stg": _stg}
 
 
 def _pairs(edges: Any) -> dict[str, list[str]]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from advisor.files.row_batches import BadCell
-from advisor.files.run_files import ZERO, Lines, Passed, Ran, RunEntry, bytes_of, number_of, span_of
+from advisor.files.lines import BadCell, Lines, number_of
+from advisor.files.run_files import ZERO, Passed, Ran, RunEntry, bytes_of, span_of
 from advisor.files.workflows import TAG
 
 HINT = "a trace as `nextflow run -with-trace` writes it; trace.fields may add cpus and process"

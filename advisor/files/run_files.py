@@ -14,21 +14,18 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from advisor.domain.limits import FIRST_REFUSALS, MEASURES
 from advisor.domain.names import checked_name
 from advisor.domain.rows import BOUNDS, bound_text, measure_bound
-from advisor.errors import InvalidValue, TooLarge
-from advisor.files.csv_rows import LINE_BYTES_MAX
-from advisor.files.row_batches import BadCell
+from advisor.errors import InvalidValue
+from advisor.files.lines import BadCell, Lines
 
 ZERO: Final = "with a run time of 0: none was measured"
 KIB: Final = 1024.0
 BYTES: Final = {"B": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 SECONDS: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-WHOLE_BYTES_MAX: Final = 256 * 2**20  # of a file that is read whole: 100,000 tasks of a workflow take 100 MB
 WHOLE: Final = frozenset({"wfformat"})  # formats known by all of a file: its first lines are alike in each
 NAMED: Final = frozenset({"snakemake"})  # known by the file's name, too: a run without number or date
 # Formats of which the first row may be of a run that has not ended, where they have a column: known by the cells that stay.
@@ -75,80 +72,7 @@ class Passed(NamedTuple):
 
 
 RunEntry = Ran | BadCell | Passed
-Reader = Callable[["Lines"], Iterator[RunEntry]]
-
-
-class Lines:
-    """The lines of a file, with their numbers from 1; `read` bytes of it so far, `unended` where the last has no end yet."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.read = 0
-        self.unended = False
-
-    def __iter__(self) -> Iterator[tuple[int, str]]:
-        try:
-            with self.path.open("rb") as file:
-                number = 0
-                while raw := file.readline(LINE_BYTES_MAX + 1):
-                    number += 1
-                    self.read += len(raw)
-                    if len(raw) > LINE_BYTES_MAX:
-                        raise TooLarge(
-                            f"{self.path}, line {number}, bytes", len(raw), LINE_BYTES_MAX, "is it the format named?"
-                        )
-                    if not raw.endswith(b"\n") and number > 1:
-                        self.unended = True  # the rest of this line is to come
-                        return
-                    yield number, text_of(raw, first=number == 1).rstrip("\r\n")
-        except OSError as error:
-            raise InvalidValue("file", str(self.path), "a file that can be read", error.strerror or "") from error
-
-    def first(self) -> str:
-        """Return the first line, an empty one where there is none."""
-        return next(iter(Lines(self.path)), (1, ""))[1]
-
-    def whole(self) -> bytes:
-        """Return the whole file; raises InvalidValue, TooLarge."""
-        try:
-            size = self.path.stat().st_size
-            if size > WHOLE_BYTES_MAX:
-                raise TooLarge(f"{self.path}, bytes", size, WHOLE_BYTES_MAX)
-            data = self.path.read_bytes()
-        except OSError as error:
-            raise InvalidValue("file", str(self.path), "a file that can be read", error.strerror or "") from error
-        self.read = len(data)
-        return data
-
-    def header(
-        self, delimiter: str, needed: Mapping[str, str], renamed: Mapping[str, str] = MappingProxyType({})
-    ) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
-        """Return the columns that the first line names, and the further lines by column.
-
-        Raises InvalidValue.
-
-        Parameters
-        ----------
-        needed : mapping
-            Columns that must be there, with what to do where they are not.
-        renamed : mapping
-            Names of columns by names that other versions of the format give them.
-        """
-        lines = iter(self)
-        columns = [renamed.get(name, name) for name in next(lines, (1, ""))[1].split(delimiter)]
-        for column, hint in needed.items():
-            if column not in columns:
-                raise InvalidValue(
-                    f"{self.path}, header", delimiter.join(columns)[:80], f"one with a column {column}", hint
-                )
-
-        def by_column() -> Iterator[tuple[int, dict[str, str]]]:
-            for number, line in lines:
-                if line.strip():
-                    cells = line.split(delimiter)
-                    yield number, dict(zip(columns, cells, strict=False)) if len(cells) == len(columns) else {}
-
-        return columns, by_column()
+Reader = Callable[[Lines], Iterator[RunEntry]]
 
 
 @dataclass(slots=True)
@@ -170,14 +94,6 @@ class RunFile:
 
     def __post_init__(self) -> None:
         self.lines = Lines(self.path)
-
-    @property
-    def bytes_total(self) -> int:
-        """The size of the file, 0 where nobody knows."""
-        try:
-            return self.path.stat().st_size
-        except OSError:
-            return 0
 
     @property
     def name(self) -> str:
@@ -259,14 +175,6 @@ def _cell(ran: Ran, name: str, value: Any) -> tuple[str, str]:
     return column, text[:80]
 
 
-def text_of(raw: bytes, *, first: bool = True) -> str:
-    """Return text in UTF-8, after its mark where it is the `first` of a file; what is no UTF-8 is read as Latin-1."""
-    try:
-        return raw.decode("utf-8-sig" if first else "utf-8")
-    except UnicodeDecodeError:
-        return raw.decode("latin-1")
-
-
 def bytes_of(text: str) -> float:
     """Return the bytes of a size as people read it, in powers of 1024: 35.4 GB, 35,4 GB, 512K; NaN for anything else."""
     found = _BYTES.fullmatch(text.strip())
@@ -289,13 +197,5 @@ def clock_of(text: str) -> float:
         for part in rest.split(":"):
             seconds = seconds * 60.0 + float(part)
         return seconds + 86400.0 * float(days or 0)
-    except ValueError:
-        return float("nan")
-
-
-def number_of(text: str) -> float:
-    """Return a number; NaN for anything else."""
-    try:
-        return float(text)
     except ValueError:
         return float("nan")

@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from advisor.files.row_batches import BadCell
-from advisor.files.run_files import Lines, Passed, Ran, RunEntry, bytes_of, clock_of, delimiter_of, number_of
+from advisor.files.lines import BadCell, Lines, number_of
+from advisor.files.run_files import Passed, Ran, RunEntry, bytes_of, clock_of, delimiter_of
 
 HINT = "sacct -P --format=JobID,JobName,State,AllocCPUS,ElapsedRaw,MaxRSS,End"
 NEEDED: dict[str, str] = dict.fromkeys(("JobID", "JobName", "State"), HINT)

@@ -14,8 +14,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from advisor.files.row_batches import BadCell
-from advisor.files.run_files import KIB, Lines, Passed, Ran, RunEntry, number_of
+from advisor.files.lines import BadCell, Lines, number_of
+from advisor.files.run_files import KIB, Passed, Ran, RunEntry
 
 HINT = "run snakemake with --benchmark-extended"
 NEEDED: dict[str, str] = dict.fromkeys(("s", "rule_name", "threads", "input_size_mb"), HINT)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from advisor.errors import InvalidValue, nearest
-from advisor.files.run_files import Lines, number_of
+from advisor.files.lines import Lines, number_of
 
 _PROLOG = re.compile(rb"^\s*<\?xml[^>]*\?>")
 _LABEL = re.compile(r"<(\w+)>|(\w+)")

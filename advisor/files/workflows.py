@@ -16,7 +16,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from advisor.errors import InvalidValue
-from advisor.files.run_files import ZERO, Lines, Passed, Ran, RunEntry, number_of, text_of
+from advisor.files.lines import Lines, number_of, text_of
+from advisor.files.run_files import ZERO, Passed, Ran, RunEntry
 
 Entry = Mapping[str, Any]
 TIMELESS = "without a run time"

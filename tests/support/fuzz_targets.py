@@ -317,8 +317,7 @@ def _runs_of(kind: str) -> Callable[[Path], Iterator[Any]]:
 
 
 def _table(path: Path) -> Iterator[Any]:
-    with TableReader(path) as table:
-        yield from table.chunks()
+    yield from TableReader(path).chunks()
 
 
 def snet_logs(data: bytes) -> None:
@@ -442,8 +441,9 @@ TEXTS: dict[str, list[str]] = {
               "component;predictor;cores;elapsed_s\na;1;1;1\n"],
     "runs": ["program,size,workers,elapsed_s,work_s,delay_s\nsort,3,2,0.5,0.4,\n"],
     "graph.json": ['{"unit": "ms", "tasks": [{"name": "a", "time": 1}, {"name": "b", "time": 2, "after": ["a"]}]}'],
-    "graph.stg": ["3\n0 0 0\n1 5 1 0\n2 4 1 1\n3 2 2 1 2\n4 0 1 3\n"],
-    "configuration": ['tcp = "127.0.0.1:7000"\nmodel_memory = "1GiB"\n',
+    "configuration": ['tcp = "127.0.0.1:7000"
+model_memory = "1GiB"
+',
                       '[[token]]\nname = "a"\nsecret = "0123456789abcdef"\nscope = "write"\nproducers = ["a.*"]\n'],
     "snet_logs": ["1 box f[0]/i1/2\0@1.5 0 1 2 3\n"],
 }  # fmt: skip

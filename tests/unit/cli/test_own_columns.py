@@ -71,8 +71,8 @@ def test_ranges_are_numbers(tmp_path: Path, capsys: Any) -> None:
 def test_a_comma_within_a_number_is_its_decimal_comma_where_columns_have_another_separator(tmp_path: Path) -> None:
     table = tmp_path / "own.csv"
     table.write_text("component;x;p;t\nblur;1,5;2;0,25\nblur;1.234,5;2;0,25\nblur;2.5;1;1e-3\n")
-    with TableReader(table) as reader:
-        (chunk,) = reader.chunks()
+    reader = TableReader(table)
+    (chunk,) = reader.chunks()
     assert chunk.predictor.tolist() == [1.5, 2.5]
     assert chunk.elapsed_s.tolist() == [0.25, 1e-3]
     assert [(bad.line, bad.column, bad.value) for bad in reader.first_refused] == [(3, "x", "1.234,5")]

@@ -14,7 +14,6 @@ from paper4_programs import locusroute, psim
 from advisor.domain.task_graphs import Task, TaskGraph, graph_as_flat, graph_from_flat, graph_of_tasks, task_graph
 from advisor.errors import InvalidValue
 from advisor.files.graphs import graph_from_json, read_graph
-from advisor.simulation import simulate
 
 DIAMOND = {("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")}
 
@@ -121,35 +120,6 @@ def test_times_that_will_be_predicted_need_not_be_there(tmp_path: Path) -> None:
         graph_from_json([{"id": "a"}], timed=False)  # of no type: nothing can predict it
 
 
-STG = """        3
-  0   0   0
-  1   4   1   0
-  2   5   1   0
-  3   2   2   1 2
-  4   0   1   3
-#  a comment
-"""
-
-
-def test_stg_reads_with_its_dummies_and_in_its_own_unit(tmp_path: Path) -> None:
-    path = tmp_path / "g.stg"
-    path.write_text(STG)
-    graph = read_graph(path).graph
-    assert graph.unit == "unit"
-    assert graph.times.tolist() == [0, 4, 5, 2, 0]
-    assert simulate(graph, 2).makespan == 7
-    assert simulate(graph, 1).makespan == 11
-
-
-def test_stg_folds_long_lists_and_has_times_with_a_fraction(tmp_path: Path) -> None:
-    path = tmp_path / "g.STG"
-    path.write_text("4\n0 1.5 0\n1 1 0\n2 2 0\n3 3 3 0\n      1\n 2  # the last\n")
-    graph = read_graph(path).graph
-    assert edges_of(graph) == {("0", "3"), ("1", "3"), ("2", "3")}
-    assert simulate(graph, 3).makespan == 5.0
-    assert simulate(graph, 1).makespan == 7.5
-
-
 WRONG = Path(__file__).with_name("wrong_graphs.jsonl")  # a line each: suffix, text, what is said of it
 
 
@@ -165,7 +135,7 @@ def test_a_graph_that_does_not_read_is_refused_with_its_place(
 
 
 def test_files_that_cannot_be_read_say_so(tmp_path: Path) -> None:
-    for name, content in (("x.json", b"{"), ("x.txt", b""), ("x.stg", b"\xff\xfe"), ("deep.json", b"[" * 100_000)):
+    for name, content in (("x.json", b"{"), ("x.txt", b""), ("deep.json", b"[" * 100_000)):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InvalidValue):
             read_graph(tmp_path / name)

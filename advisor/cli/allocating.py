@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from advisor.domain.networks import Network
 
 SWEPT = ("throughput", "latency", "fewest_cores")  # the others have all numbers of cores in one answer
-SWEEP_POINTS = 128  # of a longer range, so many counts a constant factor apart: a line has no more to show
+SWEEP_POINTS = 128  # a table has no more to show
 COST_WEIGHTS = ("core_s", "latency_s", "record")  # of all networks together
 MACHINE = tuple(key for key in v.AllocateTogether.verb.keys if key in v.Allocate.verb.keys and key != "cores")
-KNEE = 0.99  # of the best of a sweep is what the knee still reaches
 
 # What options of a plan have otherwise than their keys. BOX=N is a map by name.
 LIST = {"type": options.NUMBERS, "multiple": True}
@@ -59,26 +58,18 @@ NETWORKS = click.argument(
 
 
 def _swept_counts(text: str) -> list[int]:
-    """Return the counts of cores=LOW..HIGH, in steps with :STEP, and of cores=N,N…, thinned out where there are many."""
+    """Return the counts of cores=LOW..HIGH, in steps with :STEP, and of cores=N,N…"""
     what, _, numbers = text.partition("=")
     parts = [options.range_of(part) for part in numbers.split(",")] if what == "cores" else []
-    counts = sorted({count for part in parts for count in _thinned(part)})
+    counts = sorted({count for part in parts for count in part[: SWEEP_POINTS + 1]})
     if not counts or not 1 <= counts[0] <= counts[-1] <= ALLOCATE_CORES_MAX or len(counts) > SWEEP_POINTS:
         raise ValueError(text)
     return counts
 
 
 RANGE = options.ValueForm(
-    "cores=low..high[:step]", _swept_counts, f"cores=LOW..HIGH[:STEP], or cores=N,N,… with at most {SWEEP_POINTS} counts"
+    "cores=low..high[:step]", _swept_counts, f"cores=LOW..HIGH[:STEP], or cores=N,N,…, with at most {SWEEP_POINTS} counts"
 )  # fmt: skip
-
-
-def _thinned(counts: range) -> Sequence[int]:
-    if len(counts) <= SWEEP_POINTS or counts[0] < 1:
-        return counts[:SWEEP_POINTS]
-    low, high = counts[0], counts[-1]
-    factor: float = (high / low) ** (1.0 / (SWEEP_POINTS - 1))
-    return [counts[round((low * factor**step - low) / counts.step)] for step in range(SWEEP_POINTS)]
 
 
 def planned(verb: type[v.Allocate], *leave: str, **forms: Any) -> Any:
@@ -177,8 +168,7 @@ def allocate_command(networks: tuple[Path, ...], cores: int | None, sweep: list[
         if sweep is None:
             return _one(_planned(advisor, known, cores, request), cores, request, given["objective"])
         found = [(count, _planned(advisor, known, count, request)) for count in sweep]
-    knee = knee_of(found, given["objective"])
-    return Output(show_plans.sweep_plain(given["objective"], found, knee), show_plans.sweep(found, knee))
+    return Output(show_plans.sweep_plain(given["objective"], found), show_plans.sweep(found))
 
 
 def _planned(asker: Advisor | SyncClient, network: str, cores: int | None, request: dict[str, Any]) -> Allocation:
@@ -268,17 +258,6 @@ def asked_together(
         for network in networks
     ]  # fmt: skip
     return asks, machine
-
-
-def knee_of(found: Sequence[tuple[int, Allocation]], objective: str) -> int | None:
-    """Return the fewest cores of a sweep that reach `KNEE` of its best; None where only the most of them do."""
-    if objective == "latency":
-        best = min(each.latency_s for _, each in found)
-        knee = min(cores for cores, each in found if each.latency_s * KNEE <= best)
-    else:
-        best = max(each.throughput_per_s for _, each in found)
-        knee = min(cores for cores, each in found if each.throughput_per_s >= KNEE * best)
-    return knee if knee < found[-1][0] else None
 
 
 # Field of a request that a network needs -> the option of the command.

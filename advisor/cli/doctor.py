@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import stat
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +10,7 @@ import click
 
 from advisor.cli import options
 from advisor.cli.options import Output, command
-from advisor.cli.source import connected, whom
+from advisor.cli.source import connected
 from advisor.cli.tables import Note, Printed, Text
 from advisor.errors import AdvisorError
 
@@ -65,12 +63,10 @@ def _looked(state: Path | None, source: Mapping[str, Any]) -> Generator[Examined
         yield Examined("service", "wrong", f"none listens on {default_socket()}", do)
     except AdvisorError as error:
         yield Examined("service", "wrong", str(error), "is it running, and may you open its socket? see its log")
-    yield from _socket(source)
     served = service["state"] if service is not None else None
     path = state or (Path(served) if served else None)
     if path is not None:
         yield from _state(path)
-    yield from _here()
 
 
 def _service(service: Mapping[str, Any], status: Mapping[str, Any]) -> Generator[Examined]:
@@ -97,19 +93,6 @@ def _service(service: Mapping[str, Any], status: Mapping[str, Any]) -> Generator
             yield Examined(of, "note", f"{used:,} of {most:,}: further ones are refused", do)
 
 
-def _socket(source: Mapping[str, Any]) -> Generator[Examined]:
-    """Look at the socket as a file."""
-    try:
-        key, value = whom(source)
-        mode = Path(value).stat() if key == "socket" else None
-    except (OSError, click.UsageError):
-        return
-    if mode is None:
-        return
-    open_to = " (others may connect: an access file grants who may do what)" if mode.st_mode & 0o077 else ""
-    yield Examined("socket", "ok", f"{value}, mode {stat.S_IMODE(mode.st_mode):04o}{open_to}")
-
-
 def _state(path: Path) -> Generator[Examined]:
     """Look at a state file: every bit of it, its marker, and who else may write there."""
     from advisor.storage import read_state
@@ -130,25 +113,3 @@ def _state(path: Path) -> Generator[Examined]:
         yield Examined(
             "folder", "note", f"others may write in {folder}, and so replace the state", f"chmod go-w {folder}"
         )
-
-
-def _here() -> Generator[Examined]:
-    """Look at this machine, as whoever asks sees it."""
-    from advisor.models.fold import KERNELS
-    from advisor.service.config import Config
-    from advisor.service.listeners import DESCRIPTORS_RESERVED
-
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    wanted = next(each.default for each in Config.__dataclass_fields__.values() if each.name == "connections_max")
-    few = hard != resource.RLIM_INFINITY and hard < wanted + DESCRIPTORS_RESERVED
-    do = (
-        f"ulimit -Hn {wanted + DESCRIPTORS_RESERVED} for {wanted:,} connections, or LimitNOFILE= of its unit"
-        if few
-        else ""
-    )
-    yield Examined("descriptors", "note" if few else "ok", f"at most {'no bound' if hard < 0 else f'{hard:,}'}", do)
-    compiled = KERNELS.library() is not None
-    do = "" if compiled else "answers are the same, loops 10 to 100 times slower; `python -m advisor.kernels` makes it"
-    yield Examined(
-        "machine code", "ok" if compiled else "note", f"the kernels {'are' if compiled else 'were not'} compiled", do
-    )

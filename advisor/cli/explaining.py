@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from advisor import __version__
-from advisor.cli import options, show_plans, tables
+from advisor.cli import options, tables
 from advisor.cli.options import Output, command
 from advisor.cli.tables import Note, Printed
 from advisor.domain.answers import Basis
@@ -42,9 +42,8 @@ def explain_command(file: Any, replay: bool) -> Output:
         raise InvalidValue("file", file.name, ANSWER) from error
     if basis is not None:
         said += sentences_of_basis(basis)
-    printed = show_plans.explained(said, answer if "instances" in answer else {})
     if not replay:
-        return Output({"sentences": said}, printed)
+        return Output({"sentences": said}, said)
     if basis is None:
         raise InvalidValue("file", file.name, "an answer with evidence", "ask it again with --evidence --json")
     again = tables.finite(replayed(basis))
@@ -52,7 +51,7 @@ def explain_command(file: Any, replay: bool) -> Output:
     found = list(differences(answer, again | tables.finite(echoed)))
     plain = [{"field": field, "answer": given, "replay": value} for field, given, value in found]
     plain = {"sentences": said, "same": not found, "differences": plain}
-    return Output(plain, [*printed, *_compared(found, basis)], options.EXIT_FAILED if found else 0)
+    return Output(plain, [*said, *_compared(found, basis)], options.EXIT_FAILED if found else 0)
 
 
 def _compared(found: list[tuple[str, Any, Any]], basis: Basis) -> Iterator[Printed]:

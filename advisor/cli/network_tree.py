@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from advisor.cli import options
 from advisor.cli.known_networks import named_network
 from advisor.cli.options import Output, command, wants_json
 from advisor.cli.source import asked
-from advisor.cli.tables import Printed, Text, Tree, dim
+from advisor.cli.tables import Column, Printed, dim, table
 from advisor.errors import CallerError, NetworkSyntax
 
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from advisor.domain.networks import Network, Node
 
 LINE_SHOWN = 160  # characters of a source line that an error shows
-CHILDREN_SHOWN = 100  # of one node, and
-NODES_SHOWN = 1_000  # of one tree: beyond, a person reads counts
+NODES_SHOWN = 1_000  # beyond, a person reads counts
 EXIT_UNREAD = 1
 
 
@@ -102,37 +102,23 @@ def _plain(network: Network) -> dict[str, Any]:
 
 
 def _counts(network: Network) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for node in network.nodes:
-        counts[node.kind] = counts.get(node.kind, 0) + 1
-    return counts
+    return Counter(node.kind for node in network.nodes)
 
 
 def _tree(network: Network) -> Iterator[Printed]:
     keys = dict(zip(network.boxes, network.keys, strict=True))
-    root = len(network.nodes) - 1
-    tree = Tree(_label(network.nodes[root], keys.get(root)))
-    todo = [(root, tree)]
-    shown = 1
-    while todo:
-        index, branch = todo.pop()
-        children = network.nodes[index].children
-        for place, child in enumerate(children):
-            if place == CHILDREN_SHOWN or shown == NODES_SHOWN:
-                branch.add(f"… {len(children) - place:,} more")
-                break
-            shown += 1
-            todo.append((child, branch.add(_label(network.nodes[child], keys.get(child)))))
-    yield tree
+    rows: list[dict[str, Any]] = []
+    todo = [(len(network.nodes) - 1, 0)]
+    while todo and len(rows) < NODES_SHOWN:
+        index, depth = todo.pop()
+        node = network.nodes[index]
+        place = f"{node.line}:{node.column}" if node.line else ""
+        rows.append({"node": "  " * depth + _sign(node, keys.get(index)), "place": place})
+        todo += [(child, depth + 1) for child in reversed(node.children)]
+    yield table([Column("node", "node"), Column("line:column", "place")], rows)
     counts = ", ".join(f"{kind} {count:,}" for kind, count in _counts(network).items())
-    yield dim(f"{len(network.keys):,} components ({counts})")
-
-
-def _label(node: Node, key: str | None) -> Text:
-    text = Text(_sign(node, key), style="bold" if key else "")
-    if node.line:
-        text.append(f"  {node.line}:{node.column}", style="dim")
-    return text
+    hidden = len(network.nodes) - len(rows)
+    yield dim(f"{len(network.keys):,} components ({counts}){f'; {hidden:,} nodes more' if hidden else ''}")
 
 
 def _sign(node: Node, key: str | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -54,16 +53,6 @@ class Command(click.Command):
         if as_json:
             flag = click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of text.")
             self.params.append(flag)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as ever; an option whose value was forgotten does not take the next option for it."""
-        flag_of = {
-            name: param.is_flag for param in self.params if isinstance(param, click.Option) for name in param.opts
-        }
-        for name, value in pairwise(args):
-            if flag_of.get(name) is False and value in flag_of:
-                raise click.UsageError(f"{name} must be given a value: {value} is the next option", ctx)
-        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error of the advisor ends it with the status that stands for it."""

@@ -13,7 +13,6 @@ from advisor.cli.options import Output, command
 from advisor.cli.source import connected
 from advisor.cli.tables import several
 from advisor.domain.allowed_cores import parse_allowed
-from advisor.errors import InvalidValue
 
 MOVE_S = 3600.0  # that moving may take before the command gives up waiting: the service goes on
 
@@ -24,12 +23,11 @@ MOVE_S = 3600.0  # that moving may take before the command gives up waiting: the
     click.option("--program", help="Forget this whole program instead: its runs and what was learned of them."),
     click.option("--profile", "producer", help="Forget the profiles of this producer's runs instead, task types with them."),
     click.option("--yes", is_flag=True, help="Do not ask; needed where nobody can be asked."),
-    click.option("--dry-run", is_flag=True, help="Show what would be forgotten, and forget nothing."),
     options.service,
 )  # fmt: skip
 def forget_command(
     component: str | None, keep: float, program: str | None, producer: str | None, *,
-    yes: bool, dry_run: bool, **source: Any,
+    yes: bool, **source: Any,
 ) -> Output:  # fmt: skip
     """Weaken, or drop, what a service has learned of COMPONENT, or of a program; exact counts never go back.
 
@@ -39,15 +37,13 @@ def forget_command(
         raise click.UsageError("give a COMPONENT, --program or --profile, and only one of them")
     if keep and component is None:
         raise click.UsageError("--keep goes with a COMPONENT: programs and profiles are forgotten as a whole")
+    what = component or (f"the program {program}" if program else f"the profiles of {producer}")
+    share = f"{1.0 - keep:.0%} of " if keep else ""
     with connected(source) as client:
-        what = _known(client, component, program, producer)
-        would = f"forget {f'{1.0 - keep:.0%} of ' if keep else ''}{what}"
-        if dry_run:
-            return Output({"would_forget": what, "keep": keep}, [f"would {would}; nothing was forgotten"])
         if not yes and not sys.stdin.isatty():
-            raise click.UsageError(f"--yes is needed, for nobody can be asked: it would forget {what}")
+            raise click.UsageError(f"--yes is needed, for nobody can be asked: it would forget {share}{what}")
         if not yes:
-            click.confirm(f"{would}?", abort=True, err=True)
+            click.confirm(f"forget {share}{what}?", abort=True, err=True)
         if component is not None:
             found = _map(client.forget(component, keep=keep)) or {"component": component, "keep": keep}
             return Output(found, [f"kept {keep:.0%} of what was learned of {component}"])
@@ -61,22 +57,6 @@ def _dropped(what: str, name: str, found: Mapping[str, Any]) -> Output:
     body = found.get("profile", found)
     runs = f": {several(body['runs'], 'run')}" if "runs" in body else ""
     return Output(dict(found), [f"forgot the {what} {name}{runs}"])
-
-
-def _known(client: Any, component: str | None, program: str | None, producer: str | None) -> str:
-    """Return in words what would be forgotten: that it is there, and how much it is."""
-    if component is not None:
-        (entry,) = client.status(components=[component], limit=1)["components"]
-        return f"{component}, {several(entry['rows'], 'row')}"
-    if program is not None:
-        runs = {each["program"]: each["runs"] for each in client.status()["programs"]}
-        if program not in runs:
-            raise InvalidValue("program", program, f"of {', '.join(runs) or 'none: no program was observed'}")
-        return f"the program {program}, {several(runs[program], 'run')}"
-    kept = [run for run in client.profile()["runs"] if run["producer"] == producer]
-    if not kept:
-        raise InvalidValue("profile", producer, "a producer whose profiles are kept", "`advisor profile` lists them")
-    return f"the profiles of {producer}, {several(len(kept), 'run')}"
 
 
 @command(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from advisor.cli import tables
-from advisor.cli.tables import Column, Note, Printed, bold, dim, rate, seconds, several, table
+from advisor.cli.tables import Column, Note, Printed, bold, rate, seconds, several, table
 from advisor.domain.advice import Advice
 from advisor.domain.allocations import Allocation, FrontPoint
 from advisor.domain.sharing import Together
@@ -57,8 +57,8 @@ def _boxes(plans: Sequence[tuple[str, Allocation]]) -> tables.Table:
     )  # fmt: skip
 
 
-def sweep(found: Sequence[tuple[int, Allocation]], knee: int | None) -> Iterator[Printed]:
-    """Yield allocations by cores, the knee among them."""
+def sweep(found: Sequence[tuple[int, Allocation]]) -> Iterator[Printed]:
+    """Yield allocations by cores."""
     yield table(
         [
             Column("cores", lambda row: row[0], str),
@@ -66,24 +66,19 @@ def sweep(found: Sequence[tuple[int, Allocation]], knee: int | None) -> Iterator
             Column("records/s", lambda row: row[1].throughput_per_s, rate),
             Column("latency", lambda row: row[1].latency_s, seconds),
             Column("bottleneck", lambda row: _few(row[1].bottleneck, NAMES_SHOWN)),
-            Column("", lambda row: "knee" if row[0] == knee else ""),
         ],
         found,
     )
-    if knee is None:
-        yield dim(f"no knee among these: only {several(found[-1][0], 'core')} reach 99 % of the best")
-    else:
-        yield f"{several(knee, 'core')} reach 99 % of the best of these"
 
 
-def sweep_plain(objective: str, found: Sequence[tuple[int, Allocation]], knee: int | None) -> dict[str, Any]:
+def sweep_plain(objective: str, found: Sequence[tuple[int, Allocation]]) -> dict[str, Any]:
     """Return allocations by cores as JSON has them."""
     keys = ("spare", "throughput_per_s", "expected_per_s", "latency_s", "bottleneck", "groups")
     points = [
         {"cores": cores, **{key: plan.get(key) for key in keys}, "allocation": plan["cores"]}
         for cores, plan in ((cores, each.as_dict()) for cores, each in found)
     ]
-    return {"objective": objective, "sweep": points, "knee": knee}
+    return {"objective": objective, "sweep": points}
 
 
 def watched(state: Mapping[str, Any], found: Allocation | None, cores: int | None) -> Iterator[Printed]:
@@ -100,25 +95,6 @@ def advice(found: Advice, cores: int | None) -> Iterator[Printed]:
     yield bold(f"{found.kind}: {found.why}")
     if found.allocation is not None:
         yield from allocation(cores, found.allocation)
-
-
-def explained(sentences: Sequence[str], answer: Mapping[str, Any]) -> Iterator[Printed]:
-    """Yield why an answer is as it is; one about several networks in sentences alone."""
-    yield from sentences
-    evidence: Mapping[str, Mapping[str, Any]] = answer.get("evidence", {})
-    rows = [
-        {"key": key, "count": count, **evidence[key]}
-        for key, count in answer.get("cores", {}).items()
-        if key in evidence
-    ]
-    if rows:
-        yield table(
-            [
-                Column("component", "key"), Column("cores", "count", str), Column("model", "model", str),
-                Column("runs", "observations", tables.format_count), Column("extrapolated", "extrapolates", tables.doublings),
-            ],
-            rows,
-        )  # fmt: skip
 
 
 def front(found: Allocation | Together, request: Mapping[str, Any]) -> Iterator[Printed]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from advisor.cli import tables
@@ -13,7 +14,6 @@ IN_SENTENCES = frozenset((
     "scores", "coverage", "score_error", "score_bias", "prediction_error", "predictions_scored", "offset",
     "components_known", "components_max", "state_bytes", "model_memory_bytes", "model_memory_used_bytes",
 ))  # fmt: skip
-UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 SHARDS = (
     Column("shard", "shard"), Column("components", "components", format_count), Column("buckets", "buckets", str),
     Column("rows", "rows", format_count), Column("bytes", "bytes", size), Column("waiting", "rows_waiting", format_count),
@@ -82,7 +82,7 @@ def scored(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _service(service: Mapping[str, Any]) -> Iterator[str]:
     yield (
-        f"advisor {service['version']}, up {lasted(service['uptime_s'])}, "
+        f"advisor {service['version']}, up {timedelta(seconds=int(service['uptime_s']))}, "
         f"{several(service['connections'], 'connection')}, {several(service['producers_live'], 'producer')} "
         f"connected, {service['producers']:,} remembered{', STOPPING' if service['stopping'] else ''}"
     )
@@ -123,16 +123,6 @@ def _model(entry: Mapping[str, Any]) -> str:
     if entry.get("pinned"):
         return f"{entry['pinned']} (pinned)"
     return "learner" if entry.get("cells") else entry.get("model") or "–"
-
-
-def lasted(elapsed_s: float) -> str:
-    """Return a time of seconds to days in its two largest units."""
-    left, words = int(elapsed_s), list[str]()
-    for scale, unit in UNITS:
-        whole, left = divmod(left, scale)
-        if whole or words:
-            words.append(several(whole, unit))
-    return " ".join(words[:2]) or "0 seconds"
 
 
 def _first(entry: Mapping[str, Any], *keys: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -194,12 +194,10 @@ def learn_table(
     reader = TableReader(table, columns)
     tell_separator(reader)
     with progress() as bar:
-        moved = moves(bar, words, reader)
-        for chunk in reader.chunks():
-            for start in range(0, len(chunk), SLICE_ROWS):
-                part = chunk.select_rows(slice(start, start + SLICE_ROWS))
-                advisor.learn_batch(part)
-                moved(start + len(part), len(chunk))
+        task = bar.add_task(words, total=reader.lines.total or None, rows=0)
+        for chunk in reader.chunks(SLICE_ROWS):
+            advisor.learn_batch(chunk)
+            bar.update(task, completed=reader.lines.read, rows=reader.rows)
     tell_refused(reader)
     return reader
 
@@ -220,20 +218,6 @@ def progress() -> Progress:
         TextColumn("left"), TimeRemainingColumn(),
         console=errors_console, transient=True, disable=not errors_console.is_terminal,
     )  # fmt: skip
-
-
-def moves(bar: Progress, words: str, reader: TableReader) -> Callable[[int, int], None]:
-    """Return what moves a bar: called with the rows of a chunk that are done, and the rows it has."""
-    task = bar.add_task(words, total=reader.lines.total or None, rows=0)
-    before = [reader.lines.read, 0]  # bytes and rows of former chunks
-
-    def moved(done: int, of: int) -> None:
-        read = reader.lines.read
-        bar.update(task, completed=before[0] + (read - before[0]) * done / of, rows=before[1] + done)
-        if done == of:
-            before[:] = [read, before[1] + of]
-
-    return moved
 
 
 def steps() -> Progress:

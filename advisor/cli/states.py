@@ -78,10 +78,9 @@ def diff_command(before: Path, after: Path, level: float) -> Output:
 
 @command(
     click.option("-o", "--out", type=options.PATH, required=True, help="HTML file to write."),
-    click.option("--cores", type=click.IntRange(min=1), help="Plan the networks that are known for so many cores."),
     options.learned,
 )
-def report_command(out: Path, cores: int | None, **source: Any) -> Output:
+def report_command(out: Path, **source: Any) -> Output:
     """Write what was learned to OUT, one HTML file: curves with what was observed, residuals, coverage, advice.
 
     It needs no network and no library, and is drawn as the live page of a service is. Each run was predicted before it was
@@ -95,6 +94,6 @@ def report_command(out: Path, cores: int | None, **source: Any) -> Output:
     advisor, name = learned(source), Path(whom(source, "state", "table")[1]).name
     at = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
     foot = f"Advisor {__version__} · made of {name} · {at}"
-    html = report(advisor, name, foot, cores=cores).encode()
+    html = report(advisor, name, foot).encode()
     written(out, html)
     return _file(out, advisor, len(html))

@@ -17,7 +17,6 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
-from rich.tree import Tree
 
 from advisor.domain.wording import seconds as seconds_text
 
@@ -34,7 +33,7 @@ class Note(NamedTuple):
     text: str
 
 
-Printed = Table | Tree | Text | str | Note
+Printed = Table | Text | str | Note
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ def print_parts(printed: Iterable[Printed]) -> None:
     for each in printed:
         if isinstance(each, Note) and console.is_terminal:
             console.print(Padding(Text(each.text, style="dim"), (0, 0, 0, 2)))
-        elif isinstance(each, (Table, Tree)):
+        elif isinstance(each, Table):
             console.print(each)
         else:
             text = f"  {each.text}" if isinstance(each, Note) else each

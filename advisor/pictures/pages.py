@@ -1,4 +1,4 @@
-"""The page: components with their curves, networks, answers; live, or as one file that stands alone.
+"""The page: components with their curves, answers; live, or as one file that stands alone.
 
 It is one HTML file with its style and its program, which asks no network and no library. Its policy lets exactly the program
 and the style run whose digests it names, and nothing be loaded, so that a name stays text even where an escape was forgotten.
@@ -28,8 +28,8 @@ class Document(NamedTuple):
 def board(title: str, data: Mapping[str, Any] | None) -> Document:
     """Return the page: with `data` it stands alone, without it asks the service that it came from.
 
-    `data`: ``topics`` as the service sends them, ``cards`` and ``views`` of components (`advisor.pictures.views`), ``networks``
-    by name (`advisor.pictures.boxes`), and ``about``: what the file tells of, in words.
+    `data`: ``cards`` and ``views`` of components (`advisor.pictures.views`), and
+    ``about``: what the file tells of, in words.
     """
     script = "\n" + "".join(map(_part, PROGRAMS))
     style = "\n" + _part("board.css")

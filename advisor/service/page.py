@@ -17,18 +17,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from advisor.domain.limits import NAME_BYTES_MAX
-from advisor.domain.networks import Network, network_from_nodes
 from advisor.errors import AdvisorError, InvalidValue, TooLarge, UnknownComponent, UnknownNetwork, not_one_of
 from advisor.pictures import views
-from advisor.pictures.boxes import boxes_shown
 from advisor.pictures.pages import board
 from advisor.pictures.views import ORDERS
 from advisor.service.explaining import sentences
 from advisor.service.hub import Hub
 from advisor.service.page_topics import PageTopics, as_json
-from advisor.service.questions import is_small
 from advisor.service.turns import others_first
-from advisor.service.worker import network_of
 
 NEWS_AGE_S = 1.0  # news are sent again for so long: people read no faster
 CARDS_A_PAGE = 24
@@ -37,8 +33,6 @@ ASKED_LETTERS = 400  # of a text that is searched, of a name
 NUMBER_DIGITS_MAX = 12  # of a page, or of a version: seconds since 1970, and then one a second
 SENTENCES_REPORTED = 200
 SENTENCE_LETTERS = 2_000
-NETWORK_TEXT_MAX = 16 * 1024  # of a network that is drawn: beyond, its tree alone takes longer than a turn may
-NETWORK_NODES_MAX = 1_000
 
 DATA_HEADERS = {
     "cache-control": "no-store",
@@ -71,7 +65,7 @@ class LivePage:
     def routes(self) -> list[tuple[str, Callable[[Request], Awaitable[Response]]]]:
         """Return paths and what answers them."""
         questions: dict[str, Question] = {
-            "/page/components": self._components, "/page/component": self._component, "/page/network": self._network,
+            "/page/components": self._components, "/page/component": self._component,
             "/page/answer": self._answer, "/page/news": self._news,
         }  # fmt: skip
         return [("/", self._page), *((path, partial(_answered, question)) for path, question in questions.items())]
@@ -122,29 +116,6 @@ class LivePage:
 
     async def _component(self, request: Request) -> Any:
         return views.view(self._hub.engine.advisor, _text(request, "name"))
-
-    async def _network(self, request: Request) -> Any:
-        name, answer = _text(request, "name") or None, _text(request, "answer") or None
-        given, kept = self._shown.network(name, answer)
-        allocation = kept.allocation if kept is not None else None
-        network = await self._read(given)
-        reported = boxes_shown(network, allocation)
-        reported["network"] = name
-        reported["text"] = given[:NETWORK_TEXT_MAX] if isinstance(given, str) else None
-        if kept is not None:
-            reported["answer"] = {
-                "id": kept.id, "at": kept.at,
-                **{key: kept.allocation.get(key) for key in ("cores_used", "spare", "throughput_per_s", "latency_s")},
-            }  # fmt: skip
-        return reported
-
-    async def _read(self, given: Any) -> Network:
-        size, most = len(given), NETWORK_TEXT_MAX if isinstance(given, str) else NETWORK_NODES_MAX
-        if size > most:
-            raise TooLarge("network", size, most, "it is too large for a page")
-        if not is_small(given):
-            return await self._hub.heavy.run(network_of, given)
-        return self._hub.engine.advisor.network(given) if isinstance(given, str) else network_from_nodes(given)
 
     async def _answer(self, request: Request) -> Any:
         kept = self._hub.planner.answers.find_answer(_text(request, "id"))

@@ -10,16 +10,13 @@ from itertools import islice
 from typing import Any, cast
 
 from advisor import __version__
-from advisor.errors import InvalidValue
 from advisor.service.answers import RecentAnswer
 from advisor.service.hub import Hub
 
 # Of each list on the page: what fits on a screen or two; a snapshot of all topics stays below 64 KB.
-ANSWERS_REPORTED = 24  # in the list; the others are found by their networks
+ANSWERS_REPORTED = 24
 REASONS_REPORTED = 4  # of one answer in the list; all of them when it is opened
 REASON_LETTERS = 240
-NETWORKS_REPORTED = 64
-UNNAMED_REPORTED = 12  # networks that were asked about and have no name
 
 
 def as_json(value: Any) -> bytes:
@@ -55,7 +52,6 @@ class PageTopics:
         """Yield each topic by name; others may have their turn between two."""
         yield "now", self._now()
         yield "answers", self._answers()
-        yield "networks", self._networks()
 
     def _now(self) -> dict[str, Any]:
         hub = self._hub
@@ -96,38 +92,3 @@ class PageTopics:
             "throughput_per_s": answer["throughput_per_s"], "latency_s": answer["latency_s"],
             "bottleneck": list(answer["bottleneck"])[:REASONS_REPORTED],
         }  # fmt: skip
-
-    def _networks(self) -> list[dict[str, Any]]:
-        """Return the networks that are kept by name, then those that were only asked about, the newest first."""
-        latest: dict[Any, RecentAnswer] = {}
-        for kept in self._hub.planner.answers.newest():
-            if kept.network is not None:
-                latest.setdefault(_identity(kept.network), kept)
-        reported: list[dict[str, Any]] = []
-        for name, known in islice(self._hub.engine.advisor.components.flows.kept.items(), NETWORKS_REPORTED):
-            if known.definition is not None:
-                answer = latest.pop(_identity(known.definition), None)
-                reported.append({"network": name, "rows": int(known.counts.n["rows"]), "answer": answer and answer.id})
-        for kept in islice(latest.values(), UNNAMED_REPORTED):
-            text = kept.network if isinstance(kept.network, str) else ""
-            reported.append({"network": None, "text": " ".join(text[:REASON_LETTERS].split()), "answer": kept.id})
-        return reported
-
-    def network(self, name: str | None, answer: str | None) -> tuple[Any, RecentAnswer | None]:
-        """Return the text or nodes of a network, by its name or by an answer about it, and the newest answer about it.
-
-        Raises InvalidValue, UnknownNetwork.
-        """
-        if answer is not None:
-            kept = self._hub.planner.answers.find_answer(answer)
-            if kept.network is None:
-                raise InvalidValue("answer", answer, "one about a single network")
-            return kept.network, kept
-        definition = self._hub.engine.advisor.components.flows.definition(name or "")
-        answers = self._hub.planner.answers.newest()
-        return definition, next((each for each in answers if _identity(each.network) == _identity(definition)), None)
-
-
-def _identity(network: Any) -> Any:
-    """Return what tells a network from others: its text, or which list of nodes it is."""
-    return network if isinstance(network, str) else id(network)

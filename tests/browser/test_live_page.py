@@ -19,7 +19,7 @@ from advisor import SyncClient
 
 TEXT = "net main connect read .. (small | large) .. write;"
 SIZES, CORES = (64.0, 256.0, 1024.0), (1, 2, 4, 8, 16)
-VIEWS = ("", "components", "component/blur", "networks", "answers")
+VIEWS = ("", "components", "component/blur", "answers")
 WIDTHS = (360, 820, 1440)
 
 # Labels of axes: pairs of texts of one chart that lie on one another.
@@ -153,25 +153,19 @@ def test_after_a_restart_the_page_shows_what_the_state_has(window: Browser, tmp_
         assert why.startswith(chosen.why)
 
 
-def test_a_network_is_listed_and_an_answer_says_why(window: Browser, served: Served) -> None:
+def test_an_answer_says_why(window: Browser, served: Served) -> None:
     with served.client() as client:
         rows(client)
-        client.define_network(TEXT, id="pipe")
-        given = client.allocate("pipe", cores=24, shares=[[0.75, 0.25]], turns="never")
+        given = client.allocate(TEXT, cores=24, shares=[[0.75, 0.25]], turns="never")
         sentences = [reason.text for reason in given.why]
-        go(window, served, "networks")
-        window.until("return document.querySelectorAll('tbody tr').length === 4")
-        drawn = "return Array.from(document.querySelectorAll('tbody tr'), row => Array.from(row.children, e => e.textContent))"
-        assert {name: (cores, bound) for name, cores, _, bound in window.run(drawn)} == {
-            key: (f"{count} core{'' if count == 1 else 's'}", "bottleneck" if key in given.bottleneck else "")
-            for key, count in given.cores.items()
-        }
-        assert TEXT in window.run(TEXTS, "details pre")
-        window.run("document.querySelector('a[href^=\"#/answers/\"]').click()")
+        go(window, served, "answers")
+        window.until("return document.querySelectorAll('article.answer').length === 1")
+        window.run("document.querySelector('article.answer details').open = true")
         window.until("return document.querySelectorAll('details[open] ol.why li').length > 0")
         said = window.run(TEXTS, "details[open] ol.why li")
         assert all(any(text in each for each in said) for text in sentences)
-        client.allocate("pipe", cores=30, shares=[[0.75, 0.25]])
+        assert any(each.startswith("Cores: ") for each in said)
+        client.allocate(TEXT, cores=30, shares=[[0.75, 0.25]])
         window.until("return document.querySelectorAll('article.answer').length === 2")
         opened = "return document.querySelectorAll('details[open] ol.why li').length === arguments[0]"
         window.until(opened, len(said))  # stays open
@@ -216,12 +210,11 @@ def test_what_an_empty_page_says_to_run_runs_as_it_stands(window: Browser, serve
 
     subprocess.run([sys.executable, "-c", said("")], check=True)
     window.until("return document.querySelectorAll('a.card').length === 1")
-    (line,) = {said("answers"), said("networks")}
+    line = said("answers")
     command = line.replace("advisor", f"{shlex.quote(sys.executable)} -m advisor.cli", 1)
     subprocess.run(["sh", "-c", command], check=True, stdout=subprocess.DEVNULL)
-    for view, shown in (("answers", "article.answer"), ("networks", "tbody tr")):
-        go(window, served, view)
-        window.until("return document.querySelector(arguments[0])", shown)
+    go(window, served, "answers")
+    window.until("return document.querySelector('article.answer')")
 
 
 def test_what_could_not_be_shown_is_shown_once_it_can(window: Browser, served: Served) -> None:
@@ -240,8 +233,7 @@ def test_what_could_not_be_shown_is_shown_once_it_can(window: Browser, served: S
 def test_nothing_overlaps_and_nothing_is_cut_at_any_width_in_light_and_dark(window: Browser, served: Served) -> None:
     with served.client() as client:
         rows(client, ("blur", "a" * 200, "解析 مكوّن", "read", "small", "large", "write"))
-        client.define_network(TEXT, id="pipe")
-        client.allocate("pipe", cores=24, shares=[[0.75, 0.25]])
+        client.allocate(TEXT, cores=24, shares=[[0.75, 0.25]])
     grounds = set[str]()
     for width in WIDTHS:
         for view in VIEWS:

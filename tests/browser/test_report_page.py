@@ -63,19 +63,12 @@ def test_a_table_becomes_one_file_with_curves_residuals_coverage_and_advice(
     browser.until("return document.querySelectorAll('a.card svg').length === 3")
 
 
-def test_a_state_becomes_a_file_with_its_networks(tmp_path: Path, browser: Browser, advisor: Command) -> None:
-    reported = taught()
-    reported.define_network("net main connect read .. blur .. write;", id="pipe</script>")
+def test_a_state_becomes_a_file_that_fits_a_phone(tmp_path: Path, browser: Browser, advisor: Command) -> None:
     state, page = tmp_path / "state", tmp_path / "report.html"
-    state.write_bytes(reported.to_bytes())
-    advisor("report", "--state", state, "--cores", 12, "--out", page)
-    given = reported.allocate("pipe</script>", cores=12)
+    state.write_bytes(taught().to_bytes())
+    advisor("report", "--state", state, "--out", page)
     browser.open(page, 390, 800, dark=True)
     assert browser.run("return document.documentElement.scrollWidth") == 390
-    browser.run("location.hash = '#/networks'")
-    browser.until("return document.querySelectorAll('tbody tr').length === 3")
-    assert browser.run(TEXTS, "tbody th") == sorted(given.cores, key=lambda key: -given.utilization[key])
-    assert browser.run(TEXTS, "ul.why li") == [reason.text for reason in given.why]
 
 
 def test_a_large_state_becomes_a_file_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,12 +102,10 @@ def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
         ]
         unasked = run("forget", "work", "--socket", socket)
         assert (unasked.returncode, "--yes is needed" in unasked.stderr) == (2, True)
-        dry = run("forget", "work", "--dry-run", "--keep", "0.25", "--socket", socket)
-        assert dry.stdout == "would forget 75% of work, 9 rows; nothing was forgotten\n"
         no, yes = (
             in_terminal([["forget", "work", "--socket", socket]], 80, f"{word}\n", errors=True)[0] for word in "ny"
         )
-        assert "forget work, 9 rows?" in no
+        assert "forget work?" in no
         assert "kept 0%" not in no
         assert "kept 0%" in yes
         gone = answer("predict", "work", "--socket", socket)

@@ -441,9 +441,7 @@ TEXTS: dict[str, list[str]] = {
               "component;predictor;cores;elapsed_s\na;1;1;1\n"],
     "runs": ["program,size,workers,elapsed_s,work_s,delay_s\nsort,3,2,0.5,0.4,\n"],
     "graph.json": ['{"unit": "ms", "tasks": [{"name": "a", "time": 1}, {"name": "b", "time": 2, "after": ["a"]}]}'],
-    "configuration": ['tcp = "127.0.0.1:7000"
-model_memory = "1GiB"
-',
+    "configuration": ['tcp = "127.0.0.1:7000"\nmodel_memory = "1GiB"\n',
                       '[[token]]\nname = "a"\nsecret = "0123456789abcdef"\nscope = "write"\nproducers = ["a.*"]\n'],
     "snet_logs": ["1 box f[0]/i1/2\0@1.5 0 1 2 3\n"],
 }  # fmt: skip

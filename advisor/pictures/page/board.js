@@ -1,6 +1,6 @@
 // The board: one view at a time by the address's hash. A `source` answers: the service, or what the file itself holds.
 const held = JSON.parse(element("data").textContent), main = element("main");
-const topics = held ? held.topics : {}, CARDS = 24, FRESH_MS = 2500, PATIENT_MS = 4000, NEWS_MS = 1000, TARGET = 0.9, ADVISED = 200;
+const topics = {}, CARDS = 24, FRESH_MS = 2500, PATIENT_MS = 4000, NEWS_MS = 1000, TARGET = 0.9, ADVISED = 200;
 
 // -- words
 const whole = value => Math.round(value).toLocaleString("en");
@@ -235,49 +235,6 @@ views.component = name => {
   return { node: tag("section", {}, tag("p", { class: "crumbs" }, tag("a", { href: "#/components" }, "Components")), title, inside), topics: ["now"],
     draw };
 };
-views.networks = chosen => {
-  const list = tag("ul", { class: "tabs" }), inside = tag("div");
-  let shown = null;
-  const draw = async () => {
-    const known = topics.networks || [];
-    if (!known.length) { swap(list); swap(inside, empty("No network yet",
-      "A network appears here when it is defined by name, or when cores are asked for one:",
-      plans())); return; }
-    const keyOf = each => each.network == null ? "?" + each.answer : each.network,
-      now = known.find(each => keyOf(each) === chosen) || (chosen && chosen.startsWith("?") ? { network: null, answer: chosen.slice(1),
-      text: "answer " + chosen.slice(1) } : known[0]);
-    swap(list, known.map(each => tag("li", {}, tag("a", { href: to("networks", keyOf(each)),
-      "aria-current": keyOf(each) === keyOf(now) ? "page" : null, title: each.text || null },
-      isolated(each.network == null ? (each.text || "answer " + each.answer).replace(/^net \w+ connect |;$/g, "") : each.network)))));
-    const version = JSON.stringify([keyOf(now), now.answer]);
-    if (version === shown) return;
-    shown = version;
-    let reply;
-    try { reply = await source.network(now); } catch (error) { swap(inside, empty("It cannot be shown", error.message)); return; }
-    swap(inside, networkOf(reply, now));
-  };
-  return { node: tag("section", {}, tag("div", { class: "head" }, tag("h2", {}, "Networks")), list, inside), topics: ["networks"], draw };
-};
-function coresOf(box) {
-  return box.cores == null ? box.instances ? "in turn" : "–"
-    : (box.instances > 1 ? box.instances + " × " : "") + coresText(box.cores) + (box.in_turn ? ", in turn" : "");
-}
-function networkOf(reply, now) {
-  const answer = reply.answer, bound = reply.busiest.filter(box => box.bottleneck).map(box => box.key), parts = [];
-  if (answer) parts.push(tag("p", { class: "advice" }, tag("b", {}, number(answer.throughput_per_s) + " records/s"),
-    ", " + seconds(answer.latency_s) + " a record, on " + (answer.cores_used == null ? "" : coresText(answer.cores_used)) + (answer.spare ? ", " + answer.spare + " to spare" : "") + (bound.length ? "; bounded by " : "."), bound.length ? isolated(bound.join(", ") + ".") : ""));
-  else parts.push(tag("p", { class: "soft" }, isolated(reply.failed || (held ? "Made without --cores." : "Nobody has asked for its cores since the service began."))));
-  parts.push(table(["Box", "Cores", "Busy", ""],
-    reply.busiest.map(box => [tag("a", { href: to("component", box.component) }, isolated(box.key)), coresOf(box),
-    box.utilization == null ? "–" : percent(box.utilization, 0), box.bottleneck ? chip("bottleneck", "warm") : ""]), "The busiest boxes"));
-  if (reply.busiest.length < reply.boxes) parts.push(tag("p", { class: "soft" }, "The table has " + reply.busiest.length + " of "
-    + whole(reply.boxes) + " boxes."));
-  if (answer && answer.id) parts.push(tag("p", {}, tag("a", { href: to("answers", answer.id) }, "Why: answer " + answer.id),
-    tag("span", { class: "soft" }, " of ", clockOf(answer.at))));
-  if (reply.why && reply.why.length) parts.push(tag("ul", { class: "why" }, reply.why.map(text => tag("li", {}, isolated(text)))));
-  if (reply.text) parts.push(tag("details", { "data-key": "text", open: true }, tag("summary", {}, "S-Net text"), code(reply.text)));
-  return parts.filter(Boolean);
-}
 const noAnswers = () => empty("No answer yet", "The last hundred allocations, and the newest choices of cores, stand here with their reasons. Ask for one:", plans());
 function answerOf(answer) {
   const what = answer.networks ? answer.objective + " of " + answer.networks.length + " networks" : answer.objective.replace("_",
@@ -292,24 +249,21 @@ function answerOf(answer) {
       all.replaceChildren(tag("ol", { class: "why" }, sentences.map(text => tag("li", {}, isolated(text)))));
     } catch (error) { all.replaceChildren(tag("p", { class: "soft" }, error.message)); }
   });
-  return tag("article", { class: "answer", id: "answer-" + answer.id }, tag("div", { class: "head" },
+  return tag("article", { class: "answer" }, tag("div", { class: "head" },
     tag("h3", {}, what[0].toUpperCase() + what.slice(1) + (answer.cores == null ? "" : " on " + coresText(answer.cores))), tag("span",
     { class: "soft" }, clockOf(answer.at))),
     got ? tag("p", {}, tag("b", {}, got), answer.bottleneck && answer.bottleneck.length ? tag("span", {}, " · bottleneck ",
       isolated(answer.bottleneck.join(", "))) : null) : null,
-    answer.why.length ? tag("ul", { class: "why" }, answer.why.map(text => tag("li", {}, isolated(text)))) : null, tag("div", { class: "row" }, more,
-      answer.networks ? null : tag("a", { href: to("networks", "?" + answer.id) }, "Its boxes")));
+    answer.why.length ? tag("ul", { class: "why" }, answer.why.map(text => tag("li", {}, isolated(text)))) : null, more);
 }
-views.answers = chosen => {
+views.answers = () => {
   const inside = tag("div", { class: "stack" });
-  let shown = "", reply = false;
+  let shown = "";
   const draw = () => {
     const answers = topics.answers;
     if (!answers || JSON.stringify(answers) === shown) return;
     shown = JSON.stringify(answers);
     swap(inside, answers.choices.length ? asked(answers.choices) : [], answers.answers.length ? answers.answers.map(answerOf) : answers.choices.length ? [] : noAnswers());
-    const one = chosen && !reply && element("answer-" + chosen);
-    if (one) { reply = true; one.querySelector("details").open = true; one.scrollIntoView({ block: "center" }); }
   };
   return { node: section("Recent answers", null, inside), topics: ["answers"], draw };
 };
@@ -346,7 +300,6 @@ const service = {
   },
   components: given => service.ask("components", given), component: name => service.ask("component", { name }), answer: id => service.ask("answer",
     { id }),
-  network: each => service.ask("network", each.network == null ? { answer: each.answer } : { name: each.network }),
 };
 const file = {
   async components({ find, order, page }) {
@@ -363,11 +316,8 @@ const file = {
     if (!card) throw new Error("This file tells nothing of it.");
     return { ...card, status: { notes: ["this file has the curves of the components with most runs; of the others it has what stands here"] } };
   },
-  async network(each) { return held.networks[each.network]; },
 };
-const source = held ? file : service, NAMES = held ? [["", "Overview"], ["components", "Components"],
-  ...((topics.networks || []).length ? [["networks", "Networks"]] : [])]
-  : [["", "Overview"], ["components", "Components"], ["networks", "Networks"], ["answers", "Answers"]];
+const source = held ? file : service, NAMES = [["", "Overview"], ["components", "Components"], ...(held ? [] : [["answers", "Answers"]])];
 
 // -- going about
 let view = null, finding = false;

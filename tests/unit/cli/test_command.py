@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from tables import write_table
 
 from advisor import __version__
-from advisor.cli import COMMANDS, advisor, main
+from advisor.cli import COMMANDS, advisor
 from advisor.domain.observations import ComponentNames, columns_of
 
 
@@ -281,10 +281,3 @@ def test_what_does_not_fit_the_component_or_the_output_is_refused_in_words(
     done = invoke(*command.split(), "--table", table)
     assert done.exit_code == 2
     assert words in str(done.stderr) + str(done.exception)
-
-
-def test_an_option_without_its_value_does_not_take_the_next_option(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["allocate", "net.snet", "--cores", "--sweep", "cores=1..4"])
-    assert ended.value.code == 2
-    assert "--cores must be given a value: --sweep is the next option" in capsys.readouterr().err

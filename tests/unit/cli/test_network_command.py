@@ -27,15 +27,16 @@ def test_the_tree_is_shown(tmp_path: Path) -> None:
     path.write_text(TEXT)
     status, out, _ = run(path)
     assert status == 0
-    lines = [line.rstrip() for line in out.splitlines()]
-    assert lines[:6] == [
-        "series ..  2:20",
-        "├── f ((a) -> (a) | (b))  2:18",
-        "└── choice |  2:37",
-        "    ├── filter [{a} -> {c}]  2:24",
-        "    └── replication * {done}  2:42",
-        "        └── g  2:40",
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[1:7] == [
+        ["series", "..", "2:20"],
+        ["f", "((a)", "->", "(a)", "|", "(b))", "2:18"],
+        ["choice", "|", "2:37"],
+        ["filter", "[{a}", "->", "{c}]", "2:24"],
+        ["replication", "*", "{done}", "2:42"],
+        ["g", "2:40"],
     ]
+    assert [len(line) - len(line.lstrip()) for line in out.splitlines()[1:7]] == [0, 2, 2, 4, 4, 6]
 
 
 def test_json_holds_the_network() -> None:

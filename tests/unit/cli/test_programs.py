@@ -44,7 +44,7 @@ def test_a_table_is_learned_and_asked(table: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("workers", "wrkers"), "a column workers"), (("100.0", "many"), "line 2"), (("100.0", "-1"), "size is -1"),
+        (("workers", "wrkers"), "one column workers"), (("100.0", "many"), "line 2"), (("100.0", "-1"), "size is -1"),
         (("law", "other"), "no runs of the program 'law'"),
     ],
 )  # fmt: skip

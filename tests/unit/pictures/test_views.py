@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from advisor import Advisor
-from advisor.domain.networks import network_from_nodes
 from advisor.engine.rows import SEPARATOR
 from advisor.errors import UnknownComponent
-from advisor.pictures import boxes, views
+from advisor.pictures import views
 
 SIZES, CORES = (100.0, 200.0, 400.0), (1.0, 2.0, 4.0, 8.0)
 
@@ -100,10 +99,3 @@ def test_components_are_found_by_a_part_of_their_name_in_the_order_asked_for() -
         views.view(advisor, "laod")
     with pytest.raises(UnknownComponent):
         views.card(advisor, next(name for name in names if SEPARATOR in name))
-
-
-def test_of_a_large_network_the_busiest_boxes_are_listed() -> None:
-    nodes: list[dict[str, Any]] = [{"kind": "box", "name": f"b{n}"} for n in range(1000)]
-    nodes += [{"kind": "choice", "children": [*range(500, 1000)]}, {"kind": "series", "children": [*range(500), 1000]}]
-    reported = boxes.boxes_shown(network_from_nodes(nodes))
-    assert (reported["boxes"], len(reported["busiest"])) == (1000, boxes.BOXES_LISTED)

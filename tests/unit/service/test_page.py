@@ -54,14 +54,12 @@ async def test_news_tell_what_changed_since_a_version_and_are_made_once_for_all(
     async with running(tmp_path, http="127.0.0.1:0") as live:
         peer = await live.peer()
         await peer.call("observe_rows", {"producer": "p", "sequence": 1, "rows": rows_of(50)})
-        await peer.call("define_network", {"id": "pipe", "text": TEXT})
         monkeypatch.setattr(page, "NEWS_AGE_S", 0.0)
         first = await reported(live, "/page/news")
         found = first["topics"]
-        assert set(found) == {"now", "answers", "networks"}
+        assert set(found) == {"now", "answers"}
         assert found["now"]["counts"]["rows_accepted"] == 50
         assert found["now"]["components"] == len({row[0] for row in rows_of(50)})
-        assert found["networks"] == [{"network": "pipe", "rows": 0, "answer": None}]
         await peer.call("observe_rows", {"producer": "p", "sequence": 2, "rows": rows_of(50)})
         second = await reported(live, f"/page/news?since={first['version']}")
         assert set(second["topics"]) == {"now"}
@@ -91,7 +89,6 @@ async def test_components_are_searched_paged_and_shown(tmp_path: Path, monkeypat
             ("/page/components?order=luck", 400, "order"),
             ("/page/components?page=-1", 400, "page"),
             (f"/page/components?find={'x' * 999}", 400, "find"),
-            ("/page/network?name=none", 404, "none"),
             ("/page/answer?id=1", 400, "id"),
         ):
             response = await get(live, path)

@@ -108,16 +108,13 @@ class _Building(Transformer[Token, SnetProgram]):
     # Definitions
 
     def program(self, *items: object) -> SnetProgram:
-        return SnetProgram(_scope(items), metadata=tuple(str(item) for item in items if isinstance(item, Token)))
+        return SnetProgram(_scope(items))
 
     def bare(self, expression: list[Node]) -> SnetProgram:
         return SnetProgram({}, tuple(expression))
 
-    def metadata(self, text: Token) -> Token:
-        return text
-
     def aside(self, _: Token) -> None:
-        """An XML prologue or comment says nothing."""
+        """Metadata, an XML prologue or comment say nothing."""
 
     def type_definition(self, name: Token, *_: object) -> _Definition:
         return _define(_TYPE, name)

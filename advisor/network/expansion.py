@@ -40,7 +40,6 @@ class SnetProgram:
 
     scope: Mapping[str, Meaning]
     expression: Expression | None = None
-    metadata: tuple[str, ...] = ()  # texts of the top-level metadata blocks
 
 
 class _Scope(NamedTuple):

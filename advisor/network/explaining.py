@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from lark import Token, UnexpectedInput, UnexpectedToken
 
@@ -53,37 +52,6 @@ CLOSED_BY = {")": "(", "}": "{", "]": "["}
 FOUND_SHOWN = 40  # characters of a token
 
 
-class Mistake(NamedTuple):
-    """A mistake that people make: it is the one when all that is not None fits."""
-
-    hint: str
-    after: tuple[str, ...] | None = None  # terminals, one of which was the last that read
-    found: tuple[str, ...] | None = None  # texts, one of which stands there
-    accepted: tuple[str, ...] = ()  # terminals that all could stand there
-    refused: tuple[str, ...] = ()  # terminals that could not
-
-
-MISTAKES = (
-    Mistake("an exit or return pattern stands in braces: {a, <t>}", ("STAR", "DOUBLE_STAR", "FEEDBACK")),
-    Mistake("a split names a tag: ! <t>", ("SPLIT", "DOUBLE_SPLIT")),
-    Mistake("a placement names a node by its number: @ 1", ("AT",), accepted=("NUMBER",)),
-    Mistake("a split names a tag: !@ <t>", ("AT",)),
-    Mistake("a guard stands in angle brackets: if <t > 3>", ("IF",)),
-    Mistake("a synchrocell joins two patterns or more: [| {a}, {b} |]", found=("|]",), accepted=("COMMA",)),
-    Mistake("every `if <…> then` of a filter has an `else`, if only an empty one", found=("]",), accepted=("ELSE",)),
-    Mistake("a filter parts the records that it puts out by `;`", found=(",",), accepted=("SEMICOLON", "RSQB")),
-    Mistake("records of a filter stand in braces: [{a} -> {b}]", accepted=("RSQB", "LBRACE"), refused=("ELSE",)),
-    Mistake("a net says what it connects: net m connect a .. b;", accepted=("CONNECT",)),
-    Mistake("an operator stands between its operands: a .. b", found=("..", "|", "||"), accepted=("ID", "FILTER_OPEN")),
-    Mistake("pipelines are written with two dots: a .. b", found=(".", "...", "->"), accepted=("DOTS",)),
-    Mistake("definitions stand before `connect`, and end with `;`", found=("connect",), accepted=("RBRACE", "BOX")),
-    Mistake("a definition ends with `;`", found=("net", "box", "type", "typesig"), accepted=("SEMICOLON",)),
-    Mistake("code of a box stands as <<<language| code >>>", found=("}",), accepted=("CODE",)),
-    Mistake("variants are parted by `|`", found=(",",), accepted=("BAR", "SEMICOLON")),
-    Mistake("a name begins with a letter or `_`", found=tuple("0123456789"), accepted=("ID",), refused=("NUMBER",)),
-)
-
-
 def explained(
     error: UnexpectedInput, text: str, last: Token | None, accepted: Iterable[str], plain: Mapping[str, str],
     open_brackets: Sequence[Token],
@@ -115,14 +83,6 @@ def _hint(found: str, last: Token | None, could: set[str]) -> str:
         return f"`{found}` is a reserved word"
     if last is not None and last.lower() in KEYWORDS and last.type == "ID" and "DOTS" in could:
         return f"`{last.lower()}` is written in small letters"
-    for mistake in MISTAKES:
-        if (
-            (mistake.after is None or (last is not None and last.type in mistake.after))
-            and (mistake.found is None or found in mistake.found)
-            and could.issuperset(mistake.accepted)
-            and could.isdisjoint(mistake.refused)
-        ):
-            return mistake.hint
     return ""
 
 

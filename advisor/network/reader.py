@@ -6,7 +6,6 @@ Neither lark's LALR parser nor the callbacks recurse.
 
 from __future__ import annotations
 
-import re
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, cast
@@ -26,15 +25,6 @@ ID_PATTERN = (
 )
 PARTS_KEPT = 1_024  # patterns and filters kept read: a network repeats few,
 PART_KEPT_CHARACTERS_MAX = 1_000  # and they are short
-OPENS = re.compile(r"//|/\*|<<<|<\?|<!--|<(?:metadata\b|[A-Za-z_][A-Za-z0-9_.-]*:(?!:)[A-Za-z_])")
-CLOSERS = {"//": "\n", "/*": "*/", "<<<": ">>>", "<?": "?>", "<!--": "-->"}
-COMMENTS = frozenset(("//", "/*"))
-METADATA = re.compile(  # as METADATA of snet.lark
-    r"<(?P<element>(?:[A-Za-z_][A-Za-z0-9_.-]*:)?metadata|[A-Za-z_][A-Za-z0-9_.-]*:(?!:)[A-Za-z_][A-Za-z0-9_.-]*)"
-    r"(?:\s(?:[^>/]|/(?!>))*+)?(?:/>|>.*?</(?P=element)\s*>(?:\s*</[A-Za-z_:][A-Za-z0-9_.:-]*\s*>)*+)",
-    re.DOTALL,
-)
-INK = re.compile(r"[^\n]")
 NAMING = frozenset(("ID", "WHOLE_BOX", "WHOLE_RECORD"))
 OPENING, CLOSING = frozenset(("LPAR", "LBRACE", "FILTER_OPEN")), frozenset(("RPAR", "RBRACE", "RSQB"))
 
@@ -77,7 +67,7 @@ def _read(text: object, where: str, start: str) -> Any:
     if not isinstance(text, str):
         raise InvalidValue(where, text, "S-Net text")
     _check_size(text)
-    parser = _parser().parse_interactive(uncommented(text), start=start)
+    parser = _parser().parse_interactive(text, start=start)
     open_brackets: list[Token] = []
     last: Token | None = None
     try:
@@ -98,30 +88,6 @@ def _read(text: object, where: str, start: str) -> Any:
     except UnexpectedInput as error:
         accepted = cast("set[str]", parser.accepts())
         raise explained(error, text, last, accepted, _plain_terminals(), open_brackets) from None
-
-
-def uncommented(text: str) -> str:
-    """Return the text with blanks in place of its comments: what is plainly written is read ten times as fast.
-
-    Positions stay. Code, metadata and XML asides are left as they are; from what nothing closes on, so is the rest, for its
-    error. Cost O(characters).
-    """
-    found: list[str] = []
-    done = at = 0
-    while opening := OPENS.search(text, at):
-        start, closer = opening.start(), CLOSERS.get(opening[0])
-        if closer is None:  # metadata: an empty element closes itself
-            whole = METADATA.match(text, start)
-            at = -1 if whole is None else whole.end()
-        else:
-            end = text.find(closer, opening.end())
-            at = len(text) if end < 0 and closer == "\n" else end + (len(closer) if end >= 0 and closer != "\n" else 0)
-        if at < 0:
-            break
-        if opening[0] in COMMENTS:
-            found += [text[done:start], INK.sub(" ", text[start:at])]
-            done = at
-    return "".join([*found, text[done:]]) if found else text
 
 
 def _check_size(text: str) -> None:

@@ -70,7 +70,6 @@ def test_declarations_are_kept_as_written() -> None:
     assert isinstance(blur, Box)
     assert (decode.consumes, decode.produces) == (("data", "<#b>"), (("image",), ("error", "<code>")))
     assert (blur.consumes, blur.produces) == (("image=", "<w>"), ((),))
-    assert program.metadata == ("<metadata> <creator>nobody</creator> </metadata>",)
 
 
 def test_the_innermost_definition_wins_and_order_does_not_matter() -> None:
@@ -164,10 +163,10 @@ def test_a_hostile_text_is_an_error_and_not_a_crash(text: str) -> None:
         "<snet:net name='a'> <snet:net name='b'> http://kept </snet:net> </snet:net>",
     ],
 )
-def test_metadata_is_kept_as_it_stands_and_never_read(metadata: str) -> None:
+def test_metadata_is_never_read(metadata: str) -> None:
     text = f"<?xml version='1.0'?>\n<!-- about --> {metadata}\nnet m {{ {metadata} }} connect a;"
     program = read(text)
-    assert program.metadata == (metadata,)
+    assert [*program.scope] == ["m"]
     assert shape(parse(text)) == "a"
 
 

@@ -64,11 +64,13 @@ def pieces_of(knots, elapsed, upper, least, most, price, level, fall):
     """Fill `level` and `fall` (n, m) with the pieces of what lies `price` times log(upper / elapsed) above, in log time.
 
     Beyond the counts that were seen, `least` to `most` (n,), it lies no further above than anywhere among them: there the curve
-    goes on as it is expected to, else what was never tried never would be.
+    goes on as it is expected to, else what was never tried never would be. It falls nowhere below what fewer cores have where a
+    run is expected to take longer than on these: so no plan trades what is expected for a bound that is better known.
     """
     n, m = elapsed.shape
     for row in range(n):
         furthest, among = 1.0, False
+        shortest, lowest = inf, inf
         for j in range(m):
             if least[row] <= knots[j] <= most[row]:
                 furthest, among = max(furthest, upper[row, j] / elapsed[row, j]), True
@@ -77,6 +79,9 @@ def pieces_of(knots, elapsed, upper, least, most, price, level, fall):
             if price != 0.0:
                 ratio = max(upper[row, j] / elapsed[row, j], 1.0)
                 level[row, j] = elapsed[row, j] * raised(min(ratio, furthest) if among else ratio, price)
+                if elapsed[row, j] > shortest:
+                    level[row, j] = max(level[row, j], lowest)
+                shortest, lowest = min(shortest, elapsed[row, j]), min(lowest, level[row, j])
         for j in range(m - 1):
             here, after, step = level[row, j], level[row, j + 1], knots[j + 1] - knots[j]
             fall[row, j] = (here - after) * (knots[j] * knots[j + 1] / step)

@@ -261,6 +261,12 @@ class TestExtremes:
         assert answer.throughput_per_s == pytest.approx(2 / 9)
 
 
+def test_no_cores_buy_a_surer_bound_of_a_longer_time() -> None:
+    learned = TabulatedCurves.from_arrays([1, 2, 4], [[1.0, 0.5, 0.55]], upper_s=[[1.2, 0.8, 0.6]])
+    answer = plan(parse("a"), learned, Request(cores=4))
+    assert (answer.cores, answer.expected_per_s) == ({"a": 2}, pytest.approx(2.0))
+
+
 @pytest.mark.parametrize("seconds", [[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]])
 def test_the_lowest_latency_may_be_that_of_one_core(seconds: list[float]) -> None:
     table = TabulatedCurves.from_arrays([1, 2, 3], [seconds])

@@ -131,6 +131,10 @@ class ValueForm(click.ParamType[Any]):
     def __init__(self, name: str, read: Callable[[str], Any], wanted: str) -> None:
         self.name, self._read, self._wanted = name, read, wanted
 
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return the form as it is typed: click would write it in capitals."""
+        return self.name
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the value; a default is one already."""
         if not isinstance(value, str):

@@ -45,6 +45,7 @@ def choice(found: Mapping[str, Any]) -> Iterator[Printed]:
     yield bold(f"{several(found['cores'], 'core')} for {found['component']} at {tables.point(found['predictor'])}")
     yield f"expected {seconds(found['elapsed_s'])}, in {found['level']:.0%} of cases from {low} to {high} ({found['model']})"
     yield Note(found["why"])
+    yield from (Note(text) for text in found["assumed"] if text not in found["why"])
 
 
 def pool(found: PoolPlan) -> Iterator[Printed]:

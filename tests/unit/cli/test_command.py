@@ -281,3 +281,9 @@ def test_what_does_not_fit_the_component_or_the_output_is_refused_in_words(
     done = invoke(*command.split(), "--table", table)
     assert done.exit_code == 2
     assert words in str(done.stderr) + str(done.exception)
+
+
+def test_a_choice_for_an_unknown_name_names_the_known_one_and_forms_are_shown_as_typed(table: Path) -> None:
+    done = invoke("choose-cores", "squar", "--allowed", "power_of=2,max=8", "--table", table)
+    assert "component 'squar' was never observed: did you mean 'square'?" in done.output
+    assert "multiple_of=8,max=64" in invoke("choose-cores", "--help").output

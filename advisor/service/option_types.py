@@ -126,9 +126,9 @@ def _followed(key: str, found: dict[str, Any]) -> FollowedLoad | None:
 def parse_advise(key: str, value: Any) -> Advise:
     """Return what NETWORK=NAME:VALUE,… says; NETWORK is an id of `define_network`, or * for all others.
 
-    Raises InvalidValue naming the option, as `advisor.planning.requests.Request`.
+    Raises InvalidValue naming the option, as `advisor.planning.requests.request_of`.
     """
-    from advisor.planning.requests import Request  # noqa: PLC0415 - a command that advises nothing needs no planner
+    from advisor.planning.requests import request_of  # noqa: PLC0415 - a command that advises nothing needs no planner
 
     network, named, words = str(value).rpartition("=")
     if not named or not network:
@@ -149,7 +149,7 @@ def parse_advise(key: str, value: Any) -> Advise:
     if target:
         found = {"objective": "fewest_cores", **found, "target": target}
     try:
-        Request(**cast("dict[str, Any]", {"cores": 1, **found}))  # processors of this machine, where none are given
+        request_of({"cores": 1, **found})  # processors of this machine, where none are given
     except InvalidValue as error:
         raise InvalidValue(f"{key}: {error.field}", error.value, str(error.bound), error.hint or "") from error
     return Advise(network if network == EVERY_NETWORK else checked_name("network", network), found, follow)

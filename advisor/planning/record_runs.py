@@ -51,7 +51,7 @@ BATCHES = 30  # over which the noise is fitted: few enough to be independent, en
 VARIATION_MAX = 200.0  # of services and gaps: beyond, one of 2**BITS values is nearly all
 SEED = 2654435761  # of the generators: they start at its multiples (Knuth: 2**32 over the golden ratio)
 NOISE = 1e-20  # relative variances below are those of rounding
-STEPS = 12  # of the search for a spread: the variation is right to 1e-9 then
+STEPS_MAX, NEAR = 40, 1e-9  # of the search for a spread, and how near the variation is then, relatively
 
 
 @lru_cache(64)
@@ -67,12 +67,15 @@ def equal_values(variation: float, kind: str) -> Floats:
         t = np.sqrt(-2 * elementary.log(np.minimum(share, 1 - share)))
         z = t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)))
         base = np.asarray(np.where(share < 0.5, -z, z), np.float64)
-    values, spread = np.ones(len(share)), 1.0
-    for _ in range(STEPS if variation > 0 else 0):
+    wanted = elementary.log1p(min(variation, VARIATION_MAX))
+    values, spread = np.ones(len(share)), math.sqrt(wanted)
+    for _ in range(STEPS_MAX if wanted > NOISE else 0):
         values = elementary.exp(spread * (base - base[-1]))
         values = values / _mean(values)
-        found = elementary.log1p(_mean(np.square(values - 1)))
-        spread *= math.sqrt(elementary.log1p(min(variation, VARIATION_MAX)) / found)
+        ratio = wanted / elementary.log1p(_mean(np.square(values - 1)))
+        if abs(ratio - 1) <= NEAR:
+            break
+        spread *= math.sqrt(ratio)
     return values
 
 

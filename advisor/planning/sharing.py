@@ -209,13 +209,15 @@ class Turns:
 
     def _offer_wide(self) -> None:
         """Offer one group on more cores than are looked at; for a front of few components the shortest periods there, too."""
-        for count in [count for count in counts_up_to(self.search.cores) if count > self.most]:
-            self.offer(self._one_group(count))
-            if self.search.front and exact_sizes(self.n) and (found := best_grouping(self.places, count)) is not None:
+        wide = [count for count in counts_up_to(self.search.cores) if count > self.most]
+        if wide:
+            self.offer(self._one_group(*wide))
+        for count in wide if self.search.front and exact_sizes(self.n) else ():
+            if (found := best_grouping(self.places, count)) is not None:
                 self.offer(found)
 
-    def _one_group(self, cores: int) -> Groupings:
-        return Groupings(np.zeros((1, self.n), np.int64), np.array([[min(cores, self.widest)]]))
+    def _one_group(self, *cores: int) -> Groupings:
+        return Groupings(np.zeros((len(cores), self.n), np.int64), np.minimum(cores, self.widest)[:, None])
 
     def offer(self, some: Groupings) -> Lead | None:
         """Judge groupings in which every component fits; return the best by what leads a way."""
@@ -269,7 +271,7 @@ class Turns:
 
     def _descended(self, lead: Lead, cores: int) -> Lead:
         """Return a grouping improved by moves on at most `cores` cores, as long as one helps."""
-        search, seen = self.search, set[bytes]()
+        search = self.search
         for _ in range(DESCENT_MAX):
             placed = lead[1]
             if placed.group is None or placed.widths is None or search.steps >= self.budget:
@@ -277,10 +279,7 @@ class Turns:
             sizes = np.zeros((1, int(placed.group.max()) + 1), np.int64)
             sizes[0, placed.group[0]] = placed.widths[0]
             near = neighbours(Groupings(placed.group, sizes), cores)
-            marks = [group.tobytes() + widths.tobytes() for group, widths in zip(near.group, near.widths, strict=True)]
-            fresh = [row for mark, row in {mark: row for row, mark in enumerate(marks)}.items() if mark not in seen]
-            seen.update(marks)
-            best = self.offer(near.taken(np.array(fresh[: max(self.budget - search.steps, 0)], np.int64)))
+            best = self.offer(near.taken(slice(max(self.budget - search.steps, 0))))
             if best is None or not best[0].before(lead[0]):
                 break
             lead = best

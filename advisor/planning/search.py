@@ -73,8 +73,6 @@ class Search:
     kept: list[Lead] = field(default_factory=list[Lead])
     # with a front asked for: cores, period, latency and the allocation of all that were judged
     points: list[tuple[Placed, Judged]] = field(default_factory=list[tuple[Placed, Judged]])
-    # where records queue: cores taken -> the best score on so many, where nothing but their number limits them
-    by_used: dict[int, tuple[float, Placed]] = field(default_factory=dict[int, tuple[float, Placed]])
     front: bool = False
     exact: bool = True  # all allocations that the request permits were judged
     _marks: set[bytes] = field(default_factory=set[bytes])  # of what was kept
@@ -96,14 +94,9 @@ class Search:
 
     @property
     def candidates(self) -> list[Placed]:
-        """The allocations near the best, from it on: the best of all and the best on each number of cores.
-
-        Those on fewer cores are what a smaller machine chooses among, so that more cores are not worse.
-        """
+        """The allocations near the best, from it on."""
         most = self.key.score + QUEUED_NEAR * abs(self.key.score)
-        near = [(key.score, placed) for key, placed in self.kept]
-        near += [some for some in self.by_used.values() if some[1].mark not in self._marks]
-        return [placed for _, placed in sorted((some for some in near if some[0] <= most), key=lambda some: some[0])]
+        return [placed for key, placed in self.kept if key.score <= most]
 
     @property
     def out_of_work(self) -> bool:
@@ -121,7 +114,6 @@ class Search:
         if self.front:
             self.points.append((placed, judged))
         values = score(request, judged, placed.used)
-        self._note(values, placed)
         latency = judged.latency_s if request.for_latency else judged.unloaded_s
         for row, key in _ranking(values, placed, latency):
             ahead = key.before(self.key)
@@ -143,16 +135,6 @@ class Search:
             ),
             None,
         )
-
-    def _note(self, values: Floats, placed: Placed) -> None:
-        """Note the best on each number of cores."""
-        if not self.demand.queued or not self.machine.free:
-            return
-        order = np.argsort(values, kind="stable")
-        counts, firsts = np.unique(placed.used[order], return_index=True)
-        for count, row in zip(counts.tolist(), order[firsts].tolist(), strict=True):
-            if count not in self.by_used or values[row] < self.by_used[count][0]:
-                self.by_used[count] = float(values[row]), placed.row_of(row)
 
     def _keep(self, key: AllocationKey, one: Placed) -> None:
         """Keep an allocation among the best, in order."""

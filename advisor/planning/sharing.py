@@ -13,14 +13,13 @@ components and cores between them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
 from advisor.planning.demand import Demand
-from advisor.planning.judge import Placed, judge_placed
+from advisor.planning.judge import Placed
 from advisor.planning.options import Places, places_of
 from advisor.planning.packing import Packings
 from advisor.planning.partitions import EXACT_COMPONENTS, best_partition_of, exact_sizes
@@ -36,7 +35,6 @@ STARTS, EVEN_MAX = (
 DESCENT_MAX = 12  # moves from grouping to grouping on one number of cores
 WIDTHS_MAX = 60  # components up to which each is tried in each group
 SHARED_MAX = 2_000  # groupings that are all judged: half a second where visits queue for turns
-HELD_MAX = 4  # times that turns are planned with the contention of the plan before
 QUEUED_MAX, QUEUED_WORK = 500, 3_000  # groupings judged of all and on a way where records queue: runs decide in the end
 SHARED_WORK = 30_000  # groupings times components judged on a way by default: half a second
 
@@ -241,19 +239,8 @@ class Turns:
             yield from self._shared_out(sizes)
         for k in range(2, EVEN_MAX + 1) if self.search.demand.queued else ():
             yield from self._shared_out((cores + np.arange(k)) // k)
-        found, places = best_grouping(self.places, cores), self.places
-        for _ in range(HELD_MAX if self.search.demand.contended else 1):
-            if found is None:
-                return
+        if (found := best_grouping(self.places, cores)) is not None:
             yield found
-            if not self.search.demand.contended:
-                return
-            judged = judge_placed(self.search.demand, in_turns(self.search.demand, self.places, found))
-            places = replace(self.places, turn_s=self.places.turn_s * (judged.seconds_s / judged.alone_s)[0][:, None])
-            again = best_grouping(places, cores)
-            if again is None or all(np.array_equal(*pair) for pair in zip(again, found, strict=True)):
-                return
-            found = again
 
     def _shared_out(self, sizes: Ints) -> Iterator[Groupings]:
         """Give groups of some sizes, components assigned by memory, then by their turns; none where a size is below 1."""

@@ -1,4 +1,4 @@
-"""Group commit: one in flight, in a thread; answers are released when what they promise is durable.
+"""Group commit: one in flight, in a thread where it takes long; answers are released when what they promise is durable.
 
 A commit appends an entry to the log. When the log is full a process of its own writes an image, from the memory of that moment;
 changes go on meanwhile. At once one is written when something changed that no entry holds, and when a small service stops.
@@ -11,8 +11,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from queue import SimpleQueue
 from typing import Protocol
 
@@ -31,6 +33,7 @@ STOP_IMAGE_BYTES_MAX = 2**26  # of a state that a stopping service writes whole,
 # waits so long for them, and not at all when they are here: one who sends a row at a time is not held up.
 GATHER_S = 0.001
 PAUSE_MAX_S = 0.005  # however much a commit took, the next waits no longer: acknowledgements shall come within 20 ms
+QUICK_S = 0.002  # of a commit that the loop itself writes: two hand-overs cost as much on a busy machine
 IMAGE_LOOK_S = 0.2  # between looks whether an image is whole, where no commit comes
 
 Key = tuple[str, bytes]
@@ -104,7 +107,8 @@ class Committer:
         self._loop: asyncio.AbstractEventLoop | None = None  # while `run` runs
         self._timer: asyncio.TimerHandle | None = None
         self._defect: asyncio.Future[None] | None = None  # what ends `run`
-        self._work: SimpleQueue[CommitTaken | None] = SimpleQueue()  # of the thread that writes
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()  # of the thread that writes
+        self._write_s = inf  # that the last commit took
         self._writer: threading.Thread | None = None
         self._share = share
         self._next_at = clock()  # when the next commit may begin, unless all are here who are expected
@@ -249,29 +253,39 @@ class Committer:
             self._give_up(defect)
 
     def _start_writing(self, taken: CommitTaken) -> None:
-        """Have the thread write, some ten microseconds to hand over and to report; it begins with the first work."""
+        """Have the thread write: a slow disk stops no question. Of one client alone a quick disk is waited for here."""
+        store, loop = self._store, asyncio.get_running_loop()
+        assert store is not None
         if self._writer is None:
-            loop = asyncio.get_running_loop()
-            self._writer = threading.Thread(
-                target=self._write_in_thread, args=(loop,), name="state writer", daemon=True
-            )
+            self._writer = threading.Thread(target=self._work_in_thread, name="state writer", daemon=True)
             self._writer.start()
-        self._work.put(taken)
+        if self._expected > 1 or self._write_s > QUICK_S or store.image is not None:
+            self._work.put(partial(self._write_in_thread, store, loop, taken))
+        else:
+            self._finish_commit(taken, *self._write(taken))
+            self._work.put(store.sync_marker)
 
-    def _write_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
-        while (taken := self._work.get()) is not None:
-            error: BaseException | None = None
-            began = time.thread_time()
-            try:
-                taken.write()
-            except BaseException as raised:
-                error = raised
-            try:
-                loop.call_soon_threadsafe(self._finish_commit, taken, error, time.thread_time() - began)
-            except RuntimeError:  # the loop has ended: nobody waits
-                continue
-            if self._store is not None and self._store.image is not None:
-                self._store.take_image()  # while those are answered who waited
+    def _work_in_thread(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
+
+    def _write(self, taken: CommitTaken) -> tuple[BaseException | None, float]:
+        """Return why a commit could not be written, and the processor time that it took."""
+        error: BaseException | None = None
+        began, spent = self._clock(), time.thread_time()
+        try:
+            taken.write()
+        except BaseException as raised:
+            error = raised
+        self._write_s = self._clock() - began
+        return error, time.thread_time() - spent
+
+    def _write_in_thread(self, store: Store, loop: asyncio.AbstractEventLoop, taken: CommitTaken) -> None:
+        written = self._write(taken)
+        with suppress(RuntimeError):  # the loop has ended: nobody waits
+            loop.call_soon_threadsafe(self._finish_commit, taken, *written)
+        store.sync_marker()  # while those are answered who waited
+        store.take_image()
 
     def _finish_commit(self, taken: CommitTaken, error: BaseException | None, spent_s: float) -> None:
         """Release answers, where what they promise was written."""

@@ -4,8 +4,9 @@ The log has a frame for each commit, labelled by its number: the digest of all u
 by its first number. It begins at a start and where an image ends. Files whose commits are all in the image are removed.
 
 A log that was cut, lost or exchanged reads like a shorter one. The marker, a file of its own, holds the number and digest of
-the last acknowledged commit, and so shows what is missing. It has two records in sectors of their own, written in turn and
-synced before a commit is acknowledged: a write that is cut leaves the record before.
+the last acknowledged commit, and so shows what is missing. It has two records in sectors of their own, written in turn: a
+write that is cut leaves the record before. A record is written before the commit is acknowledged, and synced behind the
+acknowledgement, at the latest before the next record: a kill finds the last one, a power cut that or the one before.
 """
 
 from __future__ import annotations
@@ -146,6 +147,7 @@ class Marker:
         """Open the marker of a state, or make it with a commit that no reply rests on yet; raises StorageFailed."""
         self.path = marker_path(state)
         self.descriptor = -1
+        self._synced = True
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             if new is None:
@@ -167,12 +169,23 @@ class Marker:
         """Write a commit into both records, one after the other."""
         self.write_commit(commit)
         self.write_commit(commit, other=1)
+        self.sync()
 
     def write_commit(self, commit: Commit, *, other: int = 0) -> None:
-        """Write and sync one record; raises StorageFailed."""
+        """Write one record, the one before having been synced; raises StorageFailed."""
+        self.sync()
         try:
+            self._synced = False
             os.pwrite(self.descriptor, commit.encode(), (commit.number + other) % RECORDS * SECTOR)
-            os.fdatasync(self.descriptor)
+        except OSError as error:
+            raise _marker_failed(self.path, error) from error
+
+    def sync(self) -> None:
+        """Have the disk keep the record that was written; raises StorageFailed."""
+        try:
+            if not self._synced:
+                os.fdatasync(self.descriptor)
+            self._synced = True
         except OSError as error:
             raise _marker_failed(self.path, error) from error
 

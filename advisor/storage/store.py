@@ -29,7 +29,8 @@ FRESH = ".new"  # behind the state's name: an image on its way
 class Store:
     """The state of one service; others read it by `reading.read_state`.
 
-    Calls come from one thread at a time, but for `compare`. Opened by `Store.open`, closed by `close` or a ``with`` block.
+    Calls come from one thread at a time, but for `compare_files` and `sync_marker`. Opened by `Store.open`, closed by `close`
+    or a ``with`` block.
     """
 
     def __init__(self, path: Path, contents: StateFiles, lock: StateLock) -> None:
@@ -121,7 +122,7 @@ class Store:
         return found
 
     def append(self, entry: bytes) -> None:
-        """Write an entry of the log, durably, and acknowledge it. Cost O(bytes), two syncs.
+        """Write an entry of the log, durably, and acknowledge it. Cost O(bytes), one sync, see `sync_marker`.
 
         Raises StorageFailed when the entry cannot be written: the state is then as it was, the entry may be tried again.
         Or, `commits` having grown, when it was written and must not be acknowledged, see `acknowledge`.
@@ -228,14 +229,19 @@ class Store:
         lock, marker = self._lock, self._marker
         try:
             with lock.busy:
-                self._compare()
                 if marker is not None:
                     marker.write_commit(self.last)
                     lock.watch(marker.path, marker.descriptor)
-                    self._compare()
+                self._compare()
         except OSError as error:
             raise self._failed(error) from error
         self._acknowledged = self.last.number
+
+    def sync_marker(self) -> None:
+        """Have the disk keep what `acknowledge` wrote to the marker, behind the replies; the next one tries again."""
+        with self._lock.busy, suppress(StorageFailed):
+            if self._marker is not None:
+                self._marker.sync()
 
     def compare_files(self) -> None:
         """Compare the files with what their names stand for, unless they are written just now; raises as `acknowledge`.
@@ -251,6 +257,7 @@ class Store:
     def close(self) -> None:
         """Close the files and give the lock back. Nothing committed depends on it."""
         self._give_up_image()
+        self.sync_marker()
         if self._freeing is not None:
             self._freeing.join()
         for each in (self._log, self._marker):

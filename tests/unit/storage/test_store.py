@@ -326,6 +326,32 @@ def test_a_marker_that_was_cut_while_it_was_written_hides_no_loss(tmp_path: Path
         found(path)
 
 
+def test_a_marker_that_the_disk_does_not_keep_stops_the_next_acknowledgement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, sync = tmp_path / "s", os.fdatasync
+    expected = written(path)
+    marker = os.stat(tmp_path / "s-marker").st_ino
+
+    def failing(descriptor: int) -> None:
+        if os.fstat(descriptor).st_ino == marker:
+            raise OSError(5, "Input/output error")
+        sync(descriptor)
+
+    with Store.open(path) as store:
+        with monkeypatch.context() as broken:
+            broken.setattr(log.os, "fdatasync", failing)
+            store.append(b"first")
+            store.sync_marker()
+            for _ in range(2):
+                with pytest.raises(StorageFailed, match="commit marker cannot be written"):
+                    store.append(b"")
+            assert store.acknowledged  # the first; nothing came behind it
+        store.append(b"second")
+        assert store.acknowledged
+    assert found(path) == (expected[0], [*ENTRIES, b"first", b"second"])
+
+
 def test_another_format_is_refused_with_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as later:
         later.setattr(image, "FORMAT", 2)

@@ -100,7 +100,7 @@ class StateSink:
             self._engine.ledger.replays((row.producer, NO_INCARNATION), number)
         answer = self._engine.apply_event(None, None, columns_of_rows([row.plain() for row in rows], NameBook()))
         for producer, number in {row.producer: row.sequence for row in rows}.items():
-            self._engine.ledger.advance((producer, NO_INCARNATION), number - self._in_blocks(producer))
+            self._engine.ledger.set_record((producer, NO_INCARNATION), number - self._in_blocks(producer))
         self._rows += len(rows)
         if self._rows >= COMMIT_ROWS:
             self.commit()

@@ -104,7 +104,7 @@ class RoutedBackend:
         self.learning = RoutedLearning(hub, self.committer, shards, self._replicas)
         counted = self.learning.counted
         engine.ledger = ProducerLedger(PRODUCERS_MAX, lambda name: counted.update((name,)))
-        engine.ledger.set_applied(shards.durable)
+        engine.ledger.applied.update(shards.durable)
         self.verbs: Mapping[str, Handler] = {
             "status": lambda _, params, __: partial(self._status, params),
             "profile": lambda _, params, __: partial(self._profile, params),

@@ -92,7 +92,7 @@ class RoutedLearning:
         columns = read()
         if key is not None and sequence is not None and sequence > self._engine.applied(*key):
             self._engine.ledger.replays(key, sequence)  # raises where one before it is missing
-            self._engine.ledger.advance(key, sequence)
+            self._engine.ledger.set_record(key, sequence)
         return self._send(connection, msgid, key, sequence, columns)  # what came again is completed where it is missing
 
     def _send(
@@ -104,7 +104,7 @@ class RoutedLearning:
             if answer.get("replayed"):
                 self.counted["batches_replayed"] += 1
             if "error" in answer and key is not None:  # its number was not taken everywhere: it has to come again
-                self._engine.ledger.advance(key, self._shards.durable.get(key, 0))
+                self._engine.ledger.set_record(key, self._shards.durable.get(key, 0))
             if "error" not in answer:
                 self._replicas.networks_behind.update(columns.networks)
             self._hub.measures.commit_s.count_value(time.perf_counter() - began)
@@ -157,7 +157,7 @@ class RoutedLearning:
         try:
             answer = await self._routed(key, sequence, event)
             if key is not None and sequence is not None:
-                self._engine.ledger.advance(key, sequence)
+                self._engine.ledger.set_record(key, sequence)
         except AdvisorError as error:
             answer = {"error": error.as_dict()}
         if key is not None:

@@ -96,7 +96,7 @@ class Shard:
     def _applied(self, key: Producer | None, sequence: int | None, events: tuple[Any, ...]) -> Answer:
         try:
             if EVICTED in events and key is not None:
-                self._engine.ledger.evict([key])
+                self._engine.ledger.remove_record(key)
                 return {}
             if RESUMED in events and key is not None and sequence is not None:
                 self._resume(key, sequence)
@@ -136,7 +136,7 @@ class Shard:
 
     def _resume(self, key: Producer, sequence: int) -> None:
         if sequence > self._engine.applied(*key):
-            self._engine.ledger.advance(key, sequence)
+            self._engine.ledger.set_record(key, sequence)
 
     def give(self, buckets: Collection[int]) -> bytes:
         """Return all that buckets hold."""

@@ -107,10 +107,6 @@ def _forget(engine: Engine, _: Producer | None, event: e.ComponentForgotten) -> 
     return engine.advisor.forget(event.component, event.keep), event
 
 
-def _drop(engine: Engine, _: Producer | None, event: e.Drop) -> tuple[Answer, e.Event]:
-    return {"dropped": engine.advisor.remove_components(event.components)}, event
-
-
 def _pin(engine: Engine, _: Producer | None, event: e.ComponentPinned) -> tuple[Answer, e.Event]:
     return engine.advisor.pin(event.component, event.model), event
 
@@ -142,7 +138,6 @@ KINDS: Mapping[type, EventType] = {
     e.RunObserved: EventType(_observe_run, {}, ("program",)),
     e.NetworkDefined: EventType(_define_network, {}, ("id",)),
     e.ComponentForgotten: EventType(_forget, {}, ("component", "keep")),
-    e.Drop: EventType(_drop, {"dropped": 0}),
     e.ComponentPinned: EventType(_pin, {}, ("component", "model")),
     e.AllowedSet: EventType(_set_allowed, {}, ("component", "allowed")),
     e.ProgramForgotten: EventType(_forget_program, {}, ("program",)),

@@ -95,7 +95,7 @@ class Engine:
         if self.ledger.replays(producer, sequence):
             return KINDS[type(event)].answer_again(event) | {"sequence": sequence, "replayed": True}
         answer = self._happen(producer, event)
-        self.ledger.advance(producer, sequence)
+        self.ledger.set_record(producer, sequence)
         return answer | {"sequence": sequence}
 
     def take_plain_batch(
@@ -116,7 +116,7 @@ class Engine:
             plain = self._plain = PlainRows(self.advisor.components)
         if not (plain.append_plain_rows(rows) if names is None else plain.append_plain_columns(names, rows)):
             return False
-        ledger.advance(key, sequence)
+        ledger.set_record(key, sequence)
         if plain.count >= PLAIN_ROWS_MAX:
             self.fold_plain_rows()
         return True
@@ -316,6 +316,8 @@ class Engine:
             except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
                 raise StateDamaged(f"what the log tells cannot have been applied: {error!r}") from error
             components.totals.update(entry.counts)
-            self.ledger.evict(entry.producers_gone)
-            self.ledger.set_applied(entry.producers)
+            for key in entry.producers_gone:
+                self.ledger.remove_record(key)
+            for key, number in entry.producers.items():
+                self.ledger.set_record(key, number)
         self.profiles.stored(profiles)

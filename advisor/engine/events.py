@@ -19,12 +19,6 @@ class ComponentForgotten(msgspec.Struct, frozen=True, tag=True):
     keep: float = 0.0
 
 
-class Drop(msgspec.Struct, frozen=True, tag=True):
-    """Take components away, as if they had never been; what counts over all of them stays."""
-
-    components: tuple[str, ...]
-
-
 class Travels(msgspec.Struct, frozen=True, tag=True):
     """Rows that say where records were, and are learned as runs elsewhere: of them only the flow of networks is learned."""
 
@@ -126,7 +120,6 @@ Event = (
     | Profiled
     | Ended
     | ComponentForgotten
-    | Drop
     | ComponentPinned
     | AllowedSet
     | ProgramForgotten

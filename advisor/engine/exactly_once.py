@@ -6,7 +6,7 @@ taken again; a gap is an error that names the number expected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 
 from advisor.engine.kinds import RecordKind
 from advisor.errors import InvalidValue, SequenceGap, TooLarge
@@ -63,16 +63,13 @@ class ProducerLedger(RecordKind[Producer, int]):
 
     def set_record(self, key: Producer, record: int) -> None:
         """Take a number as applied."""
-        self.advance(key, record)
+        self.applied[key] = record
+        if self.unlogged is not None:
+            self.unlogged[key] = None
 
     def remove_record(self, key: Producer) -> None:
         """Forget a producer."""
-        self.evict((key,))
-
-    def advance(self, key: Producer, sequence: int) -> None:
-        """Take a number as applied."""
-        self.applied[key] = sequence
-        if self.unlogged is not None:
+        if self.applied.pop(key, None) is not None and self.unlogged is not None:
             self.unlogged[key] = None
 
     def accept_number(self, key: Producer, applied: int) -> None:
@@ -85,18 +82,7 @@ class ProducerLedger(RecordKind[Producer, int]):
             raise InvalidValue("resume_at", applied, f"at least {known}, which is applied")
         self._refuse_more_producers(key)
         self._count("producers_resumed")
-        self.advance(key, applied)
-
-    def evict(self, producers: Iterable[Producer]) -> None:
-        """Forget producers."""
-        for key in producers:
-            if self.applied.pop(key, None) is not None and self.unlogged is not None:
-                self.unlogged[key] = None
-
-    def set_applied(self, numbers: Mapping[Producer, int]) -> None:
-        """Take numbers as applied, whatever they were."""
-        for key, number in numbers.items():
-            self.advance(key, number)
+        self.set_record(key, applied)
 
     def _refuse_more_producers(self, key: Producer) -> None:
         if key not in self.applied and len(self.applied) >= self.producers_max:

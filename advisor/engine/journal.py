@@ -68,8 +68,8 @@ class LoggedRows(msgspec.Struct, frozen=True, tag=True):
 
 
 LoggedEvent = (
-    LoggedRows | e.Ended | e.RunObserved | e.NetworkDefined | e.ComponentForgotten | e.Drop | e.ComponentPinned
-    | e.AllowedSet | e.ProgramForgotten | e.Counted
+    LoggedRows | e.Ended | e.RunObserved | e.NetworkDefined | e.ComponentForgotten | e.ComponentPinned | e.AllowedSet
+    | e.ProgramForgotten | e.Counted
 )  # fmt: skip
 
 

@@ -14,7 +14,9 @@ class RecordKind(ABC, Generic[K, V]):
     """Records of one kind by key; a key is a name, or the (name, incarnation) of a producer.
 
     A kind says how a record becomes bytes and is read from them, and how two of one key become one: `merges` names the law
-    of each field, see `LAWS`.
+    of each field. "exact", "rounding", "approximate": the sum of both, to the bit, to rounding, within a bound that the law
+    suite tests. "greater": the greater one. "ours": the one that is here stays. "in both": what both have; a merge that leaves
+    nothing is refused. "equal": must be equal, else the merge is refused. "more events": the one with more, as a whole.
     """
 
     name: ClassVar[str]
@@ -73,15 +75,3 @@ class RecordKind(ABC, Generic[K, V]):
                 self.set_record(key, self.merged_record(key, self.known[key], theirs))
             elif key in self.known or self.has_room(theirs):
                 self.restore_record(key, other.encode_record(theirs))
-
-
-LAWS = {
-    "exact": "the sum of both, to the bit",
-    "rounding": "the sum of both, to rounding",
-    "approximate": "a sum whose bound the law suite tests",
-    "greater": "the greater one",
-    "ours": "the one that is here stays; a new key is copied",
-    "in both": "what both have; a merge that leaves nothing is refused",
-    "equal": "must be equal, else the merge is refused",
-    "more events": "the one with more events, as a whole",
-}

@@ -77,7 +77,8 @@ class ChangeAdmission:
 
     def forget_producers(self, keys: list[Key]) -> None:
         """Forget the numbers of producers that are gone."""
-        self.engine.ledger.evict(keys)
+        for key in keys:
+            self.engine.ledger.remove_record(key)
         self.measures.evicted += len(keys)
         self.committer.forget_evicted(keys)
 

@@ -5,12 +5,15 @@ An image is written beside the present one and takes its name when it is whole a
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,12 +22,11 @@ import msgspec
 from advisor.engine.frames import Block, framed, read_frames
 from advisor.engine.state_bytes import END, FORMAT
 from advisor.errors import StateDamaged, StateTooNew
-from advisor.storage.log import NO_DIGEST, Commit, write_all
+from advisor.storage.log import NO_DIGEST, Commit
 
 HEAD = "commit"  # the label of the first frame: format, commit, the digest before it
 SYNC_BYTES = 2**22  # of an image between two syncs: a commit beside it waits for so much at most
 NICENESS = 10  # of the process that writes an image
-WORDS_MAX = 400  # bytes of what it failed with
 DESCRIPTORS_MAX = 2**20  # the most that a process of ours has open, see `listeners.raise_descriptors`
 
 
@@ -39,38 +41,20 @@ class Image:
     blocks: tuple[Block, ...] = ()  # those that are whole
 
 
-class ImageWriter:
-    """An image on its way. All raise OSError."""
-
-    def __init__(self, path: Path, commit: Commit, before: bytes) -> None:
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        self.path, self._descriptor, self.end = path, os.open(path, flags, 0o600), 0
-        self.write_block(Block(HEAD, msgspec.msgpack.encode((FORMAT, commit, before))))
-
-    def write_block(self, block: Block) -> int:
-        """Write a block; return its bytes."""
-        data = framed(*block)
-        write_all(self._descriptor, data, self.end)
-        self.end += len(data)
-        return len(data)
-
-    def sync(self) -> None:
-        """Have the disk keep what was written."""
-        os.fdatasync(self._descriptor)
-
-    def finish(self) -> None:
-        """Write the end and sync."""
-        self.write_block(Block(END, b""))
-        os.fsync(self._descriptor)
-        self.close()
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+def write_image(path: Path, commit: Commit, before: bytes, blocks: Iterable[Block]) -> None:
+    """Write an image and sync it. Raises OSError."""
+    head, end = Block(HEAD, msgspec.msgpack.encode((FORMAT, commit, before))), Block(END, b"")
+    path.unlink(missing_ok=True)
+    unsynced = 0
+    with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
+        for block in chain((head,), blocks, (end,)):
+            unsynced += file.write(framed(*block))
+            if unsynced > SYNC_BYTES:
+                file.flush()
+                os.fdatasync(file.fileno())
+                unsynced = 0
+        file.flush()
+        os.fsync(file.fileno())
 
 
 class ImageProcess:
@@ -80,9 +64,7 @@ class ImageProcess:
     """
 
     def __init__(self, path: Path, commit: Commit, before: bytes, blocks: Iterable[Block]) -> None:
-        self.path = path
-        self._words, report = os.pipe()
-        parent = os.getpid()
+        self.path, self.commit = path, commit
         # A signal to both must not reach the handlers that the child has from its parent.
         former = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
         try:
@@ -90,12 +72,8 @@ class ImageProcess:
                 warnings.simplefilter("ignore", DeprecationWarning)  # of threads: the child takes none of their locks
                 self._process = os.fork()
             if self._process == 0:
-                _write_and_exit(report, parent, path, commit, before, blocks)
-        except BaseException:
-            os.close(self._words)
-            raise
+                _write_and_exit(path, commit, before, blocks)
         finally:
-            os.close(report)
             signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
     def ended(self, *, wait: bool = False) -> bool:
@@ -105,12 +83,8 @@ class ImageProcess:
             if not found:
                 return False
             self._process = 0
-            words = os.read(self._words, WORDS_MAX).decode(errors="replace")
-            os.close(self._words)
-            if status:
-                raise OSError(
-                    None, words or f"the process that wrote the image ended with {os.waitstatus_to_exitcode(status)}"
-                )
+            if code := os.waitstatus_to_exitcode(status):
+                raise OSError(None, os.strerror(code) if code > 0 else f"its process was ended by signal {-code}")
         return True
 
     def give_up(self) -> None:
@@ -123,11 +97,9 @@ class ImageProcess:
             os.unlink(self.path)
 
 
-def _write_and_exit(
-    report: int, parent: int, path: Path, commit: Commit, before: bytes, blocks: Iterable[Block]
-) -> NoReturn:
-    """Write an image in a process that was just made, and end it: no descriptor or signal handler of its parent stays."""
-    status = 1
+def _write_and_exit(path: Path, commit: Commit, before: bytes, blocks: Iterable[Block]) -> NoReturn:
+    """Write an image in a process that was just made, and end it with an error's number: nothing open of its parent stays."""
+    code = errno.EIO
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -136,24 +108,14 @@ def _write_and_exit(
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in range(3):
             os.dup2(null, descriptor)
-        report = os.dup2(report, 3)
-        os.closerange(4, DESCRIPTORS_MAX)
+        os.closerange(3, DESCRIPTORS_MAX)
         os.nice(NICENESS)
-        writer = ImageWriter(path, commit, before)
-        unsynced = 0
-        for block in blocks:
-            unsynced += writer.write_block(block)
-            if unsynced > SYNC_BYTES:
-                writer.sync()
-                unsynced = 0
-            if os.getppid() != parent:
-                os._exit(status)
-        writer.finish()
-        status = 0
-    except BaseException as error:
-        os.write(report, str(getattr(error, "strerror", None) or repr(error)).encode()[:WORDS_MAX])
+        write_image(path, commit, before, blocks)
+        code = 0
+    except OSError as error:
+        code = error.errno or code
     finally:
-        os._exit(status)
+        os._exit(code)
 
 
 def read_image(path: Path) -> tuple[Image, int]:
@@ -162,15 +124,14 @@ def read_image(path: Path) -> tuple[Image, int]:
     Raises StateDamaged when it is no image; StateTooNew when it has another format; OSError. Cost O(bytes).
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with path.open("rb") as file:
+            data, inode = file.read(), os.fstat(file.fileno()).st_ino
     except FileNotFoundError:
         return Image(), 0
-    with open(descriptor, "rb") as file:
-        data, inode = file.read(), os.fstat(file.fileno()).st_ino
-    return (_decoded(memoryview(data), path) if data else Image()), inode
+    return (_decoded(data, path) if data else Image()), inode
 
 
-def _decoded(data: memoryview, path: Path) -> Image:
+def _decoded(data: bytes, path: Path) -> Image:
     head, *frames = read_frames(data)
     blocks = tuple(Block(frame.label, frame.data) for frame in frames if frame.data is not None and frame.label != END)
     damaged = [frame.label for frame in frames if frame.data is None]

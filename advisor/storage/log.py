@@ -107,14 +107,15 @@ class Log:
         for data in entries:
             before, commit = commit.digest, commit.after(data)
             parts.append(framed(str(commit.number), commit.digest + data))
-        record = b"".join(parts)
+        record = memoryview(b"".join(parts))
         if not self._whole:
             os.ftruncate(self.descriptor, self.end)
-        self._whole = False
-        write_all(self.descriptor, record, self.end)
+        self._whole, end = False, self.end
+        while record:
+            written = os.pwrite(self.descriptor, record, end)
+            record, end = record[written:], end + written
         os.fdatasync(self.descriptor)
-        self.end += len(record)
-        self._whole = True
+        self._whole, self.end = True, end
         return commit, before
 
     def close(self) -> None:
@@ -122,14 +123,6 @@ class Log:
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
-
-
-def write_all(descriptor: int, data: bytes, offset: int) -> None:
-    """Write bytes at an offset; raises OSError."""
-    view = memoryview(data)
-    while view:
-        written = os.pwrite(descriptor, view, offset)
-        view, offset = view[written:], offset + written
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +198,7 @@ def read_marker(state: Path) -> Marked | None:
     """Return the contents of a state's marker; None where there is none. Raises StorageFailed."""
     path = marker_path(state)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            data = os.pread(descriptor, RECORDS * SECTOR, 0)
-        finally:
-            os.close(descriptor)
+        data = path.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:

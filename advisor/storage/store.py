@@ -12,7 +12,7 @@ from typing import Self
 from advisor.engine.frames import Block
 from advisor.engine.state_bytes import Stored
 from advisor.errors import StateDamaged, StateTooNew, StorageFailed
-from advisor.storage.image import ImageProcess, ImageWriter
+from advisor.storage.image import ImageProcess, write_image
 from advisor.storage.lock import FileChanged, StateLock
 from advisor.storage.log import DIGEST_BYTES, Commit, Log, Marker, log_files, sync_directory
 from advisor.storage.reading import StateFiles, keep_aside, read_files
@@ -49,9 +49,7 @@ class Store:
         self._marker: Marker | None = None
         self._log: Log | None = None
         self.image: ImageProcess | None = None  # on its way: `take_image` takes it
-        self._image_behind: tuple[int, int] | None = (
-            None  # entries and bytes of the log before it; None: no log behind it yet
-        )
+        self._in_image = 0, 0  # entries and bytes of the log that it has
         self._freeing: threading.Thread | None = None  # gives the room of what an image replaced back
 
     @classmethod
@@ -135,12 +133,12 @@ class Store:
                 self._compare()
                 if entry:
                     self._write_log((entry,))
-                if self.image is not None and self._image_behind is None:
-                    self._begin_behind(self.image)
         except OSError as error:
             raise self._failed(error) from error
         finally:
-            if self.image is not None and self._image_behind is None:  # of a state that was not reached
+            if (
+                self.image is not None and self.image.commit.number > self.last.number
+            ):  # of a state that was not reached
                 self._give_up_image()
         self.acknowledge()
 
@@ -169,45 +167,34 @@ class Store:
             self._freeing.join()
         commit, before = (self.last.after(entry), self.last.digest) if entry else (self.last, self._before)
         try:
+            self._begin_log(self.last.number + 1)
+            self._in_image = self.log_entries + bool(entry), self._log_bytes + len(entry)
             self.image = ImageProcess(self.path.with_name(self.path.name + FRESH), commit, before, blocks)
         except OSError as error:
-            self.image_failure = str(error)
-            self._image_at = self._log_bytes + self._log_bytes_max // LOG_SHARE
+            self._give_up_image(str(error))
 
     def take_image(self) -> None:
         """Let the image on its way take its place where it is whole. One that fails is given up, and the log goes on."""
-        image, behind = self.image, self._image_behind
-        if image is None or behind is None:
-            return
+        image = self.image
         try:
-            if not image.ended():
+            if image is None or not image.ended():
                 return
             with self._lock.busy:
                 self._take_image(image.path)
-            self.log_entries -= behind[0]
-            self._log_bytes -= behind[1]
+            self.log_entries -= self._in_image[0]
+            self._log_bytes -= self._in_image[1]
             self.image_failure = ""
-            self._image_behind = self.image = (
-                None  # in this order: another thread may begin the next image from here on
-            )
+            self.image = None  # at last: another thread may begin the next image from here on
         except (OSError, StorageFailed) as error:
-            self.image_failure = str(error)
-            self._give_up_image()
+            self._give_up_image(str(error))
 
-    def _begin_behind(self, image: ImageProcess) -> None:
-        """Let the log go on in a file of its own behind an image on its way."""
-        try:
-            self._begin_log(self.last.number + 1)
-            self._image_behind = self.log_entries, self._log_bytes
-        except OSError as error:
-            self.image_failure = str(error)
-
-    def _give_up_image(self) -> None:
+    def _give_up_image(self, why: str = "") -> None:
         """Forget an image on its way; the next is begun when the log has grown by as much again."""
+        self.image_failure = why
+        self._image_at = self._log_bytes + self._log_bytes_max // LOG_SHARE
         if self.image is not None:
-            self._image_at = self._log_bytes + self._log_bytes_max // LOG_SHARE
             self.image.give_up()
-            self._image_behind = self.image = None
+            self.image = None
 
     @property
     def image_due(self) -> bool:
@@ -300,14 +287,9 @@ class Store:
     def _write_image(self, blocks: Iterable[Block]) -> None:
         """Write an image at once, a commit of its own that no entry of the log tells."""
         commit, before = self.last.after(os.urandom(DIGEST_BYTES)), self.last.digest
-        writer = ImageWriter(self.path.with_name(self.path.name + FRESH), commit, before)
-        try:
-            for block in blocks:
-                writer.write_block(block)
-            writer.finish()
-            self._take_image(writer.path, commit.number + 1)
-        finally:
-            writer.close()
+        fresh = self.path.with_name(self.path.name + FRESH)
+        write_image(fresh, commit, before, blocks)
+        self._take_image(fresh, commit.number + 1)
         self.last, self._before, self.log_entries, self._log_bytes = commit, before, 0, 0
 
     def _take_image(self, fresh: Path, log_from: int | None = None) -> None:

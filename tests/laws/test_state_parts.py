@@ -21,7 +21,6 @@ from advisor.engine.engine import PARTS
 from advisor.engine.events import (
     ComponentForgotten,
     ComponentPinned,
-    Drop,
     Event,
     NetworkDefined,
     ProfileForgotten,
@@ -61,7 +60,7 @@ def event(number: int, kind: int) -> Event:
     made: list[Event] = [
         rows_of(number), rows_of(number + 1000, 200),
         ComponentForgotten(NAMES[number % 9], 0.5), ComponentForgotten(NAMES[number % 9], 0.0),
-        Drop((NAMES[number % 9], NAMES[number * 2 % 9], "nobody")), ComponentPinned(NAMES[number % 9], "two_step"),
+        ComponentForgotten(NAMES[number * 2 % 9], 0.0), ComponentPinned(NAMES[number % 9], "two_step"),
         RunObserved({"program": f"p{number % 3}", "size": 1 + number} | RUN), ProgramForgotten(f"p{number % 3}"),
         NetworkDefined("c0 .. (c1 | c2)", f"n{number % 3}"),
         TaskEvents(TASKS[number % 2].records, tuple(TASKS[number % 2].strings), ended=True),
@@ -157,12 +156,12 @@ def test_a_dropped_component_leaves_its_slot_to_the_next_new_name() -> None:
 
     engine.apply_event(key, 1, of("a", "b", "c", "d"))
     assert engine.take_plain_batch(key, 2, [["b", 1.0, 1.0, 0.5]])
-    assert engine.apply_event(key, 3, Drop(("b", "c", "nobody"))) == {"dropped": 2, "sequence": 3}
+    engine.remove_part(("b", "c", "nobody"))
     assert list(engine.advisor.components.slots.components) == ["a", "d"]
-    assert not engine.take_plain_batch(key, 4, [["b", 1.0, 1.0, 0.5]])
-    answer = engine.apply_event(key, 4, of("x", "b", "y"))
+    assert not engine.take_plain_batch(key, 3, [["b", 1.0, 1.0, 0.5]])
+    answer = engine.apply_event(key, 3, of("x", "b", "y"))
     assert (answer["accepted"], answer["refused"]["by_code"]) == (2, {"too_many_components": 1})
-    assert engine.take_plain_batch(key, 5, [["b", 1.0, 1.0, 0.5], ["a", 1.0, 1.0, 0.5], ["x", 1.0, 1.0, 0.5]])
+    assert engine.take_plain_batch(key, 4, [["b", 1.0, 1.0, 0.5], ["a", 1.0, 1.0, 0.5], ["x", 1.0, 1.0, 0.5]])
     engine.fold_plain_rows()
     rows = {each["component"]: each["rows"] for each in engine.advisor.status()["components"]}
     assert rows == {"a": 2, "x": 2, "b": 2, "d": 1}

@@ -173,7 +173,8 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def evict(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(sorted(self.applied)))
-        self.engine.ledger.evict([key, ("never", bytes(16))])
+        for gone in (key, ("never", bytes(16))):
+            self.engine.ledger.remove_record(gone)
         del self.applied[key]
         self.sent_batches = {k: v for k, v in self.sent_batches.items() if k[0] != key}
 

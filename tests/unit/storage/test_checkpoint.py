@@ -11,7 +11,7 @@ from task_program import Program, recursive
 from advisor.domain.observations import Columns, ComponentNames, columns_of
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import Engine
-from advisor.engine.events import Drop
+from advisor.engine.events import ComponentForgotten
 from advisor.errors import StorageFailed
 from advisor.profile.view import profile_of
 from advisor.storage import Store, log, read_state
@@ -48,12 +48,13 @@ class Service:
     def teach(self, rng: np.random.Generator) -> None:
         number = self.engine.applied(*KEY) + 1
         if number % 9 == 0:
-            self.engine.apply_event(KEY, number, Drop((f"c{rng.integers(COMPONENTS)}", f"c{rng.integers(COMPONENTS)}")))
+            name = next(iter(self.engine.advisor.components.slots.components))
+            self.engine.apply_event(KEY, number, ComponentForgotten(name, rng.choice([0.0, 0.5]).item()))
         elif number % 11 == 0:
             tasks = TASKS[number % 2]
             self.engine.apply_event((f"run {number % 3}", bytes([number]) * 16), 1,
                               TaskEvents(tasks.records, tuple(tasks.strings), ended=True))  # fmt: skip
-            self.engine.ledger.advance(KEY, number)
+            self.engine.ledger.set_record(KEY, number)
         else:
             self.engine.apply_event(KEY, number, batch(rng))
 

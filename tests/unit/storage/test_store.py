@@ -112,7 +112,7 @@ def killed() -> Iterator[Block]:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.parametrize(("blocks", "words"), [(failing, "No space"), (killed, "ended with -9")])
+@pytest.mark.parametrize(("blocks", "words"), [(failing, "No space"), (killed, "ended by signal 9")])
 def test_an_image_that_cannot_be_written_is_given_up_and_commits_go_on(
     tmp_path: Path, blocks: Callable[[], Iterator[Block]], words: str
 ) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.domain import elementary
 from advisor.domain.curves import VALUES, Growth, Seen, TabulatedCurves
@@ -21,7 +20,7 @@ from advisor.engine.kept import Kept
 from advisor.engine.learners import Solved
 from advisor.engine.load import Load, load_of
 from advisor.engine.siblings import Borrowed
-from advisor.errors import InvalidValue, NotEnoughData
+from advisor.errors import InvalidValue
 from advisor.models import prediction
 from advisor.models.layout import AT
 from advisor.models.load_table import KERNELS, POINTS_MAX, scratch_of
@@ -66,39 +65,7 @@ class _Table(NamedTuple):
     growth: Growth
 
 
-CURVES, GROWTH = (
-    2,
-    9,
-)  # of a table's fields: those before are curves; the place of the growth, NaN where it is not known
 KINDS = *(np.float64,) * 5, object, np.int64, *(np.float64,) * 3
-
-
-class _Together(NamedTuple):
-    """The tables of a network: the slots that they stand on, the place of each in the network, how many rows these had."""
-
-    watched: Ints
-    places: Ints
-    rows: Ints
-    curves: TabulatedCurves
-    borrowed: Mapping[int, Borrowed]  # by the slots that borrow from siblings
-
-
-def _renewed(curves: TabulatedCurves, rows: Sequence[int], tables: Sequence[_Table]) -> TabulatedCurves:
-    """Return the same curves but for some components: what a table holds is legal, and is not checked again."""
-    found, changed, known = object.__new__(TabulatedCurves), list[NDArray[Any]](), vars(curves)
-    for place, old in enumerate([*map(known.__getitem__, VALUES), *cast("Seen", curves.seen)]):
-        values = old
-        for row, table in zip(rows, tables, strict=True):
-            same = place >= CURVES and (
-                old[row] == table[place] if place < GROWTH else old[row].tobytes() == np.asarray(table[place]).tobytes()
-            )
-            if not same:  # most numbers of a component stay as they are
-                values = old.copy() if values is old else values
-                values[row] = table[place]
-        changed.append(values)
-    vars(found).update(zip(VALUES, changed, strict=False), cores=curves.cores, seen=Seen(*changed[len(VALUES) :]),
-                       allowed=curves.allowed)  # fmt: skip
-    return found
 
 
 class CurveTables:
@@ -108,7 +75,7 @@ class CurveTables:
         self._components = components
         self._asking = asking
         self._kept = Kept[tuple[tuple[list[int], Borrowed], _Table]](TABLES_KEPT)  # each with what it stands for
-        self._together = Kept[_Together](NETWORKS_KEPT)
+        self._together = Kept[tuple[list[_Table], TabulatedCurves]](NETWORKS_KEPT)  # by the places of tables in memory
         self._scratch = scratch_of()
 
     def clear_tables(self) -> None:
@@ -126,78 +93,35 @@ class CurveTables:
     ) -> TabulatedCurves:
         """Return the table of each box up to `cores_max` cores, at the observed load or at the predictor that `load` gives.
 
-        `upper_s` is the bound below which the expectation lies with probability `level`. Cost: O(n) for components that were
-        asked for since their last row, else about 2 ms each.
+        `upper_s` is the bound below which the expectation lies with probability `level`. Cost: some microseconds for
+        a component that was asked for since its last row, else about 2 ms interpreted.
 
         Raises UnknownComponent, NotEnoughData, InvalidValue.
         """
         for box, value in load.items():
             if not is_number(value):
                 raise InvalidValue(f"load[{box}]", value, "a number")
-        asked = (
-            tuple(boxes), tuple(components.items()), tuple(load.items()), cores_max, level, len(self._components.slots.names)
-        )  # fmt: skip
-        kept, counted = self._together.get(asked), self._components.table.records_whole[:, ROWS]
-        now = counted[:0] if kept is None else counted[kept.watched]
+        unknown = sorted((components.keys() | load.keys()) - set(boxes))
+        if unknown:
+            raise InvalidValue("components" if unknown[0] in components else "load", unknown[0], "a box of the network")
+        slots, counts = (
+            [self._components.slots.slot_of(components.get(box, box)) for box in boxes],
+            counts_of(cores_max),
+        )
+        tables = [self._table(slot, load.get(box), box, counts, level) for slot, box in zip(slots, boxes, strict=True)]
+        kept = self._together.get(tuple(map(id, tables)))
         if kept is not None:
-            changed = (now != kept.rows).nonzero()[0].tolist()
-            if kept.borrowed:
-                changed += self._reborrowed(kept, float(counts_of(cores_max)[-1]))
-            if not changed:
-                return kept.curves
-            places: list[int] = sorted(set(kept.places[changed].tolist()))
-            slots: list[int] = kept.watched[places].tolist()
-        else:
-            unknown = sorted((set(components) | set(load)) - set(boxes))
-            if unknown:
-                raise InvalidValue(
-                    "components" if unknown[0] in components else "load", unknown[0], "a box of the network"
-                )
-            places, slots = (
-                list(range(len(boxes))),
-                [self._components.slots.slot_of(components.get(box, box)) for box in boxes],
-            )
-            self._asking.require_rows(slots)
-        counts = counts_of(cores_max)
-        end = float(counts[-1])
-        if not KERNELS.ready:
-            KERNELS.count(ROWS_OF_TABLE * len(slots))
-        tables: list[_Table] = []
-        for place, slot in zip(places, slots, strict=True):
-            tables.append(self._table(slot, load.get(boxes[place]), boxes[place], counts, level))
-        if kept is not None:
-            curves, watched, of_rows = _renewed(kept.curves, places, tables), kept.watched, kept.places
-        else:
-            columns: list[Any] = list(map(np.array, zip(*tables, strict=True) if tables else [()] * len(KINDS), KINDS))
-            more = [(place, each) for place, slot in enumerate(slots) for each in self._beside(slot)]
-            watched = np.array([*slots, *(each for _, each in more)], np.int64)
-            elapsed, upper = (one.reshape(-1, len(counts)) for one in columns[:2])
+            return kept[1]
+        self._kept.trim()
+        columns: list[Any] = list(map(np.array, zip(*tables, strict=True) if tables else [()] * len(KINDS), KINDS))
+        elapsed, upper = (one.reshape(-1, len(counts)) for one in columns[:2])
+        own: Any = None
+        if self._components.allowed.known:
             own = tuple(self._components.allowed.known.get(self._components.slots.owner(slot)) for slot in slots)
-            curves = TabulatedCurves(
-                counts, elapsed, upper, *columns[2:5], seen=Seen(*columns[5:]), allowed=own if any(own) else None
-            )
-            of_rows = np.array([*places, *(place for place, _ in more)], np.int64)
-            now = counted[watched]
-            self._kept.trim()
-            self._together.trim(1)
-        self._together[asked] = _Together(watched, of_rows, now, curves, self._borrowed(slots, end, kept))
-        self._together.move_to_end(asked)
-        return curves
-
-    def _borrowed(self, slots: Sequence[int], cores: float, kept: _Together | None) -> Mapping[int, Borrowed]:
-        """Return what components borrow of their siblings up to so many cores, by slot; of other slots what is kept."""
-        siblings = self._components.siblings
-        former = () if kept is None else kept.borrowed.items()
-        others = {slot: each for slot, each in former if slot not in slots}
-        return others | {slot: siblings.borrowed(slot, cores) for slot in slots if siblings.may_borrow(slot, cores)}
-
-    def _reborrowed(self, kept: _Together, end: float) -> list[int]:
-        """Return the places in `watched` of components that now borrow otherwise from their siblings."""
-        borrowed = self._components.siblings.borrowed
-        return [
-            place for place, slot in enumerate(kept.watched.tolist())
-            if slot in kept.borrowed and borrowed(slot, end) != kept.borrowed[slot]
-        ]  # fmt: skip
+        curves = object.__new__(TabulatedCurves)  # what a table holds is legal, and is not checked again
+        vars(curves).update(zip(VALUES, (elapsed, upper, *columns[2:5]), strict=True), cores=counts,
+                            seen=Seen(*columns[5:]), allowed=own if own and any(own) else None)  # fmt: skip
+        return self._together.store_value(tuple(map(id, tables)), (tables, curves))[1]
 
     def missing(
         self, boxes: Sequence[str], components: Mapping[str, str], load: Mapping[str, Any], cores_max: int, level: float
@@ -229,11 +153,13 @@ class CurveTables:
         if kept is not None and kept[0] == rows:
             return kept[1]
         base, components = self._components.table, self._components
+        if not KERNELS.ready:
+            KERNELS.count(ROWS_OF_TABLE)
         found: Solved | Model | None = self._asking.learners.solved(slot, base)
         if found is None or found.pin:
+            self._asking.require_rows([slot])
             found = self._asking.answering(slot, None)
-        if found is None:  # `curves` has looked
-            raise NotEnoughData(f"component {self._components.slots.owner(slot)!r} has no learned run")
+        assert found is not None
         if x is None and base.records_whole[slot, DIMENSIONS] <= 1:
             predictors, share = np.empty((2, POINTS_MAX))
             points = KERNELS.load_points(base.records[slot], predictors, share)

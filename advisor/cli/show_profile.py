@@ -15,7 +15,6 @@ from advisor.profile.measures import Measures
 from advisor.profile.tree import Profile
 
 BOUNDED_CORES = (1, 2, 4, 8, 16, 32, 64)
-IN_LINE = 1.05  # parallelism below which a run of one worker tells nothing of what could run beside
 
 
 def one(profile: Profile, findings: Sequence[Finding], depth: int, least: float) -> Iterator[Printed]:
@@ -107,11 +106,6 @@ def _paths(m: Measures) -> Iterator[str]:
         yield (
             f"{several(m.in_order, 'task')} with dependences, which OpenMP does not report on one thread: they count as "
             "run in the order of their creation, the parallelism is at least what is said; two threads show them"
-        )
-    elif m.ends and not m.at_once and not m.summed and m.workers_max == 1 and m.parallelism < IN_LINE:
-        yield (
-            "one worker ran each task within its creation, as OpenMP does on one thread: the span is that of this run. For the "
-            "program's own, record it (--record FILE) and ask `advisor simulate FILE`"
         )
 
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from advisor.domain.task_events import Clock, Flag, Kind, TaskEvents
+from advisor.domain.task_events import Clock, Kind, TaskEvents
 from advisor.domain.task_graphs import TaskGraph, task_graph
 from advisor.errors import InvalidValue
-from advisor.profile.strands import IN_LINE, NONE, RecordedEvent, Strands
+from advisor.profile.strands import NONE, RecordedEvent, Strands
 
 BARRIER_TYPE: Final = "barrier"
 
@@ -36,27 +36,22 @@ def graph_of_events(batches: Iterable[TaskEvents]) -> TaskGraph:
     Returns
     -------
     TaskGraph
-        Columns: ``tied`` (strands of equal numbers stay on one worker, -1: on any), ``creates`` and ``waits`` (what the
-        strand ends with), ``queue`` (the thread that ran it), ``part`` (its share of its instance's time), ``type`` and
+        Columns: ``tied`` (strands of equal numbers stay on one worker, -1: on any), ``queue`` (the thread that ran
+        it), ``part`` (its share of its instance's time), ``type`` and
         ``size`` of its instance; what threads do themselves has no type.
 
     Notes
     -----
     Cost O(n log n) for n events. A task that was given up before it began is left out. A taskgroup is taken to wait for all
     that its task and their descendants have created so far. The creator of an undeferred task waits for it, unless that is no
-    wish of the program: OpenMP runtimes run the tasks of a team of one at once. Those that say so (`Flag.AT_ONCE`) are taken
-    as deferred, and where one thread ran everything, all tasks are undeferred and none says what it is, all are. Tasks whose
-    dependences are not sent (`Flag.DEPENDENT`) stay in their order: the graph is then more serial than the program.
+    wish of the program: OpenMP runtimes run the tasks of a team of one at once, and those that say so (`Flag.AT_ONCE`) are
+    taken as deferred. Tasks whose dependences are not sent (`Flag.DEPENDENT`) stay in their order: the graph is then more
+    serial than the program.
     """
     columns, strings, sizes = _in_order(batches)
     if columns is None:
         return task_graph([], unit="ns")
-    made = columns["kind"] == Kind.CREATE
-    flags = columns["flags"][made]
-    one_thread = len(np.unique(columns["thread"])) == 1
-    reported = (flags & (Flag.AT_ONCE | Flag.DEPENDENT)).any()
-    untold = one_thread and bool((flags & IN_LINE != 0).all()) and not reported
-    found = Strands(set(columns["instance"][made].tolist()), at_once=untold)
+    found = Strands(set(columns["instance"][columns["kind"] == Kind.CREATE].tolist()))
     rows = zip(*(columns[name].tolist() for name in RecordedEvent._fields), strict=True)
     for row, size in zip(rows, sizes, strict=True):
         event = RecordedEvent._make(row)
@@ -97,9 +92,8 @@ def _graph(found: Strands, strings: list[str]) -> TaskGraph:
         opened = max(team.entries, key=lambda entry: entry[0], default=None)
         if opened is not None:
             found.edges += [(opened[1], after) for _, before, after in team.entries if before != opened[1]]
-    ticks = np.asarray(found.ticks, np.int64)
-    if len(found.threads) == 1:
-        ticks = ticks + np.asarray(found.gaps, np.int64)
+    alone = len(found.threads) == 1
+    ticks = np.asarray([strand.ticks + alone * strand.gap for strand in found.strands], np.int64)
     names, types = _named(found, strings)
     index = {name: place for place, name in enumerate(dict.fromkeys(types))}
     return task_graph(
@@ -119,9 +113,10 @@ def _named(found: Strands, strings: list[str]) -> tuple[list[str], list[str]]:
     parts: Counter[int] = Counter()
     tasks = [index for index, number in found.number_of.items() if number != NONE]
     ordinal = {index: place for place, index in enumerate(tasks, 1)}
-    for strand, instance in enumerate(found.of):
+    for place, strand in enumerate(found.strands):
+        instance = strand.instance
         if instance is None:
-            names.append(f"{BARRIER_TYPE} {strand}")
+            names.append(f"{BARRIER_TYPE} {place}")
             types.append("")
             continue
         parts[instance.index] += 1
@@ -136,19 +131,18 @@ def _named(found: Strands, strings: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _columns(found: Strands, ticks: Any) -> dict[str, Any]:
-    owner = np.asarray([NONE if instance is None else instance.index for instance in found.of], np.int64)
+    of = [strand.instance for strand in found.strands]
+    owner = np.asarray([NONE if instance is None else instance.index for instance in of], np.int64)
     held = owner >= 0
     strands = np.bincount(owner[held], minlength=len(found.number_of))
     totals = np.bincount(owner[held], ticks[held], minlength=len(found.number_of))
-    tied = np.asarray([instance is not None and instance.tied for instance in found.of], bool)
+    tied = np.asarray([instance is not None and instance.tied for instance in of], bool)
     tied[held] &= strands[owner[held]] > 1
     total, evenly = totals[owner], 1.0 / np.maximum(strands, 1)[owner]
-    numbers = [0 if instance is None else found.number_of[instance.index] for instance in found.of]
+    numbers = [0 if instance is None else found.number_of[instance.index] for instance in of]
     return {
         "tied": np.where(tied, owner, NONE),
-        "creates": found.creates,
-        "waits": found.waits,
-        "queue": found.ran_on,
+        "queue": [strand.ran_on for strand in found.strands],
         "part": np.divide(ticks, total, out=np.where(held, evenly, 1.0), where=held & (total > 0)),
         "size": [found.sizes.get(number, 1.0) for number in numbers],
     }

@@ -33,6 +33,17 @@ class RecordedEvent(NamedTuple):
 
 
 @dataclass(eq=False, slots=True)
+class Strand:
+    """What an instance does without a break."""
+
+    instance: Instance | None  # None: a barrier
+    ran_on: int  # thread, NONE of a barrier
+    ticks: int = 0
+    gap: int = 0  # time before it in which its thread ran no task
+    joined: bool = False  # a wait is for it, so no barrier needs to
+
+
+@dataclass(eq=False, slots=True)
 class Instance:
     """A task instance, or the implicit task of a thread."""
 
@@ -76,18 +87,11 @@ class _Team:
 class Strands:
     """Strands and what they wait for, while events come in order of time.
 
-    `made`: instances whose creation is known, now or later. `at_once`: tasks that are undeferred are so because one thread
-    runs everything, though none of them says so (`Flag.AT_ONCE`).
+    `made`: instances whose creation is known, now or later.
     """
 
-    def __init__(self, made: set[int], *, at_once: bool) -> None:
-        self.ticks: list[int] = []
-        self.gaps: list[int] = []
-        self.of: list[Instance | None] = []  # each strand's instance; None: a barrier
-        self.ran_on: list[int] = []
-        self.creates: list[int] = []
-        self.waits: list[int] = []
-        self.joined: list[bool] = []  # a wait is for the strand, so no barrier needs to
+    def __init__(self, made: set[int]) -> None:
+        self.strands: list[Strand] = []
         self.edges: list[tuple[int, int]] = []
         self.instances: dict[int, Instance] = {}
         self.last: dict[int, int] = {}  # of instances that have ended
@@ -97,7 +101,6 @@ class Strands:
         self.sizes: dict[int, float] = {}
         self.number_of: dict[int, int] = {}  # of instances, by index
         self._made = made
-        self._at_once = at_once
 
     def add_event(self, event: RecordedEvent) -> None:
         """Take in one event; raises InvalidValue where events before it are missing."""
@@ -111,7 +114,7 @@ class Strands:
         if running.syncs:
             on.gap += elapsed
         else:
-            self.ticks[running.strand] += elapsed
+            self.strands[running.strand].ticks += elapsed
         taker = TAKERS.get(event.kind)
         if taker is not None:
             taker(self, on, event)
@@ -124,14 +127,8 @@ class Strands:
         return found
 
     def _strand(self, instance: Instance | None, thread: int) -> int:
-        self.ticks.append(0)
-        self.gaps.append(0)
-        self.of.append(instance)
-        self.ran_on.append(thread)
-        self.creates.append(0)
-        self.waits.append(0)
-        self.joined.append(False)
-        return len(self.ticks) - 1
+        self.strands.append(Strand(instance, thread))
+        return len(self.strands) - 1
 
     def _open(self, instance: Instance, on: _Thread) -> int:
         """Open the instance's next strand, after its last one and what it waits for."""
@@ -141,7 +138,7 @@ class Strands:
         self.edges += [(before, strand) for before in instance.after]
         instance.after.clear()
         instance.strand = strand
-        self.gaps[strand] += on.gap
+        self.strands[strand].gap += on.gap
         on.gap = 0
         return strand
 
@@ -157,16 +154,14 @@ class Strands:
     def _works(self, instance: Instance, on: _Thread) -> None:
         """Count time since the last event as work, where the instance is in a taskgroup and has just shown that it works."""
         if instance.syncs and instance.syncs[-1] == SyncKind.TASKGROUP:
-            self.ticks[instance.strand] += on.gap
+            self.strands[instance.strand].ticks += on.gap
             on.gap = 0
 
     # -- instances --------------------------------------------------------------------------------------------------------
 
     def _known(self, event: RecordedEvent) -> Instance:
         if event.instance not in self.instances:
-            raise InvalidValue(
-                "events", f"instance {event.instance} at {event.time} ns", "one that was made and has not ended"
-            )
+            raise _lacking(event, f"instance {event.instance}", "one that was made and has not ended")
         return self.instances[event.instance]
 
     def create(self, on: _Thread, event: RecordedEvent) -> None:
@@ -174,7 +169,6 @@ class Strands:
         number, other = event.instance, event.other
         creator = on.current
         before = self._split(creator, on)
-        self.creates[before] += 1
         made = self.instances.get(number)
         if made is None:
             made = self.instances[number] = self._new(number, event.type)
@@ -188,7 +182,7 @@ class Strands:
         parent.live.add(made)
         made.teams = parent.teams[-1:]
         made.tied = not flags & Flag.UNTIED
-        made.undeferred = bool(flags & IN_LINE) and not flags & Flag.AT_ONCE and not self._at_once
+        made.undeferred = bool(flags & IN_LINE) and not flags & Flag.AT_ONCE
 
     def begin_task(self, on: _Thread, event: RecordedEvent) -> None:
         """A task begins: its first strand."""
@@ -201,7 +195,7 @@ class Strands:
                 task.after.append(self._split(parent, on))
             self._belongs(task, parent, event.flags)
         if task.strand != NONE:
-            raise InvalidValue("events", f"begin of instance {number} at {event.time} ns", "of one that has not begun")
+            raise _lacking(event, f"begin of instance {number}", "of one that has not begun")
         if event.type != ABSENT_TYPE:
             task.type = event.type
         needed = self.needs.pop(number, [])
@@ -216,9 +210,7 @@ class Strands:
         """A suspended task goes on, or the thread's implicit one."""
         goes_on = self._known(event) if event.instance else on.implicit
         if goes_on.strand == NONE:
-            raise InvalidValue(
-                "events", f"switch to instance {event.instance} at {event.time} ns", "to one that has begun"
-            )
+            raise _lacking(event, f"switch to instance {event.instance}", "to one that has begun")
         on.current = goes_on
 
     def depend(self, on: _Thread, event: RecordedEvent) -> None:
@@ -229,9 +221,7 @@ class Strands:
         """A task ends."""
         task = self._known(event)
         if task.strand == NONE:
-            raise InvalidValue(
-                "events", f"end of instance {event.instance} at {event.time} ns", "of one that has begun"
-            )
+            raise _lacking(event, f"end of instance {event.instance}", "of one that has begun")
         del self.instances[event.instance]
         last = self.last[event.instance] = task.strand
         parent = task.parent
@@ -242,7 +232,7 @@ class Strands:
             parent.below += task.children + task.below
             if task.undeferred and not parent.syncs:
                 self.edges.append((last, parent.strand))
-                self.joined[last] = True
+                self.strands[last].joined = True
         self._team(task).ended.append(last)
         if on.current is task:
             on.current = on.implicit
@@ -289,10 +279,8 @@ class Strands:
         instance.syncs.append(sync)
         if sync in WAITS_FOR_NOBODY:
             return
-        self.waits[instance.strand] += 1
         if sync == SyncKind.BARRIER:
-            at = self._episode(instance)
-            self.edges.append((instance.strand, at))
+            self.edges.append((instance.strand, self._episode(instance)))
 
     def _episode(self, instance: Instance) -> int:
         """Return the strand of the barrier that the instance comes to: the team's k-th is its k-th."""
@@ -307,7 +295,7 @@ class Strands:
         """The running task has waited, or the thread been idle."""
         instance = on.current
         if not instance.syncs:
-            raise InvalidValue("events", f"end of a wait at {event.time} ns", "one that was begun")
+            raise _lacking(event, "end of a wait", "one that was begun")
         sync = instance.syncs.pop()
         if sync in WAITS_FOR_NOBODY:
             on.gap = 0
@@ -320,7 +308,7 @@ class Strands:
                 joined = joined + instance.below
                 instance.below = []
             for last in joined:
-                self.joined[last] = True
+                self.strands[last].joined = True
             instance.after += joined
             instance.children = []
         if not instance.syncs or instance.syncs[-1] == SyncKind.TASKGROUP:
@@ -333,12 +321,12 @@ class Strands:
         team, number = self._team(instance), instance.teams[-1] if instance.teams else 0
         k = instance.barriers[number]
         if k not in team.barriers:
-            raise InvalidValue("events", f"end of a barrier at {event.time} ns", "in the region in which it was begun")
+            raise _lacking(event, "end of a barrier", "in the region in which it was begun")
         at = team.barriers[k]
         instance.after.append(at)
         if k not in team.left:
             team.left.add(k)
-            self.edges += [(last, at) for last in team.ended if not self.joined[last]]
+            self.edges += [(last, at) for last in team.ended if not self.strands[last].joined]
             team.ended.clear()
 
     def start(self, on: _Thread, event: RecordedEvent) -> None:
@@ -349,6 +337,11 @@ class Strands:
     def stop(self, on: _Thread, event: RecordedEvent) -> None:
         """The worker is no longer there."""
         on.implicit.syncs.append(IDLE)
+
+
+def _lacking(event: RecordedEvent, what: str, wanted: str) -> InvalidValue:
+    """Return the error of a stream in which events are missing."""
+    return InvalidValue("events", f"{what} at {event.time} ns", wanted)
 
 
 TAKERS: Final[Mapping[int, Callable[[Strands, _Thread, RecordedEvent], None]]] = {

@@ -35,7 +35,6 @@ import numpy as np
 from paper4_programs import polyroots, psim
 
 from advisor.domain.task_graphs import Task, TaskGraph, graph_of_tasks, task_graph
-from advisor.files.graphs import read_graph
 from advisor.kernels import can_compile
 from advisor.simulation import POLICIES, Program, simulate
 from advisor.simulation.loops import KERNELS

@@ -9,7 +9,7 @@ import numpy as np
 
 from advisor.domain import elementary
 from advisor.domain.vectors import Floats
-from advisor.models.size_clusters import APART, Cluster, chosen_clusters, parts_of
+from advisor.models.size_clusters import Cluster, chosen_clusters
 from advisor.models.size_time import LOG, LOG2, SIZE, TIME, N, SizeTime, within_cells
 
 # REGULAR: relative standard deviation of time up to which one time serves all: the total is then off by as much
@@ -346,22 +346,4 @@ def _judged(
         return "contended", "rate_by_workers", (
             f"an instance takes {slowdown:.2f} times as long while many workers run as while few do; {what}"
         )  # fmt: skip
-    if _two_humps(learned):
-        return (
-            "several behaviours",
-            "one_time",
-            f"times come in two groups, and {what}: send sizes that tell them apart",
-        )
     return "irregular", "one_time", f"times vary by {deviation:.0%}, and {what}, nor do running workers"
-
-
-def _two_humps(learned: SizeTime) -> bool:
-    """Return whether rates come in two groups with a gap between: two parts that leave a little of the squares of log rate."""
-    values, counts = learned.rates
-    n = counts.sum(axis=0)
-    used = n > 0.0
-    if used.sum() < 2:
-        return False
-    n, x = n[used], elementary.log2(values[used])
-    whole = float((n * (x - np.average(x, weights=n)) ** 2).sum())
-    return parts_of(n, x, 2)[1] <= 2.0 * APART * whole

@@ -34,7 +34,6 @@ from advisor.engine.journal import decode
 from advisor.engine.state_bytes import Stored
 from advisor.errors import AdvisorError
 from advisor.files.events import read_events, write_events
-from advisor.files.graphs import READERS as GRAPH_READERS
 from advisor.files.graphs import read_graph
 from advisor.files.profiles import read_profile
 from advisor.files.run_files import RunFile
@@ -353,7 +352,7 @@ TARGETS: Mapping[str, Target] = {
     "table": _reader(".csv", _table), "runs": _reader(".csv", read_runs), "events": _reader(".events", read_events),
     "profile": _reader(".events", lambda path: read_profile(path) and None),
     **{kind: _reader(".txt", _runs_of(kind)) for kind in RUN_READERS},
-    **{f"graph{suffix}": _reader(suffix, lambda path: read_graph(path) and None) for suffix in GRAPH_READERS},
+    "graph.json": _reader(".json", lambda path: read_graph(path) and None),
 }  # fmt: skip
 
 

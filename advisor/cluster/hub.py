@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import anyio
 
-from advisor.cluster.learning import RoutedLearning
+from advisor.cluster.learning import RoutedLearning, refuse_profiles
 from advisor.cluster.replicas import ComponentReplicas
 from advisor.cluster.shard_set import ShardSet
 from advisor.domain.limits import PRODUCERS_MAX
@@ -28,7 +28,6 @@ from advisor.service.hub import Hub
 
 STALE_S = 0.5  # that an answer may lack rows: decisions of seconds do not need the last ones; `fresh` has them all
 FETCHED_AT_ONCE = 1_000  # components, some 5 MB
-LISTED = {"programs": "program", "task_types": "task_type"}  # of a status, and by what they are sorted
 
 
 class ShardCommits:
@@ -107,8 +106,8 @@ class RoutedBackend:
         engine.ledger.applied.update(shards.durable)
         self.verbs: Mapping[str, Handler] = {
             "status": lambda _, params, __: partial(self._status, params),
-            "profile": lambda _, params, __: partial(self._profile, params),
             "export": lambda _, params, __: partial(self._export, params), "shards": self._scale_or_show,
+            "task_events": refuse_profiles, "profile": refuse_profiles,
         }  # fmt: skip
 
     async def fetch_networks(self) -> None:
@@ -176,27 +175,9 @@ class RoutedBackend:
         for start in range(0, len(due), FETCHED_AT_ONCE):
             await self._replicas.fetch_with_siblings(due[start : start + FETCHED_AT_ONCE], inf)
 
-    async def _profile(self, params: m.ProfileAsked) -> dict[str, Any]:
-        producer = params.producer
-        if producer is not None:
-            try:
-                return await self._shards.of_producer(producer).ask("profile", params.given())
-            except InvalidValue:
-                if params.incarnation is not None:
-                    raise
-        runs = await self._list_profiles()
-        if producer is not None:
-            known = ", ".join(sorted({run["producer"] for run in runs}))
-            raise InvalidValue("producer", producer, f"one that sent task events: {known or 'none did yet'}")
-        return {"runs": runs}
-
-    async def _list_profiles(self) -> list[dict[str, Any]]:
-        asked = {"producer": None, "incarnation": None, "nodes": False, "diagnosis": False}
-        return [run for each in await self._shards.each("profile", asked) for run in each["runs"]]
-
     def profiles_held(self) -> Mapping[str, int]:
-        """Return what profiles hold, see `Profiles.held`."""
-        return Counter(self._hub.engine.profiles.held()) + self._shards.summed("profiles")
+        """Return what profiles hold: nothing, see `Profiles.held`."""
+        return self._hub.engine.profiles.held()
 
     async def _export(self, params: m.Export) -> dict[str, Any]:
         """Return the next page, shard by shard; `next` has the layout and the shard before what the shard says."""
@@ -241,7 +222,7 @@ class RoutedBackend:
             "model_memory_bytes": held.model_bytes_max, "model_memory_used_bytes": held.model_bytes,
             **fate(**cast("Any", held.ledger)),
             "prediction_error": error / scored if scored else None, "predictions_scored": scored,
-            **{kind: sorted((e for each in found for e in each[kind]), key=itemgetter(key)) for kind, key in LISTED.items()},
+            "programs": sorted((program for each in found for program in each["programs"]), key=itemgetter("program")),
             "offset": offset, "components": entries if named is None else entries[offset : offset + limit],
             "service": self._hub.health(),
         }  # fmt: skip

@@ -94,11 +94,6 @@ class Layout:
         raise StateDamaged(f"{path} does not read", hint="restore the whole folder")
 
 
-def bucket_of_producer(name: str) -> int:
-    """Return the bucket of the profiles of a producer's runs; that of events without a producer is 0."""
-    return bucket_of(name) if name else 0
-
-
 def moves(owner: Sequence[int], shards: int) -> list[Move]:
     """Return the fewest moves, slice by slice, after which shards 0 to `shards` - 1 have all buckets, the same number each.
 

@@ -11,17 +11,15 @@ from typing import Any
 import anyio
 
 from advisor.cluster.connections import Answer
-from advisor.cluster.layout import bucket_of_producer
 from advisor.cluster.replicas import ComponentReplicas
 from advisor.cluster.shard_set import ShardSet
 from advisor.domain.buckets import bucket_of
 from advisor.domain.observations import Columns
-from advisor.domain.task_events import TaskEvents
 from advisor.engine.effects import KINDS, NOTHING
-from advisor.engine.events import Event, NetworkDefined, ProfileForgotten, ProgramForgotten, RunObserved
+from advisor.engine.events import Event, NetworkDefined, ProgramForgotten, RunObserved
 from advisor.engine.exactly_once import Producer
 from advisor.engine.flows import name_of
-from advisor.errors import AdvisorError, Unavailable, from_dict
+from advisor.errors import AdvisorError, Unavailable, Unsupported, from_dict
 from advisor.protocol import verbs as m
 from advisor.protocol.columns import columns_of_bins
 from advisor.protocol.rows import NameBook, columns_of_rows
@@ -35,6 +33,14 @@ from advisor.service.worker import network_of
 
 WAITING_ROWS_MAX = 2_000_000  # that are not acknowledged, at some 60 bytes: beyond, who sends waits
 OWN_COUNTS = ("batches_replayed", "gaps", "producers_resumed")  # each shard sees all batches, the front once
+
+
+def refuse_profiles(*_: object) -> None:
+    """Refuse what needs a profile; raises Unsupported."""
+    raise Unsupported(
+        "a service with shards keeps no profiles of runs", field="method", value="task_events",
+        hint="send task events to a service of one process",
+    )  # fmt: skip
 
 
 class RoutedLearning:
@@ -131,6 +137,8 @@ class RoutedLearning:
     ) -> dict[str, Any] | None:
         sequence: int | None = params.sequence
         key = None if sequence is None else (params.producer, params.incarnation)
+        if getattr(params, "profile", None) is not None:
+            refuse_profiles()
         if key is None or sequence is None:
             self.admission.refuse_while_storage_fails()
         elif self.admission.replays(connection, key, sequence) and sequence <= self._committer.sequence(key):
@@ -167,16 +175,6 @@ class RoutedLearning:
 
     async def _routed(self, key: Producer | None, sequence: int | None, event: Any) -> Answer:
         """Apply an event at the shard of what it is about; raises what is wrong with it."""
-        if isinstance(event, TaskEvents):
-            return await self._shards.fold_events(key, sequence, event)
-        if isinstance(event, ProfileForgotten):
-            return await self._shards.apply_by_shard(bucket_of_producer(event.producer), key, sequence, event)
-        if isinstance(event, RunObserved):
-            run = {name: value for name, value in event.run.items() if value is not None}
-            named = run.pop("profile", None)
-            if named:
-                run = await self._shards.of_producer(named["producer"]).ask("run_of", named) | run
-            event = RunObserved(run)
         name = event.program if isinstance(event, (RunObserved, ProgramForgotten)) else event.component
         answer = await self._shards.apply_by_shard(bucket_of(name), key, sequence, event)
         self._replicas.forget(name)

@@ -11,14 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from advisor.cluster.layout import bucket_of_producer
 from advisor.domain.buckets import bucket_of
 from advisor.domain.observations import Columns, ComponentNames, columns_of
-from advisor.domain.task_events import TaskEvents
 from advisor.engine import Engine
 from advisor.engine import events as e
 from advisor.engine.exactly_once import Producer
-from advisor.engine.profiles import ANONYMOUS
 from advisor.errors import AdvisorError, StateDamaged, StateLocked
 from advisor.service.exporting import page
 from advisor.storage import Store
@@ -75,7 +72,6 @@ class Shard:
             "commits": self._store.last.number, "components": len(components.slots.components),
             "bytes": components.bytes, "model_bytes": learners.used_bytes, "model_bytes_max": learners.memory_bytes,
             "ledger": self._engine.advisor.ledger(), "totals": dict(self._engine.totals),
-            "profiles": self._engine.profiles.held(),
         }  # fmt: skip
 
     def producers(self) -> dict[Producer, int]:
@@ -150,12 +146,12 @@ class Shard:
             self._commit()
         return self.report()
 
-    def _names_in(self, wanted: Callable[[int], bool]) -> tuple[list[str], list[str], list[str], list[Producer]]:
+    def _names_in(self, wanted: Callable[[int], bool]) -> tuple[list[str], list[str], list[str]]:
+        """Return the components, networks and programs of some buckets."""
         advisor = self._engine.advisor
-        names = dict.fromkeys([*advisor.components.slots.components, *advisor.task_types.known])
-        kinds = names, advisor.components.flows.kept, advisor.programs.programs
-        found: list[list[str]] = [[name for name in kind if wanted(bucket_of(name))] for kind in kinds]
-        return *found, [key for key in self._engine.profiles.runs if wanted(bucket_of_producer(key[0]))]  # type: ignore[return-value]
+        kinds = advisor.components.slots.components, advisor.components.flows.kept, advisor.programs.programs
+        names, networks, programs = ([name for name in kind if wanted(bucket_of(name))] for kind in kinds)
+        return names, networks, programs
 
     # -- questions --------------------------------------------------------------------------------------------------------
 
@@ -182,20 +178,6 @@ class Shard:
     def status(self, components: Sequence[str] | None, offset: int, limit: int) -> Answer:
         """Return a page of the status, see `Advisor.status`."""
         return {**self._engine.advisor.status(components=components, offset=offset, limit=limit)}
-
-    def ended_by(self, key: Producer | None, sequence: int | None, events: TaskEvents) -> e.Ended | None:
-        """Return what a batch of task events will end, see `Profiles.foretold`; None where its number was applied."""
-        if key is not None and sequence is not None and sequence <= self._engine.applied(*key):
-            return None
-        return self._engine.profiles.foretold(key or ANONYMOUS, events)
-
-    def profile(self, asked: Mapping[str, Any]) -> Answer:
-        """Return a profile, or which there are, see `Profiles.answer`."""
-        return self._engine.profiles.answer(**asked)
-
-    def run_of(self, named: Mapping[str, Any]) -> Answer:
-        """Return what a profile says of its run as a whole, see `Profiles.run_of`."""
-        return self._engine.profiles.run_of(**named)
 
     def close(self) -> None:
         """Close the state file; nothing committed depends on it."""

@@ -13,13 +13,11 @@ from typing import Any, Protocol
 
 from advisor.cluster.connections import PLACE_S, Answer, Gone, Handle, ShardConnection
 from advisor.cluster.gate import Gate
-from advisor.cluster.layout import Layout, Move, bucket_of_producer, moves
+from advisor.cluster.layout import Layout, Move, moves
 from advisor.cluster.routing import BatchPart, joined, split_by_shard
 from advisor.cluster.shard import EVICTED, RESUMED
 from advisor.domain.limits import SHARDS_MAX
 from advisor.domain.observations import Columns
-from advisor.domain.task_events import TaskEvents
-from advisor.engine.events import Profiled
 from advisor.engine.exactly_once import Producer
 from advisor.errors import InvalidValue, Unavailable, from_dict
 
@@ -72,7 +70,6 @@ class ShardSet:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._gate = Gate()
         self._moving = asyncio.Lock()
-        self._unnumbered = asyncio.Lock()  # task events without a number: what ends in them depends on those before
 
     # -- start and stop ---------------------------------------------------------------------------------------------------
 
@@ -227,26 +224,6 @@ class ShardSet:
             self._note(key, sequence, whole=True, some=True)
             return answer
 
-    async def fold_events(self, key: Producer | None, sequence: int | None, events: TaskEvents) -> Answer:
-        """Have task events folded into the profile of their producer's run, and what ended learned where its types are.
-
-        The shards of the types come first: what ended follows from the profile and the batch alone, so a batch that was
-        cut off gives the same again, and the profile's shard takes the number last. Otherwise as `apply`.
-        """
-        async with self._unnumbered if key is None else contextlib.nullcontext(), self._gate.passing():
-            home = self.layout.owner[bucket_of_producer("" if key is None else key[0])]
-            ended = await self.shards[home].ask("ended_by", key, sequence, events)
-            self._note(key, sequence, whole=False, some=True)
-            types = dict[int, set[str]]() if key is None else {number: set[str]() for number in range(len(self.shards))}
-            for name in () if ended is None else ended.types:
-                types.setdefault(self.layout.shard_of(name), set()).add(name)
-            learned = {number: (ended.of_types(own),) if ended and own else () for number, own in types.items()}
-            own = learned.pop(home, ())
-            await asyncio.gather(*(self._apply(number, key, sequence, *each) for number, each in learned.items()))
-            answer = await self._apply(home, key, sequence, Profiled(events), *own)
-            self._note(key, sequence, whole=True, some=True)
-            return answer
-
     def evict(self, key: Producer) -> None:
         """Have every shard forget a producer."""
         self.durable.pop(key, None)
@@ -285,10 +262,6 @@ class ShardSet:
     def shard_of(self, name: str) -> ShardConnection:
         """Return the shard of a name; raises InvalidValue."""
         return self.shards[self.layout.shard_of(name)]
-
-    def of_producer(self, name: str) -> ShardConnection:
-        """Return the shard that has the profiles of a producer's runs; raises InvalidValue."""
-        return self.shards[self.layout.owner[bucket_of_producer(name)]]
 
     def totals(self) -> Counter[str]:
         """Return the exact counters of all shards together, removed ones included, as they last reported them."""

@@ -5,27 +5,22 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
-import numpy as np
 import pytest
 from shards_here import Processes
-from task_program import Program, recursive
 
 from advisor import Advisor, AsyncClient
 from advisor.cluster import hub as routing
 from advisor.cluster.actors import Actors
 from advisor.cluster.serving import serve
 from advisor.domain.bundle import Directory
-from advisor.domain.task_events import TaskEvents
 from advisor.domain.task_graphs import task_graph
-from advisor.engine import Engine
-from advisor.engine.events import RunObserved
 from advisor.engine.learners import MODEL_MEMORY_BYTES
-from advisor.errors import InvalidValue, Unavailable, UnknownComponent
+from advisor.errors import InvalidValue, Unavailable, UnknownComponent, Unsupported
 from advisor.protocol.declaring import METHODS, Question, verb
 from advisor.service import questions
 from advisor.service.config import load_config
@@ -217,68 +212,16 @@ async def test_networks_over_shards_are_watched(tmp_path: Path, asked: dict[str,
         assert advice.allocation.cores[slower] > has[slower]
 
 
-def runs() -> list[list[TaskEvents]]:
-    """Return runs of task types that they share, each in batches after which nothing of it waits."""
-    found: list[list[TaskEvents]] = []
-    for seed in range(3):
-        whole = Program(2, recursive(4, 2, 700 + seed)).run()
-        records = whole.records[whole.records["time"].argsort(kind="stable")]
-        parts = np.array_split(records, 6)
-        found.append([TaskEvents(part, () if at else whole.strings, ended=True) for at, part in enumerate(parts)])
-    return found
-
-
-@pytest.mark.parametrize("kills", [0, 6])
-async def test_task_events_teach_the_shards_of_their_types_and_profiles_are_told(tmp_path: Path, kills: int) -> None:
-    one, processes = Engine(), Processes(4, kills, every=4)
-    async with front(tmp_path, processes) as address, AsyncExitStack() as clients:
-        for producer, batches in enumerate(runs()):
-            client = await clients.enter_async_context(
-                AsyncClient(address, producer=f"run{producer}", timeout_s=PATIENCE_S)
-            )
-            for number, events in enumerate(batches, 1):
-                wanted = one.apply_event((f"run{producer}", bytes(16)), number, events)
-                reported = await client.task_events(events.records, strings=list(events.strings), ended=True)
-                if not kills:
-                    assert {key: reported[key] for key in ("accepted", "refused")} == {
-                        key: wanted[key] for key in ("accepted", "refused")
-                    }
-            if processes.kills_left or producer == 1:
-                await client.shards(3 - producer)
-        status, wanted = await client.status(True), one.advisor.status(components=None)
-        totals, sent = status["totals"], sum(len(events) for batches in runs() for events in batches)
-        refused = sum(count for name, count in totals.items() if name.startswith("events_refused."))
-        assert totals["events_accepted"] + refused == sent
-        assert totals["rows_accepted"] == totals["tasks_learned"] == totals["tasks_ended"]
-        if kills:  # instances that were open when their shard ended are lost, as at a restart: no more can be compared
-            assert totals["rows_accepted"] <= wanted["totals"]["rows_accepted"]
-            assert processes.killed
-            return
-        for name in ("events_accepted", "tasks_ended"):
-            assert totals[name] == wanted["totals"][name]
-        assert status["task_types"] == wanted["task_types"]
-        found: dict[str, Any] = {each["component"]: each for each in status["components"]}
-        assert found.keys() == {each["component"] for each in wanted["components"]}
-        for each in wanted["components"]:
-            name = each["component"]
-            assert found[name]["rows"] == each["rows"]
-            assert await client.predict(name, 1.0, 1, model="one_time") == one.advisor.predict(
-                name, predictor=1.0, cores=1, model="one_time"
-            )
-        reported = await client.profile()
-        assert sorted(run["producer"] for run in reported["runs"]) == ["run0", "run1", "run2"]
-        for producer in ("run0", "run1", "run2"):
-            reported = await client.profile(producer, diagnosis=False)
-            assert reported["events"] == one.profiles.answer(producer, None, nodes=False, diagnosis=False)["events"]
-            assert reported["profile"] == one.profiles.answer(producer, None, nodes=True, diagnosis=False)["profile"]
-        learned = await client.observe_run("prog", size=10.0, profile={"producer": "run1"})
-        assert learned["program"] == "prog"
-        one.apply_event(None, None, RunObserved({"program": "prog", "size": 10.0, "profile": {"producer": "run1"}}))
-        assert (await client.status())["programs"] == one.advisor.status()["programs"]
-        with pytest.raises(InvalidValue, match="run0, run1, run2"):
-            await client.profile("nobody")
-        assert (await client.forget(profile={"producer": "run1"}))["profile"]["runs"] == 1
-        assert sorted(run["producer"] for run in (await client.profile())["runs"]) == ["run0", "run2"]
+async def test_task_events_and_profiles_are_refused(tmp_path: Path) -> None:
+    async with client_of_front(tmp_path, Processes()) as client:
+        for asked in (
+            client.task_events(b"", strings=[]), client.profile(), client.forget(profile={"producer": "run"}),
+            client.observe_run("prog", size=10.0, profile={"producer": "run"}),
+        ):  # fmt: skip
+            with pytest.raises(Unsupported, match="one process"):
+                await asked
+        client.observe("new", predictor=1.0, cores=1, elapsed_s=1.0)
+        assert (await client.flush()).rows_accepted == 1
 
 
 async def test_curves_of_all_components_are_gathered_and_those_that_changed(tmp_path: Path) -> None:

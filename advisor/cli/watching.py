@@ -7,10 +7,8 @@ from typing import Any
 
 import click
 
-from advisor import Advisor
 from advisor.cli import options, show_plans, tables
-from advisor.cli.allocating import NETWORKS, asked_for, asked_together, current_of, hinted, planned
-from advisor.cli.declared import asked_by
+from advisor.cli.allocating import asked_for, current_of, hinted, planned
 from advisor.cli.known_networks import named_network
 from advisor.cli.options import command
 from advisor.cli.source import connected
@@ -21,42 +19,31 @@ ADVICE = ("watch", "kind", "gain", "probability", "cost_s", "break_even_s", "fig
 
 
 @command(
-    NETWORKS,
-    planned(v.Watch, "evidence", "watch", "networks", change_cost_s={"type": float}),
+    click.argument("network", type=click.Path(path_type=Path, allow_dash=True)),
+    planned(v.Watch, "evidence", "watch", change_cost_s={"type": float}),
     click.option("--count", type=int, help="End after so many advices."),
     click.option("--within", "within_s", type=float, help="End after so many seconds without one."),
     options.service,
 )  # fmt: skip
-def watch_command(networks: tuple[Path, ...], count: int | None, within_s: float | None, **given: Any) -> None:
+def watch_command(network: Path, count: int | None, within_s: float | None, **given: Any) -> None:
     """Watch NETWORK, a file of S-Net text: print the allocation, and each better one that is worth the change.
 
-    A NETWORK that is no file is the id of one. Several share one machine, with the options of `advisor allocate`; their
-    boxes are then written NETWORK:BOX.
+    A NETWORK that is no file is the id of one.
     Ends with Ctrl-C, or as --count and --within say. With --json each advice is a line.
     """
     current = current_of(given["current"])
-    named = [named_network(path) for path in networks]
+    named = named_network(network)
     as_json, cores = options.wants_json(), given["cores"]
-    alone = asked_for(given, v.Watch, current=current) if len(named) == 1 else {}
-    if len(named) > 1 and all(each.text is not None for each in named):
-        asked_together(named, given, Advisor())  # what is wrong with the options needs no service
-    with hinted(named[0].text if len(named) == 1 else None), connected(given) as client:
-        request: dict[str, Any]
-        if len(named) == 1:
-            request = {"network": named[0].known_as(client), **alone}
-        else:
-            asks, machine = asked_together(named, given, client)
-            own = {key: given[key] for key in v.Watch.verb.keys.keys() & given.keys() - v.Allocate.verb.keys.keys()}
-            request = {"networks": asks, **machine, **asked_by(v.Watch, own, cores=given["cores"], current=current)}
-        watch = client.watch(**request)
+    asked = asked_for(given, v.Watch, current=current)
+    with hinted(named.text), connected(given) as client:
+        watch = client.watch(network=named.known_as(client), **asked)
         if watch.state.get("verdict") != "worth":  # otherwise it is the first advice
             if as_json:
                 tables.put_json_line(watch.state)
             else:
                 tables.print_parts(show_plans.watched(watch.state, watch.allocation, cores))
-        where = ", ".join(map(str, networks))
         click.echo(
-            f"watching {where}: a better allocation that is worth its change appears here; Ctrl-C ends it", err=True
+            f"watching {network}: a better allocation that is worth its change appears here; Ctrl-C ends it", err=True
         )
         left = count
         while (left is None or left > 0) and (advice := watch.next(within_s)) is not None:

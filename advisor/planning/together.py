@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import structs
 
 from advisor.domain import elementary, limits
-from advisor.domain.allocations import Allocation, Details, FrontPoint, Reason
+from advisor.domain.allocations import Allocation, FrontPoint, Reason
 from advisor.domain.curves import VALUES, Seen, TabulatedCurves, allowed_by_row
 from advisor.domain.networks import CHOICE, Network, Node
 from advisor.domain.plan_options import OF_MACHINE
@@ -33,7 +33,6 @@ from advisor.planning.reasons import amount, plural, spare_words
 from advisor.planning.requests import NEVER, OBJECTIVES, Ints, Request, values_by_key
 from advisor.planning.shares import Share, about, checked_shares
 from advisor.planning.visits import FIELDS, nodes_of_kind
-from advisor.planning.watches import Look, WatchQuestion, reconsidered, sure_of
 
 NAMES_REPORTED = 8  # networks named in one reason
 BY_KEY = ("visits", "minimum", "maximum", "instances_max", "pinned", "scale", "allowed")
@@ -113,40 +112,6 @@ def _units(shares: Sequence[Share], objective: str) -> list[list[int]]:
     """Return the places of networks that are planned at once: of one priority, or each for its target; the first first."""
     ranked, apart = sorted(range(len(shares)), key=lambda place: -shares[place].priority), OBJECTIVES[objective].fewest
     return [list(some) for _, some in groupby(ranked, lambda place: place if apart else shares[place].priority)]
-
-
-def reconsider_together(shares: Sequence[Share], cores: int, objective: str, question: WatchQuestion) -> Look:
-    """Return what a watch of several networks finds, by keys ``name:key``: as `reconsider`. Raises as `plan_together`."""
-    shares, _ = checked_shares(shares, objective)
-    total = whole("cores", cores, 1, limits.ALLOCATE_CORES_MAX)
-    units = [combined([shares[place] for place in places], total, objective) for places in _units(shares, objective)]
-
-    def planned_again(sure: bool) -> Allocation:
-        some = [replace(share, curves=sure_of(share.curves) if sure else share.curves) for share in shares]
-        return _as_one(plan_together(some, total, objective), objective)
-
-    return reconsidered(units, planned_again, question)
-
-
-def _as_one(found: Together, objective: str) -> Allocation:
-    """Return what several networks get as one allocation, by keys ``name:key``."""
-    parts, rates = found.networks, np.array(found.guaranteed_per_s)
-
-    def mean(name: str) -> float | None:
-        values = [getattr(part.allocation, name) for part in parts]
-        return None if None in values else float(elementary.weighted(rates, values) / rates.sum())
-
-    def every(name: str) -> dict[str, int]:
-        return {f"{part.name}:{key}": n for part in parts for key, n in getattr(part.allocation, name).items()}
-
-    return Allocation(
-        cores=every("cores"), instances=every("instances"), spare=found.spare, throughput_per_s=float(rates.sum()),
-        latency_s=mean("latency_s") or 0.0, bottleneck=tuple(f"{name}:{key}" for name, key in found.bottleneck),
-        groups=tuple((cores, tuple(f"{part.name}:{key}" for key in keys)) for part in parts
-                     for cores, keys in part.allocation.groups),
-        in_turn=every("in_turn"), objective=objective, latency_queued_s=mean("latency_queued_s"),
-        latency_quantile_s=mean("latency_quantile_s"), gap=found.gap, front=found.front, details=Details(found.why),
-    )  # fmt: skip
 
 
 # --- as one -----------------------------------------------------------------------------------------------------------------

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
-import numpy as np
-
-from advisor.domain import elementary
 from advisor.domain.allocations import Allocation
 from advisor.domain.curves import TabulatedCurves
 from advisor.errors import ImpossibleTarget, TargetNotReached, Unsupported
@@ -76,73 +73,43 @@ class Look(NamedTuple):
         return self.verdict is None or self.verdict.worth
 
 
-Unit = tuple[Asked, TabulatedCurves]  # what is planned at once
-
-
 def reconsider(asked: Asked, curves: TabulatedCurves, question: WatchQuestion) -> Look:
     """Return the best allocation of the moment, and whether it is worth telling. Raises and costs as `plan`."""
-    return reconsidered(
-        [(asked, curves)], lambda sure: plan_request(asked, sure_of(curves) if sure else curves), question
-    )
+    request, best = asked.request, plan_request(asked, curves)
 
-
-def sure_of(curves: TabulatedCurves) -> TabulatedCurves:
-    """Return curves at their upper bounds."""
-    return replace(curves, elapsed_s=curves.upper_s)
-
-
-def reconsidered(units: Sequence[Unit], plan: Callable[[bool], Allocation], question: WatchQuestion) -> Look:
-    """As `reconsider`, of what is planned one after the other, the first first; `plan` has a flag that it must be sure.
-
-    What goes first decides: a change is worth telling for the first unit that gains enough by it, if none before it loses.
-    """
-    best = plan(False)
-
-    def estimate(setting: Setting) -> list[Estimate]:
-        return [estimate_of(*unit, setting) for unit in units]
+    def estimate(allocation: Allocation) -> Estimate:
+        return estimate_of(asked, curves, Setting.setting_of(allocation))
 
     @cache
-    def sure() -> tuple[Allocation, list[Estimate]] | None:
+    def sure() -> tuple[Allocation, Estimate] | None:
         """What is best when every curve is at its upper bound; None where a target is then out of reach."""
         try:
-            found = plan(True)
+            found = plan_request(asked, replace(curves, elapsed_s=curves.upper_s))
         except (ImpossibleTarget, TargetNotReached, Unsupported):
             return None
-        return found, estimate(Setting.setting_of(found))
+        return found, estimate(found)
 
-    def judged(of: Sequence[Estimate], against: Sequence[Estimate]) -> Verdict:
-        found: list[Verdict] = []
-        for place, (asked, _) in enumerate(units):
-            request = asked.request
-            cautious = sure() if request.aim.fewest else None
-            found.append(judge(
-                request.objective, asked.keys, against[place], of[place], question.cost_s, question.policy, question.look,
-                target=request.target, cautious_used=None if cautious is None else cautious[1][place].cores_used,
-            ))  # fmt: skip
-        decides = [one for one in found if one.worth or one.gain < -question.policy.gain_min]
-        foremost = decides[0] if decides else max(found, key=lambda one: one.gain)
-        return foremost._replace(changed=tuple(key for one in found for key in one.changed))
-
-    then = estimate(Setting.setting_of(best))
+    then = estimate(best)
     if question.present is None:
         return Look(best, None, {"best": _figures(then)})
-    now = estimate(question.present)
-    verdict = judged(then, now)
+    now = estimate_of(asked, curves, question.present)
+
+    def judged(of: Estimate) -> Verdict:
+        cautious = sure() if request.aim.fewest else None
+        return judge(
+            request.objective, asked.keys, now, of, question.cost_s, question.policy, question.look, target=request.target,
+            cautious_used=None if cautious is None else cautious[1].cores_used,
+        )  # fmt: skip
+
+    verdict = judged(then)
     surer = sure() if verdict.code == "unsure" else None
     # What is best by the bounds stays where the curves are known: a smaller gain, but a surer one.
-    if surer is not None and (other := judged(surer[1], now)).worth:
+    if surer is not None and (other := judged(surer[1])).worth:
         (best, then), verdict = surer, other
     return Look(best, verdict, {"best": _figures(then), "present": _figures(now)})
 
 
-def _figures(of: Sequence[Estimate]) -> dict[str, float]:
-    """Return the figures of all units: sums, and means over their records of what one record is about."""
-    rates = np.array([1.0 / one.period_s for one in of])
-    found = {
-        "throughput_per_s": float(rates.sum()),
-        "latency_s": float(elementary.weighted(rates, [one.latency_s for one in of]) / rates.sum()),
-        "cores": float(sum(one.cores_used for one in of)),
-    }
-    if of[0].demand.request.weights:
-        found |= {name: sum(getattr(one, name) for one in of) for name in ("cost_per_s", "turnover_per_s")}
-    return found
+def _figures(of: Estimate) -> dict[str, float]:
+    figures = {"throughput_per_s": 1.0 / of.period_s, "latency_s": of.latency_s, "cores": float(of.cores_used)}
+    names = ("cost_per_s", "turnover_per_s") if of.demand.request.weights else ()
+    return figures | {name: getattr(of, name) for name in names}

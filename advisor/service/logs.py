@@ -10,11 +10,10 @@ import logging
 import os
 import select
 import sys
-import threading
-from contextlib import suppress
 from datetime import UTC, datetime
+from logging.handlers import QueueHandler, QueueListener
 from queue import Full, Queue
-from typing import Any
+from typing import Any, cast
 
 log = logging.getLogger("advisor.service")
 
@@ -70,56 +69,43 @@ class TextLines(logging.Formatter):
         return text if text.isprintable() and " " not in text and text else json.dumps(text)
 
 
-class ThreadedHandler(logging.Handler):
-    """Writes lines to a file descriptor from a thread, so that no logger waits for whoever reads them.
-
-    The descriptor is written past `sys.stderr`, whose lock a thread that hangs would keep from the interpreter's end.
-    """
+class BoundedLines(QueueHandler):
+    """Hands lines to a thread that writes them to a file descriptor, so that no logger waits for whoever reads them."""
 
     def __init__(self, descriptor: int) -> None:
-        super().__init__()
-        self._descriptor, self._lines, self._last = descriptor, Queue[bytes | None](HELD_LINES_MAX), 0
-        self._no_room = self._unwritten = 0  # each changed by one thread, or under the handler's lock
-        threading.Thread(target=self._write_on, name="logs", daemon=True).start()
+        super().__init__(Queue[logging.LogRecord](HELD_LINES_MAX))
+        self._no_room, self._writer = 0, _Writer(descriptor)
+        QueueListener(self.queue, self._writer).start()  # its thread ends with the process
 
     @property
     def dropped(self) -> int:
         """Lines that had no room, or could not be written."""
-        return self._no_room + self._unwritten
+        return self._no_room + self._writer.unwritten
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def enqueue(self, record: logging.LogRecord) -> None:
         """Hold a record's line until it is written; drop and count it where too many are held."""
         try:
-            self._lines.put_nowait((self.format(record) + "\n").encode(errors="backslashreplace"))
+            self.queue.put_nowait(record)
         except Full:
             self._no_room += 1
 
     def flush(self) -> None:
         """Wait until all lines are written, `FLUSH_S` at most."""
-        with self._lines.all_tasks_done:
-            self._lines.all_tasks_done.wait_for(lambda: not self._lines.unfinished_tasks, FLUSH_S)
+        lines = cast("Queue[logging.LogRecord]", self.queue)
+        with lines.all_tasks_done:
+            lines.all_tasks_done.wait_for(lambda: not lines.unfinished_tasks, FLUSH_S)
 
-    def close(self) -> None:
-        """End the thread when it has written what is held."""
-        with suppress(Full):  # nobody reads: it ends with the process
-            self._lines.put_nowait(None)
-        super().close()
 
-    def _write_on(self) -> None:
-        while (line := self._lines.get()) is not None:
-            written = self._write(line)
-            self._unwritten += not written
-            if written and self._lines.empty() and self.dropped > self._last:
-                self._report_dropped()
-            self._lines.task_done()
+class _Writer(logging.Handler):
+    """Writes lines past `sys.stderr`, whose lock a thread that hangs would keep from the interpreter's end."""
 
-    def _report_dropped(self) -> None:
-        fields = {"fields": {"lines": self.dropped - self._last}}
-        name = "log lines dropped: nobody read them"
-        self.emit(log.makeRecord(log.name, logging.WARNING, __file__, 0, name, (), None, extra=fields))
-        self._last = self.dropped
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor, self.unwritten = descriptor, 0
 
-    def _write(self, line: bytes) -> bool:
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        line = f"{record.msg}\n".encode(errors="backslashreplace")
         try:
             while line:
                 try:
@@ -127,18 +113,17 @@ class ThreadedHandler(logging.Handler):
                 except BlockingIOError:  # somebody else has made what both of them write to non-blocking
                     select.select([], [self._descriptor], [])
         except OSError:  # whoever read has gone
-            return False
-        return True
+            self.unwritten += 1
 
 
 def lines_dropped() -> int:
     """Return how many lines of this process nobody read in time."""
-    return sum(each.dropped for each in logging.getLogger().handlers if isinstance(each, ThreadedHandler))
+    return sum(each.dropped for each in logging.getLogger().handlers if isinstance(each, BoundedLines))
 
 
 def to_stderr(level: str) -> logging.Handler:
     """Send all logs of this process to standard error: for people where that is a terminal, else as lines of JSON."""
-    handler = ThreadedHandler(sys.stderr.fileno())
+    handler = BoundedLines(sys.stderr.fileno())
     handler.setFormatter(TextLines() if sys.stderr.isatty() else JsonLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     return handler

@@ -115,13 +115,6 @@ class Planner:
                 wanted.append(Wanted(one.name, one.network, curves, rest, one.weight, one.priority))
         return wanted
 
-    async def reconsider_together(
-        self, asked: Sequence[NetworkAsked], of_all: Mapping[str, Any], objective: str, question: WatchQuestion
-    ) -> Look:
-        """Return what a watch of several networks finds when it looks again. Raises as `allocate_together`."""
-        wanted = await self._wanted(asked, of_all)
-        return await self.heavy.run(worker.reconsider_several, wanted, of_all["cores"], objective, question)
-
     async def reconsider(self, network: Spec, request: Mapping[str, Any], question: WatchQuestion) -> Look:
         """Return what a watch finds when it looks again. Raises as `allocate`."""
         curves, rest = await self._curves(await self.read(network), request)

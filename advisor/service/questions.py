@@ -103,7 +103,7 @@ def of_kept(advisor: Advisor, network_id: int | str, options: Mapping[str, Any])
     return advisor.components.flows.definition(network_id), filled(options, advisor.flow(network_id))
 
 
-def together_asked(advisor: Advisor, params: m.AllocateTogether | m.Watch) -> list[NetworkAsked]:
+def together_asked(advisor: Advisor, params: m.AllocateTogether) -> list[NetworkAsked]:
     """Return what an `allocate_together` asks about each network, each by its text or nodes; raises as `asked_of`."""
     found: list[NetworkAsked] = []
     for place, asked in enumerate(asked_of(advisor.components.flows, params.networks)):
@@ -112,9 +112,9 @@ def together_asked(advisor: Advisor, params: m.AllocateTogether | m.Watch) -> li
     return found
 
 
-def of_all_asked(params: m.AllocateTogether | m.Watch) -> dict[str, Any]:
+def of_all_asked(params: m.AllocateTogether) -> dict[str, Any]:
     """Return what an `allocate_together` asks of the machine; raises as `of_machine`."""
-    return of_machine(cast("int", params.cores), params.objective, {key: getattr(params, key) for key in OF_MACHINE})
+    return of_machine(params.cores, params.objective, {key: getattr(params, key) for key in OF_MACHINE})
 
 
 def _spec_of(advisor: Advisor, network: Spec | int) -> Spec:

@@ -56,7 +56,7 @@ class WatchedNetwork:
     number: int
     owner: Connection
     params: Watch
-    keys: tuple[str, ...]  # of one network its keys, of several ``name:key``
+    keys: tuple[str, ...]
     components: tuple[str, ...]  # of each key
     present: Setting | None  # what the runtime has; None: nothing was stated or advised yet
     schedule: Schedule = field(default_factory=Schedule)
@@ -219,9 +219,6 @@ class Watching:
         return look
 
     async def _plan(self, params: Watch, question: WatchQuestion) -> Look:
-        if params.networks is not None:
-            asked, of_all = questions.together_asked(self._advisor, params), questions.of_all_asked(params)
-            return await self.planner.reconsider_together(asked, of_all, params.objective or "throughput", question)
         return await self.planner.reconsider(*questions.allocation_asked(self._advisor, params), question)
 
     def _push(self, watch: WatchedNetwork, kind: str, found: Mapping[str, Any]) -> None:
@@ -234,17 +231,10 @@ class Watching:
     # -- inside
 
     async def _read(self, params: Watch) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the keys of what is to be watched, of several networks ``name:key``, and the component of each."""
-        if params.networks is None:
-            network, request = questions.allocation_asked(self._advisor, params)
-            read, names = await self.planner.read(network), request.get("components", {})
-            return read.keys, tuple(names.get(box, box) for box in read.components)
-        keys, components = list[str](), list[str]()
-        for one in questions.together_asked(self._advisor, params):
-            read = await self.planner.read(one.network)
-            keys += [f"{one.name}:{key}" for key in read.keys]
-            components += [one.components.get(box, box) for box in read.components]
-        return tuple(keys), tuple(components)
+        """Return the keys of what is to be watched, and the component of each."""
+        network, request = questions.allocation_asked(self._advisor, params)
+        read, names = await self.planner.read(network), request.get("components", {})
+        return read.keys, tuple(names.get(box, box) for box in read.components)
 
     def _learned_of(self, watch: WatchedNetwork) -> tuple[int, int]:
         """Return the rows of a watch's components, and how often their speed changed. Cost O(components)."""

@@ -20,7 +20,6 @@ from advisor.errors import AdvisorError
 from advisor.network import parse
 from advisor.planning import Request, Share, asked_of, plan, plan_together
 from advisor.planning.shares import about
-from advisor.planning.together import reconsider_together
 from advisor.planning.watches import Look, WatchQuestion, reconsider
 
 Floats = NDArray[np.float64]
@@ -110,11 +109,6 @@ def _shares(networks: Sequence[Wanted]) -> list[Share]:
 def plan_several(networks: Sequence[Wanted], cores: int, objective: str) -> dict[str, Any]:
     """As `plan_one`, of several networks on one machine; raises as `advisor.planning.plan_together`."""
     return plan_together(_shares(networks), cores, objective).as_dict()
-
-
-def reconsider_several(networks: Sequence[Wanted], cores: int, objective: str, question: WatchQuestion) -> Look:
-    """As `reconsider_one`, of several networks on one machine."""
-    return reconsider_together(_shares(networks), cores, objective, question)
 
 
 def simulated(flat: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,18 +16,11 @@ from advisor.protocol.verbs.keys import *
 
 
 def _watchable(params: Any) -> None:
-    """A new watch names a network, or several; one that stands takes what the runtime has, and no new question."""
-    if [params.network, params.networks, params.watch].count(None) != 2:
-        raise InvalidValue(
-            "network" if params.watch is None else "watch", None if params.watch is None else params.watch,
-            "one of network or networks (a new watch) and watch (one that stands)",
-        )  # fmt: skip
+    """A new watch names a network; one that stands takes what the runtime has, and no new question."""
+    if (params.network is None) == (params.watch is None):
+        raise InvalidValue("network", params.network, "given (a new watch), or watch (one that stands), and not both")
     if params.evidence:
         raise InvalidValue("evidence", True, "false: a watch is asked again as rows come", "ask allocate")
-    if params.networks is not None:
-        for name in (_OF_ONE.keys() | {"turns"}) & params.verb.keys.keys():
-            if getattr(params, name) != getattr(Watch(), name):
-                raise InvalidValue(name, getattr(params, name), "absent beside networks", "say it of each network")
     if params.watch is not None and params != Watch(watch=params.watch, current=params.current):
         raise InvalidValue("watch", params.watch, "alone, or with current", "unwatch it, and watch anew")
 
@@ -117,7 +110,7 @@ class AllocateTogether(OfMachine):
 
 @verb("watch", "read", rule=_watchable)
 class Watch(Allocate):
-    """Watch a network, or several on one machine: `allocate` asked again as rows come. A change that pays is pushed.
+    """Watch a network: `allocate` asked again as rows come. A change that pays is pushed.
 
     A change pays when it gains at least `gain_min` with probability `chance`, and is repaid within `horizon_s` after its cost.
     An allocation that is answered without `current`, or advised, counts as the current one, until `current` states another.
@@ -125,7 +118,6 @@ class Watch(Allocate):
     return soon.
 
     network: the network, of a new watch
-    networks: several, as of `allocate_together`; keys are then ``name:key``, and what is of one network stands in its map
     watch: the number of a watch that stands; only `current` may come with it
     current: what the runtime has now: an answer, or by key cores or `{cores, instances}`
     change_cost_s: seconds that the network stands still for a change, or by key where its allocation changes
@@ -136,7 +128,6 @@ class Watch(Allocate):
 
     network: NetworkGiven | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
     _: KW_ONLY
-    networks: Networks | None = None
     watch: WatchNumber | None = None
     change_cost_s: Annotated[
         Seconds | Mapping[str, Seconds], Meta(description="seconds, or a map of seconds by key")

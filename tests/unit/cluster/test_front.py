@@ -182,14 +182,10 @@ async def test_plans_over_shards_are_those_of_one_advisor(tmp_path: Path) -> Non
         assert found.as_dict() | {"id": None} == one.allocate_together(both, cores=12).as_dict() | {"id": None}
 
 
-@pytest.mark.parametrize(
-    "asked", [{"network": "c0 .. c1 .. c5"}, {"networks": [{"network": "c0 .. c1", "name": "a"}, {"network": "c5"}]}]
-)
-async def test_networks_over_shards_are_watched(tmp_path: Path, asked: dict[str, Any]) -> None:
+async def test_a_network_over_shards_is_watched(tmp_path: Path) -> None:
     async with client_of_front(tmp_path, Processes(), stale_s=0.01) as client:
         await teach(0, 240, client)
-        given = dict(asked)
-        watch = await client.watch(given.pop("network", None), 24, **given)
+        watch = await client.watch("c0 .. c1 .. c5", 24)
         has = watch.allocation.cores
         shown = {key.rpartition(":")[2]: cores for key, cores in has.items()}
 

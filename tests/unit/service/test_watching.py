@@ -136,35 +136,6 @@ async def test_a_cost_is_watched_and_turns_are_where_they_are_permitted(tmp_path
         assert set(again["changed"]) == set("abc")
 
 
-BOTH = [{"network": "a .. b", "name": "one", "weight": 2.0}, {"network": "c .. b", "components": {"b": "a"}}]
-
-
-async def test_several_networks_are_watched_as_one(tmp_path: Path) -> None:
-    async with running(tmp_path) as live:
-        peer, runtime = await taught(live)
-        first = await peer.call("watch", {"networks": BOTH, "cores": 24})
-        has = first["allocation"]["cores"]
-        assert set(has) == {"one:a", "one:b", "2:c", "2:b"}
-        assert sum(has.values()) <= 24
-        runtime.slow = 3.0
-        shown = {"a": has["one:a"], "b": has["one:b"], "c": has["2:c"]}
-        other = await live.peer()
-
-        async def teach() -> None:
-            while True:
-                await other.call("observe_rows", {"rows": runtime.rows(6, shown)})
-
-        teaching = asyncio.create_task(teach())
-        advice = await reported(peer)
-        teaching.cancel()
-        assert (advice["kind"], advice["watch"]) == ("advice", first["watch"])
-        assert advice["allocation"]["cores"]["one:b"] > has["one:b"]
-        assert "one:b" in advice["changed"]
-        assert (await peer.call("watch", {"watch": first["watch"]}))["objective"] == "throughput"
-        lowest = await peer.call("watch", {"networks": BOTH, "cores": 24, "objective": "latency"})
-        assert lowest["allocation"]["latency_s"] <= advice["allocation"]["latency_s"]
-
-
 OBJECTIVES: list[dict[str, Any]] = [
     {"objective": "throughput"}, {"objective": "latency", "arrival_per_s": 0.1, "quantile": 0.9},
     {"objective": "latency", "target": {"throughput_per_s": 0.1}},

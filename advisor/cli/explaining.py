@@ -36,8 +36,7 @@ def explain_command(file: Any, replay: bool) -> Output:
     try:
         answer: dict[str, Any] = json.load(file)
         basis = converted(Basis, answer.pop("basis")) if "basis" in answer else None
-        request = {} if basis is None else dict(basis.request)
-        said = list(sentences(answer, request, request.pop("network", None)))
+        said = list(sentences(answer, None if basis is None else basis.request.get("measure")))
     except (ValueError, KeyError, TypeError, AttributeError, MalformedMessage) as error:
         raise InvalidValue("file", file.name, ANSWER) from error
     if basis is not None:

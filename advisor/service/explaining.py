@@ -1,4 +1,4 @@
-"""Why an answer is as it is, in sentences: what was asked, what was answered, what it rests on; and whether it is the same."""
+"""Why an answer is as it is, in sentences: what was answered, why, what it rests on; and whether it is the same again."""
 
 from __future__ import annotations
 
@@ -9,103 +9,70 @@ from typing import Any, cast
 from advisor.domain.answers import Basis, Suggestions
 from advisor.engine.replay import advisor_of, replay_answer
 
-TEXT_SHOWN = 200  # characters of a network's text in a sentence
-FEW_RUNS = 30  # observations below which a curve is said to rest on few
-DEFAULTS: Mapping[str, Any] = {"instances_max": 1}
-COMPONENTS_SAID = 12  # of each sentence about several
+TEXT_SHOWN = 200  # characters of a value that was asked with
+SHOWN_MAX = 12  # components of each sentence about several, points of a prediction
+UNITS = {"peak_bytes": " bytes", "energy_j": " J"}
 
 
-def sentences(answer: Mapping[str, Any], request: Mapping[str, Any], network: Any = None) -> Iterator[str]:
+def sentences(answer: Mapping[str, Any], measure: str | None = None) -> Iterator[str]:
     """Yield why an answer is as it is, in sentences. Cost O(components).
 
     answer: as it comes over the wire, or as a command prints it with `--json`
-    request: what it was asked with, as far as that is known
-    network: the text that it was asked about, or anything else
+    measure: what was predicted, where it is known
     """
     if "networks" in answer:
-        yield from _sentences_together(answer, request)
+        several = f"{len(answer['networks'])} networks that share"
+        yield f"{several} {_count(sum(part['cores_used'] for part in answer['networks']) + answer['spare'], 'core')}."
+        yield from _reasons(answer)
+        for part in answer["networks"]:
+            yield f"Network {part['name']} has {_figure(part['guaranteed_per_s'])} records/s while the others run beside it."
+            yield from _sentences_of_plan(part)
     elif "instances" in answer:
-        yield from _sentences(answer, request, network)
+        yield from _sentences_of_plan(answer)
+        yield from _reasons(answer)
     elif "jobs" in answer:
         yield from (f"Job {job['id']}: {_sentence(job['why'])}" for job in answer["jobs"])
         yield from (f"{component}: {_sentence(text)}" for component, text in answer["assumed"].items())
     elif "suggestions" in answer:
         yield from (_sentence(f"{at}. {each['why']}") for at, each in enumerate(answer["suggestions"], 1))
     elif "why" in answer:
-        low, high = _figure(answer["low_s"]), _figure(answer["high_s"])
-        yield f"{_several(answer['cores'], 'core')}: {_figure(answer['elapsed_s'])} s expected, {low} to {high} s."
+        yield f"{_count(answer['cores'], 'core')}: {_expected(answer['elapsed_s'], answer['low_s'], answer['high_s'])}"
         yield from map(_sentence, (answer["why"], *answer["assumed"]))
     else:
-        yield from _sentences_of_prediction(answer, request)
-
-
-def _sentences_of_prediction(answer: Mapping[str, Any], request: Mapping[str, Any]) -> Iterator[str]:
-    columns = (
-        [each] if isinstance(each, float) else each for each in map(answer.get, ("elapsed_s", "low_s", "high_s"))
-    )
-    points = list(zip(*columns, strict=True))
-    unit = {"peak_bytes": " bytes", "energy_j": " J"}.get(str(request.get("measure")), " s")
-    for value, low, high in points[:COMPONENTS_SAID]:
-        yield f"{_figure(value)}{unit} expected, {_figure(low)} to {_figure(high)}{unit} for a single run."
-    if len(points) > COMPONENTS_SAID:
-        yield f"And {len(points) - COMPONENTS_SAID:,} points more."
-    runs = cast(
-        "list[int]", answer["observations"] if isinstance(answer["observations"], list) else [answer["observations"]]
-    )
-    yield f"The model is {answer['model']}, learned from {_span(runs)} runs."
-    yield from map(_sentence, answer["notes"])
+        columns = [[each] if isinstance(each, float) else each
+                   for each in map(answer.get, ("elapsed_s", "low_s", "high_s"))]  # fmt: skip
+        points = list(zip(*columns, strict=True))
+        unit = UNITS.get(str(measure), " s")
+        yield from (_expected(value, low, high, unit) for value, low, high in points[:SHOWN_MAX])
+        if len(points) > SHOWN_MAX:
+            yield f"And {len(points) - SHOWN_MAX:,} points more."
+        given: Any = answer["observations"]
+        runs = cast("list[int]", given if isinstance(given, list) else [given])
+        yield f"The model is {answer['model']}, learned from {_span(runs)} runs."
+        yield from map(_sentence, answer["notes"])
 
 
 def sentences_of_basis(basis: Basis) -> Iterator[str]:
     """Yield what an answer rests on, in sentences. Raises StateDamaged, StateTooNew."""
     components = advisor_of(basis).status()["components"]
-    shown = [f"{each['component']} ({_several(each['rows'], 'row')})" for each in components[:COMPONENTS_SAID]]
-    more = ", …" if len(components) > COMPONENTS_SAID else ""
-    yield f"Advisor {basis.versions.get('advisor', '?')} answered {basis.verb} from {', '.join(shown) or 'no component'}{more}."
-    if basis.verb != "allocate":  # whose sentences have it
-        asked = [f"{key} {str(value)[:TEXT_SHOWN]}" for key, value in basis.request.items() if key != "jobs"]
-        yield f"Asked with {'; '.join(asked)}."
+    known = _listed([f"{each['component']} ({_count(each['rows'], 'row')})" for each in components])
+    yield f"Advisor {basis.versions.get('advisor', '?')} answered {basis.verb} from {known or 'no component'}."
+    asked = [f"{key} {str(value)[:TEXT_SHOWN]}" for key, value in basis.request.items() if key != "jobs"]
+    yield f"Asked with {'; '.join(asked)}."
 
 
-def _sentences_together(answer: Mapping[str, Any], request: Mapping[str, Any]) -> Iterator[str]:
-    cores = request.get("cores", sum(part["cores_used"] for part in answer["networks"]) + answer["spare"])
-    yield (
-        f"Objective {request.get('objective', answer['networks'][0].get('objective', 'throughput'))}:"
-        f" {_several(len(answer['networks']), 'network')} that share {cores:,} cores;"
-        f" {_several(answer['spare'], 'core')} to spare."
-    )
-    for reason in answer["why"]:
-        yield _sentence(reason["text"])
-    yield from _gap(answer)
-    for part in answer["networks"]:
-        yield (
-            f"Network {part['name']} (weight {part['weight']:g}, priority {part['priority']}) has"
-            f" {_figure(part['guaranteed_per_s'])} records/s while the others run beside it,"
-            f" {_figure(part['throughput_per_s'])} at most; a record takes {_figure(part['latency_s'])} s."
-        )
-        yield _given(part)
-        yield from _evidence(part)
-
-
-def _sentences(allocation: Mapping[str, Any], request: Mapping[str, Any], network: Any) -> Iterator[str]:
-    cores = allocation["cores_used"] + allocation["spare"]
-    yield (
-        f"Objective {request.get('objective', allocation.get('objective', 'throughput'))}: a network of"
-        f" {_several(len(allocation['instances']), 'component')} on {_several(cores, 'core')}."
-    )
-    if isinstance(network, str):
-        text = " ".join(network.split())
-        yield f"The network: {text[:TEXT_SHOWN]}{'…' if len(text) > TEXT_SHOWN else ''}"
-    options = [
-        f"{key} {value}"
-        for key, value in request.items()
-        if key not in ("cores", "objective") and value != DEFAULTS.get(key)
-    ]
-    if options:
-        yield f"Asked with {'; '.join(option[:TEXT_SHOWN] for option in options)}."
-    yield _given(allocation)
-    queued, quantile = allocation.get("latency_queued_s"), allocation.get("latency_quantile_s")
+def _sentences_of_plan(plan: Mapping[str, Any]) -> Iterator[str]:
+    instances, sharing = plan["instances"], plan.get("in_turn", {})
+    own = [f"{key} {cores}" if instances[key] == 1 else f"{key} {instances[key]} x {cores}"
+           for key, cores in plan["cores"].items() if key not in sharing]  # fmt: skip
+    groups = [group for group in plan.get("groups", ()) if len(group["components"]) > 1]
+    shared = [f"{group['cores']} in turns for {_listed(group['components'])}" for group in groups]
+    spare = f"; {_count(plan['spare'], 'core')} to spare" if "spare" in plan else ""
+    yield f"Cores: {_listed([*shared, *own])}{spare}."
+    rates = f"{_figure(plan['throughput_per_s'])} records/s, and {_figure(plan['latency_s'])} s a record in the network"
+    queued, quantile = plan.get("latency_queued_s"), plan.get("latency_quantile_s")
     with_queues = "" if queued is None else f", {_figure(queued)} s with queueing"
+<<<<<<< HEAD
     at_quantile = (
         "" if quantile is None else f", {_figure(quantile)} s at the quantile {request.get('quantile', 'asked')}"
     )
@@ -117,28 +84,28 @@ def _sentences(allocation: Mapping[str, Any], request: Mapping[str, Any], networ
         yield _sentence(reason["text"])
     yield from _gap(allocation)
     yield from _evidence(allocation)
+=======
+    yield f"That is {rates}{with_queues}{'' if quantile is None else f', {_figure(quantile)} s at the quantile asked'}."
+    known: Mapping[str, Mapping[str, Any]] = plan.get("evidence", {})
+    if known:
+        runs = _span([int(each["observations"]) for each in known.values()])
+        models = _listed(sorted({str(each["model"]) for each in known.values()}))
+        yield f"The curves of {_count(len(known), 'component')} rest on {runs} runs each ({models})."
+    beyond = [f"{key} on {plan['cores'][key]} cores (seen {each['cores_range'][0]:g} to {each['cores_range'][1]:g})"
+              for key, each in known.items() if each["extrapolates"] > 0]  # fmt: skip
+    if beyond:
+        yield f"Extrapolated: {_listed(beyond)}."
+>>>>>>> 84384341 (Explain an answer by its own reasons)
 
 
-def _given(allocation: Mapping[str, Any]) -> str:
-    shown: list[str] = []
-    own = {key: cores for key, cores in allocation["cores"].items() if key not in allocation.get("in_turn", {})}
-    for key, cores in list(own.items())[:COMPONENTS_SAID]:
-        instances = allocation["instances"][key]
-        shown.append(f"{key} {cores}" if instances == 1 else f"{key} {instances} x {cores}")
-    more = len(own) - len(shown)
-    tail = f", and {more:,} more" if more else ""
-    shared = [f"{group['cores']} in turns for {', '.join(group['components'][:COMPONENTS_SAID])}"
-              for group in allocation.get("groups", ()) if len(group["components"]) > 1]  # fmt: skip
-    shown = [*shared[:COMPONENTS_SAID], *shown]
-    return f"Cores: {', '.join(shown)}{tail}; {_several(allocation['spare'], 'core')} to spare."
-
-
-def _gap(allocation: Mapping[str, Any]) -> Iterator[str]:
-    gap = allocation.get("gap")
+def _reasons(answer: Mapping[str, Any]) -> Iterator[str]:
+    yield from (_sentence(reason["text"]) for reason in answer.get("why", ()))
+    gap = answer.get("gap")
     if gap is not None:
         yield "It is proved best." if gap == 0 else f"It is at most {100 * gap:.2g} % from the best that is possible."
 
 
+<<<<<<< HEAD
 def _evidence(allocation: Mapping[str, Any]) -> Iterator[str]:
     known: Mapping[str, Mapping[str, Any]] = allocation.get("evidence", {})
     if not known:
@@ -159,6 +126,10 @@ def _evidence(allocation: Mapping[str, Any]) -> Iterator[str]:
     ]
     if beyond:
         yield f"Extrapolated: {', '.join(beyond[:COMPONENTS_SAID])}{', …' if len(beyond) > COMPONENTS_SAID else ''}."
+=======
+def _expected(value: float, low: float, high: float, unit: str = " s") -> str:
+    return f"{_figure(value)}{unit} expected, {_figure(low)} to {_figure(high)}{unit} for a single run."
+>>>>>>> 84384341 (Explain an answer by its own reasons)
 
 
 def _sentence(text: str) -> str:
@@ -166,7 +137,12 @@ def _sentence(text: str) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-def _several(n: int, noun: str) -> str:
+def _listed(names: list[str]) -> str:
+    more = len(names) - SHOWN_MAX
+    return ", ".join(names[:SHOWN_MAX]) + (f", and {more:,} more" if more > 0 else "")
+
+
+def _count(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 

@@ -119,10 +119,7 @@ class LivePage:
 
     async def _answer(self, request: Request) -> Any:
         kept = self._hub.planner.answers.find_answer(_text(request, "id"))
-        said = [
-            sentence[:SENTENCE_LETTERS]
-            for sentence in islice(sentences(kept.allocation, kept.request, kept.network), SENTENCES_REPORTED)
-        ]
+        said = [sentence[:SENTENCE_LETTERS] for sentence in islice(sentences(kept.allocation), SENTENCES_REPORTED)]
         return {"sentences": said}
 
 

@@ -9,7 +9,7 @@ import click
 
 from advisor.cli import tables
 from advisor.cli.options import Output, command
-from advisor.cli.source import steps
+from advisor.cli.source import progress
 from advisor.cli.tables import Column, Printed, table
 
 
@@ -24,7 +24,7 @@ def demo_command(seed: int) -> Output:
     """
     from advisor.demo.real import run_demo
 
-    with steps() as bar:
+    with progress(rows=False) as bar:
         task = bar.add_task("real components", total=None)
         found = run_demo(seed=seed, tick=lambda total: bar.update(task, total=total, advance=1))
     return Output(found, judged(found["real"]))

@@ -134,7 +134,7 @@ def _learn_snet(
     files = SnetFiles(source, name, _predictors(input_, predictors))
     counts: Counter[str] = Counter()
     refused: Counter[str] = Counter()
-    boxes = _FreeBoxes()
+    boxes, not_held = set[str](), list[str]()  # boxes with new rows
     with taught(given) as sink, progress() as bar:
         if definition is not None:
             sink.define(name, _text(definition))
@@ -142,12 +142,12 @@ def _learn_snet(
         try:
             for rows in _batches(files, follow=follow, ended=ended):
                 new = _new(rows, sink, counts)
-                boxes.find(new, sink)
+                boxes |= {row.component for row in new}
                 refused.update(sink.teach(new))
                 counts["rows"] += len(new)
                 if follow and new:
                     refused.update(sink.rest())
-                    boxes.allow_one_core(sink)
+                    not_held += _allow_one_core(boxes, sink)
                     sink.commit()
                 bar.update(task, completed=files.bytes_read, total=files.bytes_total, rows=counts["rows"])
         except KeyboardInterrupt:
@@ -155,7 +155,7 @@ def _learn_snet(
                 raise
         else:  # after an interrupt nobody knows how much of a block was sent: what waits is for the next time
             refused.update(sink.rest())
-            boxes.allow_one_core(sink)
+            not_held += _allow_one_core(boxes, sink)
     if not counts["rows"] and not counts["before"] and not files.run.grows:
         raise InvalidValue(
             "source", str(source), "logs that tell of runs of boxes", "run the program with the flag -m A"
@@ -165,37 +165,19 @@ def _learn_snet(
         "unmapped": files.run.unmapped, "ended": ended or not files.run.grows,
     }  # fmt: skip
     goes_on = "" if result["ended"] else ", the run goes on: what it has begun is learned later"
-    return Output(result, [show.learned(result, name, **OF_SNET) + goes_on, *boxes.refused])
+    return Output(result, [show.learned(result, name, **OF_SNET) + goes_on, *not_held])
 
 
-class _FreeBoxes:
-    """Boxes that nobody gave core counts and that ran on one core only: a box of S-Net can use no more."""
-
-    def __init__(self) -> None:
-        self.refused: list[str] = []
-        self._seen: set[str] = set()
-        self._waiting: list[str] = []
-
-    def find(self, rows: Sequence[Row], sink: Sink) -> None:
-        """Note those among the boxes of rows about to be taught."""
-        for name in sorted({row.component for row in rows} - self._seen):
-            self._seen.add(name)
-            try:
-                (known,) = sink.advisor.status(components=[name])["components"]
-            except UnknownComponent:
-                self._waiting.append(name)
-            else:
-                if "allowed" not in known and known.get("cores_range") == [1.0, 1.0]:
-                    self._waiting.append(name)
-
-    def allow_one_core(self, sink: Sink) -> None:
-        """Let the boxes found since allow one core; note what a service refuses."""
-        while self._waiting:
-            name = self._waiting.pop(0)
-            try:
+def _allow_one_core(boxes: set[str], sink: Sink) -> Iterator[str]:
+    """Let boxes that nobody gave core counts and that ran on one core only allow one; yield what a service refuses."""
+    for name in sorted(boxes):
+        try:
+            (known,) = sink.advisor.status(components=[name])["components"]
+            if "allowed" not in known and known.get("cores_range") == [1.0, 1.0]:
                 sink.allow(name, [1])
-            except (UnknownComponent, Unauthorized) as error:  # its rows were all refused; or the token may not
-                self.refused.append(f"{name}: not held to one core: {error}. 'advisor set-allowed {name} 1' does it")
+        except (UnknownComponent, Unauthorized) as error:  # its rows were all refused; or the token may not
+            yield f"{name}: not held to one core: {error}. 'advisor set-allowed {name} 1' does it"
+    boxes.clear()
 
 
 def _predictors(path: Path | None, given: Sequence[tuple[str, str]]) -> dict[str, list[float]]:

@@ -299,28 +299,18 @@ LEARNED = (
 )
 
 
-def service(function: Function) -> Function:
-    """Add the options that say where the service is."""
-    return _added(SERVICE, function)
+def _adding(*options: Callable[[Any], Any]) -> Callable[[Function], Function]:
+    def add(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
 
 
-def taught(function: Function) -> Function:
-    """Add the options that say whom to teach: a state file, or a service."""
-    state = click.option("--state", type=PATH, help="Teach this state file; made where there is none.")
-    return _added((*SERVICE, state), function)
-
-
-def learned(function: Function) -> Function:
-    """Add the options that say whom to ask: a service, a state file at rest, or a table learned on the spot."""
-    return _added(LEARNED, function)
-
-
-def asked_by_id(function: Function) -> Function:
-    """Add the options that say who keeps a network by id: a service, or a state file at rest."""
-    return _added((*SERVICE, LEARNED[len(SERVICE)]), function)
-
-
-def _added(options: Iterable[Callable[[Any], Any]], function: Function) -> Function:
-    for option in reversed([*options]):
-        function = option(function)
-    return function
+STATE = LEARNED[len(SERVICE)]
+service = _adding(*SERVICE)  # where the service is
+learned = _adding(*LEARNED)  # whom to ask: a service, a state file at rest, or a table learned on the spot
+asked_by_id = _adding(*SERVICE, STATE)  # who keeps a network by id: a service, or a state file at rest
+# whom to teach: a state file, or a service
+taught = _adding(*SERVICE, click.option("--state", type=PATH, help="Teach this state file; made where there is none."))

@@ -211,20 +211,12 @@ def tell_separator(reader: TableReader) -> None:
         errors_console.print(f"{reader.name}: {said}", markup=False)
 
 
-def progress() -> Progress:
-    """Return a progress bar on standard error, which moves with rows and time; silent where that is no terminal."""
+def progress(*, rows: bool = True) -> Progress:
+    """Return a progress bar on standard error, which moves with rows (else steps) and time; silent where it is no terminal."""
+    count = TextColumn("{task.fields[rows]:,} rows") if rows else MofNCompleteColumn()
     return Progress(
-        TextColumn("{task.description} {task.fields[rows]:,} rows"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-        TextColumn("left"), TimeRemainingColumn(),
-        console=errors_console, transient=True, disable=not errors_console.is_terminal,
-    )  # fmt: skip
-
-
-def steps() -> Progress:
-    """Return a bar that counts steps, on standard error."""
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=errors_console, transient=True, disable=not errors_console.is_terminal,
+        TextColumn("{task.description}"), count, BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"),
+        TimeRemainingColumn(), console=errors_console, transient=True, disable=not errors_console.is_terminal,
     )  # fmt: skip
 
 

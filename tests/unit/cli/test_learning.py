@@ -13,7 +13,6 @@ from snet_runs import TEXT, Written, write_run
 from advisor import Advisor
 from advisor.cli import learning, main
 from advisor.cli.source import stored
-from advisor.files.run_files import Row
 
 RUN = write_run(30, seed=11)
 
@@ -72,10 +71,10 @@ def test_boxes_that_ran_on_one_core_and_have_no_counts_are_held_to_it() -> None:
     for name, cores in (("known", 1), ("wide", 2), ("own", 1)):
         sink.advisor.observe(name, predictor=1.0, cores=cores, elapsed_s=1.0)
     sink.advisor.set_allowed("own", [1, 2])
-    boxes = learning._FreeBoxes()
-    boxes.find([Row("", n, name, 1.0, 1.0, 1.0, {}) for n, name in enumerate(("known", "wide", "own", "new"))], sink)
     sink.advisor.observe("new", predictor=1.0, cores=1, elapsed_s=1.0)
-    boxes.allow_one_core(sink)
+    assert not [*learning._allow_one_core({"known", "wide", "own", "new"}, sink)]
+    (refused,) = learning._allow_one_core({"nobody"}, sink)
+    assert refused.startswith("nobody: not held to one core")
     entries = sink.advisor.status()["components"]
     assert {each["component"]: each.get("allowed") for each in entries} == {
         "known": [1], "wide": None, "own": [1, 2], "new": [1]

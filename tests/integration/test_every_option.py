@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from live import PATIENCE_S, serving
 
-from advisor import SyncClient
+from advisor import Advisor, SyncClient
 from advisor.cli import advisor
 
 WHERE = {
@@ -27,8 +27,6 @@ WHERE = {
     "table",
     "columns",
     "as_json",
-    "runs",
-    "transform",
 }
 NETWORK = "a .. (b | c) .. a"
 SHARES = ("--shares", "1,3")
@@ -102,9 +100,10 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple
     reported: list[dict[str, Any]] = [
         run | {"delay_s": 0.0, "no_work_s": 0.0, "creates": 9.0, "waits": 3.0} for run in runs
     ]
-    (folder / "runs.csv").write_text(
-        ",".join(reported[0]) + "\n" + "".join(",".join(map(str, run.values())) + "\n" for run in reported)
-    )
+    taught = Advisor()
+    for each in reported:
+        taught.observe_run("sort", **each)
+    (folder / "runs.state").write_bytes(taught.to_bytes())
     with serving(folder):
         with SyncClient(str(folder / "s"), timeout_s=PATIENCE_S) as client:
             client.observe_rows(rows())
@@ -112,7 +111,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple
                 client.observe_run("sort", **each)
         yield {
             "table": ("--table", str(folder / "table.csv")), "socket": ("--socket", str(folder / "s")),
-            "runs": ("--runs", str(folder / "runs.csv")), "folder": (str(folder),),
+            "runs": ("--state", str(folder / "runs.state")), "folder": (str(folder),),
         }  # fmt: skip
 
 

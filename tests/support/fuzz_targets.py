@@ -37,7 +37,6 @@ from advisor.files.events import read_events, write_events
 from advisor.files.graphs import read_graph
 from advisor.files.profiles import read_profile
 from advisor.files.run_files import RunFile
-from advisor.files.runs import read_runs
 from advisor.files.snet_runs import SnetRun
 from advisor.files.tables import TableReader
 from advisor.network import parse
@@ -349,7 +348,7 @@ TARGETS: Mapping[str, Target] = {
     "verbs": verbs, "frames": frames_of_a_client, "answers": answers, "snet": snet, "state": state,
     "journal": journal, "bundle": bundle, "snet_logs": snet_logs,
     "network": network, "configuration": configuration,
-    "table": _reader(".csv", _table), "runs": _reader(".csv", read_runs), "events": _reader(".events", read_events),
+    "table": _reader(".csv", _table), "events": _reader(".events", read_events),
     "profile": _reader(".events", lambda path: read_profile(path) and None),
     **{kind: _reader(".txt", _runs_of(kind)) for kind in RUN_READERS},
     "graph.json": _reader(".json", lambda path: read_graph(path) and None),
@@ -438,7 +437,6 @@ TEXTS: dict[str, list[str]] = {
                 '{"components": ["a"]}'],
     "table": ["component,x,p,t,machine,x2,peak_bytes\na,1,2,0.5,m1,3,1e6\nb;2,1,\n",
               "component;predictor;cores;elapsed_s\na;1;1;1\n"],
-    "runs": ["program,size,workers,elapsed_s,work_s,delay_s\nsort,3,2,0.5,0.4,\n"],
     "graph.json": ['{"unit": "ms", "tasks": [{"name": "a", "time": 1}, {"name": "b", "time": 2, "after": ["a"]}]}'],
     "configuration": ['tcp = "127.0.0.1:7000"\nmodel_memory = "1GiB"\n',
                       '[[token]]\nname = "a"\nsecret = "0123456789abcdef"\nscope = "write"\nproducers = ["a.*"]\n'],

@@ -76,24 +76,3 @@ def test_a_comma_within_a_number_is_its_decimal_comma_where_columns_have_another
     assert chunk.predictor.tolist() == [1.5, 2.5]
     assert chunk.elapsed_s.tolist() == [0.25, 1e-3]
     assert [(bad.line, bad.column, bad.value) for bad in reader.first_refused] == [(3, "x", "1.234,5")]
-
-
-def test_runs_of_programs_are_read_with_their_own_names_and_decimal_commas(tmp_path: Path, capsys: Any) -> None:
-    names = ("program", "size", "workers", "elapsed_s", "work_s", "delay_s", "no_work_s", "creates", "waits")
-    runs = [("sort", n, w, n * 1e-6 * (0.1 + 0.9 / w), n * 1e-6, 0.0, n * 1e-7 * (w - 1), n / 100, n / 100)
-            for n in (1e5, 2e5, 4e5, 8e5) for w in (1, 2, 4)]  # fmt: skip
-    plain, own = tmp_path / "plain.csv", tmp_path / "own.csv"
-    plain.write_text("".join(",".join(map(str, row)) + "\n" for row in [names, *runs]))
-    renamed = ("program", "elements", "threads", "seconds", *names[4:])
-    own.write_text("".join(";".join(str(each).replace(".", ",") for each in row) + "\n" for row in [renamed, *runs]))
-    asked = ("predict-run", "sort", "--size", "16e5", "--workers", "2,8", "--json", "--runs")
-    status, reported, said = run(capsys, *asked, str(plain))
-    assert status == 0, said
-    columns = ("--columns", "size=elements,workers=threads,elapsed_s=seconds")
-    assert run(capsys, *asked, str(own), *columns) == (0, reported, "")
-    status, _, said = run(capsys, *asked, str(own))
-    assert status == 2
-    assert "--columns" in said
-    status, _, said = run(capsys, *asked, str(own), "--columns", "sizes=elements")
-    assert status == 2
-    assert "did you mean 'size'" in said

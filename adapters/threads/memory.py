@@ -69,6 +69,10 @@ class FunctionMemory:
             before=self._hold, after_in_parent=self._free,
             after_in_child=self._in_child,
         )  # fmt: skip
+        if path is not None:
+            atexit.register(self.close)
+            util.register_after_fork(self, FunctionMemory._close_at_end)
+            self._close_at_end()
 
     def _hold(self) -> None:
         self._lock.acquire()
@@ -91,7 +95,8 @@ class FunctionMemory:
         """Take a run; it is learned with others, before a question."""
         with self._lock:
             self._rows.append([component, predictor, cores, elapsed_s, active_cores, ok])
-            if len(self._rows) - self._learned >= TOGETHER and TOGETHER * self._row_s <= PAUSE_S:
+            several = len(self._rows) - self._learned >= TOGETHER and TOGETHER * self._row_s <= PAUSE_S
+            if several and self._advisor is not None:  # to load it takes 0.3 s, which no call waits for
                 self._learn()
             if self.path is not None and self._clock() - self._saved_at > SAVE_S:
                 self._save()
@@ -145,9 +150,6 @@ class FunctionMemory:
             if self.path is not None:
                 self._saved_at = self._clock()
                 self._load(take=self._lock_file())
-                atexit.register(self.close)
-                util.register_after_fork(self, FunctionMemory._close_at_end)
-                self._close_at_end()
         return self._advisor
 
     def _close_at_end(self) -> None:

@@ -1,17 +1,21 @@
 """An executor whose tasks may wait: for a disk, a network or a timer.
 
 A task that waits uses no processor, so more threads run than there are cores: of tasks of which nothing is known 64 at once.
-While others are queued the executor is looked at: as long as its threads together use less than `BUSY` of one core, four times
-as many may run. One core is the bound, not all: threads that wait for the interpreter's lock look like threads that sleep,
-and together they have one core. Threads that compute are not sent away: 64 on two cores take as long as two, to a tenth.
+While others are queued the executor is looked at: as long as its threads together use less than `BUSY` of one core, more may
+run. One core is the bound, not all: threads that wait for the interpreter's lock look like threads that sleep, and together
+they have one core. Threads that compute are not sent away: 64 on two cores take as long as two, to a tenth.
 """
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
+import weakref
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol
 
 from advisor.adapters.threads.deciding import checked_predictor
@@ -35,8 +39,10 @@ class RunLearner(Protocol):
         self, component: str, predictor: Any, cores: int, elapsed_s: float, others: float, *, ok: bool
     ) -> None: ...
 
+    def flush(self) -> None: ...
 
-class WaitingExecutor(ThreadPoolExecutor):
+
+class WaitingExecutor(Executor):
     """Threads whose calls are runs of one component on one core each; their thread pools have one thread.
 
     Parameters
@@ -52,56 +58,91 @@ class WaitingExecutor(ThreadPoolExecutor):
     """
 
     def __init__(self, advised: RunLearner, job: Job, cores: int, at_once: int | None = None) -> None:
-        super().__init__(at_once or AT_ONCE_FIRST, "advised task")
         GRANTS.pools.look()  # takes 0.1 s the first time, which no task should wait for
         self._advised, self._job, self._cores = advised, job, cores
-        self._at_most = at_once or AT_ONCE_MAX
-        self._lock = threading.Lock()
-        self._running = 0
+        self._allowed, self._at_most = at_once or AT_ONCE_FIRST, at_once or AT_ONCE_MAX
+        self._calls: SimpleQueue[Any] = SimpleQueue()  # bound methods with arguments; None: no more come
+        self._threads: list[threading.Thread] = []
+        self._submitting = threading.Lock()  # also held while a thread starts
+        self._counting = threading.Lock()  # apart from it: tasks that end never wait for a thread to start
+        self._unfinished = 0
         self._grant: CoreGrant | None = None  # of all tasks that run
-        self._looks = False
+        self._looks = self._closed = False
+        weakref.finalize(self, self._calls.put, None).atexit = False
+        _EXECUTORS.add(self)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Return the future of a run."""
         predictor = self._job.predictor
         predictor = 1.0 if predictor is None else checked_predictor(predictor(*args, **kwargs))
-        future = super().submit(self._run, predictor, fn, args, kwargs)
-        if len(self._threads) == self._max_workers < self._at_most and not self._looks:
-            with self._lock:
-                begins, self._looks = not self._looks, True
-            if begins:
-                threading.Thread(target=self._look, name="advised look", daemon=True).start()
+        future: Future[Any] = Future()
+        with self._submitting:
+            if self._closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            with self._counting:
+                self._unfinished += 1
+            self._calls.put((self._run, future, predictor, fn, args, kwargs))
+            if self._unfinished > len(self._threads):
+                if len(self._threads) < self._allowed:
+                    self._start_thread()
+                elif self._allowed < self._at_most and not self._looks:
+                    self._looks = True
+                    threading.Thread(target=self._look, name="advised look", daemon=True).start()
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls; with `wait` return when all have ended. Until then more threads may start."""
-        super().shutdown(wait=False, cancel_futures=cancel_futures)
-        while wait and (threads := [each for each in tuple(self._threads) if each.is_alive()]):
-            for each in threads:
-                each.join()
+        with self._submitting:
+            self._closed = True
+            with suppress(Empty):
+                while cancel_futures:
+                    if (call := self._calls.get_nowait()) is not None:
+                        call[1].cancel()
+                        self._end_task()
+            self._calls.put(None)
+        for thread in self._threads if wait else ():  # the list may grow meanwhile
+            thread.join()
 
-    def _run(self, predictor: Any, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        GRANTS.pools.look()
-        set_limits(GRANTS.pools.of_threads, 1)
-        with self._lock:
-            self._running += 1
+    def finish(self) -> None:
+        """Let all tasks end, and have their runs written."""
+        self.shutdown()
+        self._advised.flush()
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(target=_run_calls, args=(self._calls,), name="advised task", daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _run(
+        self, future: Future[Any], predictor: Any, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        if future.set_running_or_notify_cancel():
+            GRANTS.pools.look()
+            set_limits(GRANTS.pools.of_threads, 1)
             if self._grant is None:
-                self._grant = GRANTS.enter(self._cores, self._cores, workers=True)
-        ok = False
-        begun = time.perf_counter()
-        try:
-            found = fn(*args, **kwargs)
-            ok = True
-            return found
-        finally:
+                with self._counting:
+                    self._grant = self._grant or GRANTS.enter(self._cores, self._cores, workers=True)
+            value, failed = None, None
+            begun = time.perf_counter()
+            try:
+                value = fn(*args, **kwargs)
+            except BaseException as error:
+                failed = error
             elapsed_s = time.perf_counter() - begun
-            others = min(self._running, self._cores) - 1  # who waits holds no core
-            self._advised.learn_run(self._job.component, predictor, 1, elapsed_s, others, ok=ok)
-            with self._lock:
-                self._running -= 1
-                if not self._running:
-                    GRANTS.end_call(self._grant)
-                    self._grant = None
+            others = min(self._unfinished, len(self._threads), self._cores) - 1  # who waits holds no core
+            self._advised.learn_run(self._job.component, predictor, 1, elapsed_s, others, ok=failed is None)
+            if failed is None:
+                future.set_result(value)
+            else:
+                future.set_exception(failed)
+        self._end_task()
+
+    def _end_task(self) -> None:
+        with self._counting:
+            self._unfinished -= 1
+            if not self._unfinished and self._grant is not None:
+                GRANTS.end_call(self._grant)
+                self._grant = None
 
     def _look(self) -> None:
         """Allow more threads as long as tasks are queued, while those that run do not compute."""
@@ -110,14 +151,33 @@ class WaitingExecutor(ThreadPoolExecutor):
             begun, used = time.perf_counter(), time.process_time()
             time.sleep(pause_s)
             elapsed_s, used_s = time.perf_counter() - begun, time.process_time() - used
-            with self._lock:
-                if not self._work_queue.qsize() or self._max_workers == self._at_most:
+            with self._submitting:
+                if self._unfinished <= len(self._threads) or self._allowed == self._at_most:
                     self._looks = False
                     return
             pause_s = min(2.0 * pause_s, LOOK_MAX_S)
             if used_s < BUSY * elapsed_s and elapsed_s < pause_s + LATE_S:
                 pause_s = LOOK_S
-                with self._shutdown_lock:
-                    self._max_workers = min(self._at_most, GROWTH * self._max_workers)
-                    for _ in range(min(self._work_queue.qsize(), self._max_workers - len(self._threads))):
-                        self._adjust_thread_count()
+                self._allowed = min(self._at_most, GROWTH * self._allowed)
+                while len(self._threads) < min(self._unfinished, self._allowed):
+                    with self._submitting:
+                        self._start_thread()
+
+
+def _run_calls(calls: SimpleQueue[Any]) -> None:
+    """Run calls until no more come; between two no reference to their executor is held."""
+    while (call := calls.get()) is not None:
+        run, *rest = call
+        run(*rest)
+        del call, run, rest
+    calls.put(None)
+
+
+_EXECUTORS: Final[weakref.WeakSet[WaitingExecutor]] = weakref.WeakSet()
+
+
+@atexit.register
+def _finish_tasks() -> None:
+    """Before the process ends: daemon threads would end in the middle of their tasks."""
+    for executor in [*_EXECUTORS]:
+        executor.finish()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
+from thread_pools import rows_of
 
 from advisor.adapters.threads import Advised
 
@@ -39,3 +43,37 @@ def test_tasks_that_are_cancelled_do_not_run(advised: Advised) -> None:
     gate.set()
     assert first.result()
     assert all(other.cancelled() for other in others)
+
+
+def test_a_program_ends_when_its_tasks_have_ended_and_their_runs_are_learned(tmp_path: Path) -> None:
+    program = f"""
+import threading
+from advisor.adapters.threads import Advised
+executor = Advised(path={str(tmp_path / "t.state")!r}).executor("meet")
+meeting = threading.Barrier(80)
+found = [executor.submit(meeting.wait) for _ in range(80)]
+found.append(executor.submit(print, "last"))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("last\n", "")
+    assert rows_of(tmp_path / "t.state") == {"meet": 81}
+
+
+def test_runs_of_an_executor_that_has_ended_are_written_at_the_end_of_the_program(tmp_path: Path) -> None:
+    program = f"""
+from advisor.adapters.threads import Advised
+with Advised(path={str(tmp_path / "t.state")!r}).executor("power") as executor:
+    executor.submit(pow, 2, 3)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert rows_of(tmp_path / "t.state") == {"power": 1}
+
+
+def test_an_executor_that_nobody_holds_ends_its_threads(advised: Advised) -> None:
+    executor = advised.executor("task")
+    assert executor.submit(threading.current_thread).result().is_alive()
+    thread = executor.submit(threading.current_thread).result()
+    del executor
+    gc.collect()
+    thread.join(60.0)
+    assert not thread.is_alive()

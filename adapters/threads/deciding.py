@@ -351,7 +351,7 @@ def stalls_of_decades() -> list[list[Stalls]]:
 
 
 def _octave(x: float) -> int:
-    return round(PER_DOUBLING * math.log2(x)) if x > 0.0 else -(1 << 20)
+    return int(PER_DOUBLING * math.log2(x)) if x > 0.0 else -(1 << 20)
 
 
 def _distance(one: Key, other: Key) -> int:

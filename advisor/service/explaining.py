@@ -72,19 +72,6 @@ def _sentences_of_plan(plan: Mapping[str, Any]) -> Iterator[str]:
     rates = f"{_figure(plan['throughput_per_s'])} records/s, and {_figure(plan['latency_s'])} s a record in the network"
     queued, quantile = plan.get("latency_queued_s"), plan.get("latency_quantile_s")
     with_queues = "" if queued is None else f", {_figure(queued)} s with queueing"
-<<<<<<< HEAD
-    at_quantile = (
-        "" if quantile is None else f", {_figure(quantile)} s at the quantile {request.get('quantile', 'asked')}"
-    )
-    yield (
-        f"That is {_figure(allocation['throughput_per_s'])} records/s, and {_figure(allocation['latency_s'])} s a record in the"
-        f" network{with_queues}{at_quantile}."
-    )
-    for reason in allocation.get("why", ()):
-        yield _sentence(reason["text"])
-    yield from _gap(allocation)
-    yield from _evidence(allocation)
-=======
     yield f"That is {rates}{with_queues}{'' if quantile is None else f', {_figure(quantile)} s at the quantile asked'}."
     known: Mapping[str, Mapping[str, Any]] = plan.get("evidence", {})
     if known:
@@ -95,41 +82,16 @@ def _sentences_of_plan(plan: Mapping[str, Any]) -> Iterator[str]:
               for key, each in known.items() if each["extrapolates"] > 0]  # fmt: skip
     if beyond:
         yield f"Extrapolated: {_listed(beyond)}."
->>>>>>> 84384341 (Explain an answer by its own reasons)
 
 
 def _reasons(answer: Mapping[str, Any]) -> Iterator[str]:
     yield from (_sentence(reason["text"]) for reason in answer.get("why", ()))
-    gap = answer.get("gap")
-    if gap is not None:
-        yield "It is proved best." if gap == 0 else f"It is at most {100 * gap:.2g} % from the best that is possible."
+    if answer.get("gap") == 0:
+        yield "It is proved best."
 
 
-<<<<<<< HEAD
-def _evidence(allocation: Mapping[str, Any]) -> Iterator[str]:
-    known: Mapping[str, Mapping[str, Any]] = allocation.get("evidence", {})
-    if not known:
-        return
-    runs = [int(entry["observations"]) for entry in known.values()]
-    models = sorted({str(entry["model"]) for entry in known.values()})
-    yield (
-        f"The curves of {_several(len(known), 'component')} rest on {_span(runs)} runs each"
-        f" ({', '.join(models[:3])}{', …' if len(models) > 3 else ''})."
-    )
-    few = [f"{key} ({entry['observations']})" for key, entry in known.items() if entry["observations"] < FEW_RUNS]
-    if few:
-        yield f"On few runs: {', '.join(few[:COMPONENTS_SAID])}{', …' if len(few) > COMPONENTS_SAID else ''}."
-    beyond = [
-        f"{key} on {allocation['cores'][key]} cores (seen {entry['cores_range'][0]:g} to {entry['cores_range'][1]:g})"
-        for key, entry in known.items()
-        if entry["extrapolates"] > 0
-    ]
-    if beyond:
-        yield f"Extrapolated: {', '.join(beyond[:COMPONENTS_SAID])}{', …' if len(beyond) > COMPONENTS_SAID else ''}."
-=======
 def _expected(value: float, low: float, high: float, unit: str = " s") -> str:
     return f"{_figure(value)}{unit} expected, {_figure(low)} to {_figure(high)}{unit} for a single run."
->>>>>>> 84384341 (Explain an answer by its own reasons)
 
 
 def _sentence(text: str) -> str:

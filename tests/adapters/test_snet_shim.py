@@ -37,7 +37,7 @@ async def test_runs_shares_depths_and_replicas_are_told_live(tmp_path: Path, san
         assert flow["visits"]["step"] == 1.0
         assert flow["records"] == 960
         (depths,) = flow["depths"]
-        assert depths == pytest.approx([1 / 3] * 3, abs=0.02)  # but for the records that may still be on their way
+        assert depths == pytest.approx(1.0, abs=0.05)  # but for the records that may still be on their way
         for box, seconds in (("read", 1e-6), ("small", 2e-6), ("large", 9e-6), ("step", 3e-6), ("write", 5e-7)):
             found = await peer.call("predict", {"component": box, "predictor": 64})
             assert found["elapsed_s"] == pytest.approx(seconds, rel=1e-6)

@@ -52,7 +52,6 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str | P
         "network": ["network", network],
         "diff": ["diff", folder / "a", folder / "a"],
         "profile": ["profile", EVENTS],
-        "profiles": ["profile", EVENTS, EVENTS],
         "simulate": ["simulate", graph, "--cores", "2", "--policy", "fifo"],
     }
 

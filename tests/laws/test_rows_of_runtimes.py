@@ -30,17 +30,6 @@ def test_a_state_opens_again_whatever_rows_it_has_seen(decades: tuple[float, flo
         assert Advisor.from_bytes(state).to_bytes() == state, seed
 
 
-def test_a_state_from_before_the_model_was_bounded_opens() -> None:
-    advisor = Advisor()
-    for x in range(1, 9):
-        advisor.observe("c", predictor=x, cores=1, elapsed_s=0.1 * x)
-    models = advisor.components.learners.tables["learner-2"].floats("model")
-    models[0, 3] = -386.0
-    again = Advisor.from_bytes(advisor.to_bytes())
-    assert np.isnan(again.components.learners.tables["learner-2"].floats("model")[0, 3])
-    assert again.predict("c", predictor=4, cores=1) == advisor.predict("c", predictor=4, cores=1)
-
-
 @pytest.mark.parametrize("large", [30.0, 1e17])
 @pytest.mark.parametrize(("predictors", "machines"), [(2, 12), (3, 5), (4, 3), (4, 12)])
 def test_predictors_of_0_on_several_machines_are_more_cells_than_there_is_room_for(

@@ -34,17 +34,10 @@ def test_many_servers_of_exponential_services_are_exact() -> None:
     assert spread[0] == pytest.approx(2 * chance / 0.8**2 - mean[0] ** 2, rel=1e-9)
 
 
-@pytest.mark.parametrize("variation", [0.1, 0.3, 1.0, 3.0])
-@pytest.mark.parametrize("means", [(1.0, 1.0), (1.0, 0.5), (1.0, 0.8, 0.5, 0.3), (1.0,) * 8])
-def test_the_latest_of_log_normal_times(means: tuple[float, ...], variation: float) -> None:
-    rng, log_variance = np.random.default_rng(1), np.log1p(variation)
-    drawn = rng.lognormal(-log_variance / 2, log_variance**0.5, (400_000, len(means))) * means
-    mean, variance = latest(np.array([means]), variation * np.square([means]))
-    assert mean[0] == pytest.approx(drawn.max(axis=1).mean(), rel=0.01)
-    assert variance[0] == pytest.approx(drawn.max(axis=1).var(), rel=0.1)
-
-
-def test_the_latest_of_certain_times_is_the_longest() -> None:
+def test_the_latest_of_exponential_times_is_harmonic() -> None:
+    mean, variance = latest(np.ones((1, 4)), np.ones((1, 4)))
+    assert mean[0] == pytest.approx(1 + 1 / 2 + 1 / 3 + 1 / 4, rel=1e-6)
+    assert variance[0] == pytest.approx(1 + 1 / 4 + 1 / 9 + 1 / 16, rel=1e-5)
     certain, none = latest(np.array([[3.0, 2.0]]), np.array([[1e-12, 0.0]]))
     assert certain[0] == pytest.approx(3.0, rel=1e-5)
     assert none[0] == pytest.approx(0.0, abs=1e-6)

@@ -160,7 +160,7 @@ def test_the_command_shows_what_comes_before_a_cut_and_says_what_cannot_be(
     path.write_bytes(whole)
     for arguments, word in (
         (("--least", "2"), "range"),
-        (("--depth", "-1"), "range"), (("--picture", "p.gif"), "html"),
+        (("--depth", "-1"), "range"), (("--stacks", "/no/such/p"), "can be written"),
     ):  # fmt: skip
         status, _, reported = call(*arguments)
         assert status == 2

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 import numpy as np
@@ -19,13 +19,11 @@ from numpy.typing import NDArray
 
 from advisor.domain.observations import Columns, ComponentNames, Misread
 from advisor.engine import events as e
+from advisor.engine.effects import Learned
 from advisor.engine.exactly_once import Producer
 from advisor.engine.frames import Block
 from advisor.engine.patches import Patch
 from advisor.errors import StateDamaged
-
-if TYPE_CHECKING:
-    from advisor.engine.engine import Engine
 
 ARRAY: Final = 1  # the extension: type of an array, that of its bytes, shape, little-endian bytes
 TYPES: Final = frozenset(("<f8", "<i8", "<u8", "|b1", "|u1", "<u2"))
@@ -152,7 +150,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(Entry, ext_hook=_unpacked)
 class Journal:
     """What was applied to a state and is not written yet: events on their way into the next entry, or the need of an image."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Learned) -> None:
         self._engine = engine
         self.kept = False  # whether somebody takes entries: else nothing is noted
         self.beyond = False  # something changed that only an image holds: the next commit must write one

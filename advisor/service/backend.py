@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from advisor.service.background import Handler
 from advisor.service.committer import Durability
-from advisor.service.connection import Connection
+from advisor.service.connection import RowLearner
 from advisor.service.learning import ChangeAdmission
 from advisor.service.producers import Key
 
@@ -26,17 +25,13 @@ class StateSize(NamedTuple):
     ledger: Mapping[str, float]
 
 
-class Intake(Protocol):
+class Intake(RowLearner, Protocol):
     """What takes rows and events in, see `advisor.service.learning`."""
 
     @property
     def verbs(self) -> Mapping[str, Handler]: ...
     @property
     def admission(self) -> ChangeAdmission: ...
-    def learn_plain_batches(
-        self, connection: Connection, backlog: deque[Any], most: int
-    ) -> tuple[str, int, list[bytes]]: ...
-    def fold_singles(self, connection: Connection, rows: list[Any]) -> None: ...
 
 
 class Backend(Protocol):

@@ -11,19 +11,17 @@ import logging
 import socket
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 from advisor.domain import limits
 from advisor.errors import AdvisorError, Unavailable
 from advisor.protocol.columns import ConnectionNames
 from advisor.protocol.connection import RpcRequest, ServerConnection, Singles, Violation, encode_error, encode_response
 from advisor.protocol.verbs import METHODS
-from advisor.service.access import Grant, Identity, shown_by
+from advisor.service.access import Access, Grant, Identity, shown_by
 from advisor.service.logs import event
-from advisor.service.turns import Path
-
-if TYPE_CHECKING:
-    from advisor.service.hub import Hub
+from advisor.service.measures import ServiceMeasures
+from advisor.service.turns import Path, WorkTurns
 
 READ_BYTES = 2**18  # taken from a socket at a time, into one buffer that all connections share
 CROWDED_BYTES = 2**14  # taken while somebody waits for a turn: a thousand connections keep 16 MiB until it is theirs
@@ -36,13 +34,39 @@ PLAIN_METHODS = frozenset(("observe_rows", "observe_columns"))  # batches that m
 ROWS_BRING = frozenset(name for name, verb in METHODS.items() if verb.scope == "write")
 
 
+class RowLearner(Protocol):
+    """What a connection asks of `advisor.service.learning`."""
+
+    def learn_plain_batches(
+        self, connection: Connection, backlog: deque[Any], most: int
+    ) -> tuple[str, int, list[bytes]]: ...
+    def fold_singles(self, connection: Connection, rows: list[Any]) -> None: ...
+
+
+class Service(Protocol):
+    """What a connection asks of the service it belongs to, `advisor.service.hub`."""
+
+    access: Access
+    measures: ServiceMeasures
+    read_buffer: memoryview
+    turns: WorkTurns
+
+    @property
+    def learning(self) -> RowLearner: ...
+    def add_connection(self, connection: Connection) -> bool: ...
+    def remove_connection(self, connection: Connection, how: str) -> None: ...
+    def unsubscribe(self, connection: Connection) -> None: ...
+    def pending_changed(self, connection: Connection, pending: int) -> None: ...
+    def handle(self, connection: Connection, request: RpcRequest) -> bytes | None: ...
+
+
 class Connection(asyncio.BufferedProtocol):
     """A client. Made by a listener, known to the hub from `connection_made` to `connection_lost`."""
 
     watches_max = 16  # each may cost plans for as long as it stands
     recorded = True  # answers about networks are shown on the live page
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Service) -> None:
         self.number = 0  # connections are numbered as they come: of two, the newer has the higher number
         self.identity: Identity | None = None  # what the peer has shown of itself
         self.grant: Grant | None = None  # what it may do; None while it is a stranger

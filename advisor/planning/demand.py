@@ -165,8 +165,6 @@ class Demand:
     def seconds(self, cores: Ints | Floats) -> Floats:
         """Return T_c(cores_c), of the shape of `cores`: (n,), or (K, n) for K allocations. Cost O(K n log m)."""
         found, n = np.empty(cores.shape), self.visits.shape[0]
-        if not KERNELS.ready:
-            KERNELS.count(n)
         each = (-1, n)
         counts = cores.astype(np.float64).reshape(each)
         KERNELS.all_seconds(self.level, self.fall, self.knots, counts, found.reshape(each))
@@ -254,8 +252,6 @@ class Demand:
     def shapes_within(self, period_s: float) -> Shapes | None:
         """Return the shapes of the fewest cores, and then of the shortest stays, whose turns are within a period."""
         taken = np.empty((2, len(self)), np.int64)
-        if not KERNELS.ready:
-            KERNELS.count(len(self))
         curves, turns = (self.level, self.fall, self.knots), np.empty(len(self))
         used, _ = KERNELS.shapes_within(curves, self.limits, self.visits, period_s, taken, turns)
         return None if used < 0 else Shapes(*taken)
@@ -329,8 +325,6 @@ def pieces_at(curves: TabulatedCurves, price: float | None) -> tuple[Floats, Flo
     elapsed = curves.elapsed_s if price is not None else np.maximum(upper, curves.elapsed_s)
     least, most = (np.zeros(n), np.full(n, np.inf)) if seen is None else (seen.least, seen.most)
     level, fall = np.empty(elapsed.shape), np.empty(elapsed.shape)
-    if not KERNELS.ready:
-        KERNELS.count(n)
     KERNELS.pieces_of(curves.cores.astype(np.float64), elapsed, upper, least, most, price or 0.0, level, fall)
     return level, fall
 

@@ -148,8 +148,6 @@ def judge_placed(demand: Demand, placed: Placed) -> Judged:
     load = visits * placed.heaviest if demand.contended or arrival is not None else zeros
     full = _slowed(demand, placed, load, None) if demand.contended else seconds
     cycle, busy, figures = np.empty(zeros.shape), np.empty(zeros.shape), np.empty((3, len(zeros)))
-    if not KERNELS.ready:
-        KERNELS.count(len(zeros))
     group = NO_GROUP if placed.group is None else placed.group
     cores = placed.cores.astype(np.float64)
     KERNELS.figures_of(visits, seconds, full, placed.heaviest, cores, group, cycle, busy, figures)

@@ -170,8 +170,6 @@ def places_of(demand: Demand, most: int, *, by_stay: bool = False) -> Places:
     numbers = np.array([1] if demand.single else numbers_of(1, min(int(demand.most.max()), most)))
     shape = len(demand), len(sizes)
     (turn, stay), (cores, instances) = np.empty((2, *shape)), np.empty((2, *shape), np.int64)
-    if not KERNELS.ready:
-        KERNELS.count(turn.size)
     curves = demand.level, demand.fall, demand.knots
     KERNELS.best_places(
         curves, demand.limits, demand.visits, sizes, numbers, by_stay, turn, stay, cores, instances

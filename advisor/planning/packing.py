@@ -1,9 +1,8 @@
 """Many components that take turns on the cores of groups: packed by a greedy rule, then improved by exchanges.
 
-For a period each component goes, the widest first, where the least time is left after it. Then components move from group to
-group, each group on the fewest cores for the period, until the cores suffice or the steps are over. Whoever has moved rests
-for some steps, so that moves that gain nothing lead on to moves that do (tabu search, Glover 1989). The period is halved
-between what has fitted and what has not. Kernels: `advisor.kernels` says what they may do.
+For a period each component goes, the widest first, where the least time is left after it. Then other orders and wider groups
+are tried, as long as no more cores are taken, until the cores suffice or the steps are over. The period is halved between
+what has fitted and what has not. Kernels: `advisor.kernels` says what they may do.
 """
 
 # Kernels are compiled as they stand and know no types.
@@ -28,10 +27,9 @@ OPEN_MAX = 256  # groups into which a component may go: the fullest is closed wh
 NEAR = 1e-3  # of a period: once the bracket is as narrow, only the period that was found is bettered
 BOUND_STEP = 1e-4  # of a period, to which its bound is reported
 GAIN = 1e-9  # of a period: a smaller gain is rounding
-REST = 3  # steps, and up to two more, that a component rests after it has moved
-SLACK_WORTH = 0.1  # cores that a group's square of free cores is worth: free time is of use where it comes together
-STEPS_MIN, STEPS_MAX = 20, 100  # exchanges for one period
-WORK_MAX = 20_000  # pairs of component and group that are compared for one period: some 100 us
+STEPS_MIN, STEPS_MAX = 200, 600  # exchanges for one period
+WORK_MAX = 90_000  # pairs of components that are compared for one period: some milliseconds
+WIDER, MASK = 3, 2**32 - 1  # sizes that a group may have more, and one; bits of random numbers
 NOTHING = 2.0**40  # cores that no machine has
 EXCHANGED_MAX = 50  # components up to which there are exchanges
 
@@ -48,9 +46,11 @@ def first_within(values, m, limit):
     return high
 
 
-def put_in_groups(turns, sizes, m, order, period, most, group, at, left):
+def put_in_groups(turns, sizes, m, order, wider, period, most, group, at, left):
     """Fill `group` with a packing whose cycles are within the period; return its cores, some number above `most` where they
     are more, -1 where a component has no shape for the period. `at` and `left` get the groups' sizes and free times.
+
+    A group is `wider`, by some sizes, than the component that opens it needs.
     """
     opened = np.zeros(OPEN_MAX, np.int64)
     for number in range(len(at)):
@@ -66,6 +66,7 @@ def put_in_groups(turns, sizes, m, order, period, most, group, at, left):
             column = first_within(turns[row], m, period)
             if column == m:
                 return -1
+            column = min(column + wider[row], m - 1)
             used += sizes[column]
             if used > most:
                 return used
@@ -93,98 +94,37 @@ def copy(given, into):
         into[row] = given[row]
 
 
-def cost_of(sizes, m, cycle, turn, sign, period):
-    """Return the cores of a group with a component more (`sign` 1.0) or less (-1.0), less what its free time is worth.
+def next_number(state, n):
+    """Return the next number below n of a generator (Knuth and Lewis)."""
+    state[0] = (state[0] * 1664525 + 1013904223) & MASK
+    return (state[0] >> 8) % n
 
-    `cycle` and `turn` are the seconds on each of `sizes`. It is `NOTHING` where no size suffices.
+
+def exchange(turns, sizes, m, cores, period, order, wider, group, at, left, tries):
+    """Pack in other orders and wider groups, as long as no more cores are taken; return whether `cores` suffice.
+
+    One try exchanges two components of `order`, or changes by how many sizes the group that a component opens is `wider`.
     """
-    low, high = -1, m
-    while high - low > 1:
-        middle = (low + high) // 2
-        if turn[middle] < inf and cycle[middle] + sign * turn[middle] <= period:
-            high = middle
+    state, n = np.ones(1, np.int64), len(order)
+    best = put_in_groups(turns, sizes, m, order, wider, period, NOTHING, group, at, left)
+    for step in range(tries):
+        if best <= cores:
+            break
+        one, other = next_number(state, n), next_number(state, n)
+        before = wider[one]
+        if step % 2:
+            order[one], order[other] = order[other], order[one]
         else:
-            low = middle
-    if high == m:
-        return NOTHING
-    free = sizes[high] * (1.0 - (cycle[high] + sign * turn[high]) / period)
-    return sizes[high] - SLACK_WORTH * free * free
-
-
-def add_up(turns, group, number, cycle):
-    """Fill `cycle` with the seconds of all turns of a group on each size; return how many components it has."""
-    members = 0
-    for j in range(len(cycle)):
-        cycle[j] = 0.0
-    for row in range(len(group)):
-        if group[row] == number:
-            members += 1
-            for j in range(len(cycle)):
-                cycle[j] += turns[row, j]
-    return members
-
-
-def note_costs(turns, sizes, period, group, number, cycles, members, costs):
-    """Renew what is known of a group: its cycles and members, and what it costs as it is, with each other and without each.
-
-    `costs` (n + 1, n) has for each component and group the cost of the group once the component has moved in or out, and in
-    the last row that of the group as it is.
-    """
-    cycle, none = cycles[number], cycles[len(group)]
-    members[number] = add_up(turns, group, number, cycle)
-    costs[len(group), number] = cost_of(sizes, cycles.shape[1], cycle, none, 1.0, period) if members[number] else 0.0
-    for row in range(len(group)):
-        if group[row] != number:
-            costs[row, number] = cost_of(sizes, cycles.shape[1], cycle, turns[row], 1.0, period)
-        elif members[number] > 1:
-            costs[row, number] = cost_of(sizes, cycles.shape[1], cycle, turns[row], -1.0, period)
-        else:
-            costs[row, number] = 0.0
-
-
-def best_move(group, members, costs, until, step):
-    """Return the component and the group whose costs fall most, or rise least, when it moves there; -1 where none may move."""
-    n = len(group)
-    best, mover, to = inf, -1, -1
-    for row in range(n):
-        if until[row] > step:
+            wider[one] = next_number(state, WIDER)
+        used = put_in_groups(turns, sizes, m, order, wider, period, best, group, at, left)
+        if 0 <= used <= best:
+            best = used
             continue
-        own, empty = group[row], members[group[row]] == 1
-        gain = costs[row, own] - costs[n, own]
-        for number in range(n):
-            if number == own or (empty and members[number] == 0):
-                continue
-            change = gain + costs[row, number] - costs[n, number]
-            if change < best:
-                best, mover, to = change, row, number
-            if members[number] == 0:
-                empty = True  # one empty group is as good as another
-    return mover, to
-
-
-def exchange(turns, sizes, m, cores, period, group, steps):
-    """Move components between the groups of a packing until they take at most `cores` cores; return whether they do."""
-    n = len(group)
-    cycles, costs = np.zeros((n + 1, m)), np.zeros((n + 1, n))
-    members, until = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    for number in range(n):
-        note_costs(turns, sizes, period, group, number, cycles, members, costs)
-    for step in range(steps + 1):
-        used = 0.0
-        for number in range(n):
-            if members[number] > 0:
-                place = first_within(cycles[number], m, period)
-                used += sizes[place] if place < m else NOTHING
-        if used <= cores:
-            return True
-        mover, to = best_move(group, members, costs, until, step)
-        if mover < 0:
-            return False
-        own = group[mover]
-        group[mover], until[mover] = to, step + 1 + REST + step % 3
-        note_costs(turns, sizes, period, group, own, cycles, members, costs)
-        note_costs(turns, sizes, period, group, to, cycles, members, costs)
-    return False
+        wider[one] = before
+        if step % 2:
+            order[one], order[other] = order[other], order[one]
+    put_in_groups(turns, sizes, m, order, wider, period, NOTHING, group, at, left)
+    return 0 <= best <= cores
 
 
 def shortest_of(turns, sizes, m, cores, period, group, at, cycle):
@@ -262,14 +202,6 @@ def longest_cycle(turns, group, at, cycle):
     return longest
 
 
-def fit_by_exchanges(turns, sizes, m, cores, period, some, group, steps):
-    """Bring a packing `some` to at most `cores` cores, else the best so far, `group`; return whether `some` is on so few."""
-    if exchange(turns, sizes, m, cores, period, some, steps):
-        return True
-    copy(group, some)
-    return exchange(turns, sizes, m, cores, period, some, steps)
-
-
 def shortest_packing(turns, sizes, order, cores, steps, enough, group, at):
     """Return the shortest period that is found; `group` gets who is with whom, `at` each group's place of `sizes`, or -1.
 
@@ -292,12 +224,14 @@ def shortest_packing(turns, sizes, order, cores, steps, enough, group, at):
         np.zeros(n),
         np.zeros((n if steps else 0, m)),
     )
+    own, wider = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    copy(order, own)
     low, middle, further, exchanges, rounds = least, least * (1.0 + TIE), STEP, False, 0
     while rounds < ROUNDS_MAX and high > least * (1.0 + GAIN):
-        used = put_in_groups(turns, sizes, m, order, middle, NOTHING if exchanges else cores, some, other, left)
-        fits = 0 <= used <= cores
-        if exchanges and not fits:
-            fits = fit_by_exchanges(turns, sizes, m, cores, middle, some, group, steps)
+        if exchanges:
+            fits = exchange(turns, sizes, m, cores, middle, own, wider, some, other, left, steps)
+        else:
+            fits = 0 <= put_in_groups(turns, sizes, m, own, wider, middle, cores, some, other, left) <= cores
         rounds += exchanges
         if fits:
             copy(some, group)

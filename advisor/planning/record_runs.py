@@ -125,8 +125,6 @@ class RecordRuns:
         queue, servers, replica_edges = self._queues(instances, group)
         waited, found, work = np.zeros((n, 2)), np.empty(records), np.zeros((records, len(servers) + 1))
         state = (np.arange(1, n + len(layout.points) + 2) * SEED) % 2**32
-        if not KERNELS.ready:
-            KERNELS.count()
         network, demand = (layout.points, layout.edges, layout.targets), (seconds_s, self._values, self._gaps)
         queues = queue, servers, replica_edges
         if not KERNELS.execute(network, demand, queues, (layout.first, *layout.words), state, waited, work, found):

@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from advisor.engine.advisor import Advisor
     from advisor.engine.replay import replay_answer
     from advisor.errors import *
-    from advisor.models.bundle import Bundle
 
 __version__ = VERSION
 
 __all__ = [
-    "Advisor", "AdvisorError", "Allocation", "AsyncClient", "Bundle", "CallerError", "ConcurrentUse",
+    "Advisor", "AdvisorError", "Allocation", "AsyncClient", "CallerError", "ConcurrentUse",
     "ConnectionFailed", "CoreChoice", "ImpossibleTarget", "InvalidValue", "MalformedMessage", "Mismatch",
     "MissingShares", "NetworkSyntax", "NotAnswered", "NotEnoughData", "Prediction", "RowsRefused", "SequenceGap",
     "ServiceError", "StateDamaged", "StateError", "StateLocked", "StateTooNew", "StorageFailed", "Suggestion",
@@ -39,7 +38,6 @@ __all__ = [
 _HOMES = dict.fromkeys(__all__, "advisor.errors") | {
     "Advisor": "advisor.engine.advisor",
     "AsyncClient": "advisor.client",
-    "Bundle": "advisor.models.bundle",
     "SyncClient": "advisor.client",
     "Allocation": "advisor.domain.allocations",
     "replay_answer": "advisor.engine.replay",

@@ -1,4 +1,4 @@
-"""What curves cost: to make, to carry, and to ask in C, numba and Python; and what a plan by tables is worth.
+"""What curves cost: to make, to carry, and to ask in C; and what a plan by tables is worth.
 
     python benchmarks/bundle.py
 
@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from advisor import Advisor, Bundle
+from advisor import Advisor
+from advisor.domain.bundle import VALUE_ERROR
 from advisor.engine.bundles import record_of
 
 HERE = Path(__file__).parent
@@ -92,16 +93,14 @@ def in_process() -> None:
         cold = microseconds(
             lambda a=advisor, n=name, r=rng: a.choose_cores(n, predictor=float(r.uniform(40, 4000)), cores_max=64), 100
         )
-        bundle = Bundle(advisor.bundle())
-        slow = microseconds(lambda b=bundle, n=name: b.choose_cores(n, 500.0, cores_max=64, tolerance=0.05), 2000)
         print(
-            f"in process, {tier}, microseconds: choose_cores on a cached curve {choice:.1f}, on a new predictor {cold:.0f},"
-            f" of a bundle {slow:.1f}; one prediction {point:.1f}"
+            f"in process, {tier}, microseconds: choose_cores on a cached curve {choice:.1f}, on a new predictor {cold:.0f};"
+            f" one prediction {point:.1f}"
         )
         making = partial(record_of, advisor._asking, 0, name, 400, 1, 0.9, 256)  # the benchmark looks inside on purpose
         print(
             f"  to make: record {microseconds(making, 50) / 1e3:.2f} ms of"
-            f" {len(advisor.bundle())} bytes, table error {bundle.table_error(name):.4f} octaves"
+            f" {len(advisor.bundle())} bytes, table error {making().words[VALUE_ERROR]:.4f} octaves"
         )
 
 

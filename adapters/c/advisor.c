@@ -1,4 +1,4 @@
-/* See advisor.h. The first half evaluates curves as advisor/models/bundled.py does, operation by operation; the second half
+/* See advisor.h. The first half evaluates curves; the second half
  * speaks the wire protocol of docs/protocol.md. */
 #define _POSIX_C_SOURCE 200809L
 
@@ -372,7 +372,7 @@ long advisor_find(const advisor_bundle *bundle, const char *name, size_t length)
     return -1;
 }
 
-/* ---- evaluation: advisor/models/bundled.py ---- */
+/* ---- evaluation: tables are bilinear in (log2 x, log2 p); beyond them they go on with the slope at the edge ---- */
 
 static double clamped(double value, double low, double high) { return value < low ? low : value > high ? high : value; }
 static double legal(double elapsed_s) { return clamped(elapsed_s, ELAPSED_MIN_S, ELAPSED_MAX_S); }

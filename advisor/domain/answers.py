@@ -183,7 +183,7 @@ class Curves(Answer, frozen=True):
     version : int
         What `since` takes.
     bundle : bytes
-        As `advisor.domain.bundle` has it; `advisor.Bundle` reads it.
+        As `advisor.domain.bundle` has it; the client in C reads it.
     more : int
         Components that changed and did not fit in.
     next : str or None

@@ -12,11 +12,9 @@ from typing import Any
 
 import msgpack
 import pytest
-from c_curves import compiled
+from c_curves import Curves, compiled
 from curve_vectors import BUNDLE
 from live import PATIENCE_S, rows_of, running
-
-from advisor import Bundle
 
 SUPPORT = Path(__file__).parents[1] / "support"
 SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -117,13 +115,13 @@ async def test_a_service_that_lost_its_state_is_told_everything_that_is_held(pro
         assert (stats["lost"], stats["acknowledged"]) == (1, 500)
 
 
-async def test_curves_are_pulled_as_they_change_and_answer_as_in_python(program: Path, tmp_path: Path) -> None:
+async def test_curves_are_pulled_as_they_change_and_answer_as_what_is_sent(program: Path, tmp_path: Path) -> None:
     async with running(tmp_path) as live, driven(program, tmp_path / "s", watch=True) as client:
         peer = await live.peer()
         assert await client.ask("step", 3) in "01"
         await peer.call("observe_rows", {"rows": rows_of(120)})
         value, cores = (await client.ask("curves", 150)).split()
-        answer = Bundle((await peer.call("curves", {"components": ["c1"]}))["bundle"])
+        answer = Curves((await peer.call("curves", {"components": ["c1"]}))["bundle"])
         assert float.fromhex(value) == answer.predict("c1", 4.0, 2.0).elapsed_s
         assert int(cores) == answer.choose_cores("c1", 4.0, cores_max=8) == 8
 

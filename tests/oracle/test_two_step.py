@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from c_curves import Curves
 from numpy.polynomial import Polynomial
 
-from advisor import Advisor, Bundle
+from advisor import Advisor
 from advisor.errors import InvalidValue
 from advisor.models import prediction, sums
 from advisor.models.forms import FRACTION_UNKNOWN, parallel_fraction
@@ -145,7 +146,7 @@ def test_a_pinned_degree_answers_and_its_interval_holds_the_curve() -> None:
     assert (held.high_s / held.low_s).max() < 4.0
     again = Advisor.from_bytes(advisor.to_bytes()).predict("c", predictor=asked, cores=8.0)
     assert again.elapsed_s.tolist() == answer.elapsed_s.tolist()
-    bundle = Bundle(advisor.bundle(cores_max=16))  # a curve of so many coefficients is carried as a table
+    bundle = Curves(advisor.bundle(cores_max=16))  # a curve of so many coefficients is carried as a table
     assert [bundle.predict("c", at, 8.0).elapsed_s for at in asked] == pytest.approx(answer.elapsed_s, rel=0.03)
     with pytest.raises(InvalidValue, match="degree 4"):
         advisor.pin("c", "two_step degree 5")

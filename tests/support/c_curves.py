@@ -5,9 +5,16 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+import tempfile
+from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
+
+from advisor.domain.allowed_cores import AllowedCores
+from advisor.domain.bundle import ALLOWED_LEAST, AT, HEADER, PLACE, BundleRecord
 
 SOURCE = Path(__file__).parents[2] / "adapters" / "c"
 STRICT = ("-Wall", "-Wextra", "-Werror", "-std=c99", "-O2")
@@ -83,3 +90,60 @@ class CBundle:
 
     def close(self) -> None:
         self.c.advisor_bundle_free(ctypes.c_void_p(self.at))
+
+
+class CurvePoint(NamedTuple):
+    """Seconds of one run, the interval that holds the bundle's level of all runs, and the octaves outside what was seen."""
+
+    elapsed_s: float
+    low_s: float
+    high_s: float
+    extrapolates: float
+
+
+INVALID, ASK_SERVICE = -5, -4  # what C answers in place of a count
+
+
+@cache
+def library() -> Library:
+    return Library(compiled(Path(tempfile.mkdtemp()) / "advisor.so", "-shared", "-fPIC"))
+
+
+class Curves:
+    """A bundle by the names of its components, answered by C."""
+
+    def __init__(self, data: bytes) -> None:
+        self.in_c = library().read(data)
+        assert not self.in_c.error
+        _, _, count, self.version, _, self.level, names_at = HEADER.unpack_from(data)
+        places = [PLACE.unpack_from(data, HEADER.size + PLACE.size * i) for i in range(count)]
+        names = [data[names_at + at : names_at + at + length].decode() for at, length, _ in places]
+        ends = [*(at for _, _, at in places), len(data)][1:]
+        self.records = [
+            BundleRecord(name, np.frombuffer(data[at:end], "<f8"))
+            for name, (_, _, at), end in zip(names, places, ends, strict=True)
+        ]
+        self.names = tuple(names)
+        self._words = {record.name: record.words for record in self.records}
+
+    def head(self, name: str, field: str) -> float:
+        return float(self._words[name][AT[field]])
+
+    def answers(self, name: str) -> bool:
+        return self.head(name, "kind") != 0.0
+
+    def allowed(self, name: str) -> AllowedCores:
+        words = self._words[name]
+        least, most, step, listed = (int(word) for word in words[ALLOWED_LEAST : ALLOWED_LEAST + 4])
+        end = len(words) - 2 * int(words[AT["seen"]])
+        return AllowedCores(least, most, step, listed=tuple(int(word) for word in words[end - listed : end]))
+
+    def predict(self, name: str, x: float, p: float) -> CurvePoint:
+        return CurvePoint(*self.in_c.predict(self.in_c.find(name), x, p))
+
+    def choose_cores(self, name: str, x: float, tolerance: float = 0.05, **counts: Any) -> int:
+        """Return the count for `cores_max` or a list `allowed`; INVALID, ASK_SERVICE where there is none."""
+        at = self.in_c.find(name)
+        if "allowed" in counts:
+            return self.in_c.choose_allowed(at, x, counts["allowed"], tolerance)
+        return self.in_c.choose_cores(at, x, counts["cores_max"], tolerance)

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from c_curves import Curves
 
-from advisor import Advisor, Bundle
-from advisor.errors import InvalidValue
+from advisor import Advisor
+from advisor.domain.bundle import pack
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 BUNDLE, VECTORS = GOLDEN / "curves.bundle", GOLDEN / "curves.vectors.json"
 TOLERANCES = (0.0, 0.01, 0.05, 0.5)
 OWN = {"rises": {"min": 2, "max": 64, "power_of": 2}, "cubic": {"max": 96, "multiple_of": 3}, "one count": {"min": 2}}
-INVALID = -5  # ADVISOR_INVALID of the C client
 LISTS = ([1], [2, 3, 5, 7, 11, 24, 64], [3, 6, 9, 48], [500, 1000], list(range(1, 257)))
 
 
@@ -52,7 +52,7 @@ def advisor_of(seed: int, model_memory_bytes: int, prefix: str) -> Advisor:
     return advisor
 
 
-def points(bundle: Bundle, name: str, seed: int) -> list[tuple[float, float]]:
+def points(bundle: Curves, name: str, seed: int) -> list[tuple[float, float]]:
     """Return points to ask: at random, inside and far outside, and at the ends of every domain."""
     rng = np.random.default_rng(seed)
     at_random = zip(_spread(rng, 0, 16), _spread(rng, -4, 11), strict=True)
@@ -65,15 +65,7 @@ def _spread(rng: np.random.Generator, low: int, high: int) -> list[float]:
     return (np.ldexp(1.0, rng.integers(low, high, 60).astype(np.int32)) * rng.uniform(1, 2, 60)).tolist()
 
 
-def chosen(bundle: Bundle, name: str, x: float, tolerance: float, **counts: Any) -> int:
-    """Return the count chosen, INVALID where the component allows none of them."""
-    try:
-        return bundle.choose_cores(name, x, tolerance=tolerance, **counts)
-    except InvalidValue:
-        return INVALID
-
-
-def vectors_of(bundle: Bundle) -> dict[str, Any]:
+def vectors_of(bundle: Curves) -> dict[str, Any]:
     """Return what a bundle answers at the points: exactly, as hexadecimal."""
     found: dict[str, Any] = {}
     for number, name in enumerate(bundle.names):
@@ -84,12 +76,12 @@ def vectors_of(bundle: Bundle) -> dict[str, Any]:
         found[name] = {
             "predict": [[v.hex() for v in (x, p, *bundle.predict(name, x, p))] for x, p in asked],
             "choose_cores": [
-                [x.hex(), most, tolerance, chosen(bundle, name, x, tolerance, cores_max=most)]
+                [x.hex(), most, tolerance, bundle.choose_cores(name, x, tolerance, cores_max=most)]
                 for x, _ in asked[::4]
                 for most, tolerance in zip((1, 7, 64, 300, 2**20), (*TOLERANCES, 0.1), strict=True)
             ],
             "choose_allowed": [
-                [x.hex(), listed, tolerance, chosen(bundle, name, x, tolerance, allowed=listed)]
+                [x.hex(), listed, tolerance, bundle.choose_cores(name, x, tolerance, allowed=listed)]
                 for x, _ in asked[::4]
                 for listed, tolerance in zip(LISTS, (*TOLERANCES, 0.1), strict=True)
             ],
@@ -99,12 +91,10 @@ def vectors_of(bundle: Bundle) -> dict[str, Any]:
 
 def main() -> None:
     """Write the golden files."""
-    form = Bundle(advisor_of(3, 0, "form ").bundle())
-    grid = Bundle(advisor_of(4, 2**24, "grid ").bundle(cores_max=64, level=0.9))
-    from advisor.domain.bundle import pack  # noqa: PLC0415
-
-    BUNDLE.write_bytes(pack([*form.records(), *grid.records()], 7, 0.9))
-    VECTORS.write_text(json.dumps(vectors_of(Bundle(BUNDLE.read_bytes())), indent=0))
+    form = Curves(advisor_of(3, 0, "form ").bundle())
+    grid = Curves(advisor_of(4, 2**24, "grid ").bundle(cores_max=64, level=0.9))
+    BUNDLE.write_bytes(pack([*form.records, *grid.records], 7, 0.9))
+    VECTORS.write_text(json.dumps(vectors_of(Curves(BUNDLE.read_bytes())), indent=0))
 
 
 if __name__ == "__main__":

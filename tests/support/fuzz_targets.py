@@ -27,7 +27,6 @@ from snet_runs import write_run
 from task_program import Program, recursive
 
 from advisor.cli.learning import READERS as RUN_READERS
-from advisor.domain.bundle import Directory
 from advisor.domain.task_events import TaskEvents
 from advisor.engine import Engine
 from advisor.engine.journal import decode
@@ -257,12 +256,6 @@ def journal(data: bytes) -> None:
     _use(Engine.restore(Stored(deque(), (data,))))
 
 
-def bundle(data: bytes) -> None:
-    """A bundle of curves."""
-    for record in Directory(data):
-        record.name.encode()
-
-
 def _use(engine: Engine) -> None:
     """Ask, teach and write: what comes is an answer or an error of ours."""
     advisor = engine.advisor
@@ -346,7 +339,7 @@ def configuration(data: bytes) -> None:
 
 TARGETS: Mapping[str, Target] = {
     "verbs": verbs, "frames": frames_of_a_client, "answers": answers, "snet": snet, "state": state,
-    "journal": journal, "bundle": bundle, "snet_logs": snet_logs,
+    "journal": journal, "snet_logs": snet_logs,
     "network": network, "configuration": configuration,
     "table": _reader(".csv", _table), "events": _reader(".events", read_events),
     "profile": _reader(".events", lambda path: read_profile(path) and None),
@@ -395,8 +388,6 @@ def _made(target: str) -> list[bytes]:
                 entry = engine.take_entry()
                 found += [entry.encode()] if entry is not None else []
             return found
-        case "bundle":
-            return [(GOLDEN / "curves.bundle").read_bytes()]
         case "events":
             path = _folder() / "seed.events"
             run = Program(2, recursive(2, 2, 500)).run()

@@ -11,13 +11,13 @@ from typing import Any
 
 import anyio
 import pytest
+from c_curves import Curves
 from shards_here import Processes
 
 from advisor import Advisor, AsyncClient
 from advisor.cluster import hub as routing
 from advisor.cluster.actors import Actors
 from advisor.cluster.serving import serve
-from advisor.domain.bundle import Directory
 from advisor.domain.task_graphs import task_graph
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.errors import InvalidValue, Unavailable, UnknownComponent, Unsupported
@@ -224,10 +224,10 @@ async def test_curves_of_all_components_are_gathered_and_those_that_changed(tmp_
     async with client_of_front(tmp_path, Processes(), stale_s=0.01) as client:
         await teach(0, 240, client)
         first = await client.curves()
-        assert sorted(Directory(first.bundle).names) == BOXES
+        assert sorted(Curves(first.bundle).names) == BOXES
         client.observe("new", predictor=1.0, cores=1, elapsed_s=1.0)
         await client.flush()
-        assert "new" in Directory((await client.curves(since=first.version)).bundle).names
+        assert "new" in Curves((await client.curves(since=first.version)).bundle).names
 
 
 @pytest.mark.parametrize("stale_s", [3600.0, 0.01])

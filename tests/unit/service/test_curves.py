@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from c_curves import Curves
 from live import refused, rows_of, running
 
 from advisor.client import AsyncClient
-from advisor.domain.bundle import Directory
 from advisor.service import curves
 
 
 def names(answer: dict) -> tuple[str, ...]:
-    return Directory(answer["bundle"]).names
+    return Curves(answer["bundle"]).names
 
 
 async def test_a_bundle_holds_the_components_asked_for_and_then_only_those_that_changed(tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ async def test_curves_come_page_by_page_and_what_changes_between_pages_comes_aga
         await peer.call("observe_rows", {"rows": rows_of(1)})  # of c0, whose page is read
         while found[-1].next is not None:
             found.append(await client.curves(after=found[-1].next))
-        assert [Directory(each.bundle).names for each in found] == [("c0",), ("c1",), ("c2",)]
+        assert [Curves(each.bundle).names for each in found] == [("c0",), ("c1",), ("c2",)]
         assert [each.more for each in found] == [2, 1, 0]
         later = await client.curves(since=found[0].version)
-        assert (Directory(later.bundle).names, later.next) == (("c0",), None)
+        assert (Curves(later.bundle).names, later.next) == (("c0",), None)
         await refused("unknown_component", peer.call("curves", {"after": "nobody"}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import prod, sqrt
 from typing import Any, cast
 
@@ -11,7 +10,6 @@ import numpy as np
 
 from advisor.domain import limits
 from advisor.domain.allowed_cores import AllowedCores, allowed_range, intersect_allowed, parse_allowed
-from advisor.domain.answers import Prediction
 from advisor.domain.job_pools import PoolChoice, PoolPlan
 from advisor.domain.names import checked_name
 from advisor.domain.rows import is_number, is_truth, whole
@@ -38,23 +36,13 @@ Predictor = tuple[float, ...]  # empty: none was given
 Key = tuple[str, Predictor, str | None]
 
 
-@dataclass(slots=True)
-class _Kind:
-    """Jobs of one component, predictor and machine: the counts that they may use, and what is predicted on them."""
-
-    job: str  # the first such one
-    counts: set[int]
-    answer: Prediction | None = None
-    at: Ints | None = None
-    curves: dict[tuple[AllowedCores, int], JobCurve] = field(default_factory=dict[tuple[AllowedCores, int], JobCurve])
-
-
 class PoolQuestion:
     """One call of `choose_together`."""
 
     def __init__(self, asking: Asking, components: Components, jobs: Any, cores: int) -> None:
         self._asking, self._components, self.cores = asking, components, cores
-        self._kinds: dict[Key, _Kind] = {}
+        self._curves: dict[tuple[Key, AllowedCores, int], JobCurve] = {}
+        self._asked: dict[str, None] = {}  # the components of all jobs
         self._sets: dict[Any, AllowedCores] = {}
         self._unseen: dict[str, int | None] = {}  # slots by component without rows; None: never observed
         if not isinstance(jobs, (list, tuple)):
@@ -73,7 +61,7 @@ class PoolQuestion:
         given = share_pool(self.jobs, self.cores, order, wait_max_s)
         found = tuple(PoolChoice(name, *each) for name, each in zip(self.ids, given, strict=True))
         assumed = {name: self._assumed_of(name, at) for at, name in enumerate(self._unseen)}
-        for component, _, _ in self._kinds:
+        for component in self._asked:
             slot = self._components.slots.find_slot(component)
             for note in () if slot is None else self._asking.assumed_of(slot):
                 assumed[component] = note
@@ -114,17 +102,15 @@ class PoolQuestion:
         allowed = (
             allowed if own is None else intersect_allowed(f"{name}.allowed", allowed, own, f"component {component!r}")
         )
-        key = component, tuple(values), machine
-        kind = self._kinds.setdefault(key, _Kind(name, set()))
+        self._asked[component] = None
         if not now or resizable:
-            kind.counts.update(allowed.compared, (now,) if now else ())
             slot = self._components.slots.find_slot(component)
             if slot is None or not self._asking.learned(slot):
                 self._unseen[component] = slot
         weight = _number(f"{name}.weight", given.get("weight", 1.0), WEIGHT_MIN, WEIGHT_MAX)
         due = given.get("due_s")
         return PoolJob(
-            self._curve_of(key, kind, allowed, now), allowed.least, now, weight,
+            self._curve_of(name, (component, tuple(values), machine), allowed, now), allowed.least, now, weight,
             None if due is None else _number(f"{name}.due_s", due, 0.0, limits.ELAPSED_MAX_S),
             resizable,
             _number(f"{name}.restart_s", given.get("restart_s", 0.0), 0.0, limits.ELAPSED_MAX_S),
@@ -156,16 +142,16 @@ class PoolQuestion:
 
     # -- curves -----------------------------------------------------------------------------------------------------------
 
-    def _curve_of(self, key: Key, kind: _Kind, allowed: AllowedCores, now: int) -> Callable[[], JobCurve]:
+    def _curve_of(self, name: str, key: Key, allowed: AllowedCores, now: int) -> Callable[[], JobCurve]:
         def curve() -> JobCurve:
-            found = kind.curves.get((allowed, now))
+            found = self._curves.get((key, allowed, now))
             if found is None:
-                found = kind.curves[allowed, now] = self._curve(key, kind, allowed, now)
+                found = self._curves[key, allowed, now] = self._curve(name, key, allowed, now)
             return found
 
         return curve
 
-    def _curve(self, key: Key, kind: _Kind, allowed: AllowedCores, now: int) -> JobCurve:
+    def _curve(self, name: str, key: Key, allowed: AllowedCores, now: int) -> JobCurve:
         component, predictor, machine = key
         counts = np.array(sorted({*allowed.compared, now} - {0}), np.int64)
         if component in self._unseen:
@@ -176,14 +162,10 @@ class PoolQuestion:
         trusted = ((counts >= fewest) & (counts <= most)) | (counts == now)
         if not trusted.any():
             trusted[0 if counts[0] > most else -1] = True
-        if kind.answer is None or kind.at is None:
-            kind.at = np.array(sorted(kind.counts), np.int64)
-            x = self._point(kind.job, slot, predictor, len(kind.at))
-            cores = kind.at.astype(np.float64)
-            kind.answer = self._asking.predict(component, x, cores, LEVEL, None, machine, TIME)
         counts = counts[trusted]
-        at = kind.at.searchsorted(counts)
-        return JobCurve(counts, kind.answer.elapsed_s[at], kind.answer.high_s[at])
+        x = self._point(name, slot, predictor, len(counts))
+        answer = self._asking.predict(component, x, counts.astype(np.float64), LEVEL, None, machine, TIME)
+        return JobCurve(counts, answer.elapsed_s, answer.high_s)
 
     def _point(self, name: str, slot: int, predictor: Predictor, counts: int) -> Any:
         """Return one predictor as it is asked on several counts; of a component without a learner the product of its values."""

@@ -23,9 +23,9 @@ from advisor.errors import InvalidValue, TooLarge, UnknownNetwork
 from advisor.models.flow import FlowCounts
 from advisor.models.flow_structure import FlowStructure, flow_of
 
-# A row refused for these has no component, no network, or no number of runs; all others tell where a record was.
 ROUTES = ("shares", "depths", "fan_outs", "returns")  # of a flow and of a request alike: lists, an entry a node
 STEERING = ("shares", "depths", "returns")  # say how often boxes are visited; a fan-out does not
+# A row refused for these has no component, no network, or no number of runs; all others tell where a record was.
 UNREADABLE = ("invalid_row", "unknown_key", "invalid_name", "invalid_network", "invalid_count")
 
 Definition = str | list[dict[str, Any]]
@@ -39,7 +39,6 @@ class KeptNetwork:
     counts: FlowCounts
     definition: Definition | None = None  # its text, or its nodes
     read: Network | None = None
-    structure: FlowStructure | None = None
     answer: tuple[int, Flow] | None = None  # at so many rows
 
     @property
@@ -88,7 +87,7 @@ class Flows(RecordKind[str, KeptNetwork]):
             self._make_room(name, definition)
             if found is None or found.definition is not None:
                 found = self.kept[name] = KeptNetwork(FlowCounts())  # of another structure nothing can be kept
-            found.definition, found.read, found.structure, found.answer = definition, network, None, None
+            found.definition, found.read, found.answer = definition, network, None
         return {
             "id": network_id, "keys": list(network.keys), "components": list(dict.fromkeys(network.components)),
             "choices": [len(network.nodes[node].children) for node in network.choices],
@@ -151,10 +150,8 @@ class Flows(RecordKind[str, KeptNetwork]):
             return flow_of(FlowStructure(network), counts)
         network = self.defined(network_id)
         kept = self.kept[name_of(network_id)]
-        if kept.structure is None:
-            kept.structure = FlowStructure(network)
         if kept.answer is None or kept.answer[0] != kept.counts.n["rows"]:
-            kept.answer = kept.counts.n["rows"], flow_of(kept.structure, kept.counts)
+            kept.answer = kept.counts.n["rows"], flow_of(FlowStructure(network), kept.counts)
         return kept.answer[1]
 
     # -- rows -------------------------------------------------------------------------------------------------------------
@@ -209,7 +206,7 @@ class Flows(RecordKind[str, KeptNetwork]):
         """Return the counts of both; where each has a definition of its own, ours stays, and its counts with it."""
         del key
         if mine.definition is None and theirs.definition is not None:
-            mine.definition, mine.structure, mine.read = theirs.definition, None, None
+            mine.definition, mine.read = theirs.definition, None
         elif theirs.definition not in (None, mine.definition):
             self.totals["networks_dropped"] += 1
             return mine
@@ -227,7 +224,7 @@ class Flows(RecordKind[str, KeptNetwork]):
         state, former = read_json(data), self.kept.get(key)
         found = KeptNetwork(FlowCounts.of_plain(state["counts"]), state["definition"])
         if former is not None and former.definition == found.definition:
-            found.read, found.structure = former.read, former.structure
+            found.read = former.read
         return found
 
 

@@ -42,17 +42,11 @@ def bounds(program: Program, cores: int, *, batch: int | None = None) -> dict[st
     }
 
 
-def phases(program: Program) -> list[Ints]:
-    """Return the tasks of each phase, in order of depth: the sets that Kruskal and Weiss take for independent and alike.
+def by_phase(program: Program) -> tuple[Ints, Ints]:
+    """Return the tasks phase by phase, (n,), and where each phase starts in them: what Kruskal and Weiss take for alike.
 
     Loops that can run at the same time are one phase, as those of PSIM between two barriers: they share a depth.
     """
-    order, starts = _by_phase(program)
-    return np.split(order, starts[1:]) if len(order) else []
-
-
-def _by_phase(program: Program) -> tuple[Ints, Ints]:
-    """Return the tasks phase by phase, (n,), and where each phase starts in them."""
     loops = program.graph.columns.get("loop")
     depths = program.depths
     if loops is not None:
@@ -83,7 +77,7 @@ def kruskal_weiss(program: Program, cores: int, *, exponential: bool = False, ba
     """
     if not program.count:
         return 0.0
-    order, starts = _by_phase(program)
+    order, starts = by_phase(program)
     times = program.graph.ticks[order].astype(np.float64)
     number = np.diff(starts, append=len(times))
     mean = np.add.reduceat(times, starts) / number

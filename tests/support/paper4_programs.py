@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from advisor.domain import elementary
 from advisor.domain.task_graphs import TaskGraph, task_graph
 from advisor.simulation import Execution, Program
-from advisor.simulation.bounds import phases
+from advisor.simulation.bounds import by_phase
 from advisor.simulation.divisions import OUTSIDE, cyclic
 from advisor.simulation.policies import Ordered, Static, arrival
 
@@ -282,7 +282,8 @@ def exponential_processes(program: Program, owner: Ints, cores: int) -> float:
     6.2).
     """
     ticks, total = program.graph.ticks.astype(np.float64), 0.0
-    for phase in phases(program):
+    order, starts = by_phase(program)
+    for phase in np.split(order, starts[1:]):
         loads = np.bincount(owner[phase], ticks[phase], cores)
         total += expected_maximum(loads[loads > 0])
     return total / program.graph.ticks_per_unit

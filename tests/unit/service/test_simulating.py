@@ -67,7 +67,7 @@ async def test_task_times_come_from_what_was_learned(tmp_path: Path) -> None:
         assert adv.simulate(typed_graph(), cores=[1, 5], predict_times=True) == answer
         # A unit that is none.
         strange = {"graph": graph | {"unit": "parsec"}, "cores": [1], "predict_times": True}
-        assert (await refused("invalid", peer.call("simulate", strange))).field == "graph.unit"
+        assert (await refused("invalid", peer.call("simulate", strange))).field == "unit"  # as where times are given
         # A type of another name, and one that nobody has seen.
         other = graph | {"types": ["snip", "paste"]}
         await refused("unknown_component", peer.call("simulate", {"graph": other, "cores": [1], "predict_times": True}))

@@ -75,7 +75,7 @@ class BoundedLines(QueueHandler):
     def __init__(self, descriptor: int) -> None:
         super().__init__(Queue[logging.LogRecord](HELD_LINES_MAX))
         self._no_room, self._writer = 0, _Writer(descriptor)
-        QueueListener(self.queue, self._writer).start()  # its thread ends with the process
+        QueueListener(self.queue, cast("Any", self._writer)).start()  # its thread ends with the process
 
     @property
     def dropped(self) -> int:
@@ -96,14 +96,13 @@ class BoundedLines(QueueHandler):
             lines.all_tasks_done.wait_for(lambda: not lines.unfinished_tasks, FLUSH_S)
 
 
-class _Writer(logging.Handler):
-    """Writes lines past `sys.stderr`, whose lock a thread that hangs would keep from the interpreter's end."""
+class _Writer:
+    """Writes lines past `sys.stderr`; no handler: a thread that hangs would keep their locks from the interpreter's end."""
 
     def __init__(self, descriptor: int) -> None:
-        super().__init__()
         self._descriptor, self.unwritten = descriptor, 0
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def handle(self, record: logging.LogRecord) -> None:
         """Write a line."""
         line = f"{record.msg}\n".encode(errors="backslashreplace")
         try:

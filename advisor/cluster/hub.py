@@ -84,9 +84,6 @@ class ShardCommits:
         for key in keys:
             self._shards.evict(key)
 
-    def want_image(self) -> None:
-        """Shards write their images."""
-
     def close(self) -> None:
         """Whoever has started the shards stops them."""
 

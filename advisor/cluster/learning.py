@@ -154,7 +154,7 @@ class RoutedLearning:
                 )
             self._applying.add(key)
         connection.pause_reading()
-        self._hub.background.start(self._applied, connection, msgid, key, sequence, event)
+        self._hub.background.spawn(self._applied, connection, msgid, key, sequence, event)
         return LATER
 
     async def _applied(

@@ -17,7 +17,6 @@ from advisor.service import server
 from advisor.service.config import Config
 from advisor.service.hub import Hub
 from advisor.service.measures import ServiceMeasures
-from advisor.service.memory import model_memory_bytes
 from advisor.service.producers import Producers
 
 PRODUCERS_FACTOR = 2  # a shard remembers more than the front: it must refuse none that another one has taken
@@ -28,7 +27,10 @@ async def serve(config: Config, *, runtime_of: Callable[[Config], Runtime] = Act
 
     Raises Unavailable when Ray is not there, or has no place for the shards.
     """
-    limits = {"components_max": config.components_max, "model_memory_bytes": model_memory_bytes(config.model_memory)}
+    limits = {
+        "components_max": config.components_max,
+        "model_memory_bytes": server.model_memory_bytes(config.model_memory),
+    }
     runtime = runtime_of(config)
     await runtime.start()
     shards = ShardSet(

@@ -116,7 +116,7 @@ class Framing:
         fault, head = None, b""
         try:
             self._cutter.feed(data)
-            while True:
+            while not ends or ends[-1] < self.pending_bytes:
                 self._cutter.skip()
                 ends.append(self._cutter.tell() - self._origin)
         except msgpack.OutOfData:

@@ -38,10 +38,6 @@ class Background:
         self.spawn: Callable[..., object] = _nothing_runs  # starts a coroutine; set by whoever runs the service
         self.stopping = False  # True from when the service takes nothing new
 
-    def start(self, *work: Any) -> None:
-        """Start a callable with its arguments, by whatever `spawn` is then."""
-        self.spawn(*work)
-
     def later(self, verb: str, connection: Connection, msgid: int | None, work: Work) -> None:
         """Answer by `work` that lets others have their turn.
 

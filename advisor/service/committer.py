@@ -1,7 +1,7 @@
 """Group commit: one in flight, in a thread where it takes long; answers are released when what they promise is durable.
 
 A commit appends an entry to the log. When the log is full a process of its own writes an image, from the memory of that moment;
-changes go on meanwhile. At once one is written when something changed that no entry holds, and when a small service stops.
+changes go on meanwhile. At once one is written when something changed that no entry holds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from advisor.service.turns import WorkTurns
 from advisor.storage import Store
 
 RETRY_FIRST_S, RETRY_MAX_S = 0.1, 5.0  # after a failure, doubling
-STOP_IMAGE_BYTES_MAX = 2**26  # of a state that a stopping service writes whole, in a second; else the log goes on
 # Commits take their share of the processor, up to a bound on how long anybody waits. To wait for the disk is no work.
 # A commit waits for those who were answered by the last one, or had waited beside it: one sync then serves them all. It
 # waits so long for them, and not at all when they are here: one who sends a row at a time is not held up.
@@ -72,7 +71,6 @@ class Durability(Protocol):
     def defer_reply(self, who: Connection, answers: list[bytes]) -> None: ...
     def discard_replies(self, who: Connection) -> None: ...
     def forget_evicted(self, keys: list[Key]) -> None: ...
-    def want_image(self) -> None: ...
     async def commit_changes(self) -> None: ...
     def close(self) -> None: ...
 
@@ -116,7 +114,6 @@ class Committer:
         self._expected = 1  # answers after which a commit waits for nobody more
         self._dirty_since: float | None = None
         self._committing = False  # from the taking of what is committed to the end of its writing
-        self._image_wanted = False
         self._image_failure = ""
         self._retry_s = RETRY_FIRST_S
         self.failure: StorageFailed | None = None  # why the last commit failed; None while the storage is well
@@ -148,12 +145,6 @@ class Committer:
     def sequence(self, key: Key) -> int:
         """Return the durable number of a producer, 0 for an unknown one."""
         return self._engine.applied(*key) if self._store is None else self._durable.get(key, 0)
-
-    def want_image(self) -> None:
-        """Write an image of a small state with the next commit, which comes soon: the service stops."""
-        size = self._engine.advisor.components.bytes
-        self._image_wanted = self._store is not None and self._store.log_entries > 0 and size <= STOP_IMAGE_BYTES_MAX
-        self.changed()
 
     def forget_evicted(self, keys: list[Key]) -> None:
         """Producers were evicted."""
@@ -228,8 +219,7 @@ class Committer:
         self._committing = True
         try:
             entry = engine.take_entry()
-            if entry is None or self._image_wanted:
-                self._image_wanted = False
+            if entry is None:
                 write, lost = partial(store.save, engine.take_image()), partial(setattr, engine.journal, "beyond", True)
             else:
                 lost = partial(engine.journal.put_back, entry)

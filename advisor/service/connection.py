@@ -156,7 +156,7 @@ class Connection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """The peer sends no more, but may still read what is owed to it: closed when that is written, and then sent."""
         self.ended = True
-        self._hub.unsubscribe(self)
+        self._hub.watching.forget_watches(self)
         self._go_on()
         return not self._transport.is_closing()
 

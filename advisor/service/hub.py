@@ -26,8 +26,7 @@ from advisor.service.config import Config
 from advisor.service.connection import READ_BYTES, Connection
 from advisor.service.heavy import Heavy
 from advisor.service.logs import event
-from advisor.service.measures import Rates, ServiceMeasures
-from advisor.service.memory import resident_bytes
+from advisor.service.measures import Rates, ServiceMeasures, resident_bytes
 from advisor.service.peers import NAME_BYTES, PRODUCER_BYTES, Peers
 from advisor.service.planner import Planner
 from advisor.service.producers import Producers
@@ -92,7 +91,7 @@ class Hub:
                 first.close_now("stranger")
             self._strangers[connection] = None
         if self._full(connection):
-            self._make_room()
+            self._drop_slowest(lambda other: True, "made room")
         if self.background.stopping or self._full(connection):
             self.measures.connections_refused += 1
             return False
@@ -119,10 +118,6 @@ class Hub:
         self.peers.release(connection)
         self.producers.release_producer(connection)
         self.committer.discard_replies(connection)
-        self.unsubscribe(connection)
-
-    def unsubscribe(self, connection: Connection) -> None:
-        """Tell a connection of nothing any more."""
         self.watching.forget_watches(connection)
 
     def pending_changed(self, connection: Connection, pending: int) -> None:
@@ -158,11 +153,8 @@ class Hub:
             connection.close_now("revoked")
         event(logging.WARNING, "tokens read again", revoked=len(revoked))
 
-    def _make_room(self) -> None:
-        """At the limit, whoever keeps us waiting longest in the middle of a message gives way to the newcomer."""
-        self._drop_slowest(lambda other: True, "made room")
-
     def _drop_slowest(self, eligible: Callable[[Connection], bool], reason: str) -> None:
+        """Drop whoever keeps us waiting longest in the middle of a message."""
         stalled = [(c.stalled_since(), c) for c in self.connections.values() if eligible(c)]
         candidates = [(since, c.number, c) for since, c in stalled if since is not None]
         if candidates:
@@ -187,7 +179,7 @@ class Hub:
                 limits_of.refuse_forbidden(method, params)
             gather = None if msgid is None else self.backend.fetch_needed(method, params)
             if gather is not None:
-                self.background.start(self._answer_after, gather, connection, method, params, msgid)
+                self.background.spawn(self._answer_after, gather, connection, method, params, msgid)
                 return LATER
         except AdvisorError as error:
             self.measures.errors[error.code] += 1
@@ -242,7 +234,7 @@ class Hub:
             grant = self.access.grant(identity)
             if grant is None:
                 connection.pause_reading()  # for nothing: it is over
-                self.background.start(self._refuse_guess, connection, msgid)
+                self.background.spawn(self._refuse_guess, connection, msgid)
                 return None
             self._strangers.pop(connection, None)
             connection.admit(identity, grant)

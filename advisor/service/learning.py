@@ -109,8 +109,12 @@ class Learning:
         # the handler of each verb
         self.verbs: dict[str, Handler] = {
             "observe": self._observe,
-            "observe_rows": self._observe_rows,
-            "observe_columns": self._observe_columns,
+            "observe_rows": lambda c, params, msgid: self._learn_batch(
+                c, params, msgid, lambda: columns_of_rows(params, self._book)
+            ),
+            "observe_columns": lambda c, params, msgid: self._learn_batch(
+                c, params, msgid, lambda: columns_of_bins(params, c.names)
+            ),
             "define_network": self._define_network,
             **{verb: partial(self._apply, read=read, again=again) for verb, (read, again) in EVENTS.items()},
         }
@@ -171,14 +175,6 @@ class Learning:
         answer = self.engine.apply_event(None, None, columns)
         self.committer.changed(1)
         return answer
-
-    def _observe_rows(self, connection: Connection, params: m.ObserveRows, msgid: int | None) -> dict[str, Any] | None:
-        return self._learn_batch(connection, params, msgid, lambda: columns_of_rows(params, self._book))
-
-    def _observe_columns(
-        self, connection: Connection, params: m.ObserveColumns, msgid: int | None
-    ) -> dict[str, Any] | None:
-        return self._learn_batch(connection, params, msgid, lambda: columns_of_bins(params, connection.names))
 
     def _learn_batch(
         self,

@@ -83,14 +83,10 @@ def tcp_sockets(field: str, address: Address) -> list[socket.socket]:
     try:
         found = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, _, _, _, where in dict.fromkeys(found):
-            # The protocol said, asyncio sends at once: else an answer in two parts waits for a peer's delayed acknowledgement.
-            listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+            listener = socket.create_server((where[0], port, *where[2:]), family=family, backlog=BACKLOG)
             made.append(listener)
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            listener.bind((where[0], port, *where[2:]))
-            listener.listen(BACKLOG)
+            # Its connections send at once: else an answer in two parts waits for a peer's delayed acknowledgement.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             listener.setblocking(False)
             port = listener.getsockname()[1]  # port 0: the second family takes what the first was given
     except OSError as error:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Sequence
+from pathlib import Path
 
 # Seconds: from the 20 microseconds of a clean predict to a plan near its deadline.
 QUERY_BOUNDS_S = (2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.5, 1.0, 5.0, 30.0)
 COMMIT_BOUNDS_S = (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1.0, 5.0)
 
 RATES_KEPT = 12  # notes, one every five seconds or sooner: rates are of the last minute
+
+
+STATM = Path("/proc/self/statm")
+
+
+def resident_bytes() -> int | None:
+    """Return the bytes of memory that the process takes now; None where the system does not tell."""
+    try:
+        return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return None
 
 
 class Histogram:

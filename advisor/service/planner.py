@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from advisor.domain import limits
 from advisor.domain.curves import TabulatedCurves
@@ -20,11 +20,12 @@ from advisor.service import worker
 from advisor.service.answers import RecentAnswers
 from advisor.service.heavy import Heavy
 from advisor.service.questions import is_small
-from advisor.service.tables import AT_ONCE_MAX, tables_of
+from advisor.service.turns import others_first
 from advisor.service.worker import Spec, Wanted
 
 # What the loop plans by itself, one plan a turn: all ways to share cores among so many boxes are compared in one kernel call.
 HERE_BOXES_MAX, HERE_CORES_MAX = 8, 1_024
+AT_ONCE_MAX = 2  # tables that may have to be made for an answer that is given at once, 2 ms each with support points
 HERE_KNOWN_MAX = 64  # of these plans that are remembered, some 10 KB each
 HERE_KEYS = frozenset(
     ("cores", "objective", "target", "visits", "shares", "minimum", "maximum", "level", "instances_max", "current")
@@ -124,7 +125,13 @@ class Planner:
         names, load, rest = _split(request, shape.components)
         cores_max = request.get("cores") or limits.ALLOCATE_CORES_MAX
         level = request.get("level") or LEVEL
-        return await tables_of(self.advisor, shape.components, names, load, cores_max, level), rest
+        asked: dict[str, Any] = {"cores_max": cores_max, "level": level}
+        if self.advisor.tables_missing(shape.components, names, load, **asked) > AT_ONCE_MAX:
+            for box in shape.components:  # rows that come meanwhile are in the later ones
+                called, loaded = ({box: of[box]} if box in of else {} for of in cast("Any", (names, load)))
+                self.advisor.tables_of([box], called, loaded, **asked)
+                await others_first()
+        return self.advisor.tables_of(shape.components, names, load, **asked), rest
 
 
 def _takes_few_steps(shape: NetworkKeys, request: Mapping[str, Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
 import socket
 import sys
@@ -21,8 +22,9 @@ from anyio.abc import TaskGroup, TaskStatus
 from advisor import __version__, kernels
 from advisor.domain.limits import PRODUCERS_MAX
 from advisor.engine import Engine
+from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.errors import AdvisorError
-from advisor.service import listeners, memory
+from advisor.service import listeners
 from advisor.service.access import tls_context
 from advisor.service.committer import Committer
 from advisor.service.config import Config
@@ -50,6 +52,7 @@ COMMIT_ROWS = 200_000  # after which a commit begins at once: half a second of t
 COMMIT_SHARE = 0.25  # of a core's time that may go into commits: questions have the rest
 HEAVY_JOBS = 2  # worker processes at a time: one long plan does not hold up a second, and the loop keeps a processor
 HEAVY_WAITING_MAX = 64  # requests that may wait for a worker process; at 30 s each nobody waits for more
+MODEL_MEMORY_SHARE = 100  # one part in so many of the machine: 64 GiB have room for 180,000 learners
 SHUTDOWN_S = (
     10.0  # of an orderly stop: what is owed is sent within milliseconds, a commit takes a second on a poor disk
 )
@@ -153,7 +156,7 @@ def _hub(config: Config, store: Store | None, commit_rows: int = COMMIT_ROWS) ->
     limits = {
         "components_max": config.components_max,
         "producers_max": PRODUCERS_MAX,
-        "model_memory_bytes": memory.model_memory_bytes(config.model_memory),
+        "model_memory_bytes": model_memory_bytes(config.model_memory),
     }
     engine = Engine(**limits) if stored is None else Engine.restore(stored, **limits)
     if store is not None and store.damaged:
@@ -170,6 +173,14 @@ def _hub(config: Config, store: Store | None, commit_rows: int = COMMIT_ROWS) ->
     return Hub(
         config, engine, Producers(engine.producers), heavy_of(config, measures), measures, partial(LocalBackend, committer)
     )  # fmt: skip
+
+
+def model_memory_bytes(given: int | None) -> int:
+    """Return the bytes for learners: those given, else 1 % of the machine's memory, at least what an `Advisor` takes."""
+    if given is not None:
+        return given
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(MODEL_MEMORY_BYTES, machine // MODEL_MEMORY_SHARE)
 
 
 def heavy_of(config: Config, measures: ServiceMeasures) -> Heavy:
@@ -305,7 +316,6 @@ class _Service:
             # The committer goes on: it is what drains the answers that wait.
             while hub.committer.unsaved or any(not connection.idle for connection in hub.connections.values()):
                 await anyio.sleep(DRAIN_POLL_S)
-            hub.committer.want_image()
             for connection in list(hub.connections.values()):
                 connection.finish()
             while hub.connections or hub.committer.unsaved:

@@ -159,7 +159,7 @@ def allocate_command(networks: tuple[Path, ...], cores: int | None, sweep: list[
         return _allocate_together(named, cores, given)
     (network,) = named
     request = asked_for(given)
-    with hinted(network.text), asked(given) as advisor:
+    with hinted(), asked(given) as advisor:
         known = network.known_as(advisor)
         if given["form"]:
             structure, form = network.structure(advisor), given["form"]
@@ -260,31 +260,19 @@ def asked_together(
     return asks, machine
 
 
-# Field of a request that a network needs -> the option of the command.
-WAYS = {"shares": "--shares", "depths": "--depths", "fan_outs": "--fan-outs", "returns": "--returns"}
+# Field of a request that a network needs -> how an option of the command gives it.
+WAYS = {"shares": "--shares S,S", "depths": "--depths N", "fan_outs": "--fan-outs N", "returns": "--returns P"}
 
 
 @contextmanager
-def hinted(text: str | None) -> Generator[None]:
+def hinted() -> Generator[None]:
     """Let an error about the way of records name options of the command."""
     try:
         yield
     except MissingShares as error:
-        field = str(error.field).partition("[")[0]
-        if field in WAYS and text is not None:
-            error.hint = _ways(field, text)
+        if way := WAYS.get(str(error.field).partition("[")[0]):
+            error.hint = f"give {way}, in text order; or --visits BOX=N"
         raise
-
-
-def _ways(field: str, text: str) -> str:
-    """Return how a command line gives the routes of records."""
-    from advisor.network import parse_any
-
-    network = parse_any(text)
-    counts = {"shares": network.choices, "depths": network.replications, "fan_outs": network.splits}
-    form = "S,S" if field == "shares" else "P" if field == "returns" else "N"
-    given = " ".join([f"{WAYS[field]} {form}"] * len(counts.get(field, network.feedbacks)))
-    return f"give {given}, in text order; or --visits BOX=N"
 
 
 def _means(lists: Sequence[list[float]]) -> list[Any] | None:

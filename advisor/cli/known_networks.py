@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from advisor.domain.limits import NETWORK_TEXT_BYTES_MAX
-from advisor.errors import InvalidValue, TooLarge, UnknownNetwork
+from advisor.errors import InvalidValue, UnknownNetwork
 
 if TYPE_CHECKING:
     from advisor import Advisor
@@ -83,17 +81,9 @@ def named_network(path: Path) -> NamedNetwork:
 
 def network_text(path: Path) -> str:
     """Return the text of a network's file; raises InvalidValue, TooLarge."""
-    try:
-        with click.open_file(str(path), "rb") as file:
-            data = file.read(NETWORK_TEXT_BYTES_MAX + 1)
-    except OSError as error:
-        raise InvalidValue("network", str(path), "a file that can be read", error.strerror or "") from error
-    if len(data) > NETWORK_TEXT_BYTES_MAX:
-        raise TooLarge("network", len(data), NETWORK_TEXT_BYTES_MAX)
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidValue("network", str(path), "UTF-8 text") from error
+    from advisor.files.lines import Lines, text_of
+
+    return text_of(Lines(path).whole(NETWORK_TEXT_BYTES_MAX))
 
 
 def _checked(path: Path, asker: Advisor | SyncClient) -> None:

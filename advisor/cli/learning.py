@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.cli import options, show
+from advisor.cli.known_networks import network_text
 from advisor.cli.learning_sinks import COMMIT_ROWS, Sink, taught
 from advisor.cli.options import Output, command
 from advisor.cli.source import progress, tell_refused
@@ -137,7 +138,7 @@ def _learn_snet(
     boxes, not_held = set[str](), list[str]()  # boxes with new rows
     with taught(given) as sink, progress() as bar:
         if definition is not None:
-            sink.define(name, _text(definition))
+            sink.define(name, network_text(definition))
         task = bar.add_task("learning", total=files.bytes_total, rows=0)
         try:
             for rows in _batches(files, follow=follow, ended=ended):
@@ -212,10 +213,3 @@ def _new(rows: list[Row], sink: Sink, counts: Counter[str]) -> list[Row]:
     new = [row for row in rows if row.sequence > known[row.producer]]
     counts["before"] += len(rows) - len(new)
     return new
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidValue("definition", str(path), "a text file that can be read") from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,18 +11,16 @@ import click
 
 from advisor.cli import options
 from advisor.cli.known_networks import named_network
-from advisor.cli.options import Output, command, wants_json
+from advisor.cli.options import Output, command
 from advisor.cli.source import asked
 from advisor.cli.tables import Column, Printed, dim, table
-from advisor.errors import CallerError, NetworkSyntax
+from advisor.errors import CallerError
 
 if TYPE_CHECKING:
     from advisor.domain.flows import Flow
     from advisor.domain.networks import Network, Node
 
-LINE_SHOWN = 160  # characters of a source line that an error shows
 NODES_SHOWN = 1_000  # beyond, a person reads counts
-EXIT_UNREAD = 1
 
 
 @command(
@@ -37,26 +33,16 @@ def network_command(file: Path, net: str | None, **given: Any) -> Output:
 
     A FILE that is none is the id of a network that a state or a service keeps; what was learned of its flow is shown, too.
 
-    The exit status is 0 when FILE reads, else 1, with the line and a caret where it does not.
+    The exit status is 0 when FILE reads, else 2; the error has line and column.
     """
     from advisor.network import parse_any
 
     named, learned = named_network(file), None
-    text = named.text or ""
-    try:
-        if named.text is None:
-            with asked(given) as asker:
-                network, learned = named.structure(asker), asker.flow(named.name)
-        else:
-            network = parse_any(text, net=net)
-    except CallerError as error:
-        if wants_json():
-            click.echo(json.dumps({"error": error.as_dict()}), err=True)
-        else:
-            click.echo(f"{file}: {error}", err=True)
-            if isinstance(error, NetworkSyntax):
-                click.echo(_pointed(text, error.line, error.column), err=True)
-        sys.exit(EXIT_UNREAD)
+    if named.text is None:
+        with asked(given) as asker:
+            network, learned = named.structure(asker), asker.flow(named.name)
+    else:
+        network = parse_any(named.text, net=net)
     plain = _plain(network) | ({} if learned is None else {"flow": learned.as_dict()})
     return Output(plain, [*_tree(network), *_learned(learned)])
 
@@ -79,16 +65,6 @@ def _number(value: Any) -> str:
         return "?"
     numbers: list[float] = [value] if isinstance(value, float) else [*value]
     return ",".join(f"{each:.3g}" for each in numbers)
-
-
-def _pointed(text: str, line: int, column: int) -> str:
-    """Return a line of the text with a caret below a column of it, both cut to what a terminal shows."""
-    lines = text.split("\n", line)
-    whole = lines[line - 1] if line <= len(lines) else ""
-    start = max(0, column - 1 - LINE_SHOWN // 2)
-    shown = "".join(c if c.isprintable() else " " for c in whole[start : start + LINE_SHOWN])
-    gutter = f"{line} | "
-    return f"{gutter}{shown}\n{' ' * (len(gutter) - 2)}| {' ' * (column - 1 - start)}^"
 
 
 def _plain(network: Network) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def watch_command(network: Path, count: int | None, within_s: float | None, **gi
     named = named_network(network)
     as_json, cores = options.wants_json(), given["cores"]
     asked = asked_for(given, v.Watch, current=current)
-    with hinted(named.text), connected(given) as client:
+    with hinted(), connected(given) as client:
         watch = client.watch(network=named.known_as(client), **asked)
         if watch.state.get("verdict") != "worth":  # otherwise it is the first advice
             if as_json:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import BinaryIO
 
 from advisor.errors import InvalidValue, TooLarge, UnknownKey, closest
 
@@ -53,7 +54,7 @@ class Lines:
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         try:
-            with nullcontext(sys.stdin.buffer) if str(self.path) == "-" else self.path.open("rb") as file:
+            with self._opened() as file:
                 number = 0
                 while raw := file.readline(LINE_BYTES_MAX + 1):
                     number += 1
@@ -66,22 +67,29 @@ class Lines:
                         return
                     yield number, text_of(raw, first=number == 1).rstrip("\r\n")
         except OSError as error:
-            raise InvalidValue("file", self.name, "a file that can be read", error.strerror or "") from error
+            raise self._unread(error) from error
 
     def first(self) -> str:
         """Return the first line, an empty one where there is none."""
         return next(iter(Lines(self.path)), (1, ""))[1]
 
-    def whole(self) -> bytes:
-        """Return the whole file; raises InvalidValue, TooLarge."""
-        if self.total > WHOLE_BYTES_MAX:
-            raise TooLarge(f"{self.path}, bytes", self.total, WHOLE_BYTES_MAX)
+    def whole(self, most: int = WHOLE_BYTES_MAX) -> bytes:
+        """Return the whole file, of at most so many bytes; raises InvalidValue, TooLarge."""
         try:
-            data = self.path.read_bytes()
+            with self._opened() as file:
+                data = file.read(most + 1)
         except OSError as error:
-            raise InvalidValue("file", str(self.path), "a file that can be read", error.strerror or "") from error
+            raise self._unread(error) from error
+        if len(data) > most:
+            raise TooLarge(f"{self.name}, bytes", max(self.total, len(data)), most)
         self.read = len(data)
         return data
+
+    def _opened(self) -> AbstractContextManager[BinaryIO]:
+        return nullcontext(sys.stdin.buffer) if str(self.path) == "-" else self.path.open("rb")
+
+    def _unread(self, error: OSError) -> InvalidValue:
+        return InvalidValue("file", self.name, "a file that can be read", error.strerror or "")
 
     def header(
         self, delimiter: str, needed: Mapping[str, str], renamed: Mapping[str, str] = MappingProxyType({})

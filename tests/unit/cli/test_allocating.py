@@ -137,7 +137,7 @@ def _a_network_by_id(folder: Path, capsys: pytest.CaptureFixture[str], state: Pa
         _, out, _ = run(capsys, "network", "film", "--state", state, "--json")
         assert json.loads(out)["flow"]["records"] == 30
         status, _, err = run(capsys, "network", "flim", "--state", state)
-        assert (status, "known: film" in err) == (1, True)
+        assert (status, "known: film" in err) == (2, True)
         status, out, err = run(capsys, "allocate", "film", "--as", "lpel", "--cores", 3, "--state", state)
         assert (status, out.splitlines()[0]) == (0, "-w 3 -dloc"), err
         assert (

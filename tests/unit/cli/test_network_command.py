@@ -55,19 +55,10 @@ def test_json_networks_are_read_too() -> None:
     assert "join" in out
 
 
-def test_an_error_shows_the_line_with_a_caret() -> None:
+def test_an_error_has_line_and_column() -> None:
     status, out, err = run("-", given="net main\n  connect a .. b ..;\n")
-    assert (status, out) == (1, "")
-    assert err.splitlines()[1:] == ["2 |   connect a .. b ..;", "  |                    ^"]
+    assert (status, out, err.count("\n")) == (2, "", 1)
     assert "line 2, column 20" in err
     status, out, err = run("-", "--json", given="a .. ")
-    assert (status, out) == (1, "")
+    assert (status, out) == (2, "")
     assert json.loads(err)["error"]["code"] == "network_syntax"
-
-
-def test_a_long_line_is_cut_round_the_mistake() -> None:
-    status, _, err = run("-", given="a .. " * 10_000 + ";" + " .. b" * 10_000)
-    shown, caret = err.splitlines()[1:]
-    assert status == 1
-    assert len(shown) < 200
-    assert shown[caret.index("^")] == ";"

@@ -21,23 +21,21 @@ MOVE_S = 3600.0  # that moving may take before the command gives up waiting: the
     click.argument("component", required=False),
     click.option("--keep", default=0.0, show_default=True, help="Share of what was learned that stays, below 1."),
     click.option("--program", help="Forget this whole program instead: its runs and what was learned of them."),
-    click.option("--profile", "producer", help="Forget the profiles of this producer's runs instead, task types with them."),
     click.option("--yes", is_flag=True, help="Do not ask; needed where nobody can be asked."),
     options.service,
 )  # fmt: skip
 def forget_command(
-    component: str | None, keep: float, program: str | None, producer: str | None, *,
-    yes: bool, **source: Any,
+    component: str | None, keep: float, program: str | None, *, yes: bool, **source: Any,
 ) -> Output:  # fmt: skip
     """Weaken, or drop, what a service has learned of COMPONENT, or of a program; exact counts never go back.
 
     What is forgotten does not come back: on a terminal the command asks before, elsewhere it wants --yes.
     """
-    if sum(each is not None for each in (component, program, producer)) != 1:
-        raise click.UsageError("give a COMPONENT, --program or --profile, and only one of them")
+    if (component is None) == (program is None):
+        raise click.UsageError("give a COMPONENT or --program, and only one of them")
     if keep and component is None:
-        raise click.UsageError("--keep goes with a COMPONENT: programs and profiles are forgotten as a whole")
-    what = component or (f"the program {program}" if program else f"the profiles of {producer}")
+        raise click.UsageError("--keep goes with a COMPONENT: programs are forgotten as a whole")
+    what = component or f"the program {program}"
     share = f"{1.0 - keep:.0%} of " if keep else ""
     with connected(source) as client:
         if not yes and not sys.stdin.isatty():
@@ -47,16 +45,9 @@ def forget_command(
         if component is not None:
             found = _map(client.forget(component, keep=keep)) or {"component": component, "keep": keep}
             return Output(found, [f"kept {keep:.0%} of what was learned of {component}"])
-        if program is not None:
-            return _dropped("program", program, client.forget(program=program))
-        return _dropped("profile", str(producer), client.forget(profile={"producer": str(producer)}))
-
-
-def _dropped(what: str, name: str, found: Mapping[str, Any]) -> Output:
-    """Return which whole program, or which producer's profiles, were forgotten; an answer that was lost has no count."""
-    body = found.get("profile", found)
-    runs = f": {several(body['runs'], 'run')}" if "runs" in body else ""
-    return Output(dict(found), [f"forgot the {what} {name}{runs}"])
+        reply = client.forget(program=program)
+        runs = f": {several(reply['runs'], 'run')}" if "runs" in reply else ""  # an answer that was lost has no count
+        return Output(dict(reply), [f"forgot the program {program}{runs}"])
 
 
 @command(

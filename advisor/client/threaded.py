@@ -234,7 +234,9 @@ def _at_exit() -> None:
     for client in list(_clients):
         client.close()
         held = client.stats().rows_held
-        if held and client in _clients:  # once: `atexit` and the end of a process of `multiprocessing` may both call this
+        if (
+            held and client in _clients
+        ):  # once: `atexit` and the end of a process of `multiprocessing` may both call this
             _clients.discard(client)
             _log.warning("%d rows are lost: the program ends, and the service did not take them in time", held)
 

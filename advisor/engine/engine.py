@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from typing import Any, cast
 
 from advisor.domain import limits
@@ -21,15 +21,15 @@ from advisor.engine.effects import KINDS, Answer
 from advisor.engine.exactly_once import Producer, ProducerLedger
 from advisor.engine.frames import Block
 from advisor.engine.journal import Entry, Journal, Limits, decode
-from advisor.engine.kinds import RecordKind
 from advisor.engine.learners import MODEL_MEMORY_BYTES
 from advisor.engine.profiles import Profiles
+from advisor.engine.state import State
 from advisor.errors import AdvisorError, StateDamaged
 
 PARTS = (*whole.PARTS, "producers", "profiles")  # of a state, beside what is of one component
 
 
-class Engine:
+class Engine(State):
     """State behind a service.
 
     `components_max`, `model_memory_bytes`: as for `Advisor`. `producers_max`: producers remembered; further ones are refused
@@ -52,11 +52,6 @@ class Engine:
         # called when plain rows were folded that changed a model, or while somebody follows, see `take_plain_batch`
         self.reported: Callable[[], None] | None = None
         self.followers: Sized = ()
-
-    @property
-    def kinds(self) -> tuple[RecordKind[Any, Any], ...]:
-        """What is kept by key, beside components."""
-        return *self.advisor.kinds, self.ledger, self.profiles
 
     @property
     def producers(self) -> Mapping[Producer, int]:
@@ -170,15 +165,7 @@ class Engine:
         self.count_total(name, n)
         self.journal.note_count(name, n)
 
-    def count_total(self, name: str, n: int = 1) -> None:
-        """Count something among the durable totals that the log has otherwise."""
-        self.advisor.components.totals[name] += n
-
     # -- as bytes, and by key ---------------------------------------------------------------------------------------------
-
-    def blocks(self) -> Iterator[Block]:
-        """Yield all of the state, each slot where it is, for the state on disk. Nothing may change it meanwhile."""
-        return state_bytes.encode(self.advisor.components, self.advisor.components.totals, self.kinds)
 
     def to_bytes(self) -> bytes:
         """Return the whole state with its producers' numbers and profiles; `from_bytes` gives an equal engine."""

@@ -76,18 +76,6 @@ class ProgramForgotten(msgspec.Struct, frozen=True, tag=True):
     program: str
 
 
-class ProfileForgotten(msgspec.Struct, frozen=True, tag=True):
-    """Forget the profiles of a producer's runs, or that of one incarnation."""
-
-    producer: str
-    incarnation: bytes | None = None
-
-    @property
-    def profile(self) -> Mapping[str, str]:
-        """Whose profiles."""
-        return {"producer": self.producer}
-
-
 class RunObserved(msgspec.Struct, frozen=True, tag=True):
     """Learn a run of a program: its numbers, or `profile`, the producer whose task events say what is not given."""
 
@@ -123,7 +111,6 @@ Event = (
     | ComponentPinned
     | AllowedSet
     | ProgramForgotten
-    | ProfileForgotten
     | RunObserved
     | NetworkDefined
     | Counted

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from advisor.domain.observations import Columns, ComponentNames, Misread
 from advisor.engine import events as e
-from advisor.engine.effects import Learned
 from advisor.engine.exactly_once import Producer
 from advisor.engine.frames import Block
 from advisor.engine.patches import Patch
+from advisor.engine.state import State
 from advisor.errors import StateDamaged
 
 ARRAY: Final = 1  # the extension: type of an array, that of its bytes, shape, little-endian bytes
@@ -150,8 +150,8 @@ _DECODER: Final = msgspec.msgpack.Decoder(Entry, ext_hook=_unpacked)
 class Journal:
     """What was applied to a state and is not written yet: events on their way into the next entry, or the need of an image."""
 
-    def __init__(self, engine: Learned) -> None:
-        self._engine = engine
+    def __init__(self, state: State) -> None:
+        self._state = state
         self.kept = False  # whether somebody takes entries: else nothing is noted
         self.beyond = False  # something changed that only an image holds: the next commit must write one
         self._empty()
@@ -167,7 +167,7 @@ class Journal:
         self._counts: Counter[str] = Counter()
         self._patches: list[Patch] = []
         if self.kept:
-            self._engine.ledger.unlogged = {}
+            self._state.ledger.unlogged = {}
 
     def note_event(self, event: e.Event) -> None:
         """Note an event that was folded. Cost O(1)."""
@@ -187,10 +187,10 @@ class Journal:
         """
         if self.beyond or not self.kept:
             return None
-        engine, unlogged = self._engine, self._engine.ledger.unlogged or {}
-        components, applied = engine.advisor.components, engine.ledger.applied
+        state, unlogged = self._state, self._state.ledger.unlogged or {}
+        components, applied = state.advisor.components, state.ledger.applied
         limits = Limits(components.slots.components_max, components.learners.memory_bytes)
-        self._patches += engine.profiles.take_patches() if engine.profiles.unlogged else ()
+        self._patches += state.profiles.take_patches() if state.profiles.unlogged else ()
         if not (self._events or unlogged or self._patches):
             return Entry(limits)
         numbers = {key: applied[key] for key in unlogged if key in applied}
@@ -203,19 +203,19 @@ class Journal:
         """Count an entry as not written: its commit failed, and the next one holds what it held."""
         self._events[:0], self._patches[:0] = cast("Any", entry.events), entry.patches
         self._counts.update(entry.counts)
-        self._engine.ledger.unlogged = dict.fromkeys([*entry.producers, *entry.producers_gone]) | (
-            self._engine.ledger.unlogged or {}
+        self._state.ledger.unlogged = dict.fromkeys([*entry.producers, *entry.producers_gone]) | (
+            self._state.ledger.unlogged or {}
         )
 
     def pop_image(self) -> list[Block]:
         """Return all of the state, and count it as written. Cost O(state). Where it is not, `beyond` has to be set."""
-        blocks = list(self._engine.blocks())
+        blocks = list(self._state.blocks())
         self.begin_image()
         return blocks
 
     def begin_image(self) -> Iterator[Block]:
         """Count all of the state as written; return what yields it, as it then is: for a copy of this process's memory."""
-        self._engine.profiles.take_patches()
+        self._state.profiles.take_patches()
         self._empty()
         self.beyond = False
-        return self._engine.blocks()
+        return self._state.blocks()

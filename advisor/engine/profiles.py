@@ -1,4 +1,4 @@
-"""The profiles of runs: task events of producers in, each run's profile out; kept in pages like any other table."""
+"""The profiles of runs: task events of producers in, each run's profile out; a record each."""
 
 from __future__ import annotations
 
@@ -48,33 +48,8 @@ class Profiles(RecordKind[Key, Profiler]):
         self._make_room(key)
         self.runs[key] = profiler
         profiler.spoken = 1 + max(each.spoken for each in self.runs.values())
-        profiler.ended = events.ended
         self._touch(key)
         return folded
-
-    def forget(self, producer: str, incarnation: bytes | None = None) -> dict[str, Any]:
-        """Forget the profiles of a producer's runs, or of the one named, their task types with them.
-
-        A run that has not ended goes on: its profile begins anew with its next events, and is absent before. Raises
-        InvalidValue when there is none.
-
-        Returns
-        -------
-        dict
-            producer; runs and events: how many are forgotten.
-        """
-        self._key(producer, incarnation)
-        keys = [key for key in self._reported_keys() if key[0] == producer and incarnation in (None, key[1])]
-        events = 0
-        for key in keys:
-            run = self.runs[key]
-            events += run.accepted
-            if run.ended:
-                self.remove_record(key)
-            else:
-                self.runs[key] = run.emptied()  # and the first to give way
-                self._touch(key)
-        return {"producer": producer, "runs": len(keys), "events": events}
 
     def answer(
         self, producer: str | None, incarnation: bytes | None, *, nodes: bool, diagnosis: bool, ended: bool = False
@@ -85,7 +60,7 @@ class Profiles(RecordKind[Key, Profiler]):
         killed could not say that its run is over. Nothing is changed by it. Raises InvalidValue when there is none.
         """
         if producer is None:
-            return {"runs": [self._reported(key, self.runs[key]) for key in reversed(self._reported_keys())]}
+            return {"runs": [self._reported(key, self.runs[key]) for key in reversed(self._keys())]}
         key = self._key(producer, incarnation)
         run = self.runs[key]
         whole = ended and len(run.window) <= EVENTS_BATCH_MAX
@@ -115,22 +90,15 @@ class Profiles(RecordKind[Key, Profiler]):
         return run_of(profile_of(self.runs[self._key(producer, incarnation)]))
 
     def _key(self, producer: str, incarnation: bytes | None) -> Key:
-        keys = [key for key in self._reported_keys() if key[0] == producer and incarnation in (None, key[1])]
+        keys = [key for key in self._keys() if key[0] == producer and incarnation in (None, key[1])]
         if not keys:
-            known = sorted({name for name, _ in self._reported_keys()})
+            known = sorted({name for name, _ in self._keys()})
             raise InvalidValue("producer", producer, f"one that sent task events: {', '.join(known) or 'none did yet'}")
         return keys[-1]
 
-    def _silent_first(self) -> list[Key]:
+    def _keys(self) -> list[Key]:
         """Return the runs, the one that was silent longest first."""
         return sorted(self.runs, key=lambda key: (self.runs[key].spoken, key))
-
-    def _reported_keys(self) -> list[Key]:
-        """Return the runs, who spoke last at the end, but for those of which nothing came since they were forgotten."""
-        return [
-            key for key in self._silent_first()
-            if (run := self.runs[key]).accepted or len(run.window) or run.waiting_lost
-        ]  # fmt: skip
 
     def held(self) -> dict[str, int]:
         """Return what all profiles hold: runs, nodes, instances, events_waiting, bytes; and how many gave way. Cost O(runs)."""
@@ -149,7 +117,7 @@ class Profiles(RecordKind[Key, Profiler]):
 
     def _make_room(self, key: Key) -> None:
         if key not in self.runs and len(self.runs) >= self.runs_max:
-            self.remove_record(self._silent_first()[0])
+            self.remove_record(self._keys()[0])
             self.gave_way += 1
 
     def remove_record(self, key: Key) -> None:

@@ -18,7 +18,7 @@ from advisor.profile.profiler import Profiler
 
 VERSION: Final = 1
 HEAD: Final = struct.Struct("<IIQQ")  # version, checksum of the rest, bytes of the header and of the tables
-OF_RUN: Final = ("strings", "dropped", "accepted", "drift_ns", "spoken", "ended", "cpu_s")  # fields of a profiler
+OF_RUN: Final = ("strings", "dropped", "accepted", "drift_ns", "spoken", "cpu_s")  # fields of a profiler
 
 
 def to_bytes(profiler: Profiler) -> bytes:

@@ -87,7 +87,6 @@ class Profiler:
         self.types = TaskTypes()
         self.waiting_lost = 0  # events that waited in the window when a service ended without warning
         self.spoken = 0  # when its last batch came, counted in batches of all runs
-        self.ended = False  # its producer has said so
         self.cpu_s = 0.0  # processor time of its program, once that is reported
 
     # -- events in --------------------------------------------------------------------------------------------------------
@@ -133,17 +132,6 @@ class Profiler:
         made.tables, made.window, made.types = self.tables.copied(), copy(self.window), self.types.copied()
         made.forget_strings()
         made.add_strings(self.strings)
-        return made
-
-    def emptied(self) -> Profiler:
-        """Return a profiler that has seen nothing of the run and goes on with it, as after a restart: what was open is lost."""
-        made = Profiler(
-            window_ns=self.window.window_ns, caps=self.tables.caps, burden_ns=int(self.tables.g[at.BURDEN]),
-            compiled=False if self.tables.interpreted else None,
-        )  # fmt: skip
-        made.add_strings(self.strings)
-        made.clock, made.dropped = self.clock, self.dropped
-        made.tables.g[at.LENIENT] = 1
         return made
 
     def _with_sums(self, folded: Folded, sums: NDArray[np.void]) -> Folded:

@@ -18,7 +18,6 @@ from advisor.engine.events import (
     ComponentPinned,
     Event,
     NetworkDefined,
-    ProfileForgotten,
     ProgramForgotten,
     RunObserved,
 )
@@ -252,8 +251,6 @@ def _forgotten(params: m.Forget) -> Event:
     """Return what is forgotten: the request names one thing."""
     if params.program is not None:
         return ProgramForgotten(params.program)
-    if params.profile is not None:
-        return ProfileForgotten(**params.profile)
     return ComponentForgotten(cast("str", params.component), params.keep)
 
 

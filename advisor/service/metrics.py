@@ -32,7 +32,6 @@ ENGINE_COUNTERS = (
     ("gaps", "advisor_sequence_gaps", "Numbered batches refused because one before them is missing"),
     ("forgets", "advisor_forgets", "Requests to forget a component"),
     ("programs_forgotten", "advisor_programs_forgotten", "Whole programs forgotten"),
-    ("profiles_forgotten", "advisor_profiles_forgotten", "Profiles of runs forgotten"),
     ("pins", "advisor_pins", "Components held to a model, or let go"),
     ("events_accepted", "advisor_events_accepted", "Task events folded"),
     ("events_late", "advisor_events_late", "Task events left out: they came when later ones had been folded"),

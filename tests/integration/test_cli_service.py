@@ -116,7 +116,7 @@ def test_a_service_is_asked_stopped_and_started_again(tmp_path: Path) -> None:
         assert (
             run("forget", "--program", "sort", "--yes", "--socket", socket).stdout == "forgot the program sort: 1 run\n"
         )
-        for wrong in (["--program", "sort"], ["--profile", "nobody"], [], ["work", "--program", "sort"]):
+        for wrong in (["--program", "sort"], [], ["work", "--program", "sort"]):
             assert run("forget", *wrong, "--yes", "--socket", socket).returncode == 2
         assert run("forget", "--program", "sort", "--keep", "0.5", "--yes", "--socket", socket).returncode == 2
         watched = run("watch", network, "--cores", "2", "--count", "1", "--within", "0.01", "--socket", socket)

@@ -23,12 +23,11 @@ from advisor.engine.events import (
     ComponentPinned,
     Event,
     NetworkDefined,
-    ProfileForgotten,
     ProgramForgotten,
     RunObserved,
     Travels,
 )
-from advisor.errors import InvalidValue, UnknownComponent, UnknownProgram
+from advisor.errors import UnknownComponent, UnknownProgram
 from advisor.profile.view import profile_of
 
 KEY = ("producer", bytes(16))
@@ -64,7 +63,7 @@ def event(number: int, kind: int) -> Event:
         RunObserved({"program": f"p{number % 3}", "size": 1 + number} | RUN), ProgramForgotten(f"p{number % 3}"),
         NetworkDefined("c0 .. (c1 | c2)", f"n{number % 3}"),
         TaskEvents(TASKS[number % 2].records, tuple(TASKS[number % 2].strings), ended=True),
-        ProfileForgotten(f"run-{number % 4}"), Travels(rows_of(number)),
+        rows_of(number, 5), Travels(rows_of(number)),
     ]  # fmt: skip
     return made[kind % len(made)]
 
@@ -80,8 +79,6 @@ def happens(engine: Engine, kinds: Collection[int], start: int = 0) -> None:
                 engine.apply_event(KEY, engine.applied(*KEY) + 1, what)
         except (UnknownComponent, UnknownProgram):  # nothing happens, in any engine
             assert not isinstance(what, (Columns, TaskEvents))
-        except InvalidValue:
-            assert isinstance(what, ProfileForgotten)
 
 
 def taught(kinds: Collection[int]) -> Engine:

@@ -407,7 +407,7 @@ def _made(target: str) -> list[bytes]:
 
 
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
-    ("define_network", {"id": "one", "text": NETWORK}), ("forget", {"profile": {"producer": "run-1"}}),
+    ("define_network", {"id": "one", "text": NETWORK}), ("forget", {"program": "p1"}),
     ("hello", {"producer": "p", "incarnation": bytes(16), "resume_at": 3}), ("names", {"first_id": 0, "names": ["a", "b"]}),
     ("observe", {"component": "c0", "predictor": 2.0, "cores": 2, "elapsed_s": 0.5}),
     ("predict", {"component": "c0", "predictor": [1, 2, 3.5], "cores": [1, 2, 4], "level": 0.8, "machine": "m1"}),

@@ -53,12 +53,12 @@ def _of_run(params: Any) -> None:
 
 
 def _of_one_thing(params: Any) -> None:
-    """A component, a program or profiles: one of them; only a component keeps a share."""
-    _of_run(params)
-    if sum(each is not None for each in (params.component, params.program, params.profile)) != 1:
-        raise InvalidValue("component", params.component, "given, or program, or profile, and only one of them")
+    """A component or a program: one of them; only a component keeps a share."""
+    _numbered(params)
+    if (params.component is None) == (params.program is None):
+        raise InvalidValue("component", params.component, "given, or program, and only one of them")
     if params.keep and params.component is None:
-        raise InvalidValue("keep", params.keep, "0: programs and profiles are forgotten as a whole")
+        raise InvalidValue("keep", params.keep, "0: programs are forgotten as a whole")
 
 
 @verb("hello", "open", rule=_introduced)
@@ -205,19 +205,17 @@ class ObserveRun(NumberedVerb):
 
 @verb("forget", "admin", rule=_of_one_thing)
 class Forget(NumberedVerb):
-    """What was learned of a component is weakened: its sums are multiplied by `keep`. A whole program, or the profiles of a
-    producer's runs (`profile`: producer and perhaps incarnation), are forgotten as a whole.
+    """What was learned of a component is weakened: its sums are multiplied by `keep`. A program is forgotten as a
+    whole.
 
-    component: or `program`, or `profile`: one of them
+    component: or `program`: one of them
     keep: share of what was learned that stays, 0 to below 1; only of a component
     program: forgotten with its transformation
-    profile: `{producer, incarnation}`: the profiles of its runs, or of that one
     """
 
     component: Component | None = None
     keep: Annotated[float, Meta(ge=0.0, lt=1.0, description="a number from 0 to below 1")] = 0.0
     program: Program | None = None
-    profile: Profile | None = None
 
 
 @verb("pin", "admin", rule=_numbered)

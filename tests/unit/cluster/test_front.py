@@ -211,7 +211,7 @@ async def test_a_network_over_shards_is_watched(tmp_path: Path) -> None:
 async def test_task_events_and_profiles_are_refused(tmp_path: Path) -> None:
     async with client_of_front(tmp_path, Processes()) as client:
         for asked in (
-            client.task_events(b"", strings=[]), client.profile(), client.forget(profile={"producer": "run"}),
+            client.task_events(b"", strings=[]), client.profile(),
             client.observe_run("prog", size=10.0, profile={"producer": "run"}),
         ):  # fmt: skip
             with pytest.raises(Unsupported, match="one process"):

@@ -9,9 +9,8 @@ import pytest
 from stored import Stored
 from task_program import Program, recursive
 
-from advisor.domain.task_events import NO_EVENTS, TaskEvents
+from advisor.domain.task_events import TaskEvents
 from advisor.engine import Engine
-from advisor.engine.events import ProfileForgotten
 
 ONE, TWO = bytes(15) + b"\1", bytes(15) + b"\2"
 
@@ -47,27 +46,6 @@ def test_processor_time_comes_with_the_end_and_stays(halves: tuple[TaskEvents, T
         assert profile(each, "p")["measures"]["cpu_s"] == 2.5
 
 
-def test_a_run_that_goes_on_begins_anew(halves: tuple[TaskEvents, TaskEvents]) -> None:
-    engine, stored = Engine(), Stored()
-    engine.apply_event(("p", ONE), 1, halves[0])
-    engine.apply_event(None, None, ProfileForgotten("p"))
-    assert producers(engine) == []
-    stored.commit(engine.take_image())
-    for each in (engine, Engine.restore(stored.stored())):
-        assert producers(each) == []
-        each.apply_event(("p", ONE), 2, halves[1])
-        assert producers(each) == [("p", ONE)]
-        reported = profile(each, "p")
-        assert reported["measures"]["begins"] > 0
-        assert "refused_unknown_string" not in reported["notes"]  # the names that it has sent are known still
-    ((key, first),) = engine.profiles.runs.items()
-    assert key == ("p", ONE)
-    assert first.accepted < len(halves[1])  # ends of tasks whose begin is forgotten
-    engine.apply_event(("p", ONE), 3, replace(NO_EVENTS, ended=True))
-    engine.apply_event(None, None, ProfileForgotten("p"))
-    assert not engine.profiles.runs
-
-
 def test_after_a_restart_who_was_silent_longest_gives_way_and_who_has_ended_is_dropped(
     halves: tuple[TaskEvents, TaskEvents],
 ) -> None:
@@ -81,8 +59,6 @@ def test_after_a_restart_who_was_silent_longest_gives_way_and_who_has_ended_is_d
     restored.profiles.runs_max = 3
     for each in (engine, restored):
         assert [name for name, _ in producers(each)] == ["e", "d", "c"]
-        each.apply_event(None, None, ProfileForgotten("c"))
-        assert len(each.profiles.runs) == 2
         each.apply_event(("f", ONE), 1, halves[0])
         each.apply_event(("g", ONE), 1, halves[0])
         assert [name for name, _ in producers(each)] == ["g", "f", "e"]

@@ -41,10 +41,6 @@ def _fold_rows(state: State, _: Producer | None, columns: Columns) -> tuple[Answ
     return state.advisor.learn_batch(columns).as_dict(), columns
 
 
-def _fold_profile(state: State, key: Producer | None, event: e.Profiled) -> tuple[Answer, e.Counted]:
-    return _profiled(state, key or ANONYMOUS, event.events)[:2]
-
-
 def _fold_travels(state: State, _: Producer | None, event: e.Travels) -> tuple[Answer, e.Event]:
     state.advisor.components.flows.count_flow_rows(event.rows, bad_rows(event.rows))
     return NOTHING, event
@@ -124,7 +120,6 @@ KINDS: Mapping[type, EventType] = {
     Columns: EventType(_fold_rows),
     e.Travels: EventType(_fold_travels),
     TaskEvents: EventType(_fold_events, NOTHING | {"late": 0}),
-    e.Profiled: EventType(_fold_profile, NOTHING | {"late": 0}),
     e.Ended: EventType(_fold_ended),
     e.RunObserved: EventType(_observe_run, {}, ("program",)),
     e.NetworkDefined: EventType(_define_network, {}, ("id",)),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from advisor.domain.observations import Columns
 from advisor.domain.task_events import TaskEvents
@@ -28,15 +27,6 @@ class Travels(msgspec.Struct, frozen=True, tag=True):
         return len(self.rows)
 
 
-class Profiled(msgspec.Struct, frozen=True, tag=True):
-    """Task events of which only the profile of their run is learned: what ended in them is learned elsewhere, as `Ended`."""
-
-    events: TaskEvents
-
-    def __len__(self) -> int:
-        return len(self.events)
-
-
 class Ended(msgspec.Struct, frozen=True, tag=True):
     """Instances of task types that ended, columns as of `Advisor.observe_instances`; `index` counts `types`."""
 
@@ -49,11 +39,6 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 
     def __len__(self) -> int:
         return len(self.index)
-
-    def of_types(self, wanted: Collection[str]) -> Ended:
-        """Return those of some types, in their order."""
-        rows = np.array([name in wanted for name in self.types], np.bool_)[self.index]
-        return Ended(self.types, *(getattr(self, name)[rows] for name in self.__struct_fields__[1:]))
 
 
 class ComponentPinned(msgspec.Struct, frozen=True, tag=True):
@@ -105,7 +90,6 @@ Event = (
     Columns
     | Travels
     | TaskEvents
-    | Profiled
     | Ended
     | ComponentForgotten
     | ComponentPinned

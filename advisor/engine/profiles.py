@@ -76,12 +76,6 @@ class Profiles(RecordKind[Key, Profiler]):
         """Return the instances of a batch that component models learn; once, for which these are is counted."""
         return _ended(self.runs[key], folded)
 
-    def foretold(self, key: Key, events: TaskEvents) -> Ended:
-        """Return what `ended` will say once a batch is folded; nothing is changed. Cost O(state of the run); raises as it."""
-        run = self.runs.get(key)
-        profiler = Profiler() if run is None else run.copied()
-        return _ended(profiler, profiler.fold_batch(events))
-
     def run_of(self, producer: str, incarnation: bytes | None = None) -> dict[str, Any]:
         """Return what the profile of a producer's newest run, or of the one named, says of it as a whole.
 

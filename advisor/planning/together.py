@@ -72,16 +72,15 @@ def plan_together(shares: Sequence[Share], cores: int, objective: str = "through
     -------
     Together
         Of each priority the largest X with w_i X records per second for network i, by its weight w_i; what then is left
-        of the cores goes to networks that rise together above it while others cannot, and after them to the next
-        priority (with `nodes`, `memory_bytes` or contention it stays spare). For ``latency`` the least mean by weight, for
+        of the cores goes to networks that gain, the slowest first, and after them to the next priority (with `nodes`,
+        `memory_bytes` or contention it stays spare). For ``latency`` the least mean by weight, for
         ``cost`` the least of all together, for ``pareto`` the front of all together, whose fastest is planned. Where rates of
         arrivals are given they are the weights. For ``fewest_cores`` each network gets the fewest cores that reach its own
         target, those of higher priorities first; weights count for nothing, and contention between networks is not planned.
 
     Notes
     -----
-    Contention is planned with within a priority. Cost: that of `plan` for all together, and of exact thresholds for each
-    network once for each that falls out of their sharing.
+    Contention is planned with within a priority. Cost: that of `plan` for all together, and of exact thresholds for each.
     """
     total = whole("cores", cores, 1, limits.ALLOCATE_CORES_MAX)
     shares, least = checked_shares(shares, objective)
@@ -237,42 +236,20 @@ def _weight(share: Share) -> float:
 def _filled(demand: Demand, network: Ints, shapes: Ints, cores: int) -> Ints:
     """Return shapes, (2, n), after what is left of the cores was handed out, `network` (n,) being that of each component.
 
-    All rise together as far as they can, then who can least stays as it is and the others go on. Cost: that of exact
-    thresholds for each network and for the rest together, once for each network.
+    The slowest network takes first what it gains from. Cost: that of exact thresholds for each network.
     """
-    taken, rising = shapes.copy(), list(range(int(network.max()) + 1))
-    own = [np.flatnonzero(network == place) for place in rising]
+    taken = shapes.copy()
+    own = [np.flatnonzero(network == place) for place in range(int(network.max()) + 1)]
 
-    def used(rows: Ints) -> int:
-        return int(taken[:, rows].prod(axis=0).sum())
+    def period(rows: Ints) -> float:
+        return float(np.max(demand.rows(rows).turns(Shapes(*taken[:, rows]))))
 
-    def period(rows: Ints, some: Ints) -> float:
-        return float(np.max(demand.rows(rows).turns(Shapes(*some))))
-
-    def better(rows: Ints, count: int) -> Ints:
-        part = demand.rows(rows)
-        found, other, _, _ = best_period(part, count)
-        now = taken[:, rows]
-        return now if other is None or found >= period(rows, now) * (1 - STEP) else np.array(other)
-
-    while rising:
-        spare = cores - used(np.arange(len(network)))
-        further = {place: better(own[place], used(own[place]) + spare) for place in rising}
-        mine = sum(used(own[place]) for place in rising)
-        if (
-            spare <= 0
-            or len(rising) == 1
-            or sum(int(some.prod(axis=0).sum()) for some in further.values()) <= mine + spare
-        ):
-            for place, some in further.items():
-                taken[:, own[place]] = some
-            break
-        rising.remove(max(reversed(rising), key=lambda place: period(own[place], further[place])))
-        rest = np.concatenate([own[place] for place in rising])
-        taken[:, rest] = better(rest, used(rest) + spare)
-    for rows in sorted(own, key=lambda rows: -period(rows, taken[:, rows])):
+    for rows in sorted(own, key=lambda rows: -period(rows)):
         # Without more cores, too: other shapes of the same may do more than the shared throughput asked for.
-        taken[:, rows] = better(rows, used(rows) + cores - used(np.arange(len(network))))
+        spare = cores - int(taken.prod(axis=0).sum())
+        found, other, _, _ = best_period(demand.rows(rows), int(taken[:, rows].prod(axis=0).sum()) + spare)
+        if other is not None and found < period(rows) * (1 - STEP):
+            taken[:, rows] = other
     return taken
 
 

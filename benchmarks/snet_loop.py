@@ -1,7 +1,9 @@
 """The loop on S-Net's public runtimes: run, learn, allocate, obey, compare with all placements; and 16 simulated cores.
 
 `python -m benchmarks.snet_loop SOURCES`, a folder with ``snet/build.sh``, with `--records 400`, `--seed 5` and `--rounds 7`.
-`--under 'chrt -r 10'` beside other load. Prints, for the three programs there and two of ours, which no
+Let nothing else run, or give the session a share of its own (`echo -20 > /proc/self/autogroup`): a box that is interrupted
+looks slow, and under a real-time priority LPEL's workers keep the thread that reads records from its processor, so that
+other placements win. Prints, for the three programs there and two of ours, which no
 rule was made from, on two cores of the machine, the throughput of what Advisor says over that of the best of all
 placements (LPEL) or of all numbers of workers and instances (Front), beside the runtime's default and equal shares; and the
 same on 16 cores by a simulation of the measured runs.
@@ -277,11 +279,10 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=400)
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--under", default="")
     parser.add_argument("--only", nargs="*", default=[*PROGRAMS, *OWN])
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        built = build(given.sources.resolve(), Path(folder), given.records, given.seed, given.under.split())
+        built = build(given.sources.resolve(), Path(folder), given.records, given.seed)
         for program in given.only:
             learn(built, program)
             boxes, places = advisor(built, "network", program)["keys"], advised_places(built, program)

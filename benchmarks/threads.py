@@ -242,7 +242,7 @@ def live(calls: int, seed: int, scale: float = 1.0) -> dict[str, float]:
 BURSTS: dict[str, tuple[Callable[[Any], Any], int, float]] = {
     "python": (lambda n: sum(range(int(n))), 500, 20_000), "hashes": (lambda n: hashlib.sha256(b"x" * int(n)), 300, 1e6),
 } | {f"{count} sleeps of {1e3 * s:g} ms": (time.sleep, count, s)
-     for count, s in ((60, 0.01), (60, 0.055), (60, 0.5), (200, 0.01), (200, 0.1), (1000, 0.01), (1000, 0.1))}  # fmt: skip
+     for count, s in ((60, 0.001), (60, 0.055), (60, 0.5), (200, 0.01), (200, 0.1), (1000, 0.01), (1000, 0.1))}  # fmt: skip
 
 
 def bursts(repeats: int) -> dict[str, tuple[float, float]]:

@@ -112,7 +112,7 @@ def main() -> None:
                 for own in () if given.cold else stream.rows.values():
                     taught(Teacher(advised, scale), own, rng)  # type: ignore[arg-type]
                 ours = mean_response(advised, stream, scale)
-                advised.close()
+                advised.flush()
             cap = mean_response(Rule(lambda cores, waiting: cores // waiting), stream, scale)
             most = mean_response(Rule(lambda cores, _: cores), stream, scale)
             logs.append((math.log(ours / cap), math.log(ours / most)))

@@ -136,7 +136,7 @@ def replayed(
             with advised.cores(name, predictor=predictor, cores_max=cores_max) as cores:
                 took[number] = times(number, cores)
                 clock.now += took[number]
-        advised.close()
+        advised.flush()
     return took
 
 
@@ -234,7 +234,7 @@ def live(calls: int, seed: int, scale: float = 1.0) -> dict[str, float]:
                         begun = time.perf_counter()
                         KERNELS[name][1](matrix)
                         times[number, turn] = time.perf_counter() - begun
-        advised.close()
+        advised.flush()
     return report("live", took, times, counts)
 
 
@@ -263,7 +263,7 @@ def bursts(repeats: int) -> dict[str, tuple[float, float]]:
                                 future.result()
                             took.append(time.perf_counter() - begun)
                     times.setdefault(threads, []).append((took[0], took[1]))
-            advised.close()
+            advised.flush()
         first, later = (
             {threads: statistics.median(each[k] for each in found) for threads, found in times.items()}
             for k in range(2)
@@ -291,7 +291,7 @@ def cost(calls: int) -> float:
             begun = time.perf_counter()
             called(begun + 1e-3)
             added.append(time.perf_counter() - begun - 1e-3)
-        advised.close()
+        advised.flush()
     print(
         f"a call of 1 ms: {statistics.median(added) * 1e6:.1f} microseconds more (median), mean {np.mean(added) * 1e6:.1f}"
     )

@@ -19,7 +19,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from advisor import kernels
 from advisor.adapters.threads.deciding import PER_DOUBLING, CallTotals, Deciding, checked_predictor
 from advisor.adapters.threads.grants import GRANTS, CoreGrant
 from advisor.adapters.threads.job_pool import AdvisedPool
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 TOLERANCE: Final = 0.02  # fewer cores are taken where they lose less: repeats of a call differ by more
 RISK: Final = 0.0  # counts are compared by what is expected of them: what single runs lose is booked apart, as stalls
-LOAD_S: Final = 0.5  # that calls took, when machine code is loaded beside them: it takes about as long
 BEYOND: Final = 0.5  # of a core: a call that used so much more than it was given had threads that nobody set
 ASK_S: Final = 1.0  # that a call waits for a service, at most; its time is charged to questions
 
@@ -105,7 +103,6 @@ class Advised:
         self._lock = threading.Lock()
         self._warned = False
         self._reported = False
-        self._loading = client is not None
 
     def __call__(
         self, component: str, *, predictor: Callable[..., Any] | None = None, cores_max: int | None = None
@@ -199,11 +196,6 @@ class Advised:
         if self._memory is not None:
             self._memory.flush()
 
-    def close(self) -> None:
-        """Write what was learned, and let another process write from now on; further calls go on learning."""
-        if self._memory is not None:
-            self._memory.close()
-
     # -- what runs need -------------------------------------------------------------------------------------------------------
 
     def others(self, grant: CoreGrant) -> float:
@@ -218,9 +210,6 @@ class Advised:
         self, component: str, predictor: Any, cores: int, elapsed_s: float, others: float, *, ok: bool
     ) -> None:
         """Teach a run; what cannot be taught is logged once."""
-        if not self._loading and self._together.spent_s >= LOAD_S:
-            self._loading = True
-            kernels.start(lambda _: self._together.quicker())
         optional: dict[str, Any] = {"active_cores": cores + others}
         if not ok:
             optional["ok"] = False

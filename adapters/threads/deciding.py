@@ -142,10 +142,6 @@ class CallTotals:
             self._asked_s = min(self._asked_s + seconds, SLOWER * self._questions * seconds)
         self._questions += 1
 
-    def quicker(self) -> None:
-        """Forget what questions have cost: from now on they cost less."""
-        self._asked_s, self._questions = 0.0, 0
-
 
 class Deciding:
     """Decides for one component, up to `cores_max`; the answers of `ask` are kept.

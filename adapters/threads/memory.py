@@ -1,9 +1,8 @@
-"""What was learned, kept in one file that several processes share: one writes it, the others leave their rows beside it.
+"""What was learned, kept in one file that several processes share.
 
-Whoever holds the lock of the file writes it, whole and by renaming, so that a reader never meets half of one. Another process
-puts its rows into files of its own beside it, each whole and by renaming, too; who writes takes them. The state names those
-that it holds, so that a row is learned once, whenever a process is killed. Rows of the last `SAVE_S` seconds are lost with a
-process that is killed; one that ends leaves them.
+Each process learns its own runs in memory. To save, it takes the file's lock, reads what others have saved meanwhile, learns
+its unsaved runs upon that, and puts the file in place whole, by renaming. So a run counts once, and processes know of one
+another's runs after each save. Runs of the last `SAVE_S` seconds are lost with a process that is killed.
 
 Nothing here stops a program: what cannot be written or read is logged, and the program goes on with what it has in memory.
 """
@@ -12,7 +11,6 @@ from __future__ import annotations
 
 import atexit
 import fcntl
-import json
 import logging
 import math
 import os
@@ -28,15 +26,14 @@ from advisor.errors import AdvisorError, StateTooNew
 if TYPE_CHECKING:
     from advisor import Advisor
 
-SAVE_S: Final = 30.0  # between two writings, of a millisecond each
-ROWS_MAX: Final = 100_000  # that wait to be written, some 20 MB: they are let go of, and it is logged
-HEADER_BYTES_MAX: Final = 1 << 20  # of the line before the state: names of files of rows, 60 bytes each
-FORMAT: Final = 1
-PAUSE_S: Final = 0.01  # that a call waits at most while rows are learned: not compiled yet, a row takes 20 ms
-CATCH_UP_S: Final = 0.5  # that the end of a process may wait; a second process learns what takes longer
+SAVE_S: Final = 30.0  # between two saves, of milliseconds each
+ROWS_MAX: Final = (
+    10_000  # unsaved, some 2 MB: with more it is saved at once, and where that fails the oldest are let go
+)
 TOGETHER: Final = 256  # rows learned at once, where nobody asks: a batch costs 0.1 ms and a microsecond a row
-GROWTH: Final = 4  # of batches until the pause is over: not compiled yet, some rows take a hundred times others
-Row = list[Any]  # component, predictor, cores, elapsed_s, active cores (NaN: nobody looked), ok
+Row = tuple[
+    str, Any, int, float, float, bool
+]  # component, predictor, cores, elapsed_s, active cores (NaN: unknown), ok
 
 log = logging.getLogger("advisor.threads")
 
@@ -46,33 +43,25 @@ class FunctionMemory:
 
     Parameters
     ----------
-    path : Path or None
-        The file; None keeps nothing.
+    path : Path
+        The file.
     clock : callable
         Seconds, for who replays calls.
     """
 
-    def __init__(self, path: Path | None, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float] = time.perf_counter) -> None:
         self.path = path
         self._clock = clock
         self._lock = threading.RLock()
         self._advisor: Advisor | None = None
-        self._rows: list[Row] = []  # in no file yet
+        self._rows: list[Row] = []  # not saved
         self._learned = 0  # of them
-        self._row_s = 0.0  # that a row took to be learned, of late
-        self._taken: set[str] = set()  # files of rows that the state holds
-        self._held: int | None = None  # the lock's descriptor, where this process writes
-        self._pid = os.getpid()
-        self._files = 0
+        self._keeps = True  # False: the file is of a later version, and is left as it is
         self._saved_at = self._clock()
-        os.register_at_fork(
-            before=self._hold, after_in_parent=self._free,
-            after_in_child=self._in_child,
-        )  # fmt: skip
-        if path is not None:
-            atexit.register(self.close)
-            util.register_after_fork(self, FunctionMemory._close_at_end)
-            self._close_at_end()
+        os.register_at_fork(before=self._hold, after_in_parent=self._free, after_in_child=self._in_child)
+        atexit.register(self.flush)
+        util.register_after_fork(self, FunctionMemory._flush_at_end)
+        self._flush_at_end()
 
     def _hold(self) -> None:
         self._lock.acquire()
@@ -80,26 +69,28 @@ class FunctionMemory:
     def _free(self) -> None:
         self._lock.release()
 
+    def _in_child(self) -> None:
+        """In the child of a fork: go on with what the parent knew; the parent saves its runs itself."""
+        self._lock = threading.RLock()
+        self._rows, self._learned = [], 0
+
+    def _flush_at_end(self) -> None:
+        """Processes of multiprocessing end without atexit: they do what is registered here."""
+        util.Finalize(None, self.flush, exitpriority=10)
+
     # -- verbs, as an advisor has them ----------------------------------------------------------------------------------
 
     def observe(
-        self,
-        component: str,
-        *,
-        predictor: Any,
-        cores: int,
-        elapsed_s: float,
-        active_cores: float = math.nan,
+        self, component: str, *, predictor: Any, cores: int, elapsed_s: float, active_cores: float = math.nan,
         ok: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Take a run; it is learned with others, before a question."""
         with self._lock:
-            self._rows.append([component, predictor, cores, elapsed_s, active_cores, ok])
-            several = len(self._rows) - self._learned >= TOGETHER and TOGETHER * self._row_s <= PAUSE_S
-            if several and self._advisor is not None:  # to load it takes 0.3 s, which no call waits for
-                self._learn()
-            if self.path is not None and self._clock() - self._saved_at > SAVE_S:
-                self._save()
+            self._rows.append((component, predictor, cores, elapsed_s, active_cores, ok))
+            if self._clock() - self._saved_at > SAVE_S or len(self._rows) >= ROWS_MAX:
+                self._save(wait=False)
+            elif len(self._rows) - self._learned >= TOGETHER and self._advisor is not None:
+                self._learn()  # to load an advisor takes 0.3 s, which no run waits for
 
     def predict(self, component: str, **asked: Any) -> Any:
         """Predict the elapsed time of runs, as an advisor does."""
@@ -111,183 +102,70 @@ class FunctionMemory:
         with self._lock:
             return self._learn().choose_together(**asked)
 
-    def _learn(self) -> Advisor:
-        """Learn the oldest rows that wait, as many as `PAUSE_S` allows; rows that no file will have are let go of."""
-        advisor = self._ready()
-        begun, before = self._clock(), self._learned
-        several = max(1, int(PAUSE_S / GROWTH / self._row_s)) if self._row_s else 1
-        while self._learned < len(self._rows) and self._clock() - begun <= PAUSE_S:
-            learn_rows(advisor, self._rows[self._learned : self._learned + several])
-            self._learned = min(self._learned + several, len(self._rows))
-            several *= GROWTH
-        if self._learned > before:
-            self._row_s = (self._clock() - begun) / (self._learned - before)
-        if self.path is None or len(self._rows) > ROWS_MAX:
-            if self.path is not None:
-                log.warning("%s is not written: %d runs of this process are in no file", self.path, len(self._rows))
-            self._rows, self._learned = self._rows[self._learned :][-ROWS_MAX:], 0
-        return advisor
-
     def flush(self) -> None:
-        """Write what was learned now."""
+        """Save what was learned now."""
         with self._lock:
             if self._rows:
-                self._save()
+                self._save(wait=True)
 
-    def close(self) -> None:
-        """Write what was learned, and let another process write from now on."""
-        with self._lock:
-            self.flush()
-            self._release()
+    def _learn(self) -> Advisor:
+        advisor = self._advisor = self._advisor or self._saved(aside=False)
+        learn_rows(advisor, self._rows[self._learned :])
+        self._learned = len(self._rows)
+        return advisor
 
     # -- the file ---------------------------------------------------------------------------------------------------------
 
-    def _ready(self) -> Advisor:
-        if self._advisor is None:
-            from advisor import Advisor  # noqa: PLC0415 - a program that never asks need not load it
+    def _save(self, *, wait: bool) -> None:
+        """Save the runs, upon those of others; without `wait` later, where another process is saving."""
+        self._saved_at = self._clock()
+        if self._keeps:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                with self.path.with_suffix(".lock").open("ab") as lock:  # closed, it is free
+                    fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    self._write()
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                log.warning("%s cannot be written, it is tried again: %s", self.path, error)
+        if len(self._rows) >= ROWS_MAX:
+            self._learn()
+            self._rows = self._rows[ROWS_MAX // 2 :]
+            self._learned = len(self._rows)
 
-            self._advisor = Advisor()
-            if self.path is not None:
-                self._saved_at = self._clock()
-                self._load(take=self._lock_file())
-        return self._advisor
+    def _write(self) -> None:
+        advisor = self._saved(aside=True)
+        if self._keeps:
+            learn_rows(advisor, self._rows)
+            part = self.path.with_suffix(".part")
+            with part.open("wb") as file:
+                file.write(advisor.to_bytes())
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self.path)
+            self._advisor, self._rows, self._learned = advisor, [], 0
 
-    def _close_at_end(self) -> None:
-        """Processes of multiprocessing end without atexit: they do what is registered here."""
-        util.Finalize(None, self.close, exitpriority=10)
+    def _saved(self, *, aside: bool) -> Advisor:
+        """Return what the file holds, nothing where it cannot be read; with `aside` a damaged one makes room."""
+        from advisor import Advisor  # noqa: PLC0415 - a program that never asks need not load it
 
-    def _lock_file(self) -> bool:
-        """Return True where this process writes the file, from now on or before."""
-        if self._held is not None:
-            return True
-        assert self.path is not None
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            held = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            log.warning("nothing is kept: %s", error)
-            return False
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(held)
-            return False
-        self._held = held
-        return True
-
-    def _release(self) -> None:
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
-
-    def _load(self, *, take: bool) -> bool:
-        """Read the file; with `take` also the rows beside it. False where it may not be written."""
-        from advisor import Advisor  # noqa: PLC0415
-
-        assert self.path is not None
-        self._advisor = Advisor()
-        self._taken = set()
-        try:
-            with self.path.open("rb") as file:
-                header = json.loads(file.readline(HEADER_BYTES_MAX))
-                self._advisor = Advisor.from_bytes(file.read())
-            self._taken = set(header["taken"])
+            return Advisor.from_bytes(self.path.read_bytes())
         except FileNotFoundError:
             pass
         except StateTooNew as error:
             log.warning("%s: %s; it is left as it is, and nothing is kept", self.path, error)
-            self._release()
-            self.path = None
-            return False
-        except (OSError, ValueError, KeyError, TypeError, AdvisorError) as error:
-            log.warning("%s cannot be read, it is put aside: %s", self.path, error)
-            if take:
-                self._aside()
-        if take:
-            self._take_rows()
-        return True
-
-    def _aside(self) -> None:
-        assert self.path is not None
-        try:
-            self.path.replace(self.path.with_suffix(".damaged"))
-        except OSError as error:
-            log.warning("%s", error)
-
-    def _take_rows(self) -> list[Path]:
-        """Learn the rows that other processes have left; return their files."""
-        assert self.path is not None
-        assert self._advisor is not None
-        found = sorted(self.path.parent.glob(f"{self.path.stem}.*.rows"))
-        for path in found:
-            if path.name in self._taken:
-                continue
-            try:
-                learn_rows(self._advisor, json.loads(path.read_bytes()))
-            except (OSError, ValueError, TypeError, LookupError) as error:
-                log.warning("%s cannot be read, its rows are lost: %s", path, error)
-            self._taken.add(path.name)
-        self._taken &= {path.name for path in found}
-        return found
-
-    def _save(self) -> None:
-        """Write the state, or leave the rows for who does."""
-        self._saved_at = self._clock()
-        if self.path is None or self._pid != os.getpid():  # a child that no hook knows of never writes its parent's
-            return
-        self._ready()
-        waiting = self._rows[self._learned :]
-        slow = len(waiting) * self._row_s > CATCH_UP_S  # nothing is compiled yet: a later process learns them
-        try:
-            took_over = self._held is None and self._lock_file()  # who wrote has ended: its state is newer than ours
-            if self._held is None or slow:
-                self._leave_rows(self._rows if self._held is None else waiting)
-                if self._held is None:
-                    learn_rows(self._advisor, [] if slow else waiting)
-                    self._rows, self._learned = [], 0
-                    return
-                del self._rows[self._learned :]
-            if took_over:
-                if not self._load(take=not self._slow):
-                    return
-                learn_rows(self._advisor, self._rows)
-            else:
-                learn_rows(self._advisor, [] if slow else waiting)
-            self._write([] if self._slow else self._take_rows())
-        except OSError as error:
-            log.warning("%s cannot be written, it is tried again: %s", self.path, error)
-
-    @property
-    def _slow(self) -> bool:
-        """True while nothing is compiled yet: then rows that others left wait, too."""
-        return TOGETHER * self._row_s > CATCH_UP_S
-
-    def _write(self, taken: list[Path]) -> None:
-        assert self.path is not None
-        assert self._advisor is not None
-        header = json.dumps({"format": FORMAT, "taken": sorted(self._taken)}).encode()
-        write_atomically(self.path, header + b"\n" + self._advisor.to_bytes())
-        self._rows, self._learned = [], 0
-        for path in taken:
-            path.unlink(missing_ok=True)
-
-    def _leave_rows(self, rows: Sequence[Row]) -> None:
-        assert self.path is not None
-        if rows:
-            self._files += 1
-            name = f"{self.path.stem}.{os.getpid()}-{time.time_ns()}-{self._files}.rows"
-            write_atomically(self.path.with_name(name), json.dumps(rows).encode())
-
-    def _in_child(self) -> None:
-        """In the child of a fork: go on with what the parent knew, and write nothing that is the parent's."""
-        self._lock = threading.RLock()
-        self._rows, self._learned = [], 0
-        self._release()  # the parent's descriptor keeps the lock
-        self._pid = os.getpid()
+            self._keeps = False
+        except (OSError, AdvisorError) as error:
+            log.warning("%s cannot be read, it is put aside at the next save: %s", self.path, error)
+            if aside:
+                self.path.replace(self.path.with_suffix(".damaged"))
+        return Advisor()
 
 
 def learn_rows(advisor: Any, rows: Sequence[Row]) -> None:
-    """Learn rows, of this process or of a file; those that are none are logged.
+    """Learn rows; those that are refused are logged.
 
     Rows of one width of predictor go together, in their order: components have one width, so each meets its rows in order.
     """
@@ -312,17 +190,3 @@ def learn_rows(advisor: Any, rows: Sequence[Row]) -> None:
             continue
         if receipt.refused.count:
             log.warning("%d of %d runs are not learned: %s", receipt.refused.count, len(batch), receipt.refused.first)
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file whole, in place of what was there."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
-    try:
-        with beside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise

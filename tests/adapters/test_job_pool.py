@@ -160,7 +160,7 @@ def test_a_job_is_marked_once_and_has_its_cores_as_an_argument(advised: Advised)
             pool.submit_job(Job("odd", predictor=-1.0), pow, 2, 5)
     with pytest.raises(RuntimeError, match="shutdown"):
         pool.submit(pow, 2, 5)
-    advised.close()
+    advised.flush()
     assert advised._path is not None
     assert rows_of(Path(advised._path)) == {"scaled": 3, "builtins.pow": 1}
 
@@ -223,7 +223,7 @@ def test_tasks_of_joblib_are_jobs_of_a_pool(advised: Advised) -> None:
         with pytest.raises(ZeroDivisionError):
             joblib.Parallel()(joblib.delayed(divmod)(1, n - 5) for n in range(9))
         assert joblib.Parallel(n_jobs=1)(joblib.delayed(pow)(n, 2) for n in range(4)) == [0, 1, 4, 9]
-    advised.close()
+    advised.flush()
     assert rows_of(Path(str(advised._path)))["within"] == 9
 
 
@@ -247,7 +247,7 @@ def test_scikit_learn_searches_in_worker_processes(advised: Advised) -> None:
     alone = search.fit(x, y).cv_results_["mean_test_score"].tolist()
     with joblib.parallel_config("advised", jobs=jobs):
         assert search.fit(x, y).cv_results_["mean_test_score"].tolist() == alone
-    advised.close()
+    advised.flush()
     assert rows_of(Path(str(advised._path)))["forest"] == 4
 
 
@@ -277,7 +277,7 @@ def test_jobs_run_on_the_workers_of_a_cluster_by_the_cores_that_they_offer(advis
         assert {each.result()[1] for each in found} <= {1, 2, 4}
         failed = pool.submit_job(Job("fails"), fails, 1)
         assert isinstance(failed.exception(), LookupError)
-    advised.close()
+    advised.flush()
     assert rows_of(Path(str(advised._path)))["cube"] == 12
 
 

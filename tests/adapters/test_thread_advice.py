@@ -82,7 +82,7 @@ def played(tmp_path: Path, calls: int, seconds: Callable[[int], float], others: 
         with advised.cores("fit", predictor=9.0) as cores:
             chosen.append(cores)
             clock.now += seconds(chosen.count(2)) if cores == 2 else 0.1
-    advised.close()
+    advised.flush()
     return chosen
 
 
@@ -151,7 +151,7 @@ def test_runs_much_longer_than_those_on_many_cores_try_them_again(tmp_path: Path
             clock.now += work_s if cores == 1 else work_s * (0.55 if long else 3.0)
         if long:
             chosen.append(cores)
-    advised.close()
+    advised.flush()
     assert chosen[-40:].count(2) >= 36
 
 
@@ -167,11 +167,11 @@ def test_what_was_learned_is_used_at_once_by_the_next_process(tmp_path: Path) ->
     before = Advised(path=path, clock=first, load=lambda: 0.0)
     for _ in range(40):
         run(before, first)
-    before.close()
+    before.flush()
     again = Clock()
     after = Advised(path=path, clock=again, load=lambda: 0.0)
     assert run(after, again) == 4
-    after.close()
+    after.flush()
 
 
 def test_a_run_whose_limit_changed_is_not_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blas: Pool) -> None:
@@ -188,7 +188,7 @@ def test_a_run_whose_limit_changed_is_not_learned(tmp_path: Path, monkeypatch: p
         assert blas.threads == 2
         clock.now += 1.0
         elsewhere(lambda: grants.end_call(other))
-    advised.close()
+    advised.flush()
     assert rows_of(path) == {"fit": 4}
 
 
@@ -201,7 +201,7 @@ def test_failed_runs_are_counted_and_not_learned(tmp_path: Path) -> None:
             clock.now += 1.0
             if number == 1:
                 raise KeyError
-    advised.close()
+    advised.flush()
     assert rows_of(path) == {"fit": 2}
 
 

@@ -57,7 +57,7 @@ def test_a_call_that_used_more_than_it_was_given_is_reported_once_and_not_learne
             with advised.cores("query"):
                 clock.now += 1.0
                 busy.now += busy_s
-    advised.close()
+    advised.flush()
     written = tmp_path / "t.state"
     assert (rows_of(written) if written.exists() else {}) == ({"query": learned} if learned else {})
     assert [("polars" in each.getMessage()) for each in caplog.records] == ([] if learned else [True])

@@ -60,9 +60,7 @@ class Clock:
 
 def rows_of(path: Path) -> dict[str, int]:
     """Return the runs of each component that a state file holds."""
-    with path.open("rb") as file:
-        file.readline()
-        kept = Advisor.from_bytes(file.read())
+    kept = Advisor.from_bytes(path.read_bytes())
     return {entry["component"]: entry["rows"] for entry in kept.status()["components"]}
 
 

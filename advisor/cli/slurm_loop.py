@@ -143,10 +143,11 @@ def ended_jobs(lines: Sequence[str], day: date, until: datetime) -> Iterator[str
 
 
 def _accounts(day: date, unit: str) -> list[str]:
-    """Return what sacct prints of the jobs that ended on a day."""
+    """Return what sacct prints of the jobs that ended on a day; where nodes are chosen, these are what is counted as cores."""
     columns = f"JobID,JobName,State,{UNITS[unit]},ElapsedRaw,MaxRSS,End"
     window = ("-S", f"{day}T00:00:00", "-E", f"{day}T23:59:59")
-    return _printed("sacct", "-a", "-P", f"--format={columns}", "-s", ENDED, *window)
+    lines = _printed("sacct", "-a", "-P", f"--format={columns}", "-s", ENDED, *window)
+    return [line.replace(UNITS["nodes"], UNITS["cpus"]) for line in lines[:1]] + lines[1:]
 
 
 def _cluster() -> str:

@@ -20,7 +20,7 @@ from advisor.files.run_files import Passed, Ran, RunEntry, bytes_of, clock_of, d
 
 HINT = "sacct -P --format=JobID,JobName,State,AllocCPUS,ElapsedRaw,MaxRSS,End"
 NEEDED: dict[str, str] = dict.fromkeys(("JobID", "JobName", "State"), HINT)
-CORES = ("AllocCPUS", "NCPUS", "AllocTRES", "AllocNodes", "NNodes")
+CORES = ("AllocCPUS", "NCPUS", "AllocTRES")  # numbers of nodes alone tell of no cores
 TRES = re.compile(r"\bcpu=(\d+)")  # billing=4,cpu=4,mem=8G,node=1
 RUN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # of Snakemake, which names all its jobs by it
 RULE = re.compile(r"rule_(.+?)(_wildcards_.*)?")

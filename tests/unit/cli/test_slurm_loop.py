@@ -83,6 +83,13 @@ def test_each_job_is_learned_once_however_often_the_accounts_are_read(slurm: Pat
     assert '["sort"]' in (slurm / "advice.lua").read_text()
 
 
+def test_nodes_are_counted_where_they_are_chosen(slurm: Path) -> None:
+    today = f"{date.today()}"  # noqa: DTZ011
+    rows = [HEADER.replace("AllocCPUS", "AllocNodes"), *job(1, "blur", 2, 10, f"{today}T00:00:01")]
+    (slurm / "sacct.txt").write_text("\n".join(rows) + "\n")
+    assert look(slurm, "--unit", "nodes").startswith("1 run learned; advice for 1 job name")
+
+
 def test_a_command_of_slurm_that_fails_is_reported_with_what_it_said(slurm: Path) -> None:
     (slurm / "sacct").write_text("#!/bin/sh\necho no database >&2\nexit 1\n")
     done = CliRunner().invoke(

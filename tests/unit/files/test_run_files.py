@@ -270,6 +270,7 @@ def test_a_task_of_a_workflow_is_no_script() -> None:
         ("nextflow", "status\trealtime\n"),
         ("sacct", "JobID|JobName|State|Elapsed\n"),
         ("sacct", "JobID|JobName|State|AllocCPUS\n"),
+        ("sacct", "JobID|JobName|State|NNodes|ElapsedRaw\n1|a|COMPLETED|2|5\n"),
         ("snakemake", "h:m:s\tmax_rss\n"),
         ("snakemake", "s\tthreads\tmax_rss\n"),
         ("snakemake", ""),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from numbers import Real
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from advisor.adapters.dask.edges import Edges
 from advisor.adapters.dask.pool import RESOURCE
 from advisor.adapters.dask.sizes import Sizes
 from advisor.client import SyncClient
@@ -24,13 +22,9 @@ from advisor.errors import AdvisorError, InvalidValue
 if TYPE_CHECKING:
     from distributed.scheduler import Scheduler, TaskState
 
-    from advisor.domain.task_events import TaskEvents
-
 REFRESH_S: Final = 0.5  # between two looks at what the model is to be asked
-SEND_S: Final = 5.0  # that the answer to task events is waited for: they are numbered, and held by the client meanwhile
 PREFIXES_MAX: Final = 10_000  # of one scheduler: what comes beyond is sent, and not predicted
 PREDICTOR: Final = "predictor"  # the annotation with a task's size, where its inputs do not tell it
-UNDONE: Final = ("queued", "no-worker")  # states of a task that is known and not at work: nothing is sent of them
 
 log = logging.getLogger("advisor.dask")
 
@@ -47,8 +41,6 @@ class AdvisorPlugin(SchedulerPlugin):
         Of the service, as `advisor.client.SyncClient` takes it.
     predict : bool
         Set `TaskPrefix.duration_average` to what was learned, where enough is known. False only tells.
-    events : bool
-        Tell task events, too: which task waited for which, where and when it ran. `profile` answers work, span and delay.
     **options
         As `SyncClient` takes them: `token`, `producer`, `buffer_rows` and more, but for ``when_full="block"``.
 
@@ -65,7 +57,7 @@ class AdvisorPlugin(SchedulerPlugin):
     name = "advisor"
     idempotent = True
 
-    def __init__(self, address: str, *, predict: bool = True, events: bool = True, **options: Any) -> None:
+    def __init__(self, address: str, *, predict: bool = True, **options: Any) -> None:
         if options.get("when_full") == "block":
             raise InvalidValue("when_full", "block", "drop_newest", "the scheduler's loop never waits")
         self._address, self._predict, self._options = address, predict, options
@@ -76,14 +68,11 @@ class AdvisorPlugin(SchedulerPlugin):
         self._prefixes: dict[str, Sizes] = {}
         self._running: dict[Any, tuple[Sizes, float | None, float | None]] = {}  # known, size, seconds
         self._rows: deque[tuple[str, float | None, int, float, bool]] = deque()  # since the last tick
-        self._events = events
-        self._edges: Edges | None = None
 
     async def start(self, scheduler: Scheduler) -> None:
         """Begin: the client and its thread, and the questions beside the loop."""
         self._scheduler = scheduler
         self._client = SyncClient(self._address, **self._options)
-        self._edges = Edges(time.time()) if self._events else None
         self._asking = asyncio.create_task(self._ask_again())
 
     async def close(self) -> None:
@@ -91,50 +80,26 @@ class AdvisorPlugin(SchedulerPlugin):
         if self._asking is not None:
             self._asking.cancel()
         if self._client is not None:
-            try:
-                await self.tell_now()
-            except (AdvisorError, OSError) as error:
-                log.info("the last task events are not acknowledged: %s", error)
+            self.send_rows()
             await asyncio.to_thread(self._client.close)
 
     # -- what ran ---------------------------------------------------------------------------------------------------
 
     def transition(
         self, key: Any, start: str, finish: str, *_: Any,
-        startstops: Sequence[Mapping[str, Any]] = (), worker: object = None, thread: object = None, **__: Any,
+        startstops: Sequence[Mapping[str, Any]] = (), **__: Any,
     ) -> None:  # fmt: skip
         """Take in that a task has changed its state: to work, to its end, or to nothing. It costs 5 transitions a task."""
         if self._scheduler is None:
             return
-        edges = self._edges
         if finish == "processing":
             ts = self._scheduler.tasks[key]
-            known = self._known(ts)
-            if edges is not None:
-                self._made(edges, ts, known)
-                edges.sent(key, time.time())
-            size = size_of(ts)
+            known, size = self._known(ts), size_of(ts)
             known.cores = cores_of(ts)
             self._running[key] = known, size, known.begin_task(size)
             self._average(ts, known)
-            return
-        runs = [each for each in startstops if each["action"] == "compute"] if startstops else ()
-        if start == "processing":
-            self._ended(key, finish, runs)
-        if edges is None or finish in UNDONE:
-            return
-        if finish == "waiting":
-            ts = self._scheduler.tasks[key]
-            self._made(edges, ts, self._known(ts))
-        elif runs and finish in ("memory", "erred"):
-            edges.ran(key, str(worker), thread if isinstance(thread, int) else 0, runs[0]["start"], runs[-1]["stop"])
-        elif edges.knows(key):
-            edges.gone(key, time.time())
-
-    def _made(self, edges: Edges, ts: TaskState, known: Sizes) -> None:
-        if not edges.knows(ts.key):
-            needs, needed_by = ([each.key for each in found] for found in (ts.dependencies, ts.dependents))
-            edges.made(ts.key, known.task_type, needs, needed_by, time.time())
+        elif start == "processing":
+            self._ended(key, finish, [each for each in startstops or () if each["action"] == "compute"])
 
     def _ended(self, key: Any, finish: str, runs: Sequence[Mapping[str, Any]]) -> None:
         known, size, seconds = self._running.pop(key, (None, None, None))
@@ -171,28 +136,18 @@ class AdvisorPlugin(SchedulerPlugin):
         while True:
             await asyncio.sleep(REFRESH_S)
             try:
-                await self.tell_now()
+                self.send_rows()
                 await self.ask_now()
             except (AdvisorError, OSError) as error:  # what is known stays: it is asked again with later rows
                 log.info("the service does not answer: %s", error)
             except Exception:
                 log.exception("no more predictions until tasks of this kind have run again")
 
-    async def tell_now(self) -> None:
-        """Give the rows that there are to the client, and send the task events that are in order by now, beside the loop."""
-        batch = self._gathered()
-        if batch is not None and self._client is not None:
-            strings, dropped = list(batch.strings), batch.dropped
-            await asyncio.to_thread(
-                self._client.task_events, batch.records, strings=strings, dropped=dropped, timeout_s=SEND_S
-            )
-
-    def _gathered(self) -> TaskEvents | None:
+    def send_rows(self) -> None:
         """Hand over the rows: for each alone the client's thread would be woken, which takes as long as all else here."""
         while self._rows and self._client is not None:
             name, size, cores, elapsed_s, ok = self._rows.popleft()
             self._client.observe(name, size, cores, elapsed_s, ok=ok)
-        return None if self._edges is None else self._edges.batch(time.time())
 
     async def ask_now(self) -> None:
         """Ask the service, beside the loop, about each prefix of which enough has run since it was last asked."""

@@ -42,8 +42,6 @@ class Sizes:
     ----------
     name : str
         Its component.
-    task_type : str
-        Of its tasks in task events. Their instances are rows of a component of that name: of `name` each run would be two.
     runs : int
         Tasks that ended well.
     cores : int
@@ -68,11 +66,10 @@ class Sizes:
         "cores",
         "name",
         "runs",
-        "task_type",
     )
 
     def __init__(self, prefix: str) -> None:
-        self.name, self.task_type = cleaned(prefix), cleaned(f"task {prefix}")
+        self.name = cleaned(prefix)
         self.cores = 1
         self.runs = self._asked = self._at_work = 0
         self._low, self._high = math.inf, -1.0

@@ -16,13 +16,10 @@ from live import running
 from served import Served
 
 from advisor import Advisor
-from advisor.adapters.dask.edges import Edges
 from advisor.adapters.dask.sizes import cleaned
 from advisor.client import SyncClient
 from advisor.domain.names import normalised_name
 from advisor.errors import InvalidValue
-from advisor.profile.profiler import Profiler
-from advisor.profile.view import profile_of
 
 distributed = pytest.importorskip("distributed", reason="NO DASK HERE: install the extra `dask` to run this")
 
@@ -39,36 +36,6 @@ PATIENCE_S = 300.0
 @given(st.text(min_size=0, max_size=300))
 def test_a_cleaned_prefix_is_a_name(prefix: str) -> None:
     assert normalised_name(cleaned(prefix)) == cleaned(prefix)
-
-
-def test_edges_make_the_longest_path_of_a_graph() -> None:
-    """A diamond on two threads: a (1 s), then b (2 s) and c (3 s), then d (1 s); and e, which was given up."""
-    edges = Edges(100.0)
-    needs = {"a": "", "b": "a", "c": "a", "d": "bc", "e": "d"}
-    for key, others in needs.items():
-        edges.made(key, f"kind {key}", others, "", 100.0)
-    for key, thread, start, stop in (
-        ("a", 7, 100.0, 101.0),
-        ("c", 8, 101.0, 104.0),
-        ("b", 7, 101.0, 103.0),
-        ("d", 7, 104.0, 105.0),
-    ):
-        edges.sent(key, start)
-        edges.ran(key, "tcp://one", thread, start, stop)
-    edges.gone("e", 105.0)
-    edges.gone("never heard of", 105.0)
-    batch = edges.batch(106.0)
-    assert batch is not None
-    profiler = Profiler()
-    folded = profiler.fold_batch(batch)
-    assert (folded.refused, folded.late) == ({}, 0)
-    profiler.flush()
-    found = profile_of(profiler).measures
-    assert (found.dependences, found.ends, found.cancels) == (5, 4, 1)
-    assert (found.work_s, found.span_s) == pytest.approx((7.0, 5.0))
-    assert (found.no_work_s, found.delay_s) == pytest.approx(
-        (2.0, 0.0)
-    )  # the second thread, from 104 s on; the first, once
 
 
 # -- scripted transitions ----------------------------------------------------------------------------------------------------
@@ -117,7 +84,7 @@ class Scripted:
         self.plugin.transition(
             key, "processing", finish, stimulus_id="s", **(reported if finish in ("memory", "erred") else {})
         )
-        self.plugin._gathered()
+        self.plugin.send_rows()
 
     def ask(self) -> None:
         for known in self.plugin._prefixes.values():
@@ -232,7 +199,7 @@ async def test_a_scheduler_in_this_process_tells_its_successful_runs_and_is_told
         assert await client.gather(total) == 8555
         await distributed.wait(client.map(fails, range(4)))
         assert plugin._client is not None
-        await plugin.tell_now()
+        plugin.send_rows()
         held = await asyncio.to_thread(plugin._client.flush, PATIENCE_S)
         assert (held.rows_held, plugin.rows_sent, counted.successes) == (0, 31, 31)
         known = plugin._prefixes["pow"]
@@ -243,19 +210,12 @@ async def test_a_scheduler_in_this_process_tells_its_successful_runs_and_is_told
         assert 0.0 < known.mean_s < PATIENCE_S
         assert await client.submit(pow, 3, 5) == 243
         assert scheduler.task_prefixes["pow"].duration_average == pytest.approx(known.mean_s)
-        await plugin.tell_now()
+        plugin.send_rows()
         await asyncio.to_thread(plugin._client.flush, PATIENCE_S)
         status = await (await live.peer()).call("status", {"components": ["pow", "sum"]})
         assert {each["component"] for each in status["components"]} == {"pow", "sum"}
         assert status["totals"]["rows_failed"] == 4
-        assert status["totals"]["rows_accepted"] - status["totals"]["tasks_learned"] == 36
-        (run,) = (await asyncio.to_thread(plugin._client.profile, nodes=False))["runs"]
-        found = await asyncio.to_thread(plugin._client.profile, run["producer"], ended=True)
-        assert found["events"] >= 30 * 4  # made, begun, ended, idle
-        assert plugin._edges is not None
-        assert plugin._edges.dropped == 0
-        # What events tell of tasks is learned by names of its own: of a component each run is one row, with its size.
-        status = await (await live.peer()).call("status", {"components": ["pow", "sum"]})
+        assert status["totals"]["rows_accepted"] == 36
         assert [each["rows"] for each in status["components"]] == [31, 1]
 
 
@@ -304,7 +264,7 @@ def test_rows_are_the_successful_runs_through_retries_lost_workers_and_a_kill_of
         cluster.scale(1)  # a worker goes, with results that are computed again
         cluster.wait_for_workers(1, timeout=PATIENCE_S)
         assert [len(each) for each in client.gather(kept)] == [1000 * (i + 1) for i in range(100, 120)]
-        cluster.sync(inner.tell_now)
+        inner.send_rows()
         held = inner._client.flush(PATIENCE_S)
         assert held.rows_held == 0
         assert inner.rows_sent == counter.successes >= 85
@@ -312,7 +272,7 @@ def test_rows_are_the_successful_runs_through_retries_lost_workers_and_a_kill_of
             status = asked.status(components=["work", "reads", "flaky", "fails"])
             rows = {each["component"]: each["rows"] for each in status["components"]}
             totals = status["totals"]
-            assert totals["rows_accepted"] - totals["rows_failed"] - totals.get("tasks_learned", 0) == inner.rows_sent
+            assert totals["rows_accepted"] - totals["rows_failed"] == inner.rows_sent
             assert rows["flaky"] == 5
             assert rows["reads"] == 30
             assert totals["rows_failed"] == 4
